@@ -94,7 +94,7 @@ foreach(name oom hang)
 endforeach()
 
 # oracle.encode calls the encoder of pillars in this library.
-add_library(encode MODULE kernels/cpu/encode/encode.c)
+add_library(encode MODULE kernels/cpu/encode/encode.c kernels/stop.c)
 target_include_directories(encode PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_options(encode PRIVATE ${voxeld_warnings} -O3 -ffp-contract=off)
 set_target_properties(encode PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

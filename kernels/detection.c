@@ -81,6 +81,7 @@ struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row
                          .caller = &voxelize_caller,
                          .cls = detection,
                          .pinned = job->pinned,
+                         .stop = job->stop,
                          .row_counts = row_counts};
 }
 
@@ -180,6 +181,7 @@ struct vx_job vx_detection_decode(struct vx_detection *detection) {
                           .point_counts = detection->items,
                           .caller = &decode_caller,
                           .cls = detection,
+                          .stop = job->stop,
                           .row_counts = job->row_counts};
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
     detection->items[cloud] = (int32_t)detection->detector->items;

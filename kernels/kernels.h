@@ -22,6 +22,7 @@
 #include "kernels/maps.h"
 #include "kernels/scatter.h"
 #include "kernels/status.h"
+#include "kernels/stop.h"
 #include "kernels/tensor.h"
 #include "kernels/transform.h"
 #include "kernels/voxelize.h"
@@ -91,9 +92,7 @@ struct vx_lane;
 // A thread at work on a job, with a lane of its own. The first is that of the job's run; others may help.
 struct vx_hand {
   struct vx_lane *lane;
-  // As vx_caller.stopped; for a hand that helps, true also once it has other work. May be NULL.
-  bool (*stopped)(void *cls);
-  void *cls;
+  struct vx_stop *stop;  // as vx_caller.stopped; for a hand that helps, true also once the hand has other work
 };
 
 // Parts of a job's work, which hands do in any order and at the same time. What a piece writes is its own, scratch
@@ -106,7 +105,7 @@ struct vx_pieces {
 };
 
 // What a job asks of its caller. Each function is called with the job's `cls`, on the lane's thread; `stopped` also on
-// those of other hands.
+// the threads of other hands.
 struct vx_caller {
   // Called once, when the sizes are known; not called if the job has no tensors. Gives layout->bytes bytes of
   // VX_TENSOR_ALIGNMENT-aligned memory (from vx_backend.host_alloc), or a status other than VX_OK, which the run then
@@ -119,8 +118,11 @@ struct vx_caller {
   // the run returns. If the answer is false, the lane asks for the least that it needs; if that is refused too, the run
   // returns VX_OUT_OF_MEMORY. May be NULL.
   bool (*scratch)(void *cls, size_t bytes);
-  // Called now and then while samples are chosen or boxes compared, which can take long. If it returns true, the run
-  // ends early with VX_STOPPED. May be NULL.
+  // If it returns true, the run ends early with VX_STOPPED. May be NULL.
+  //
+  // The CPU calls it at least once per 2 * VX_STRIDE rows of its passes, whatever the operation (stop.h). A GPU calls
+  // it while samples are chosen or boxes compared, since all other kernels are short; a network is asked between its
+  // runs.
   bool (*stopped)(void *cls);
   // As vx_spread, for two pieces and more. May be NULL: the run's own hand does them in turn.
   enum vx_status (*spread)(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
@@ -154,6 +156,7 @@ struct vx_job {
   // [VX_TENSOR_COUNT], or NULL: the tensors that go to memory of host_pin, each by itself. `output` may set it. The
   // others, whose place is NULL, are in the block, as vx_layout_pack lays them out.
   void *const *places;
+  struct vx_stop *stop;  // of the run, on the CPU: set by it
 
   // Out.
   int32_t *row_counts;  // [num_clouds], caller's memory: rows of each cloud, if only the run shows their number

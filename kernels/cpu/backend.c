@@ -104,10 +104,14 @@ static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct v
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
 
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+  const struct vx_caller *caller = job->caller;
+  struct vx_stop stop = {caller == NULL ? NULL : caller->stopped, job->cls, 0, false};
   enum vx_status status = vx_begin_job(job, error);
+  job->stop = &stop;
   if (status == VX_OK) {
     status = operations[job->op](lane, job, error);
   }
+  job->stop = NULL;
   cpu_arena_trim(&lane->scratch, VX_SCRATCH_KEPT);
   cpu_arena_trim(&lane->between, VX_SCRATCH_KEPT);
   return status;

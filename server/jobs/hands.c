@@ -183,14 +183,16 @@ struct helper {
 
 static bool has_other_work(void *cls) {
   const struct helper *helper = cls;
-  return queue_depth(helper->queue) > 0 || (helper->own->stopped && helper->own->stopped(helper->own->cls));
+  const struct vx_stop *own = helper->own->stop;
+  return queue_depth(helper->queue) > 0 || (own->stopped && own->stopped(own->cls));
 }
 
 // The error is heard by nobody: the job's own hand comes to it too, if it is not the helper's alone.
 static bool help_with(const struct spread *spread, int32_t piece, struct vx_lane *lane, struct queue *queue) {
   struct helper helper = {spread->own, queue};
   struct vx_error error;
-  const struct vx_hand hand = {lane, has_other_work, &helper};
+  struct vx_stop stop = {has_other_work, &helper, 0, false};
+  const struct vx_hand hand = {lane, &stop};
   return spread->pieces->run(spread->pieces->cls, &hand, piece, &error) == VX_OK;
 }
 

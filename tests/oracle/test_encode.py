@@ -22,6 +22,17 @@ class Encoder(ctypes.Structure):
     _fields_ = [("num_layers", ctypes.c_int32), ("layers", Layer * MOST_LAYERS)]
 
 
+class Stop(ctypes.Structure):
+    """Of zeros: nobody is asked."""
+
+    _fields_ = [
+        ("stopped", ctypes.c_void_p),
+        ("cls", ctypes.c_void_p),
+        ("rows", ctypes.c_int64),
+        ("has_stopped", ctypes.c_bool),
+    ]
+
+
 def floats(array):
     return array.ctypes.data_as(FLOATS)
 
@@ -34,11 +45,17 @@ def encode_by_library(library, features, num_points, layers):
     cap = features.shape[1]
     room = library.cpu_encode_room(ctypes.byref(encoder))
     out = np.full((len(features), layers[-1][0].shape[1]), np.nan, np.float32)
+    stop = Stop()
     for i, count in enumerate(num_points):
         rows = np.zeros((2, (cap + 1) * room), np.float32)
         rows[0, : count * features.shape[2]] = features[i, :count].ravel()
         library.cpu_encode(
-            ctypes.byref(encoder), floats(rows[0]), floats(rows[1]), int(count + (count < cap)), floats(out[i])
+            ctypes.byref(encoder),
+            ctypes.byref(stop),
+            floats(rows[0]),
+            floats(rows[1]),
+            int(count + (count < cap)),
+            floats(out[i]),
         )
     return out
 

@@ -29,8 +29,8 @@ enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, const struct cpu
                                     struct vx_error *error) {
   static const struct vx_caller caller = {.scratch = allow_nothing};
   static const struct vx_job nobody = {.caller = &caller};
-  if (hand->stopped != NULL && hand->stopped(hand->cls)) {
-    return VX_STOPPED;
+  if (vx_stop_now(hand->stop)) {
+    return vx_stop_status(hand->stop, error);
   }
   // Asked for too much, the arena would lose what it has, and the lane's next job would fault it in again.
   if (measured->used > VX_SCRATCH_KEPT) {
@@ -46,7 +46,7 @@ const float *cpu_float_points(const struct vx_job *job, int64_t count, float *wi
     return points->data;
   }
   const uint16_t *halves = points->data;
-  for (int64_t i = 0; i < count; i++) {
+  VX_EACH_ROW(job->stop, i, 0, count) {
     widened[i] = vx_half_to_float(halves[i]);
   }
   return widened;

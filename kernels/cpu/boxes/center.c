@@ -54,7 +54,7 @@ static void lay_out(struct center *center, struct cpu_arena *arena) {
 static int32_t find_candidates(struct center *center, int32_t cloud, int32_t ends[VX_MAX_CLASSES + 1]) {
   const struct vx_input *map = &center->job->inputs[VX_HEATMAP];
   int32_t cells = center->cells, classes = center->classes, found = 0;
-  for (int32_t begin = 0; begin < cells; begin += GROUP) {
+  for (int32_t begin = 0; begin < cells && !vx_stopped(center->job->stop, (int64_t)GROUP * classes); begin += GROUP) {
     int32_t count = at_most(cells - begin, GROUP) * classes;
     const float *logits = cpu_map_values(map, ((int64_t)cloud * cells + begin) * classes, count, center->widened);
     for (int32_t i = cpu_any_reaches(logits, count, center->least_logit) ? 0 : count; i < count; i++) {
@@ -77,7 +77,7 @@ static int32_t list_candidates(struct center *center, int32_t cloud, int32_t end
     ends[label + 1] += ends[label];
   }
   memcpy(next, ends, sizeof next);
-  for (int32_t i = 0; i < found; i++) {
+  VX_EACH_ROW(center->job->stop, i, 0, found) {
     center->listed[next[center->unsorted[i].label]++] = center->unsorted[i];
   }
   return found;
@@ -106,12 +106,12 @@ static struct vx_center_values values_at(const struct center *center, int64_t at
 static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end) {
   struct vx_counts *counts = &center->job->counts;
   int32_t count = end - begin, objects = at_most(count, center->params->max_objects);
-  for (int32_t i = 0; i < count; i++) {
-    center->keys[i] = (struct cpu_keyed){vx_rank_key(center->listed[begin + i].logit), begin + i};
+  VX_EACH_ROW(center->job->stop, i, 0, count) {
+    center->keys[i] = (struct cpu_keyed){vx_rank_key(center->listed[begin + i].logit), (int32_t)(begin + i)};
   }
-  const struct cpu_keyed *sorted = cpu_sort(center->keys, center->spare, count, 32);
+  const struct cpu_keyed *sorted = cpu_sort(center->job->stop, center->keys, center->spare, count, 32);
   counts->over_max_objects += count - objects;
-  for (int32_t i = 0; i < objects; i++) {
+  VX_EACH_ROW(center->job->stop, i, 0, objects) {
     const struct cpu_candidate *candidate = &center->listed[sorted[i].number];
     int64_t cell = candidate->index % center->cells, width = center->sizes.width;
     float box[VX_MOVING_BOX_VALUES];
@@ -161,8 +161,8 @@ enum vx_status cpu_decode_center(struct vx_lane *lane, struct vx_job *job, struc
   center.classes = (int32_t)center.sizes.logits;
   center.tasks = (int32_t)center.sizes.tasks;
   center.least_logit = vx_least_logit(params->score_threshold, true);
-  center.found =
-      (struct cpu_found){.job = job, .values = center.sizes.decoded, .suppressor = {.job = job, .params = &center.nms}};
+  center.found = (struct cpu_found){
+      .job = job, .values = center.sizes.decoded, .suppressor = {.stop = job->stop, .params = &center.nms}};
   lay_out(&center, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
   if (status != VX_OK) {

@@ -49,7 +49,7 @@ static int32_t first_largest(const float *values, int32_t count, float *largest)
 static int32_t list_candidates(struct decode *decode, int32_t cloud) {
   const struct vx_input *map = &decode->job->inputs[VX_CLS_PREDS];
   int32_t total = (int32_t)(decode->cells * decode->anchors), listed = 0, classes = decode->classes;
-  for (int32_t begin = 0; begin < total; begin += GROUP) {
+  for (int32_t begin = 0; begin < total && !vx_stopped(decode->job->stop, (int64_t)GROUP * classes); begin += GROUP) {
     int32_t count = total - begin < GROUP ? total - begin : GROUP;
     const float *logits =
         cpu_map_values(map, ((int64_t)cloud * total + begin) * classes, count * classes, decode->widened);
@@ -90,7 +90,7 @@ static void make_box(const struct decode *decode, int32_t cloud, int32_t anchor,
 
 // Makes boxes of the listed candidates, and adds those that are valid: they stay in the list, without gaps.
 static void add_boxes(struct decode *decode, int32_t cloud, int32_t candidates) {
-  for (int32_t i = 0; i < candidates; i++) {
+  VX_EACH_ROW(decode->job->stop, i, 0, candidates) {
     float box[VX_BOX_VALUES];
     make_box(decode, cloud, decode->found.candidates[i].index, box);
     if (vx_is_valid_box(box, 0)) {
@@ -119,7 +119,7 @@ enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct vx_er
   decode.cells = decode.sizes.height * decode.sizes.width;
   decode.least_logit = vx_least_logit(params->score_threshold, false);
   decode.found = (struct cpu_found){
-      .job = job, .values = decode.sizes.decoded, .suppressor = {.job = job, .params = &params->nms}};
+      .job = job, .values = decode.sizes.decoded, .suppressor = {.stop = job->stop, .params = &params->nms}};
   lay_out(&decode, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
   if (status != VX_OK) {

@@ -64,18 +64,15 @@ static void choose(struct cpu_found *found, int32_t number) {
 enum vx_status cpu_found_suppress(struct cpu_found *found, int32_t cloud, int64_t began, struct vx_error *error) {
   struct vx_job *job = found->job;
   int64_t decoded = cpu_now_ns();
-  int32_t kept = cpu_suppress(&found->suppressor, found->count, found->kept, &job->counts, error);
+  int32_t kept = cpu_suppress(&found->suppressor, found->count, found->kept, &job->counts);
   found->count = 0;
-  if (kept < 0) {
-    return VX_STOPPED;
-  }
   for (int32_t i = 0; i < kept; i++) {
     choose(found, found->kept[i]);
   }
   job->row_counts[cloud] += kept;
   job->stage_ns[VX_STAGE_DECODE] += decoded - began;
   job->stage_ns[VX_STAGE_NMS] += cpu_now_ns() - decoded;
-  return VX_OK;
+  return vx_stop_status(job->stop, error);
 }
 
 static void write_tensors(const struct cpu_found *found, const struct vx_layout *layout, unsigned char *output) {
@@ -91,7 +88,7 @@ static void write_tensors(const struct cpu_found *found, const struct vx_layout 
   if (at[VX_BOX_COUNTS] != NULL) {
     memcpy(at[VX_BOX_COUNTS], found->job->row_counts, layout->shape[VX_BOX_COUNTS].bytes);
   }
-  for (int32_t i = 0; i < found->num_chosen; i++) {
+  VX_EACH_ROW(found->job->stop, i, 0, found->num_chosen) {
     if (scores != NULL) scores[i] = vx_sigmoid(found->chosen[i].logit);
     if (labels != NULL) labels[i] = found->chosen[i].label;
     if (indices != NULL) indices[i] = found->chosen[i].index;
@@ -107,6 +104,7 @@ enum vx_status cpu_found_write(const struct cpu_found *found, struct vx_error *e
   enum vx_status status = vx_take_output(found->job, &layout, &output, error);
   if (status == VX_OK && layout.bytes > 0) {
     write_tensors(found, &layout, output);
+    status = vx_stop_status(found->job->stop, error);
   }
   return status;
 }

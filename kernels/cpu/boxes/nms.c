@@ -29,9 +29,9 @@ static void lay_out(struct nms *nms, struct cpu_arena *arena) {
 static int32_t list_valid(struct nms *nms, int32_t begin, int32_t end) {
   struct cpu_suppressor *suppressor = &nms->suppressor;
   int32_t valid = 0;
-  for (int32_t i = begin; i < end; i++) {
-    if (vx_is_valid_box(suppressor->boxes + (int64_t)i * VX_BOX_VALUES, nms->scores[i])) {
-      suppressor->ranked[valid++] = (struct cpu_keyed){vx_rank_key(nms->scores[i]), i};
+  VX_EACH_ROW(suppressor->stop, i, begin, end) {
+    if (vx_is_valid_box(suppressor->boxes + i * VX_BOX_VALUES, nms->scores[i])) {
+      suppressor->ranked[valid++] = (struct cpu_keyed){vx_rank_key(nms->scores[i]), (int32_t)i};
     }
   }
   nms->job->counts.invalid += end - begin - valid;
@@ -43,15 +43,12 @@ static enum vx_status suppress(struct nms *nms, struct vx_error *error) {
   int32_t begin = 0, kept = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
     int32_t end = begin + job->point_counts[cloud], valid = list_valid(nms, begin, end);
-    int32_t more = cpu_suppress(&nms->suppressor, valid, nms->kept + kept, &job->counts, error);
-    if (more < 0) {
-      return VX_STOPPED;
-    }
+    int32_t more = cpu_suppress(&nms->suppressor, valid, nms->kept + kept, &job->counts);
     job->row_counts[cloud] = more;
     kept += more;
     begin = end;
   }
-  return VX_OK;
+  return vx_stop_status(job->stop, error);
 }
 
 static enum vx_status write_output(const struct nms *nms, struct vx_error *error) {
@@ -68,7 +65,7 @@ enum vx_status cpu_nms(struct vx_lane *lane, struct vx_job *job, struct vx_error
   const struct vx_nms *params = &job->params.nms;
   struct nms nms = {.job = job,
                     .scores = job->inputs[VX_SCORES].data,
-                    .suppressor = {.job = job,
+                    .suppressor = {.stop = job->stop,
                                    .params = params,
                                    .boxes = job->inputs[VX_BOXES].data,
                                    .labels = params->class_agnostic ? NULL : job->inputs[VX_LABELS].data}};

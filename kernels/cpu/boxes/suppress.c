@@ -2,10 +2,6 @@
 // Most boxes are far apart, which a pass without branches finds first.
 #include "kernels/cpu/boxes/suppress.h"
 
-#include <stdio.h>
-
-enum { MOST_WORK = 1 << 18 };  // pairs between two calls of `stopped`
-
 static int32_t at_most(int32_t count, int32_t limit) { return count < limit ? count : limit; }
 
 void cpu_suppressor_lay_out(struct cpu_suppressor *suppressor, int32_t most, struct cpu_arena *arena) {
@@ -21,12 +17,12 @@ void cpu_suppressor_lay_out(struct cpu_suppressor *suppressor, int32_t most, str
 }
 
 static void rank(struct cpu_suppressor *suppressor, int32_t valid, int32_t candidates) {
-  struct cpu_keyed *sorted = cpu_sort(suppressor->ranked, suppressor->spare, valid, 32);
+  struct cpu_keyed *sorted = cpu_sort(suppressor->stop, suppressor->ranked, suppressor->spare, valid, 32);
   if (sorted == suppressor->spare) {
     suppressor->spare = suppressor->ranked;
     suppressor->ranked = sorted;
   }
-  for (int32_t i = 0; i < candidates; i++) {
+  VX_EACH_ROW(suppressor->stop, i, 0, candidates) {
     struct vx_rectangle rectangle = vx_rectangle_of(suppressor->boxes + (int64_t)sorted[i].number * VX_BOX_VALUES);
     suppressor->rectangles[i] = rectangle;
     suppressor->x[i] = rectangle.x;
@@ -64,30 +60,18 @@ static void strike(struct cpu_suppressor *suppressor, int32_t best, int32_t cand
   }
 }
 
-// Counts pairs. Now and then asks the caller; true: give up.
-static bool is_stopped(struct cpu_suppressor *suppressor, int32_t pairs) {
-  const struct vx_job *job = suppressor->job;
-  suppressor->work += pairs;
-  if (suppressor->work < MOST_WORK) {
-    return false;
-  }
-  suppressor->work = 0;
-  return job->caller != NULL && job->caller->stopped != NULL && job->caller->stopped(job->cls);
-}
-
-int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts,
-                     struct vx_error *error) {
+int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts) {
   int32_t candidates = at_most(valid, suppressor->params->pre_max), num_kept = 0, struck = 0;
   rank(suppressor, valid, candidates);
   for (int32_t i = 0; i < candidates && num_kept < suppressor->params->post_max; i++) {
-    struck += suppressor->struck[i];
-    if (!suppressor->struck[i]) {
+    bool stays = !suppressor->struck[i];
+    if (vx_stopped(suppressor->stop, stays ? candidates - i : 1)) {
+      break;
+    }
+    struck += !stays;
+    if (stays) {
       kept[num_kept++] = suppressor->ranked[i].number;
       strike(suppressor, i, candidates);
-      if (is_stopped(suppressor, candidates - i)) {
-        snprintf(error->text, sizeof error->text, "ended before all boxes were compared");
-        return -1;
-      }
     }
   }
   counts->over_pre_max += valid - candidates;

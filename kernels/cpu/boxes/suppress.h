@@ -10,7 +10,7 @@
 #include "kernels/overlap.h"
 
 struct cpu_suppressor {
-  const struct vx_job *job;  // whose caller may stop it
+  struct vx_stop *stop;
   const struct vx_nms *params;
   const float *boxes;     // [.., 7], by number
   const int32_t *labels;  // by number; NULL if they make no difference
@@ -22,16 +22,13 @@ struct cpu_suppressor {
   double *x, *y, *reach;
   unsigned char *struck;
   int32_t *near;  // numbers of those that may be suppressed by the box in hand
-  int64_t work;   // pairs since the caller was asked
 };
 
 // Takes the arrays for clouds of up to `most` boxes.
 void cpu_suppressor_lay_out(struct cpu_suppressor *suppressor, int32_t most, struct cpu_arena *arena);
 
 // Ranks the `valid` boxes of a cloud and writes the numbers of those that are kept, the best first. Returns how many,
-// and adds the fates of all to the counts. Pairs are the square of the boxes: if the caller stops the job meanwhile,
-// returns -1 with an error.
-int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts,
-                     struct vx_error *error);
+// and adds the fates of all to the counts. Pairs are the square of the boxes, and count as rows of `stop`.
+int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts);
 
 #endif

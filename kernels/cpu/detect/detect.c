@@ -55,11 +55,11 @@ static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detect
 }
 
 // Of values of so many bytes: [clouds, channels, cells] to [clouds, cells, channels].
-static inline void move_values(const struct vx_detector_map *map, int64_t clouds, size_t bytes,
+static inline void move_values(const struct vx_detector_map *map, struct vx_stop *stop, int64_t clouds, size_t bytes,
                                const unsigned char *from, unsigned char *to) {
   size_t cells = (size_t)(map->height * map->width), channels = (size_t)map->channels;
   for (int64_t cloud = 0; cloud < clouds; cloud++) {
-    for (size_t cell = 0; cell < cells; cell++) {
+    for (size_t cell = 0; cell < cells && !vx_stopped(stop, map->channels); cell++) {
       for (size_t channel = 0; channel < channels; channel++) {
         memcpy(to, from + (channel * cells + cell) * bytes, bytes);
         to += bytes;
@@ -70,11 +70,12 @@ static inline void move_values(const struct vx_detector_map *map, int64_t clouds
 }
 
 // With the sizes as constants the copies are single instructions.
-static void move_channels(const struct vx_detector_map *map, int64_t clouds, const void *from, void *to) {
+static void move_channels(const struct vx_detector_map *map, struct vx_stop *stop, int64_t clouds, const void *from,
+                          void *to) {
   if (map->dtype == VX_FLOAT16) {
-    move_values(map, clouds, 2, from, to);
+    move_values(map, stop, clouds, 2, from, to);
   } else {
-    move_values(map, clouds, 4, from, to);
+    move_values(map, stop, clouds, 4, from, to);
   }
 }
 
@@ -83,12 +84,12 @@ static enum vx_status compute_maps(struct vx_detection *detection, struct vx_err
   enum vx_status status = vx_detection_network(detection, error);
   for (int i = 0; i < VX_MAX_INPUTS && status == VX_OK; i++) {
     if (vx_detection_moves(detection, i)) {
-      move_channels(&detection->detector->maps[i], detection->job->num_clouds, detection->written[i],
-                    detection->last[i]);
+      move_channels(&detection->detector->maps[i], detection->job->stop, detection->job->num_clouds,
+                    detection->written[i], detection->last[i]);
     }
   }
   detection->job->stage_ns[VX_STAGE_NETWORK] = cpu_now_ns() - began;
-  return status;
+  return status == VX_OK ? vx_stop_status(detection->job->stop, error) : status;
 }
 
 static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
@@ -115,11 +116,12 @@ static enum vx_status show_stages(struct vx_detection *detection, struct vx_erro
   for (int i = 0; i < count && status == VX_OK; i++) {
     const struct vx_shape *shape = &detection->layout.shape[shown[i].tensor];
     if ((detection->job->tensors & VX_TENSOR_BIT(shown[i].tensor)) != 0 && shape->bytes > 0) {
-      memcpy(detection->output + detection->layout.offset[shown[i].tensor], shown[i].from, shape->bytes);
+      vx_copy(detection->job->stop, detection->output + detection->layout.offset[shown[i].tensor], shown[i].from,
+              shape->bytes);
     }
   }
   detection->job->stage_ns[VX_STAGE_COPY_OUT] = cpu_now_ns() - began;
-  return status;
+  return status == VX_OK ? vx_stop_status(detection->job->stop, error) : status;
 }
 
 enum vx_status cpu_detect(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {

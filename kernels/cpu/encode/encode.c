@@ -15,6 +15,7 @@ typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 // computed behind the first.
 struct pass {
   const struct vx_encoder_layer *layer;
+  struct vx_stop *stop;
   const float *rows;  // [count, inputs]
   int32_t count;
   bool last;       // of the layers
@@ -41,7 +42,7 @@ static void encode_block(const struct pass *pass, int32_t channel) {
   int64_t place = channel;  // in the next rows
   floats bias[VECTORS], best[VECTORS] = {{0}};
   memcpy(bias, layer->bias + channel, sizeof bias);
-  for (int32_t i = 0; i < pass->count; i++, row += layer->inputs) {
+  VX_EACH_ROW(pass->stop, i, 0, pass->count) {
     const float *weight = layer->weight + channel;
     floats sum[VECTORS];
     memcpy(sum, bias, sizeof sum);
@@ -58,6 +59,7 @@ static void encode_block(const struct pass *pass, int32_t channel) {
       memcpy(pass->next + place, sum, sizeof sum);
       place += 2 * (int64_t)layer->width;
     }
+    row += layer->inputs;
   }
   memcpy(pass->largest + channel, best, sizeof best);
 }
@@ -67,7 +69,7 @@ static void encode_channel(const struct pass *pass, int32_t channel) {
   const struct vx_encoder_layer *layer = pass->layer;
   const float *row = pass->rows;
   float best = 0;
-  for (int32_t i = 0; i < pass->count; i++, row += layer->inputs) {
+  VX_EACH_ROW(pass->stop, i, 0, pass->count) {
     const float *weight = layer->weight + channel;
     float sum = layer->bias[channel];
     for (int32_t c = 0; c < layer->inputs; c++, weight += layer->width) {
@@ -76,8 +78,9 @@ static void encode_channel(const struct pass *pass, int32_t channel) {
     sum = sum > 0 ? sum : 0;
     best = sum > best ? sum : best;
     if (!pass->last) {
-      pass->next[2 * (int64_t)layer->width * i + channel] = sum;
+      pass->next[2 * layer->width * i + channel] = sum;
     }
+    row += layer->inputs;
   }
   pass->largest[channel] = best;
 }
@@ -90,8 +93,8 @@ static void run(const struct pass *pass) {
   for (; channel < width; channel++) {
     encode_channel(pass, channel);
   }
-  for (int32_t i = 1; i < pass->count && !pass->last; i++) {
-    memcpy(pass->next + (2 * (int64_t)i + 1) * width, pass->largest, (size_t)width * sizeof(float));
+  VX_EACH_ROW(pass->stop, i, 1, pass->last ? 0 : pass->count) {
+    memcpy(pass->next + (2 * i + 1) * width, pass->largest, (size_t)width * sizeof(float));
   }
 }
 
@@ -104,13 +107,14 @@ int32_t cpu_encode_room(const struct vx_encoder *encoder) {
   return most;
 }
 
-void cpu_encode(const struct vx_encoder *encoder, float *rows, float *other, int32_t count, float *values) {
+void cpu_encode(const struct vx_encoder *encoder, struct vx_stop *stop, float *rows, float *other, int32_t count,
+                float *values) {
   const struct vx_encoder_layer *layer = encoder->layers;
   for (int32_t i = 1; i < encoder->num_layers; i++, layer++) {
-    run(&(struct pass){layer, rows, count, false, other, other + layer->width});
+    run(&(struct pass){layer, stop, rows, count, false, other, other + layer->width});
     float *next = other;
     other = rows;
     rows = next;
   }
-  run(&(struct pass){layer, rows, count, true, NULL, values});
+  run(&(struct pass){layer, stop, rows, count, true, NULL, values});
 }

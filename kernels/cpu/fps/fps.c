@@ -2,7 +2,6 @@
 #include "kernels/cpu/fps/fps.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "kernels/cpu/base/lane.h"
@@ -33,16 +32,17 @@ void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_job
 }
 
 // Counts the candidates. *start becomes the first candidate from *start on or, if there is none, the first of all.
-static int32_t find_candidates(const float *rows, int32_t columns, int32_t count, int32_t *start) {
+static int32_t find_candidates(struct vx_stop *stop, const float *rows, int32_t columns, int32_t count,
+                               int32_t *start) {
   int32_t candidates = 0, first = -1, first_from_start = -1;
-  for (int32_t i = 0; i < count; i++) {
-    const float *row = rows + (int64_t)i * columns;
+  VX_EACH_ROW(stop, i, 0, count) {
+    const float *row = rows + i * columns;
     if (!vx_are_finite(row[0], row[1], row[2])) {
       continue;
     }
     candidates++;
-    first = first < 0 ? i : first;
-    first_from_start = first_from_start < 0 && i >= *start ? i : first_from_start;
+    first = first < 0 ? (int32_t)i : first;
+    first_from_start = first_from_start < 0 && i >= *start ? (int32_t)i : first_from_start;
   }
   *start = first_from_start < 0 ? first : first_from_start;
   return candidates;
@@ -59,8 +59,11 @@ enum vx_status cpu_fps_prepare(struct cpu_fps *fps, const float *rows, const int
   for (int32_t number = 0; status == VX_OK && number < job->num_clouds; number++) {
     struct cpu_fps_cloud *cloud = &fps->clouds[number];
     *cloud = (struct cpu_fps_cloud){row, sample, vx_sampling_of(job)->start};
-    int32_t found = find_candidates(rows + row * fps->columns, fps->columns, counts[number], &cloud->start);
-    status = vx_check_candidates(job, number, found, error);
+    int32_t found = find_candidates(job->stop, rows + row * fps->columns, fps->columns, counts[number], &cloud->start);
+    status = vx_stop_status(job->stop, error);
+    if (status == VX_OK) {
+      status = vx_check_candidates(job, number, found, error);
+    }
     row += counts[number];
     sample += job->sample_counts[number];
     candidates += found;
@@ -136,14 +139,12 @@ static enum vx_status sample_cloud(void *cls, const struct vx_hand *hand, int32_
       .num_points = fps->counts[number],
       .num_samples = fps->job->sample_counts[number],
       .start = fps->clouds[number].start,
-      .stopped = hand->stopped,
-      .stopped_cls = hand->cls,
+      .stop = hand->stop,
       .indices = desk.indices,
       .distances = desk.distances,
   };
   if (status == VX_OK && task.num_samples > 0 && !cpu_sample(&desk.sampler, &task)) {
-    snprintf(error->text, sizeof error->text, "ended before all samples were chosen");
-    status = VX_STOPPED;
+    status = vx_stop_status(hand->stop, error);
   }
   if (status == VX_OK) {
     write_samples(sampling, &desk, number);

@@ -34,7 +34,7 @@ enum { STACK = (CPU_SAMPLE_LANES - 1) * CPU_SAMPLE_DEPTH + 1 };
 
 static bool begin(struct cpu_sampler *sampler, const struct cpu_sample_task *task) {
   sampler->task = task;
-  sampler->work = sampler->steps = 0;
+  sampler->stop = task->stop;
   return cpu_sample_build(sampler);
 }
 

@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/fps/sample_tree.h"
 
-// False if `stopped` returned true; `indices` and `distances` are then incomplete.
+// False if the task was stopped; `indices` and `distances` are then incomplete.
 VX_WARN_UNUSED bool cpu_sample(struct cpu_sampler *sampler, const struct cpu_sample_task *task);
 // The same with the vectors that every processor of the architecture has.
 VX_WARN_UNUSED bool cpu_sample_any(struct cpu_sampler *sampler, const struct cpu_sample_task *task);

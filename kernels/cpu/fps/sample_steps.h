@@ -107,7 +107,7 @@ TARGET static int64_t NAME(work_off)(struct cpu_sampler *sampler, struct cpu_sam
     int64_t other = cpu_sample_key(best[l], index[l]);
     key = other > key ? other : key;
   }
-  sampler->work += (int64_t)num_blocks * pending * CPU_SAMPLE_LANES;
+  sampler->stop->rows += (int64_t)num_blocks * pending * CPU_SAMPLE_LANES;
   return key;
 }
 
@@ -195,7 +195,7 @@ TARGET static bool NAME(add_sample)(struct cpu_sampler *sampler, const float sam
         stack[top++] = node->child[lane];
       }
     }
-    if (cpu_sample_stopped_within(sampler)) {
+    if (vx_stopped(sampler->stop, 0)) {
       return false;
     }
   }
@@ -210,7 +210,7 @@ TARGET static bool NAME(first_sample)(struct cpu_sampler *sampler) {
     node->key[leaf->lane] = NAME(work_off)(sampler, leaf);
     node->farthest[leaf->lane] = cpu_sample_key_distance(node->key[leaf->lane]);
     node->leaf[leaf->lane] = i;
-    if (cpu_sample_stopped_within(sampler)) {
+    if (vx_stopped(sampler->stop, 0)) {
       return false;
     }
   }
@@ -228,7 +228,7 @@ TARGET static bool NAME(first_sample)(struct cpu_sampler *sampler) {
 // The key of the farthest point. False if stopped.
 TARGET static bool NAME(next_sample)(struct cpu_sampler *sampler, int64_t *key) {
   const struct cpu_sample_node *root = &sampler->nodes[0];
-  while (!cpu_sample_stopped_within(sampler)) {
+  while (!vx_stopped(sampler->stop, 0)) {
     int best = NAME(largest)(root);
     struct cpu_sample_leaf *leaf = &sampler->leaves[root->leaf[best]];
     const struct cpu_sample_node *node = &sampler->nodes[leaf->parent];
@@ -258,7 +258,7 @@ TARGET static bool NAME(take_samples)(struct cpu_sampler *sampler) {
       task->indices[i] = cpu_sample_key_index(key);
       task->distances[i] = cpu_sample_key_distance(key);
       const float *sample = task->points + (int64_t)task->indices[i] * task->columns;
-      go_on = !cpu_sample_stopped(sampler, 0) && NAME(add_sample)(sampler, sample);
+      go_on = !vx_stopped(sampler->stop, CPU_SAMPLE_STEP) && NAME(add_sample)(sampler, sample);
     }
   }
   return go_on;

@@ -13,9 +13,8 @@ enum {
   LANES = CPU_SAMPLE_LANES,
   LEAF_AIM = 80,  // points of a leaf, if cuts were exact
   MOST_PROBES = 32,
-  MOST_POOR = 4,     // after this many poor cuts below the root, points are cut by their order alone
-  CHUNK = 128,       // points handled together; their number fits a byte
-  STRIDE = 1 << 15,  // points between two calls of `stopped`
+  MOST_POOR = 4,  // after this many poor cuts below the root, points are cut by their order alone
+  CHUNK = 128,    // points handled together; their number fits a byte
   FEW_SAMPLES = 48,
 };
 
@@ -177,7 +176,7 @@ static bool classify(struct cpu_sampler *sampler, const struct part *part, const
     for (int code = 0; code < LANES; code++) {
       counts[code] += (int32_t)(counted >> 8 * code & 0xFF);
     }
-    if (cpu_sample_stopped(sampler, count)) {
+    if (vx_stopped(sampler->stop, count)) {
       return false;
     }
   }
@@ -214,16 +213,10 @@ static bool scatter(struct cpu_sampler *sampler, const struct part *part, const 
   for (int i = 1; i < groups; i++) {
     to[i] = to[i - 1] + sizes[i - 1];
   }
-  for (int32_t begin = part->begin; begin < part->end; begin += STRIDE) {
-    int32_t end = part->end - begin < STRIDE ? part->end : begin + STRIDE;
-    for (int32_t i = begin; i < end; i++) {
-      *to[group[sampler->codes[i]]]++ = from[i];
-    }
-    if (cpu_sample_stopped(sampler, end - begin)) {
-      return false;
-    }
+  VX_EACH_ROW(sampler->stop, i, part->begin, part->end) {
+    *to[group[sampler->codes[i]]]++ = from[i];
   }
-  return true;
+  return !sampler->stop->has_stopped;
 }
 
 // Cuts the part by the places of its points, into 2^levels parts or fewer. 0 if it stays whole, -1 if stopped.
@@ -356,7 +349,7 @@ static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, 
     int32_t child = ~sampler->num_leaves;
     if (fits_leaf(&part)) {
       make_leaf(sampler, &part, number, i, &inner);
-      if (cpu_sample_stopped(sampler, sizes[i])) {
+      if (vx_stopped(sampler->stop, sizes[i])) {
         return false;
       }
     } else {
@@ -376,17 +369,14 @@ static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, 
 bool cpu_sample_build(struct cpu_sampler *sampler) {
   const struct cpu_sample_task *task = sampler->task;
   struct part all = {0};
-  for (int32_t begin = 0; begin < task->num_points; begin += STRIDE) {
-    int32_t end = task->num_points - begin < STRIDE ? task->num_points : begin + STRIDE;
-    for (int32_t i = begin; i < end; i++) {
-      const float *xyz = task->points + (int64_t)i * task->columns;
-      sampler->points[0][all.end] = (struct cpu_sample_point){{xyz[0], xyz[1], xyz[2]}, i};
-      // A point that is not finite is overwritten by the next.
-      all.end += vx_are_finite(xyz[0], xyz[1], xyz[2]);
-    }
-    if (cpu_sample_stopped(sampler, end - begin)) {
-      return false;
-    }
+  VX_EACH_ROW(sampler->stop, i, 0, task->num_points) {
+    const float *xyz = task->points + i * task->columns;
+    sampler->points[0][all.end] = (struct cpu_sample_point){{xyz[0], xyz[1], xyz[2]}, (int32_t)i};
+    // A point that is not finite is overwritten by the next.
+    all.end += vx_are_finite(xyz[0], xyz[1], xyz[2]);
+  }
+  if (sampler->stop->has_stopped) {
+    return false;
   }
   // With few samples to take, sorting the points costs more than it saves.
   all.poor = task->num_samples < FEW_SAMPLES ? MOST_POOR : 0;

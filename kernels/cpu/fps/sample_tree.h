@@ -6,6 +6,7 @@
 #define VOXELD_CPU_SAMPLE_TREE_H
 
 #include "kernels/cpu/base/arena.h"
+#include "kernels/stop.h"
 
 enum {
   CPU_SAMPLE_LANES = 8,       // boxes of a node, points of a block
@@ -71,10 +72,9 @@ struct cpu_sample_task {
   const float *points;  // [num_points, columns]; x, y, z come first
   int32_t columns;
   int32_t num_points;
-  int32_t num_samples;         // 1..number of finite points
-  int32_t start;               // a finite point: the first sample
-  bool (*stopped)(void *cls);  // called about every millisecond; true: give up. May be NULL
-  void *stopped_cls;
+  int32_t num_samples;  // 1..number of finite points
+  int32_t start;        // a finite point: the first sample
+  struct vx_stop *stop;
   int32_t *indices;  // out: [num_samples]
   float *distances;  // out: [num_samples]: squared, to the nearest sample before it; +inf for the first
 };
@@ -89,26 +89,10 @@ struct cpu_sampler {
   int32_t num_blocks, num_leaves, num_nodes;
 
   const struct cpu_sample_task *task;
-  int64_t work;   // points looked at since task.stopped was asked
-  int32_t steps;  // samples taken since then
+  struct vx_stop *stop;  // the task's
 };
 
-enum { CPU_SAMPLE_MOST_WORK = 1 << 18, CPU_SAMPLE_MOST_STEPS = 32 };  // between two calls of `stopped`
-
-// Counts a step and its work. Now and then calls `stopped`; true: give up.
-static inline bool cpu_sample_stopped(struct cpu_sampler *sampler, int64_t work) {
-  sampler->work += work;
-  if (sampler->work < CPU_SAMPLE_MOST_WORK && ++sampler->steps < CPU_SAMPLE_MOST_STEPS) {
-    return false;
-  }
-  sampler->work = sampler->steps = 0;
-  return sampler->task->stopped != NULL && sampler->task->stopped(sampler->task->stopped_cls);
-}
-
-// The same within a step, as a step can be long.
-static inline bool cpu_sample_stopped_within(struct cpu_sampler *sampler) {
-  return sampler->work >= CPU_SAMPLE_MOST_WORK && cpu_sample_stopped(sampler, 0);
-}
+enum { CPU_SAMPLE_STEP = VX_STRIDE / 32 };  // a step takes as long as so many points beside those that it looks at
 
 // Takes the arrays from the arena, for one cloud of up to num_points points.
 void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, int32_t num_points);

@@ -4,24 +4,25 @@
 #include <string.h>
 
 // With the size of a value as a constant, the compiler makes one load and one store of a copy.
-static inline void fill(const struct cpu_planes *planes, size_t value_bytes, int64_t channel,
+static inline void fill(const struct cpu_planes *planes, struct vx_stop *stop, size_t value_bytes, int64_t channel,
                         const struct cpu_placed *placed, int64_t count, unsigned char *plane) {
   const unsigned char *features = (const unsigned char *)planes->features + (size_t)channel * value_bytes;
   size_t row_bytes = (size_t)planes->channels * value_bytes;
-  for (int64_t i = 0; i < count; i++) {
+  VX_EACH_ROW(stop, i, 0, count) {
     memcpy(plane + (size_t)placed[i].cell * value_bytes, features + (size_t)placed[i].row * row_bytes, value_bytes);
   }
 }
 
-void cpu_write_planes(const struct cpu_planes *planes, const struct cpu_placed *placed, int64_t count, void *map) {
+void cpu_write_planes(const struct cpu_planes *planes, struct vx_stop *stop, const struct cpu_placed *placed,
+                      int64_t count, void *map) {
   size_t plane_bytes = (size_t)planes->cells * vx_dtype_size(planes->dtype);
   unsigned char *plane = map;
   for (int64_t channel = 0; channel < planes->channels; channel++, plane += plane_bytes) {
-    memset(plane, 0, plane_bytes);
+    vx_fill(stop, plane, 0, plane_bytes);
     if (planes->dtype == VX_FLOAT16) {
-      fill(planes, sizeof(uint16_t), channel, placed, count, plane);
+      fill(planes, stop, sizeof(uint16_t), channel, placed, count, plane);
     } else {
-      fill(planes, sizeof(float), channel, placed, count, plane);
+      fill(planes, stop, sizeof(float), channel, placed, count, plane);
     }
   }
 }

@@ -2,6 +2,7 @@
 #ifndef VOXELD_CPU_PLANES_H
 #define VOXELD_CPU_PLANES_H
 
+#include "kernels/stop.h"
 #include "kernels/tensor.h"
 
 // A row of features that has a cell.
@@ -19,6 +20,7 @@ struct cpu_planes {
 
 // Writes the map [channels, cells] of one cloud: each row's values at its cell, bit for bit; zeros elsewhere. No two
 // rows have the same cell.
-void cpu_write_planes(const struct cpu_planes *planes, const struct cpu_placed *placed, int64_t count, void *map);
+void cpu_write_planes(const struct cpu_planes *planes, struct vx_stop *stop, const struct cpu_placed *placed,
+                      int64_t count, void *map);
 
 #endif

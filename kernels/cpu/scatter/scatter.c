@@ -62,8 +62,8 @@ static void judge(struct scatter *scatter) {
   struct vx_counts *counts = &scatter->job->counts;
   struct cpu_cell_index *taken = &scatter->taken;
   cpu_cell_index_start(taken, scatter->rows, scatter->key_bits);
-  for (int32_t row = 0; row < scatter->rows; row++) {
-    int64_t cell = cell_of(scatter, scatter->coords + 4 * (int64_t)row);
+  VX_EACH_ROW(scatter->job->stop, row, 0, scatter->rows) {
+    int64_t cell = cell_of(scatter, scatter->coords + 4 * row);
     if (cell < 0) {
       counts->out_of_range++;
     } else {
@@ -74,7 +74,7 @@ static void judge(struct scatter *scatter) {
         cell = -1;
       } else {
         counts->kept++;
-        scatter->job->row_counts[scatter->coords[4 * (int64_t)row]]++;
+        scatter->job->row_counts[scatter->coords[4 * row]]++;
       }
     }
     scatter->cells[row] = cell;
@@ -89,11 +89,11 @@ static void place(struct scatter *scatter) {
   for (int32_t cloud = 1; cloud < scatter->job->num_clouds; cloud++) {
     starts[cloud] = starts[cloud - 1] + kept[cloud - 1];
   }
-  for (int32_t row = 0; row < scatter->rows; row++) {
+  VX_EACH_ROW(scatter->job->stop, row, 0, scatter->rows) {
     if (scatter->cells[row] >= 0) {
-      int32_t cloud = scatter->coords[4 * (int64_t)row];
+      int32_t cloud = scatter->coords[4 * row];
       scatter->placed[starts[cloud]++] =
-          (struct cpu_placed){.cell = scatter->cells[row] - cloud * scatter->cloud_cells, .row = row};
+          (struct cpu_placed){.cell = scatter->cells[row] - cloud * scatter->cloud_cells, .row = (int32_t)row};
     }
   }
 }
@@ -113,10 +113,10 @@ static enum vx_status write_output(const struct scatter *scatter, struct vx_erro
   struct cpu_planes planes = {features->data, features->dtype, features->dims[1], scatter->cloud_cells};
   const struct cpu_placed *placed = scatter->placed;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++, map += cloud_bytes) {
-    cpu_write_planes(&planes, placed, job->row_counts[cloud], map);
+    cpu_write_planes(&planes, job->stop, placed, job->row_counts[cloud], map);
     placed += job->row_counts[cloud];
   }
-  return VX_OK;
+  return vx_stop_status(job->stop, error);
 }
 
 enum vx_status cpu_scatter(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
@@ -128,7 +128,8 @@ enum vx_status cpu_scatter(struct vx_lane *lane, struct vx_job *job, struct vx_e
   }
   judge(&scatter);
   place(&scatter);
-  if (job->tensors != 0) {
+  status = vx_stop_status(job->stop, error);
+  if (status == VX_OK && job->tensors != 0) {
     status = write_output(&scatter, error);
   }
   job->stage_ns[VX_STAGE_SCATTER] = cpu_now_ns() - began;

@@ -74,19 +74,18 @@ static enum vx_status list_kept(void *cls, const struct vx_hand *hand, int32_t p
   const float *matrix = vx_matrix_of(&transform->job->inputs[VX_MATRIX], slice->cloud);
   int64_t fates[VX_FATE_COUNT] = {0};
   int32_t listed = 0;
-  (void)hand, (void)error;
-  for (int32_t i = slice->begin; i < slice->end; i++) {
+  VX_EACH_ROW(hand->stop, i, slice->begin, slice->end) {
     const float *point = transform->points + i * transform->columns;
     float moved[3];
     vx_move(matrix, point[0], point[1], point[2], moved);
     enum vx_fate fate = vx_fate_of_moved(transform->params, transform->params->cuts, moved);
-    transform->kept[slice->begin + listed] = i;
+    transform->kept[slice->begin + listed] = (int32_t)i;
     listed += fate == VX_FATE_KEPT;  // a point that is not kept is overwritten by the next
     fates[fate]++;
   }
   slice->listed = listed;
   memcpy(slice->fates, fates, sizeof fates);
-  return VX_OK;
+  return vx_stop_status(hand->stop, error);
 }
 
 static void add_fates(const struct slice *slice, struct vx_counts *counts) {
@@ -113,14 +112,16 @@ static enum vx_status find_kept(struct transform *transform, struct vx_error *er
   return status;
 }
 
-static void write_points(const struct transform *transform, const struct slice *slice, float *row) {
+static void write_points(const struct transform *transform, struct vx_stop *stop, const struct slice *slice,
+                         float *row) {
   const float *matrix = vx_matrix_of(&transform->job->inputs[VX_MATRIX], slice->cloud);
   const int32_t *kept = transform->kept + slice->begin;
   row += slice->before * transform->columns;
-  for (int32_t i = 0; i < slice->listed; i++, row += transform->columns) {
+  VX_EACH_ROW(stop, i, 0, slice->listed) {
     const float *point = transform->points + kept[i] * transform->columns;
     vx_move(matrix, point[0], point[1], point[2], row);
     memcpy(row + 3, point + 3, (size_t)(transform->columns - 3) * sizeof *row);
+    row += transform->columns;
   }
 }
 
@@ -129,15 +130,14 @@ static enum vx_status write_slice(void *cls, const struct vx_hand *hand, int32_t
   const struct transform *transform = cls;
   const struct vx_layout *layout = transform->layout;
   const struct slice *slice = &transform->slices[piece];
-  (void)hand, (void)error;
   if ((layout->tensors & VX_TENSOR_BIT(VX_MOVED_POINTS)) != 0) {
-    write_points(transform, slice, (float *)(void *)(transform->output + layout->offset[VX_MOVED_POINTS]));
+    write_points(transform, hand->stop, slice, (float *)(void *)(transform->output + layout->offset[VX_MOVED_POINTS]));
   }
   if ((layout->tensors & VX_TENSOR_BIT(VX_POINT_INDICES)) != 0) {
     int32_t *indices = (int32_t *)(void *)(transform->output + layout->offset[VX_POINT_INDICES]);
     memcpy(indices + slice->before, transform->kept + slice->begin, (size_t)slice->listed * sizeof *indices);
   }
-  return VX_OK;
+  return vx_stop_status(hand->stop, error);
 }
 
 static enum vx_status write_output(struct transform *transform, struct vx_error *error) {
@@ -169,7 +169,10 @@ enum vx_status cpu_transform(struct vx_lane *lane, struct vx_job *job, struct vx
   lay_out(&transform, &lane->scratch);
   cut(&transform);
   transform.points = cpu_float_points(job, job->counts.received * transform.columns, transform.widened);
-  status = find_kept(&transform, error);
+  status = vx_stop_status(job->stop, error);
+  if (status == VX_OK) {
+    status = find_kept(&transform, error);
+  }
   job->stage_ns[VX_STAGE_TRANSFORM] = cpu_now_ns() - began;
   return status != VX_OK || job->tensors == 0 ? status : write_output(&transform, error);
 }

@@ -17,7 +17,7 @@ static void include(struct cpu_heights *heights, float min, float max) {
 static void collect_heights(struct cpu_run *run, const struct cpu_row *rows, int32_t num_rows) {
   int32_t factor = run->params->block_filter.factor;
   cpu_cell_index_start(&run->blocks, num_rows, run->block_key.bits);
-  for (int32_t i = 0; i < num_rows; i++) {
+  VX_EACH_ROW(run->stop, i, 0, num_rows) {
     int32_t cell[3];
     vx_cell_of_key(run->map.key, rows[i].key, cell);
     uint64_t key = vx_key(run->block_key, cell[0] / factor, cell[1] / factor, 0);
@@ -35,21 +35,21 @@ static void collect_heights(struct cpu_run *run, const struct cpu_row *rows, int
 
 static const struct cpu_keyed *sort_blocks(struct cpu_run *run) {
   int32_t num_blocks = run->blocks.count;
-  for (int32_t block = 0; block < num_blocks; block++) {
-    run->sorting[block] = (struct cpu_keyed){.key = run->blocks.entries[block].key, .number = block};
+  VX_EACH_ROW(run->stop, block, 0, num_blocks) {
+    run->sorting[block] = (struct cpu_keyed){.key = run->blocks.entries[block].key, .number = (int32_t)block};
   }
-  return cpu_sort(run->sorting, run->sorting + run->largest_rows, num_blocks, run->block_key.bits);
+  return cpu_sort(run->stop, run->sorting, run->sorting + run->largest_rows, num_blocks, run->block_key.bits);
 }
 
 // Fills stretch_heights[k][i] with the heights of the sorted blocks i .. i + 2^k - 1, for all k that fit a window.
 static void tabulate_stretches(struct cpu_run *run, const struct cpu_keyed *sorted) {
   int32_t num_blocks = run->blocks.count;
-  for (int32_t i = 0; i < num_blocks; i++) {
+  VX_EACH_ROW(run->stop, i, 0, num_blocks) {
     run->stretch_heights[0][i] = run->heights[sorted[i].number];
   }
   for (int k = 1; (1 << k) <= run->params->block_filter.size; k++) {
     const struct cpu_heights *half = run->stretch_heights[k - 1];
-    for (int32_t i = 0; i + (1 << k) <= num_blocks; i++) {
+    VX_EACH_ROW(run->stop, i, 0, num_blocks - (1 << k) + 1) {
       struct cpu_heights heights = half[i];
       include(&heights, half[i + (1 << (k - 1))].min, half[i + (1 << (k - 1))].max);
       run->stretch_heights[k][i] = heights;
@@ -99,12 +99,12 @@ static void advance(struct stretch *blocks, const struct cpu_keyed *sorted, int3
 static void judge_blocks(struct cpu_run *run, const struct cpu_keyed *sorted) {
   const struct vx_block_filter *filter = &run->params->block_filter;
   struct stretch columns[VX_MAX_BLOCK_SIZE] = {{0, 0}};
-  for (int32_t i = 0; i < run->blocks.count; i++) {
+  for (int32_t i = 0; i < run->blocks.count && !vx_stopped(run->stop, filter->size); i++) {
     int32_t block[3];
     vx_cell_of_key(run->block_key, sorted[i].key, block);
     struct window xs = window_around(block[0], filter->size, run->grid_blocks[0]);
     struct window ys = window_around(block[1], filter->size, run->grid_blocks[1]);
-    struct cpu_heights heights = run->heights[sorted[i].number];
+    struct cpu_heights heights = run->stretch_heights[0][i];
     for (int32_t x = xs.begin, d = xs.offset; x < xs.end; x++, d++) {
       advance(&columns[d], sorted, run->blocks.count, vx_key(run->block_key, x, ys.begin, 0),
               vx_key(run->block_key, x, ys.end - 1, 0));
@@ -133,7 +133,7 @@ void cpu_filter_blocks(struct cpu_run *run, const struct cpu_cloud *cloud) {
   tabulate_stretches(run, sorted);
   judge_blocks(run, sorted);
   int32_t stay = 0;
-  for (int32_t i = 0; i < num_rows; i++) {
+  VX_EACH_ROW(run->stop, i, 0, num_rows) {
     if (run->block_stays[run->block_of[i]]) {
       rows[stay++] = rows[i];
     } else {

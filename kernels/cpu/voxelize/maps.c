@@ -6,7 +6,6 @@
 #include "kernels/cpu/voxelize/maps.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "kernels/finite.h"
 #include "kernels/maps.h"
@@ -40,7 +39,7 @@ static int64_t line_of(const struct cpu_run *run, int32_t cloud, int32_t z, int3
 }
 
 static void list_cells(struct cpu_run *run, int32_t cloud) {
-  for (int32_t number = 0; number < run->cells.count; number++) {
+  VX_EACH_ROW(run->stop, number, 0, run->cells.count) {
     const struct cpu_cell_entry *entry = &run->cells.entries[number];
     int32_t cell[3];
     vx_cell_of_key(run->map.key, entry->key, cell);
@@ -54,11 +53,11 @@ static void list_pillars(struct cpu_run *run, int32_t cloud) {
   struct vx_key_format format = run->map.key;
   struct cpu_cell_index *index = &run->pillar_index;
   cpu_cell_index_start(index, run->largest_cloud, format.bits - format.z_bits);
-  for (int32_t number = 0; number < run->cells.count; number++) {
+  VX_EACH_ROW(run->stop, number, 0, run->cells.count) {
     uint64_t key = run->cells.entries[number].key >> format.z_bits;
     run->pillar_of[number] = cpu_cell_index_add(index, key, cpu_cell_index_home(index, key));
   }
-  for (int32_t pillar = 0; pillar < index->count; pillar++) {
+  VX_EACH_ROW(run->stop, pillar, 0, index->count) {
     int32_t cell[3];
     vx_cell_of_key(format, index->entries[pillar].key << format.z_bits, cell);
     int64_t line = (int64_t)cloud * run->grid.cells[1] + cell[1];
@@ -80,7 +79,7 @@ static void add_points(struct cpu_run *run) {
   struct cpu_pillar *pillars = run->pillars + run->num_pillars;
   bool bright = (run->job->tensors & VX_INTENSITY_MAPS) != 0;
   int32_t intensity = bright ? run->params->intensity : 0;  // any column, if none is asked for
-  for (int32_t i = 0; i < run->num_inside; i++) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_inside) {
     const float *point = run->points + (int64_t)run->inside[i] * run->columns;
     add_point(&pillars[run->pillar_of[run->voxel_of[i]]], point[2], point[intensity]);
   }
@@ -101,14 +100,14 @@ void cpu_gather_maps(struct cpu_run *run, const struct cpu_cloud *cloud) {
 
 // Clears a tensor of all clouds, of `line_bytes` for each line of cells along x.
 static void clear(const struct cpu_run *run, int32_t depth, size_t line_bytes, void *out) {
-  memset(out, 0, (size_t)run->job->num_clouds * (size_t)depth * (size_t)run->grid.cells[1] * line_bytes);
+  vx_fill(run->stop, out, 0, (size_t)run->job->num_clouds * (size_t)depth * (size_t)run->grid.cells[1] * line_bytes);
 }
 
 void cpu_write_occupancy(const struct cpu_run *run, void *out) {
   uint8_t *cells = out;
   int64_t width = run->grid.cells[0];
   clear(run, run->grid.cells[2], (size_t)width, out);
-  for (int32_t i = 0; i < run->num_filled; i++) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_filled) {
     cells[run->filled[i].line * width + run->filled[i].x] = 1;
   }
 }
@@ -117,7 +116,7 @@ void cpu_write_occupancy_counts(const struct cpu_run *run, void *out) {
   int32_t *cells = out;
   int64_t width = run->grid.cells[0];
   clear(run, run->grid.cells[2], (size_t)width * sizeof *cells, out);
-  for (int32_t i = 0; i < run->num_filled; i++) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_filled) {
     cells[run->filled[i].line * width + run->filled[i].x] = run->filled[i].points;
   }
 }
@@ -126,7 +125,7 @@ void cpu_write_occupancy_packed(const struct cpu_run *run, void *out) {
   uint8_t *bytes = out;
   int64_t width = ((int64_t)run->grid.cells[0] + 7) / 8;
   clear(run, run->grid.cells[2], (size_t)width, out);
-  for (int32_t i = 0; i < run->num_filled; i++) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_filled) {
     int32_t x = run->filled[i].x;
     bytes[run->filled[i].line * width + x / 8] |= (uint8_t)(1 << x % 8);
   }
@@ -135,7 +134,7 @@ void cpu_write_occupancy_packed(const struct cpu_run *run, void *out) {
 static inline void write_pillars(const struct cpu_run *run, void *out, float (*value)(const struct cpu_pillar *)) {
   float *cells = out;
   clear(run, 1, (size_t)run->grid.cells[0] * sizeof *cells, out);
-  for (int32_t i = 0; i < run->num_pillars; i++) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_pillars) {
     cells[run->pillars[i].place] = value(&run->pillars[i]);
   }
 }

@@ -90,7 +90,7 @@ static enum vx_status write_piece(void *cls, const struct vx_hand *hand, int32_t
     case CPU_CLOUDS: write_cloud(writing, &part, piece); break;
     case CPU_TENSORS: writing->targets[piece].writer->write(&part, writing->targets[piece].out); break;
   }
-  return VX_OK;
+  return vx_stop_status(hand->stop, error);
 }
 
 static int32_t step_of(const struct writing *writing) {

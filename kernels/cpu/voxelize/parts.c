@@ -102,6 +102,7 @@ enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_hand *h
   struct cpu_arena measured = {0};
   enum vx_status status = VX_OK;
   *part = *run;
+  part->stop = hand->stop;
   if (hand->lane != run->lane) {
     lay_out_part(part, cloud, &measured);
     status = cpu_reserve_for_help(hand, &measured, error);
@@ -138,7 +139,7 @@ static int32_t move(void *items, size_t size, int32_t count, int32_t place, int3
 // The points of a cloud name its rows by their places; now they name rows of the output.
 static void rename_points(const struct cpu_run *run, const struct cpu_grouped *grouped, int32_t points) {
   int32_t *ids = run->point_ids + grouped->begin, shift = grouped->place - grouped->first_row;
-  for (int32_t i = 0; i < points && shift != 0; i++) {
+  VX_EACH_ROW(run->stop, i, 0, shift == 0 ? 0 : points) {
     ids[i] -= ids[i] < 0 ? 0 : shift;
   }
 }

@@ -86,11 +86,12 @@ static void look_up_runs(struct cpu_located *located, int32_t begin, struct cpu_
   shared_index->count = index.count;
 }
 
-void cpu_look_up_points(const struct cpu_run *run, int32_t begin, int32_t end, struct cpu_lookup *lookup) {
+void cpu_look_up_points(const struct cpu_run *run, struct vx_stop *stop, int32_t begin, int32_t end,
+                        struct cpu_lookup *lookup) {
   cpu_locate *locate = cpu_locate_here();
   struct cpu_located located;
   int32_t num_inside = 0, not_finite = 0;
-  for (; begin < end; begin += CPU_CHUNK) {
+  for (; begin < end && !vx_stopped(stop, CPU_CHUNK); begin += CPU_CHUNK) {
     int32_t left = end - begin, count = left < CPU_CHUNK ? left : CPU_CHUNK;
     locate(&run->map, run->points + (int64_t)begin * run->columns, run->columns, count, &located);
     int32_t *inside = lookup->inside + num_inside, *voxel_of = lookup->voxel_of + num_inside;
@@ -110,7 +111,7 @@ void cpu_index_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   struct vx_counts *counts = &run->job->counts;
   struct cpu_lookup lookup = {.index = run->cells, .inside = run->inside, .voxel_of = run->voxel_of};
   cpu_cell_index_start(&lookup.index, cloud->end - cloud->begin, run->map.key.bits);
-  cpu_look_up_points(run, cloud->begin, cloud->end, &lookup);
+  cpu_look_up_points(run, run->stop, cloud->begin, cloud->end, &lookup);
   run->cells = lookup.index;
   run->num_inside = lookup.num_inside;
   counts->not_finite += lookup.not_finite;

@@ -13,7 +13,8 @@ struct cpu_lookup {
 };
 
 // Finds the voxel of each of the points begin .. end.
-void cpu_look_up_points(const struct cpu_run *run, int32_t begin, int32_t end, struct cpu_lookup *lookup);
+void cpu_look_up_points(const struct cpu_run *run, struct vx_stop *stop, int32_t begin, int32_t end,
+                        struct cpu_lookup *lookup);
 
 // Finds the voxel of each point of the cloud: fills run.cells, run.inside and run.voxel_of, counts not_finite and
 // out_of_range.

@@ -7,23 +7,22 @@ static int32_t voxels_let_in(const struct cpu_run *run) {
   return cpu_smaller(run->cells.count, run->params->max_voxels);
 }
 
-void cpu_make_rows_of(const struct cpu_run *run, const struct cpu_cloud *cloud, const struct cpu_stretch *stretch,
-                      struct vx_counts *counts) {
+void cpu_make_rows_of(const struct cpu_run *run, struct vx_stop *stop, const struct cpu_cloud *cloud,
+                      const struct cpu_stretch *stretch, struct vx_counts *counts) {
   const struct cpu_cell_entry *entries = run->cells.entries;
   struct cpu_row *rows = run->rows + cloud->first_row;
-  int32_t number = stretch->begin, end = cpu_smaller(stretch->end, voxels_let_in(run)), listed = stretch->listed;
+  int32_t begin = stretch->begin, end = cpu_smaller(stretch->end, voxels_let_in(run)), listed = stretch->listed;
   *counts = (struct vx_counts){0};
-  for (; number < end; number++) {
+  VX_EACH_ROW(stop, number, begin, end) {
     const struct cpu_cell_entry *entry = &entries[number];
     int32_t kept = cpu_smaller(entry->hits, run->cap);
-    rows[number] =
-        (struct cpu_row){.key = entry->key, .number = number, .first = listed, .kept = kept, .cloud = cloud->number};
+    rows[number] = (struct cpu_row){entry->key, (int32_t)number, listed, kept, cloud->number};
     listed += entry->hits;
     counts->kept += kept;
     counts->over_voxel_cap += entry->hits - kept;
     counts->voxels_kept++;
   }
-  for (; number < stretch->end; number++) {
+  VX_EACH_ROW(stop, number, begin < end ? end : begin, stretch->end) {
     counts->over_max_voxels += entries[number].hits;
     counts->voxels_dropped++;
   }
@@ -38,7 +37,7 @@ void cpu_add_rows(struct cpu_run *run, const struct vx_counts *counts) {
 void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct cpu_stretch all = {0, run->cells.count, run->num_listed};
   struct vx_counts counts;
-  cpu_make_rows_of(run, cloud, &all, &counts);
+  cpu_make_rows_of(run, run->stop, cloud, &all, &counts);
   cpu_add_rows(run, &counts);
 }
 
@@ -48,11 +47,11 @@ void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
 void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct cpu_row *rows = run->rows + cloud->first_row;
   int32_t num_rows = voxels_let_in(run);
-  for (int32_t number = 0; number < num_rows; number++) {
+  VX_EACH_ROW(run->stop, number, 0, num_rows) {
     run->next[number] = rows[number].first;
   }
   run->next[num_rows] = run->num_listed;
-  for (int32_t i = 0; i < run->num_inside; i++) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_inside) {
     int32_t voxel = run->voxel_of[i];
     run->list[run->next[voxel < num_rows ? voxel : num_rows]++] = run->inside[i];
   }
@@ -61,31 +60,30 @@ void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
 void cpu_order_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
   struct cpu_row *rows = run->rows + cloud->first_row;
   int32_t num_rows = run->num_rows - cloud->first_row;
-  for (int32_t i = 0; i < num_rows; i++) {
-    run->sorting[i] = (struct cpu_keyed){.key = rows[i].key, .number = i};
+  VX_EACH_ROW(run->stop, i, 0, num_rows) {
+    run->sorting[i] = (struct cpu_keyed){.key = rows[i].key, .number = (int32_t)i};
   }
   const struct cpu_keyed *sorted =
-      cpu_sort(run->sorting, run->sorting + run->largest_rows, num_rows, run->map.key.bits);
-  for (int32_t i = 0; i < num_rows; i++) {
+      cpu_sort(run->stop, run->sorting, run->sorting + run->largest_rows, num_rows, run->map.key.bits);
+  VX_EACH_ROW(run->stop, i, 0, num_rows) {
     run->rows_in_order[i] = rows[sorted[i].number];
   }
-  for (int32_t i = 0; i < num_rows; i++) {
-    rows[i] = run->rows_in_order[i];
+  vx_copy(run->stop, rows, run->rows_in_order, (size_t)num_rows * sizeof *rows);
+}
+
+void cpu_note_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
+  int32_t let_in = voxels_let_in(run);
+  vx_fill(run->stop, run->row_of, -1, (size_t)let_in * sizeof *run->row_of);
+  VX_EACH_ROW(run->stop, row, cloud->first_row, run->num_rows) {
+    run->row_of[run->rows[row].number] = (int32_t)row;
   }
 }
 
 void cpu_name_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   int32_t let_in = voxels_let_in(run);
-  for (int32_t number = 0; number < let_in; number++) {
-    run->row_of[number] = -1;  // stays so if the block filter has removed the voxel
-  }
-  for (int32_t row = cloud->first_row; row < run->num_rows; row++) {
-    run->row_of[run->rows[row].number] = row;
-  }
-  for (int32_t i = cloud->begin; i < cloud->end; i++) {
-    run->point_ids[i] = -1;
-  }
-  for (int32_t i = 0; i < run->num_inside; i++) {
+  cpu_note_rows(run, cloud);
+  vx_fill(run->stop, run->point_ids + cloud->begin, -1, (size_t)(cloud->end - cloud->begin) * sizeof *run->point_ids);
+  VX_EACH_ROW(run->stop, i, 0, run->num_inside) {
     if (run->voxel_of[i] < let_in) {
       run->point_ids[run->inside[i]] = run->row_of[run->voxel_of[i]];
     }

@@ -12,8 +12,8 @@ struct cpu_stretch {
 
 // Makes a row for each voxel that max_voxels lets in, at the place of its number, with room in the list for its points.
 // Counts the rows (voxels_kept), the points that they keep, and what the caps drop.
-void cpu_make_rows_of(const struct cpu_run *run, const struct cpu_cloud *cloud, const struct cpu_stretch *stretch,
-                      struct vx_counts *counts);
+void cpu_make_rows_of(const struct cpu_run *run, struct vx_stop *stop, const struct cpu_cloud *cloud,
+                      const struct cpu_stretch *stretch, struct vx_counts *counts);
 
 // Adds the rows that were counted, which are those behind the run's.
 void cpu_add_rows(struct cpu_run *run, const struct vx_counts *counts);
@@ -26,6 +26,9 @@ void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // Puts the cloud's rows in ascending order of their cells.
 void cpu_order_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
+
+// Fills row_of: the row of each voxel that max_voxels lets in, -1 if the block filter has removed it.
+void cpu_note_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // Fills the cloud's point_ids.
 void cpu_name_points(struct cpu_run *run, const struct cpu_cloud *cloud);

@@ -114,6 +114,7 @@ struct cpu_run {
   // What the job asks for.
   struct vx_job *job;
   struct vx_lane *lane;  // of the job's run
+  struct vx_stop *stop;  // of the hand at work; the passes ask it
   const struct vx_voxelize *params;
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
   struct vx_grid grid;

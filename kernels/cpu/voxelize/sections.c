@@ -4,6 +4,7 @@
 // than a search for where each section ends. What the caps of voxels drop stands in the lists behind what they keep.
 #include "kernels/cpu/voxelize/sections.h"
 
+#include "kernels/cpu/voxelize/rows.h"
 #include "kernels/finite.h"
 
 // The first of the points in range, in their order, that is at least `point`; their number if there is none.
@@ -23,26 +24,17 @@ static int32_t first_inside_from(const struct cpu_run *run, int32_t point) {
 static int64_t count_not_finite(const struct cpu_run *run, int32_t begin, int32_t end) {
   const float *point = run->points + (int64_t)begin * run->columns;
   int64_t count = 0;
-  for (int32_t i = begin; i < end; i++, point += run->columns) {
+  VX_EACH_ROW(run->stop, i, begin, end) {
     count += !vx_are_finite(point[0], point[1], point[2]);
+    point += run->columns;
   }
   return count;
-}
-
-// Notes which voxels have a row, by their numbers, if the block filter may have removed some.
-static void note_rows(struct cpu_run *run, const struct cpu_cloud *cloud, int32_t let_in) {
-  for (int32_t number = 0; number < let_in; number++) {
-    run->row_of[number] = -1;
-  }
-  for (int32_t row = cloud->first_row; row < run->num_rows; row++) {
-    run->row_of[run->rows[row].number] = row;
-  }
 }
 
 // Counts those of the points in range, `begin` to `end` of them, that are in no row. `filtered`: run.row_of is noted.
 static void count_rowless(const struct cpu_run *run, int32_t begin, int32_t end, int32_t let_in, bool filtered,
                           struct vx_counts *counts) {
-  for (int32_t i = begin; i < end; i++) {
+  VX_EACH_ROW(run->stop, i, begin, end) {
     int32_t number = run->voxel_of[i];
     bool dropped = number >= let_in;
     counts->over_max_voxels += dropped;
@@ -53,7 +45,7 @@ static void count_rowless(const struct cpu_run *run, int32_t begin, int32_t end,
 // Moves the points that the caps of voxels drop from `kept`. Each list is in input order, so its sections only ascend.
 static void count_over_cap(const struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct vx_sections *sections = &run->job->sections;
-  for (int32_t i = cloud->first_row; i < run->num_rows; i++) {
+  for (int32_t i = cloud->first_row; i < run->num_rows && !vx_stopped(run->stop, 1); i++) {
     const struct cpu_row *row = &run->rows[i];
     int32_t hits = run->cells.entries[row->number].hits, section = 0;
     int64_t end = cloud->begin + sections->points[0];
@@ -74,7 +66,7 @@ void cpu_count_sections(struct cpu_run *run, const struct cpu_cloud *cloud) {
   int32_t begin = cloud->begin, first = 0;
   bool filtered = all->block_filtered > 0;
   if (filtered) {
-    note_rows(run, cloud, let_in);
+    cpu_note_rows(run, cloud);
   }
   for (int32_t i = 0; i < sections->count; i++) {
     int32_t end = begin + sections->points[i], last = first_inside_from(run, end);

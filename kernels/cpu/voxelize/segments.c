@@ -83,12 +83,12 @@ static struct cpu_lot *lots_of(const struct cpu_cut *cut, int32_t segment) {
 }
 
 // Lists the segment's voxels share by share, each in the order of their appearance.
-static void deal(const struct cpu_run *run, int32_t number, const struct cpu_cell_entry *seen) {
+static void deal(const struct cpu_run *run, struct vx_stop *stop, int32_t number, const struct cpu_cell_entry *seen) {
   const struct cpu_cut *cut = &run->cut;
   const struct cpu_segment *segment = &cut->segments[number];
   struct cpu_lot *lots = lots_of(cut, number);
   int32_t next[MOST_SEGMENTS] = {0}, sum = segment->begin;
-  for (int32_t i = 0; i < segment->num_seen; i++) {
+  VX_EACH_ROW(stop, i, 0, segment->num_seen) {
     next[share_of(run, seen[i].key)]++;
   }
   for (int32_t share = 0; share < cut->count; share++) {
@@ -96,7 +96,7 @@ static void deal(const struct cpu_run *run, int32_t number, const struct cpu_cel
     next[share] = sum;
     lots[share].end = sum += count;
   }
-  for (int32_t i = 0; i < segment->num_seen; i++) {
+  VX_EACH_ROW(stop, i, 0, segment->num_seen) {
     int32_t place = next[share_of(run, seen[i].key)]++;
     cut->dealt[place] = (struct cpu_dealt){.key = seen[i].key, .hits = seen[i].hits};
     cut->dealt_at[segment->begin + i] = place;
@@ -115,12 +115,12 @@ static enum vx_status look_up_segment(void *cls, const struct vx_hand *hand, int
   struct cpu_lookup lookup = {
       .index = tools.index, .inside = cut->inside + segment->begin, .voxel_of = cut->seen_of + segment->begin};
   cpu_cell_index_start(&lookup.index, segment->end - segment->begin, run->map.key.bits);
-  cpu_look_up_points(run, segment->begin, segment->end, &lookup);
+  cpu_look_up_points(run, hand->stop, segment->begin, segment->end, &lookup);
   segment->num_inside = lookup.num_inside;
   segment->not_finite = lookup.not_finite;
   segment->num_seen = lookup.index.count;
-  deal(run, number, lookup.index.entries);
-  return VX_OK;
+  deal(run, hand->stop, number, lookup.index.entries);
+  return vx_stop_status(hand->stop, error);
 }
 
 // --- unite ---------------------------------------------------------------------------------------------------------
@@ -175,10 +175,13 @@ static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t
   for (int32_t number = 0; number < cut->count; number++) {
     struct cpu_lot *lot = lots_of(cut, number) + share;
     int32_t begin = share == 0 ? cut->segments[number].begin : lot[-1].end, known = tools.index.count;
-    for (int32_t place = begin; place < lot->end; place += CPU_CHUNK) {
+    for (int32_t place = begin; place < lot->end && !vx_stopped(hand->stop, CPU_CHUNK); place += CPU_CHUNK) {
       unite(cut, place, cpu_smaller(CPU_CHUNK, lot->end - place), &tools);
     }
     lot->num_new = tools.index.count - known;
+  }
+  if (hand->stop->has_stopped) {
+    return vx_stop_status(hand->stop, error);
   }
   for (int32_t number = 0, first = 0; number < cut->count; number++) {
     struct cpu_lot *lot = lots_of(cut, number) + share;
@@ -201,8 +204,8 @@ static enum vx_status number_segment(void *cls, const struct vx_hand *hand, int3
   const struct cpu_cut *cut = &run->cut;
   struct cpu_segment *segment = &cut->segments[piece];
   int32_t number = segment->first_number;
-  (void)hand, (void)error;
-  for (int32_t i = segment->begin; i < segment->begin + segment->num_seen; i++) {
+  int64_t seen = segment->begin + segment->num_seen;
+  VX_EACH_ROW(hand->stop, i, segment->begin, seen) {
     struct cpu_dealt *dealt = &cut->dealt[cut->dealt_at[i]];
     if (dealt->same_as == cut->dealt_at[i]) {
       run->cells.entries[number] = (struct cpu_cell_entry){.key = dealt->key, .hits = dealt->hits};
@@ -210,8 +213,8 @@ static enum vx_status number_segment(void *cls, const struct vx_hand *hand, int3
     }
   }
   const struct cpu_stretch stretch = {segment->first_number, number, segment->first_listed};
-  cpu_make_rows_of(run, numbering->cloud, &stretch, &segment->counts);
-  return VX_OK;
+  cpu_make_rows_of(run, hand->stop, numbering->cloud, &stretch, &segment->counts);
+  return vx_stop_status(hand->stop, error);
 }
 
 // The number in the cloud of the voxel at that place in `dealt`.
@@ -225,12 +228,11 @@ static enum vx_status pack_segment(void *cls, const struct vx_hand *hand, int32_
   const struct cpu_segment *segment = &cut->segments[piece];
   const int32_t *inside = cut->inside + segment->begin, *seen_of = cut->seen_of + segment->begin;
   const int32_t *dealt_at = cut->dealt_at + segment->begin;
-  (void)hand, (void)error;
-  for (int32_t i = 0; i < segment->num_inside; i++) {
+  VX_EACH_ROW(hand->stop, i, 0, segment->num_inside) {
     run->inside[segment->first_inside + i] = inside[i];
     run->voxel_of[segment->first_inside + i] = number_of(cut, dealt_at[seen_of[i]]);
   }
-  return VX_OK;
+  return vx_stop_status(hand->stop, error);
 }
 
 // --- list ----------------------------------------------------------------------------------------------------------
@@ -242,11 +244,11 @@ struct listing {
 };
 
 // Where the next point of each of the segment's voxels goes; -1 if the voxel has no row.
-static int32_t *find_places(const struct listing *listing, const struct cpu_segment *segment) {
+static int32_t *find_places(const struct listing *listing, struct vx_stop *stop, const struct cpu_segment *segment) {
   const struct cpu_cut *cut = &listing->run->cut;
   int32_t *next = cut->next + segment->begin;
   const int32_t *dealt_at = cut->dealt_at + segment->begin;
-  for (int32_t i = 0; i < segment->num_seen; i++) {
+  VX_EACH_ROW(stop, i, 0, segment->num_seen) {
     int32_t number = number_of(cut, dealt_at[i]), before = cut->dealt[dealt_at[i]].before;
     next[i] = number < listing->num_rows ? listing->rows[number].first + before : -1;
   }
@@ -258,14 +260,13 @@ static enum vx_status list_segment(void *cls, const struct vx_hand *hand, int32_
   const struct cpu_cut *cut = &listing->run->cut;
   const struct cpu_segment *segment = &cut->segments[piece];
   const int32_t *inside = cut->inside + segment->begin, *seen_of = cut->seen_of + segment->begin;
-  int32_t *next = find_places(listing, segment);
-  (void)hand, (void)error;
-  for (int32_t i = 0; i < segment->num_inside; i++) {
+  int32_t *next = find_places(listing, hand->stop, segment);
+  VX_EACH_ROW(hand->stop, i, 0, segment->num_inside) {
     if (next[seen_of[i]] >= 0) {
       listing->run->list[next[seen_of[i]]++] = inside[i];
     }
   }
-  return VX_OK;
+  return vx_stop_status(hand->stop, error);
 }
 
 // --- all of it -----------------------------------------------------------------------------------------------------

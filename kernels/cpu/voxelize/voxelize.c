@@ -76,6 +76,7 @@ static enum vx_status prepare(struct cpu_run *run, struct vx_error *error) {
   }
   if (status == VX_OK) {
     run->points = cpu_float_points(run->job, (int64_t)run->num_points * run->columns, run->widened);
+    status = vx_stop_status(run->stop, error);
   }
   return status;
 }
@@ -122,7 +123,7 @@ static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *c
   if (run->ids_wanted) {
     cpu_name_points(run, cloud);
   }
-  return VX_OK;
+  return vx_stop_status(run->stop, error);
 }
 
 static enum vx_status group_piece(void *cls, const struct vx_hand *hand, int32_t number, struct vx_error *error) {
@@ -154,6 +155,7 @@ static enum vx_status group_clouds(struct cpu_run *run, struct vx_error *error) 
   enum vx_status status = vx_spread(run->job, run->lane, &clouds, error);
   if (status == VX_OK) {
     cpu_parts_gather(run);
+    status = vx_stop_status(run->stop, error);
   }
   return status;
 }
@@ -183,7 +185,8 @@ static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) 
 
 enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   int64_t began = cpu_now_ns();
-  struct cpu_run run = {.job = job, .lane = lane, .params = &job->params.voxelize, .sampling = vx_sampling_of(job)};
+  struct cpu_run run = {
+      .job = job, .lane = lane, .stop = job->stop, .params = &job->params.voxelize, .sampling = vx_sampling_of(job)};
   enum vx_status status = prepare(&run, error);
   if (status == VX_OK) {
     status = group_clouds(&run, error);

@@ -89,7 +89,7 @@ static void narrow_row(enum vx_dtype dtype, unsigned char *place, const float *v
 
 static void write_coords(const struct cpu_run *run, void *out) {
   int32_t(*coords)[4] = out;
-  for (int32_t i = 0; i < run->num_rows; i++) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
     int32_t cell[3];
     vx_cell_of_key(run->map.key, run->rows[i].key, cell);
     coords[i][0] = run->rows[i].cloud;
@@ -101,7 +101,7 @@ static void write_coords(const struct cpu_run *run, void *out) {
 
 static void write_num_points(const struct cpu_run *run, void *out) {
   int32_t *num_points = out;
-  for (int32_t i = 0; i < run->num_rows; i++) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
     num_points[i] = run->rows[i].kept;
   }
 }
@@ -113,8 +113,9 @@ enum { BLOCK_BYTES = 4096 };
 static void fill_with_mean(const struct cpu_run *run, const struct cpu_row *row, float *place) {
   float mean[VX_MAX_FEATURES];
   mean_of(run, row, run->columns, mean);
-  for (int32_t k = row->kept; k < run->cap; k++, place += run->columns) {
+  VX_EACH_ROW(run->stop, k, row->kept, run->cap) {
     memcpy(place, mean, (size_t)run->columns * sizeof *place);
+    place += run->columns;
   }
 }
 
@@ -130,7 +131,7 @@ static inline void write_rows_of_voxels(const struct cpu_run *run, int32_t colum
   for (int32_t begin = 0, end; begin < num_rows; begin = end) {
     end = num_rows - begin < block ? num_rows : begin + block;
     float *first = out + (int64_t)begin * cap * columns;
-    memset(first, 0, zeros ? (size_t)(end - begin) * row_bytes : 0);
+    vx_fill(run->stop, first, 0, zeros ? (size_t)(end - begin) * row_bytes : 0);
     for (int32_t i = begin; i < end; i++, row++, first += (int64_t)cap * columns) {
       const int32_t *listed = list + row->first, *last = listed + row->kept;
       float *place = first;
@@ -155,8 +156,8 @@ static void write_voxels(const struct cpu_run *run, void *out) {
 
 static void write_means(const struct cpu_run *run, void *out) {
   float *means = out;
-  for (int32_t i = 0; i < run->num_rows; i++) {
-    mean_of(run, &run->rows[i], run->columns, means + (int64_t)i * run->columns);
+  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
+    mean_of(run, &run->rows[i], run->columns, means + i * run->columns);
   }
 }
 
@@ -164,11 +165,12 @@ static void write_features(const struct cpu_run *run, void *out) {
   enum vx_dtype dtype = run->params->feature_dtype;
   size_t row_bytes = (size_t)run->columns * vx_dtype_size(dtype);
   unsigned char *place = out;
-  for (int32_t i = 0; i < run->num_rows; i++, place += row_bytes) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
     float room[VX_MAX_FEATURES];
     float *mean = row_in(dtype, place, room);
     mean_of(run, &run->rows[i], run->columns, mean);
     narrow_row(dtype, place, mean, run->columns);
+    place += row_bytes;
   }
 }
 
@@ -205,7 +207,7 @@ static void write_pillars(const struct cpu_run *run, void *out) {
   int32_t columns = run->columns + PILLAR_EXTRA;
   size_t point_bytes = (size_t)columns * vx_dtype_size(dtype);
   unsigned char *place = out;
-  for (int32_t i = 0; i < run->num_rows; i++) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
     const struct cpu_row *row = &run->rows[i];
     struct pillar pillar = pillar_of(run, row);
     for (int32_t k = 0; k < row->kept; k++, place += point_bytes) {
@@ -215,7 +217,7 @@ static void write_pillars(const struct cpu_run *run, void *out) {
       narrow_row(dtype, place, values, columns);
     }
     size_t padding = (size_t)(run->cap - row->kept) * point_bytes;
-    memset(place, 0, padding);
+    vx_fill(run->stop, place, 0, padding);
     place += padding;
   }
 }
@@ -226,7 +228,7 @@ static void write_encoded(const struct cpu_run *run, void *out) {
   int32_t inputs = encoder->layers[0].inputs;
   size_t row_bytes = (size_t)run->encoded_values * vx_dtype_size(dtype);
   unsigned char *place = out;
-  for (int32_t i = 0; i < run->num_rows; i++, place += row_bytes) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
     const struct cpu_row *row = &run->rows[i];
     struct pillar pillar = pillar_of(run, row);
     float *values = run->pillar_rows[0], *encoded = row_in(dtype, place, run->encoded);
@@ -235,21 +237,23 @@ static void write_encoded(const struct cpu_run *run, void *out) {
     }
     bool padded = run->cap != INT32_MAX && row->kept < run->cap;
     memset(values, 0, padded ? (size_t)inputs * sizeof *values : 0);
-    cpu_encode(encoder, run->pillar_rows[0], run->pillar_rows[1], row->kept + padded, encoded);
+    cpu_encode(encoder, run->stop, run->pillar_rows[0], run->pillar_rows[1], row->kept + padded, encoded);
     narrow_row(dtype, place, encoded, run->encoded_values);
+    place += row_bytes;
   }
 }
 
 static void write_point_ids(const struct cpu_run *run, void *out) {
-  memcpy(out, run->point_ids, (size_t)run->num_points * sizeof *run->point_ids);
+  vx_copy(run->stop, out, run->point_ids, (size_t)run->num_points * sizeof *run->point_ids);
 }
 
 static void write_mask(const struct cpu_run *run, void *out) {
   unsigned char *mask = out;
-  for (int32_t i = 0; i < run->num_rows; i++, mask += run->cap) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
     size_t kept = (size_t)run->rows[i].kept;
     memset(mask, 1, kept);
     memset(mask + kept, 0, (size_t)run->cap - kept);
+    mask += run->cap;
   }
 }
 
@@ -259,12 +263,13 @@ static void write_bev_features(const struct cpu_run *run, void *out) {
   int32_t width = run->encoded_values;
   struct cpu_planes planes = {run->features, run->params->feature_dtype, width == 0 ? run->columns : width,
                               (int64_t)size[0] * size[1] * size[2]};
-  for (int32_t i = 0; i < run->num_rows; i++) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
     int32_t cell[3];
     vx_cell_of_key(run->map.key, run->rows[i].key, cell);
-    run->placed[i] = (struct cpu_placed){.cell = ((int64_t)cell[2] * size[1] + cell[1]) * size[0] + cell[0], .row = i};
+    run->placed[i] =
+        (struct cpu_placed){.cell = ((int64_t)cell[2] * size[1] + cell[1]) * size[0] + cell[0], .row = (int32_t)i};
   }
-  cpu_write_planes(&planes, run->placed, run->num_rows, out);
+  cpu_write_planes(&planes, run->stop, run->placed, run->num_rows, out);
 }
 
 // --- all of them ---------------------------------------------------------------------------------------------------

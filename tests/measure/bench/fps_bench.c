@@ -158,11 +158,13 @@ static bool measure(struct fps_bench *bench, const char *name, const float *poin
   size_t most = (size_t)samples;
   float *nearest = calloc((size_t)count, sizeof *nearest), *distances = calloc(2 * most, sizeof *distances);
   int32_t *indices = calloc(2 * most, sizeof *indices);
+  struct vx_stop never = {0};
   struct cpu_sample_task task = {.points = points,
                                  .columns = columns,
                                  .num_points = count,
                                  .num_samples = samples,
                                  .start = bench->options.start < count ? bench->options.start : 0,
+                                 .stop = &never,
                                  .indices = indices,
                                  .distances = distances};
   struct bench_timing ours;

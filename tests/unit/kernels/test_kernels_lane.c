@@ -288,7 +288,8 @@ static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {
                          much = {.used = VX_SCRATCH_KEPT + 1};
   bool busy = false;
   struct vx_lane helper = {.seed = {0}};
-  const struct vx_hand hand = {&helper, is_busy, &busy};
+  struct vx_stop stop = {is_busy, &busy, 0, false};
+  const struct vx_hand hand = {&helper, &stop};
   struct vx_error error;
   assert_int_equal(cpu_reserve_for_help(&hand, &little, &error), VX_OK);
   const struct cpu_arena before = helper.scratch;
@@ -298,7 +299,7 @@ static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {
   busy = true;
   assert_int_equal(cpu_reserve_for_help(&hand, &most, &error), VX_STOPPED);
   assert_int_equal(helper.scratch.bytes, before.bytes);
-  busy = false;
+  busy = stop.has_stopped = false;
   assert_int_equal(cpu_reserve_for_help(&hand, &most, &error), VX_OK);
   assert_int_equal(helper.scratch.bytes, VX_SCRATCH_KEPT);
   cpu_arena_trim(&helper.scratch, 0);

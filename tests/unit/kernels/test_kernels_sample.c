@@ -112,11 +112,13 @@ static void check_from(const struct cloud *cloud, int32_t samples, int32_t start
   for (int any_processor = 0; any_processor < 2; any_processor++) {
     memset(indices, 0xA5, count * sizeof *indices);
     memset(distances, 0xA5, count * sizeof *distances);
+    struct vx_stop never = {0};
     struct cpu_sample_task task = {.points = cloud->points,
                                    .columns = cloud->columns,
                                    .num_points = cloud->count,
                                    .num_samples = samples,
                                    .start = start,
+                                   .stop = &never,
                                    .indices = indices,
                                    .distances = distances};
     assert_true(sample(&task, any_processor));
@@ -346,12 +348,12 @@ static void stopped(void **state) {
   struct random random = {12};
   struct cloud cloud = make_random(&random, 3, 150000, 1);
   struct questions questions = {.until = INT32_MAX};
+  struct vx_stop stop = {ask, &questions, 0, false};
   struct cpu_sample_task task = {.points = cloud.points,
                                  .columns = 3,
                                  .num_points = cloud.count,
                                  .num_samples = SAMPLES,
-                                 .stopped = ask,
-                                 .stopped_cls = &questions,
+                                 .stop = &stop,
                                  .indices = indices,
                                  .distances = distances};
   assert_true(sample(&task, false));
@@ -359,6 +361,7 @@ static void stopped(void **state) {
   assert_true(asked >= SAMPLES / 40);
   for (int until = 0; until < asked; until += 1 + until / 4) {
     questions = (struct questions){.until = until};
+    stop = (struct vx_stop){ask, &questions, 0, false};
     assert_false(sample(&task, false));
     assert_int_equal(questions.asked, until + 1);
   }

@@ -87,7 +87,8 @@ static enum vx_status spread(void *cls, const struct vx_hand *own, const struct 
       status = do_own(crew, own, pieces, order[i], error);
       continue;
     }
-    const struct vx_hand helper = {crew->lanes[who - 1], has_other_work, crew};
+    struct vx_stop stop = {has_other_work, crew, 0, false};
+    const struct vx_hand helper = {crew->lanes[who - 1], &stop};
     crew->patience = (int)(next_random(&crew->random) % 4);
     bool done = pieces->run(pieces->cls, &helper, order[i], &unheard) == VX_OK;
     crew->helped += done;
@@ -328,7 +329,7 @@ static void a_job_is_stopped_between_its_pieces(void **state) {
     struct crew crew = crew_of(2, false, 7);
     crew.stop_after = after;
     assert_int_equal(run_with(&crew, &asked), VX_STOPPED);
-    assert_string_equal(crew.outcome.error.text, "ended before all samples were chosen");
+    assert_string_equal(crew.outcome.error.text, "ended before all rows were done");
     free(crew.outcome.block);
     dismiss(&crew);
   }

@@ -73,14 +73,15 @@ static enum vx_status do_piece(void *cls, const struct vx_hand *hand, int32_t pi
     return test.status;
   }
   atomic_fetch_add(&test.begun, 1);
-  for (bool hold = atomic_exchange(&test.hold, false); hold && !hand->stopped(hand->cls);) sched_yield();
-  if (hand->stopped(hand->cls)) return VX_STOPPED;
+  for (bool hold = atomic_exchange(&test.hold, false); hold && !vx_stop_now(hand->stop);) sched_yield();
+  if (vx_stop_now(hand->stop)) return VX_STOPPED;
   atomic_fetch_add(&test.done[piece], 1);
   return VX_OK;
 }
 
 static enum vx_status spread(int32_t count) {
-  const struct vx_hand own = {lane, is_stopped, NULL};
+  struct vx_stop stop = {is_stopped, NULL, 0, false};
+  const struct vx_hand own = {lane, &stop};
   const struct vx_pieces pieces = {count, do_piece, NULL};
   struct vx_error error;
   return hands_spread(&jobs.hands, &own, &pieces, &error);
