@@ -139,7 +139,7 @@ static bool refuse_memory(struct job *job, const struct shortage *shortage) {
 // The sweep's memory counts as that of streams from now on; if need be, older sweeps make room. They make none for a
 // sweep that cannot fit.
 static bool move_memory(const struct job *job, const struct sweep *sweep, struct shortage *shortage) {
-  *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARE_STREAM_BYTES};
+  *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARE_STREAM_BYTES, 0};
   if (!sweep->memory) return true;
   if (!may_fit(job, sweep)) return false;
   while (!buffer_move(sweep->memory, SHARE_STREAM_BYTES, shortage))
