@@ -103,7 +103,7 @@ static void options_of_sampling(void **state) {
 static void print_config_reads_back(void **state) {
   (void)state;
   struct options options, again;
-  char error[256] = "", memory[8192];
+  char error[256] = "", memory[16384];
   char *arguments[] = {"--listen=unix:/tmp/a b\"c", "--workers=9", "--upload-min-rate", "0", NULL},
        *reread[] = {config_argument, NULL};
   assert_true(read_options(arguments, NULL, &options, error));
