@@ -168,7 +168,6 @@ class Shared(OneDaemonCase):
         self.assertNotIn("points_region", result.metadata["parameters"])
         self.assertIn("points_region", self.client.voxelize(points_of(), "kitti_second").metadata["parameters"])
 
-
     def test_regions_of_processes_that_were_killed_make_room(self):
         for number in range(128):
             with Memory(16, "voxeld") as memory:

@@ -2,7 +2,6 @@
 where there is no ONNX Runtime for this Python."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import numpy as np
 
 import models
 from command_line import run
-from daemon import PATIENCE, ROOT, Daemon
+from daemon import PATIENCE, ROOT, SCAN, Daemon
 from rude_server import url_of
 
 sys.path.insert(0, str(ROOT / "training"))
@@ -22,7 +21,6 @@ from streets import Street, simulate  # noqa: E402
 
 NAME = "simulated_pointpillar"
 FOLDER = ROOT / "models" / NAME
-SCAN = os.environ.get("VOXEL_SCAN", str(ROOT / "build" / "bin" / "voxel-scan"))
 CLASSES = ["Car", "Pedestrian", "Cyclist"]
 
 

@@ -5,7 +5,6 @@ what it computes itself. Skipped where there is no torch.
 import contextlib
 import io
 import json
-import os
 import pathlib
 import runpy
 import sys
@@ -15,7 +14,7 @@ import unittest
 import numpy as np
 import yaml
 
-from daemon import ROOT, Daemon
+from daemon import ROOT, SCAN, Daemon
 from encoding import encode
 
 try:
@@ -36,8 +35,6 @@ import learning
 import scenes
 import streets
 from network import PointPillar
-
-SCAN = os.environ.get("VOXEL_SCAN", str(ROOT / "build" / "bin" / "voxel-scan"))
 
 
 def tiny_config():

@@ -13,10 +13,8 @@ import tempfile
 import unittest
 
 from client import HEAVY, VOXELIZE, Crowd, Daemon, heavy_jobs, heavy_rows, rows, wait_until
-from daemon import ROOT, voxeld_binary
+from daemon import ROOT, SCAN, voxeld_binary
 from image import Buildah, Container, Image, check_tools, output
-
-SCANNER = os.environ.get("VOXEL_SCAN", str(ROOT / "build" / "bin" / "voxel-scan"))
 
 
 class FromImage(unittest.TestCase):
@@ -83,7 +81,7 @@ class Description(FromImage):
 class Service(FromImage):
     def test_the_same_bytes_as_the_build(self):
         scan = pathlib.Path(self.file(""))
-        output(SCANNER, "--output", str(scan))
+        output(SCAN, "--output", str(scan))
         with Container(self.image) as container, Daemon() as daemon:
             for query in ("voxelize?preset=kitti_second", "voxelize?preset=kitti_pointpillar", "fps?num_samples=99"):
                 with self.subTest(query):

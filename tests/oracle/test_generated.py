@@ -14,15 +14,9 @@ import oracle
 SENSORS = ("hdl64", "hdl32")
 
 
-def voxel_scan():
-    named = os.environ.get("VOXEL_SCAN", "")
-    return next((path for path in (named, str(daemon.BIN / "voxel-scan")) if os.path.exists(path)), None)
-
-
 def simulated(sensor, seed, columns):
-    program = voxel_scan()
-    if program:
-        command = [program, "--sensor", sensor, "--seed", str(seed), "--columns", str(columns)]
+    if os.path.exists(daemon.SCAN):
+        command = [daemon.SCAN, "--sensor", sensor, "--seed", str(seed), "--columns", str(columns)]
         return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     # Distances as a lidar sees them: many points near, few far.
     rng = np.random.default_rng(seed)

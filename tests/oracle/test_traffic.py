@@ -9,9 +9,8 @@ import unittest
 
 import numpy as np
 
-from daemon import ROOT
+from daemon import SCAN
 
-SCAN = os.environ.get("VOXEL_SCAN", str(ROOT / "build" / "bin" / "voxel-scan"))
 SEEDS = range(1, 13)
 # Least and most along each axis of a thing.
 SIZES = {"Car": ((3.4, 1.5, 1.4), (5, 2, 1.8)), "Pedestrian": ((0.3, 0.5, 1.5), (0.8, 0.8, 2))}

@@ -40,9 +40,10 @@ def _listening():
 class Balancer:
     """HAProxy with the configuration as it is shipped. Addresses come from the environment; it listens on sockets
     handed over, so no port is taken twice. Servers whose ports are not in `pages` are checked at the port that serves.
-    `options` go to the program, `variables` to the configuration."""
+    `options` go to the program, `variables` to the configuration. A `patient` one waits for silent clients and servers
+    longer than a test on a loaded machine takes."""
 
-    def __init__(self, ports, log, *options, pages=None, **variables):
+    def __init__(self, ports, log, *options, pages=None, patient=False, **variables):
         ports = list(ports)
         checked = [(pages or {}).get(port, port) for port in ports]
         front, stats = _listening(), _listening()
@@ -53,8 +54,14 @@ class Balancer:
         environment.update(VOXELD_FRONT=f"fd@{front.fileno()}", VOXELD_STATS=f"fd@{stats.fileno()}")
         environment.update({f"VOXELD_SERVER_{n}": f"{HOST}:{port}" for n, port in enumerate(ports, 1)}, **variables)
         environment.update({f"VOXELD_PAGES_PORT_{n}": str(port) for n, port in enumerate(checked, 1)})
+        configuration = CONFIGURATION.read_text(encoding="utf-8")
+        if patient:
+            limits = r"^( +timeout (?:http-request|http-keep-alive|client|server) ).*$"
+            configuration = re.sub(limits, r"\g<1>1h", configuration, flags=re.MULTILINE)
+        used = log.with_suffix(".cfg")
+        used.write_text(configuration, encoding="utf-8")
         with open(log, "wb") as file, front, stats:
-            command = [program("haproxy"), "-db", "-f", CONFIGURATION, *options]
+            command = [program("haproxy"), "-db", "-f", used, *options]
             fds = (front.fileno(), stats.fileno())
             self.process = subprocess.Popen(command, env=environment, stdout=file, stderr=file, pass_fds=fds)
 

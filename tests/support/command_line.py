@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from check import parse_by_hand
-from daemon import BIN, PATIENCE, ROOT
+from daemon import PATIENCE, ROOT, SCAN
 
 PROGRAM = (sys.executable, "-m", "voxeld")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "api" / "python")}
@@ -15,7 +15,7 @@ POINTS = 2000  # of a simulated scan
 
 
 def simulate(path, seed, points=POINTS):
-    subprocess.run([BIN / "voxel-scan", "--seed", str(seed), "--points", str(points), "--output", path], check=True)
+    subprocess.run([SCAN, "--seed", str(seed), "--points", str(points), "--output", path], check=True)
 
 
 def received(answer):

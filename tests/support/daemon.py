@@ -25,6 +25,7 @@ from sources import HTTPConnection, bind_source
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build" / "bin"
+SCAN = os.environ.get("VOXEL_SCAN", str(BIN / "voxel-scan"))  # the program that simulates scans
 BACKEND = os.environ.get("VOXELD_TEST_BACKEND", "cpu")
 PATIENCE = 120  # seconds before a wait is called hopeless: sanitizer builds on two loaded cores are slow
 SANITIZER = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer|: runtime error: ")

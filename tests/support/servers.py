@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from daemon import BIN, ROOT
+from daemon import BIN, ROOT, SCAN
 
 SCANS = ROOT.parent / "shared" / "data"
 PATIENCE = 30  # seconds until a server listens
@@ -124,7 +124,7 @@ def scans(work, names, points=0):
     made = [work / f"simulated{points or ''}-{seed}.bin" for seed in range(1, len(names) + 1)]
     thinned = ["--points", str(points)] if points else []
     for seed, path in enumerate(made, 1):
-        command = [BIN / "voxel-scan", "--sensor", "hdl64", "--seed", str(seed), *thinned, "--output", path]
+        command = [SCAN, "--sensor", "hdl64", "--seed", str(seed), *thinned, "--output", path]
         subprocess.run(command, check=True)
     return made
 

@@ -25,6 +25,7 @@ import infer
 import oracle
 import servers
 from client import head
+from daemon import SCAN
 
 QUICK_POINTS, QUICK_DISTANCES = 40_000, 30_000_000  # what the oracle is asked: points, and points times samples
 BOX = {"point_cloud_range": "-20,-20,-3,20,20,3", "voxel_size": "0.2,0.2,0.2"}
@@ -250,7 +251,7 @@ def read_clouds(work, names, columns, sensor):
     if not all(path.is_file() for path in paths):
         paths = [work / f"{sensor}-{columns}-{seed}.bin" for seed in range(len(names))]
         for seed, path in enumerate(paths):
-            command = [servers.BIN / "voxel-scan", "--sensor", sensor, "--columns", str(columns), "--seed", str(seed)]
+            command = [SCAN, "--sensor", sensor, "--columns", str(columns), "--seed", str(seed)]
             subprocess.run([*command, "--output", path], check=True)
     return [np.fromfile(path, "<f4").reshape(-1, columns) for path in paths]
 
