@@ -41,6 +41,9 @@ static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->lengths + heads->codings > 1)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");
+  if (heads->codings && !request->takes_interim)
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
+                       "there is a Transfer-Encoding; allowed in HTTP/1.1 alone");
   if (heads->codings && strcasecmp(heads->coding, "chunked") != 0)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "Transfer-Encoding is '%.80s'; allowed: chunked",
                        heads->coding);

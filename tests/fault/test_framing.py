@@ -267,6 +267,47 @@ class Framing(FaultCase):
                 with self.subTest(name, path=path):
                     self.refuse_whole(head(method, path, "Transfer-Encoding: chunked") + body)
 
+    def chunks(self, extension, second=b""):
+        """A body of two chunks whose sizes have these extensions."""
+        return b"40" + extension + b"\r\n" + BODY + b"\r\n40" + second + b"\r\n" + BODY + b"\r\n0\r\n\r\n"
+
+    def test_control_bytes_in_chunk_extensions(self):
+        self.need_end_of_head()
+        for byte in (b"\0", b"\x01", b"\x08", b"\x0b", b"\x0c", b"\r", b"\x1f", b"\x7f"):
+            for extension in (
+                b";%b",
+                b";a%b",
+                b";%ba",
+                b";a=%bb",
+                b';a="b%bc"',
+                b";" + b"a" * 300 + b"%b" + b"b" * 300,
+            ):
+                sent = extension % byte
+                for body in (self.chunks(sent), self.chunks(b"", sent)):
+                    for method, path in (("POST", VOXELIZE), ("POST", VOXELIZE + "&order=x"), ("GET", "/healthz")):
+                        with self.subTest(sent[:20], path=path):
+                            self.refuse_whole(head(method, path, "Transfer-Encoding: chunked") + body)
+
+    def test_chunk_extensions(self):
+        """They mean nothing. 1.0.1 refuses them by itself."""
+        if self.daemon.library() >= (1, 0):
+            self.skipTest("libmicrohttpd 1.0.1 refuses each chunk with an extension")
+        for extension in (b";", b";a", b";a=b", b'; a="b;\t\xe4c"', b";" + b"a" * 1000):
+            with self.subTest(extension[:20]):
+                reply = self.exchange(
+                    head("POST", VOXELIZE, "Transfer-Encoding: chunked") + self.chunks(extension, extension)
+                )
+                self.assertEqual(self.assert_voxels(reply)["points"]["received"], 8)
+
+    def test_chunks_before_http_1_1(self):
+        """HTTP/1.0 has none: what a server in front passes on of such a request may end elsewhere (RFC 9112, 6.1)."""
+        chunked = "Transfer-Encoding: chunked"
+        for version in ("HTTP/1.0", "HTTP/1.9"):
+            for lines in ((chunked,), ("Connection: keep-alive", chunked)):
+                for method, path in (("POST", VOXELIZE), ("GET", "/healthz"), ("GET", "/nowhere")):
+                    with self.subTest(version, lines=lines, path=path):
+                        self.refuse_whole(head(method, path, *lines, version=version) + CHUNKED)
+
     def test_chunks_in_any_pieces(self):
         """However a sound body is cut into pieces, none is taken for a malformed one."""
         body = b"40\r\n" + BODY + b"\r\n010\r\n" + BODY[:16] + b"\r\n0\r\nX: y\r\n\r\n"

@@ -48,6 +48,14 @@ unparsed() {
   answered 400 "$(raw "${start}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")"
 }
 
+@test "chunks before HTTP/1.1 are refused" {
+  for keep in close keep-alive; do
+    answer=$(raw "${start/1.1/1.0}Connection: $keep\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+    answered 400 "$answer"
+    has "$answer" 'allowed in HTTP/1.1 alone'
+  done
+}
+
 @test "a Content-Length that is not a number is refused" {
   for length in -1 abc 0x10 1e3; do unparsed 400 "$(raw "${start}Content-Length: $length\r\n\r\n")"; done
 }
