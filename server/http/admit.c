@@ -318,13 +318,9 @@ static bool check_page_body(struct request *request) {
   return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, PAGE_BODY_TOO_LARGE, PAGE_BODY_MAX);
 }
 
-static bool decide(struct request *request, const char *method, const char *path, bool *early) {
-  struct heads heads;
-  if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
-  heads_collect(&heads, request->connection, &request->layout);
-  trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
-  name_client(request, &heads);
-  if (!read_framing(request, &heads)) {
+static bool decide(struct request *request, const struct heads *heads, const char *method, const char *path,
+                   bool *early) {
+  if (!read_framing(request, heads)) {
     *early = true;  // it is not clear where this request ends
     return false;
   }
@@ -334,8 +330,8 @@ static bool decide(struct request *request, const char *method, const char *path
     return problem_set(&request->problem, fault->kind, NULL, "%s", fault->detail);
   }
   request->endpoint = route_with(route_find(path, &request->names), method);
-  if (!check_host(request, &heads) || !check_access(request, &heads)) return false;
-  request->job.strange = why_strange(request, &heads);
+  if (!check_host(request, heads) || !check_access(request, heads)) return false;
+  request->job.strange = why_strange(request, heads);
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
   if (!check_listener(request, path)) return false;
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
@@ -344,20 +340,25 @@ static bool decide(struct request *request, const char *method, const char *path
     return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
   request->job.kind = answer_kind_of(header(request, "Accept"));
   bool inference = request->endpoint == ENDPOINT_INFER;
-  return check_length(request, heads.lengths + heads.codings > 0, early) && (inference || check_media(request)) &&
-         read_codings(request, &heads) &&
-         (inference ? read_inference(request, &heads) : read_query(request) && take_media(request)) &&
+  return check_length(request, heads->lengths + heads->codings > 0, early) && (inference || check_media(request)) &&
+         read_codings(request, heads) &&
+         (inference ? read_inference(request, heads) : read_query(request) && take_media(request)) &&
          check_state(request) && check_regions(request) && check_rows(request) &&
          (inference || job_may_fit(&request->job, &request->problem)) && reserve(request);
 }
 
 bool request_admit(struct request *request, const char *method, const char *path, bool *early) {
+  struct heads heads;
+  if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
+  heads_collect(&heads, request->connection, &request->layout);
   take_id(request);
+  trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
+  name_client(request, &heads);
   snprintf(request->method, sizeof request->method, "%s", method);
   path = path_of_target(path);
   request->style = route_style(path);
   if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
-  if (decide(request, method, path, early)) return true;
+  if (decide(request, &heads, method, path, early)) return true;
   // The body of a refused request is discarded and the connection kept. Three kinds are answered early instead: a body
   // over the limit, a body that the client holds back until it gets 100 Continue, and any at a listener for pages.
   const char *expect = header(request, "Expect");

@@ -106,6 +106,18 @@ static void a_control_byte_in_an_extension_shows(void **state) {
   }
 }
 
+static void blanks_behind_a_value_are_cut(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {{"", ""},     {"a", "a"},        {"a ", "a"},   {"a\t", "a"},
+                                         {" \t ", ""}, {"a b \t", "a b"}, {" a ", " a"}, {"a\v ", "a\v"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char value[16];
+    strcpy(value, cases[i][0]);
+    library_cut_blanks(value, strlen(value));
+    assert_string_equal(value, cases[i][1]);
+  }
+}
+
 static void the_status_of_a_refusal_is_read_from_its_message(void **state) {
   (void)state;
   assert_int_equal(library_own_status("Error processing request (HTTP response code is 431 ('...')). Closing"), 431);
@@ -145,6 +157,7 @@ int main(void) {
       cmocka_unit_test(a_gap_in_a_head_shows),
       cmocka_unit_test(a_bare_lf_before_a_chunk_shows),
       cmocka_unit_test(a_control_byte_in_an_extension_shows),
+      cmocka_unit_test(blanks_behind_a_value_are_cut),
       cmocka_unit_test(the_status_of_a_refusal_is_read_from_its_message),
       cmocka_unit_test(what_clients_bring_about_is_told_from_other_messages),
       cmocka_unit_test(a_rehearsal_tells_what_was_called),
