@@ -42,6 +42,9 @@ static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->lengths + heads->codings > 1)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");
+  if (heads->codings && !request->takes_interim)
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
+                       "there is a Transfer-Encoding; allowed in HTTP/1.1 alone");
   if (heads->codings && strcasecmp(heads->coding, "chunked") != 0)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "Transfer-Encoding is '%.80s'; allowed: chunked",
                        heads->coding);
@@ -332,13 +335,9 @@ static bool admit_page(struct request *request) {
   return takes_jobs(request) && reserve(request);
 }
 
-static bool decide(struct request *request, const char *method, const char *path, bool *early) {
-  struct heads heads;
-  if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
-  heads_collect(&heads, request->connection, &request->layout);
-  trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
-  name_client(request, &heads);
-  if (!read_framing(request, &heads)) {
+static bool decide(struct request *request, const struct heads *heads, const char *method, const char *path,
+                   bool *early) {
+  if (!read_framing(request, heads)) {
     *early = true;  // it is not clear where this request ends
     return false;
   }
@@ -347,12 +346,12 @@ static bool decide(struct request *request, const char *method, const char *path
     *early = fault->kind == PROBLEM_HEAD_TOO_LARGE;
     return problem_set(&request->problem, fault->kind, NULL, "%s", fault->detail);
   }
-  if (heads.too_long)
+  if (heads->too_long)
     return problem_set(&request->problem, PROBLEM_HEAD_TOO_LARGE, NULL, "the header %.40s has more than %d bytes",
-                       heads.too_long, LONGEST_HEADER);
+                       heads->too_long, LONGEST_HEADER);
   request->endpoint = route_with(route_find(path, &request->names), method);
-  if (!check_host(request, &heads) || !check_access(request, &heads)) return false;
-  request->job.strange = why_strange(request, &heads);
+  if (!check_host(request, heads) || !check_access(request, heads)) return false;
+  request->job.strange = why_strange(request, heads);
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
   if (!check_listener(request, path)) return false;
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
@@ -361,20 +360,25 @@ static bool decide(struct request *request, const char *method, const char *path
   if (!takes_jobs(request)) return false;
   request->job.kind = answer_kind_of(header(request, "Accept"));
   bool inference = request->endpoint == ENDPOINT_INFER;
-  return check_length(request, heads.lengths + heads.codings > 0, early) && (inference || check_media(request)) &&
-         read_codings(request, &heads) &&
-         (inference ? read_inference(request, &heads) : read_query(request) && take_media(request)) &&
+  return check_length(request, heads->lengths + heads->codings > 0, early) && (inference || check_media(request)) &&
+         read_codings(request, heads) &&
+         (inference ? read_inference(request, heads) : read_query(request) && take_media(request)) &&
          check_state(request) && check_regions(request) && check_rows(request) &&
          (inference || job_may_fit(&request->job, &request->problem)) && reserve(request);
 }
 
 bool request_admit(struct request *request, const char *method, const char *path, bool *early) {
+  struct heads heads;
+  if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
+  heads_collect(&heads, request->connection, &request->layout);
   take_id(request);
+  trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
+  name_client(request, &heads);
   snprintf(request->method, sizeof request->method, "%s", method);
   path = path_of_target(path);
   request->style = route_style(path);
   if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
-  if (decide(request, method, path, early)) return true;
+  if (decide(request, &heads, method, path, early)) return true;
   // The body of a refused request is discarded and the connection kept. Three kinds are answered early instead: a body
   // over the limit, a body that the client holds back until it gets 100 Continue, and any at a listener for pages.
   const char *expect = header(request, "Expect");

@@ -157,7 +157,7 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
                                  size_t *size) {
   if (request->chunk_broken && !is_at_gate(request)) {
     connection_fail(request->service->watcher, request->peer, PROBLEM_BAD_REQUEST,
-                    "a line of a chunk does not end in CR LF");
+                    "a line of a chunk has a control byte, or does not end in CR LF");
     return MHD_NO;
   }
   switch (request->state) {

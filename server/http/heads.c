@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "server/http/library.h"
+
 static void add_forwarded(struct heads *heads, const char *line) {
   if (heads->forwards == FORWARDED_MAX)
     memmove(heads->forwarded, heads->forwarded + 1, sizeof *heads->forwarded * --heads->forwards);
@@ -19,6 +21,8 @@ static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *n
   if (heads->odd) return MHD_NO;  // one is enough to refuse the request
   layout_header(heads->layout, name, name_size, value, value_size);
   if (value_size > LONGEST_HEADER) heads->too_long = name;
+  // By now the library has judged where the body ends. It takes a coding with blanks behind it for another coding.
+  if (strcasecmp(name, "Transfer-Encoding") != 0) library_cut_blanks(value, value_size);
   if (strcasecmp(name, "Host") == 0) {
     heads->hosts++;
     heads->host = value;

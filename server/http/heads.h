@@ -1,7 +1,8 @@
 // The headers of a request that decide whether and how it is served, found in one walk over all of them.
 //
 // The library's look-up by name does not do: it returns only the first header of that name, and does not check names.
-// Runs on the IO thread that owns the request. The texts are the library's, and stay as long as the request.
+// The walk also cuts the blanks behind each value, for whoever looks a header up later. Runs on the IO thread that owns
+// the request. The texts are the library's, and stay as long as the request.
 #ifndef VOXELD_HEADS_H
 #define VOXELD_HEADS_H
 

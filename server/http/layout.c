@@ -31,10 +31,18 @@ static const char *last_line_end(const char *start, size_t size) {
   return found ? found : memrchr(start, '\n', size - near);
 }
 
+// A tab is no control byte here: it is a blank.
+static bool has_control(const char *begin, const char *end) {
+  for (; begin < end; begin++)
+    if (((unsigned char)*begin < ' ' && *begin != '\t') || *begin == 0x7f) return true;
+  return false;
+}
+
 bool layout_chunk_is_sound(const char *start, const char *data) {
   if (data <= start) return true;  // the rest of a chunk, or its line came earlier
   size_t shown = (size_t)(data - start);
   if (shown <= LINE_END || data[-2] != '\r' || data[-1] != '\n') return false;
   const char *before = last_line_end(start, shown - LINE_END);
-  return !before || (before > start && before[-1] == '\r');
+  if (before && (before == start || before[-1] != '\r')) return false;
+  return !has_control(before ? before + 1 : start, data - LINE_END);
 }

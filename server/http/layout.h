@@ -27,8 +27,9 @@ void layout_header(struct layout *layout, const char *name, size_t name_size, co
 // the end of the last header's value and a bare LF behind it do not show.
 bool layout_end(const struct layout *layout, const char *end);
 
-// Whether the line before the chunk's `data` ends in CR LF, and the data of the chunk before it too, as far as they lie
-// between `start` and `data`. `start`: the head's end, from which on the body is received.
+// Whether the line before the chunk's `data` ends in CR LF and has no control byte, which its extension may hide, and
+// the data of the chunk before it ends in CR LF too, as far as they lie between `start` and `data`. `start`: the head's
+// end, from which on the body is received.
 bool layout_chunk_is_sound(const char *start, const char *data);
 
 #endif

@@ -64,6 +64,7 @@ static const struct sent odd[] = {
     {SENT("GET /a HTTP/1.1\r\nHost: x\nX: 1\r\n\r\n")},
     {SENT("POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\nab\r\n3\r\ncde\r\n0\r\n\r\n")},
     {SENT("POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\n3\r\ncde\r\n0\r\n\r\n")},
+    {SENT("POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2;a\0b\r\nab\r\n0\r\n\r\n")},
 };
 
 enum fate { FATE_UNKNOWN, FATE_REFUSED, FATE_BROKEN, FATE_TAKEN };
@@ -140,9 +141,11 @@ static void warn(bool hides) {
     log_event(LOG_WARNING, "libmicrohttpd is newer than the tested versions, 0.9.72 to 1.0.x", "version",
               MHD_get_version());
   if (hides)
-    log_event(LOG_WARNING,
-              "libmicrohttpd hides NULs, folded headers or bare LFs in requests; a proxy in front should refuse them",
-              "version", MHD_get_version());
+    log_event(
+        LOG_WARNING,
+        "libmicrohttpd hides NULs, folded headers, bare LFs or control bytes in requests; a proxy in front should "
+        "refuse them",
+        "version", MHD_get_version());
 }
 
 bool library_learn(struct library *library, char *error, size_t error_size) {

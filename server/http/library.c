@@ -9,6 +9,12 @@
 // The target is in the connection's memory, which is not constant.
 void library_cut_query(const char *target) { strchr((char *)(uintptr_t)target, '?')[1] = '\0'; }
 
+void library_cut_blanks(const char *value, size_t size) {
+  size_t kept = size;
+  while (kept > 0 && (value[kept - 1] == ' ' || value[kept - 1] == '\t')) kept--;
+  if (kept < size) ((char *)(uintptr_t)value)[kept] = '\0';
+}
+
 const char *library_head_end(struct MHD_Connection *connection, const char *method) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
   static const size_t unknown = (size_t)-2;  // from 0.9.72, if the empty line at the end has two bytes

@@ -24,6 +24,10 @@ struct library {
 // Makes the library see an empty query. `target` must be what MHD_OPTION_URI_LOG_CALLBACK gives, and have a query.
 void library_cut_query(const char *target);
 
+// Cuts the blanks at the end of a header's value, which no value has (RFC 9110, section 5.5). Up to 0.9.99 the library
+// leaves them; the value is in the connection's memory, as the target is.
+void library_cut_blanks(const char *value, size_t size);
+
 // Where the head of the request ends in the library's memory, if it lies there as layout.h says. NULL: the library does
 // not tell. `method` must be the library's.
 const char *library_head_end(struct MHD_Connection *connection, const char *method);

@@ -54,7 +54,7 @@ struct request {
   struct gate_entry entry;  // at the gate
 
   // From the headers.
-  bool takes_interim;  // HTTP/1.1, which has 100 Continue and needs a Host
+  bool takes_interim;  // HTTP/1.1, which has 100 Continue and chunks, and needs a Host
   const struct line_fault *line_fault;
   struct layout layout;  // of the head
   const char *head_end;  // in the library's memory; NULL if not known
@@ -69,7 +69,7 @@ struct request {
   char user[USER_SIZE];        // who asks, by token or certificate; "" = known by address only
   int64_t body_bytes;          // Content-Length; -1 = chunked
   bool relayed;                // a header says that a proxy has passed it on
-  bool chunk_broken;           // the line before a chunk does not end in CR LF
+  bool chunk_broken;           // the line before a chunk has a control byte, or does not end in CR LF
   bool not_rows;               // a raw body is refused for its length, which is no multiple of a row
   bool has_job;                // a worker makes its answer; else it is for a page that its IO thread writes
 

@@ -86,6 +86,17 @@ class Reloading(unittest.TestCase):
         self.assertEqual(set(statuses), {200})
         daemon.stop()
 
+    def test_blanks_around_a_token_are_no_part_of_it(self):
+        file = self.folder / "tokens"
+        token, line = new_token("mine")
+        write(file, line)
+        daemon = self.start(TokenDaemon(token, "--token-file", str(file)))
+        for value in ("Bearer {}", "Bearer {} ", "Bearer {}\t", "\tBearer  {} \t "):
+            with self.subTest(value), daemon.socket() as client:
+                client.sendall(head("GET", "/v1/status", "Authorization:" + value.format(token), "Connection: close"))
+                self.assertIn(b" 200 ", client.recv(4096)[:16])
+        daemon.stop()
+
     def test_a_token_taken_away_counts_no_more_on_an_open_connection(self):
         file = self.folder / "tokens"
         steady, steady_line = new_token("steady")

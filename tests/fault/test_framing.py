@@ -1,5 +1,6 @@
 """Requests whose framing is ambiguous, missing, oversized or rubbish, by bare sockets."""
 
+import gzip
 import unittest
 
 from client import MB, ROW, VOXELIZE, Closed, FaultCase, head, post, rows, tiled_rows
@@ -266,6 +267,123 @@ class Framing(FaultCase):
             for method, path in (("POST", VOXELIZE), ("POST", VOXELIZE + "&order=x"), ("GET", "/healthz")):
                 with self.subTest(name, path=path):
                     self.refuse_whole(head(method, path, "Transfer-Encoding: chunked") + body)
+
+    def chunks(self, extension, second=b""):
+        """A body of two chunks whose sizes have these extensions."""
+        return b"40" + extension + b"\r\n" + BODY + b"\r\n40" + second + b"\r\n" + BODY + b"\r\n0\r\n\r\n"
+
+    def test_control_bytes_in_chunk_extensions(self):
+        self.need_end_of_head()
+        for byte in (b"\0", b"\x01", b"\x08", b"\x0b", b"\x0c", b"\r", b"\x1f", b"\x7f"):
+            for extension in (
+                b";%b",
+                b";a%b",
+                b";%ba",
+                b";a=%bb",
+                b';a="b%bc"',
+                b";" + b"a" * 300 + b"%b" + b"b" * 300,
+            ):
+                sent = extension % byte
+                for body in (self.chunks(sent), self.chunks(b"", sent)):
+                    for method, path in (("POST", VOXELIZE), ("POST", VOXELIZE + "&order=x"), ("GET", "/healthz")):
+                        with self.subTest(sent[:20], path=path):
+                            self.refuse_whole(head(method, path, "Transfer-Encoding: chunked") + body)
+
+    def test_chunk_extensions(self):
+        """They mean nothing. 1.0.1 refuses them by itself."""
+        if self.daemon.library() >= (1, 0):
+            self.skipTest("libmicrohttpd 1.0.1 refuses each chunk with an extension")
+        for extension in (b";", b";a", b";a=b", b'; a="b;\t\xe4c"', b";" + b"a" * 1000):
+            with self.subTest(extension[:20]):
+                reply = self.exchange(
+                    head("POST", VOXELIZE, "Transfer-Encoding: chunked") + self.chunks(extension, extension)
+                )
+                self.assertEqual(self.assert_voxels(reply)["points"]["received"], 8)
+
+    def test_chunks_before_http_1_1(self):
+        """HTTP/1.0 has none: what a server in front passes on of such a request may end elsewhere (RFC 9112, 6.1)."""
+        chunked = "Transfer-Encoding: chunked"
+        for version in ("HTTP/1.0", "HTTP/1.9"):
+            for lines in ((chunked,), ("Connection: keep-alive", chunked)):
+                for method, path in (("POST", VOXELIZE), ("GET", "/healthz"), ("GET", "/nowhere")):
+                    with self.subTest(version, lines=lines, path=path):
+                        self.refuse_whole(head(method, path, *lines, version=version) + CHUNKED)
+
+    BLANKS = ("{}: {} ", "{}: {}\t", "{}: {} \t ", "{}:{}", "{}:\t{}", "{}: \t {}\t  ")
+
+    def ask_with_blanks(self, name, value, method="POST", path=VOXELIZE, body=BODY, *others):
+        """The answers to a request with a header's value as it is, and with blanks around it."""
+        lines = others if name in ("Content-Length", "Transfer-Encoding") else (*others, f"Content-Length: {len(body)}")
+        lines = lines if method == "POST" else others
+        for line in ("{}: {}", *self.BLANKS):
+            with self.subTest(line.format(name, value)), self.raw() as connection:
+                sent = head(method, path, line.format(name, value), *lines, host=name != "Host")
+                yield connection.send(sent + (body if method == "POST" else b"")).read(has_body=name != "If-None-Match")
+
+    def test_blanks_around_a_value(self):
+        """They are no part of it (RFC 9110, 5.5)."""
+        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        tag = self.daemon.get("/").headers["ETag"]
+        for reply in self.ask_with_blanks("Content-Encoding", "gzip", body=gzip.compress(BODY)):
+            self.assertEqual(self.assert_voxels(reply)["points"]["received"], 4)
+        for name, value in (
+            ("Content-Encoding", "identity"),
+            ("Content-Type", "application/octet-stream"),
+            ("Host", "localhost"),
+            ("Expect", "nothing"),
+        ):
+            for reply in self.ask_with_blanks(name, value):
+                self.assert_voxels(reply)
+        for reply in self.ask_with_blanks("Accept-Encoding", "gzip"):
+            self.assertEqual((reply.status, reply.headers["Content-Encoding"]), (200, "gzip"))
+        for reply in self.ask_with_blanks("Accept", "application/json"):
+            self.assertEqual((reply.status, reply.headers["Content-Type"]), (200, "application/json"))
+        for reply in self.ask_with_blanks("Inference-Header-Content-Length", "0", path="/v2/models/kitti_second/infer"):
+            self.assertEqual(reply.status, 200, reply)
+        for reply in self.ask_with_blanks("traceparent", trace, "GET", "/healthz"):
+            self.assertEqual(reply.headers["Traceparent"].split("-")[1], trace.split("-")[1])
+        for reply in self.ask_with_blanks("X-Request-Id", "mine", "GET", "/healthz"):
+            self.assertEqual(reply.headers["X-Request-Id"], "mine")
+        for value in (tag, "*"):
+            for reply in self.ask_with_blanks("If-None-Match", value, "GET", "/"):
+                self.assertEqual(reply.status, 304, reply)
+        for name, value in (
+            ("Host", "localhost"),
+            ("Origin", "http://localhost"),
+            ("Sec-Fetch-Site", "same-origin"),
+            ("Sec-Fetch-Site", "none"),
+        ):
+            for reply in self.ask_with_blanks(name, value, "GET", "/v1/streams"):
+                self.assertEqual(reply.status, 200, reply)
+        for reply in self.ask_with_blanks("Connection", "close", "GET", "/healthz"):
+            self.assertEqual(reply.headers["Connection"], "close")
+
+    def test_blanks_around_100_continue(self):
+        for line in ("{}: {}", *self.BLANKS):
+            with self.subTest(line), self.raw() as connection:
+                connection.send(head("POST", VOXELIZE, LENGTH, line.format("Expect", "100-continue")))
+                self.assertEqual(connection.read().status, 100)
+                self.assert_voxels(connection.send(BODY).read_final())
+
+    def test_blanks_around_a_length(self):
+        """Before 1.0 the library judges both by itself: it refuses a length with blanks behind it, and takes no coding
+        with blanks behind it for chunked. Nothing behind such a request is answered."""
+        for name, value, body in (("Content-Length", "64", BODY), ("Transfer-Encoding", "chunked", CHUNKED)):
+            for line in self.BLANKS:
+                with self.subTest(line.format(name, value)), self.raw() as connection:
+                    line = line.format(name, value)
+                    connection.send(head("POST", VOXELIZE, line) + body + head("GET", "/healthz"))
+                    if line == line.rstrip() or self.daemon.library() >= (1, 0):
+                        self.assert_voxels(connection.read())
+                        self.assertEqual(connection.read().status, 200)
+                        continue
+                    connection.await_end()
+                    try:
+                        self.assertEqual(connection.read().status, 400)
+                    except Closed:
+                        self.assertTrue(self.daemon.parses_less())
+                    self.assertNotIn(b"HTTP/1.1 2", connection.pending)
+                    self.assertTrue(connection.ended())
 
     def test_chunks_in_any_pieces(self):
         """However a sound body is cut into pieces, none is taken for a malformed one."""

@@ -48,6 +48,23 @@ unparsed() {
   answered 400 "$(raw "${start}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")"
 }
 
+@test "chunks before HTTP/1.1 are refused" {
+  for keep in close keep-alive; do
+    answer=$(raw "${start/1.1/1.0}Connection: $keep\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+    answered 400 "$answer"
+    has "$answer" 'allowed in HTTP/1.1 alone'
+  done
+}
+
+@test "blanks around a value are no part of it" {
+  answer=$(raw "${start}Content-Length: \t16\r\nContent-Encoding: identity \t\r\nConnection: close \r\n\r\n$row")
+  answered 200 "$answer"
+  answer=$(raw "${start}Transfer-Encoding: \t chunked\r\nAccept: application/json\t\r\nConnection:close\r\n\r\n\
+10\r\n$row\r\n0\r\n\r\n")
+  answered 200 "$answer"
+  has "$answer" '"received":1'
+}
+
 @test "a Content-Length that is not a number is refused" {
   for length in -1 abc 0x10 1e3; do unparsed 400 "$(raw "${start}Content-Length: $length\r\n\r\n")"; done
 }

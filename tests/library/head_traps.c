@@ -11,6 +11,7 @@ static bool taken_4(const struct stage *stage) { return taken(stage) && stage->b
 static bool taken_5(const struct stage *stage) { return taken(stage) && stage->body == 5; }
 static bool taken_2(const struct stage *stage) { return taken(stage) && stage->body == 2; }
 static bool taken_empty(const struct stage *stage) { return taken(stage) && stage->body == 0; }
+static bool taken_2_and_kept(const struct stage *stage) { return taken_2(stage) && !stage->ended; }
 static bool twice(const struct stage *stage) { return stage->answers > 1; }
 static bool unanswered(const struct stage *stage) { return stage->answers == 0; }
 static bool silent(const struct stage *stage) { return stage->answers == 0 && !stage->ended; }
@@ -65,6 +66,13 @@ const struct head_trap head_traps[] = {
      SENT(POST "Content-Length: 4\r\nContent-Length: 5\r\n\r\nhello"), 1},
     {"other_coding_hangs", "Transfer-Encoding: gzip, chunked gets no answer", silent,
      SENT(POST "Transfer-Encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), 0},
+    {"chunked_in_1_0", "HTTP/1.0 with Transfer-Encoding: chunked is accepted, and the connection kept",
+     taken_2_and_kept,
+     SENT("POST /a HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"), 0},
+    {"blank_behind_length", "A Content-Length with a blank behind it is accepted", taken_4,
+     SENT(POST "Content-Length: 4 \r\n\r\nbody"), 0},
+    {"blank_behind_coding", "Transfer-Encoding: chunked with a blank behind it is accepted", taken_2,
+     SENT(POST "Transfer-Encoding: chunked \r\n\r\n2\r\nab\r\n0\r\n\r\n"), 0},
     {"no_length_is_empty", "A POST without a length has an empty body", taken_empty, SENT(POST "\r\n"), 0},
     {"bad_length_hung_up", "A malformed Content-Length ends the connection without an answer", hung_up,
      SENT(POST "Content-Length: x\r\n\r\n"), 0},
@@ -81,6 +89,8 @@ const struct head_trap head_traps[] = {
     {"chunk_bare_lf_strict", "Strictness 1 accepts it too", taken_2, SENT(CHUNKED "2\nab\r\n0\r\n\r\n"), 1},
     {"chunk_extension_refused", "A chunk with an extension is answered with 400", status_400,
      SENT(CHUNKED "2;a=b\r\nab\r\n0\r\n\r\n"), 0},
+    {"chunk_extension_control", "A control byte in a chunk's extension is accepted", taken_2,
+     SENT(CHUNKED "2;a\0b\r\nab\r\n0\r\n\r\n"), 0},
     {"no_host", "HTTP/1.1 without Host is accepted", taken, SENT(HOSTLESS), 0},
     {"no_host_strict", "Strictness 1 accepts it too", taken, SENT(HOSTLESS), 1},
     {"no_host_strict_twice", "Strictness 1 answers it twice", twice, SENT(HOSTLESS), 1},
@@ -94,6 +104,8 @@ const struct head_trap head_traps[] = {
     {"folded_line_strict", "Strictness 1 accepts a folded header too", taken, SENT(FOLDED), 1},
     {"blank_before_colon", "A blank before a header's colon is accepted", taken, SENT(SPACED), 0},
     {"blank_before_colon_strict", "Strictness 1 accepts it too", taken, SENT(SPACED), 1},
+    {"blank_behind_value", "A blank behind a header's value is handed over with it", value_whole,
+     SENT(GET HOST "X: 12 \r\n\r\n"), 0},
     {"name_missing", "A header without a name ends the head; the next line begins another request", two, SENT(NAMELESS),
      0},
     {"name_missing_strict", "Strictness 1 reads it so too", two, SENT(NAMELESS), 1},

@@ -77,6 +77,47 @@ static void a_bare_lf_before_a_chunk_shows(void **state) {
   for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) assert_false(line_is_sound(odd[i]));
 }
 
+static bool extension_is_sound(const char *extension, size_t size) {
+  char memory[256] = "abcde\r\n5";
+  size_t length = strlen(memory);
+  memcpy(memory + length, extension, size);
+  memcpy(memory + length + size, "\r\n", 2);
+  const char *data = memory + length + size + 2;
+  // The line alone, and behind the data of the chunk before it.
+  bool alone = layout_chunk_is_sound(memory + 7, data), behind = layout_chunk_is_sound(memory, data);
+  assert_int_equal(alone, behind);
+  return alone;
+}
+
+static void a_control_byte_in_an_extension_shows(void **state) {
+  (void)state;
+  char filler[200];
+  memset(filler, 'x', sizeof filler);
+  assert_true(extension_is_sound(";x=\"y\tz\xe4\"", 9));
+  assert_true(extension_is_sound(filler, sizeof filler));
+  for (int byte = 0; byte < 256; byte++) {
+    if (byte == '\n') continue;  // ends the line
+    bool sound = byte == '\t' || (byte >= ' ' && byte != 0x7f);
+    const char early[] = {';', (char)byte, 'x'}, late[] = {';', 'x', (char)byte};
+    assert_int_equal(extension_is_sound(early, sizeof early), sound);
+    assert_int_equal(extension_is_sound(late, sizeof late), sound);
+    filler[1] = (char)byte;
+    assert_int_equal(extension_is_sound(filler, sizeof filler), sound);
+  }
+}
+
+static void blanks_behind_a_value_are_cut(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {{"", ""},     {"a", "a"},        {"a ", "a"},   {"a\t", "a"},
+                                         {" \t ", ""}, {"a b \t", "a b"}, {" a ", " a"}, {"a\v ", "a\v"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char value[16];
+    strcpy(value, cases[i][0]);
+    library_cut_blanks(value, strlen(value));
+    assert_string_equal(value, cases[i][1]);
+  }
+}
+
 static void the_status_of_a_refusal_is_read_from_its_message(void **state) {
   (void)state;
   assert_int_equal(library_own_status("Error processing request (HTTP response code is 431 ('...')). Closing"), 431);
@@ -115,6 +156,8 @@ int main(void) {
       cmocka_unit_test(later_versions_can_be_strict),
       cmocka_unit_test(a_gap_in_a_head_shows),
       cmocka_unit_test(a_bare_lf_before_a_chunk_shows),
+      cmocka_unit_test(a_control_byte_in_an_extension_shows),
+      cmocka_unit_test(blanks_behind_a_value_are_cut),
       cmocka_unit_test(the_status_of_a_refusal_is_read_from_its_message),
       cmocka_unit_test(what_clients_bring_about_is_told_from_other_messages),
       cmocka_unit_test(a_rehearsal_tells_what_was_called),
