@@ -80,9 +80,11 @@ static void a_bare_lf_before_a_chunk_shows(void **state) {
 static bool extension_is_sound(const char *extension, size_t size) {
   char memory[256] = "abcde\r\n5";
   size_t length = strlen(memory);
+  char *end = memory + length + size;
   memcpy(memory + length, extension, size);
-  memcpy(memory + length + size, "\r\n", 2);
-  const char *data = memory + length + size + 2;
+  end[0] = '\r';
+  end[1] = '\n';
+  const char *data = end + 2;
   // The line alone, and behind the data of the chunk before it.
   bool alone = layout_chunk_is_sound(memory + 7, data), behind = layout_chunk_is_sound(memory, data);
   assert_int_equal(alone, behind);
