@@ -104,8 +104,7 @@ class Foreign(browser.BrowserCase):
 
     def state(self):
         (stream,) = self.daemon.get("/v1/streams").json()["streams"]
-        times = [sweep["time"] for sweep in stream["sweeps"]]
-        return times, self.daemon.get(f"{REGIONS}/status").json(), self.memory.read(ROOM)
+        return (stream["kept"], stream["time"]), self.daemon.get(f"{REGIONS}/status").json(), self.memory.read(ROOM)
 
     def send(self, requests, mode="no-cors", base=None):
         return self.browser.driver.execute_async_script(SEND, base or self.base, requests, mode)

@@ -203,7 +203,7 @@ class Sensor(StreamCase):
         self.assertEqual(last["points"].tobytes(), points.tobytes())
 
     def test_a_service_that_has_no_room_does_not_get_sweeps_once_more(self):
-        with Daemon("--stream-memory-bytes", str(5 * sweep(0).nbytes)) as small:
+        with Daemon("--stream-memory-bytes", str(2 * 65536)) as small:
             status, lines, errors = self.end(
                 self.start(*self.poses(*map(line, TIMES)), *self.scans(), url=url_of(small))
             )

@@ -119,7 +119,7 @@ class Foreign(FaultCase):
 
     def state(self):
         streams = self.daemon.get("/v1/streams").json()["streams"]
-        sweeps = [(stream["name"], [sweep["time"] for sweep in stream["sweeps"]]) for stream in streams]
+        sweeps = [(stream["name"], stream["kept"], stream["time"], stream["points"]) for stream in streams]
         return sweeps, self.daemon.get(f"{REGIONS}/status").json(), self.memory.read(ROOM)
 
     def told(self, daemon, lines, method, path, body=b"", version="HTTP/1.1"):

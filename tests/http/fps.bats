@@ -429,7 +429,7 @@ JSON
 @test "a sampling ends at its deadline" {
   sample "$long" 'num_features=3&num_samples=900000&outputs=sampled_indices&timeout_ms=400'
   is_problem 504 deadline
-  has "$(json 'd["detail"]')" samples
+  has "$(json 'd["detail"]')" 'before all '
   await running 0 0
   sample "$scan" num_samples=5
   is "$code" 200
