@@ -232,13 +232,16 @@ static bool check_rows(struct request *request) {
 // The watcher ends the upload, unless its body ends first and is refused.
 static void on_preempted(struct upload *upload) { atomic_store(&request_of_upload(upload)->peer->outpaced, true); }
 
+static bool has_unread(const struct upload *upload) { return peer_has_unread(request_of_upload(upload)->peer); }
+
 static bool reserve(struct request *request) {
+  static const struct upload_calls calls = {has_unread, on_preempted};
   struct job *job = &request->job;
   job->client = clients_join(request->service->clients, request->user, request->address);
   if (!job->client)
     return problem_set(&request->problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
   size_t bytes = request->body_bytes > 0 ? (size_t)request->body_bytes : 0;
-  request->has_job = upload_begin(&request->upload, job, bytes, on_preempted, &request->problem);
+  request->has_job = upload_begin(&request->upload, job, bytes, &calls, &request->problem);
   return request->has_job;
 }
 

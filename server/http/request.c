@@ -34,8 +34,8 @@ struct request *request_of_job(struct job *job) {
   return (struct request *)((char *)job - offsetof(struct request, job));
 }
 
-struct request *request_of_upload(struct upload *upload) {
-  return (struct request *)((char *)upload - offsetof(struct request, upload));
+struct request *request_of_upload(const struct upload *upload) {
+  return (struct request *)((char *)(uintptr_t)upload - offsetof(struct request, upload));
 }
 
 int request_status(const struct request *request) {

@@ -103,7 +103,7 @@ void request_to(struct request *request, enum request_state state);
 
 // The request whose job, or upload, it is.
 struct request *request_of_job(struct job *job);
-struct request *request_of_upload(struct upload *upload);
+struct request *request_of_upload(const struct upload *upload);
 
 // The status of its answer.
 int request_status(const struct request *request);

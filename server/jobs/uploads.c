@@ -57,6 +57,11 @@ static double rate_of(const struct upload *upload, int64_t now_ns) {
   return pace_rate(&upload->pace, atomic_load(&upload->bytes), now_ns);
 }
 
+// If the server is late in reading, the rate says nothing of the upload.
+static bool moves(const struct upload *upload, int64_t now_ns) {
+  return rate_of(upload, now_ns) >= PACE_SLOW || upload->calls->has_unread(upload);
+}
+
 // Seconds that the whole body takes or, if its length is unknown, as much as its memory holds.
 static double slowness(const struct upload *upload, int64_t now_ns) {
   int64_t whole = upload->expected ? upload->expected : atomic_load(&upload->memory);
@@ -83,13 +88,15 @@ static int64_t others_hold(const struct upload *upload, enum share share, int64_
 }
 
 // The slowest that has what is lacking and is slower than `slower_than`, or whose client is greedy: it holds
-// GREEDY_TIMES what the request's client would, even without this upload. NULL if there is none. A request of a client
-// over its share takes nothing from clients that hold less, so that a flood costs them nothing.
+// GREEDY_TIMES what the request's client would, even without this upload. NULL if there is none.
+//
+// A flood costs those nothing who hold less. A request of a client over its share takes nothing from clients that hold
+// less than it does. No request takes an upload that moves from a client that holds less than its own would.
 static struct upload *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->means->clients;
   enum share share = need->shortage.share;
   int64_t fewest = is_over_share(need) ? client_held(clients, need->client, share) : 0;
-  int64_t greedy = GREEDY_TIMES * would_hold(need);
+  int64_t mine = would_hold(need), greedy = GREEDY_TIMES * mine;
   struct upload *found = NULL;
   double most = 0;
   for (struct upload *upload = need->means->uploads->first; upload; upload = upload->next) {
@@ -97,7 +104,7 @@ static struct upload *slowest(const struct need *need, int64_t now_ns) {
     double own = slowness(upload, now_ns);
     int64_t held = client_held(clients, upload->client, share);
     bool spared = own <= need->slower_than && others_hold(upload, share, held) < greedy;
-    if (own <= most || held < fewest || spared) continue;
+    if (own <= most || held < fewest || spared || (held < mine && moves(upload, now_ns))) continue;
     found = upload;
     most = own;
   }
@@ -130,7 +137,7 @@ static void preempt(struct uploads *uploads, struct upload *upload) {
     return;
   }
   atomic_fetch_add(&uploads->ended, 1);
-  upload->preempted(upload);
+  upload->calls->preempted(upload);
 }
 
 // ---- making room ----------------------------------------------------------------------------------------------------
@@ -299,14 +306,14 @@ void upload_init(struct upload *upload) {
   atomic_store(&upload->bytes, 0);
 }
 
-bool upload_begin(struct upload *upload, const struct job *job, size_t bytes, void (*preempted)(struct upload *upload),
+bool upload_begin(struct upload *upload, const struct job *job, size_t bytes, const struct upload_calls *calls,
                   struct problem *problem) {
   upload->means = job->means;
   upload->client = job->client;
   upload->use = job_lane_use(job);
   upload->expected = (int64_t)bytes;
   upload->lead = job->lead;
-  upload->preempted = preempted;
+  upload->calls = calls;
   atomic_store(&upload->bytes, 0);
   atomic_store(&upload->memory, 0);
   atomic_store(&upload->placed, false);

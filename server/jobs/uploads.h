@@ -1,8 +1,10 @@
 // Uploads: what the server reserves for a body while it comes, a place in the queue and memory, and how fast it comes.
 //
 // If places or memory run short, the slowest upload is preempted: it gives up its reservation to whoever has bytes to
-// put there. The slowest is the one whose body will take longest at its present rate. Three uploads are spared:
+// put there. The slowest is the one whose body will take longest at its present rate. Four uploads are spared:
 // - one whose body takes 2 s at most, unless its client is greedy (clients.h),
+// - one whose client holds less than the other client would, if it moves at 128 KiB/s or more or the server is late in
+//   reading it,
 // - one that has begun in the last half second, from other uploads of its own client: its rate is not known yet,
 // - one that its I/O thread writes to or has paused.
 // An upload of which nothing has come is preempted without a word, and reserves anew with its first bytes. Any other is
@@ -23,14 +25,22 @@
 #include "server/base/pace.h"
 #include "server/jobs/job.h"
 
+struct upload;
+
+// What the owner of an upload tells of it, and is told. Called on any thread, with the list's lock held.
+struct upload_calls {
+  bool (*has_unread)(const struct upload *upload);  // whether bytes of it are here that the server has not read yet
+  void (*preempted)(struct upload *upload);         // it is refused from now on
+};
+
 struct upload {
   // Fixed from upload_begin on.
   struct job_means *means;
   struct client *client;
-  enum vx_lane_use use;                      // of the lanes of its job, as the headers tell it
-  int64_t expected;                          // bytes of the whole body; 0: unknown
-  size_t lead;                               // bytes of `input` in front of the body
-  void (*preempted)(struct upload *upload);  // called once it is refused: on any thread, with the list's lock held
+  enum vx_lane_use use;  // of the lanes of its job, as the headers tell it
+  int64_t expected;      // bytes of the whole body; 0: unknown
+  size_t lead;           // bytes of `input` in front of the body
+  const struct upload_calls *calls;
 
   // Any thread reads these.
   atomic_int state;     // enum upload_state
@@ -66,7 +76,7 @@ void upload_init(struct upload *upload);
 // The headers of the job's request are here: `bytes` of body are due (0: none, or unknown). False with a problem if
 // there is no room, nor would be if others were preempted.
 VX_WARN_UNUSED bool upload_begin(struct upload *upload, const struct job *job, size_t bytes,
-                                 void (*preempted)(struct upload *upload), struct problem *problem);
+                                 const struct upload_calls *calls, struct problem *problem);
 // Appends the next bytes of the body. False with a problem.
 VX_WARN_UNUSED bool upload_write(struct upload *upload, const char *data, size_t size, struct problem *problem);
 // Between these two calls the server does not read the body, and the upload is not slow for that. Both do nothing if

@@ -6,7 +6,6 @@
 #include "server/base/clock.h"
 #include "server/net/progress.h"
 
-static const double slow_rate = 128 * 1024;  // bytes a second of a slow connection
 static const double patience_s = 2;          // an answer that goes in less is not slow
 
 // ---- connections ----------------------------------------------------------------------------------------------------
@@ -14,7 +13,7 @@ static const double patience_s = 2;          // an answer that goes in less is n
 static struct peer *slowest_of(struct watcher *watcher, const struct places *places, const struct client *client,
                                int64_t now_ns) {
   struct peer *slowest = NULL;
-  double least = slow_rate;
+  double least = PACE_SLOW;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
     struct peer *peer = &watcher->peers[fd];
     if (!progress_is_known(peer, now_ns) || !peer->counted) continue;

@@ -30,9 +30,19 @@ static void on_preempted(struct upload *upload) {
   last_preempted = upload;
 }
 
+static bool unread;
+
+static bool has_unread(const struct upload *upload) {
+  (void)upload;
+  return unread;
+}
+
+static const struct upload_calls calls = {has_unread, on_preempted};
+
 static int open_room(void **state) {
   (void)state;
   preempted = 0;
+  unread = false;
   last_preempted = NULL;
   open_job_room(&options);
   for (int i = 0; i < UPLOADS; i++) {
@@ -65,7 +75,7 @@ static bool announce_op(int index, enum vx_op op, size_t bytes) {
   job_request_init(&job->asked, op);
   if (op == VX_FPS) assert_true(job_request_set(&job->asked, "num_samples", 11, "8", 1, &problem));
   if (op != VX_VOXELIZE && !job_request_finish(&job->asked, &problem)) fail_msg("%s", problem.detail);
-  return upload_begin(&uploads[index], job, bytes, on_preempted, &problem);
+  return upload_begin(&uploads[index], job, bytes, &calls, &problem);
 }
 
 static bool announce(int index, size_t bytes) { return announce_op(index, VX_VOXELIZE, bytes); }
@@ -199,6 +209,26 @@ static void slower_one_takes_nothing_from_a_faster(void **state) {
   assert_int_equal(preempted, 0);
   assert_true(uploads_were_refused(&jobs.uploads));
   assert_false(uploads_were_refused(&jobs.uploads));
+}
+
+// Three clients hold 4 MB each, and a fourth 1 MB, of which it sends 200 KB a second.
+static void flood_takes_nothing_from_a_slow_one_that_holds_less(void **state) {
+  (void)state;
+  for (int i = 0; i < 3; i++) assert_true(announce(i, 4 * MB) && receive(i, 4 * MB) && commit(i));
+  assert_true(announce(3, MB));
+  for (int i = 0; i < 20; i++) {
+    assert_true(receive(3, 10000));
+    pass_ms(50);
+  }
+  assert_false(announce(4, 4 * MB) && receive(4, 4 * MB));
+  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+  assert_int_equal(preempted, 0);
+  pass_ms(2000);
+  unread = true;  // the server has not read it
+  assert_false(announce(4, 4 * MB) && receive(4, 4 * MB));
+  unread = false;  // now it does not move
+  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
+  assert_ptr_equal(last_preempted, &uploads[3]);
 }
 
 static void answer_takes_what_an_upload_does_not_fill(void **state) {
@@ -434,6 +464,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(fast_paused_and_whole_are_not_preempted, open_room, close_room),
       cmocka_unit_test_setup_teardown(crawl_after_a_fast_start_is_slow, open_room, close_room),
       cmocka_unit_test_setup_teardown(slower_one_takes_nothing_from_a_faster, open_room, close_room),
+      cmocka_unit_test_setup_teardown(flood_takes_nothing_from_a_slow_one_that_holds_less, open_room, close_room),
       cmocka_unit_test_setup_teardown(answer_takes_what_an_upload_does_not_fill, open_room, close_room),
       cmocka_unit_test_setup_teardown(places_are_reserved_by_lanes, open_room, close_room),
       cmocka_unit_test_setup_teardown(memory_of_samplings_comes_from_samplings, open_room, close_room),
