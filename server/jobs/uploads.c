@@ -91,12 +91,12 @@ static int64_t others_hold(const struct upload *upload, enum share share, int64_
 // GREEDY_TIMES what the request's client would, even without this upload. NULL if there is none.
 //
 // A flood costs those nothing who hold less. A request of a client over its share takes nothing from clients that hold
-// less than it does. No request takes an upload that moves from a client that holds less than its own would.
+// less than it does. No request takes an upload that moves from a client that holds less than the request wants.
 static struct upload *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->means->clients;
   enum share share = need->shortage.share;
   int64_t fewest = is_over_share(need) ? client_held(clients, need->client, share) : 0;
-  int64_t mine = would_hold(need), greedy = GREEDY_TIMES * mine;
+  int64_t wanted = need->shortage.amount + need->more, greedy = GREEDY_TIMES * would_hold(need);
   struct upload *found = NULL;
   double most = 0;
   for (struct upload *upload = need->means->uploads->first; upload; upload = upload->next) {
@@ -104,7 +104,7 @@ static struct upload *slowest(const struct need *need, int64_t now_ns) {
     double own = slowness(upload, now_ns);
     int64_t held = client_held(clients, upload->client, share);
     bool spared = own <= need->slower_than && others_hold(upload, share, held) < greedy;
-    if (own <= most || held < fewest || spared || (held < mine && moves(upload, now_ns))) continue;
+    if (own <= most || held < fewest || spared || (held < wanted && moves(upload, now_ns))) continue;
     found = upload;
     most = own;
   }
