@@ -226,7 +226,7 @@ static bool read_json(struct reading *reading, const char *bytes, size_t size, c
     return problem_set(reading->problem, PROBLEM_BODY_TOO_LARGE, NULL,
                        "the body's JSON has %zu bytes; allowed: up to %d; send tensors as binary data", size,
                        INFER_JSON_MAX);
-  json_t *root = reading->body->root = json_read(bytes, size, &error);
+  json_t *root = reading->body->root = json_read_long(bytes, size, reading->shared->stop, &error);
   if (!root)
     return refuse(reading, "the body's JSON, line %d, column %d: %.200s", error.line, error.column, error.text);
   if (!json_is_object(root)) return refuse(reading, "the body's JSON is no object");

@@ -59,7 +59,7 @@ static bool allow_scratch(void *cls, size_t bytes) {
   return loans_take_scratch(job, bytes, &job->problem);  // clears a refusal of more, asked for before
 }
 
-// Called now and then while samples are chosen, boxes compared or an answer encoded; by helpers too.
+// Called now and then by every pass over the job's rows; by helpers too.
 static bool is_stopped(void *cls) {
   const struct job *job = cls;
   return job_is_stale(job, clock_ns()) || atomic_load(&job->means->hurry);
@@ -95,6 +95,7 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
       .queue_ns = now_ns - job->queued_ns,
       .trace_id = job->trace_id,
       .infer = job->infer.model ? &job->infer : NULL,
+      .stop = &job->stop,
   };
   job->work.pinned = job->points_reach.region != NULL;
   if (job->asked.format == FORMAT_RAW && !job->work.pinned)
@@ -214,6 +215,12 @@ static bool ended_early(struct job *job, const struct vx_error *error) {
                      (long long)((clock_ns() - job->queued_ns) / NS_PER_MS));
 }
 
+// Whether a pass of the job's own was ended. It may have failed with a problem that is not true.
+static bool was_stopped(struct job *job) {
+  struct vx_error error;
+  return vx_stop_status(&job->stop, &error) == VX_STOPPED && !ended_early(job, &error);
+}
+
 static bool failed(struct job *job, enum vx_status status, const struct vx_error *error) {
   static const enum problem_kind kinds[] = {[VX_REFUSED] = PROBLEM_IMPOSSIBLE,
                                             [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL,
@@ -330,7 +337,8 @@ static bool run(struct job *job, const struct lanes *lanes) {
   job_give_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
   if (job->infer.model && !shared_put_tensors(job)) return false;
-  if (!write_answer(job)) return false;
+  bool written = write_answer(job);
+  if (was_stopped(job) || !written) return false;
   if (shared_has_answer(job) && !(shared_put(job) && write_file(job))) return false;
   if (job->answer_coding) {
     job_give_input(job);  // it is needed no more
@@ -344,7 +352,9 @@ static bool run(struct job *job, const struct lanes *lanes) {
 // A body may say that its job goes to other lanes: then the job takes a place there.
 static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_use use, bool *elsewhere) {
   if (job->points) return true;
-  if (!is_in_time(job, clock_ns()) || !points_open(job, gpu)) return false;
+  if (!is_in_time(job, clock_ns())) return false;
+  bool open = points_open(job, gpu);
+  if (was_stopped(job) || !open) return false;
   *elsewhere = job_lane_use(job) != use;
   return !*elsewhere || job_take_place(job, &job->problem);
 }
@@ -354,11 +364,13 @@ static bool join_stream(struct job *job, bool *waits) {
   if (!sweeps_are_joined(job)) return true;
   enum stream_entry entry = sweeps_enter(job, false);
   *waits = entry == STREAM_WAITS;
-  return entry == STREAM_TURN && sweeps_join(job);
+  bool joined = entry == STREAM_TURN && sweeps_join(job);
+  return !was_stopped(job) && joined;
 }
 
 enum job_step job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use) {
   bool elsewhere = false, waits = false;
+  job->stop = (struct vx_stop){is_stopped, job, 0, false};
   job_leave_place(job);
   if (job->detector) job->asked.job.params.detect.seat = seats_on(detector_seats(job->detector), lanes->on_gpu);
   bool ready = open_body(job, lanes->gpu, use, &elsewhere);
