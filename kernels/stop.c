@@ -17,20 +17,19 @@ int64_t vx_stride_end(struct vx_stop *stop, int64_t begin, int64_t count) {
   return rows <= 0 || vx_stopped(stop, rows) ? begin : begin + rows;
 }
 
-// How much of `left` bytes to move at a time; 0 if nothing is left, or the job is stopped.
-static size_t next_bytes(struct vx_stop *stop, size_t left) {
+size_t vx_stride_bytes(struct vx_stop *stop, size_t left) {
   size_t most = VX_STRIDE * ROW_BYTES, bytes = left < most ? left : most;
   return bytes > 0 && vx_stopped(stop, (int64_t)(bytes / ROW_BYTES)) ? 0 : bytes;
 }
 
 void vx_fill(struct vx_stop *stop, void *to, int byte, size_t bytes) {
-  for (size_t more; (more = next_bytes(stop, bytes)) > 0; bytes -= more) {
+  for (size_t more; (more = vx_stride_bytes(stop, bytes)) > 0; bytes -= more) {
     to = (char *)memset(to, byte, more) + more;
   }
 }
 
 void vx_copy(struct vx_stop *stop, void *to, const void *from, size_t bytes) {
-  for (size_t more; (more = next_bytes(stop, bytes)) > 0; bytes -= more) {
+  for (size_t more; (more = vx_stride_bytes(stop, bytes)) > 0; bytes -= more) {
     to = (char *)memcpy(to, from, more) + more;
     from = (const char *)from + more;
   }

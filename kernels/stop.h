@@ -5,7 +5,7 @@
 // has no status of its own: what it leaves is incomplete, and the passes behind it do not look at it. Whoever runs the
 // passes returns vx_stop_status.
 //
-// A struct vx_stop belongs to one thread.
+// A struct vx_stop belongs to one thread. Where one is asked for, NULL means that nobody is asked.
 #ifndef VOXELD_STOP_H
 #define VOXELD_STOP_H
 
@@ -33,6 +33,9 @@ bool vx_stop_now(struct vx_stop *stop);
 
 // Counts rows, or work that takes as long, and asks if there were enough since the last time. True: end.
 static inline bool vx_stopped(struct vx_stop *stop, int64_t rows) {
+  if (stop == NULL) {
+    return false;
+  }
   stop->rows += rows;
   return stop->rows >= VX_STRIDE ? vx_stop_now(stop) : stop->has_stopped;
 }
@@ -45,6 +48,9 @@ int64_t vx_stride_end(struct vx_stop *stop, int64_t begin, int64_t count);
 #define VX_EACH_ROW(stop, i, begin, count)                                                                             \
   for (int64_t i = (begin), i##_end; (i##_end = vx_stride_end(stop, i, count)) > i;)                                   \
     for (; i < i##_end; i++)
+
+// How many of `left` bytes a pass may move at a time; 0 if none are left, or the job is stopped.
+size_t vx_stride_bytes(struct vx_stop *stop, size_t left);
 
 // As memset and memcpy, stride by stride: what is large would take long.
 void vx_fill(struct vx_stop *stop, void *to, int byte, size_t bytes);

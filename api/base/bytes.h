@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/base/text.h"
+#include "kernels/stop.h"
 
 static inline void bytes_encode(char *to, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; i++) to[i] = (char)(value >> (8 * i) & 0xff);
@@ -15,6 +16,13 @@ static inline void bytes_put(struct text *out, uint64_t value, int bytes) {
   char piece[8];
   bytes_encode(piece, value, bytes);
   text_append(out, piece, (size_t)bytes);
+}
+
+// Appends many bytes, stride by stride. NULL: only measures.
+static inline void bytes_append(struct text *out, struct vx_stop *stop, const char *bytes, size_t length) {
+  if (!bytes) text_append(out, NULL, length);
+  for (size_t more; bytes && (more = vx_stride_bytes(stop, length)) > 0; bytes += more, length -= more)
+    text_append(out, bytes, more);
 }
 
 // Writes over bytes that were appended before, from `at` on. Does nothing while `out` only measures.

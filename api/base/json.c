@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 // ---- the cost -------------------------------------------------------------------------------------------------------
@@ -70,13 +71,33 @@ static void install(void) {
   if (!atomic_flag_test_and_set(&installed)) json_set_alloc_funcs(take, give);
 }
 
-bool json_open(struct json_document *document, const char *text, size_t size, json_error_t *error) {
+// A text that jansson takes part by part.
+struct long_text {
+  const char *at;
+  size_t left;
+  struct vx_stop *stop;
+};
+
+// To jansson, a job that is stopped is an error of reading.
+static size_t give_part(void *part, size_t room, void *cls) {
+  struct long_text *text = cls;
+  size_t bytes = text->left < room ? text->left : room;
+  if (vx_stopped(text->stop, (int64_t)bytes)) return (size_t)-1;
+  memcpy(part, text->at, bytes);
+  text->at += bytes;
+  text->left -= bytes;
+  return bytes;
+}
+
+static bool open_long(struct json_document *document, const char *text, size_t size, struct vx_stop *stop,
+                      json_error_t *error) {
+  struct long_text parts = {text, size, stop};
   install();
   *document = (struct json_document){.size = json_cost(text, size)};
   document->memory = take_memory(document->size);
   starved = !document->memory;
   reading = document;
-  if (!starved) document->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, error);
+  if (!starved) document->root = json_load_callback(give_part, &parts, JSON_REJECT_DUPLICATES, error);
   reading = NULL;
   if (starved) *error = (json_error_t){.line = -1, .text = "out of memory"};
   if (document->root && !starved) return true;
@@ -84,10 +105,14 @@ bool json_open(struct json_document *document, const char *text, size_t size, js
   return false;
 }
 
+bool json_open(struct json_document *document, const char *text, size_t size, json_error_t *error) {
+  return open_long(document, text, size, NULL, error);
+}
+
 bool json_open_sent(struct json_document *document, const char *what, const char *text, size_t size,
-                    struct problem *problem) {
+                    struct vx_stop *stop, struct problem *problem) {
   json_error_t error;
-  if (json_open(document, text, size, &error)) return true;
+  if (open_long(document, text, size, stop, &error)) return true;
   if (error.line < 0) return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory to read %s", what);
   return problem_set(problem, PROBLEM_BAD_BODY, NULL, "%s, line %d, column %d: %.200s", what, error.line, error.column,
                      error.text);

@@ -55,9 +55,9 @@ void format_suggest(enum body_format sent_as, const char *bytes, size_t size, st
 
 // ---- files ----------------------------------------------------------------------------------------------------------
 
-bool format_open(enum body_format format, const char *bytes, size_t size, struct cloud_file *file,
+bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop, struct cloud_file *file,
                  struct problem *problem) {
-  *file = (struct cloud_file){.layout = CLOUD_BINARY};
+  *file = (struct cloud_file){.stop = stop, .layout = CLOUD_BINARY};
   if (formats[format]->open(bytes, size, file, problem)) return true;
   format_suggest(format, bytes, size, problem);
   return false;

@@ -46,6 +46,7 @@ enum cloud_layout {
 };
 
 struct cloud_file {
+  struct vx_stop *stop;  // what reads the file asks it, and then may fail with any problem or none
   enum cloud_layout layout;
   bool big_endian;
   bool ends;  // text: nothing may follow the points
@@ -70,8 +71,8 @@ struct format {
 };
 extern const struct format format_pcd, format_ply, format_pointcloud2;
 
-VX_WARN_UNUSED bool format_open(enum body_format format, const char *bytes, size_t size, struct cloud_file *file,
-                                struct problem *problem);
+VX_WARN_UNUSED bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop,
+                                struct cloud_file *file, struct problem *problem);
 
 // What to say of a body that begins like another format than that which it was sent as; NULL if it does not. A part of
 // the body is enough, from its beginning.

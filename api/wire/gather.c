@@ -155,17 +155,18 @@ static void gather_run(const struct cloud_file *file, const struct cloud_columns
                        char *rows) {
   size_t bytes = row_bytes(columns);
   bool side_by_side = are_row(file, columns);
-  for (size_t i = 0; i < (size_t)file->run; i++, rows += bytes) {
+  VX_EACH_ROW(file->stop, i, 0, file->run) {
+    char *at = rows + (size_t)i * bytes;
     uint32_t row[VX_MAX_FEATURES];
     if (side_by_side) {
-      memmove(rows, run + i * file->point_bytes + columns->fields[0]->offset, bytes);
+      memmove(at, run + (size_t)i * file->point_bytes + columns->fields[0]->offset, bytes);
       continue;
     }
     for (int c = 0; c < columns->count; c++) {
       const struct cloud_field *field = columns->fields[c];
-      row[c] = value_at(run + i * field->stride + field->offset, field->type, file->big_endian);
+      row[c] = value_at(run + (size_t)i * field->stride + field->offset, field->type, file->big_endian);
     }
-    memcpy(rows, row, bytes);
+    memcpy(at, row, bytes);
   }
 }
 
@@ -197,7 +198,7 @@ static bool gather_line(const struct cloud_file *file, const struct cloud_column
 static bool gather_text(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                         struct problem *problem) {
   int8_t column_of[CLOUD_VALUES_MAX];
-  struct lines lines = {file->data, file->data + file->size, file->line - 1};
+  struct lines lines = {file->data, file->data + file->size, file->line - 1, file->stop};
   struct span line, word;
   int64_t points = 0;
   memset(column_of, -1, sizeof column_of);
@@ -221,7 +222,7 @@ static bool gather_text(const struct cloud_file *file, const struct cloud_column
 // ---- all points -----------------------------------------------------------------------------------------------------
 
 bool cloud_unpack(struct cloud_file *file, char *out, struct problem *problem) {
-  if (!lzf_unpack(file->data, file->size, out, file->unpacked_bytes))
+  if (!lzf_unpack(file->data, file->size, out, file->unpacked_bytes, file->stop))
     return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the compressed points do not unpack to the %zu bytes promised",
                        file->unpacked_bytes);
   file->layout = CLOUD_COLUMNS;
@@ -245,13 +246,14 @@ int cloud_intensity(const struct job_request *request) {
   return value_find_name(request->fields, intensity, strlen(intensity));
 }
 
-void cloud_scale(const struct job_request *request, int column, char *rows) {
+void cloud_scale(const struct job_request *request, int column, struct vx_stop *stop, char *rows) {
   size_t bytes = (size_t)request->num_features * sizeof(float);
   char *at = rows + (size_t)column * sizeof(float);
-  for (int64_t i = 0; i < request->job.inputs[VX_POINTS].dims[0]; i++, at += bytes) {
+  VX_EACH_ROW(stop, i, 0, request->job.inputs[VX_POINTS].dims[0]) {
     float value;
     memcpy(&value, at, sizeof value);
     value *= request->intensity_scale;
     memcpy(at, &value, sizeof value);
+    at += bytes;
   }
 }

@@ -226,7 +226,7 @@ static bool read_json(struct reading *reading, const char *bytes, size_t size, c
     return problem_set(reading->problem, PROBLEM_BODY_TOO_LARGE, NULL,
                        "the body's JSON has %zu bytes; allowed: up to %d; send tensors as binary data", size,
                        INFER_JSON_MAX);
-  if (!json_open_sent(json, "the body's JSON", bytes, size, reading->problem)) return false;
+  if (!json_open_sent(json, "the body's JSON", bytes, size, reading->shared->stop, reading->problem)) return false;
   const json_t *root = json->root;
   if (!json_is_object(root)) return refuse(reading, "the body's JSON is no object");
   return take_id(reading, json_object_get(root, "id")) &&

@@ -53,13 +53,13 @@ static void write_number(enum vx_dtype dtype, const char *at, struct text *out) 
   }
 }
 
-static void write_data(const struct vx_shape *shape, const char *data, struct text *out) {
+static void write_data(const struct vx_shape *shape, const char *data, struct vx_stop *stop, struct text *out) {
   size_t size = vx_dtype_size(shape->dtype), count = shape->bytes / size;
   text_put(out, ",\"data\":[");
   if (!data) text_append(out, NULL, count * NUMBER_WIDTH);
-  for (size_t i = 0; data && i < count; i++) {
+  VX_EACH_ROW(stop, i, 0, data ? (int64_t)count : 0) {
     if (i) text_put(out, ",");
-    write_number(shape->dtype, data + i * size, out);
+    write_number(shape->dtype, data + (size_t)i * size, out);
   }
   text_put(out, "]");
 }
@@ -112,7 +112,8 @@ static void write_output(const struct answer *answer, const struct vx_layout *la
   for (int d = 0; d < shape->rank; d++) text_printf(out, "%s%lld", d ? "," : "", (long long)shape->dims[d]);
   text_put(out, "]");
   if (is_binary(answer->infer, tensor)) text_printf(out, ",\"parameters\":{\"binary_data_size\":%zu}", shape->bytes);
-  if (is_json(answer->infer, tensor)) write_data(shape, tensors ? tensors + layout->offset[tensor] : NULL, out);
+  if (is_json(answer->infer, tensor))
+    write_data(shape, tensors ? tensors + layout->offset[tensor] : NULL, answer->stop, out);
   text_put(out, "}");
 }
 
@@ -186,7 +187,7 @@ static bool write_all(const struct answer *answer, const struct vx_layout *layou
   size_t head = out->length - begin;
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(layout->tensors & VX_TENSOR_BIT(tensor)) || !is_binary(answer->infer, tensor)) continue;
-    text_append(out, tensors ? tensors + layout->offset[tensor] : NULL, layout->shape[tensor].bytes);
+    bytes_append(out, answer->stop, tensors ? tensors + layout->offset[tensor] : NULL, layout->shape[tensor].bytes);
   }
   answer->infer->answer_head = binary_bytes(answer->infer, layout) ? head : 0;
   return true;

@@ -100,8 +100,8 @@ bool infer_input_copy(const struct infer_input *input, const char *name, const s
                       struct problem *problem) {
   size_t count = input->bytes / vx_dtype_size(input->tensor.dtype);
   if (input->region.name[0]) return memory->read(memory->cls, &input->region, out, problem);
-  if (input->binary) memcpy(out, input->binary, input->bytes);
-  return input->binary || infer_write_numbers(input->json, &input->tensor, count, out) ||
+  if (input->binary) vx_copy(memory->stop, out, input->binary, input->bytes);
+  return input->binary || infer_write_numbers(input->json, &input->tensor, count, memory->stop, out) ||
          problem_set(problem, PROBLEM_BAD_BODY, NULL, "the data of %s is no list of %zu %snumbers, as its shape says",
                      name, count, input->tensor.dtype == VX_FLOAT32 ? "" : "whole ");
 }

@@ -22,10 +22,12 @@ struct infer_inputs {
   struct infer_input counts;               // the rows of each cloud, which are a parameter of the operation
 };
 
-// The client's shared memory: copies a part of it. False with a problem.
+// The client's shared memory: copies a part of it. False with a problem. What reads the request asks `stop`, and then
+// may fail with any problem.
 struct infer_memory {
   bool (*read)(void *cls, const struct region_ref *ref, char *out, struct problem *problem);
   void *cls;
+  struct vx_stop *stop;
 };
 
 // Reads the list of inputs: those of the request's operation, and the parameter that counts rows. `bytes`, which stand

@@ -12,6 +12,7 @@ size_t infer_json_cost(const char *bytes, size_t size) { return size > INFER_JSO
 struct numbers {
   enum vx_dtype dtype;
   size_t left;
+  struct vx_stop *stop;
   char *out;
 };
 
@@ -38,15 +39,17 @@ static bool write_list(const json_t *list, int depth, struct numbers *numbers) {
       if (depth == 1 || !write_list(value, depth - 1, numbers)) return false;
       continue;
     }
-    if (numbers->left == 0 || !write_number(value, numbers->dtype, numbers->out)) return false;
+    if (numbers->left == 0 || vx_stopped(numbers->stop, 1) || !write_number(value, numbers->dtype, numbers->out))
+      return false;
     numbers->left--;
     numbers->out += vx_dtype_size(numbers->dtype);
   }
   return true;
 }
 
-bool infer_write_numbers(const json_t *list, const struct vx_input *tensor, size_t count, char *out) {
-  struct numbers numbers = {.dtype = tensor->dtype, .left = count};
+bool infer_write_numbers(const json_t *list, const struct vx_input *tensor, size_t count, struct vx_stop *stop,
+                         char *out) {
+  struct numbers numbers = {.dtype = tensor->dtype, .left = count, .stop = stop};
   numbers.out = out;
   return json_is_array(list) && write_list(list, tensor->rank, &numbers) && numbers.left == 0;
 }

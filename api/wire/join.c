@@ -22,11 +22,12 @@ static void widen(const uint16_t *row, int32_t columns, float *out) {
   for (int32_t i = 0; i < columns; i++) out[i] = vx_half_to_float(row[i]);
 }
 
-struct join_counts join_rows(const struct join_sweep *sweep, const struct join_terms *terms, float **out) {
+struct join_counts join_rows(const struct join_sweep *sweep, const struct join_terms *terms, struct vx_stop *stop,
+                             float **out) {
   struct join_counts counts = {.received = sweep->points};
   int32_t columns = terms->columns;
   float *row = *out;
-  for (int64_t i = 0; i < sweep->points; i++) {
+  VX_EACH_ROW(stop, i, 0, sweep->points) {
     if (terms->dtype == VX_FLOAT16)
       widen((const uint16_t *)sweep->rows + i * columns, columns, row);
     else

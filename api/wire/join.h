@@ -31,7 +31,8 @@ struct join_counts {
 };
 
 // Writes the rows that are joined from *out on, and moves it behind them. There is room for all rows.
-struct join_counts join_rows(const struct join_sweep *sweep, const struct join_terms *terms, float **out);
+struct join_counts join_rows(const struct join_sweep *sweep, const struct join_terms *terms, struct vx_stop *stop,
+                             float **out);
 
 // What a request joined, for its metadata.
 struct join_report {

@@ -3,11 +3,14 @@
 
 #include <string.h>
 
+enum { WORD = 4 };  // bytes of a line that take as long as a row
+
 bool lines_next(struct lines *lines, struct span *line) {
   if (lines->at == lines->end) return false;
   const char *feed = memchr(lines->at, '\n', (size_t)(lines->end - lines->at));
   const char *end = feed ? feed : lines->end;
   *line = (struct span){lines->at, (size_t)(end - lines->at)};
+  if (vx_stopped(lines->stop, 1 + (int64_t)(line->length / WORD))) return false;
   if (line->length && end[-1] == '\r') line->length--;
   lines->at = feed ? feed + 1 : lines->end;
   lines->number++;

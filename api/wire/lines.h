@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/stop.h"
+
 // A part of a body; not NUL-terminated.
 struct span {
   const char *at;
@@ -16,7 +18,8 @@ struct span {
 
 struct lines {
   const char *at, *end;
-  int64_t number;  // of the line that was read last, from 1; 0 before
+  int64_t number;        // of the line that was read last, from 1; 0 before
+  struct vx_stop *stop;  // then there is no next line
 };
 
 // Reads the next line, without its LF or CR LF. False at the end.

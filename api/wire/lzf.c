@@ -11,10 +11,10 @@
 
 enum { LITERAL = 32, LONG = 7 };
 
-bool lzf_unpack(const char *bytes, size_t size, char *out, size_t room) {
+bool lzf_unpack(const char *bytes, size_t size, char *out, size_t room, struct vx_stop *stop) {
   const unsigned char *at = (const unsigned char *)bytes, *end = at + size;
   size_t done = 0;
-  while (at < end) {
+  while (at < end && !vx_stopped(stop, 1)) {
     size_t first = *at++, length = first >> 5;
     if (first < LITERAL) {
       length = first + 1;

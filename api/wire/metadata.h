@@ -40,6 +40,7 @@ struct answer {
   struct body_look look;  // of the job's points
   size_t region_bytes;    // that were written to the request's output_region
   struct infer *infer;    // of a request by KServe's protocol
+  struct vx_stop *stop;   // what writes a file asks it; the file is then incomplete
 };
 
 const char *answer_timing_name(int timing);                       // receive, queue, the stages, total

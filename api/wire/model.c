@@ -146,7 +146,7 @@ bool model_read_index(const char *body, size_t size, bool *ready, struct problem
   struct json_document document;
   *ready = false;
   if (size == 0) return true;
-  if (!json_open_sent(&document, "the body's JSON", body, size, problem)) return false;
+  if (!json_open_sent(&document, "the body's JSON", body, size, NULL, problem)) return false;
   bool good = take_ready(document.root, ready, problem);
   json_close(&document);
   return good;

@@ -32,12 +32,12 @@ bool npz_write(const struct answer *answer, const struct vx_layout *layout, cons
                struct problem *problem) {
   struct zip zip;
   (void)problem;
-  zip_begin(&zip, out);
+  zip_begin(&zip, out, answer->stop);
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(layout->tensors & VX_TENSOR_BIT(tensor))) continue;
     zip_open(&zip, vx_tensor_name((enum vx_tensor)tensor), ".npy");
     put_npy_header(out, &layout->shape[tensor]);
-    text_append(out, tensors ? tensors + layout->offset[tensor] : NULL, layout->shape[tensor].bytes);
+    bytes_append(out, answer->stop, tensors ? tensors + layout->offset[tensor] : NULL, layout->shape[tensor].bytes);
     zip_close(&zip);
   }
   zip_open(&zip, "metadata", ".json");

@@ -202,7 +202,8 @@ static bool fit_packed(struct cloud_file *file, struct problem *problem) {
 }
 
 static bool open(const char *bytes, size_t size, struct cloud_file *file, struct problem *problem) {
-  struct pcd pcd = {.file = file, .lines = {bytes, bytes + size, 0}, .width = -1, .height = -1, .points = -1};
+  struct pcd pcd = {
+      .file = file, .lines = {bytes, bytes + size, 0, file->stop}, .width = -1, .height = -1, .points = -1};
   if (!read_header(&pcd, problem) || !set_layout(&pcd, problem) || !set_points(&pcd, problem)) return false;
   if (!pcd.sized || !pcd.typed)
     return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the PCD header has no %s behind FIELDS",

@@ -166,7 +166,7 @@ static bool skip_list(struct ply *ply, const struct property *property, struct p
 // Each row has a byte or more, or nothing to skip, so the body bounds the loop.
 static bool skip_binary(struct ply *ply, const struct element *element, struct problem *problem) {
   const struct property *properties = ply->properties + element->first;
-  for (int64_t row = 0; element->properties && row < element->count; row++)
+  for (int64_t row = 0; element->properties && row < element->count && !vx_stopped(ply->file->stop, 1); row++)
     for (int i = 0; i < element->properties; i++)
       if (properties[i].count_type == NO_LIST ? !skip_values(ply, 1, number_bytes(properties[i].type), problem)
                                               : !skip_list(ply, &properties[i], problem))
@@ -184,7 +184,7 @@ static bool skip_lines(struct ply *ply, const struct element *element, struct pr
 }
 
 static bool open(const char *bytes, size_t size, struct cloud_file *file, struct problem *problem) {
-  struct ply ply = {.bytes = bytes, .file = file, .lines = {bytes, bytes + size, 0}};
+  struct ply ply = {.bytes = bytes, .file = file, .lines = {bytes, bytes + size, 0, file->stop}};
   if (!read_header(&ply, problem)) return false;
   if (ply.where == BEFORE)
     return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the PLY header has no element vertex, which has the points");

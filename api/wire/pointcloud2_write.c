@@ -109,7 +109,7 @@ static void read_row(const struct rows *rows, int64_t row, float values[VX_MAX_F
 }
 
 // Writes the rows, or measures them if there are no tensors. Returns whether all of their x, y and z are finite.
-static bool put_rows(const struct rows *rows, int64_t first, int64_t count, struct text *out) {
+static bool put_rows(const struct rows *rows, struct vx_stop *stop, int64_t first, int64_t count, struct text *out) {
   char block[16384];
   float values[VX_MAX_FEATURES] = {0};
   size_t filled = 0, bytes = (size_t)rows->columns * FIELD_BYTES, step = bytes + FIELD_BYTES;
@@ -118,7 +118,7 @@ static bool put_rows(const struct rows *rows, int64_t first, int64_t count, stru
     text_append(out, NULL, (size_t)count * step);
     return true;
   }
-  for (int64_t row = first; row < first + count; row++) {
+  VX_EACH_ROW(stop, row, first, first + count) {
     read_row(rows, row, values);
     finite = finite && isfinite(values[0]) && isfinite(values[1]) && isfinite(values[2]);
     memcpy(block + filled, values, bytes);
@@ -196,7 +196,7 @@ bool pointcloud2_write(const struct answer *answer, const struct vx_layout *layo
   put_number(out, begin, step, 4);
   put_number(out, begin, count * step, 4);  // of the one row
   put_number(out, begin, count * step, 4);  // of the data
-  bool dense = put_rows(&rows, *first, (int64_t)count, out);
+  bool dense = put_rows(&rows, answer->stop, *first, (int64_t)count, out);
   put_number(out, begin, dense, 1);
   *first += (int64_t)count;
   return true;

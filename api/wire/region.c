@@ -29,7 +29,7 @@ bool region_terms_read(const char *name, const char *json, size_t size, struct r
     return problem_set(problem, PROBLEM_BAD_REQUEST, "name",
                        "the region's name is '%.80s'; allowed: 1 to %d bytes that can be printed", name,
                        REGION_NAME_SIZE - 1);
-  if (!json_open_sent(&document, "the body's JSON", json, size, problem)) return false;
+  if (!json_open_sent(&document, "the body's JSON", json, size, NULL, problem)) return false;
   const json_t *root = document.root;
   bool good = read_key(root, terms->key, problem) && read_number(root, "offset", 0, &terms->offset, problem) &&
               read_number(root, "byte_size", 1, &terms->bytes, problem);

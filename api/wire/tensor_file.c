@@ -31,7 +31,8 @@ bool tensor_file_open(const char *what, char *bytes, size_t size, struct tensor_
   if (!read_length(what, bytes, size, &header, problem)) return false;
   char *data = bytes + LENGTH_PREFIX + header;
   *file = (struct tensor_file){.data = data, .data_bytes = size - LENGTH_PREFIX - header};
-  if (!json_open_sent(&file->header, "the header of the safetensors file", bytes + LENGTH_PREFIX, header, problem))
+  if (!json_open_sent(&file->header, "the header of the safetensors file", bytes + LENGTH_PREFIX, header, NULL,
+                      problem))
     return false;
   if (json_is_object(file->header.root)) return true;
   tensor_file_close(file);

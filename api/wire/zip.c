@@ -21,8 +21,9 @@ enum {
 };
 #define LIMIT UINT64_C(0xffffffff)  // of 32 bits; it stands for a number that is in the 64-bit field
 
-void zip_begin(struct zip *zip, struct text *out) {
+void zip_begin(struct zip *zip, struct text *out, struct vx_stop *stop) {
   zip->out = out;
+  zip->stop = stop;
   zip->count = 0;
 }
 
@@ -65,12 +66,19 @@ void zip_open(struct zip *zip, const char *name, const char *ending) {
   member->data = out->length;
 }
 
+static uint32_t sum_up(struct vx_stop *stop, const char *data, size_t bytes) {
+  uLong crc = 0;
+  for (size_t more; (more = vx_stride_bytes(stop, bytes)) > 0; data += more, bytes -= more)
+    crc = crc32_z(crc, (const Bytef *)data, more);
+  return (uint32_t)crc;
+}
+
 void zip_close(struct zip *zip) {
   struct text *out = zip->out;
   struct zip_member *member = &zip->members[zip->count++];
   member->bytes = out->length - member->data;
   if (!text_complete(out)) return;
-  member->crc = (uint32_t)crc32_z(0, (const Bytef *)out->data + member->data, member->bytes);
+  member->crc = sum_up(zip->stop, out->data + member->data, member->bytes);
   size_t sizes = member->header + LOCAL_BYTES + strlen(member->name) + 4;
   bytes_patch(out, member->header + CRC_AT, member->crc, 4);
   bytes_patch(out, sizes, member->bytes, 8);

@@ -6,11 +6,13 @@
 #define VOXELD_ZIP_H
 
 #include "api/base/text.h"
+#include "kernels/stop.h"
 
 enum { ZIP_MEMBERS = 64, ZIP_ALIGNMENT = 64 };
 
 struct zip {
-  struct text *out;  // from its beginning; one that only measures will do
+  struct text *out;      // from its beginning; one that only measures will do
+  struct vx_stop *stop;  // the archive is then incomplete
   int count;
   struct zip_member {
     char name[48];
@@ -19,7 +21,7 @@ struct zip {
   } members[ZIP_MEMBERS];
 };
 
-void zip_begin(struct zip *zip, struct text *out);
+void zip_begin(struct zip *zip, struct text *out, struct vx_stop *stop);
 // What is appended to `out` from here on is the member's data. It begins on a multiple of ZIP_ALIGNMENT bytes of the
 // file. There are at most ZIP_MEMBERS.
 void zip_open(struct zip *zip, const char *name, const char *ending);

@@ -96,6 +96,8 @@ struct job {
   int outputs_reached;                         // parts that it writes itself
   struct reach output_reach[VX_TENSOR_COUNT];  // these
 
+  struct vx_stop stop;  // while a worker has it: asked by what it does itself
+
   // Its result.
   const void *points;             // rows in the input; NULL: the body is not opened yet
   bool begun;                     // its run has begun

@@ -116,7 +116,7 @@ static bool open_file(struct job *job, char **rows, int *intensity) {
   struct cloud_columns columns;
   struct problem *problem = &job->problem;
   const char *bytes = job->input ? job->input->data : no_points;
-  if (!format_open(job->asked.format, bytes, (size_t)job->input_bytes, &file, problem) ||
+  if (!format_open(job->asked.format, bytes, (size_t)job->input_bytes, &job->stop, &file, problem) ||
       !cloud_choose(&file, &job->asked, &columns, problem) || !job_request_split(&job->asked, file.points, problem))
     return false;
   *intensity = columns.intensity;
@@ -156,7 +156,7 @@ static bool open_tensors(struct job *job, char **rows) {
 // Inputs that are JSON or shared, or bytes at an address that is not aligned, need memory of their own. Then all of
 // them get it.
 static bool place_inputs(struct job *job, const struct infer_body *body, const struct device *gpu) {
-  const struct infer_memory memory = {shared_read, job};
+  const struct infer_memory memory = {shared_read, job, &job->stop};
   struct job_request *asked = &job->asked;
   if (infer_inputs_bind(&body->inputs, asked)) return true;
   const struct region_ref *shared = infer_inputs_shared(&body->inputs);
@@ -175,7 +175,7 @@ static void shorten_deadline(struct job *job) {
 static bool open_inference(struct job *job, const struct device *gpu, char **rows) {
   struct infer_body body;
   struct infer *infer = &job->infer;
-  const struct infer_memory memory = {shared_read, job};
+  const struct infer_memory memory = {shared_read, job, &job->stop};
   const char *bytes = job->input ? job_body(job) : no_points;
   size_t size = (size_t)job->input_bytes;
   if (!job_get_scratch(job, infer_json_cost(bytes, infer_json_bytes(infer, size)), &job->problem)) return false;
@@ -204,7 +204,7 @@ bool points_open(struct job *job, const struct device *gpu) {
   if (tensors && !open_tensors(job, &rows)) return refuse_file(job);
   if (!named && !tensors && !open_file(job, &rows, &intensity)) return refuse_file(job);
   if (asked->intensity_scale != 0 && rows)
-    cloud_scale(asked, named || tensors ? cloud_intensity(asked) : intensity, rows);
+    cloud_scale(asked, named || tensors ? cloud_intensity(asked) : intensity, &job->stop, rows);
   job->points = rows ? rows : no_points;
   return true;
 }

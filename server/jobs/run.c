@@ -59,7 +59,7 @@ static bool allow_scratch(void *cls, size_t bytes) {
   return job_get_scratch(job, bytes, &job->problem);  // clears a refusal of more, asked for before
 }
 
-// Called now and then while samples are chosen, boxes compared or an answer encoded; by helpers too.
+// Called now and then by every pass over the job's rows; by helpers too.
 static bool is_stopped(void *cls) { return job_is_stopped(cls); }
 
 static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
@@ -92,6 +92,7 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
       .queue_ns = now_ns - job->queued_ns,
       .trace_id = job->trace_id,
       .infer = job->infer.model ? &job->infer : NULL,
+      .stop = &job->stop,
   };
   job->work.pinned = job->points_reach.region != NULL;
   if (job->asked.format == FORMAT_RAW && !job->work.pinned)
@@ -203,6 +204,12 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
 static const char *parameter_at_fault(const struct job *job, enum vx_status status) {
   bool sampled = vx_sampling_of(&job->work) != NULL;
   return status == VX_REFUSED && !job->output_refused && sampled ? operation_of(job->work.op)->samples : NULL;
+}
+
+// Whether a pass of the job's own was ended. It may have failed with a problem that is not true.
+static bool was_stopped(struct job *job) {
+  struct vx_error error;
+  return vx_stop_status(&job->stop, &error) == VX_STOPPED && !job_refuse_stopped(job, error.text);
 }
 
 static bool failed(struct job *job, enum vx_status status, const struct vx_error *error) {
@@ -321,7 +328,8 @@ static bool run(struct job *job, const struct lanes *lanes) {
   job_give_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
   if (job->infer.model && !shared_put_tensors(job)) return false;
-  if (!write_answer(job)) return false;
+  bool written = write_answer(job);
+  if (was_stopped(job) || !written) return false;
   if (shared_has_answer(job) && !(shared_put(job) && write_file(job))) return false;
   if (job->answer_coding) {
     job_give_input(job);  // it is needed no more
@@ -335,7 +343,9 @@ static bool run(struct job *job, const struct lanes *lanes) {
 // A body may say that its job goes to other lanes: then the job takes a place there.
 static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_use use, bool *elsewhere) {
   if (job->points) return true;
-  if (!is_in_time(job, clock_ns()) || !points_open(job, gpu)) return false;
+  if (!is_in_time(job, clock_ns())) return false;
+  bool open = points_open(job, gpu);
+  if (was_stopped(job) || !open) return false;
   *elsewhere = job_lane_use(job) != use;
   return !*elsewhere || job_take_place(job, &job->problem);
 }
@@ -345,7 +355,8 @@ static bool join_stream(struct job *job, bool *waits) {
   if (!sweeps_are_joined(job)) return true;
   enum stream_entry entry = sweeps_enter(job, false);
   *waits = entry == STREAM_WAITS;
-  return entry == STREAM_TURN && sweeps_join(job);
+  bool joined = entry == STREAM_TURN && sweeps_join(job);
+  return !was_stopped(job) && joined;
 }
 
 // An answer that is no computation's.
@@ -361,6 +372,7 @@ static bool make(struct job *job) {
 
 enum job_step job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use) {
   bool elsewhere = false, waits = false;
+  job->stop = (struct vx_stop){is_stopped, job, 0, false};
   job_leave_place(job);
   if (job->make) {
     job->begun = true;

@@ -37,7 +37,7 @@ int64_t sweeps_rows(const struct gathered *gathered) {
 }
 
 void sweeps_write(const struct gathered *gathered, const struct stream_terms *terms, const struct sweep_shape *shape,
-                  float *out, struct join_report *report) {
+                  struct vx_stop *stop, float *out, struct join_report *report) {
   const struct sweep *newest = gathered->newest;
   const struct join_terms join = {shape->dtype, shape->columns, terms->time_column, terms->remove_close};
   report->count = gathered->count;
@@ -58,7 +58,7 @@ void sweeps_write(const struct gathered *gathered, const struct stream_terms *te
     report->sweeps[i].time = sweep->time;
     report->sweeps[i].age = rows.age;
     report->sweeps[i].sent = gathered->list[i].sent;
-    report->sweeps[i].points = join_rows(&rows, &join, &out);
+    report->sweeps[i].points = join_rows(&rows, &join, stop, &out);
   }
 }
 
@@ -87,7 +87,7 @@ static bool part_sweeps(struct job *job) {
     size_t bytes = (size_t)sweep->points * job_request_row_bytes(&job->asked);
     if (bytes == 0) continue;
     if (!job_get_rows(job, bytes, &job->problem)) return false;
-    memcpy(job->rows->data, sweep->rows, bytes);
+    vx_copy(&job->stop, job->rows->data, sweep->rows, bytes);
     sweep->rows = job->rows->data;
     sweep->memory = job->rows;
     sweep->bytes = job->rows->capacity;
@@ -112,7 +112,7 @@ static bool join(struct job *job, const struct gathered *gathered) {
   if (!take_rows(job, sweeps_rows(gathered))) return false;
   int64_t rows = 0;
   float *out = job->rows ? (float *)(void *)job->rows->data : NULL;
-  sweeps_write(gathered, &job->asked.stream, &shape, out, &job->joined);
+  sweeps_write(gathered, &job->asked.stream, &shape, &job->stop, out, &job->joined);
   for (int32_t i = 0; i < job->joined.count; i++) {
     rows += job->joined.sweeps[i].points.joined;
     if (gathered->list[i].sweep == job->sweep) job->sweep->counts = job->joined.sweeps[i].points;

@@ -25,6 +25,6 @@ void sweeps_end(struct job *job);
 // these.
 int64_t sweeps_rows(const struct gathered *gathered);
 void sweeps_write(const struct gathered *gathered, const struct stream_terms *terms, const struct sweep_shape *shape,
-                  float *out, struct join_report *report);
+                  struct vx_stop *stop, float *out, struct join_report *report);
 
 #endif

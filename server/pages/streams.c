@@ -71,7 +71,7 @@ static bool fill(struct buffer *buffer, const struct gathered *gathered, const s
   int32_t columns = shape->columns + terms->time_column;
   struct join_report report;
   int64_t rows = 0;
-  sweeps_write(gathered, terms, shape, (float *)(void *)(buffer->data + lead), &report);
+  sweeps_write(gathered, terms, shape, NULL, (float *)(void *)(buffer->data + lead), &report);
   for (int32_t i = 0; i < report.count; i++) rows += report.sweeps[i].points.joined;
   for (int i = 0; i < 8; i++) buffer->data[i] = (char)((uint64_t)LAST_HEADER >> 8 * i & 0xff);
   struct text header = text_over(buffer->data + 8, LAST_HEADER);

@@ -62,7 +62,7 @@ static void read_body(const struct job_request *asked, char *body, size_t size) 
   char *unpacked = NULL;
   request = *asked;
   check_hint(body, size);
-  bool good = format_open(request.format, body, size, &file, &problem) &&
+  bool good = format_open(request.format, body, size, NULL, &file, &problem) &&
               cloud_choose(&file, &request, &columns, &problem) && job_request_split(&request, file.points, &problem);
   if (good && file.layout == CLOUD_PACKED) {
     if (file.unpacked_bytes > MOST_BYTES) return;  // the server has such a limit too

@@ -83,7 +83,7 @@ static bool read_shared(void *cls, const struct region_ref *ref, char *out, stru
   return true;
 }
 
-static const struct infer_memory memory = {read_shared, NULL};
+static const struct infer_memory memory = {read_shared, NULL, NULL};
 
 // As a worker does it.
 static void take_inputs(const struct infer_body *body, struct job_request *request) {

@@ -181,7 +181,7 @@ static void by_json(const char *value, void (*use)(const struct region_ref *ref)
   struct problem problem = {.kind = PROBLEM_NONE};
   struct region_ref ref;
   struct json_document document;
-  if (!json_open_sent(&document, "the line", value, strlen(value), &problem)) return;
+  if (!json_open_sent(&document, "the line", value, strlen(value), NULL, &problem)) return;
   bool good = region_ref_read(document.root, &ref, &problem);
   if (good)
     use(&ref);

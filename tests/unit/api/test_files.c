@@ -37,7 +37,7 @@ static void accept_chooses(void **state) {
 static struct text end_of(size_t bytes, size_t header, char *memory, size_t capacity) {
   struct text out = text_over(memory, capacity);
   struct zip zip;
-  zip_begin(&zip, &out);
+  zip_begin(&zip, &out, NULL);
   zip.members[zip.count++] = (struct zip_member){.name = "a", .header = header, .bytes = bytes};
   zip_end(&zip);
   assert_true(text_complete(&out));
@@ -81,7 +81,7 @@ static void a_far_directory_has_an_end_of_its_own(void **state) {
   for (int far = 0; far < 2; far++) {
     struct text out = {.length = far ? (size_t)5 << 30 : 0};
     struct zip zip;
-    zip_begin(&zip, &out);
+    zip_begin(&zip, &out, NULL);
     size_t begin = out.length;
     zip_end(&zip);
     ends[far] = out.length - begin;
@@ -95,7 +95,7 @@ static void members_begin_aligned(void **state) {
   static char memory[8192];
   struct text out = text_over(memory, sizeof memory);
   struct zip zip;
-  zip_begin(&zip, &out);
+  zip_begin(&zip, &out, NULL);
   for (int i = 0; i < 8; i++) {
     static const char names[] = "abcdefgh";
     zip_open(&zip, names + i, ".bin");

@@ -39,8 +39,8 @@ static float *read_file(enum body_format format, const char *bytes, size_t size,
   memcpy(body, bytes, size);
   ask(format, parameters);
   problem = (struct problem){.kind = PROBLEM_NONE};
-  bool good = format_open(format, body, size, &file, &problem) && cloud_choose(&file, &request, &columns, &problem) &&
-              job_request_split(&request, file.points, &problem);
+  bool good = format_open(format, body, size, NULL, &file, &problem) &&
+              cloud_choose(&file, &request, &columns, &problem) && job_request_split(&request, file.points, &problem);
   if (good && file.layout == CLOUD_PACKED) {
     unpacked = malloc(file.unpacked_bytes + 1);
     good = cloud_unpack(&file, unpacked, &problem);
@@ -51,7 +51,7 @@ static float *read_file(enum body_format format, const char *bytes, size_t size,
     rows = NULL;
   }
   assert_int_equal(rows != NULL, problem.kind == PROBLEM_NONE);
-  if (rows && request.intensity_scale != 0) cloud_scale(&request, columns.intensity, (char *)rows);
+  if (rows && request.intensity_scale != 0) cloud_scale(&request, columns.intensity, NULL, (char *)rows);
   free(unpacked);
   free(body);
   return rows;
@@ -162,18 +162,18 @@ static void compressed_points_are_checked(void **state) {
 static void lzf_keeps_its_bounds(void **state) {
   (void)state;
   char out[64];
-  assert_true(lzf_unpack("\2abc\40\2", 6, out, 6));
+  assert_true(lzf_unpack("\2abc\40\2", 6, out, 6, NULL));
   assert_memory_equal(out, "abcabc", 6);
-  assert_true(lzf_unpack("\0a\340\1\0", 5, out, 11));
+  assert_true(lzf_unpack("\0a\340\1\0", 5, out, 11, NULL));
   assert_memory_equal(out, "aaaaaaaaaaa", 11);
-  assert_true(lzf_unpack("", 0, out, 0));
+  assert_true(lzf_unpack("", 0, out, 0, NULL));
   static const struct {
     const char *bytes;
     size_t size, room;
   } bad[] = {{"\2ab", 3, 3},   {"\2abc", 4, 2},      {"\2abc", 4, 4},    {"\40\0", 2, 3},
              {"\0a\40", 3, 4}, {"\0a\340\1", 4, 11}, {"\0a\40\1", 4, 4}, {"\0a\40\0", 4, 3}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    if (lzf_unpack(bad[i].bytes, bad[i].size, out, bad[i].room)) fail_msg("case %zu was unpacked", i);
+    if (lzf_unpack(bad[i].bytes, bad[i].size, out, bad[i].room, NULL)) fail_msg("case %zu was unpacked", i);
 }
 
 // ---- PLY ------------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ static bool read_shared(void *cls, const struct region_ref *ref, char *out, stru
   memset(out, 1, ref->bytes);
   return true;
 }
-static const struct infer_memory shared = {read_shared, NULL};
+static const struct infer_memory shared = {read_shared, NULL, NULL};
 
 // The body is `json` and, behind it, `size` bytes of tensors. Without tensors all of it is JSON.
 static bool read_by(const struct infer *by, const char *json, const void *tensors, size_t size) {

@@ -103,7 +103,7 @@ static void what_is_no_json_is_refused(void **state) {
   assert_int_equal(error.line, 2);
   assert_null(document.memory);
   assert_false(open_text("") || open_text("[1,2") || open_text("nul"));
-  assert_false(json_open_sent(&document, "the body's JSON", "[1,", 3, &problem));
+  assert_false(json_open_sent(&document, "the body's JSON", "[1,", 3, NULL, &problem));
   assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
   assert_non_null(strstr(problem.detail, "the body's JSON, line 1, column 3: "));
   assert_null(document.memory);
