@@ -42,7 +42,7 @@
   X(CONNECTIONS_FULL, 503, "connections-full", 1, "The connection limit is reached")                                   \
   X(NOT_READY, 503, "not-ready", 1, "The server is starting")                                                          \
   X(DRAINING, 503, "draining", 1, "The server is stopping")                                                            \
-  X(DEADLINE, 504, "deadline", 0, "The job had not begun, or still sampled, at its deadline")
+  X(DEADLINE, 504, "deadline", 0, "The job was not done at its deadline")
 
 enum problem_kind {
   PROBLEM_NONE,

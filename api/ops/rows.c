@@ -97,6 +97,5 @@ const struct param param_timeout_ms = {
     .least = 0,
     .most = 3600000,
     .initial = "0",
-    .doc = "milliseconds; a job that has not begun by then, or still samples or compares boxes, is answered 504; 0 = "
-           "the server's own limit",
+    .doc = "milliseconds; a job that still waits or runs then is answered 504; 0 = the server's own limit",
 };

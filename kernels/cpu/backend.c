@@ -103,6 +103,15 @@ static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct v
 
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
 
+// Of a job that takes long the error says what took so long, as that of a GPU does.
+static void name_end(const struct vx_job *job, struct vx_error *error) {
+  bool boxes = job->op == VX_NMS || job->op == VX_DECODE || job->op == VX_DECODE_CENTER;
+  if (boxes || vx_sampling_of(job) != NULL) {
+    snprintf(error->text, sizeof error->text, "ended before all %s",
+             boxes ? "boxes were compared" : "samples were chosen");
+  }
+}
+
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   const struct vx_caller *caller = job->caller;
   struct vx_stop stop = {caller == NULL ? NULL : caller->stopped, job->cls, 0, false};
@@ -112,6 +121,9 @@ static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_er
     status = operations[job->op](lane, job, error);
   }
   job->stop = NULL;
+  if (status == VX_STOPPED) {
+    name_end(job, error);
+  }
   cpu_arena_trim(&lane->scratch, VX_SCRATCH_KEPT);
   cpu_arena_trim(&lane->between, VX_SCRATCH_KEPT);
   return status;

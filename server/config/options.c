@@ -150,7 +150,7 @@ const struct option options_table[] = {
     {"drain_timeout_s", TYPE_INT, FIELD(drain_timeout_s), 0, 86400, NULL, "20",
      "seconds after drain_delay_s in which accepted requests can still be answered"},
     {"max_timeout_ms", TYPE_INT, FIELD(max_timeout_ms), 1, 3600000, NULL, "30000",
-     "milliseconds after which a job that waits, samples or compares boxes is answered 504, whatever its timeout_ms"},
+     "milliseconds after which a job that still waits or runs is answered 504, whatever its timeout_ms"},
 };
 enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
 const size_t options_count = OPTION_COUNT;

@@ -6,7 +6,7 @@
 #include "server/daemon/signals.h"
 #include "server/net/connections.h"
 
-static const int64_t after_drain_ns = 5 * NS_PER_S;  // for jobs that run and cannot be stopped
+static const int64_t after_drain_ns = 5 * NS_PER_S;  // for jobs that run: a network goes on to its end
 
 static bool wait_until_none(const atomic_llong *count, int64_t until_ns) {
   while (atomic_load(count) > 0) {

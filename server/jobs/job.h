@@ -43,7 +43,7 @@ struct job_means {
   struct clients *clients;
   struct counters *counters;
   size_t max_body_bytes, max_response_bytes;
-  atomic_bool hurry;               // running jobs stop, if they can
+  atomic_bool hurry;               // running jobs stop
   void (*gpu_lost)(void *cls);     // called when a GPU is lost, on the thread of the worker that lost it
   void (*gpu_changed)(void *cls);  // likewise when a GPU is paused, or works again
   void *gpu_cls;

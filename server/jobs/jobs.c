@@ -6,7 +6,9 @@
 #include "server/jobs/shared.h"
 #include "server/jobs/sweeps.h"
 
-// Refuses the jobs of a list that was taken out of a queue.
+static const char too_late[] = "the deadline passed before the job began";
+
+// Refuses the jobs of a list that were taken out of a queue, or out of their streams.
 static void refuse(struct job *list, enum problem_kind kind, const char *detail) {
   while (list) {
     struct job *next = list->next;
@@ -105,11 +107,12 @@ void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   uploads_tick(&jobs->uploads, now_ns);
   regions_tick(&jobs->regions, now_ns);
   streams_tick(&jobs->streams, now_ns);
+  refuse(sweeps_take_waiting(&jobs->streams, now_ns), PROBLEM_DEADLINE, too_late);
   end_pauses(jobs, now_ns);
   workers_tick(&jobs->workers, now_ns);
   for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];
-    refuse(queue_take_stale(queue, now_ns), PROBLEM_DEADLINE, "the deadline passed before the job began");
+    refuse(queue_take_stale(queue, now_ns), PROBLEM_DEADLINE, too_late);
     queue_tick(queue, steady_workers(jobs, use), now_ns);
   }
 }
@@ -127,6 +130,7 @@ int64_t jobs_memory_wanted(struct jobs *jobs) {
 }
 
 void jobs_hurry(struct jobs *jobs) {
+  refuse(sweeps_take_waiting(&jobs->streams, INT64_MAX), PROBLEM_DRAINING, DRAIN_IS_OVER);
   for (int use = 0; use < VX_LANE_USES; use++)
     refuse(queue_take_all(&jobs->queues[use]), PROBLEM_DRAINING, DRAIN_IS_OVER);
   atomic_store(&jobs->means.hurry, true);

@@ -53,7 +53,7 @@ int64_t jobs_memory_wanted(struct jobs *jobs);
 
 // The end consists of the following calls, in this order.
 //
-// Called if the time to drain is over: refuses waiting jobs, and stops running ones if they can be stopped.
+// Called if the time to drain is over: refuses waiting jobs, and stops running ones.
 void jobs_hurry(struct jobs *jobs);
 // Takes no more jobs. The workers end once the queues are empty.
 void jobs_close(struct jobs *jobs);

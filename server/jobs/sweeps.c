@@ -14,9 +14,27 @@ static struct sweep_shape shape_of(const struct job *job) {
 
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
+static struct job *job_of(struct stream_turn *turn) {
+  return (struct job *)(void *)((char *)turn - offsetof(struct job, turn));
+}
+
 static void on_begin(struct stream_turn *turn) {
-  struct job *job = (struct job *)(void *)((char *)turn - offsetof(struct job, turn));
+  struct job *job = job_of(turn);
   job->means->turn_came(job);
+}
+
+static bool leaves(struct stream_turn *turn, int64_t now_ns) {
+  return now_ns == INT64_MAX || job_is_stale(job_of(turn), now_ns);
+}
+
+struct job *sweeps_take_waiting(struct streams *streams, int64_t now_ns) {
+  struct job *jobs = NULL, **end = &jobs;
+  for (struct stream_turn *turn = streams_take_waiting(streams, leaves, now_ns); turn; turn = turn->next) {
+    *end = job_of(turn);
+    end = &(*end)->next;
+  }
+  *end = NULL;
+  return jobs;
 }
 
 enum stream_entry sweeps_enter(struct job *job, bool may_wait) {

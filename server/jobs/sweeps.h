@@ -13,6 +13,9 @@ static inline bool sweeps_are_joined(const struct job *job) { return job->asked.
 // Takes the job's turn in its stream, unless it has it. STREAM_WAITS: the job belongs to the stream until
 // means->turn_came or, if it may not wait, it would have to.
 VX_WARN_UNUSED enum stream_entry sweeps_enter(struct job *job, bool may_wait);
+// Takes the jobs out of all streams that wait there and are stale at now_ns, or all that wait if it is INT64_MAX: as a
+// list linked by `next`. The room calls it now and then.
+struct job *sweeps_take_waiting(struct streams *streams, int64_t now_ns);
 // Makes the joined rows the job's points. The worker calls it once the body is open and the job has its turn.
 VX_WARN_UNUSED bool sweeps_join(struct job *job);
 // Has the job's work count the fates of each joined sweep's points, if its operation can.

@@ -38,6 +38,28 @@ enum stream_entry stream_enter(struct streams *streams, struct client *client, c
   return entry;
 }
 
+struct stream_turn *streams_take_waiting(struct streams *streams,
+                                         bool (*leaves)(struct stream_turn *turn, int64_t now_ns), int64_t now_ns) {
+  struct stream_turn *taken = NULL, **end = &taken;
+  pthread_mutex_lock(&streams->lock);
+  for (struct stream *stream = streams->first; stream; stream = stream->next) {
+    for (struct stream_turn **link = &stream->waiting, *turn; (turn = *link);) {
+      if (!leaves(turn, now_ns)) {
+        link = &turn->next;
+        continue;
+      }
+      *link = turn->next;
+      stream->waiting_count--;
+      turn->stream = NULL;
+      turn->next = NULL;
+      *end = turn;
+      end = &turn->next;
+    }
+  }
+  pthread_mutex_unlock(&streams->lock);
+  return taken;
+}
+
 void stream_leave(struct streams *streams, struct stream_turn *turn) {
   struct stream *stream = turn->stream;
   if (!stream) return;

@@ -29,4 +29,9 @@ VX_WARN_UNUSED enum stream_entry stream_enter(struct streams *streams, struct cl
 // if the turn has not entered.
 void stream_leave(struct streams *streams, struct stream_turn *turn);
 
+// Takes those turns that wait and for which `leaves` says so out of all streams: as a list linked by `next`, of turns
+// that have not entered. The order of the others stays. `leaves` is called with the lock of the streams held.
+struct stream_turn *streams_take_waiting(struct streams *streams,
+                                         bool (*leaves)(struct stream_turn *turn, int64_t now_ns), int64_t now_ns);
+
 #endif

@@ -121,26 +121,19 @@ class Shutdown(unittest.TestCase):
                 return
         self.fail("every job was answered after the second signal")
 
-    @unittest.skipIf(is_sanitized(), "there the job is too slow, and an exit without it a leak")
-    def test_job_that_ends_late_is_answered(self):
-        # Nothing ends a job of this kind; the daemon waits a few seconds more for it, or tells by its status that it
-        # did not. At least the shortest that outlives the signal is waited for.
-        late = []
-        for number in (250_000, 500_000, 1_000_000, 2_500_000, 5_500_000):
-            daemon = Daemon(*ARGS[:4], "--drain-timeout-s", "0")
-            self.addCleanup(lambda daemon=daemon: daemon.process.poll() is None and daemon.kill())
-            client = Raw(daemon).send(post(many_rows(number), SLOW))
-            wait_until(lambda: daemon.status()["workers"]["running"] == 1 or client.readable(0), "a job that runs")
-            daemon.terminate()
-            outlived = not client.readable(0)
-            try:
-                status = client.read().status
-            except Closed:
-                status = None
-            client.close()
-            self.assertIn((daemon.wait(), status), ((0, 200), (1, 200), (1, None)), daemon.log())
-            late += [status] * outlived
-        self.assertIn(200, late)
+    def test_job_that_runs_is_ended_when_the_drain_is_over(self):
+        daemon = Daemon(*ARGS[:4], "--drain-timeout-s", "0")
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        client = Raw(daemon).send(post(many_rows(1_000_000 if is_sanitized() else 5_500_000), SLOW))
+        wait_until(lambda: daemon.status()["workers"]["running"] == 1, "a job that runs")
+        daemon.terminate()
+        try:
+            self.assertIn("draining", FaultCase.assert_problem(self, client.read(), 503)["type"])
+            code = 0
+        except Closed:
+            code = 1  # on a busy machine the job may end too late for an answer, which the exit status tells
+        client.close()
+        self.assertEqual(daemon.wait(), code, daemon.log())
 
     def test_idle_and_half_open_connections_do_not_delay_it(self):
         for stop in (signal.SIGTERM, signal.SIGINT):

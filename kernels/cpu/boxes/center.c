@@ -53,8 +53,9 @@ static void lay_out(struct center *center, struct cpu_arena *arena) {
 // Finds the candidates of a cloud, cell by cell. ends[class + 1] counts those of each class. Returns how many.
 static int32_t find_candidates(struct center *center, int32_t cloud, int32_t ends[VX_MAX_CLASSES + 1]) {
   const struct vx_input *map = &center->job->inputs[VX_HEATMAP];
+  struct vx_stop *stop = center->job->stop;
   int32_t cells = center->cells, classes = center->classes, found = 0;
-  for (int32_t begin = 0; begin < cells && !vx_stopped(center->job->stop, (int64_t)GROUP * classes); begin += GROUP) {
+  for (int32_t begin = 0; begin < cells && !vx_stopped(stop, (int64_t)GROUP * classes); begin += GROUP) {
     int32_t count = at_most(cells - begin, GROUP) * classes;
     const float *logits = cpu_map_values(map, ((int64_t)cloud * cells + begin) * classes, count, center->widened);
     for (int32_t i = cpu_any_reaches(logits, count, center->least_logit) ? 0 : count; i < count; i++) {

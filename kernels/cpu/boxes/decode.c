@@ -48,8 +48,9 @@ static int32_t first_largest(const float *values, int32_t count, float *largest)
 // Lists the anchors of a cloud that reach the threshold. Returns how many.
 static int32_t list_candidates(struct decode *decode, int32_t cloud) {
   const struct vx_input *map = &decode->job->inputs[VX_CLS_PREDS];
+  struct vx_stop *stop = decode->job->stop;
   int32_t total = (int32_t)(decode->cells * decode->anchors), listed = 0, classes = decode->classes;
-  for (int32_t begin = 0; begin < total && !vx_stopped(decode->job->stop, (int64_t)GROUP * classes); begin += GROUP) {
+  for (int32_t begin = 0; begin < total && !vx_stopped(stop, (int64_t)GROUP * classes); begin += GROUP) {
     int32_t count = total - begin < GROUP ? total - begin : GROUP;
     const float *logits =
         cpu_map_values(map, ((int64_t)cloud * total + begin) * classes, count * classes, decode->widened);

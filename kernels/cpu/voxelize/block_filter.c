@@ -94,12 +94,17 @@ static void advance(struct stretch *blocks, const struct cpu_keyed *sorted, int3
   while (blocks->end < num_blocks && sorted[blocks->end].key <= last_key) blocks->end++;
 }
 
+enum { CHUNK = 64 };  // blocks between two looks at whether the job is stopped; each takes a step per column
+
 // Decides which blocks stay, in one sweep over the sorted blocks. The keys at which the window's d-th column begins and
 // ends only grow during the sweep, so there is one stretch per d, and it only advances.
 static void judge_blocks(struct cpu_run *run, const struct cpu_keyed *sorted) {
   const struct vx_block_filter *filter = &run->params->block_filter;
   struct stretch columns[VX_MAX_BLOCK_SIZE] = {{0, 0}};
-  for (int32_t i = 0; i < run->blocks.count && !vx_stopped(run->stop, filter->size); i++) {
+  for (int32_t i = 0; i < run->blocks.count; i++) {
+    if (i % CHUNK == 0 && vx_stopped(run->stop, (int64_t)CHUNK * filter->size)) {
+      return;
+    }
     int32_t block[3];
     vx_cell_of_key(run->block_key, sorted[i].key, block);
     struct window xs = window_around(block[0], filter->size, run->grid_blocks[0]);

@@ -1,4 +1,6 @@
 // From rows to tensors: one function per tensor, which writes it from the first byte to the last.
+//
+// Rows come in pieces of few, so their loops do not ask whether the job is stopped; what one row takes may.
 #include "kernels/cpu/voxelize/writers.h"
 
 #include <string.h>
@@ -89,7 +91,7 @@ static void narrow_row(enum vx_dtype dtype, unsigned char *place, const float *v
 
 static void write_coords(const struct cpu_run *run, void *out) {
   int32_t(*coords)[4] = out;
-  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
+  for (int32_t i = 0; i < run->num_rows; i++) {
     int32_t cell[3];
     vx_cell_of_key(run->map.key, run->rows[i].key, cell);
     coords[i][0] = run->rows[i].cloud;
@@ -101,7 +103,7 @@ static void write_coords(const struct cpu_run *run, void *out) {
 
 static void write_num_points(const struct cpu_run *run, void *out) {
   int32_t *num_points = out;
-  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
+  for (int32_t i = 0; i < run->num_rows; i++) {
     num_points[i] = run->rows[i].kept;
   }
 }
@@ -156,8 +158,8 @@ static void write_voxels(const struct cpu_run *run, void *out) {
 
 static void write_means(const struct cpu_run *run, void *out) {
   float *means = out;
-  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
-    mean_of(run, &run->rows[i], run->columns, means + i * run->columns);
+  for (int32_t i = 0; i < run->num_rows; i++) {
+    mean_of(run, &run->rows[i], run->columns, means + (int64_t)i * run->columns);
   }
 }
 
@@ -165,12 +167,11 @@ static void write_features(const struct cpu_run *run, void *out) {
   enum vx_dtype dtype = run->params->feature_dtype;
   size_t row_bytes = (size_t)run->columns * vx_dtype_size(dtype);
   unsigned char *place = out;
-  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
+  for (int32_t i = 0; i < run->num_rows; i++, place += row_bytes) {
     float room[VX_MAX_FEATURES];
     float *mean = row_in(dtype, place, room);
     mean_of(run, &run->rows[i], run->columns, mean);
     narrow_row(dtype, place, mean, run->columns);
-    place += row_bytes;
   }
 }
 
@@ -207,7 +208,7 @@ static void write_pillars(const struct cpu_run *run, void *out) {
   int32_t columns = run->columns + PILLAR_EXTRA;
   size_t point_bytes = (size_t)columns * vx_dtype_size(dtype);
   unsigned char *place = out;
-  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
+  for (int32_t i = 0; i < run->num_rows; i++) {
     const struct cpu_row *row = &run->rows[i];
     struct pillar pillar = pillar_of(run, row);
     for (int32_t k = 0; k < row->kept; k++, place += point_bytes) {
@@ -228,7 +229,7 @@ static void write_encoded(const struct cpu_run *run, void *out) {
   int32_t inputs = encoder->layers[0].inputs;
   size_t row_bytes = (size_t)run->encoded_values * vx_dtype_size(dtype);
   unsigned char *place = out;
-  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
+  for (int32_t i = 0; i < run->num_rows; i++, place += row_bytes) {
     const struct cpu_row *row = &run->rows[i];
     struct pillar pillar = pillar_of(run, row);
     float *values = run->pillar_rows[0], *encoded = row_in(dtype, place, run->encoded);
@@ -239,7 +240,6 @@ static void write_encoded(const struct cpu_run *run, void *out) {
     memset(values, 0, padded ? (size_t)inputs * sizeof *values : 0);
     cpu_encode(encoder, run->stop, run->pillar_rows[0], run->pillar_rows[1], row->kept + padded, encoded);
     narrow_row(dtype, place, encoded, run->encoded_values);
-    place += row_bytes;
   }
 }
 
@@ -249,11 +249,10 @@ static void write_point_ids(const struct cpu_run *run, void *out) {
 
 static void write_mask(const struct cpu_run *run, void *out) {
   unsigned char *mask = out;
-  VX_EACH_ROW(run->stop, i, 0, run->num_rows) {
+  for (int32_t i = 0; i < run->num_rows; i++, mask += run->cap) {
     size_t kept = (size_t)run->rows[i].kept;
     memset(mask, 1, kept);
     memset(mask + kept, 0, (size_t)run->cap - kept);
-    mask += run->cap;
   }
 }
 

@@ -329,7 +329,7 @@ static void a_job_is_stopped_between_its_pieces(void **state) {
     struct crew crew = crew_of(2, false, 7);
     crew.stop_after = after;
     assert_int_equal(run_with(&crew, &asked), VX_STOPPED);
-    assert_string_equal(crew.outcome.error.text, "ended before all rows were done");
+    assert_string_equal(crew.outcome.error.text, "ended before all samples were chosen");
     free(crew.outcome.block);
     dismiss(&crew);
   }

@@ -521,6 +521,36 @@ static void waiting_is_bounded(void **state) {
   assert_int_equal(begun_count, STREAM_WAITING);
 }
 
+static bool is_late(struct stream_turn *turn, int64_t now_ns) { return turn->time * 1e9 < (double)now_ns; }
+
+static void those_that_wait_too_long_are_taken_out(void **state) {
+  (void)state;
+  struct stream_turn turns[6] = {{.time = 1}, {.time = 4}, {.time = 2}, {.time = 3}, {.time = 0}, {.time = 1}};
+  begun_count = 0;
+  for (int i = 0; i < 6; i++) {
+    const char *name = i < 4 ? "a" : "b";
+    enum stream_entry expected = i == 0 || i == 4 ? STREAM_TURN : STREAM_WAITS;
+    turns[i].begin = on_begin;
+    assert_int_equal(stream_enter(&streams, ours, name, &turns[i], true, &problem), expected);
+  }
+  assert_null(streams_take_waiting(&streams, is_late, 0));
+  struct stream_turn *taken = streams_take_waiting(&streams, is_late, 3500000000);
+  int count = 0;
+  for (; taken; taken = taken->next, count++) {
+    assert_true(taken == &turns[2] || taken == &turns[3] || taken == &turns[5]);
+    assert_null(taken->stream);
+    stream_leave(&streams, taken);  // it has not entered
+  }
+  assert_int_equal(count, 3);
+  assert_int_equal(begun_count, 0);
+  stream_leave(&streams, &turns[0]);
+  assert_true(begun_count == 1 && begun[0] == &turns[1]);
+  stream_leave(&streams, &turns[1]);
+  stream_leave(&streams, &turns[4]);
+  assert_int_equal(begun_count, 1);
+  assert_int_equal(streams_use(&streams).streams, 0);
+}
+
 static void no_streams(void **state) {
   (void)state;
   struct stream_turn turn = {.time = 1};
@@ -557,6 +587,7 @@ int main(void) {
       TEST(dropped_meanwhile),
       TEST(earliest_goes_next),
       TEST(waiting_is_bounded),
+      TEST(those_that_wait_too_long_are_taken_out),
       TEST(no_streams),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

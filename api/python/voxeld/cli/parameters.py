@@ -193,10 +193,7 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "timeout_ms",
         ALL,
-        (
-            "milliseconds; a job that has not begun by then, or still samples or compares boxes, is answered 504; 0 = "
-            "the server's own limit"
-        ),
+        "milliseconds; a job that still waits or runs then is answered 504; 0 = the server's own limit",
         "a whole number from 0 to 3600000",
     ),
     Parameter(
