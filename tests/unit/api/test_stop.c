@@ -87,12 +87,13 @@ static bool scale(struct vx_stop *stop) {
 static bool read_json(struct vx_stop *stop) {
   static char text[2 * ROWS + 2];
   const struct vx_input tensor = {VX_UINT8, 1, {ROWS}, NULL};
-  json_error_t error;
+  struct json_document list;
+  struct problem problem;
   for (int i = 0; i < ROWS; i++) memcpy(text + (size_t)2 * (size_t)i, i ? ",1" : "[1", 2);
   text[2 * ROWS] = ']';
-  json_t *list = json_read_long(text, 2 * ROWS + 1, stop, &error);
-  bool good = list && infer_write_numbers(list, &tensor, ROWS, stop, (char *)out);
-  json_decref(list);
+  bool good = json_open_sent(&list, "the list", text, 2 * ROWS + 1, stop, &problem) &&
+              infer_write_numbers(list.root, &tensor, ROWS, stop, (char *)out);
+  json_close(&list);
   return good;
 }
 
