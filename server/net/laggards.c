@@ -6,7 +6,7 @@
 #include "server/base/clock.h"
 #include "server/net/progress.h"
 
-static const double patience_s = 2;          // an answer that goes in less is not slow
+static const double patience_s = 2;  // an answer that goes in less is not slow
 
 // ---- connections ----------------------------------------------------------------------------------------------------
 
