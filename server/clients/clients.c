@@ -99,7 +99,11 @@ static void hold(struct clients *clients, struct client *client, enum share shar
   clients->held[share] += amount;
 }
 
-enum { FOR_NEW_CLIENTS = 16 };  // one part in so many of a share is for clients that hold nothing of it
+// How much of a share is for clients that hold nothing of it.
+static int64_t for_new_clients(const struct clients *clients, enum share share) {
+  bool lasting = share == SHARE_REGIONS || share == SHARE_STREAMS || share == SHARE_SUBSCRIBERS;
+  return lasting ? clients->limits[share] / 16 : 0;
+}
 
 // Whether a request that is alone may take more than the limit: of a part of the memory, since the memory has a limit
 // of its own.
@@ -108,9 +112,10 @@ static bool is_part(enum share share) { return share == SHARE_LONG_BYTES || shar
 // With the lock held.
 static enum grant judge(const struct clients *clients, const struct client *client, enum share share, int64_t amount,
                         int64_t mine) {
-  int64_t limit = clients->limits[share], left = limit - clients->held[share] - amount;
+  int64_t left = clients->limits[share] - clients->held[share] - amount;
   int64_t others = client->held[share] - mine;  // what the client's other requests hold
-  if (others > 0 && (others + mine + amount > left || left < limit / FOR_NEW_CLIENTS)) return OVER_CLIENT_SHARE;
+  bool over = others + mine + amount > left || left < for_new_clients(clients, share);
+  if (others > 0 && over) return OVER_CLIENT_SHARE;
   bool alone = clients->held[share] <= mine;
   return left >= 0 || (alone && is_part(share)) ? GRANTED : OVER_SERVER_LIMIT;
 }

@@ -3,9 +3,9 @@
 // A client is a user, known by token or certificate, or else an address. Of an IPv6 address only the first 64 bits
 // count, since one host may own all addresses that share them.
 //
-// One rule limits every share: a client may take more only if it then holds no more than is left free, and a sixteenth
-// of the limit is left free. So a lone client gets up to half, and two clients get a third each. A client that holds
-// nothing may take whatever is free: the last sixteenth is for such clients alone.
+// One rule limits every share: a client may take more only if it then holds no more than is left free. So a lone client
+// gets up to half, and two clients get a third each. A client that holds nothing may take whatever is free. Nobody has
+// to give up regions, streams and subscriptions for others: the last sixteenth of these is for clients that hold none.
 //
 // All clients are allocated at the start. A client exists while it has a connection or a request, or holds anything.
 // Any thread.

@@ -21,6 +21,9 @@ PROJECT = {
         add_test(NAME unit.clamp COMMAND test_clamp)
         add_test(NAME unit.broken COMMAND test_clamp broken)
         set_tests_properties(unit.clamp unit.broken PROPERTIES LABELS unit)
+        add_executable(test_far server/clamp.c test_clamp.c)
+        add_test(NAME docs.far COMMAND test_far)
+        set_tests_properties(docs.far PROPERTIES LABELS docs)
         add_executable(test_client test_client.c)
         add_test(NAME clients.c COMMAND test_client)
         set_tests_properties(clients.c PROPERTIES LABELS "clients;c_client")
@@ -60,25 +63,27 @@ static inline int half(int value) { return value / 2; }
 class Mutate(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.root = pathlib.Path(folder.name)
-        for name, text in PROJECT.items():
-            (cls.root / name).parent.mkdir(parents=True, exist_ok=True)
-            (cls.root / name).write_text(text.replace("value * 2", "value + value"), encoding="utf-8")
-        cls.git("init", "--quiet")
-        cls.git("add", ".")
-        cls.git("-c", "user.name=Test", "-c", "user.email=test@localhost", "commit", "--quiet", "-m", "Begin")
-        (cls.root / FILE).write_text(PROJECT[FILE], encoding="utf-8")
+        cls.root = cls.project("value * 2", "value + value")
         cls.output = cls.run_tool(FILE)
 
     @classmethod
-    def git(cls, *arguments):
-        subprocess.run(("git", "-C", cls.root, *arguments), check=True)
+    def project(cls, text, before):
+        """The folder of a project whose file had `before` at the last commit in place of this text."""
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        root = pathlib.Path(folder.name)
+        for name, now in PROJECT.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(now.replace(text, before), encoding="utf-8")
+        git = ("git", "-C", root, "-c", "user.name=Test", "-c", "user.email=test@localhost")
+        for command in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "Begin")):
+            subprocess.run((*git, *command), check=True)
+        (root / FILE).write_text(PROJECT[FILE], encoding="utf-8")
+        return root
 
     @classmethod
-    def run_tool(cls, *arguments):
-        done = subprocess.run((TOOL, "--root", cls.root, *arguments), capture_output=True, text=True)
+    def run_tool(cls, *arguments, root=None):
+        done = subprocess.run((TOOL, "--root", root or cls.root, *arguments), capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -104,12 +109,24 @@ class Mutate(unittest.TestCase):
         self.assertNotIn(f"{FILE}:3: statement deleted", self.output)
 
     def test_what_no_test_looks_at_survives_and_is_shown(self):
-        self.assertEqual(self.fate("9: 2 becomes 3"), "survived (1 tests)")
+        self.assertEqual(self.fate("9: 2 becomes 3"), "survived (2 tests)")
         shown = "-int twice(int value) { return value * 2; }\n+int twice(int value) { return value * 3; }\n"
-        self.assertIn(f"{shown}tests that ran: unit.clamp\n", self.output)
+        self.assertIn(f"{shown}tests that ran: unit.clamp docs.far\n", self.output)
 
     def test_comments_are_left_alone(self):
         self.assertNotIn(f"{FILE}:6: 1 becomes", self.output)
+
+    def test_what_no_slip_gets_to_is_not_built(self):
+        """A long test comes after those that notice every slip, and so does what it needs."""
+        root = self.project("value > most", "value >= most")
+        costs = root / "build/Testing/Temporary/CTestCostData.txt"
+        costs.parent.mkdir(parents=True)
+        costs.write_text("unit.clamp 1 0.01\ndocs.far 1 60\n---\n", encoding="utf-8")
+        output = self.run_tool(root=root)
+        self.assertRegex(output, r"(?m)^\d+ of (\d+) killed ")
+        self.assertNotIn("survived:", output)
+        self.assertTrue((root / "build/mutate/0/build/test_clamp").exists())
+        self.assertFalse((root / "build/mutate/0/build/test_far").exists())
 
     def test_a_test_that_fails_anyway_is_not_used(self):
         self.assertIn("without unit.broken: it fails on the unchanged tree", self.output)
@@ -126,7 +143,7 @@ class Mutate(unittest.TestCase):
 
     def test_slips_in_the_c_client_meet_its_own_tests(self):
         output = self.run_tool(CLIENT)
-        self.assertIn("running each of 1 tests once", output)
+        self.assertNotIn("unit.", output)
         self.assertRegex(output, rf"{CLIENT}:2: / becomes \*: killed \(by clients\.c\)")
 
     def test_a_sample_is_the_same_again(self):

@@ -31,8 +31,8 @@ NUMBER = raise_files()
 
 
 class Thousands(FaultCase):
-    # More than NUMBER, since the last sixteenth is for addresses that hold none.
-    ARGS = ("--backend", "cpu", "--max-connections", str(NUMBER + NUMBER // 8 + 500), "--idle-timeout-s", "600")
+    # More than NUMBER, since each address may hold no more connections than are left to others.
+    ARGS = ("--backend", "cpu", "--max-connections", str(NUMBER + 500), "--idle-timeout-s", "600")
 
     def test_idle_connections_cost_the_others_nothing(self):
         before = self.daemon.resident_bytes()
