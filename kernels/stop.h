@@ -46,8 +46,8 @@ int64_t vx_stride_end(struct vx_stop *stop, int64_t begin, int64_t count);
 // A loop over the rows `begin` to `count` - 1, with int64_t `i`. It may not `break`. The inner loop is a plain one, so
 // that the compiler makes of it what it makes of any.
 #define VX_EACH_ROW(stop, i, begin, count)                                                                             \
-  for (int64_t i = (begin), i##_end; (i##_end = vx_stride_end(stop, i, count)) > i;)                                   \
-    for (; i < i##_end; i++)
+  for (int64_t i = (begin), i##_end; (i##_end = vx_stride_end(stop, i, count)) > (i);)                                 \
+    for (; (i) < i##_end; (i)++)
 
 // How many of `left` bytes a pass may move at a time; 0 if none are left, or the job is stopped.
 size_t vx_stride_bytes(struct vx_stop *stop, size_t left);

@@ -19,6 +19,8 @@ from client import (
     wait_until,
 )
 
+CPU = ("--backend", "cpu")  # a GPU is done before any deadline
+
 # Each point is in a block of its own, and 32 columns of blocks are around each: seconds of work.
 FILTERED = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.0005,0.0005,1&max_voxels=16777216"
@@ -29,7 +31,7 @@ SCATTERED = many_rows(POINTS)
 
 
 class Running(FaultCase):
-    ARGS = ("--backend", "cpu", "--workers", "2", "--small-job-points", "0")  # a GPU has done it sooner
+    ARGS = (*CPU, "--workers", "2", "--small-job-points", "0")
 
     def assert_ended(self, reply):
         self.assertEqual(reply.status, 504, reply)
@@ -73,7 +75,7 @@ class Running(FaultCase):
         values = b",".join([b"1.5,1.25,1.75"] * number)
         body = json.dumps({"inputs": [described]}).encode().replace(b"[]", b"[" + values + b"]")
         # Its own deadline is in the JSON and not known yet: the server's holds while the JSON is read.
-        with Daemon("--max-timeout-ms", "20") as daemon:
+        with Daemon(*CPU, "--max-timeout-ms", "20") as daemon:
             self.assert_ended(daemon.post("/v2/models/fps/infer", body))
 
     def test_numbers_that_are_written_as_json(self):
@@ -91,6 +93,7 @@ class Running(FaultCase):
 
 
 LONG_ARGS = (
+    *CPU,
     *("--workers", "2", "--sampling-workers", "1", "--stream-ttl-s", "3600"),
     *("--max-sampling-work", str(LONG_POINTS * LONG_POINTS)),
 )
