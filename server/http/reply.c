@@ -90,6 +90,7 @@ bool request_make_page(struct job *job) {
   return true;
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): the library has it so
 static ssize_t read_nothing(void *cls, uint64_t position, char *block, size_t most) {
   (void)cls, (void)position, (void)block, (void)most;
   return MHD_CONTENT_READER_END_OF_STREAM;

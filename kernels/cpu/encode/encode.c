@@ -78,7 +78,7 @@ static void encode_channel(const struct pass *pass, int32_t channel) {
     sum = sum > 0 ? sum : 0;
     best = sum > best ? sum : best;
     if (!pass->last) {
-      pass->next[2 * layer->width * i + channel] = sum;
+      pass->next[2 * i * layer->width + channel] = sum;
     }
     row += layer->inputs;
   }
@@ -92,6 +92,9 @@ static void run(const struct pass *pass) {
   }
   for (; channel < width; channel++) {
     encode_channel(pass, channel);
+  }
+  if (pass->next == NULL) {
+    return;
   }
   VX_EACH_ROW(pass->stop, i, 1, pass->last ? 0 : pass->count) {
     memcpy(pass->next + (2 * i + 1) * width, pass->largest, (size_t)width * sizeof(float));

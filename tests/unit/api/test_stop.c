@@ -37,10 +37,10 @@ static bool read_file(enum body_format format, const char *header, const char *l
   struct cloud_columns columns;
   struct problem problem;
   size_t head = strlen(header), each = strlen(line), size = head + each * (size_t)number;
-  char *body = malloc(size);
+  char *body = malloc(size + 1);  // with the NUL of the last line
   assert_non_null(body);
-  memcpy(body, header, head);
-  for (int i = 0; i < number; i++) memcpy(body + head + each * (size_t)i, line, each);
+  memcpy(body, header, head + 1);
+  for (int i = 0; i < number; i++) memcpy(body + head + each * (size_t)i, line, each + 1);
   bool good = format_open(format, body, size, stop, &file, &problem) &&
               cloud_choose(&file, &request, &columns, &problem) && cloud_gather(&file, &columns, (char *)out, &problem);
   free(body);
@@ -89,7 +89,10 @@ static bool read_json(struct vx_stop *stop) {
   const struct vx_input tensor = {VX_UINT8, 1, {ROWS}, NULL};
   struct json_document list;
   struct problem problem;
-  for (int i = 0; i < ROWS; i++) memcpy(text + (size_t)2 * (size_t)i, i ? ",1" : "[1", 2);
+  for (int i = 0; i < ROWS; i++) {
+    text[2 * i] = i ? ',' : '[';
+    text[2 * i + 1] = '1';
+  }
   text[2 * ROWS] = ']';
   bool good = json_open_sent(&list, "the list", text, 2 * ROWS + 1, stop, &problem) &&
               infer_write_numbers(list.root, &tensor, ROWS, stop, (char *)out);
