@@ -99,10 +99,14 @@ static void hold(struct clients *clients, struct client *client, enum share shar
   clients->held[share] += amount;
 }
 
-// How much of a share is for clients that hold nothing of it.
-static int64_t for_new_clients(const struct clients *clients, enum share share) {
-  bool lasting = share == SHARE_REGIONS || share == SHARE_STREAMS || share == SHARE_SUBSCRIBERS;
-  return lasting ? clients->limits[share] / 16 : 0;
+static bool is_memory(enum share share) {
+  return share == SHARE_BYTES || share == SHARE_LONG_BYTES || share == SHARE_DETECTION_BYTES || share == SHARE_PINNED ||
+         share == SHARE_STREAM_BYTES;
+}
+
+// What a client may hold at most to be given something of the last sixteenth.
+static int64_t few(const struct clients *clients, enum share share) {
+  return is_memory(share) ? clients->limits[share] / 64 : 1;
 }
 
 // Whether a request that is alone may take more than the limit: of a part of the memory, since the memory has a limit
@@ -112,12 +116,13 @@ static bool is_part(enum share share) { return share == SHARE_LONG_BYTES || shar
 // With the lock held.
 static enum grant judge(const struct clients *clients, const struct client *client, enum share share, int64_t amount,
                         int64_t mine) {
-  int64_t left = clients->limits[share] - clients->held[share] - amount;
-  int64_t others = client->held[share] - mine;  // what the client's other requests hold
-  bool over = others + mine + amount > left || left < for_new_clients(clients, share);
-  if (others > 0 && over) return OVER_CLIENT_SHARE;
-  bool alone = clients->held[share] <= mine;
-  return left >= 0 || (alone && is_part(share)) ? GRANTED : OVER_SERVER_LIMIT;
+  int64_t limit = clients->limits[share], taken = clients->held[share];
+  int64_t left = limit - taken - amount, then = client->held[share] + amount;
+  bool only_client = taken == client->held[share], only_request = taken <= mine;
+  bool scarce = left < limit / 16 && then > few(clients, share) && !only_client;
+  bool has_more = client->held[share] > mine;  // for its other requests
+  if (has_more && (then > left || scarce)) return OVER_CLIENT_SHARE;
+  return (left >= 0 && !scarce) || (only_request && is_part(share)) ? GRANTED : OVER_SERVER_LIMIT;
 }
 
 enum grant client_may_take(struct clients *clients, const struct client *client, enum share share, int64_t amount,

@@ -1,9 +1,11 @@
 """A polite client is served, however many others hold memory, places and connections that they do not use."""
 
+import concurrent.futures
+import threading
 import time
 import unittest
 
-from client import MB, VOXELIZE, FaultCase, counters, is_sanitized, rows, wait_until
+from client import MB, VOXELIZE, FaultCase, counters, head, is_sanitized, rows, tiled_rows, wait_until
 from neighbours import ANNOUNCED, CHUNKED, READER, SAMPLING, SLOW, Neighbours, upload
 
 REQUESTS = 20 if is_sanitized() else 100
@@ -87,6 +89,48 @@ class Memory(Neighbourhood):
         self.assert_voxels(large.send(bytes(16)).read())
         for connection in uploads:
             connection.close()
+
+
+class Floods(Neighbourhood):
+    """16 bodies of neighbours fill the memory. They come fast: none of them gives way."""
+
+    ARGS = ("--memory-budget-bytes", str(256 * MB), "--max-body-bytes", str(16 * MB), "--max-response-bytes", str(64 * MB))
+    NUMBER = 40
+
+    def refused(self):
+        return counters(self.daemon, "voxeld_refusals_total")['reason="memory-full"']
+
+    def post_until(self, stop, number):
+        while not stop.is_set():
+            try:
+                connection = self.daemon.connection(source=f"127.0.1.{1 + number}")
+                self.daemon.post(VOXELIZE, self.large, {"Accept": "application/json"}, connection)
+                connection.close()
+            except OSError:
+                time.sleep(0.05)
+
+    def post_slowly(self, _):
+        """At 400 KB a second, which takes two seconds."""
+        with self.raw(source=POLITE) as connection:
+            connection.send(head("POST", VOXELIZE + "&max_voxels=1000", f"Content-Length: {len(BODY)}"))
+            for begin in range(0, len(BODY), 20_000):
+                connection.send(BODY[begin : begin + 20_000])
+                time.sleep(0.05)
+            return connection.read().status
+
+    def test_a_slow_upload_beside_many_fast_ones(self):
+        self.large = tiled_rows(16 * MB)
+        stop = threading.Event()
+        with concurrent.futures.ThreadPoolExecutor(self.NUMBER + 4) as pool:
+            try:
+                floods = [pool.submit(self.post_until, stop, number) for number in range(self.NUMBER)]
+                wait_until(self.refused, "requests that are refused")
+                for _ in range(3):
+                    self.assertEqual(list(pool.map(self.post_slowly, range(4))), [200] * 4)
+            finally:
+                stop.set()
+        for flood in floods:
+            flood.result()
 
 
 class Places(Neighbourhood):

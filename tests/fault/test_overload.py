@@ -107,7 +107,7 @@ class Memory(FaultCase):
     """Memory that whole bodies hold while their samplings wait for the one worker, for a second or more each."""
 
     EACH = 4 * MB if is_sanitized() else 16 * MB  # the buffer that a body of LONG_POINTS takes
-    # Bodies of samplings may take half of the memory, so eight of them.
+    # Bodies of samplings may take half of the memory, but the last sixteenth of it is for small ones: so seven of them.
     ARGS = (
         "--memory-budget-bytes",
         str(16 * EACH),
@@ -148,13 +148,15 @@ class Memory(FaultCase):
         return self.daemon.status()["buffers"]["in_use_bytes"]
 
     def test_budget_of_samplings_spent_by_those_that_wait(self):
-        held = self.hold(8)
-        self.assert_problem(self.daemon.post(self.SHORT, rows(4)), 503, mentions=["a body of 64 bytes"])
-        chunked = self.daemon.post(self.SHORT, iter([rows(4)]), {"Transfer-Encoding": "chunked"})
+        held = self.hold(7)
+        body = many_rows(LONG_POINTS)
+        self.assert_problem(self.daemon.post(LONG, body), 503, mentions=[f"a body of {len(body)} bytes"])
+        chunked = self.daemon.post(LONG, iter([body]), {"Transfer-Encoding": "chunked"})
         self.assert_problem(chunked, 503)
+        self.assertEqual(self.daemon.post(self.SHORT, rows(4)).status, 200)
         self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
         self.let_go(held)
-        self.assertEqual(self.daemon.post(self.SHORT, rows(4)).status, 200)
+        self.assertEqual(self.daemon.post(self.SHORT, body).status, 200)
 
     def test_client_has_its_share_of_the_memory(self):
         held = self.hold(4, same=True)
@@ -171,7 +173,7 @@ class Memory(FaultCase):
         self.assert_voxels(self.daemon.post(self.LARGE, self.LARGE_ROWS, source="127.0.0.2"))
 
     def test_budget_too_small_for_the_answer(self):
-        held = self.hold(8)
+        held = self.hold(7)
         refused = self.daemon.post(self.LARGE, self.LARGE_ROWS, source="127.0.0.77")
         self.assert_problem(refused, 503, mentions=["an answer of"])
         self.let_go(held)

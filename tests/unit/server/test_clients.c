@@ -205,14 +205,38 @@ static void one_gets_half_two_a_third_each(void **state) {
 
 static void whoever_holds_nothing_may_take_what_is_left(void **state) {
   (void)state;
-  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3");
+  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
   assert_true(take(a, 60));
   assert_int_equal(client_take(&clients, b, SHARE_BYTES, 41, 0), OVER_SERVER_LIMIT);
-  assert_true(take(b, 40));
-  assert_int_equal(client_take(&clients, c, SHARE_BYTES, 1, 0), OVER_SERVER_LIMIT);
+  assert_true(take(b, 34));
   give_all(a);
   give_all(b);
-  clients_leave(&clients, c);
+}
+
+// The last sixteenth is for those who hold little.
+static void large_requests_leave_room_for_small_ones(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3");
+  assert_true(take(a, 60));
+  assert_int_equal(client_take(&clients, b, SHARE_BYTES, 35, 0), OVER_SERVER_LIMIT);
+  assert_true(take(b, 34));
+  assert_int_equal(client_take(&clients, b, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
+  assert_int_equal(client_take(&clients, b, SHARE_BYTES, 1, 34), OVER_SERVER_LIMIT);
+  assert_int_equal(client_take(&clients, c, SHARE_BYTES, 2, 0), OVER_SERVER_LIMIT);
+  assert_true(take(c, 1));
+  assert_int_equal(client_take(&clients, c, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
+  give_all(a);
+  give_all(b);
+  give_all(c);
+}
+
+static void a_client_that_is_alone_takes_the_rest_too(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1");
+  assert_int_equal(client_take(&clients, a, SHARE_BYTES, 60, 0), GRANTED);
+  assert_int_equal(client_take(&clients, a, SHARE_BYTES, 40, 60), GRANTED);
+  assert_int_equal(client_take(&clients, a, SHARE_BYTES, 1, 100), OVER_SERVER_LIMIT);
+  give_all(a);
 }
 
 static void nobody_takes_more_than_there_is(void **state) {
@@ -291,8 +315,8 @@ static void a_proxy_leaves_an_eighth(void **state) {
   assert_int_equal(taken, LIMIT - LIMIT / 8);
   assert_int_equal(proxy->held[SHARE_BYTES], taken);
   assert_int_equal(client_take_for_many(&clients, other, SHARE_BYTES, 1), OVER_SERVER_LIMIT);  // another proxy
-  assert_true(take(other, LIMIT / 8));
-  client_give(&clients, proxy, SHARE_BYTES, 10 + LIMIT / 8);
+  assert_true(take(other, LIMIT / 16));
+  client_give(&clients, proxy, SHARE_BYTES, 10 + LIMIT / 16);
   assert_int_equal(client_take_for_many(&clients, proxy, SHARE_BYTES, 11), OVER_SERVER_LIMIT);
   assert_int_equal(client_take_for_many(&clients, proxy, SHARE_BYTES, 10), GRANTED);
   give_all(proxy);
@@ -454,6 +478,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(lives_as_long_as_it_holds_something, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(one_gets_half_two_a_third_each, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(whoever_holds_nothing_may_take_what_is_left, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(large_requests_leave_room_for_small_ones, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(a_client_that_is_alone_takes_the_rest_too, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(nobody_takes_more_than_there_is, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(a_lone_request_may_have_more_than_a_part, open_clients, close_clients),
       cmocka_unit_test(the_greedy_leave_some_to_the_next),
