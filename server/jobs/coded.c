@@ -8,7 +8,9 @@
 
 // A body is decoded into this many times its own bytes at first. Each time that they are full there are twice as many.
 enum { FIRST_ROOM = 2, LEAST_ROOM = 64 * 1024 };
-enum { PART = 1 << 20 };  // bytes that are decoded between two looks at the deadline
+// Between two looks at the deadline, so many bytes are decoded at most, into so many. Frames that decode to nothing are
+// bytes too.
+enum { PART_IN = 64 * 1024, PART = 1 << 20 };
 
 // The decoded bytes lie behind the lead, which `rows_bytes` includes.
 static size_t decoded(const struct job *job) { return job->rows_bytes - job->lead; }
@@ -33,13 +35,17 @@ static bool refuse_length(struct job *job) {
 static bool decode_part(struct job *job, struct coding_step *step, bool *more) {
   char beyond;
   size_t left = job->means->max_body_bytes - decoded(job), room = left < PART ? left : PART;
+  size_t rest = step->in_size > PART_IN ? step->in_size - PART_IN : 0;
   if (room > room_in(job)) room = room_in(job);
+  step->in_size -= rest;
   step->out = left ? job->rows->data + job->rows_bytes : &beyond;
   step->out_size = left ? room : 1;
   if (!decoder_run(job->decoder, step, &job->problem)) return false;
-  *more = step->out_size == 0;
+  bool is_full = step->out_size == 0;
+  step->in_size += rest;
+  *more = is_full || step->in_size > 0;
   if (left) job->rows_bytes += room - step->out_size;
-  return left || !*more || refuse_length(job);
+  return left || !is_full || refuse_length(job);
 }
 
 // job_get_decoder charges what the decoder has taken in the part before.

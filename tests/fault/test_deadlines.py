@@ -69,6 +69,14 @@ class Running(FaultCase):
         self.assert_ended(self.daemon.post(path + "20", body))
         self.assertEqual(self.daemon.post(path + "60000", body).status, 200)
 
+    def test_frames_that_decode_to_nothing(self):
+        nothing = bytes.fromhex("28b52ffd2000010000")
+        body = nothing * ((16 if is_sanitized() else 48) * 1024 * 1024 // len(nothing))
+        asked = post(body, VOXELIZE + "&timeout_ms=20", "Content-Encoding: zstd")
+        reply = self.exchange(asked)
+        self.assertEqual(reply.status, 504, reply)
+        self.assertIn("while the body was decoded", reply.json()["detail"])
+
     def test_numbers_that_are_read_as_json(self):
         number = 500_000
         described = {"name": "points", "datatype": "FP32", "shape": [number, 3], "data": []}
