@@ -565,7 +565,8 @@ class Access(FaultCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root may become another user")
     def test_memory_of_other_users(self):
-        """Over a Unix socket a client has its user's memory alone, whatever the server may open; root too."""
+        """Over a Unix socket a client has its user's memory alone, whatever the server may open; root too. The user of
+        all that a user namespace does not map has none."""
         folder = self.folder()
         os.chmod(folder, 0o755)
         path, other = os.path.join(folder, "socket"), 1
@@ -584,6 +585,10 @@ class Access(FaultCase):
                 self.assertEqual([register(memory, other) for memory in (roots, others)], [400, 200])
                 self.assertEqual([register(memory, 0) for memory in (roots, others)], [200, 400])
                 self.assertEqual(others.register(daemon, "a").status, 200)  # over TCP all are one client
+                with open("/proc/sys/kernel/overflowuid", encoding="ascii") as file:
+                    unmapped = int(file.read())
+                os.fchown(others.file, unmapped, unmapped)
+                self.assertEqual(register(others, unmapped), 400)
 
     def test_over_a_unix_socket(self):
         with tempfile.TemporaryDirectory() as folder, Memory(len(POINTS), "voxeld") as memory:
