@@ -12,9 +12,6 @@
 #define PACE_LEAST_NS (50 * NS_PER_MS)  // a shorter time tells no rate
 #define PACE_SLOW (128 * 1024)          // bytes a second: what moves more slowly has to make room for any other
 
-// The detail of the problem for an upload that gave way to others.
-#define OUTPACED "the body came more slowly than others, or its client holds far more: others have its memory now"
-
 struct pace {
   int64_t since_ns, bytes;  // when the present window began, and the bytes until then
   double rate;              // bytes a second in the window before

@@ -9,7 +9,7 @@
 #include "server/base/clock.h"
 #include "server/base/limits.h"
 #include "server/base/log.h"
-#include "server/net/laggards.h"
+#include "server/net/slow_peers.h"
 #include "server/pages/pages.h"
 
 bool server_prepare(struct server *server, char *error, size_t error_size) {
@@ -104,7 +104,7 @@ static bool start_clients(struct server *server, char *error, size_t error_size)
 static void on_tick(void *cls, int64_t now_ns) {
   struct server *server = cls;
   jobs_tick(&server->jobs, now_ns);
-  laggards_end_answers(&server->watcher, jobs_memory_wanted(&server->jobs), now_ns);
+  slow_peers_end_answers(&server->watcher, jobs_memory_wanted(&server->jobs), now_ns);
   gate_tick(&server->http.service.gate);
 }
 
@@ -183,8 +183,8 @@ bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_
   hand_to_http(server);
   http_init(&server->http);
   if (!raise_file_limit(options, error, error_size) || !start_clients(server, error, error_size) ||
-      !jobs_start(&server->jobs, options, &server->clients, &server->counters, gpu_lost, gpu_lost_cls, error,
-                  error_size) ||
+      !jobs_start(&server->jobs, options, &server->clients, &server->counters, &server->watcher, gpu_lost, gpu_lost_cls,
+                  error, error_size) ||
       !start_watcher(server, error, error_size) || !http_start(&server->http, error, error_size))
     return false;
   warn_of_memory(server);

@@ -66,7 +66,7 @@ static void log_request(const struct request *request, bool aborted, int64_t now
   log_string(&line, "endpoint", route_of(request->endpoint)->path);
   if (strcmp(request->path, route_of(request->endpoint)->path) != 0) log_string(&line, "path", request->path);
   log_outcome(&line, request, aborted);
-  log_integer(&line, "received_bytes", request->received_bytes);
+  log_integer(&line, "received_bytes", atomic_load(&request->peer->upload.bytes));
   log_integer(&line, "sent_bytes", request->sent_bytes);
   log_milliseconds(&line, "ms", now_ns - request->started_ns);
   if (request->job.answered && request->reply_ns) log_stages(&line, request, now_ns);
@@ -87,6 +87,6 @@ void request_account(struct request *request, bool aborted) {
   else
     counters_request(counters, endpoint, request->problem.kind, now_ns - request->started_ns);
   if (!aborted && request->job.answered) counters_sent(counters, now_ns - request->reply_ns);
-  counters_bytes(counters, request->received_bytes, request->sent_bytes);
+  counters_bytes(counters, atomic_load(&request->peer->upload.bytes), request->sent_bytes);
   log_request(request, aborted, now_ns);
 }

@@ -229,19 +229,14 @@ static bool check_rows(struct request *request) {
   return !body_is_measured(request) || body_check(request, request->body_bytes);
 }
 
-// The watcher ends the upload, unless its body ends first and is refused.
-static void on_preempted(struct upload *upload) { atomic_store(&request_of_upload(upload)->peer->outpaced, true); }
-
-static bool has_unread(const struct upload *upload) { return peer_has_unread(request_of_upload(upload)->peer); }
-
 static bool reserve(struct request *request) {
-  static const struct upload_calls calls = {has_unread, on_preempted};
   struct job *job = &request->job;
   job->client = clients_join(request->service->clients, request->user, request->address);
   if (!job->client)
     return problem_set(&request->problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
-  size_t bytes = request->body_bytes > 0 ? (size_t)request->body_bytes : 0;
-  request->has_job = upload_begin(&request->upload, job, bytes, &calls, &request->problem);
+  // A page keeps no body in the job's memory, however long it says that this is.
+  size_t bytes = route_computes(request->endpoint) && request->body_bytes > 0 ? (size_t)request->body_bytes : 0;
+  request->has_job = upload_begin(request->peer, job, bytes, &request->problem);
   return request->has_job;
 }
 
@@ -306,12 +301,12 @@ static const char *path_of_target(const char *target) {
   return target;
 }
 
-// A listener for pages takes no work and no bodies, and no answer there is made by a worker or lasts, so that no client
-// holds one of its few connections for long.
+// A listener for pages takes no work and no bodies and changes nothing, and no answer there is made by a worker or
+// lasts, so that no client holds one of its few connections for long.
 static bool check_listener(struct request *request, const char *path) {
   if (!request->peer->places->pages) return true;
   const struct page *page = &request->service->pages[request->endpoint];
-  if (route_computes(request->endpoint) || page->follow || page->fill)
+  if (route_computes(request->endpoint) || page->follow || page->fill || page->act)
     return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL,
                        "this listener serves only pages (--pages-listen); ask for %.200s at one of --listen", path);
   if (request->body_bytes == 0) return true;

@@ -14,63 +14,64 @@
 // The gate may resume the connection before request_to has run here. The library's next call comes on this same thread,
 // so it sees the new state all the same.
 bool body_pass_gate(struct request *request) {
+  if (gate_enter(&request->service->gate, &request->entry, request_client(request), clock_ns())) return true;
+  request_to(request, REQUEST_HELD);
   peer_upload_hold(request->peer);
-  bool passed = gate_enter(&request->service->gate, &request->entry, request_client(request), clock_ns());
-  if (passed)
-    (void)!peer_upload_go_on(request->peer, clock_ns());  // if the watcher has ended it, the next step finds out
-  else
-    request_to(request, REQUEST_HELD);
-  if (!passed) upload_pause(&request->upload);
-  return passed;
+  return false;
 }
 
 // Refuses a request in the middle of its body: the rest is discarded, then the problem, already set, is answered.
 static void begin_discard(struct request *request) {
-  upload_cancel(&request->upload);
+  upload_cancel(request->peer, &request->job);
   request_to(request, REQUEST_DISCARD);
 }
+
+static int64_t received(const struct request *request) { return atomic_load(&request->peer->upload.bytes); }
 
 // A part of the body was taken. A chunked body meets the gate once it exceeds GATED_BODY, and only if more of it is in
 // the socket already. The reason: when it is resumed, the library reads first. If it found an end of file there, it
 // would drop the answer of a client that has finished sending.
 static enum MHD_Result took(struct request *request) {
-  bool large = request->body_bytes < 0 && request->received_bytes > GATED_BODY;
+  bool large = request->body_bytes < 0 && received(request) > GATED_BODY;
   if (large && !request->entry.client && peer_has_unread(request->peer)) (void)body_pass_gate(request);
   return MHD_YES;
 }
 
-enum MHD_Result body_discard(struct request *request, const char *data, size_t *size) {
+// Discards bytes that are counted.
+static enum MHD_Result discard(struct request *request, const char *data, size_t *size) {
   // What is not whole rows may be a file of another format, which its beginning shows.
   if (request->not_rows) format_suggest(FORMAT_RAW, data, *size, &request->problem);
   request->not_rows = false;
   // A refused request with a Content-Length over the limit was answered early. So only a chunked body, or that of a
   // GET, can exceed this bound.
   int64_t bound = 2 * request->service->options->max_body_bytes;
-  peer_upload_progress(request->peer, *size);
-  request->received_bytes += (int64_t)*size;
   *size = 0;
-  if (request->received_bytes <= bound) return took(request);
+  if (received(request) <= bound) return took(request);
   connection_fail(request->service->watcher, request->peer, PROBLEM_BODY_TOO_LARGE,
                   "the body is longer than max_body_bytes and has not ended");
   return MHD_NO;
 }
 
+enum MHD_Result body_discard(struct request *request, const char *data, size_t *size) {
+  peer_upload_progress(request->peer, *size);
+  return discard(request, data, size);
+}
+
 // A coded body is kept as it is, and its worker decodes it (jobs/coded.h).
 static bool copy(struct request *request, const char *data, size_t size) {
   int64_t most = request->service->options->max_body_bytes;
-  if (request->received_bytes + (int64_t)size > most)
+  if (received(request) > most)
     return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, "the body is longer than %lld bytes",
                        (long long)most);
-  return upload_write(&request->upload, data, size, &request->problem);
+  return upload_write(request->peer, &request->job, data, size, &request->problem);
 }
 
 enum MHD_Result body_receive(struct request *request, const char *data, size_t *size) {
+  peer_upload_progress(request->peer, *size);
   if (!copy(request, data, *size)) {
     begin_discard(request);
-    return body_discard(request, data, size);
+    return discard(request, data, size);
   }
-  request->received_bytes += (int64_t)*size;
-  peer_upload_progress(request->peer, *size);
   *size = 0;
   return took(request);
 }

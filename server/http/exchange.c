@@ -48,6 +48,7 @@ static void on_done(struct job *job) {
 
 // Gives back what the job of a request that is over, or refused, holds.
 static void release_job(struct request *request) {
+  upload_cancel(request->peer, &request->job);
   if (request->has_job) job_end(&request->job);
 }
 
@@ -87,10 +88,11 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 // suspends the connection (submit). If this call did, the library would read first when it is resumed. From a client
 // that has finished sending it would read the end of file, and drop the answer.
 static enum MHD_Result complete(struct request *request) {
-  if (!peer_upload_end(request->peer)) return MHD_NO;
-  if (!upload_commit(&request->upload, &request->job, &request->problem) ||
-      (request->state == REQUEST_BODY && !body_end(request)))
+  bool job = request->has_job && request->state != REQUEST_DISCARD;
+  if (job && !(upload_commit(request->peer, &request->job, &request->problem) &&
+               (request->state != REQUEST_BODY || body_end(request))))
     release_job(request);
+  if (!peer_upload_end(request->peer)) return MHD_NO;
   request_to(request, REQUEST_WHOLE);
   return MHD_YES;
 }
@@ -143,11 +145,10 @@ static enum MHD_Result enter(struct request *request, const char *method, const 
                              size_t *size) {
   if (exchange_waits(request)) return MHD_YES;
   if (request->state == REQUEST_WAITING) return start(request);
-  if (!peer_upload_go_on(request->peer, clock_ns())) return MHD_NO;
-  upload_resume(&request->upload);
+  if (!connection_go_on(request->service->watcher, request->peer)) return MHD_NO;
   go_on(request);
   // The library repeats the call for the head, if it was suspended in that one, or goes on with the body.
-  bool head_again = *size == 0 && request->received_bytes < request->body_bytes;
+  bool head_again = *size == 0 && atomic_load(&request->peer->upload.bytes) < request->body_bytes;
   return head_again ? MHD_YES : exchange_advance(request, method, path, data, size);
 }
 
@@ -203,7 +204,6 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
     problem_set(&request->problem, failure, NULL,
                 request->peer->tls ? "ended in mid-upload" : "answered in mid-upload");
   gate_leave(&service->gate, &request->entry);
-  upload_cancel(&request->upload);
   release_job(request);
   job_give_output(job);
   job_leave_detector(job);

@@ -11,7 +11,7 @@
 #include "api/base/text.h"
 
 struct view;  // what pages show; defined in pages/
-struct buffer;
+struct job;
 struct subscriber;
 
 enum { PAGE_BODY_MAX = 16384 };  // bytes of a POST's body
@@ -27,12 +27,6 @@ struct page_asked {
   size_t body_size;
 };
 
-// A large page, in memory of the budget.
-struct page_file {
-  struct buffer *buffer;
-  size_t length;
-};
-
 struct page_header {
   const char *name, *value;
 };
@@ -46,9 +40,9 @@ struct page {
   // Writes the page to `out`. False with a problem. The page is measured first, so this is called twice or more for one
   // answer. NULL: the endpoint has no page.
   bool (*write)(const struct view *view, const struct page_asked *asked, struct text *out, struct problem *problem);
-  // Fills a file, in one call. A worker does it, in a job, since it may take long. NULL: the page is written.
-  bool (*fill)(const struct view *view, const struct page_asked *asked, struct page_file *file,
-               struct problem *problem);
+  // Makes a file, the output of a job, since it may take long: a worker calls. False with the job's problem. NULL: the
+  // page is written.
+  bool (*fill)(const struct view *view, const struct page_asked *asked, struct job *job);
   // The length of that file for HEAD, which is told at once. -1: it is not known before the file is there.
   bool (*measure)(const struct view *view, const struct page_asked *asked, int64_t *length, struct problem *problem);
   // Likewise subscribes to what the page tells as it happens: the answer ends when the client, or the server, wants.

@@ -83,11 +83,7 @@ bool request_make_page(struct job *job) {
   struct request *request = request_of_job(job);
   const struct page *page = &request->service->pages[request->endpoint];
   struct page_asked asked = asked_of(request, page);
-  struct page_file file;
-  if (!page->fill(request->service->view, &asked, &file, &job->problem)) return false;
-  job->output = file.buffer;
-  job->output_length = file.length;
-  return true;
+  return page->fill(request->service->view, &asked, job);
 }
 
 // NOLINTNEXTLINE(readability-non-const-parameter): the library has it so
@@ -96,19 +92,29 @@ static ssize_t read_nothing(void *cls, uint64_t position, char *block, size_t mo
   return MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-// The head of a file that is not made: for HEAD the library reads no body.
-static struct MHD_Response *response_of_length(struct request *request, const struct page *page) {
+// The head of an answer that is not made: for HEAD the library reads no body. -1: its length is unknown. Then the
+// connection ends, since 0.9.75 would send the end of a chunked body behind the head.
+static struct MHD_Response *head_of_length(int64_t length) {
+  uint64_t size = length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length;
+  struct MHD_Response *response = MHD_create_response_from_callback(size, 1, read_nothing, NULL, NULL);
+  if (!response || length >= 0) return response;
+  if (MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END) == MHD_YES) return response;
+  MHD_destroy_response(response);
+  return NULL;
+}
+
+// To HEAD; to GET the file is made by a worker.
+static struct MHD_Response *response_of_file(struct request *request, const struct page *page) {
   struct page_asked asked = asked_of(request, page);
   int64_t length;
   if (!page->measure(request->service->view, &asked, &length, &request->problem)) return NULL;
-  uint64_t size = length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length;
-  return MHD_create_response_from_callback(size, 1, read_nothing, NULL, NULL);
+  return head_of_length(length);
 }
 
 // HEAD gets the head of what GET would get, and subscribes to nothing.
 static struct MHD_Response *response_of_events(struct request *request, const struct page *page) {
   struct page_asked asked = asked_of(request, page);
-  if (strcmp(request->method, "HEAD") == 0) return MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+  if (strcmp(request->method, "HEAD") == 0) return head_of_length(-1);
   return subscription_response(request, page, &asked);
 }
 
@@ -224,7 +230,7 @@ enum MHD_Result request_reply(struct request *request) {
     response = response_of_output(request);
   } else if (!request->problem.kind && (page->write || page->fill || page->follow)) {
     media_type = media_type_of_page(request, page);
-    response = page->fill     ? response_of_length(request, page)
+    response = page->fill     ? response_of_file(request, page)
                : page->follow ? response_of_events(request, page)
                               : response_of_page(request, page);
     request->unchanged = response && client_has(request, tag_of_page(request, page));

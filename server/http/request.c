@@ -34,10 +34,6 @@ struct request *request_of_job(struct job *job) {
   return (struct request *)((char *)job - offsetof(struct request, job));
 }
 
-struct request *request_of_upload(const struct upload *upload) {
-  return (struct request *)((char *)(uintptr_t)upload - offsetof(struct request, upload));
-}
-
 int request_status(const struct request *request) {
   return request->unchanged ? 304 : problem_status(request->problem.kind, request->style);
 }
@@ -93,7 +89,7 @@ static struct request *take(struct request_pool *pool) {
 struct request *request_new(struct service *service, struct MHD_Connection *connection, struct peer *peer) {
   struct request *request = take(&service->requests);
   if (!request) return NULL;
-  upload_init(&request->upload);
+  upload_init(peer);
   job_init(&request->job, &service->jobs->means);
   request->state = REQUEST_NEW;
   request->service = service;
@@ -111,7 +107,7 @@ struct request *request_new(struct service *service, struct MHD_Connection *conn
   request->id[0] = request->user[0] = '\0';
   memcpy(request->address, peer->address, sizeof request->address);
   request->method[0] = request->path[0] = '\0';
-  request->body_bytes = request->received_bytes = request->sent_bytes = 0;
+  request->body_bytes = request->sent_bytes = 0;
   request->unchanged = request->lasting = request->relayed = false;
   request->not_rows = request->has_job = false;
   request->chunk_broken = request->counted_open = request->counted_active = false;

@@ -73,14 +73,13 @@ struct request {
   bool not_rows;               // a raw body is refused for its length, which is no multiple of a row
   bool has_job;                // a worker makes its answer; else it is for a page that its IO thread writes
 
-  struct upload upload;  // of its job's body
   struct job job;
 
   // How it went.
-  int64_t received_bytes, sent_bytes;  // of bodies
-  bool unchanged;                      // it is answered 304: the client has the page
-  bool lasting;                        // its answer ends when its client leaves, if not before
-  bool counted_open, counted_active;   // whether the pool's counters include it
+  int64_t sent_bytes;                 // of the body
+  bool unchanged;                     // it is answered 304: the client has the page
+  bool lasting;                       // its answer ends when its client leaves, if not before
+  bool counted_open, counted_active;  // whether the pool's counters include it
   struct problem problem;
   int64_t started_ns;
   int64_t reply_ns;  // when the answer was queued; 0 before
@@ -101,9 +100,8 @@ void request_free(struct request *request);
 // Moves the request to `state`. Asserts that this move is possible.
 void request_to(struct request *request, enum request_state state);
 
-// The request whose job, or upload, it is.
+// The request whose job it is.
 struct request *request_of_job(struct job *job);
-struct request *request_of_upload(const struct upload *upload);
 
 // The status of its answer.
 int request_status(const struct request *request);

@@ -42,7 +42,8 @@ static void on_gpu_changed(void *cls) {
 }
 
 bool jobs_start(struct jobs *jobs, const struct options *options, struct clients *clients, struct counters *counters,
-                void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error, size_t error_size) {
+                struct watcher *watcher, void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error,
+                size_t error_size) {
   if (!devices_open(&jobs->devices, options, error, error_size)) return false;
   jobs->gpu_lost = gpu_lost;
   jobs->gpu_lost_cls = gpu_lost_cls;
@@ -61,7 +62,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                    .gpu_changed = on_gpu_changed,
                                    .gpu_cls = jobs,
                                    .turn_came = on_turn};
-  uploads_init(&jobs->uploads);
+  uploads_init(&jobs->uploads, watcher);
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
   streams_init(&jobs->streams, options, clients, buffer_give);
@@ -104,7 +105,6 @@ static int64_t steady_workers(const struct jobs *jobs, enum vx_lane_use use) {
 }
 
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
-  uploads_tick(&jobs->uploads, now_ns);
   regions_tick(&jobs->regions, now_ns);
   streams_tick(&jobs->streams, now_ns);
   refuse(sweeps_take_waiting(&jobs->streams, now_ns), PROBLEM_DEADLINE, too_late);
@@ -151,6 +151,5 @@ void jobs_destroy(struct jobs *jobs) {
   regions_destroy(&jobs->regions);
   coders_destroy(&jobs->coders);
   buffers_destroy(&jobs->buffers);
-  uploads_destroy(&jobs->uploads);
   devices_close(&jobs->devices);
 }

@@ -31,11 +31,12 @@ struct jobs {
   void *gpu_lost_cls;
 };
 
-// Opens devices and lanes and starts the workers. `gpu_lost` is called for each GPU that is lost, on the worker's
+// Opens devices and lanes and starts the workers. Uploads that come to the watcher's connections may be preempted for
+// jobs. `gpu_lost` is called for each GPU that is lost, on the worker's
 // thread that lost it. False with a reason.
 VX_WARN_UNUSED bool jobs_start(struct jobs *jobs, const struct options *options, struct clients *clients,
-                               struct counters *counters, void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error,
-                               size_t error_size);
+                               struct counters *counters, struct watcher *watcher, void (*gpu_lost)(void *cls),
+                               void *gpu_lost_cls, char *error, size_t error_size);
 
 // Runs the job at once, on this thread, if it is small (small.h). True: it has its result, and `done` is not called.
 // False: it is to be submitted.

@@ -5,33 +5,14 @@
 
 #include "server/base/clock.h"
 
-enum upload_state {
-  UPLOAD_NONE,       // it is not in the list
-  UPLOAD_OPEN,       // it may be preempted
-  UPLOAD_LOCKED,     // its I/O thread writes to it, or has paused it
-  UPLOAD_PREEMPTED,  // it has lost what it held
-};
-
 // An upload that takes less for its whole body is not preempted, unless its client is greedy. Two seconds are promised;
 // a rate is only a guess.
 static const double patience_s = 3;
-// Bytes a second that every upload is trusted with at first, so that a small body may come in pieces.
-static const double first_rate = 64 * 1024;
 
-void uploads_init(struct uploads *uploads) {
-  uploads->first = NULL;
+void uploads_init(struct uploads *uploads, struct watcher *watcher) {
+  uploads->watcher = watcher;
   atomic_init(&uploads->refused, false);
-  atomic_init(&uploads->ended, 0);
-  pthread_mutex_init(&uploads->lock, NULL);
-}
-
-void uploads_destroy(struct uploads *uploads) { pthread_mutex_destroy(&uploads->lock); }
-
-void uploads_tick(struct uploads *uploads, int64_t now_ns) {
-  pthread_mutex_lock(&uploads->lock);
-  for (struct upload *upload = uploads->first; upload; upload = upload->next)
-    pace_note(&upload->pace, atomic_load(&upload->bytes), now_ns);
-  pthread_mutex_unlock(&uploads->lock);
+  atomic_init(&uploads->preempted, 0);
 }
 
 bool uploads_were_refused(struct uploads *uploads) { return atomic_exchange(&uploads->refused, false); }
@@ -53,28 +34,33 @@ static bool is_over_share(const struct need *need) { return need->shortage.grant
 // Seconds that so many bytes take at that rate.
 static double seconds(double bytes, double rate) { return bytes / (rate > 1 ? rate : 1); }
 
-static double rate_of(const struct upload *upload, int64_t now_ns) {
-  return pace_rate(&upload->pace, atomic_load(&upload->bytes), now_ns);
-}
-
 // If the server is late in reading, the rate says nothing of the upload.
-static bool moves(const struct upload *upload, int64_t now_ns) {
-  return rate_of(upload, now_ns) >= PACE_SLOW || upload->calls->has_unread(upload);
+static bool moves(const struct peer *peer, int64_t now_ns) {
+  return peer_rate(peer, now_ns) >= PACE_SLOW || peer_has_unread(peer);
 }
 
 // Seconds that the whole body takes or, if its length is unknown, as much as its memory holds.
-static double slowness(const struct upload *upload, int64_t now_ns) {
-  int64_t whole = upload->expected ? upload->expected : atomic_load(&upload->memory);
-  return seconds((double)whole, rate_of(upload, now_ns));
+static double slowness(const struct peer *peer, int64_t now_ns) {
+  int64_t expected = atomic_load(&peer->upload.expected);
+  return seconds((double)(expected ? expected : atomic_load(&peer->upload.memory)), peer_rate(peer, now_ns));
 }
 
 static bool is_memory(enum share share) {
   return share == SHARE_BYTES || share == SHARE_LONG_BYTES || share == SHARE_DETECTION_BYTES;
 }
 
+static enum vx_lane_use use_of(const struct upload *upload) { return (enum vx_lane_use)atomic_load(&upload->use); }
+
 static bool has(const struct upload *upload, enum share share) {
-  if (!is_memory(share)) return atomic_load(&upload->placed) && share == share_of_place(upload->use);
-  return atomic_load(&upload->memory) > 0 && (share == SHARE_BYTES || share == share_of_input(upload->use));
+  if (!is_memory(share)) return atomic_load(&upload->placed) && share == share_of_place(use_of(upload));
+  return atomic_load(&upload->memory) > 0 && (share == SHARE_BYTES || share == share_of_input(use_of(upload)));
+}
+
+// The phase from which the upload may be preempted now. PEER_PREEMPTED: it may not.
+static int phase_to_preempt(const struct peer *peer) {
+  int phase = atomic_load(&peer->phase);
+  bool may = phase == PEER_UPLOAD || (phase == PEER_HELD && !atomic_load(&peer->upload.bytes));
+  return peer->open && may ? phase : PEER_PREEMPTED;
 }
 
 // What the client would hold if the request got all that it lacks, the rest of its body too.
@@ -92,20 +78,23 @@ static int64_t others_hold(const struct upload *upload, enum share share, int64_
 //
 // A flood costs those nothing who hold less. A request of a client over its share takes nothing from clients that hold
 // less than it does. No request takes an upload that moves from a client that holds less than the request wants.
-static struct upload *slowest(const struct need *need, int64_t now_ns) {
+static struct peer *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->means->clients;
+  struct watcher *watcher = need->means->uploads->watcher;
   enum share share = need->shortage.share;
   int64_t fewest = is_over_share(need) ? client_held(clients, need->client, share) : 0;
   int64_t wanted = need->shortage.amount + need->more, greedy = GREEDY_TIMES * would_hold(need);
-  struct upload *found = NULL;
+  struct peer *found = NULL;
   double most = 0;
-  for (struct upload *upload = need->means->uploads->first; upload; upload = upload->next) {
-    if (atomic_load(&upload->state) != UPLOAD_OPEN || !has(upload, share)) continue;
-    double own = slowness(upload, now_ns);
-    int64_t held = client_held(clients, upload->client, share);
+  for (size_t fd = 0; fd < watcher->peers_used; fd++) {
+    struct peer *peer = &watcher->peers[fd];
+    const struct upload *upload = &peer->upload;
+    if (!has(upload, share) || phase_to_preempt(peer) == PEER_PREEMPTED) continue;
+    double own = slowness(peer, now_ns);
+    int64_t held = client_held(clients, atomic_load(&upload->client), share);
     bool spared = own <= need->slower_than && others_hold(upload, share, held) < greedy;
-    if (own <= most || held < fewest || spared || (held < wanted && moves(upload, now_ns))) continue;
-    found = upload;
+    if (own <= most || held < fewest || spared || (held < wanted && moves(peer, now_ns))) continue;
+    found = peer;
     most = own;
   }
   return found;
@@ -113,31 +102,39 @@ static struct upload *slowest(const struct need *need, int64_t now_ns) {
 
 // The upload that is to make room, or NULL. If the request's own body is still to come, that is no upload of its client
 // that has only begun: its rate is not known yet. No other client has to make room in its place.
-static struct upload *giver(const struct need *need, int64_t now_ns) {
-  struct upload *upload = slowest(need, now_ns);
-  bool begun = upload && upload->client == need->client && atomic_load(&upload->bytes) > 0 && !upload->pace.is_known;
-  return begun && !need->whole ? NULL : upload;
+static struct peer *giver(const struct need *need, int64_t now_ns) {
+  struct peer *peer = slowest(need, now_ns);
+  bool begun = peer && atomic_load(&peer->upload.client) == need->client && atomic_load(&peer->upload.bytes) > 0 &&
+               !peer->pace.is_known;
+  return begun && !need->whole ? NULL : peer;
+}
+
+// Place and input are somebody else's from now on.
+static void forget(struct upload *upload) {
+  upload->input = NULL;
+  atomic_store(&upload->memory, 0);
+  atomic_store(&upload->placed, false);
 }
 
 // Gives back place and input.
-static void release(struct upload *upload) {
+static void release(struct upload *upload, const struct job_means *means) {
   struct buffer *input = upload->input;
-  upload->input = NULL;
-  upload->written = 0;
-  atomic_store(&upload->memory, 0);
-  if (atomic_exchange(&upload->placed, false))
-    client_give(upload->means->clients, upload->client, share_of_place(upload->use), 1);
+  bool placed = atomic_load(&upload->placed);
+  forget(upload);
+  if (placed) client_give(means->clients, atomic_load(&upload->client), share_of_place(use_of(upload)), 1);
   if (input) buffer_give(input);
 }
 
-static void preempt(struct uploads *uploads, struct upload *upload) {
-  release(upload);
-  if (!atomic_load(&upload->bytes)) {
-    atomic_store(&upload->state, UPLOAD_OPEN);
-    return;
-  }
-  atomic_fetch_add(&uploads->ended, 1);
-  upload->calls->preempted(upload);
+// False if the upload has moved on meanwhile. One of which nothing has come goes on without its reservation.
+static bool preempt(struct peer *peer, const struct job_means *means) {
+  int phase = phase_to_preempt(peer);
+  if (phase == PEER_PREEMPTED || !peer_move(peer, phase, PEER_PREEMPTED)) return false;
+  release(&peer->upload, means);
+  if (atomic_load(&peer->upload.bytes))
+    atomic_fetch_add(&means->uploads->preempted, 1);
+  else
+    (void)peer_move(peer, PEER_PREEMPTED, phase);
+  return true;
 }
 
 // ---- making room ----------------------------------------------------------------------------------------------------
@@ -150,30 +147,27 @@ static bool evict_sweep(const struct need *need) {
 
 // Somebody gives up what is lacking. False if there is nobody who should.
 static bool make_room(const struct need *need) {
-  struct uploads *uploads = need->means->uploads;
+  struct watcher *watcher = need->means->uploads->watcher;
   int64_t now_ns = clock_ns();
-  struct upload *upload;
-  int open;
+  struct peer *peer;
   if (need->shortage.share == SHARES) return false;  // nobody could give that up
   if (evict_sweep(need)) return true;
-  pthread_mutex_lock(&uploads->lock);
+  pthread_mutex_lock(&watcher->lock);
   do {
-    upload = giver(need, now_ns);
-    open = UPLOAD_OPEN;
-  } while (upload && !atomic_compare_exchange_strong(&upload->state, &open, UPLOAD_PREEMPTED));
-  if (upload) preempt(uploads, upload);
-  pthread_mutex_unlock(&uploads->lock);
-  if (!upload && is_memory(need->shortage.share)) atomic_store(&uploads->refused, true);
-  return upload;
+    peer = giver(need, now_ns);
+  } while (peer && !preempt(peer, need->means));
+  pthread_mutex_unlock(&watcher->lock);
+  if (!peer && is_memory(need->shortage.share)) atomic_store(&need->means->uploads->refused, true);
+  return peer;
 }
 
 // Whether somebody could be preempted for it.
 static bool could_make_room(const struct need *need) {
-  struct uploads *uploads = need->means->uploads;
+  struct watcher *watcher = need->means->uploads->watcher;
   if (need->shortage.share == SHARES) return false;
-  pthread_mutex_lock(&uploads->lock);
+  pthread_mutex_lock(&watcher->lock);
   bool there = giver(need, clock_ns());
-  pthread_mutex_unlock(&uploads->lock);
+  pthread_mutex_unlock(&watcher->lock);
   return there;
 }
 
@@ -183,42 +177,56 @@ static bool could_make_room(const struct need *need) {
 // that is more than an eighth of the whole, it gets the whole, since it needs both while it grows.
 enum { MEMORY_PER_BYTE = 64, LARGEST_STEP = 8 };
 
+// The upload with its job, and with what of the body has come before the bytes at hand.
+struct reserving {
+  struct peer *peer;
+  struct upload *upload;
+  const struct job *job;
+  int64_t written;
+};
+
+static struct reserving reserving(struct peer *peer, const struct job *job, int64_t written) {
+  return (struct reserving){peer, &peer->upload, job, written};
+}
+
 static int64_t whole_body(const struct upload *upload, int64_t come) {
-  return upload->expected > come ? upload->expected : come;
-}
-
-static bool has_all(const struct upload *upload, int64_t come) {
-  return atomic_load(&upload->placed) && upload->input &&
-         upload->input->capacity - upload->lead >= (size_t)whole_body(upload, come);
-}
-
-// Bytes of body to reserve for when so many have come; no fewer than that.
-static size_t due(const struct upload *upload, int64_t come) {
-  struct buffers_use use = buffers_use(upload->means->buffers);
-  int64_t expected = whole_body(upload, come);
-  bool all = use.in_use <= use.budget / 2 || come * MEMORY_PER_BYTE > expected / LARGEST_STEP;
-  return (size_t)(all ? expected : come * MEMORY_PER_BYTE);
+  int64_t expected = atomic_load(&upload->expected);
+  return expected > come ? expected : come;
 }
 
 static size_t capacity_of(const struct upload *upload) { return upload->input ? upload->input->capacity : 0; }
 
-static bool reserve_place(struct upload *upload, struct shortage *shortage, struct problem *problem) {
-  if (atomic_load(&upload->placed)) return true;
-  if (!place_take(upload->means->clients, upload->client, upload->use, shortage, problem)) return false;
-  atomic_store(&upload->placed, true);
+static bool has_all(const struct reserving *it, int64_t come) {
+  return atomic_load(&it->upload->placed) &&
+         capacity_of(it->upload) >= it->job->lead + (size_t)whole_body(it->upload, come);
+}
+
+// Bytes of body to reserve for when so many have come; no fewer than that.
+static size_t due(const struct reserving *it, int64_t come) {
+  struct buffers_use use = buffers_use(it->job->means->buffers);
+  int64_t expected = whole_body(it->upload, come);
+  bool all = use.in_use <= use.budget / 2 || come * MEMORY_PER_BYTE > expected / LARGEST_STEP;
+  return (size_t)(all ? expected : come * MEMORY_PER_BYTE);
+}
+
+static bool reserve_place(const struct reserving *it, struct shortage *shortage, struct problem *problem) {
+  if (atomic_load(&it->upload->placed)) return true;
+  if (!place_take(it->job->means->clients, it->job->client, use_of(it->upload), shortage, problem)) return false;
+  atomic_store(&it->upload->placed, true);
   return true;
 }
 
 // Memory for so many bytes of body; those that are there are kept.
-static bool reserve_input(struct upload *upload, size_t bytes, struct shortage *shortage, struct problem *problem) {
-  size_t mine = capacity_of(upload);
-  bytes += upload->lead;
-  if (bytes <= mine) return true;
-  struct buffer *larger =
-      buffer_take(upload->means->buffers, upload->client, share_of_input(upload->use), bytes, mine, shortage);
+static bool reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage,
+                          struct problem *problem) {
+  struct upload *upload = it->upload;
+  size_t mine = capacity_of(upload), lead = it->job->lead;
+  if (lead + bytes <= mine) return true;
+  struct buffer *larger = buffer_take(it->job->means->buffers, it->job->client, share_of_input(use_of(upload)),
+                                      lead + bytes, mine, shortage);
   if (!larger) return shortage_refuse(shortage, "a body", problem);
   if (upload->input) {
-    memcpy(larger->data + upload->lead, upload->input->data + upload->lead, upload->written);
+    memcpy(larger->data + lead, upload->input->data + lead, (size_t)it->written);
     buffer_give(upload->input);
   }
   upload->input = larger;
@@ -227,176 +235,134 @@ static bool reserve_input(struct upload *upload, size_t bytes, struct shortage *
 }
 
 // Whether the client's shares would allow that; nothing is taken.
-static bool may_reserve_input(struct upload *upload, size_t bytes, struct shortage *shortage, struct problem *problem) {
-  bytes += upload->lead;
-  return bytes <= capacity_of(upload) ||
-         buffer_may_take(upload->means->buffers, upload->client, share_of_input(upload->use), bytes,
-                         capacity_of(upload), shortage) ||
+static bool may_reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage,
+                              struct problem *problem) {
+  size_t mine = capacity_of(it->upload), all = it->job->lead + bytes;
+  return all <= mine ||
+         buffer_may_take(it->job->means->buffers, it->job->client, share_of_input(use_of(it->upload)), all, mine,
+                         shortage) ||
          shortage_refuse(shortage, "a body", problem);
 }
 
 // A place, and memory for so many bytes of body.
-static bool reserve(struct upload *upload, size_t bytes, struct shortage *shortage, struct problem *problem) {
-  return reserve_place(upload, shortage, problem) && (!bytes || reserve_input(upload, bytes, shortage, problem));
+static bool reserve(const struct reserving *it, size_t bytes, struct shortage *shortage, struct problem *problem) {
+  return reserve_place(it, shortage, problem) && (!bytes || reserve_input(it, bytes, shortage, problem));
 }
 
 // An upload preempts only those that are slower than it is.
-static struct need need_of(struct upload *upload, size_t bytes) {
-  struct need need = {.means = upload->means, .client = upload->client, .slower_than = patience_s, .whole = !bytes};
+static struct need need_of(const struct reserving *it, size_t bytes) {
+  struct need need = {.means = it->job->means, .client = it->job->client, .slower_than = patience_s, .whole = !bytes};
   if (!bytes) return need;
-  pthread_mutex_lock(&upload->means->uploads->lock);
-  double own = seconds((double)(upload->expected ? upload->expected : (int64_t)bytes), rate_of(upload, clock_ns()));
-  pthread_mutex_unlock(&upload->means->uploads->lock);
+  struct watcher *watcher = need.means->uploads->watcher;
+  int64_t expected = atomic_load(&it->upload->expected);
+  pthread_mutex_lock(&watcher->lock);
+  double own = seconds((double)(expected ? expected : (int64_t)bytes), peer_rate(it->peer, clock_ns()));
+  pthread_mutex_unlock(&watcher->lock);
   if (own > patience_s) need.slower_than = own;
   return need;
 }
 
 static void want_rest(struct need *need, const struct upload *upload) {
-  int64_t rest = upload->expected - need->shortage.amount;
+  int64_t rest = atomic_load(&upload->expected) - need->shortage.amount;
   need->more = is_memory(need->shortage.share) && rest > 0 ? rest : 0;
 }
 
-static bool reserve_from_others(struct upload *upload, size_t bytes, struct problem *problem) {
+static bool reserve_from_others(const struct reserving *it, size_t bytes, struct problem *problem) {
   struct shortage shortage;
-  if (reserve(upload, bytes, &shortage, problem)) return true;
-  struct need need = need_of(upload, bytes);
+  if (reserve(it, bytes, &shortage, problem)) return true;
+  struct need need = need_of(it, bytes);
   do {
     need.shortage = shortage;
-    want_rest(&need, upload);
+    want_rest(&need, it->upload);
     if (!make_room(&need)) return false;
-  } while (!reserve(upload, bytes, &shortage, problem));
+  } while (!reserve(it, bytes, &shortage, problem));
   problem->kind = PROBLEM_NONE;
   return true;
 }
 
 // ---- an upload ------------------------------------------------------------------------------------------------------
 
-static void list(struct upload *upload) {
-  struct uploads *uploads = upload->means->uploads;
-  upload->before = NULL;
-  pace_begin(&upload->pace, 0, clock_ns());
-  upload->pace.rate = first_rate;
-  pthread_mutex_lock(&uploads->lock);
-  atomic_store(&upload->state, UPLOAD_OPEN);
-  upload->next = uploads->first;
-  if (upload->next) upload->next->before = upload;
-  uploads->first = upload;
-  pthread_mutex_unlock(&uploads->lock);
-}
-
-// Returns the state that it had: UPLOAD_NONE if it was not in the list. From then on nobody else sees the upload.
-static int unlist(struct upload *upload) {
-  if (atomic_load(&upload->state) == UPLOAD_NONE) return UPLOAD_NONE;
-  struct uploads *uploads = upload->means->uploads;
-  pthread_mutex_lock(&uploads->lock);
-  *(upload->before ? &upload->before->next : &uploads->first) = upload->next;
-  if (upload->next) upload->next->before = upload->before;
-  int state = atomic_exchange(&upload->state, UPLOAD_NONE);
-  pthread_mutex_unlock(&uploads->lock);
-  return state;
-}
-
 // What is known to be due at the headers; the client's shares must allow the rest too.
-static bool reserve_first(struct upload *upload, size_t bytes, struct shortage *shortage, struct problem *problem) {
-  return reserve(upload, due(upload, 0), shortage, problem) && may_reserve_input(upload, bytes, shortage, problem);
+static bool reserve_first(const struct reserving *it, size_t bytes, struct shortage *shortage,
+                          struct problem *problem) {
+  return reserve(it, due(it, 0), shortage, problem) && may_reserve_input(it, bytes, shortage, problem);
 }
 
-void upload_init(struct upload *upload) {
-  atomic_store(&upload->state, UPLOAD_NONE);
+void upload_init(struct peer *peer) {
+  struct upload *upload = &peer->upload;
   atomic_store(&upload->bytes, 0);
+  atomic_store(&upload->expected, 0);
+  forget(upload);
 }
 
-bool upload_begin(struct upload *upload, const struct job *job, size_t bytes, const struct upload_calls *calls,
-                  struct problem *problem) {
-  upload->means = job->means;
-  upload->client = job->client;
-  upload->use = job_lane_use(job);
-  upload->expected = (int64_t)bytes;
-  upload->lead = job->lead;
-  upload->calls = calls;
-  atomic_store(&upload->bytes, 0);
-  atomic_store(&upload->memory, 0);
-  atomic_store(&upload->placed, false);
-  upload->input = NULL;
-  upload->written = 0;
-  struct need need = {.means = upload->means, .client = upload->client, .slower_than = patience_s};
-  while (!reserve_first(upload, bytes, &need.shortage, problem)) {
+bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct problem *problem) {
+  struct upload *upload = &peer->upload;
+  struct reserving it = reserving(peer, job, 0);
+  atomic_store(&upload->client, job->client);
+  atomic_store(&upload->use, (int)job_lane_use(job));
+  atomic_store(&upload->expected, (int64_t)bytes);
+  struct need need = {.means = job->means, .client = job->client, .slower_than = patience_s};
+  while (!reserve_first(&it, bytes, &need.shortage, problem)) {
     want_rest(&need, upload);
     if (evict_sweep(&need)) continue;
-    release(upload);
+    release(upload, job->means);
     if (!could_make_room(&need)) return false;
     break;
   }
   problem->kind = PROBLEM_NONE;
-  list(upload);
   return true;
 }
 
-static bool refuse_preempted(struct problem *problem) {
-  return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, OUTPACED);
-}
-
-// False if it was preempted for good.
-static bool lock(struct upload *upload) {
-  struct uploads *uploads = upload->means->uploads;
-  int state = UPLOAD_OPEN;
-  while (!atomic_compare_exchange_strong(&upload->state, &state, UPLOAD_LOCKED)) {
-    pthread_mutex_lock(&uploads->lock);  // whoever preempts it has finished then
-    state = atomic_load(&upload->state);
-    pthread_mutex_unlock(&uploads->lock);
-    if (state == UPLOAD_PREEMPTED) return false;
-    state = UPLOAD_OPEN;
+// Takes the reservation out of the reach of other threads. False if the upload was preempted, or its connection ended.
+static bool lock(struct peer *peer, const struct job *job, struct problem *problem) {
+  struct watcher *watcher = job->means->uploads->watcher;
+  while (!peer_move(peer, PEER_UPLOAD, PEER_HELD)) {
+    pthread_mutex_lock(&watcher->lock);  // whoever preempts it has finished then
+    bool preempted = peer_move(peer, PEER_PREEMPTED, PEER_UPLOAD), failed = peer_is_failed(peer);
+    pthread_mutex_unlock(&watcher->lock);
+    if (preempted || failed) return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, PREEMPTED);
   }
   return true;
 }
 
-static bool append(struct upload *upload, const char *data, size_t size, struct problem *problem) {
-  int64_t come = (int64_t)(upload->written + size);
-  atomic_store(&upload->bytes, come);
-  if (!has_all(upload, come) && !reserve_from_others(upload, due(upload, come), problem)) return false;
-  memcpy(upload->input->data + upload->lead + upload->written, data, size);
-  upload->written += size;
-  return true;
-}
+// If all connections have ended meanwhile, the next step finds out.
+static void unlock(struct peer *peer) { (void)peer_move(peer, PEER_HELD, PEER_UPLOAD); }
 
-bool upload_write(struct upload *upload, const char *data, size_t size, struct problem *problem) {
-  if (!lock(upload)) return refuse_preempted(problem);
-  bool good = append(upload, data, size, problem);
-  atomic_store(&upload->state, UPLOAD_OPEN);
+bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size, struct problem *problem) {
+  struct upload *upload = &peer->upload;
+  int64_t come = atomic_load(&upload->bytes);
+  struct reserving it = reserving(peer, job, come - (int64_t)size);
+  if (!lock(peer, job, problem)) return false;
+  bool good = has_all(&it, come) || reserve_from_others(&it, due(&it, come), problem);
+  if (good) memcpy(upload->input->data + job->lead + it.written, data, size);
+  unlock(peer);
   return good;
 }
 
-void upload_pause(struct upload *upload) {
-  int open = UPLOAD_OPEN;
-  if (atomic_load(&upload->bytes)) (void)!atomic_compare_exchange_strong(&upload->state, &open, UPLOAD_LOCKED);
-}
-
-void upload_resume(struct upload *upload) {
-  int locked = UPLOAD_LOCKED;
-  if (atomic_load(&upload->state) == UPLOAD_NONE) return;  // a refused request waits at the gate too
-  pthread_mutex_lock(&upload->means->uploads->lock);
-  pace_begin(&upload->pace, atomic_load(&upload->bytes), clock_ns());
-  upload->pace.rate = (double)(upload->expected + atomic_load(&upload->memory));  // fast until it is seen slow
-  pthread_mutex_unlock(&upload->means->uploads->lock);
-  (void)!atomic_compare_exchange_strong(&upload->state, &locked, UPLOAD_OPEN);
-}
-
-bool upload_commit(struct upload *upload, struct job *job, struct problem *problem) {
-  int state = unlist(upload);
-  if (state == UPLOAD_NONE) return true;
-  if (state == UPLOAD_PREEMPTED) return refuse_preempted(problem);
-  if (!reserve_from_others(upload, 0, problem)) {
-    release(upload);
-    return false;
+bool upload_commit(struct peer *peer, struct job *job, struct problem *problem) {
+  struct upload *upload = &peer->upload;
+  int64_t bytes = atomic_load(&upload->bytes);
+  struct reserving it = reserving(peer, job, bytes);
+  if (!lock(peer, job, problem)) return false;
+  bool good = reserve_from_others(&it, 0, problem);
+  if (good) {
+    job->place = share_of_place(use_of(upload));
+    job->input = upload->input;
+    job->input_bytes = job->input ? bytes : 0;
+    forget(upload);
   }
-  job->place = share_of_place(upload->use);
-  job->input = upload->input;
-  job->input_bytes = (int64_t)upload->written;
-  return true;
+  unlock(peer);
+  return good;
 }
 
-void upload_cancel(struct upload *upload) {
-  if (unlist(upload) != UPLOAD_NONE) release(upload);
+// Other threads touch the reservation only with the lock.
+void upload_cancel(struct peer *peer, const struct job *job) {
+  struct upload *upload = &peer->upload;
+  if (!atomic_load(&upload->memory) && !atomic_load(&upload->placed)) return;
+  struct watcher *watcher = job->means->uploads->watcher;
+  pthread_mutex_lock(&watcher->lock);
+  release(upload, job->means);
+  pthread_mutex_unlock(&watcher->lock);
 }
 
 // ---- a job ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
-#include "server/net/laggards.h"
+#include "server/net/slow_peers.h"
 
 enum { MOST_LOOKS = 4 };                               // at connections that may make room, for one newcomer
 static const int64_t idle_grace_ns = 1 * NS_PER_S;     // before an idle connection makes room for a new one
@@ -78,7 +78,7 @@ static bool make_room(struct watcher *watcher, const struct peer *newcomer, bool
   bool late = false;
   if (now_ns < *none_until_ns) return false;
   struct peer *peer = end_longest_idle(watcher, newcomer, own, &late);
-  if (!peer && !late) peer = laggards_end_one(watcher, newcomer->places, client, now_ns);
+  if (!peer && !late) peer = slow_peers_end_one(watcher, newcomer->places, client, now_ns);
   if (peer)
     uncount(peer);
   else
@@ -224,10 +224,22 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
 // ---- ended from here ------------------------------------------------------------------------------------------------
 
 void connection_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail) {
-  if (!peer_move(peer, PEER_UPLOAD, PEER_FAILED)) return;
   pthread_mutex_lock(&watcher->lock);
-  peer_write_failure(peer, kind, detail);
+  if (peer_move(peer, PEER_UPLOAD, PEER_FAILED) || peer_move(peer, PEER_PREEMPTED, PEER_FAILED))
+    peer_write_failure(peer, kind, detail);
   pthread_mutex_unlock(&watcher->lock);
+}
+
+// With the lock, since another thread that preempts the upload may be about to move it back to HELD. One that stays
+// preempted is refused by its next step.
+bool connection_go_on(struct watcher *watcher, struct peer *peer) {
+  pthread_mutex_lock(&watcher->lock);
+  atomic_store(&peer->since_bytes, atomic_load(&peer->upload.bytes));
+  atomic_store(&peer->since_ns, clock_ns());
+  (void)peer_move(peer, PEER_HELD, PEER_UPLOAD);
+  bool failed = peer_is_failed(peer);
+  pthread_mutex_unlock(&watcher->lock);
+  return !failed;
 }
 
 void connections_fail_uploads(struct watcher *watcher, enum problem_kind kind, const char *detail) {

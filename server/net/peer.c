@@ -1,6 +1,8 @@
 // One connection's phases; see peer.h.
 #include "server/net/peer.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
@@ -23,20 +25,14 @@ bool peer_upload_begin(struct peer *peer, const char *request_id, enum problem_s
   peer->style = style;
   peer->takes_interim = takes_interim;
   peer->probed = false;
-  atomic_store(&peer->received, 0);
-  atomic_store(&peer->outpaced, false);
+  atomic_store(&peer->since_bytes, 0);
   atomic_store(&peer->since_ns, now_ns);
   return peer_move(peer, PEER_IDLE, PEER_UPLOAD);
 }
 
 void peer_upload_hold(struct peer *peer) { (void)peer_move(peer, PEER_UPLOAD, PEER_HELD); }
 
-bool peer_upload_go_on(struct peer *peer, int64_t now_ns) {
-  atomic_store(&peer->since_ns, now_ns);
-  return peer_move(peer, PEER_HELD, PEER_UPLOAD);
-}
-
-void peer_upload_progress(struct peer *peer, size_t bytes) { atomic_fetch_add(&peer->received, (long long)bytes); }
+void peer_upload_progress(struct peer *peer, size_t bytes) { atomic_fetch_add(&peer->upload.bytes, (long long)bytes); }
 
 bool peer_upload_end(struct peer *peer) { return peer_move(peer, PEER_UPLOAD, PEER_JOB); }
 
@@ -64,6 +60,69 @@ void peer_reply_go_on(struct peer *peer, int64_t now_ns) {
 void peer_reply_end(struct peer *peer, int64_t now_ns) {
   atomic_store(&peer->since_ns, now_ns);
   if (!peer_move(peer, PEER_REPLY, PEER_IDLE) && !peer_move(peer, PEER_RESTING, PEER_IDLE)) end_job(peer, PEER_IDLE);
+}
+
+// ---- how fast -------------------------------------------------------------------------------------------------------
+
+static const int64_t young_ns = 100 * NS_PER_MS;  // an answer is too young to be looked at
+static const int64_t grace_ns = 1 * NS_PER_S;     // before a rate is known
+// Bytes a second that every body is trusted with at first, so that a small one may come in pieces.
+static const double first_rate = 64 * 1024;
+
+// Bytes that the other side has acknowledged. -1 if the socket does not tell: it is not TCP, or the kernel is old.
+static int64_t acknowledged(int fd) {
+  struct tcp_info info;
+  socklen_t size = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return -1;
+  size_t needed = offsetof(struct tcp_info, tcpi_bytes_acked) + sizeof info.tcpi_bytes_acked;
+  return size < needed ? -1 : (int64_t)info.tcpi_bytes_acked;
+}
+
+static bool is_answering(const struct peer *peer) { return atomic_load(&peer->phase) == PEER_REPLY; }
+
+static bool is_moving(const struct peer *peer) {
+  return atomic_load(&peer->phase) == PEER_UPLOAD || is_answering(peer);
+}
+
+static int64_t moved(const struct peer *peer) {
+  return is_answering(peer) ? acknowledged(peer->fd) : atomic_load(&peer->upload.bytes);
+}
+
+// The pace of what has just begun. A body that goes on is fast until it is seen slow.
+static struct pace first_pace(const struct peer *peer, int64_t now_ns) {
+  const struct upload *upload = &peer->upload;
+  struct pace pace;
+  int64_t bytes = atomic_load(&peer->since_bytes);
+  if (is_answering(peer)) {
+    pace_begin(&pace, moved(peer), now_ns);
+  } else {
+    pace_begin(&pace, bytes, atomic_load(&peer->since_ns));
+    pace.rate = bytes ? (double)(atomic_load(&upload->expected) + atomic_load(&upload->memory)) : first_rate;
+  }
+  return pace;
+}
+
+static bool is_noted(const struct peer *peer) { return peer->paced_since_ns == atomic_load(&peer->since_ns); }
+
+void peer_note_rate(struct peer *peer, int64_t now_ns) {
+  int64_t since_ns = atomic_load(&peer->since_ns);
+  if (!is_moving(peer) || (is_answering(peer) && now_ns - since_ns < young_ns)) return;
+  if (!is_noted(peer)) peer->pace = first_pace(peer, now_ns);
+  pace_note(&peer->pace, moved(peer), now_ns);
+  peer->paced_since_ns = since_ns;
+}
+
+bool peer_rate_is_known(const struct peer *peer, int64_t now_ns) {
+  return peer->open && is_moving(peer) && is_noted(peer) && now_ns - atomic_load(&peer->since_ns) >= grace_ns;
+}
+
+double peer_rate(const struct peer *peer, int64_t now_ns) {
+  int64_t bytes = moved(peer);
+  struct pace pace = is_noted(peer) ? peer->pace : first_pace(peer, now_ns);
+  if (bytes >= 0) return pace_rate(&pace, bytes, now_ns);
+  // An answer whose progress cannot be seen: as if it had been taken whole by now.
+  int64_t elapsed_ns = now_ns - atomic_load(&peer->since_ns);
+  return (double)atomic_load(&peer->answer) * (double)NS_PER_S / (double)(elapsed_ns > 0 ? elapsed_ns : 1);
 }
 
 // ---- written past the library ---------------------------------------------------------------------------------------
@@ -102,7 +161,7 @@ void peer_probe(struct peer *peer) {
 
 const char *peer_end_name(enum peer_end end) {
   static const char *const names[PEER_ENDS] = {"usual",     "idle_timeout",      "upload_failed",   "send_timeout",
-                                               "head",      "no_request",        "no_room",         "outpaced",
+                                               "head",      "no_request",        "no_room",         "preempted",
                                                "made_room", "client_over_share", "connections_full"};
   return names[end];
 }

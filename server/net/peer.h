@@ -1,7 +1,11 @@
 // One connection, as the IO threads and the watcher share it.
 //
-// The IO thread of a connection opens and closes its peer and moves its phase. Other threads make two moves, by
-// compare-and-swap so that one side wins: from UPLOAD or IDLE to FAILED, and for a moment from JOB to PROBED and back.
+// The IO thread of a connection opens and closes its peer and moves its phase. Other threads make four moves, with the
+// watcher's lock and by compare-and-swap, so that one side wins:
+// - IDLE or UPLOAD to FAILED: the connection ends,
+// - UPLOAD to PREEMPTED: the upload loses its reservation (jobs/uploads.h), and then PREEMPTED to FAILED,
+// - HELD to PREEMPTED and back, if nothing of the body has come,
+// - JOB to PROBED and back.
 // Only the end of all connections sets FAILED whatever the phase is.
 #ifndef VOXELD_PEER_H
 #define VOXELD_PEER_H
@@ -19,14 +23,15 @@
 #include "server/net/listener.h"
 
 enum peer_phase {
-  PEER_IDLE,     // between requests
-  PEER_UPLOAD,   // a body is due
-  PEER_HELD,     // a body is due, but not read now
-  PEER_JOB,      // the body is here: the job waits or runs
-  PEER_PROBED,   // the same, while the watcher writes to the socket
-  PEER_REPLY,    // the answer is being sent
-  PEER_RESTING,  // the answer goes on, but nothing of it is to be sent now
-  PEER_FAILED,   // ended from here: nothing more is answered, but for an error written straight to the socket (not TLS)
+  PEER_IDLE,       // between requests
+  PEER_UPLOAD,     // a body is due
+  PEER_HELD,       // a body is due, but not read now: its IO thread copies what has come, or the request is at the gate
+  PEER_PREEMPTED,  // a body is due, but another request has its reservation: it is refused
+  PEER_JOB,        // the body is here: the job waits or runs
+  PEER_PROBED,     // the same, while the watcher writes to the socket
+  PEER_REPLY,      // the answer is being sent
+  PEER_RESTING,    // the answer goes on, but nothing of it is to be sent now
+  PEER_FAILED,  // ended from here: nothing more is answered, but for an error written straight to the socket (not TLS)
 };
 
 // Why a connection ended, as far as that is known.
@@ -38,7 +43,7 @@ enum peer_end {
   PEER_END_HEAD,          // in a request's head: the client left, or the library gave up the head
   PEER_END_NO_REQUEST,    // before any request: no HTTP, a failed TLS handshake, a port scan
   PEER_END_NO_ROOM,       // there was no memory or no descriptor for it
-  PEER_END_OUTPACED,      // its body or answer was the slowest when memory or connections ran short
+  PEER_END_PREEMPTED,     // its body or answer was the slowest when memory or connections ran short
   PEER_END_MADE_ROOM,     // idle when there were too many, or open when the server stopped
   PEER_END_OVER_SHARE,    // refused: its client had its share of connections
   PEER_END_FULL,          // refused: there were max_connections
@@ -46,9 +51,24 @@ enum peer_end {
 };
 const char *peer_end_name(enum peer_end end);  // as in the metrics
 
+struct buffer;
 struct places;
 struct request;
 struct tls_session;
+
+// The detail of the problem for an upload that was preempted.
+#define PREEMPTED "the body came more slowly than others, or its client holds far more: others have its memory now"
+
+// The body of a request while it comes, and what is reserved for it. Any thread reads the atomic fields at any time.
+struct upload {
+  atomic_llong bytes;               // of the body so far, as they came
+  atomic_llong expected;            // of the whole body; 0: unknown
+  _Atomic(struct client *) client;  // whose shares the reservation counts to
+  atomic_int use;                   // enum vx_lane_use: the lanes of its job, as the headers tell it
+  atomic_llong memory;              // bytes of `input`
+  atomic_bool placed;               // a place in the queue is reserved
+  struct buffer *input;             // the IO thread's; in phase PREEMPTED that of whoever has the watcher's lock
+};
 
 struct peer {
   int fd;
@@ -62,23 +82,23 @@ struct peer {
   struct places *places;       // that its listener's connections have
   struct client *client;       // of that address, among those of its places
   bool counted;                // in the client's connections; under the watcher's lock
-  atomic_llong since_ns;       // when the upload, the reply or the idleness began
-  char request_id[129];        // of the upload
-  enum problem_style style;    // likewise: how its client is told of problems
-  struct trace trace;          // likewise
-  bool takes_interim;          // HTTP/1.1: a 100 Continue may come at any time before the answer
-  atomic_llong received;       // bytes of the body so far
-  atomic_llong answer;         // bytes of memory that the answer takes, while it is sent
-  atomic_bool outpaced;        // the upload gave up its memory to a faster one
-  bool head_open;              // the IO thread's: a request's first line is here, its headers are not
-  const char *target_end;      // likewise: that of its first line, in the library's memory
-  bool asked;                  // likewise: a request has come
-  struct request *request;     // likewise: it is not completed yet
-  bool turned_away;            // likewise: there was no memory for a request
-  bool probed;                 // the watcher's; the rest under its lock
-  struct pace pace;            // of the body that comes or the answer that goes,
-  int64_t paced_since_ns;      // which began then
-  enum problem_kind failure;   // why it is in phase FAILED; PROBLEM_NONE if it made room, or the server stops
+  atomic_llong since_ns;       // when the upload, the reply or the idleness began, or the upload went on
+  atomic_llong since_bytes;    // of the body that had come then
+  struct upload upload;
+  char request_id[129];       // of the upload
+  enum problem_style style;   // likewise: how its client is told of problems
+  struct trace trace;         // likewise
+  bool takes_interim;         // HTTP/1.1: a 100 Continue may come at any time before the answer
+  atomic_llong answer;        // bytes of memory that the answer takes, while it is sent
+  bool head_open;             // the IO thread's: a request's first line is here, its headers are not
+  const char *target_end;     // likewise: that of its first line, in the library's memory
+  bool asked;                 // likewise: a request has come
+  struct request *request;    // likewise: it is not completed yet
+  bool turned_away;           // likewise: there was no memory for a request
+  bool probed;                // the watcher's; the rest under its lock
+  struct pace pace;           // of the body that comes or the answer that goes,
+  int64_t paced_since_ns;     // which began then
+  enum problem_kind failure;  // why it is in phase FAILED; PROBLEM_NONE if it made room, or the server stops
   bool open;
   bool refused;       // kept open beside max_connections, so that its client can read the refusal
   bool linger;        // the close is a lingering one
@@ -95,13 +115,11 @@ bool peer_has_unread(const struct peer *peer);
 // The headers of a request are here, and its body is due from now on. False if the connection was ended from here.
 VX_WARN_UNUSED bool peer_upload_begin(struct peer *peer, const char *request_id, enum problem_style style,
                                       const struct trace *trace, bool takes_interim, int64_t now_ns);
-// Between these two calls the body is not read, and its time limits do not hold. False if the connection was ended from
-// here.
+// From now on the body is not read, and its time limits do not hold; connection_go_on ends that.
 void peer_upload_hold(struct peer *peer);
-VX_WARN_UNUSED bool peer_upload_go_on(struct peer *peer, int64_t now_ns);
 // `bytes` more of the body have come, which count for the minimum rate.
 void peer_upload_progress(struct peer *peer, size_t bytes);
-// The body is here, or no longer wanted. False if the upload was failed: nothing may be answered.
+// The body is here, or no longer wanted, and holds nothing. False if the upload was failed: nothing may be answered.
 VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);
 // The answer, which holds `bytes` of memory, is about to be sent.
 void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns);
@@ -112,6 +130,13 @@ void peer_reply_go_on(struct peer *peer, int64_t now_ns);
 void peer_reply_end(struct peer *peer, int64_t now_ns);
 
 // Call the rest with the watcher's lock held.
+
+// Notes how fast the body comes, or the answer goes. Call it several times in each half second.
+void peer_note_rate(struct peer *peer, int64_t now_ns);
+// Whether a body comes or an answer goes, and has for a second.
+bool peer_rate_is_known(const struct peer *peer, int64_t now_ns);
+// Bytes a second.
+double peer_rate(const struct peer *peer, int64_t now_ns);
 
 // Notes the problem as the peer's failure. Without TLS, also writes it straight to the socket as an HTTP answer. The
 // send buffer is empty before an answer, so the short text goes out whole or not at all.

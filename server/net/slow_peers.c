@@ -1,10 +1,9 @@
-// The slowest peers; see laggards.h.
-#include "server/net/laggards.h"
+// The slowest peers; see slow_peers.h.
+#include "server/net/slow_peers.h"
 
 #include <sys/socket.h>
 
 #include "server/base/clock.h"
-#include "server/net/progress.h"
 
 static const double patience_s = 2;  // an answer that goes in less is not slow
 
@@ -16,9 +15,9 @@ static struct peer *slowest_of(struct watcher *watcher, const struct places *pla
   double least = PACE_SLOW;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
     struct peer *peer = &watcher->peers[fd];
-    if (!progress_is_known(peer, now_ns) || !peer->counted) continue;
+    if (!peer_rate_is_known(peer, now_ns) || !peer->counted) continue;
     if (peer->places != places || (client && peer->client != client)) continue;
-    double rate = progress_rate(peer, now_ns);
+    double rate = peer_rate(peer, now_ns);
     if (rate >= least) continue;
     slowest = peer;
     least = rate;
@@ -28,17 +27,17 @@ static struct peer *slowest_of(struct watcher *watcher, const struct places *pla
 
 static void end_answer(struct peer *peer) {
   (void)shutdown(peer->fd, SHUT_RDWR);  // fails if the client has reset it: then it is ending anyway
-  peer->cut = PEER_END_OUTPACED;        // so that it is not found again
+  peer->cut = PEER_END_PREEMPTED;       // so that it is not found again
 }
 
-struct peer *laggards_end_one(struct watcher *watcher, const struct places *places, const struct client *client,
-                              int64_t now_ns) {
+struct peer *slow_peers_end_one(struct watcher *watcher, const struct places *places, const struct client *client,
+                                int64_t now_ns) {
   struct peer *peer = slowest_of(watcher, places, client, now_ns);
   if (!peer) return NULL;
   if (peer_move(peer, PEER_UPLOAD, PEER_FAILED)) {
     peer_write_failure(peer, PROBLEM_CONNECTIONS_FULL,
                        "all connections are in use, and this one moved the fewest bytes a second");
-    peer->cut = PEER_END_OUTPACED;
+    peer->cut = PEER_END_PREEMPTED;
     (void)shutdown(peer->fd, SHUT_RD);
   } else if (atomic_load(&peer->phase) == PEER_REPLY) {
     end_answer(peer);
@@ -55,8 +54,8 @@ static struct peer *slowest_answer(struct watcher *watcher, int64_t now_ns) {
   double most = patience_s;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
     struct peer *peer = &watcher->peers[fd];
-    if (!progress_is_known(peer, now_ns) || peer->cut || atomic_load(&peer->phase) != PEER_REPLY) continue;
-    double rate = progress_rate(peer, now_ns), seconds = (double)atomic_load(&peer->answer) / (rate > 1 ? rate : 1);
+    if (!peer_rate_is_known(peer, now_ns) || peer->cut || atomic_load(&peer->phase) != PEER_REPLY) continue;
+    double rate = peer_rate(peer, now_ns), seconds = (double)atomic_load(&peer->answer) / (rate > 1 ? rate : 1);
     if (seconds <= most) continue;
     slowest = peer;
     most = seconds;
@@ -74,7 +73,7 @@ static int64_t coming_back(const struct watcher *watcher) {
   return bytes;
 }
 
-void laggards_end_answers(struct watcher *watcher, int64_t bytes, int64_t now_ns) {
+void slow_peers_end_answers(struct watcher *watcher, int64_t bytes, int64_t now_ns) {
   struct peer *peer;
   if (bytes <= 0) return;
   pthread_mutex_lock(&watcher->lock);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
-#include "server/net/progress.h"
 
 enum { EVENTS = 64 };
 static const int64_t grace_ns = 5 * NS_PER_S;    // from an upload's beginning until the minimum rate holds
@@ -20,15 +19,15 @@ static const int64_t refused_ns = 1 * NS_PER_S;  // how long a refused connectio
 static const uint64_t stop_event = UINT64_MAX;   // no descriptor's event has this key
 
 // Why an upload must end now, or NULL.
-static const char *upload_fault(const struct watcher *watcher, struct peer *peer, int64_t now_ns,
+static const char *upload_fault(const struct watcher *watcher, struct peer *peer, int phase, int64_t now_ns,
                                 enum problem_kind *kind) {
   int64_t elapsed = now_ns - atomic_load(&peer->since_ns);
   *kind = PROBLEM_MEMORY_FULL;
-  if (atomic_load(&peer->outpaced)) return OUTPACED;
+  if (phase == PEER_PREEMPTED) return PREEMPTED;
   *kind = PROBLEM_BODY_STALLED;
   if (elapsed > watcher->limits.upload_timeout_ns) return "the body was not complete within upload_timeout_s";
   double due = (double)watcher->limits.upload_min_rate * (double)(elapsed - grace_ns) / (double)NS_PER_S;
-  if (elapsed > grace_ns && (double)atomic_load(&peer->received) < due)
+  if (elapsed > grace_ns && (double)atomic_load(&peer->upload.bytes) < due)
     return "the body came more slowly than upload_min_rate";
   return NULL;
 }
@@ -37,11 +36,12 @@ static const char *upload_fault(const struct watcher *watcher, struct peer *peer
 static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_ns) {
   int phase = atomic_load(&peer->phase);
   enum problem_kind kind;
-  progress_note(peer, now_ns);
-  const char *fault = phase == PEER_UPLOAD ? upload_fault(watcher, peer, now_ns, &kind) : NULL;
-  if (fault && peer_move(peer, PEER_UPLOAD, PEER_FAILED)) {
+  peer_note_rate(peer, now_ns);
+  bool comes = phase == PEER_UPLOAD || phase == PEER_PREEMPTED;
+  const char *fault = comes ? upload_fault(watcher, peer, phase, now_ns, &kind) : NULL;
+  if (fault && peer_move(peer, phase, PEER_FAILED)) {
     peer_write_failure(peer, kind, fault);
-    if (kind == PROBLEM_MEMORY_FULL) peer->cut = PEER_END_OUTPACED;
+    if (kind == PROBLEM_MEMORY_FULL) peer->cut = PEER_END_PREEMPTED;
     phase = PEER_FAILED;
   }
   // Once the reading side is shut, the library reads what is there, then an end of file, and closes. A connection whose

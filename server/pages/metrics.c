@@ -251,7 +251,7 @@ static void write_buffers(const struct view *view, const char *name, struct text
 
 // ---- families of one sample -----------------------------------------------------------------------------------------
 
-static double outpaced(const struct view *view) { return (double)counter_value(&view->jobs->uploads.ended); }
+static double preempted(const struct view *view) { return (double)counter_value(&view->jobs->uploads.preempted); }
 static double ready(const struct view *view) { return atomic_load(view->phase) == PHASE_READY; }
 static double received(const struct view *view) { return (double)counter_value(&view->counters->received_bytes); }
 static double sent(const struct view *view) { return (double)counter_value(&view->counters->sent_bytes); }
@@ -379,8 +379,8 @@ static const struct family {
     {"voxeld_connections_ended_total", "counter", "Ended connections by reason.", write_ended, NULL},
     {"voxeld_buffer_bytes", "gauge", "Memory for bodies, answers and large jobs, in use or kept for reuse.",
      write_buffers, NULL},
-    {"voxeld_uploads_outpaced_total", "counter",
-     "Slow uploads refused so that others get the memory or the place that they held.", NULL, outpaced},
+    {"voxeld_uploads_preempted_total", "counter",
+     "Slow uploads refused so that others get the memory or the place that they held.", NULL, preempted},
     {"voxeld_buffer_budget_bytes", "gauge", "The most that voxeld_buffer_bytes may reach.", NULL, budget},
     {"voxeld_regions", "gauge", "Regions of shared memory.", NULL, regions},
     {"voxeld_regions_pinned_bytes", "gauge", "Bytes of regions that are pinned for GPUs.", NULL, pinned},

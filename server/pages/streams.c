@@ -2,6 +2,7 @@
 #include "server/pages/streams.h"
 
 #include "server/jobs/sweeps.h"
+#include "server/jobs/uploads.h"
 #include "server/pages/view.h"
 #include "server/streams/look.h"
 
@@ -65,24 +66,6 @@ static void write_header(const struct join_report *report, const struct stream_t
               (int)columns, (long long)rows * columns * (long long)sizeof(float));
 }
 
-static bool fill(struct buffer *buffer, const struct gathered *gathered, const struct stream_terms *terms,
-                 const struct sweep_shape *shape, size_t *length, struct problem *problem) {
-  const size_t lead = 8 + LAST_HEADER;
-  int32_t columns = shape->columns + terms->time_column;
-  struct join_report report;
-  int64_t rows = 0;
-  sweeps_write(gathered, terms, shape, NULL, (float *)(void *)(buffer->data + lead), &report);
-  for (int32_t i = 0; i < report.count; i++) rows += report.sweeps[i].points.joined;
-  for (int i = 0; i < 8; i++) buffer->data[i] = (char)((uint64_t)LAST_HEADER >> 8 * i & 0xff);
-  struct text header = text_over(buffer->data + 8, LAST_HEADER);
-  write_header(&report, terms, rows, columns, &header);
-  if (!text_complete(&header))
-    return problem_set(problem, PROBLEM_DEFECT, NULL, "the header of the file has %zu bytes", header.length);
-  for (size_t i = header.length; i < LAST_HEADER; i++) buffer->data[8 + i] = ' ';
-  *length = lead + (size_t)rows * (size_t)columns * sizeof(float);
-  return true;
-}
-
 // If no point is removed.
 static size_t last_bytes(const struct gathered *gathered, const struct stream_terms *terms,
                          const struct sweep_shape *shape) {
@@ -90,31 +73,36 @@ static size_t last_bytes(const struct gathered *gathered, const struct stream_te
   return 8 + LAST_HEADER + (size_t)sweeps_rows(gathered) * row;
 }
 
-static bool fill_for(const struct view *view, struct client *client, const char *name, struct page_file *file,
-                     struct problem *problem) {
+// The job's output has room for all rows.
+static bool fill(struct job *job, const struct gathered *gathered, const struct stream_terms *terms,
+                 const struct sweep_shape *shape) {
+  const size_t lead = 8 + LAST_HEADER;
+  char *data = job->output->data;
+  int32_t columns = shape->columns + terms->time_column;
+  struct join_report report;
+  int64_t rows = 0;
+  sweeps_write(gathered, terms, shape, &job->stop, (float *)(void *)(data + lead), &report);
+  if (job_is_stopped(job)) return job_refuse_stopped(job, "the deadline passed while the file was made");
+  for (int32_t i = 0; i < report.count; i++) rows += report.sweeps[i].points.joined;
+  for (int i = 0; i < 8; i++) data[i] = (char)((uint64_t)LAST_HEADER >> 8 * i & 0xff);
+  struct text header = text_over(data + 8, LAST_HEADER);
+  write_header(&report, terms, rows, columns, &header);
+  if (!text_complete(&header))
+    return problem_set(&job->problem, PROBLEM_DEFECT, NULL, "the header of the file has %zu bytes", header.length);
+  for (size_t i = header.length; i < LAST_HEADER; i++) data[8 + i] = ' ';
+  job->output_length = lead + (size_t)rows * (size_t)columns * sizeof(float);
+  return true;
+}
+
+bool streams_fill_last(const struct view *view, const struct page_asked *asked, struct job *job) {
   struct streams *streams = &view->jobs->streams;
   struct gathered gathered;
   struct stream_terms terms;
   struct sweep_shape shape;
-  struct shortage shortage;
-  if (!gather_last(streams, client, name, &gathered, &terms, &shape, problem)) return false;
-  size_t bytes = last_bytes(&gathered, &terms, &shape);
-  file->buffer = buffer_take(&view->jobs->buffers, client, SHARE_BYTES, bytes, 0, &shortage);
-  bool good = file->buffer && fill(file->buffer, &gathered, &terms, &shape, &file->length, problem);
+  if (!gather_last(streams, job->client, asked->name, &gathered, &terms, &shape, &job->problem)) return false;
+  bool good =
+      job_get_output(job, last_bytes(&gathered, &terms, &shape), &job->problem) && fill(job, &gathered, &terms, &shape);
   gathered_release(streams, &gathered);
-  if (!file->buffer)
-    return problem_set(problem, shortage.grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_MEMORY_FULL,
-                       NULL, "there is no room for a file of %zu bytes now", bytes);
-  if (!good) buffer_give(file->buffer);
-  return good;
-}
-
-bool streams_fill_last(const struct view *view, const struct page_asked *asked, struct page_file *file,
-                       struct problem *problem) {
-  struct client *client = join(view, asked, problem);
-  if (!client) return false;
-  bool good = fill_for(view, client, asked->name, file, problem);
-  clients_leave(view->clients, client);
   return good;
 }
 

@@ -19,8 +19,7 @@ bool streams_write_nothing(const struct view *view, const struct page_asked *ask
                            struct problem *problem);
 // The points that the last request of the stream joined, as a safetensors file, and the length of that file. The length
 // is not known before if points near the sensor are removed.
-bool streams_fill_last(const struct view *view, const struct page_asked *asked, struct page_file *file,
-                       struct problem *problem);
+bool streams_fill_last(const struct view *view, const struct page_asked *asked, struct job *job);
 bool streams_measure_last(const struct view *view, const struct page_asked *asked, int64_t *length,
                           struct problem *problem);
 // Subscribes to the stream of the path's name or, without one, to all.

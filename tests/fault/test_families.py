@@ -156,7 +156,7 @@ def upload(daemon):
         yield daemon
 
 
-@deed(("voxeld_uploads_outpaced_total",))
+@deed(("voxeld_uploads_preempted_total",))
 def outpace_slow_uploads(_):
     limits = (
         "--memory-budget-bytes",
@@ -168,7 +168,7 @@ def outpace_slow_uploads(_):
     )
     with Daemon(*limits) as daemon, Neighbours(daemon, SLOW, 40):
         body = rows(50_000)
-        ended = lambda: counters(daemon, "voxeld_uploads_outpaced_total")[""]
+        ended = lambda: counters(daemon, "voxeld_uploads_preempted_total")[""]
         wait_until(lambda: daemon.post(VOXELIZE, body) and ended(), "an upload to give way")
         yield daemon
 

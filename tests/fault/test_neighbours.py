@@ -35,22 +35,22 @@ class Memory(Neighbourhood):
     def memory(self):
         return counters(self.daemon, "voxeld_buffer_bytes")['state="in_use"']
 
-    def outpaced(self):
-        return counters(self.daemon, "voxeld_uploads_outpaced_total")[""]
+    def preempted(self):
+        return counters(self.daemon, "voxeld_uploads_preempted_total")[""]
 
     def test_bodies_that_are_announced_and_do_not_come(self):
         with Neighbours(self.daemon, ANNOUNCED, 40):
             wait_until(lambda: self.memory() > 32 * MB, "memory lent")
-            before = self.outpaced()
+            before = self.preempted()
             self.assert_served(self.polite())
-            self.assertEqual(self.outpaced(), before)  # nothing had come: nobody is refused
+            self.assertEqual(self.preempted(), before)  # nothing had come: nobody is refused
 
     def test_bodies_that_come_slowly(self):
-        before = self.outpaced()
+        before = self.preempted()
         with Neighbours(self.daemon, SLOW, 40):
             wait_until(lambda: self.memory() > 48 * MB, "memory lent")
             self.assert_served(self.polite())
-            wait_until(lambda: self.polite(number=1) and self.outpaced() > before, "an upload to give way")
+            wait_until(lambda: self.polite(number=1) and self.preempted() > before, "an upload to give way")
 
     def test_chunked_bodies_that_crawl_after_a_fast_start(self):
         with Neighbours(self.daemon, CHUNKED, 24):
@@ -64,14 +64,14 @@ class Memory(Neighbourhood):
             self.assert_served(self.polite("/v1/fps?num_samples=8"))
 
     def test_answers_that_are_read_slowly(self):
-        ended = lambda: counters(self.daemon, "voxeld_connections_ended_total")['reason="outpaced"']
+        ended = lambda: counters(self.daemon, "voxeld_connections_ended_total")['reason="preempted"']
         before = ended()
         with Neighbours(self.daemon, READER, 24):
             wait_until(lambda: ended() > before, "the slowest answer to end")
             wait_until(lambda: self.polite(number=1) == [200], "the rates of the others to be known")
             self.assert_served(self.polite())
 
-    def test_an_outpaced_upload_is_told_to_come_again(self):
+    def test_an_preempted_upload_is_told_to_come_again(self):
         uploads = [self.raw(source=f"127.0.0.{100 + i}") for i in range(15)]
         for connection in uploads:
             connection.send(SLOW.beginning)
@@ -94,7 +94,8 @@ class Memory(Neighbourhood):
 class Floods(Neighbourhood):
     """16 bodies of neighbours fill the memory. They come fast: none of them gives way."""
 
-    ARGS = ("--memory-budget-bytes", str(256 * MB), "--max-body-bytes", str(16 * MB), "--max-response-bytes", str(64 * MB))
+    ARGS = ("--memory-budget-bytes", str(256 * MB), "--max-body-bytes", str(16 * MB))
+    ARGS += ("--max-response-bytes", str(64 * MB))
     NUMBER = 40
 
     def refused(self):
@@ -163,7 +164,7 @@ class Connections(Neighbourhood):
         held = [self.raw(source=f"127.0.{i // 250 + 1}.{i % 250 + 1}").send(SLOW.beginning) for i in range(64)]
         reached = lambda: self.polite(body=rows(10), number=1) == [200]
         wait_until(reached, "a slow connection to make room")
-        ended = lambda: counters(self.daemon, "voxeld_connections_ended_total")['reason="outpaced"']
+        ended = lambda: counters(self.daemon, "voxeld_connections_ended_total")['reason="preempted"']
         wait_until(lambda: ended() > 0, "its end to be counted")
         for connection in held:
             connection.close()

@@ -68,7 +68,7 @@ class PageListener(FaultCase):
     def without_place(self):
         """How many connections were refused, or ended for another, so far."""
         ended = self.ended()
-        return sum(ended[f'reason="{reason}"'] for reason in ("client_over_share", "connections_full", "outpaced"))
+        return sum(ended[f'reason="{reason}"'] for reason in ("client_over_share", "connections_full", "preempted"))
 
     def pages_answer(self, source=None):
         for path in PAGES:
@@ -114,11 +114,24 @@ class PageListener(FaultCase):
                 self.assertTrue(connection.sock)
 
     def test_nothing_else_is_served(self):
-        for data in (post(rows(4)), post(b""), head("GET", VOXELIZE), head("POST", "/v1/fps", "Content-Length: 99")):
+        for data in (
+            post(rows(4)),
+            post(b""),
+            head("GET", VOXELIZE),
+            head("POST", "/v1/fps", "Content-Length: 99"),
+            head("DELETE", "/v1/streams/s"),
+        ):
             with Raw(ToPages(self.daemon)) as connection:
                 reply = connection.send(data).read()
                 self.assert_problem(reply, 404, mentions=("--pages-listen", "at one of --listen"))
                 self.assert_closes(connection, reply)
+
+    def test_nothing_is_changed(self):
+        unregister = head("POST", "/v2/systemsharedmemory/unregister", "Content-Length: 0")
+        with Raw(ToPages(self.daemon)) as connection:
+            reply = connection.send(unregister).read()
+        self.assertEqual(reply.status, 404)
+        self.assertIn("at one of --listen", reply.json()["error"])
 
     def test_no_body_is_awaited(self):
         for line in ("Content-Length: 1600", "Transfer-Encoding: chunked", "Content-Length: 99999999999"):

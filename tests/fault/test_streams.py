@@ -6,7 +6,21 @@ import tempfile
 import threading
 import unittest
 
-from client import GRID, LONG_POINTS, MB, VOXELIZE, Daemon, FaultCase, many_rows, post, rows, wait_until
+from client import (
+    GRID,
+    LONG_POINTS,
+    MB,
+    VOXELIZE,
+    Closed,
+    Daemon,
+    FaultCase,
+    Raw,
+    head,
+    many_rows,
+    post,
+    rows,
+    wait_until,
+)
 from credentials import new_token
 
 HERE = "0,0,0,1,0,0,0"
@@ -381,20 +395,41 @@ class Streams(FaultCase):
         reply = self.daemon.get("/v1/streams/s/last")
         self.assertEqual(reply.headers["Content-Type"], "application/vnd.safetensors")
         self.assertIn("queue;dur=", reply.headers["Server-Timing"])
-        head = self.daemon.request("HEAD", "/v1/streams/s/last")
-        self.assertEqual((head.status, head.body), (200, b""))
-        self.assertEqual(int(head.headers["Content-Length"]), len(reply.body))
-        self.assertNotIn("Server-Timing", head.headers)  # sizes tell it
+        asked = self.daemon.request("HEAD", "/v1/streams/s/last")
+        self.assertEqual((asked.status, asked.body), (200, b""))
+        self.assertEqual(int(asked.headers["Content-Length"]), len(reply.body))
+        self.assertNotIn("Server-Timing", asked.headers)  # sizes tell it
         for method in ("GET", "HEAD"):
             self.assertEqual(self.daemon.request(method, "/v1/streams/other/last").status, 404)
         self.assertEqual(self.daemon.get("/v1/streams/s/last", source="127.0.0.3").status, 404)
 
     def test_the_length_of_the_last_points_may_be_unknown(self):
         self.sent("s", 1, more="&remove_close=0.5")
-        head = self.daemon.request("HEAD", "/v1/streams/s/last")
-        self.assertEqual(head.status, 200)
-        self.assertNotIn("Content-Length", head.headers)
+        asked = self.daemon.request("HEAD", "/v1/streams/s/last")
+        self.assertEqual(asked.status, 200)
+        self.assertNotIn("Content-Length", asked.headers)
         self.assertEqual(self.daemon.get("/v1/streams/s/last").status, 200)
+
+    def test_a_head_of_unknown_length_has_no_body(self):
+        """What a client would read as the beginning of its next answer."""
+        self.sent("s", 1, more="&remove_close=0.5")
+        for path in ("/v1/streams/s/last", "/v1/streams/s/events"):
+            with self.subTest(path), Raw(self.daemon) as connection:
+                connection.send(head("HEAD", path))
+                self.assertEqual(connection.read(has_body=False).status, 200)
+                with self.assertRaisesRegex(Closed, "before it b''"):
+                    connection.read()
+
+    def test_a_body_that_a_page_announces_takes_nothing(self):
+        self.sent("s", 1)
+        before = self.daemon.status()
+        with Raw(self.daemon, source="127.0.0.66") as connection:
+            connection.send(head("GET", "/v1/streams/t/last", "Content-Length: 1500000000", "Expect: 100-continue"))
+            self.assertEqual(connection.read().status, 100)
+            after = self.daemon.status()
+        self.assertEqual(self.times(), [1])
+        for key in ("in_use_bytes", "allocated_bytes"):
+            self.assertEqual(after["buffers"][key], before["buffers"][key])
 
     def test_methods(self):
         self.sent("s", 1)

@@ -11,7 +11,8 @@ static struct jobs jobs;
 static struct clients clients;
 static struct client *client;
 static struct counters counters;
-static atomic_bool gone;  // the client is, for its jobs
+static struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};  // of no connections
+static atomic_bool gone;                                              // the client is, for its jobs
 
 static void on_gpu_lost(void *cls) { (void)cls; }
 
@@ -28,7 +29,8 @@ static void open_job_room(struct options *options) {
   atomic_store(&gone, false);
   assert_true(clients_init(&clients, 16, limits));
   client = clients_join(&clients, "", "192.0.2.1");
-  if (!jobs_start(&jobs, options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error)) fail_msg("%s", error);
+  if (!jobs_start(&jobs, options, &clients, &counters, &watcher, on_gpu_lost, NULL, error, sizeof error))
+    fail_msg("%s", error);
 }
 
 // The jobs have ended, and hold nothing any more.

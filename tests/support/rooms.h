@@ -21,7 +21,7 @@ static int64_t started_ns, started_unix_s = 1700000000;
 static struct counters counters;
 static struct shelf shelf;
 static struct clients clients;
-static struct watcher watcher;
+static struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static struct jobs jobs;
 static struct warm_progress warming;
 static struct http http = {.service = {.options = &options}};
@@ -49,7 +49,7 @@ static int open_rooms(void **state) {
                                   [SHARE_BYTES] = 16 << 20};
   http_init(&http);
   return shelf_open(&shelf, "", "", "", 1, 0, error, sizeof error) && clients_init(&clients, 4, limits) &&
-                 jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error)
+                 jobs_start(&jobs, &options, &clients, &counters, &watcher, on_gpu_lost, NULL, error, sizeof error)
              ? 0
              : -1;
 }

@@ -148,6 +148,8 @@ static bool run(struct room *room, const struct kind *kind, const float *scan, i
 
 // ---- rooms ----------------------------------------------------------------------------------------------------------
 
+static struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};  // of no connections
+
 static void on_gpu_lost(void *cls) { (void)cls; }
 
 static bool open_room(struct room *room, int64_t workers) {
@@ -164,7 +166,8 @@ static bool open_room(struct room *room, int64_t workers) {
   options_fit(&room->options, workers);
   if (!clients_init(&room->clients, 4, limits)) return false;
   room->client = clients_join(&room->clients, "", "192.0.2.1");
-  if (jobs_start(&room->jobs, &room->options, &room->clients, &room->counters, on_gpu_lost, NULL, error, sizeof error))
+  if (jobs_start(&room->jobs, &room->options, &room->clients, &room->counters, &watcher, on_gpu_lost, NULL, error,
+                 sizeof error))
     return true;
   fprintf(stderr, "cores-bench: %s\n", error);
   return false;

@@ -24,6 +24,7 @@ static int open_request(void **state) {
   (void)state;
   counters = (struct counters){.samples = 0};
   atomic_store(&peer.gone, false);
+  atomic_store(&peer.upload.bytes, 1600);
   request = (struct request){.state = REQUEST_REPLY,
                              .service = &service,
                              .peer = &peer,
@@ -32,7 +33,6 @@ static int open_request(void **state) {
                              .method = "POST",
                              .path = "/v1/voxelize",
                              .address = "192.0.2.1",
-                             .received_bytes = 1600,
                              .sent_bytes = 2400,
                              .problem = {.kind = PROBLEM_NONE}};
   request.job.answered = true;

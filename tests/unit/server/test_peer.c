@@ -119,15 +119,14 @@ static void an_answer_that_rests_is_not_late(void **state) {
   assert_true(peer_is_failed(&peer));
 }
 
-static void each_upload_counts_from_nothing(void **state) {
+static void each_upload_has_its_own_time(void **state) {
   (void)state;
   take_request(true);
   peer_upload_progress(&peer, 7);
   peer_upload_progress(&peer, 5);
-  assert_int_equal(atomic_load(&peer.received), 12);
+  assert_int_equal(atomic_load(&peer.upload.bytes), 12);
   peer_reply_end(&peer, 0);
   assert_true(peer_upload_begin(&peer, "r2", PROBLEM_STYLE_HTTP, &trace, true, 77));
-  assert_int_equal(atomic_load(&peer.received), 0);
   assert_int_equal(atomic_load(&peer.since_ns), 77);
 }
 
@@ -136,12 +135,10 @@ static void a_failed_upload_does_not_go_on(void **state) {
   assert_true(peer_upload_begin(&peer, "r1", PROBLEM_STYLE_HTTP, &trace, true, 0));
   peer_upload_hold(&peer);
   assert_false(peer_move(&peer, PEER_UPLOAD, PEER_FAILED));  // a body that is not read cannot be late
-  assert_true(peer_upload_go_on(&peer, 5));
-  assert_int_equal(atomic_load(&peer.since_ns), 5);
+  assert_true(peer_move(&peer, PEER_HELD, PEER_UPLOAD));
   assert_true(peer_move(&peer, PEER_UPLOAD, PEER_FAILED));
   assert_true(peer_is_failed(&peer));
   assert_false(peer_upload_end(&peer));
-  assert_false(peer_upload_go_on(&peer, 9));
 }
 
 static void an_error_past_the_library_is_a_whole_answer(void **state) {
@@ -177,7 +174,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(who_knows_no_probe_gets_none, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(a_reply_begins_after_the_probe, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(an_answer_that_rests_is_not_late, open_peer, close_peer),
-      cmocka_unit_test_setup_teardown(each_upload_counts_from_nothing, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(each_upload_has_its_own_time, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(a_failed_upload_does_not_go_on, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(an_error_past_the_library_is_a_whole_answer, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(nothing_is_written_into_a_tls_stream, open_peer, close_peer),

@@ -6,49 +6,44 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "server/jobs/run.h"
+#include "server/net/connections.h"
 #include "tests/support/job_room.h"
 #include "tests/support/moved_clock.h"
 
 enum { MB = 1 << 20, UPLOADS = 26, COME = 70000 };  // of which 4 MB of memory come
 
+// Memory for four bodies of 4 MB; the last sixteenth of it is for smaller ones.
 static struct options options = {.workers = 1,
                                  .sampling_workers = 1,
                                  .queue_depth = 12,
                                  .max_response_bytes = 16 * MB,
-                                 .memory_budget_bytes = 16 * MB};
-static struct upload uploads[UPLOADS];
-static struct job owns[UPLOADS];  // their jobs
+                                 .memory_budget_bytes = 16 * MB + 8 * MB / 7};
+static struct peer peers[UPLOADS];  // their connections
+static int ends[UPLOADS];           // those of their clients
+static struct job owns[UPLOADS];    // their jobs
 static struct client *owners[UPLOADS];
-static int preempted;
-static struct upload *last_preempted;
+static struct trace trace;
 static struct problem problem;
-
-static void on_preempted(struct upload *upload) {
-  preempted++;
-  last_preempted = upload;
-}
-
-static bool unread;
-
-static bool has_unread(const struct upload *upload) {
-  (void)upload;
-  return unread;
-}
-
-static const struct upload_calls calls = {has_unread, on_preempted};
 
 static int open_room(void **state) {
   (void)state;
-  preempted = 0;
-  unread = false;
-  last_preempted = NULL;
   open_job_room(&options);
+  watcher.peers = peers;
+  watcher.peers_used = UPLOADS;
+  trace_begin(&trace, NULL);
   for (int i = 0; i < UPLOADS; i++) {
     char address[32];
+    int pair[2];
     snprintf(address, sizeof address, "192.0.2.%d", i + 1);
     owners[i] = clients_join(&clients, "", address);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    peers[i] = (struct peer){.fd = pair[0], .open = true};
+    ends[i] = pair[1];
+    upload_init(&peers[i]);
   }
   return 0;
 }
@@ -56,15 +51,30 @@ static int open_room(void **state) {
 static int close_room(void **state) {
   (void)state;
   for (int i = 0; i < UPLOADS; i++) {
-    upload_cancel(&uploads[i]);
+    if (owns[i].means) upload_cancel(&peers[i], &owns[i]);
     if (owns[i].means) job_end(&owns[i]);
+    close(peers[i].fd);
+    close(ends[i]);
   }
-  memset(uploads, 0, sizeof uploads);
   memset(owns, 0, sizeof owns);
   for (int i = 0; i < UPLOADS; i++) clients_leave(&clients, owners[i]);
   close_job_room();
   return 0;
 }
+
+static bool is_preempted(int index) { return atomic_load(&peers[index].phase) == PEER_PREEMPTED; }
+
+// How many uploads of that client (NULL: of any) are preempted.
+static int preempted_of(const struct client *owner) {
+  int count = 0;
+  for (int i = 0; i < UPLOADS; i++)
+    count += is_preempted(i) && (!owner || atomic_load(&peers[i].upload.client) == owner);
+  return count;
+}
+
+static void assert_preempted(int count) { assert_int_equal(preempted_of(NULL), count); }
+
+static const struct buffer *input(int index) { return peers[index].upload.input; }
 
 // The headers of upload `index` are here. Each is another client's.
 static bool announce_op(int index, enum vx_op op, size_t bytes) {
@@ -75,23 +85,34 @@ static bool announce_op(int index, enum vx_op op, size_t bytes) {
   job_request_init(&job->asked, op);
   if (op == VX_FPS) assert_true(job_request_set(&job->asked, "num_samples", 11, "8", 1, &problem));
   if (op != VX_VOXELIZE && !job_request_finish(&job->asked, &problem)) fail_msg("%s", problem.detail);
-  return upload_begin(&uploads[index], job, bytes, &calls, &problem);
+  return upload_begin(&peers[index], job, bytes, &problem) &&
+         peer_upload_begin(&peers[index], "r", PROBLEM_STYLE_HTTP, &trace, true, clock_ns());
 }
 
 static bool announce(int index, size_t bytes) { return announce_op(index, VX_VOXELIZE, bytes); }
 
-static bool receive(int index, size_t bytes) {
-  static const char zeros[8 * MB];
-  return upload_write(&uploads[index], zeros, bytes, &problem);
+static bool receive_text(int index, const char *data, size_t bytes) {
+  peer_upload_progress(&peers[index], bytes);
+  return upload_write(&peers[index], &owns[index], data, bytes, &problem);
 }
 
-static bool commit(int index) { return upload_commit(&uploads[index], &owns[index], &problem); }
+static bool receive(int index, size_t bytes) {
+  static const char zeros[8 * MB];
+  return receive_text(index, zeros, bytes);
+}
+
+static bool commit(int index) {
+  return upload_commit(&peers[index], &owns[index], &problem) && peer_upload_end(&peers[index]);
+}
+
+// The upload is held, and goes on.
+static void resume(int index) { assert_true(connection_go_on(&watcher, &peers[index])); }
 
 // So much of the clock passes, with what is done now and then.
 static void pass_ms(int ms) {
   for (; ms > 0; ms -= 50) {
     clock_move_ms(50);
-    uploads_tick(&jobs.uploads, clock_ns());
+    for (int i = 0; i < UPLOADS; i++) peer_note_rate(&peers[i], clock_ns());
   }
 }
 
@@ -111,27 +132,26 @@ static void nothing_come_gives_up_without_a_word(void **state) {
   for (int i = 2; i < 4; i++) assert_true(announce(i, 4 * MB) && receive(i, 4 * MB));
   pass_ms(100);  // all of two bodies is here, and nothing of two
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
-  assert_int_equal(preempted, 0);
-  assert_int_equal((uploads[0].input != NULL) + (uploads[1].input != NULL), 1);
-  for (int i = 0; i < 2; i++)  // the one that gave up takes anew, from the other
-    if (!uploads[i].input) assert_true(receive(i, 4 * MB));
-  assert_int_equal(preempted, 0);
+  assert_preempted(0);
+  assert_int_equal((input(0) != NULL) + (input(1) != NULL), 1);
+  assert_true(receive(input(0) ? 1 : 0, 4 * MB));  // the one that gave up takes anew, from the other
+  assert_preempted(0);
 }
 
 static void memory_follows_the_bytes_once_half_is_in_use(void **state) {
   (void)state;
   for (int i = 0; i < 3; i++) assert_true(announce(i, 4 * MB));
-  assert_int_equal(uploads[2].input->capacity, 4 * MB);
+  assert_int_equal(input(2)->capacity, 4 * MB);
   assert_true(announce(3, 4 * MB));
-  assert_null(uploads[3].input);
+  assert_null(input(3));
   assert_true(receive(3, 1));
-  assert_int_equal(uploads[3].input->capacity, 65536);
-  uploads[3].input->data[0] = 42;
+  assert_int_equal(input(3)->capacity, 65536);
+  peers[3].upload.input->data[0] = 42;
   assert_true(receive(3, 4095));
-  assert_int_equal(uploads[3].input->capacity, 262144);
+  assert_int_equal(input(3)->capacity, 262144);
   assert_true(receive(3, 65536));
-  assert_int_equal(uploads[3].input->capacity, 4 * MB);
-  assert_int_equal(uploads[3].input->data[0], 42);
+  assert_int_equal(input(3)->capacity, 4 * MB);
+  assert_int_equal(input(3)->data[0], 42);
 }
 
 static void slowest_gives_up_and_is_told(void **state) {
@@ -143,13 +163,13 @@ static void slowest_gives_up_and_is_told(void **state) {
   }
   assert_true(announce(4, 2 * MB));
   assert_true(receive(4, 1 * MB));
-  assert_int_equal(preempted, 1);
-  assert_ptr_equal(last_preempted, &uploads[2]);
-  assert_null(uploads[2].input);
-  assert_false(atomic_load(&uploads[2].placed));
+  assert_preempted(1);
+  assert_true(is_preempted(2));
+  assert_null(input(2));
+  assert_false(atomic_load(&peers[2].upload.placed));
   assert_false(receive(2, 1000));
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
-  assert_int_equal(atomic_load(&jobs.uploads.ended), 1);
+  assert_int_equal(atomic_load(&jobs.uploads.preempted), 1);
 }
 
 static void one_that_was_preempted_cannot_commit(void **state) {
@@ -157,7 +177,10 @@ static void one_that_was_preempted_cannot_commit(void **state) {
   fill(0, 3, COME);
   pass_ms(1000);
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
-  for (int i = 0; i < 4; i++) assert_int_equal(commit(i), &uploads[i] != last_preempted);
+  for (int i = 0; i < 4; i++) {
+    bool preempted = is_preempted(i);
+    assert_int_equal(commit(i), !preempted);
+  }
 }
 
 static void fast_paused_and_whole_are_not_preempted(void **state) {
@@ -165,22 +188,22 @@ static void fast_paused_and_whole_are_not_preempted(void **state) {
   fill(0, 3, 3 * MB);
   pass_ms(100);
   assert_true(receive(0, 900000));  // 9 MB a second
-  upload_pause(&uploads[1]);
-  upload_pause(&uploads[2]);
+  peer_upload_hold(&peers[1]);
+  peer_upload_hold(&peers[2]);
   assert_true(receive(3, MB) && commit(3));
   pass_ms(300);
   assert_false(announce(4, 4 * MB));
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
-  assert_int_equal(preempted, 0);
+  assert_preempted(0);
   pass_ms(3000);  // now the first is slow
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB) && commit(4));
-  assert_ptr_equal(last_preempted, &uploads[0]);
+  assert_true(is_preempted(0));
   assert_false(announce(5, 4 * MB));
-  for (int i = 1; i < 3; i++) upload_resume(&uploads[i]);
+  for (int i = 1; i < 3; i++) resume(i);
   assert_false(announce(5, 4 * MB));  // their time begins anew
   pass_ms(3000);
   assert_true(announce(5, 4 * MB) && receive(5, 4 * MB));
-  assert_true(last_preempted == &uploads[1] || last_preempted == &uploads[2]);
+  assert_true(is_preempted(1) || is_preempted(2));
 }
 
 static void crawl_after_a_fast_start_is_slow(void **state) {
@@ -193,7 +216,7 @@ static void crawl_after_a_fast_start_is_slow(void **state) {
   }
   pass_ms(50);
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
-  assert_int_equal(preempted, 1);
+  assert_preempted(1);
 }
 
 static void slower_one_takes_nothing_from_a_faster(void **state) {
@@ -204,9 +227,9 @@ static void slower_one_takes_nothing_from_a_faster(void **state) {
     for (int upload = 0; upload < 4; upload++) assert_true(receive(upload, 50000));  // 1 MB a second
   }
   assert_true(announce(4, 4 * MB));
-  assert_false(receive(4, 1));
+  assert_false(receive(4, 5000));
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
-  assert_int_equal(preempted, 0);
+  assert_preempted(0);
   assert_true(uploads_were_refused(&jobs.uploads));
   assert_false(uploads_were_refused(&jobs.uploads));
 }
@@ -222,13 +245,13 @@ static void flood_takes_nothing_from_a_slow_one_that_holds_less(void **state) {
   }
   assert_false(announce(4, 4 * MB) && receive(4, 4 * MB));
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
-  assert_int_equal(preempted, 0);
+  assert_preempted(0);
   pass_ms(2000);
-  unread = true;  // the server has not read it
+  assert_int_equal(send(ends[3], "x", 1, 0), 1);  // the server has not read it
   assert_false(announce(4, 4 * MB) && receive(4, 4 * MB));
-  unread = false;  // now it does not move
+  assert_int_equal(recv(peers[3].fd, &(char){0}, 1, 0), 1);  // now it does not move
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
-  assert_ptr_equal(last_preempted, &uploads[3]);
+  assert_true(is_preempted(3));
 }
 
 static void answer_takes_what_an_upload_does_not_fill(void **state) {
@@ -240,9 +263,9 @@ static void answer_takes_what_an_upload_does_not_fill(void **state) {
   job->client = owners[4];
   assert_true(job_get_output(job, 3 * MB, &problem));
   assert_int_equal(problem.kind, PROBLEM_NONE);
-  assert_int_equal(preempted, 1);
+  assert_preempted(1);
   assert_true(job_get_scratch(job, 4 * MB, &problem));
-  assert_int_equal(preempted, 2);
+  assert_preempted(2);
   job_give_scratch(job);
   job_give_output(job);
 }
@@ -253,13 +276,15 @@ static void places_are_reserved_by_lanes(void **state) {
   for (int i = 12; i < 23; i++) assert_true(announce(i, 1000) && receive(i, 10));
   pass_ms(3000);
   assert_true(announce_op(23, VX_FPS, 1000) && receive(23, 1000));
-  assert_int_equal(preempted, 1);
-  assert_int_equal(last_preempted->use, VX_LANE_LONG);
+  assert_preempted(1);
+  for (int i = 12; i < 23; i++) assert_false(is_preempted(i));
   assert_true(announce(24, 1000) && receive(24, 1000));
-  assert_int_equal(preempted, 1);  // there was a place
+  assert_preempted(1);  // there was a place
   assert_true(announce(25, 1000) && receive(25, 1000));
-  assert_int_equal(preempted, 2);
-  assert_int_equal(last_preempted->use, VX_LANE_QUICK);
+  assert_preempted(2);
+  int quick = 0;
+  for (int i = 12; i < 23; i++) quick += is_preempted(i);
+  assert_int_equal(quick, 1);
 }
 
 static void memory_of_samplings_comes_from_samplings(void **state) {
@@ -268,8 +293,8 @@ static void memory_of_samplings_comes_from_samplings(void **state) {
   assert_true(announce(2, 2 * MB) && receive(2, 10));  // slower than they are
   pass_ms(3000);
   assert_true(announce_op(3, VX_FPS, 4 * MB) && receive(3, 4 * MB));
-  assert_int_equal(preempted, 1);
-  assert_true(last_preempted == &uploads[0] || last_preempted == &uploads[1]);
+  assert_preempted(1);
+  assert_true(is_preempted(0) || is_preempted(1));
 }
 
 // The same for a further upload of another one's client.
@@ -293,9 +318,9 @@ static void flood_takes_nothing_from_a_client_that_holds_less(void **state) {
   answer->client = owners[0];
   assert_false(job_get_output(answer, 4 * MB, &problem));
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
-  assert_int_equal(preempted, 0);
+  assert_preempted(0);
   assert_true(announce(5, MB) && receive(5, MB));  // another client finds room
-  assert_int_equal(preempted, 0);
+  assert_preempted(0);
 }
 
 static void client_over_its_share_takes_from_those_that_hold_more(void **state) {
@@ -303,9 +328,9 @@ static void client_over_its_share_takes_from_those_that_hold_more(void **state) 
   fill(0, 2, COME);
   assert_true(announce(3, 65536) && receive(3, 65536));
   pass_ms(3000);
-  assert_true(announce_of(3, 4, 2 * MB) && receive(4, 2 * MB));
-  assert_int_equal(preempted, 1);
-  assert_int_equal(last_preempted->expected, 4 * MB);
+  assert_true(announce_of(3, 4, 4 * MB) && receive(4, 4 * MB));
+  assert_preempted(1);
+  assert_false(is_preempted(3));
 }
 
 // One client has a third of the places. The bytes of its next request come faster than those of its uploads did.
@@ -318,8 +343,8 @@ static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
   pass_ms(600);  // now they are known to be slow
   assert_true(announce_of(4, 8, MB) && receive(8, COME));
-  assert_int_equal(preempted, 1);
-  assert_ptr_equal(last_preempted->client, owners[4]);
+  assert_preempted(1);
+  assert_int_equal(preempted_of(owners[4]), 1);
 }
 
 // The memory is spent. Three clients send 800 KB a second, the fourth's first upload seems slower.
@@ -333,7 +358,7 @@ static void others_do_not_pay_for_an_upload_that_has_begun(void **state) {
   fill(3, 3, COME);
   pass_ms(300);
   assert_false(announce_of(3, 4, 2 * MB) && receive(4, 2 * MB));
-  assert_int_equal(preempted, 0);
+  assert_preempted(0);
 }
 
 static void whole_body_comes_before_uploads_that_have_begun(void **state) {
@@ -342,15 +367,15 @@ static void whole_body_comes_before_uploads_that_have_begun(void **state) {
   for (int i = 1; i < 4; i++) assert_true(announce_of(0, i, 2 * MB) && receive(i, 1000));
   pass_ms(100);
   assert_true(job_get_output(&owns[0], MB, &problem));
-  assert_int_equal(preempted, 1);
-  assert_ptr_equal(last_preempted->client, owners[0]);
+  assert_preempted(1);
+  assert_int_equal(preempted_of(owners[0]), 1);
 }
 
 static void nothing_come_gives_up_to_its_own_client(void **state) {
   (void)state;
   for (int i = 0; i < 4; i++) assert_true(announce_of(0, i, 2 * MB));
   assert_true(announce_of(0, 4, 2 * MB) && receive(4, 2 * MB));
-  assert_int_equal(preempted, 0);
+  assert_preempted(0);
 }
 
 // One client came first and has half of the memory, in four fast uploads; later ones have the rest.
@@ -363,10 +388,10 @@ static void greedy_client_makes_room_for_one_that_has_none(void **state) {
   assert_false(announce(6, 2 * MB));  // it has 8 MB, and would have 6
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
   assert_true(announce(6, MB) && receive(6, MB));
-  assert_int_equal(preempted, 1);
-  assert_ptr_equal(last_preempted->client, owners[0]);
+  assert_preempted(1);
+  assert_int_equal(preempted_of(owners[0]), 1);
   assert_true(announce(7, MB) && receive(7, MB));  // from what that one gave up
-  assert_int_equal(preempted, 1);
+  assert_preempted(1);
   assert_false(announce_of(0, 8, MB));
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
 }
@@ -376,11 +401,11 @@ static void greedy_client_gives_up_places_too(void **state) {
   for (int i = 0; i < 6; i++) assert_true(announce_of(0, i, 1000) && receive(i, 900));
   for (int i = 6; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 900));
   assert_true(announce(12, 1000) && receive(12, 900));
-  assert_int_equal(preempted, 1);
-  assert_ptr_equal(last_preempted->client, owners[0]);
+  assert_preempted(1);
+  assert_int_equal(preempted_of(owners[0]), 1);
   assert_true(announce(13, 1000) && receive(13, 900));
-  assert_int_equal(preempted, 2);
-  assert_ptr_equal(last_preempted->client, owners[0]);
+  assert_preempted(2);
+  assert_int_equal(preempted_of(owners[0]), 2);
   assert_false(announce(14, 1000));  // it has four, and would have three
   assert_int_equal(problem.kind, PROBLEM_QUEUE_FULL);
 }
@@ -401,10 +426,10 @@ static void empty_body_takes_its_place_at_the_end(void **state) {
   for (int i = 0; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 10));
   pass_ms(3000);
   assert_true(announce(12, 0));
-  assert_false(atomic_load(&uploads[12].placed));
+  assert_false(atomic_load(&peers[12].upload.placed));
   assert_true(commit(12));
   assert_int_equal(owns[12].place, SHARE_JOBS);
-  assert_int_equal(preempted, 1);
+  assert_preempted(1);
 }
 
 static void rate_is_of_this_window_or_the_one_before(void **state) {
@@ -426,12 +451,11 @@ static void rate_is_of_this_window_or_the_one_before(void **state) {
 
 static void job_gets_place_and_body(void **state) {
   (void)state;
-  assert_true(announce(0, 8) && upload_write(&uploads[0], "voxe", 4, &problem) &&
-              upload_write(&uploads[0], "lise", 4, &problem) && commit(0));
+  assert_true(announce(0, 8) && receive_text(0, "voxe", 4) && receive_text(0, "lise", 4) && commit(0));
   assert_int_equal(owns[0].place, SHARE_JOBS);
   assert_int_equal(owns[0].input_bytes, 8);
   assert_memory_equal(job_body(&owns[0]), "voxelise", 8);
-  upload_cancel(&uploads[0]);  // it is over: nothing is given back twice
+  upload_cancel(&peers[0], &owns[0]);  // it is over: nothing is given back twice
   assert_int_equal(owns[0].place, SHARE_JOBS);
 }
 

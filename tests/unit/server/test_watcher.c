@@ -15,7 +15,7 @@
 
 #include "server/base/pace.h"
 #include "server/net/connections.h"
-#include "server/net/laggards.h"
+#include "server/net/slow_peers.h"
 #include "tests/support/moved_clock.h"
 
 enum { MOST = 8, RATE = 1000, UPLOAD_S = 60, IDLE_S = 30, SEND_S = 20, ANSWER = 65536 };
@@ -130,18 +130,18 @@ static void an_upload_has_five_seconds_of_grace(void **state) {
   close_both(&end);
 }
 
-static void an_upload_that_others_outpace_ends(void **state) {
+static void an_upload_that_was_preempted_ends(void **state) {
   (void)state;
   struct end end = connect_as("192.0.2.1", false);
   begin_upload(&end);
-  atomic_store(&end.peer->outpaced, true);
+  assert_true(peer_move(end.peer, PEER_UPLOAD, PEER_PREEMPTED));
   pass_ms(50);
   assert_true(peer_is_failed(end.peer));
   const char *answer = seen(&end);
   assert_non_null(strstr(answer, "503 Service Unavailable"));
-  assert_non_null(strstr(answer, OUTPACED));
+  assert_non_null(strstr(answer, PREEMPTED));
   close_both(&end);
-  assert_int_equal(ended(PEER_END_OUTPACED), 1);
+  assert_int_equal(ended(PEER_END_PREEMPTED), 1);
 }
 
 static void the_rate_counts_from_the_end_of_the_grace(void **state) {
@@ -180,7 +180,7 @@ static void a_body_that_is_not_read_is_not_late(void **state) {
   peer_upload_hold(end.peer);
   pass_ms(2 * UPLOAD_S * 1000);
   assert_false(peer_is_failed(end.peer));
-  assert_true(peer_upload_go_on(end.peer, clock_ns()));
+  assert_true(connection_go_on(&watcher, end.peer));
   pass_ms(5000);
   assert_false(peer_is_failed(end.peer));
   close_both(&end);
@@ -617,10 +617,10 @@ static void memory_for_two_comes_from_two_answers(void **state) {
   struct end slow = answer_slowly("192.0.2.2"), spared = answer_slowly("192.0.2.3");
   pass_ms(3000);
   int fd = swap_descriptor(gone.peer, -1);  // cannot be shut any more
-  laggards_end_answers(&watcher, 2 * ANSWER, clock_ns());
+  slow_peers_end_answers(&watcher, 2 * ANSWER, clock_ns());
   (void)swap_descriptor(gone.peer, fd);
-  assert_int_equal(slow.peer->cut, PEER_END_OUTPACED);
-  laggards_end_answers(&watcher, 2 * ANSWER, clock_ns());  // as much is coming back already
+  assert_int_equal(slow.peer->cut, PEER_END_PREEMPTED);
+  slow_peers_end_answers(&watcher, 2 * ANSWER, clock_ns());  // as much is coming back already
   assert_int_equal(spared.peer->cut, PEER_END_USUAL);
   assert_null(seen(&slow));
   close_both(&gone);
@@ -633,10 +633,10 @@ static void a_connection_comes_from_a_slow_answer(void **state) {
   struct end slow = answer_slowly("192.0.2.1");
   pass_ms(3000);
   pthread_mutex_lock(&watcher.lock);
-  struct peer *ended = laggards_end_one(&watcher, slow.peer->places, NULL, clock_ns());
+  struct peer *ended = slow_peers_end_one(&watcher, slow.peer->places, NULL, clock_ns());
   pthread_mutex_unlock(&watcher.lock);
   assert_ptr_equal(ended, slow.peer);
-  assert_int_equal(slow.peer->cut, PEER_END_OUTPACED);
+  assert_int_equal(slow.peer->cut, PEER_END_PREEMPTED);
   assert_null(seen(&slow));
   close_both(&slow);
 }
@@ -648,7 +648,7 @@ static void the_slowest_makes_room_if_none_is_idle(void **state) {
   for (int i = 0; i < MOST - 1; i++) end[i] = connect_idle(other_address(i), 0);
   struct end next = connect_as("192.0.2.2", false);
   assert_false(peer_is_failed(next.peer));
-  assert_int_equal(slow.peer->cut, PEER_END_OUTPACED);
+  assert_int_equal(slow.peer->cut, PEER_END_PREEMPTED);
   for (int i = 0; i < MOST - 1; i++) {
     assert_false(peer_is_failed(end[i].peer));
     close_both(&end[i]);
@@ -679,7 +679,7 @@ static void a_client_that_has_half_closed_is_probed(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       WATCHED(an_upload_has_five_seconds_of_grace),
-      WATCHED(an_upload_that_others_outpace_ends),
+      WATCHED(an_upload_that_was_preempted_ends),
       WATCHED(the_rate_counts_from_the_end_of_the_grace),
       WATCHED(a_fast_upload_ends_at_its_time_limit),
       WATCHED(a_body_that_is_not_read_is_not_late),
