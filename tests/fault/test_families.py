@@ -167,7 +167,7 @@ def outpace_slow_uploads(_):
         str(8 * MB),
     )
     with Daemon(*limits) as daemon, Neighbours(daemon, SLOW, 40):
-        body = rows(50_000)
+        body = tiled_rows(2 * MB)
         ended = lambda: counters(daemon, "voxeld_uploads_preempted_total")[""]
         wait_until(lambda: daemon.post(VOXELIZE, body) and ended(), "an upload to give way")
         yield daemon

@@ -10,7 +10,8 @@ from neighbours import ANNOUNCED, CHUNKED, READER, SAMPLING, SLOW, Neighbours, u
 
 REQUESTS = 20 if is_sanitized() else 100
 POLITE = "127.0.0.77"
-BODY = rows(50_000)  # 0.8 MB
+BODY = rows(50_000)  # 0.8 MB, for which there is room where large bodies fill the memory
+LARGE = tiled_rows(2 * MB)
 
 
 class Neighbourhood(FaultCase):
@@ -50,7 +51,8 @@ class Memory(Neighbourhood):
         with Neighbours(self.daemon, SLOW, 40):
             wait_until(lambda: self.memory() > 48 * MB, "memory lent")
             self.assert_served(self.polite())
-            wait_until(lambda: self.polite(number=1) and self.preempted() > before, "an upload to give way")
+            large = lambda: self.polite(body=LARGE, number=1)
+            wait_until(lambda: large() and self.preempted() > before, "an upload to give way")
 
     def test_chunked_bodies_that_crawl_after_a_fast_start(self):
         with Neighbours(self.daemon, CHUNKED, 24):
@@ -71,11 +73,12 @@ class Memory(Neighbourhood):
             wait_until(lambda: self.polite(number=1) == [200], "the rates of the others to be known")
             self.assert_served(self.polite())
 
-    def test_an_preempted_upload_is_told_to_come_again(self):
+    def test_a_preempted_upload_is_told_to_come_again(self):
         uploads = [self.raw(source=f"127.0.0.{100 + i}") for i in range(15)]
         for connection in uploads:
             connection.send(SLOW.beginning)
         wait_until(lambda: self.memory() > 56 * MB, "memory lent")
+        time.sleep(1)  # now their rates are known
         answered = lambda: [connection for connection in uploads if connection.readable(0)]
 
         def ask():

@@ -36,10 +36,14 @@ class Neighbour:
         try:
             if self.kind.trickle:
                 self.socket.sendall(self.kind.trickle)
-            if select.select([self.socket], [], [], 0)[0] and (not self.socket.recv(512) or not self.kind.slow_reader):
+            if select.select([self.socket], [], [], 0)[0] and not self.reads_on(self.socket.recv(512)):
                 self.end()
         except OSError:
             self.end()
+
+    def reads_on(self, part):
+        """After this part of an answer. A refusal ends the exchange, so that memory which comes free is taken."""
+        return self.kind.slow_reader and part and not (part.startswith(b"HTTP/1.1 ") and b" 200 " not in part[:16])
 
     def end(self):
         if self.socket:
