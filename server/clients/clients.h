@@ -39,10 +39,6 @@ enum share {
   SHARES
 };
 
-// A client that holds this many times what another one asks for is greedy: if all is taken, it makes room for that one
-// even with what it is using well.
-enum { GREEDY_TIMES = 4 };
-
 enum grant { GRANTED, OVER_CLIENT_SHARE, OVER_SERVER_LIMIT };
 
 // The jobs of one client that wait in one queue. The queue owns it.

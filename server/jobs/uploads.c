@@ -5,8 +5,7 @@
 
 #include "server/base/clock.h"
 
-// An upload that takes less for its whole body is not preempted, unless its client is greedy. Two seconds are promised;
-// a rate is only a guess.
+// An upload that takes less for its whole body is not preempted. Two seconds are promised; a rate is only a guess.
 static const double patience_s = 3;
 
 void uploads_init(struct uploads *uploads, struct watcher *watcher) {
@@ -63,18 +62,7 @@ static int phase_to_preempt(const struct peer *peer) {
   return peer->open && may ? phase : PEER_PREEMPTED;
 }
 
-// What the client would hold if the request got all that it lacks, the rest of its body too.
-static int64_t would_hold(const struct need *need) {
-  return client_held(need->means->clients, need->client, need->shortage.share) + need->shortage.amount + need->more;
-}
-
-// What the client of the upload holds without it.
-static int64_t others_hold(const struct upload *upload, enum share share, int64_t held) {
-  return held - (is_memory(share) ? atomic_load(&upload->memory) : 1);
-}
-
-// The slowest that has what is lacking and is slower than `slower_than`, or whose client is greedy: it holds
-// GREEDY_TIMES what the request's client would, even without this upload. NULL if there is none.
+// The slowest that has what is lacking and is slower than `slower_than`. NULL if there is none.
 //
 // A flood costs those nothing who hold less. A request of a client over its share takes nothing from clients that hold
 // less than it does. No request takes an upload that moves from a client that holds less than the request wants.
@@ -83,7 +71,7 @@ static struct peer *slowest(const struct need *need, int64_t now_ns) {
   struct watcher *watcher = need->means->uploads->watcher;
   enum share share = need->shortage.share;
   int64_t fewest = is_over_share(need) ? client_held(clients, need->client, share) : 0;
-  int64_t wanted = need->shortage.amount + need->more, greedy = GREEDY_TIMES * would_hold(need);
+  int64_t wanted = need->shortage.amount + need->more;
   struct peer *found = NULL;
   double most = 0;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
@@ -92,8 +80,7 @@ static struct peer *slowest(const struct need *need, int64_t now_ns) {
     if (!has(upload, share) || phase_to_preempt(peer) == PEER_PREEMPTED) continue;
     double own = slowness(peer, now_ns);
     int64_t held = client_held(clients, atomic_load(&upload->client), share);
-    bool spared = own <= need->slower_than && others_hold(upload, share, held) < greedy;
-    if (own <= most || held < fewest || spared || (held < wanted && moves(peer, now_ns))) continue;
+    if (own <= most || own <= need->slower_than || held < fewest || (held < wanted && moves(peer, now_ns))) continue;
     found = peer;
     most = own;
   }

@@ -2,7 +2,7 @@
 //
 // If places or memory run short, the slowest upload is preempted: it gives up its reservation to whoever has bytes to
 // put there. The slowest is the one whose body will take longest at its present rate. Four uploads are spared:
-// - one whose body takes 2 s at most, unless its client is greedy (clients.h),
+// - one whose body takes 2 s at most,
 // - one whose client holds less than the other request wants, if it moves at 128 KiB/s or more or the server is late
 //   in reading it,
 // - one that has begun in the last half second, from other uploads of its own client: its rate is not known yet,

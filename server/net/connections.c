@@ -28,14 +28,10 @@ static int64_t held_with(const struct peer *peer) {
   return client_held(peer->places->clients, peer->client, SHARE_CONNECTIONS);
 }
 
-// Whether the peer's client, which has `held` connections, is greedy: `greedy` are too many beside a newcomer. A
-// trusted proxy stands for many clients, so it is not.
-static bool is_greedy(const struct peer *peer, int64_t held, int64_t greedy) { return !peer->proxy && held >= greedy; }
-
 // The idle connection that makes room for `newcomer`: of its own client or, if not, of the client there that has the
 // most. Of that client's it is the one that has been idle longest. NULL if there is none.
-static struct peer *longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own, int64_t greedy) {
-  // A connection idle for a shorter time may have a request on its way. A greedy client has to bear that.
+static struct peer *longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own) {
+  // A connection idle for a shorter time may have a request on its way.
   int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
   struct peer *longest = NULL;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
@@ -43,7 +39,7 @@ static struct peer *longest_idle(struct watcher *watcher, const struct peer *new
     if (!peer->open || !peer->counted || peer->places != newcomer->places) continue;
     if ((own && peer->client != newcomer->client) || atomic_load(&peer->phase) != PEER_IDLE) continue;
     int64_t since_ns = atomic_load(&peer->since_ns), held = held_with(peer);
-    if (since_ns > youngest_ns && !is_greedy(peer, held, greedy)) continue;
+    if (since_ns > youngest_ns) continue;
     if (longest && (held < most || (held == most && since_ns >= longest_ns))) continue;
     longest = peer;
     longest_ns = since_ns;
@@ -55,10 +51,9 @@ static struct peer *longest_idle(struct watcher *watcher, const struct peer *new
 // With the lock held: ends the connection that longest_idle finds, but for those with a request that a busy server has
 // not read yet. `*late`: there were such. NULL if there is none.
 static struct peer *end_longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own, bool *late) {
-  int64_t greedy = GREEDY_TIMES * (held_with(newcomer) + 1);
   struct peer *peer;
-  for (int looks = 0; looks < MOST_LOOKS && (peer = longest_idle(watcher, newcomer, own, greedy)); looks++) {
-    bool asks = !is_greedy(peer, held_with(peer), greedy) && peer_has_unread(peer);
+  for (int looks = 0; looks < MOST_LOOKS && (peer = longest_idle(watcher, newcomer, own)); looks++) {
+    bool asks = peer_has_unread(peer);
     if (asks) atomic_store(&peer->since_ns, clock_ns());  // that long it has not been idle, and others are looked at
     *late |= asks;
     if (asks || !peer_move(peer, PEER_IDLE, PEER_FAILED)) continue;  // a request on it may have begun meanwhile

@@ -57,7 +57,7 @@ struct request;
 struct tls_session;
 
 // The detail of the problem for an upload that was preempted.
-#define PREEMPTED "the body came more slowly than others, or its client holds far more: others have its memory now"
+#define PREEMPTED "the body came more slowly than others, which have its memory now"
 
 // The body of a request while it comes, and what is reserved for it. Any thread reads the atomic fields at any time.
 struct upload {

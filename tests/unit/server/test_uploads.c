@@ -378,38 +378,6 @@ static void nothing_come_gives_up_to_its_own_client(void **state) {
   assert_preempted(0);
 }
 
-// One client came first and has half of the memory, in four fast uploads; later ones have the rest.
-static void greedy_client_makes_room_for_one_that_has_none(void **state) {
-  (void)state;
-  for (int i = 0; i < 4; i++) assert_true(announce_of(0, i, 2 * MB) && receive(i, MB));
-  assert_true(announce(4, 4 * MB) && receive(4, 3 * MB));
-  assert_true(announce(5, 4 * MB) && receive(5, 3 * MB));
-  pass_ms(100);
-  assert_false(announce(6, 2 * MB));  // it has 8 MB, and would have 6
-  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
-  assert_true(announce(6, MB) && receive(6, MB));
-  assert_preempted(1);
-  assert_int_equal(preempted_of(owners[0]), 1);
-  assert_true(announce(7, MB) && receive(7, MB));  // from what that one gave up
-  assert_preempted(1);
-  assert_false(announce_of(0, 8, MB));
-  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
-}
-
-static void greedy_client_gives_up_places_too(void **state) {
-  (void)state;
-  for (int i = 0; i < 6; i++) assert_true(announce_of(0, i, 1000) && receive(i, 900));
-  for (int i = 6; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 900));
-  assert_true(announce(12, 1000) && receive(12, 900));
-  assert_preempted(1);
-  assert_int_equal(preempted_of(owners[0]), 1);
-  assert_true(announce(13, 1000) && receive(13, 900));
-  assert_preempted(2);
-  assert_int_equal(preempted_of(owners[0]), 2);
-  assert_false(announce(14, 1000));  // it has four, and would have three
-  assert_int_equal(problem.kind, PROBLEM_QUEUE_FULL);
-}
-
 // 5 MB are free. While 2 MB grow to 4 MB, both are needed.
 static void growing_memory_fits_beside_what_it_replaces(void **state) {
   (void)state;
@@ -498,8 +466,6 @@ int main(void) {
       cmocka_unit_test_setup_teardown(others_do_not_pay_for_an_upload_that_has_begun, open_room, close_room),
       cmocka_unit_test_setup_teardown(whole_body_comes_before_uploads_that_have_begun, open_room, close_room),
       cmocka_unit_test_setup_teardown(nothing_come_gives_up_to_its_own_client, open_room, close_room),
-      cmocka_unit_test_setup_teardown(greedy_client_makes_room_for_one_that_has_none, open_room, close_room),
-      cmocka_unit_test_setup_teardown(greedy_client_gives_up_places_too, open_room, close_room),
       cmocka_unit_test_setup_teardown(growing_memory_fits_beside_what_it_replaces, open_room, close_room),
       cmocka_unit_test_setup_teardown(empty_body_takes_its_place_at_the_end, open_room, close_room),
       cmocka_unit_test(rate_is_of_this_window_or_the_one_before),

@@ -372,23 +372,6 @@ static void the_client_with_the_most_makes_room_for_others(void **state) {
   close_both(&next);
 }
 
-// All of its connections ask often: the one that asked longest ago ends. What is busy stays, and so does what others
-// have.
-static void a_greedy_client_makes_room_at_once(void **state) {
-  (void)state;
-  struct end end[MOST];
-  for (int i = 0; i < MOST; i++) end[i] = connect_idle(i < SHARE ? "192.0.2.1" : other_address(i), 0);
-  for (int i = 0; i < MOST; i++) atomic_store(&end[i].peer->since_ns, clock_ns() - (MOST - i) * 100 * NS_PER_MS);
-  begin_upload(&end[0]);
-  struct end next = connect_idle("192.0.2.3", 0);
-  for (int i = 0; i < MOST; i++) assert_int_equal(peer_is_failed(end[i].peer), i == 1);
-  struct end refused = connect_as("192.0.2.4", false);  // now nobody holds four times as much as it would
-  assert_true(peer_is_failed(refused.peer));
-  for (int i = 0; i < MOST; i++) close_both(&end[i]);
-  close_both(&next);
-  close_both(&refused);
-}
-
 static void ask(struct end *end) { assert_int_equal(send(end->fd, "GET", 3, 0), 3); }
 
 // The library has not come to the requests of the two that are idle longest. A third has finished sending.
@@ -423,30 +406,6 @@ static void nobody_makes_room_where_requests_are_unread(void **state) {
   for (int i = 0; i < MOST; i++) assert_false(peer_is_failed(end[i].peer));
   close_both(&refused);
   for (int i = 0; i < MOST; i++) close_both(&end[i]);
-}
-
-static void a_greedy_client_makes_room_even_with_an_unread_request(void **state) {
-  (void)state;
-  struct end end[MOST];
-  for (int i = 0; i < MOST; i++) end[i] = connect_idle(i < SHARE ? "192.0.2.1" : other_address(i), 2000);
-  for (int i = 0; i < MOST; i++) ask(&end[i]);
-  struct end next = connect_idle("192.0.2.3", 0);
-  assert_int_equal(ended(PEER_END_MADE_ROOM), 0);
-  for (int i = 0; i < MOST; i++) assert_int_equal(peer_is_failed(end[i].peer), i == 0);
-  for (int i = 0; i < MOST; i++) close_both(&end[i]);
-  close_both(&next);
-}
-
-// It stands for many clients.
-static void a_proxy_makes_no_room_at_once(void **state) {
-  (void)state;
-  struct end end[MOST];
-  for (int i = 0; i < MOST; i++) end[i] = connect_idle(i < MOST - 1 ? "192.0.2.9" : "192.0.2.1", 0);
-  struct end refused = connect_as("192.0.2.2", false);
-  assert_true(peer_is_failed(refused.peer));
-  assert_non_null(strstr(seen(&refused), "503 Service Unavailable"));
-  for (int i = 0; i < MOST; i++) close_both(&end[i]);
-  close_both(&refused);
 }
 
 static void one_that_was_just_used_makes_no_room(void **state) {
@@ -693,11 +652,8 @@ int main(void) {
       WATCHED(connections_for_pages_have_places_of_their_own),
       WATCHED(the_longest_idle_makes_room),
       WATCHED(the_client_with_the_most_makes_room_for_others),
-      WATCHED(a_greedy_client_makes_room_at_once),
       WATCHED(an_unread_request_makes_no_room),
       WATCHED(nobody_makes_room_where_requests_are_unread),
-      WATCHED(a_greedy_client_makes_room_even_with_an_unread_request),
-      WATCHED(a_proxy_makes_no_room_at_once),
       WATCHED(one_that_was_just_used_makes_no_room),
       WATCHED(a_proxy_may_have_more_but_not_all),
       WATCHED(those_refused_are_few),
