@@ -104,7 +104,10 @@ file(GLOB trap_sources CONFIGURE_DEPENDS tests/library/*traps.c tests/library/st
 voxeld_program(traps plain DIRECTORY tests SOURCES ${trap_sources}
                LIBRARIES PkgConfig::libmicrohttpd Threads::Threads)
 
-voxeld_script_tests(http "tests/http/*.bats" 600 "${test_flavours}" ${BATS})
+# These ask one thing after the other, so TSan has little to find in them; the fault tests ask many at once.
+set(http_flavours ${test_flavours})
+list(REMOVE_ITEM http_flavours tsan)
+voxeld_script_tests(http "tests/http/*.bats" 600 "${http_flavours}" ${BATS})
 voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${test_flavours}" ${PYTHON})
 if(VOXELD_CUDA_FOUND)
   voxeld_test(fault.devices faults fault 900 ${PYTHON} tests/fault/test_devices.py)
