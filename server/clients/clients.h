@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/base/problem.h"
 #include "kernels/kernels.h"
 
 struct job;
@@ -40,6 +41,11 @@ enum share {
 };
 
 enum grant { GRANTED, OVER_CLIENT_SHARE, OVER_SERVER_LIMIT };
+
+// The problem of a request that was not granted something; `full` if the server has none left.
+static inline enum problem_kind grant_problem(enum grant grant, enum problem_kind full) {
+  return grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : full;
+}
 
 // The jobs of one client that wait in one queue. The queue owns it.
 struct client_jobs {

@@ -174,7 +174,7 @@ static bool take_share(struct regions *regions, struct client *client, struct pr
   pthread_mutex_lock(&regions->lock);
   remove_left(regions, grant == OVER_CLIENT_SHARE ? client : NULL, INT64_MAX);
   pthread_mutex_unlock(&regions->lock);
-  return problem_set(problem, grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_MEMORY_FULL, NULL,
+  return problem_set(problem, grant_problem(grant, PROBLEM_MEMORY_FULL), NULL,
                      "there is no room for another region: all clients together have up to %d, one up to half of those "
                      "that others leave; unregister some",
                      REGIONS_MAX);

@@ -144,7 +144,7 @@ static bool may_fit(const struct job *job, const struct sweep *sweep) {
 }
 
 static bool refuse_memory(struct job *job, const struct shortage *shortage) {
-  enum problem_kind kind = shortage->grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_MEMORY_FULL;
+  enum problem_kind kind = grant_problem(shortage->grant, PROBLEM_MEMORY_FULL);
   size_t bytes = job->sweep->memory->capacity;
   if (!may_fit(job, job->sweep))
     return problem_set(&job->problem, PROBLEM_IMPOSSIBLE, NULL,

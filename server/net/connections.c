@@ -92,7 +92,7 @@ static enum grant count_in(const struct peer *peer) {
 static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind *refusal) {
   enum grant grant = count_in(peer);
   if (grant != GRANTED && make_room(watcher, peer, grant == OVER_CLIENT_SHARE)) grant = count_in(peer);
-  *refusal = grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_CONNECTIONS_FULL;
+  *refusal = grant_problem(grant, PROBLEM_CONNECTIONS_FULL);
   peer->counted = grant == GRANTED;
   return peer->counted;
 }

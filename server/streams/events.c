@@ -79,7 +79,7 @@ static bool let_in(struct events *events, struct client *client, struct problem 
     return problem_set(problem, PROBLEM_DRAINING, NULL, "the server is stopping; subscribe to another one");
   enum grant grant = client_take(events->clients, client, SHARE_SUBSCRIBERS, 1, 0);
   return grant == GRANTED ||
-         problem_set(problem, grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_CONNECTIONS_FULL, NULL,
+         problem_set(problem, grant_problem(grant, PROBLEM_CONNECTIONS_FULL), NULL,
                      "there is no room for another subscriber: all clients together have up to %d, one up to half of "
                      "those that others leave",
                      SUBSCRIBERS_MAX);

@@ -156,7 +156,7 @@ bool streams_evict(struct streams *streams, const struct client *client) {
 // ---- adding ---------------------------------------------------------------------------------------------------------
 
 static bool refuse_share(enum grant grant, struct problem *problem) {
-  return problem_set(problem, grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_MEMORY_FULL, "stream",
+  return problem_set(problem, grant_problem(grant, PROBLEM_MEMORY_FULL), "stream",
                      "there is no room for another stream: all clients together have up to %d, one up to half of those "
                      "that others leave; delete some",
                      STREAMS_MAX);
