@@ -1,7 +1,8 @@
 # Finds out whether there is a CUDA toolkit to build the CUDA backend with, and for which GPUs. Sets VOXELD_CUDA_FOUND
 # and, unless it was set by hand, CMAKE_CUDA_ARCHITECTURES; VOXELD_CUDA_ABSENT is why there is no CUDA.
 #
-# A build is for those of the GPUs below that the toolkit knows. N-real is machine code for GPU N, N is machine code and
+# A release is for those of the GPUs below that the toolkit knows. Any other build is for the GPUs of this machine or, if
+# it has none, is PTX of the oldest. N-real is machine code for GPU N, N is machine code and
 # PTX; the last one has PTX too. Machine code also runs on later GPUs of the same major number, but an integrated GPU
 # needs its own: hence 87. From PTX the driver compiles for any later GPU when the daemon starts.
 set(voxeld_gpus_release
@@ -16,7 +17,6 @@ set(voxeld_gpus_release
   103-real # Blackwell: B300, GB300
   110-real # Blackwell: Jetson Thor, since CUDA 13
   120)     # Blackwell: RTX 50, and DGX Spark, which is 121
-set(voxeld_gpus_development 75 90)
 
 set(VOXELD_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if nvcc is found), ON or OFF")
 set_property(CACHE VOXELD_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -34,9 +34,30 @@ function(voxeld_known_gpus RESULT)
       list(APPEND known ${gpu})
     endif()
   endforeach()
-  list(POP_BACK known last)
-  string(REPLACE "-real" "" last ${last})
-  set(${RESULT} ${known} ${last} PARENT_SCOPE)
+  if(known)
+    list(POP_BACK known last)
+    string(REPLACE "-real" "" last ${last})
+    list(APPEND known ${last})
+  endif()
+  set(${RESULT} ${known} PARENT_SCOPE)
+endfunction()
+
+# The GPUs of this machine, or else PTX that every GPU can run.
+function(voxeld_gpus_here RESULT)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+                  OUTPUT_VARIABLE found ERROR_QUIET RESULT_VARIABLE status)
+  string(REGEX MATCHALL "[0-9]+\\.[0-9]+" found "${found}")
+  if(NOT status EQUAL 0 OR NOT found)
+    set(${RESULT} 75-virtual PARENT_SCOPE)
+    return()
+  endif()
+  list(REMOVE_DUPLICATES found)
+  string(REPLACE "." "" found "${found}")
+  voxeld_known_gpus(known ${found})
+  if(NOT known)
+    set(known 75-virtual) # newer ones than the toolkit knows
+  endif()
+  set(${RESULT} ${known} PARENT_SCOPE)
 endfunction()
 
 set(cuda_wanted ON)
@@ -52,6 +73,9 @@ if(cuda_wanted AND NOT CMAKE_CUDA_COMPILER)
 endif()
 if(cuda_wanted AND (CMAKE_CUDA_COMPILER OR NOT VOXELD_CUDA STREQUAL AUTO))
   set(architectures_by_hand ${CMAKE_CUDA_ARCHITECTURES})
+  if(NOT architectures_by_hand AND DEFINED ENV{CUDAARCHS})
+    set(architectures_by_hand $ENV{CUDAARCHS})
+  endif()
   set(CMAKE_CUDA_ARCHITECTURES 75) # only so that enabling the language does not ask for any
   enable_language(CUDA)
   set(VOXELD_CUDA_FOUND ON)
@@ -63,6 +87,6 @@ if(cuda_wanted AND (CMAKE_CUDA_COMPILER OR NOT VOXELD_CUDA STREQUAL AUTO))
   elseif(CMAKE_BUILD_TYPE STREQUAL Release)
     voxeld_known_gpus(CMAKE_CUDA_ARCHITECTURES ${voxeld_gpus_release})
   else()
-    voxeld_known_gpus(CMAKE_CUDA_ARCHITECTURES ${voxeld_gpus_development})
+    voxeld_gpus_here(CMAKE_CUDA_ARCHITECTURES)
   endif()
 endif()
