@@ -93,12 +93,11 @@ void object_keys_write(const struct options *options, const struct object_asker 
 
 // The id that the system shows for every user that it has no id for, as in a container of another user namespace.
 static unsigned long nobody_known(void) {
-  unsigned long user = 65534;
+  char text[32];
   FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
-  if (!file) return user;
-  if (fscanf(file, "%lu", &user) != 1) user = 65534;
-  fclose(file);
-  return user;
+  bool told = file && fgets(text, sizeof text, file);
+  if (file) fclose(file);
+  return told ? strtoul(text, NULL, 10) : 65534;
 }
 
 // Over a Unix socket, the object must be the client's own.
