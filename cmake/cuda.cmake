@@ -1,10 +1,10 @@
 # Finds out whether there is a CUDA toolkit to build the CUDA backend with, and for which GPUs. Sets VOXELD_CUDA_FOUND
 # and, unless it was set by hand, CMAKE_CUDA_ARCHITECTURES; VOXELD_CUDA_ABSENT is why there is no CUDA.
 #
-# A release is for those of the GPUs below that the toolkit knows. Any other build is for the GPUs of this machine or, if
-# it has none, is PTX of the oldest. N-real is machine code for GPU N, N is machine code and
-# PTX; the last one has PTX too. Machine code also runs on later GPUs of the same major number, but an integrated GPU
-# needs its own: hence 87. From PTX the driver compiles for any later GPU when the daemon starts.
+# A release is for those of the GPUs below that the toolkit knows. Any other build is for the GPUs of this machine; if
+# there are none, it is PTX of the oldest. N-real is machine code for GPU N, N is machine code and PTX; the last one has
+# PTX too. Machine code also runs on later GPUs of the same major number, but an integrated GPU needs its own: hence 87.
+# From PTX the driver compiles for any later GPU when the daemon starts.
 set(voxeld_gpus_release
   75-real  # Turing: T4, RTX 20
   80-real  # Ampere: A100
