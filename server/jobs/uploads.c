@@ -303,7 +303,7 @@ bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct
 // Takes the reservation out of the reach of other threads. False if the upload was preempted, or its connection ended.
 static bool lock(struct peer *peer, const struct job *job, struct problem *problem) {
   struct watcher *watcher = job->means->uploads->watcher;
-  while (!peer_move(peer, PEER_UPLOAD, PEER_HELD)) {
+  while (!peer_move(peer, PEER_UPLOAD, PEER_LOCKED)) {
     pthread_mutex_lock(&watcher->lock);  // whoever preempts it has finished then
     bool preempted = peer_move(peer, PEER_PREEMPTED, PEER_UPLOAD), failed = peer_is_failed(peer);
     pthread_mutex_unlock(&watcher->lock);
@@ -313,7 +313,7 @@ static bool lock(struct peer *peer, const struct job *job, struct problem *probl
 }
 
 // If all connections have ended meanwhile, the next step finds out.
-static void unlock(struct peer *peer) { (void)peer_move(peer, PEER_HELD, PEER_UPLOAD); }
+static void unlock(struct peer *peer) { (void)peer_move(peer, PEER_LOCKED, PEER_UPLOAD); }
 
 bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size, struct problem *problem) {
   struct upload *upload = &peer->upload;
@@ -337,6 +337,8 @@ bool upload_commit(struct peer *peer, struct job *job, struct problem *problem) 
     job->input = upload->input;
     job->input_bytes = job->input ? bytes : 0;
     forget(upload);
+  } else {
+    release(upload, job->means);
   }
   unlock(peer);
   return good;

@@ -25,7 +25,8 @@
 enum peer_phase {
   PEER_IDLE,       // between requests
   PEER_UPLOAD,     // a body is due
-  PEER_HELD,       // a body is due, but not read now: its IO thread copies what has come, or the request is at the gate
+  PEER_HELD,       // a body is due, but the request is at the gate: it is not read now
+  PEER_LOCKED,     // a body is due, and its IO thread uses what is reserved for it
   PEER_PREEMPTED,  // a body is due, but another request has its reservation: it is refused
   PEER_JOB,        // the body is here: the job waits or runs
   PEER_PROBED,     // the same, while the watcher writes to the socket

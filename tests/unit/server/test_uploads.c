@@ -389,6 +389,21 @@ static void growing_memory_fits_beside_what_it_replaces(void **state) {
   assert_true(commit(4));
 }
 
+// Nothing has come of any of them, so each would give up its place while its request is at the gate.
+static void what_its_thread_uses_is_not_preempted(void **state) {
+  (void)state;
+  for (int i = 0; i < 12; i++) assert_true(announce(i, 1000));
+  pass_ms(3000);
+  for (int i = 0; i < 12; i++) assert_true(peer_move(&peers[i], PEER_UPLOAD, PEER_LOCKED));
+  assert_false(announce(12, 1000));
+  assert_int_equal(problem.kind, PROBLEM_QUEUE_FULL);
+  assert_true(peer_move(&peers[5], PEER_LOCKED, PEER_UPLOAD));
+  peer_upload_hold(&peers[5]);
+  assert_true(announce(12, 1000) && receive(12, 1000));
+  assert_preempted(0);
+  assert_false(atomic_load(&peers[5].upload.placed));
+}
+
 static void empty_body_takes_its_place_at_the_end(void **state) {
   (void)state;
   for (int i = 0; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 10));
@@ -467,6 +482,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(whole_body_comes_before_uploads_that_have_begun, open_room, close_room),
       cmocka_unit_test_setup_teardown(nothing_come_gives_up_to_its_own_client, open_room, close_room),
       cmocka_unit_test_setup_teardown(growing_memory_fits_beside_what_it_replaces, open_room, close_room),
+      cmocka_unit_test_setup_teardown(what_its_thread_uses_is_not_preempted, open_room, close_room),
       cmocka_unit_test_setup_teardown(empty_body_takes_its_place_at_the_end, open_room, close_room),
       cmocka_unit_test(rate_is_of_this_window_or_the_one_before),
       cmocka_unit_test_setup_teardown(job_gets_place_and_body, open_room, close_room),
