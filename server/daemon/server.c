@@ -189,6 +189,7 @@ bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_
     return false;
   warn_of_memory(server);
   log_listening(server);
+  warm_placement(&server->jobs);
   // Nothing replaces the models now: a reload begins once the service has started.
   warm_up(&server->jobs, options, server->shelf.detectors, NULL, &server->phase, &server->warming);
   server_log_broken(server->shelf.detectors);

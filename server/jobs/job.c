@@ -45,18 +45,6 @@ enum vx_lane_use job_lane_use(const struct job *job) {
   return vx_lane_use_of(&job->asked.job, job->asked.point_counts);
 }
 
-// How large a stream's cloud is shows only once its sweeps are joined. Points in a region, which KServe's may be, are
-// read in place by a GPU, but copied for the CPU.
-struct site_kind job_site_kind(const struct job *job) {
-  const struct job_request *asked = &job->asked;
-  bool in_region = asked->points_region.name[0] || job->infer.model;
-  bool known = asked->job.num_clouds > 0 && !asked->stream.name[0] && !in_region;
-  int64_t rows = known ? asked->job.inputs[0].dims[0] : 0;
-  if (!known || !vx_sampling_of(&asked->job)) return site_kind_of(SITE_OTHERS, rows, 0);
-  enum site_sampled sampled = asked->job.op == VX_FPS ? SITE_POINTS : SITE_VOXELS;
-  return site_kind_of(asked->job.num_clouds == 1 ? sampled : SITE_OTHERS, rows, asked->sample_counts[0]);
-}
-
 bool job_is_stale(const struct job *job, int64_t now_ns) { return now_ns > job->deadline_ns || atomic_load(job->gone); }
 
 bool job_is_stopped(const struct job *job) { return job_is_stale(job, clock_ns()) || atomic_load(&job->means->hurry); }

@@ -23,8 +23,8 @@
 #include "server/jobs/buffers.h"
 #include "server/jobs/coders.h"
 #include "server/jobs/devices.h"
+#include "server/jobs/placement.h"
 #include "server/jobs/regions.h"
-#include "server/jobs/sites.h"
 #include "server/streams/gather.h"
 
 struct uploads;
@@ -51,8 +51,8 @@ struct job_means {
 };
 
 struct job {
-  struct job *next;      // in the queue
-  struct site_job site;  // likewise
+  struct job *next;            // in the queue
+  struct placement_cost cost;  // likewise, if the queue has a placement
 
   // Filled by its maker.
   struct job_means *means;
@@ -130,8 +130,6 @@ static inline char *job_body(const struct job *job) { return job->input->data + 
 // The use of the lanes that the job goes to. Once its body is open it may be another: the body says how many boxes are
 // to be compared.
 enum vx_lane_use job_lane_use(const struct job *job);
-// What the time of its run follows from, as far as that is known before its body is open.
-struct site_kind job_site_kind(const struct job *job);
 // Whether the job needs no run any more: its deadline has passed, or its client is gone.
 bool job_is_stale(const struct job *job, int64_t now_ns);
 // Whether it is to stop where it is: it is stale, or the server does not wait for it any more. Long work asks now and

@@ -71,13 +71,14 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   queue_init(&jobs->queues[VX_LANE_QUICK], VX_LANE_QUICK, awake_ns);
   queue_init(&jobs->queues[VX_LANE_LONG], VX_LANE_LONG, 0);
   queue_init(&jobs->queues[VX_LANE_DETECT], VX_LANE_DETECT, 0);
-  struct sites *sites = jobs->devices.count > 0 ? &jobs->sites : NULL;
-  if (sites) sites_init(sites, &jobs->devices.working, jobs->workers.running, options->workers);
-  jobs->queues[VX_LANE_LONG].sites = sites;
+  struct placement *placement = jobs->devices.count > 0 ? &jobs->placement : NULL;
+  if (placement) placement_init(placement, &jobs->devices.working, jobs->workers.running, options->workers);
+  jobs->queues[VX_LANE_LONG].placement = placement;
   hands_init(&jobs->hands, &jobs->devices, jobs->queues, jobs->workers.running, options->workers);
   return regions_init(&jobs->regions, options, clients, error, error_size) &&
          small_start(&jobs->small, options, &jobs->devices, error, error_size) &&
-         workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, sites, &jobs->hands, error, error_size);
+         workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, placement, &jobs->hands, error,
+                       error_size);
 }
 
 bool jobs_run_small(struct jobs *jobs, struct job *job) { return small_run(&jobs->small, job); }
@@ -119,7 +120,7 @@ void jobs_tick(struct jobs *jobs, int64_t now_ns) {
 
 int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use) {
   int64_t beside = workers_beside(&jobs->workers, use);
-  int64_t running = beside > 0 ? queue_sites(&jobs->queues[use]).running[SITE_CPU] : 0;
+  int64_t running = beside > 0 ? atomic_load(&jobs->placement.at_work[TARGET_CPU]) : 0;
   return steady_workers(jobs, use) + (running < beside ? running : beside);
 }
 

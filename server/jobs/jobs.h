@@ -7,9 +7,9 @@
 #include "server/config/options.h"
 #include "server/jobs/hands.h"
 #include "server/jobs/job.h"
+#include "server/jobs/placement.h"
 #include "server/jobs/queue.h"
 #include "server/jobs/regions.h"
-#include "server/jobs/sites.h"
 #include "server/jobs/small.h"
 #include "server/jobs/uploads.h"
 #include "server/jobs/workers.h"
@@ -23,7 +23,7 @@ struct jobs {
   struct streams streams;
   struct uploads uploads;
   struct queue queues[VX_LANE_USES];
-  struct sites sites;  // of long jobs, if there are GPUs
+  struct placement placement;  // of long jobs, if there are GPUs
   struct hands hands;
   struct small small;
   struct workers workers;

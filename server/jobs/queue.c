@@ -48,15 +48,24 @@ static double part_ahead(const struct queue *queue, const struct client *client)
   return ahead < all ? (double)ahead / (double)all : 1;
 }
 
-// The waiter that is to get the client's next job, or NULL if none waits where that should run.
-static struct queue_waiter *choose(const struct queue *queue, const struct client *client, int64_t now_ns) {
-  struct queue_waiter *on_gpu = queue->awake, *on_cpu = queue->idle[MAX_DEVICES];
-  for (int device = 0; device < MAX_DEVICES; device++) on_gpu = less_loaded(on_gpu, queue->idle[device]);
-  if (!queue->sites || atomic_load(queue->sites->gpus) == 0) return less_loaded(on_gpu, on_cpu);
-  const bool is_free[SITES] = {on_gpu, on_cpu};
-  const struct site_job *job = &client->jobs[queue->use].head->site;
-  enum site site = sites_choose(queue->sites, job, part_ahead(queue, client), is_free, now_ns);
-  return site == SITE_GPU ? on_gpu : site == SITE_CPU ? on_cpu : NULL;
+// Whether workers of the CPU work beside those of GPUs.
+static bool has_targets(const struct queue *queue) {
+  return queue->placement && atomic_load(queue->placement->gpus) > 0;
+}
+
+static enum target target_of(const struct queue_waiter *waiter) {
+  return waiter->device == QUEUE_CPU ? TARGET_CPU : TARGET_GPU;
+}
+
+// The waiter that should get the client's next job, or NULL if none waits where that should run.
+static struct queue_waiter *choose(const struct queue *queue, const struct client *client) {
+  struct queue_waiter *on_gpu = queue->awake, *on_cpu = queue->idle[QUEUE_CPU];
+  for (int device = QUEUE_GPU; device < queue->devices; device++) on_gpu = less_loaded(on_gpu, queue->idle[device]);
+  if (!has_targets(queue)) return less_loaded(on_gpu, on_cpu);
+  const bool is_free[TARGETS] = {[TARGET_GPU] = on_gpu, [TARGET_CPU] = on_cpu};
+  const struct job *job = client->jobs[queue->use].head;
+  enum target target = placement_choose(queue->placement, &job->cost, part_ahead(queue, client), is_free);
+  return target == TARGET_GPU ? on_gpu : target == TARGET_CPU ? on_cpu : NULL;
 }
 
 // The first client that may run a job leaves the ring; NULL if there is none. `*waiter` is to get the job: the given
@@ -64,7 +73,7 @@ static struct queue_waiter *choose(const struct queue *queue, const struct clien
 static struct client *take_client(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter) {
   const struct queue_waiter *given = *waiter;
   struct client *before = NULL, *client = queue->first;
-  while (client && !(may_run(queue, client, now_ns) && (given || (*waiter = choose(queue, client, now_ns))))) {
+  while (client && !(may_run(queue, client, now_ns) && (given || (*waiter = choose(queue, client))))) {
     before = client;
     client = client->jobs[queue->use].next;
   }
@@ -76,7 +85,17 @@ static struct client *take_client(struct queue *queue, int64_t now_ns, struct qu
   return client;
 }
 
-static void append(struct queue *queue, struct job *job, int64_t now_ns) {
+// How large a stream's cloud is shows only once its sweeps are joined. Points in a region, which KServe's may be, are
+// read in place by a GPU, but copied for the CPU.
+static struct placement_cost cost_of(const struct queue *queue, const struct job *job) {
+  const struct job_request *asked = &job->asked;
+  bool in_region = asked->points_region.name[0] || job->infer.model, samples = vx_sampling_of(&asked->job);
+  bool single = samples && asked->job.num_clouds == 1 && !asked->stream.name[0] && !in_region;
+  return placement_cost(queue->placement, single, asked->job.num_clouds > 0 ? asked->job.inputs[0].dims[0] : 0,
+                        samples ? asked->sample_counts[0] : 0);
+}
+
+static void append(struct queue *queue, struct job *job) {
   struct client_jobs *jobs = &job->client->jobs[queue->use];
   job->next = NULL;
   if (jobs->head)
@@ -88,15 +107,15 @@ static void append(struct queue *queue, struct job *job, int64_t now_ns) {
   jobs->tail = job;
   jobs->waiting++;
   queue->depth++;
-  if (!queue->sites) return;
-  job->site.kind = job_site_kind(job);
-  sites_wait(queue->sites, &job->site, now_ns);
+  if (!queue->placement) return;
+  job->cost = cost_of(queue, job);
+  placement_wait(queue->placement, &job->cost);
 }
 
 static void leave(struct queue *queue, const struct job *job) {
   job->client->jobs[queue->use].waiting--;
   queue->depth--;
-  if (queue->sites) sites_leave(queue->sites, &job->site);
+  if (queue->placement) placement_leave(queue->placement, &job->cost);
 }
 
 // Takes the next job of the client whose turn it is, or NULL. The client's next turn comes after those of all others.
@@ -108,16 +127,15 @@ static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_
   struct job *job = jobs->head;
   jobs->head = job->next;
   if (jobs->head) append_client(queue, client);
-  (*waiter)->counted = !queue->sites || atomic_load(queue->sites->gpus) == 0 || (*waiter)->device != MAX_DEVICES;
+  (*waiter)->counted = !has_targets(queue) || target_of(*waiter) == TARGET_GPU;
   jobs->running += (*waiter)->counted;
   leave(queue, job);
   return job;
 }
 
-static void give(struct queue *queue, struct queue_waiter *waiter, struct job *job, int64_t now_ns) {
-  enum site site = waiter->device == MAX_DEVICES ? SITE_CPU : SITE_GPU;
+static void give(struct queue *queue, struct queue_waiter *waiter, struct job *job) {
   if (job) atomic_fetch_add(waiter->load, 1);
-  if (job && queue->sites) sites_begin(queue->sites, &waiter->run, site, &job->site, now_ns);
+  if (job && queue->placement) placement_begin(queue->placement, target_of(waiter), &job->cost);
   atomic_store(&waiter->job, job);
 }
 
@@ -125,7 +143,7 @@ static void give(struct queue *queue, struct queue_waiter *waiter, struct job *j
 static void take_back(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
   atomic_fetch_sub(waiter->load, 1);
   job->client->jobs[queue->use].running -= waiter->counted;
-  if (queue->sites) sites_end(queue->sites, &waiter->run);
+  if (queue->placement) placement_end(queue->placement, target_of(waiter), &job->cost);
 }
 
 // Whoever has taken a waiter off its stack wakes it, once.
@@ -133,7 +151,7 @@ static void wake(struct queue_waiter *waiter) { (void)sem_post(&waiter->wake); }
 
 static bool has_waiter(const struct queue *queue) {
   bool has = queue->awake;
-  for (int device = 0; device < QUEUE_DEVICES; device++) has |= queue->idle[device] != NULL;
+  for (int device = 0; device < queue->devices; device++) has |= queue->idle[device] != NULL;
   return has;
 }
 
@@ -142,7 +160,7 @@ static void hand_over(struct queue *queue, int64_t now_ns) {
   struct queue_waiter *waiter = NULL;
   struct job *job;
   while (has_waiter(queue) && (job = take_first(queue, now_ns, &waiter))) {
-    give(queue, waiter, job, now_ns);
+    give(queue, waiter, job);
     if (waiter == queue->awake) {
       queue->awake = NULL;
     } else {
@@ -155,12 +173,12 @@ static void hand_over(struct queue *queue, int64_t now_ns) {
 
 // ---- in and out -----------------------------------------------------------------------------------------------------
 
-// Whether a waiter may take the job that has just come. If the queue has sites, only then are the jobs looked at that
-// wait for theirs: they were offered when they came, and are again whenever a worker begins to wait, and now and then.
+// Whether a waiter may take the job that has just come. If the queue has a placement, only then are the jobs looked at
+// that wait: they were offered when they came, and are again whenever a worker begins to wait, and now and then.
 static bool is_wanted(const struct queue *queue, const struct job *job, int64_t now_ns) {
   const struct client *client = job->client;
-  return !queue->sites || (client->jobs[queue->use].head == job && may_run(queue, client, now_ns) &&
-                           choose(queue, client, now_ns) != NULL);
+  return !queue->placement ||
+         (client->jobs[queue->use].head == job && may_run(queue, client, now_ns) && choose(queue, client) != NULL);
 }
 
 bool queue_push(struct queue *queue, struct job *job) {
@@ -168,7 +186,7 @@ bool queue_push(struct queue *queue, struct job *job) {
   pthread_mutex_lock(&queue->lock);
   bool taken = !queue->closed;
   if (taken) {
-    append(queue, job, now_ns);
+    append(queue, job);
     recency_note(&queue->served, job->client, now_ns);
     if (is_wanted(queue, job, now_ns)) hand_over(queue, now_ns);
   }
@@ -176,12 +194,12 @@ bool queue_push(struct queue *queue, struct job *job) {
   return taken;
 }
 
-// A run is learned from if it took place on the waiter's own device.
 void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
+  bool on_own_device = job->device && &job->device->load == waiter->load;
   pthread_mutex_lock(&queue->lock);
   take_back(queue, waiter, job);
-  if (queue->sites && job->device && &job->device->load == waiter->load)
-    sites_learn(queue->sites, &waiter->run, job->answered, clock_ns());
+  if (queue->placement && job->answered && on_own_device)
+    atomic_fetch_add(&queue->placement->answered[target_of(waiter)], 1);
   pthread_mutex_unlock(&queue->lock);
 }
 
@@ -189,10 +207,9 @@ bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct job *
   pthread_mutex_lock(&queue->lock);
   bool taken = !queue->closed;
   if (taken) {
-    int64_t now_ns = clock_ns();
     take_back(queue, waiter, job);
-    append(queue, job, now_ns);
-    hand_over(queue, now_ns);
+    append(queue, job);
+    hand_over(queue, clock_ns());
   }
   pthread_mutex_unlock(&queue->lock);
   return taken;
@@ -223,7 +240,8 @@ static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
 static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
   waiter->next = queue->idle[waiter->device];
   queue->idle[waiter->device] = waiter;
-  if (queue->sites) hand_over(queue, clock_ns());
+  if (waiter->device >= queue->devices) queue->devices = waiter->device + 1;
+  if (queue->placement) hand_over(queue, clock_ns());
   pthread_mutex_unlock(&queue->lock);
   while (sem_wait(&waiter->wake) != 0)  // a signal came
     ;
@@ -231,11 +249,10 @@ static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
 
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   pthread_mutex_lock(&queue->lock);
-  int64_t now_ns = clock_ns();
   waiter->called = false;
-  // If the queue has sites, what waits may be meant for others. Once it is closed, any worker does.
-  bool any = !queue->sites || queue->closed;
-  give(queue, waiter, any ? take_first(queue, now_ns, &waiter) : NULL, now_ns);
+  // If the queue has a placement, what waits may be for others. Once it is closed, any worker does.
+  bool any = !queue->placement || queue->closed;
+  give(queue, waiter, any ? take_first(queue, clock_ns(), &waiter) : NULL);
   if (!atomic_load(&waiter->job) && !queue->closed && queue->awake_ns > 0 && !queue->awake) wait_awake(queue, waiter);
   if (!atomic_load(&waiter->job) && !queue->closed)
     wait_asleep(queue, waiter);
@@ -249,7 +266,7 @@ int64_t queue_call(struct queue *queue, int64_t most) {
   int64_t called = 0;
   if (most > QUEUE_CALLED_MOST) most = QUEUE_CALLED_MOST;
   pthread_mutex_lock(&queue->lock);
-  for (int device = 0; device < QUEUE_DEVICES; device++)
+  for (int device = 0; device < queue->devices; device++)
     for (struct queue_waiter *waiter; called < most && (waiter = queue->idle[device]); called++) {
       queue->idle[device] = waiter->next;
       waiter->called = true;
@@ -307,19 +324,12 @@ struct job *queue_take_all(struct queue *queue) {
 void queue_close(struct queue *queue) {
   pthread_mutex_lock(&queue->lock);
   queue->closed = true;
-  for (int device = 0; device < QUEUE_DEVICES; device++)
+  for (int device = 0; device < queue->devices; device++)
     for (struct queue_waiter *waiter; (waiter = queue->idle[device]);) {
       queue->idle[device] = waiter->next;
       wake(waiter);
     }
   pthread_mutex_unlock(&queue->lock);
-}
-
-struct sites_use queue_sites(struct queue *queue) {
-  pthread_mutex_lock(&queue->lock);
-  struct sites_use use = sites_look(queue->sites);
-  pthread_mutex_unlock(&queue->lock);
-  return use;
 }
 
 int64_t queue_depth(const struct queue *queue) { return atomic_load(&queue->depth); }

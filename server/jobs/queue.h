@@ -10,9 +10,9 @@
 // wait awake, polling for a moment before it sleeps: a GPU may do a job in 0.1 ms, and waking a processor can take
 // longer.
 //
-// While GPUs work, the queue of long jobs has workers of the CPU beside theirs. Then a job is handed only to a worker
-// where it ends first (sites.h); if none of those is free it waits, and the job of the next client is looked at. What
-// runs on the CPU then keeps no client from a GPU.
+// While GPUs work, the queue of long jobs has workers of the CPU beside theirs. Then the placement says to which of the
+// two a job may go (placement.h). A job that has no free worker there waits, and the queue looks at the job of the next
+// client. What runs on the CPU then keeps no client from a GPU.
 #ifndef VOXELD_QUEUE_H
 #define VOXELD_QUEUE_H
 
@@ -26,7 +26,7 @@
 #include "server/clients/clients.h"
 #include "server/clients/recency.h"
 #include "server/jobs/devices.h"
-#include "server/jobs/sites.h"
+#include "server/jobs/placement.h"
 
 struct job;
 
@@ -36,14 +36,13 @@ struct queue_waiter {
   sem_t wake;
   _Atomic(struct job *) job;  // that was handed over, or NULL
   struct queue_waiter *next;
-  struct site_run run;  // of its job, if the queue has sites
-  bool counted;         // its job counts among those of the client that run
-  bool called;          // by queue_call
-  int device;           // the worker's, below QUEUE_DEVICES
-  atomic_llong *load;   // jobs handed to that device and not done, from all queues
+  bool counted;        // its job counts among those of the client that run
+  bool called;         // by queue_call
+  int device;          // the worker's: QUEUE_CPU, or QUEUE_GPU + the number of a GPU
+  atomic_llong *load;  // jobs handed to that device and not done, from all queues
 };
 
-enum { QUEUE_DEVICES = MAX_DEVICES + 1 };  // GPUs, and the CPU
+enum { QUEUE_CPU, QUEUE_GPU, QUEUE_DEVICES = QUEUE_GPU + MAX_DEVICES };
 enum { QUEUE_CALLED_MOST = 64 };
 
 struct queue {
@@ -52,13 +51,14 @@ struct queue {
   struct client *first, *last;               // clients with waiting jobs, in the order of their turns
   int64_t clients;                           // number of these
   struct queue_waiter *idle[QUEUE_DEVICES];  // a stack for each device: waiters that sleep
+  int devices;                               // those from here on never had one
   struct queue_waiter *awake;                // the waiter that polls, or NULL
   int64_t awake_ns;                          // how long a waiter polls before it sleeps; 0: not at all
   struct recency served;                     // which clients submitted jobs lately
   int64_t most;                              // jobs of one client that may run at the same time while others are served
   atomic_llong depth;                        // jobs that wait
   bool closed;
-  struct sites *sites;  // NULL: all workers are as good. The lock is over them
+  struct placement *placement;  // NULL: a job may go to any worker. The lock is over it
 };
 
 void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns);
@@ -90,8 +90,6 @@ struct job *queue_take_all(struct queue *queue);
 
 // Takes no more jobs; queue_pop still hands out those that wait.
 void queue_close(struct queue *queue);
-// Of a queue that has sites: what goes where.
-struct sites_use queue_sites(struct queue *queue);
 // How many jobs wait.
 int64_t queue_depth(const struct queue *queue);
 

@@ -78,8 +78,8 @@ static void report(const struct warming *warming, const struct device *device, i
   log_end(&line);
 }
 
-static void lose(const struct warming *warming, struct device *gpu, const char *reason) {
-  const struct job_means *means = &warming->jobs->means;
+static void lose(const struct jobs *jobs, struct device *gpu, const char *reason) {
+  const struct job_means *means = &jobs->means;
   if (device_lose(means->devices, gpu, reason)) means->gpu_lost(means->gpu_cls);
 }
 
@@ -96,7 +96,7 @@ static bool warm_on_gpu(struct warming *warming, const struct options *options) 
   if (status == VX_OK) status = run_once(warming, lanes->gpu, lanes->on_gpu, seats_on(seats, lanes->on_gpu), &error);
   report(warming, lanes->gpu, began_ns, status == VX_OK ? NULL : error.text);
   if (status == VX_FAILED) seats_give_up(seats, lanes->on_gpu, error.text);
-  if (status == VX_DEVICE_LOST) lose(warming, lanes->gpu, error.text);
+  if (status == VX_DEVICE_LOST) lose(warming->jobs, lanes->gpu, error.text);
   return status == VX_OK;
 }
 
@@ -156,4 +156,104 @@ void warm_up(struct jobs *jobs, const struct options *options, struct detectors 
     warm_detector(&warming, options, progress, phase);
     judge(&warming, detectors, before, i);
   }
+}
+
+// ---- a sampling -----------------------------------------------------------------------------------------------------
+
+#define MEASURE_NS (50 * NS_PER_MS)  // enough for a GPU to raise its clock rate
+
+struct sampling {
+  int32_t samples[PLACEMENT_SAMPLES];
+  float rows[PLACEMENT_POINTS][3];
+};
+
+// Noise, in about the shape of a scan.
+static void make_rows(struct sampling *sampling) {
+  static const float size[3] = {100, 100, 4};
+  uint32_t noise = 1;
+  for (int i = 0; i < PLACEMENT_POINTS; i++)
+    for (int axis = 0; axis < 3; axis++) {
+      noise = noise * 1664525 + 1013904223;
+      sampling->rows[i][axis] = size[axis] * (float)(noise >> 8) / (1 << 24);
+    }
+}
+
+static enum vx_status give_samples(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+  struct sampling *sampling = cls;
+  *block = sampling->samples;
+  return layout->bytes <= sizeof sampling->samples ? VX_OK : vx_refuse(error, "%zu bytes of samples", layout->bytes);
+}
+
+static enum vx_status sample(struct sampling *sampling, const struct device *device, struct vx_lane *lane,
+                             struct vx_error *error) {
+  static const struct vx_caller caller = {.output = give_samples};
+  static const int32_t points = PLACEMENT_POINTS, samples = PLACEMENT_SAMPLES;
+  int32_t rows;
+  struct vx_job job = {
+      .op = VX_FPS,
+      .params.fps.sampling = {.enabled = true, .max_work = INT64_MAX},
+      .inputs = {vx_points_of(VX_FLOAT32, points, 3, sampling->rows)},
+      .tensors = VX_TENSOR_BIT(VX_SAMPLED_INDICES),
+      .num_clouds = 1,
+      .point_counts = &points,
+      .sample_counts = &samples,
+      .caller = &caller,
+      .cls = sampling,
+      .row_counts = &rows,
+  };
+  return device->backend->run(lane, &job, error);
+}
+
+// The least time of several runs. The first run, which may load kernels, does not count.
+static enum vx_status measure(const struct device *device, struct vx_lane *lane, int64_t *least_ns,
+                              struct vx_error *error) {
+  struct sampling *sampling = device->backend->host_alloc(device->handle, sizeof *sampling);
+  if (!sampling) return VX_OUT_OF_MEMORY;
+  make_rows(sampling);
+  enum vx_status status = sample(sampling, device, lane, error);
+  int64_t first_ns = clock_ns(), began_ns = first_ns;
+  for (*least_ns = INT64_MAX; status == VX_OK && began_ns - first_ns < MEASURE_NS;) {
+    status = sample(sampling, device, lane, error);
+    int64_t ended_ns = clock_ns();
+    if (ended_ns - began_ns < *least_ns) *least_ns = ended_ns - began_ns;
+    began_ns = ended_ns;
+  }
+  device->backend->host_free(device->handle, sampling, sizeof *sampling);
+  return status;
+}
+
+static void measure_target(struct jobs *jobs, enum target target, struct worker *worker, struct device *device,
+                           struct vx_lane *lane) {
+  struct vx_error error = {"out of memory"};
+  int64_t least_ns;
+  pthread_mutex_lock(&worker->busy);
+  enum vx_status status = measure(device, lane, &least_ns, &error);
+  pthread_mutex_unlock(&worker->busy);
+  bool good = status == VX_OK;
+  if (good) atomic_store(&jobs->placement.measured_ns[target], least_ns);
+  if (status == VX_DEVICE_LOST) lose(jobs, device, error.text);
+  struct log_line line;
+  log_begin(&line, good ? LOG_INFO : LOG_WARNING, good ? "a sampling was measured" : "a sampling was not measured");
+  log_string(&line, "device", device->description.name);
+  if (good) log_milliseconds(&line, "ms", least_ns);
+  if (!good) log_string(&line, "error", error.text);
+  log_end(&line);
+}
+
+// A worker that can measure the target; NULL: there is none.
+static struct worker *find_worker(struct workers *workers, enum target target) {
+  for (int64_t i = 0; i < workers->count; i++) {
+    struct worker *worker = &workers->worker[i];
+    bool on_gpu =
+        worker->use == VX_LANE_LONG && worker->lanes.on_gpu && device_state(worker->lanes.gpu) == DEVICE_WORKING;
+    if (target == TARGET_GPU ? on_gpu : worker->beside) return worker;
+  }
+  return NULL;
+}
+
+void warm_placement(struct jobs *jobs) {
+  struct worker *on_gpu = find_worker(&jobs->workers, TARGET_GPU), *on_cpu = find_worker(&jobs->workers, TARGET_CPU);
+  if (!on_gpu || !on_cpu) return;
+  measure_target(jobs, TARGET_GPU, on_gpu, on_gpu->lanes.gpu, on_gpu->lanes.on_gpu);
+  measure_target(jobs, TARGET_CPU, on_cpu, &jobs->devices.cpu, on_cpu->lanes.on_cpu);
 }

@@ -73,11 +73,11 @@ static int64_t used_by_others_ns(const struct workers *workers) {
 }
 
 void workers_tick(struct workers *workers, int64_t now_ns) {
-  if (!workers->sites) return;
+  if (!workers->placement) return;
   pthread_mutex_lock(&workers->lock);
   if (!workers->stopping && now_ns > workers->since_ns) {
     int64_t used_ns = used_by_others_ns(workers);
-    sites_note_used(workers->sites, (used_ns - workers->used_ns) * 1000 / (now_ns - workers->since_ns));
+    placement_note_used(workers->placement, (used_ns - workers->used_ns) * 1000 / (now_ns - workers->since_ns));
     workers->used_ns = used_ns;
     workers->since_ns = now_ns;
   }
@@ -170,9 +170,9 @@ static bool start_worker(struct worker *worker, bool must, char *error, size_t e
     return false;
   }
   if (lanes->gpu)
-    queue_waiter_init(&worker->waiter, (int)(lanes->gpu - devices->gpu), &lanes->gpu->load);
+    queue_waiter_init(&worker->waiter, QUEUE_GPU + (int)(lanes->gpu - devices->gpu), &lanes->gpu->load);
   else
-    queue_waiter_init(&worker->waiter, MAX_DEVICES, &devices->cpu.load);
+    queue_waiter_init(&worker->waiter, QUEUE_CPU, &devices->cpu.load);
   pthread_mutex_init(&worker->busy, NULL);
   int code = pthread_create(&worker->thread, NULL, worker_main, worker);
   if (code == 0) return true;
@@ -211,7 +211,7 @@ static bool start_crew(struct workers *workers, enum vx_lane_use use, const stru
     worker->use = use;
     worker->on_cpu = i < crew->on_cpu;
     worker->lanes.gpu = i < devices->count * crew->streams ? &devices->gpu[i % devices->count] : NULL;
-    worker->beside = use == VX_LANE_LONG && workers->sites && !worker->lanes.gpu;
+    worker->beside = use == VX_LANE_LONG && workers->placement && !worker->lanes.gpu;
     if (!start_worker(worker, must, error, error_size)) return false;
     workers->count++;
   }
@@ -219,7 +219,7 @@ static bool start_crew(struct workers *workers, enum vx_lane_use use, const stru
 }
 
 bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
-                   struct queue queues[VX_LANE_USES], struct sites *sites, struct hands *hands, char *error,
+                   struct queue queues[VX_LANE_USES], struct placement *placement, struct hands *hands, char *error,
                    size_t error_size) {
   struct crew crews[VX_LANE_USES];
   int64_t wanted = 0;
@@ -231,7 +231,7 @@ bool workers_start(struct workers *workers, const struct options *options, struc
   pthread_cond_init(&workers->needed, NULL);
   workers->devices = devices;
   workers->queues = queues;
-  workers->sites = sites;
+  workers->placement = placement;
   workers->hands = hands;
   workers->worker = calloc((size_t)wanted, sizeof *workers->worker);
   if (!workers->worker) {

@@ -3,7 +3,7 @@
 //
 // Each GPU stream has a worker, with a lane on the GPU and one on the CPU for what the GPU fails to do. If the CPU
 // alone would have more workers, the others stand by: they sleep until no GPU works. Those of long jobs do not: they
-// work beside the GPUs, if a job ends sooner there and processors are free (sites.h). The workers of a lost or paused
+// work beside the GPUs, and take the jobs that are better placed there (placement.h). The workers of a lost or paused
 // GPU stand by too while another GPU works. Once no GPU works, as many workers take jobs as the CPU alone would have.
 // At the end of a GPU's pause its workers wait for the job that tries it.
 #ifndef VOXELD_WORKERS_H
@@ -43,13 +43,13 @@ struct workers {
   pthread_mutex_t lock;                // for standing by: of `needed` and `stopping`
   pthread_cond_t needed;
   bool stopping;
-  struct sites *sites;        // NULL: there is no GPU
-  int64_t used_ns, since_ns;  // processor time of all but the workers beside GPUs, and when that was
+  struct placement *placement;  // NULL: there is no GPU
+  int64_t used_ns, since_ns;    // processor time of all but the workers beside GPUs, and when that was
 };
 
-// Opens the lanes and starts the threads. False with a reason. `sites`: of the queue of long jobs.
+// Opens the lanes and starts the threads. False with a reason. `placement`: of the queue of long jobs.
 VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
-                                  struct queue queues[VX_LANE_USES], struct sites *sites, struct hands *hands,
+                                  struct queue queues[VX_LANE_USES], struct placement *placement, struct hands *hands,
                                   char *error, size_t error_size);
 // Call after the queues were closed. Waits for the threads. /v1/status may still read the workers.
 void workers_join(struct workers *workers);

@@ -144,32 +144,22 @@ static void write_lanes(const struct view *view, struct text *out) {
   }
 }
 
-static void write_site_times(const struct sites_use *use, struct text *out) {
-  static const char *const sampled[] = {[SITE_POINTS] = "points", [SITE_VOXELS] = "voxels"};
-  static const char *const sites[SITES] = {"gpu", "cpu"};
-  for (int i = 0; i < use->kinds; i++) {
-    const struct site_kind *kind = &use->kind[i].kind;
-    text_printf(out, "%s{\"sampled\":\"%s\",\"points\":%lld,\"samples\":%lld", i ? "," : "", sampled[kind->sampled],
-                1LL << kind->points, 1LL << kind->samples);
-    for (int site = 0; site < SITES; site++)
-      if (use->kind[i].ns[site])
-        text_printf(out, ",\"%s_us\":%lld", sites[site], (long long)(use->kind[i].ns[site] / NS_PER_US));
-    text_put(out, "}");
-  }
+static void write_target(const struct placement *placement, enum target target, struct text *out) {
+  text_printf(out, "\"running\":%lld,\"answered\":%lld,\"measured_us\":%lld}",
+              (long long)atomic_load(&placement->at_work[target]), (long long)atomic_load(&placement->answered[target]),
+              (long long)(atomic_load(&placement->measured_ns[target]) / NS_PER_US));
 }
 
-static void write_sites(const struct view *view, struct text *out) {
-  struct queue *queue = &view->jobs->queues[VX_LANE_LONG];
-  if (!queue->sites) return;
-  struct sites_use use = queue_sites(queue);
-  text_printf(out, ",\"sampling_sites\":{\"gpu\":{\"running\":%lld,\"answered\":%llu}",
-              (long long)use.running[SITE_GPU], use.answered[SITE_GPU]);
-  text_printf(out, ",\"cpu\":{\"workers\":%lld,\"room\":%s,\"running\":%lld,\"answered\":%llu}",
-              (long long)workers_beside(&view->jobs->workers, VX_LANE_LONG), use.room ? "true" : "false",
-              (long long)use.running[SITE_CPU], use.answered[SITE_CPU]);
-  text_printf(out, ",\"used_processors\":%.3f,\"times\":[", (double)use.used / 1000);
-  write_site_times(&use, out);
-  text_put(out, "]}");
+static void write_placement(const struct view *view, struct text *out) {
+  const struct placement *placement = view->jobs->queues[VX_LANE_LONG].placement;
+  if (!placement) return;
+  text_put(out, ",\"sampling_placement\":{\"gpu\":{");
+  write_target(placement, TARGET_GPU, out);
+  text_printf(out, ",\"cpu\":{\"workers\":%lld,\"room\":%s,",
+              (long long)workers_beside(&view->jobs->workers, VX_LANE_LONG),
+              placement_has_room(placement) ? "true" : "false");
+  write_target(placement, TARGET_CPU, out);
+  text_printf(out, ",\"used_processors\":%.3f}", (double)atomic_load(&placement->used) / 1000);
 }
 
 static void write_help(const struct view *view, struct text *out) {
@@ -232,7 +222,7 @@ static bool write_status(const struct view *view, const struct page_asked *asked
   text_json_string(out, view->http->address, strlen(view->http->address));
   write_backend(view, out);
   write_lanes(view, out);
-  write_sites(view, out);
+  write_placement(view, out);
   write_help(view, out);
   write_small(view, out);
   write_requests(view, out);

@@ -248,7 +248,7 @@ class Failures(Seats):
         self.write()
         self.right()
         self.inject("lost@11")  # each of the streams' lanes makes a call, then the detection begins
-        daemon = self.start("--streams", "8", "--sampling-streams", "1")
+        daemon = self.start("--streams", "8", "--sampling-streams", "1", "--sampling-workers", "1")
         self.assertEqual(daemon.status()["state"], "degraded")
         self.assert_runs_on(daemon, "cpu")
         self.stop(daemon)

@@ -340,7 +340,7 @@ static int open_queue(void **state) {
   queue_init(&queue, VX_LANE_QUICK, 0);
   queue_tick(&queue, 100, 0);
   atomic_store(&load, 0);
-  queue_waiter_init(&waiter, 0, &load);
+  queue_waiter_init(&waiter, QUEUE_CPU, &load);
   return open_clients(state);
 }
 
@@ -423,7 +423,7 @@ static void the_device_with_the_fewest_jobs_gets_the_next(void **state) {
   atomic_llong loads[DEVICES] = {5, 5};
   struct popper poppers[POPPERS];
   for (int i = 0; i < POPPERS; i++) {  // first both of the one device, then both of the other
-    queue_waiter_init(&poppers[i].waiter, i / 2, &loads[i / 2]);
+    queue_waiter_init(&poppers[i].waiter, QUEUE_GPU + i / 2, &loads[i / 2]);
     assert_int_equal(pthread_create(&poppers[i].thread, NULL, pop, &poppers[i]), 0);
     while (!is_asleep(&poppers[i])) sched_yield();
   }

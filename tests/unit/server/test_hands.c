@@ -96,7 +96,7 @@ static int64_t sleepers(void) {
   for (int use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs.queues[use];
     pthread_mutex_lock(&queue->lock);
-    for (const struct queue_waiter *waiter = queue->idle[MAX_DEVICES]; waiter; waiter = waiter->next) asleep++;
+    for (const struct queue_waiter *waiter = queue->idle[QUEUE_CPU]; waiter; waiter = waiter->next) asleep++;
     pthread_mutex_unlock(&queue->lock);
   }
   return asleep;

@@ -138,7 +138,7 @@ static void gpus_and_their_states(void **state) {
   clock_move_ms(250);
   assert_true(ask(ENDPOINT_STATUS, "", true));
   has(",\"state\":\"degraded\",");
-  assert_null(strstr(page, "sampling_sites"));
+  assert_null(strstr(page, "sampling_placement"));
   has(",\"backend\":{\"name\":\"gpus\",\"devices\":["
       "{\"index\":4,\"name\":\"GPU 0\",\"memory_bytes\":100,\"compute_capability\":90,\"integrated\":false,"
       "\"state\":\"working\",\"running\":0,\"answered\":0" NO_SEATS "},"
@@ -152,38 +152,33 @@ static void gpus_and_their_states(void **state) {
   atomic_store(&jobs.devices.working, 0);
 }
 
-static void set_sites(struct sites *sites) {
+static void set_placement(struct placement *placement) {
   struct queue *queue = &jobs.queues[VX_LANE_LONG];
   pthread_mutex_lock(&queue->lock);
-  queue->sites = sites;
+  queue->placement = placement;
   pthread_mutex_unlock(&queue->lock);
 }
 
 static void where_samplings_run(void **state) {
   (void)state;
-  sites_init(&jobs.sites, &jobs.devices.working, jobs.workers.running, 16);
-  set_sites(&jobs.sites);
-  jobs.sites.answered[SITE_GPU] = 91, jobs.sites.answered[SITE_CPU] = 92;
-  jobs.sites.at_work[SITE_GPU] = 2, jobs.sites.at_work[SITE_CPU] = 1;
-  jobs.sites.times[SITE_POINTS][16][14][SITE_GPU] = (struct site_time){.ns = 9241000, .runs = 2};
-  jobs.sites.times[SITE_POINTS][16][14][SITE_CPU] = (struct site_time){.ns = 9029000, .runs = 3};
-  jobs.sites.times[SITE_POINTS][16][15][SITE_CPU] = (struct site_time){.runs = 1};
-  jobs.sites.times[SITE_VOXELS][0][1][SITE_GPU] = (struct site_time){.ns = 81000, .runs = 70};
-  jobs.sites.times[SITE_OTHERS][0][1][SITE_GPU] = (struct site_time){.ns = 82000, .runs = 70};
-  atomic_store(&jobs.workers.running[VX_LANE_LONG], 3);
-  sites_note_used(&jobs.sites, 1234);
+  struct placement *placement = &jobs.placement;
+  placement_init(placement, &jobs.devices.working, jobs.workers.running, 16);
+  set_placement(placement);
+  atomic_store(&placement->answered[TARGET_GPU], 91);
+  atomic_store(&placement->answered[TARGET_CPU], 92);
+  atomic_store(&placement->at_work[TARGET_GPU], 2);
+  atomic_store(&placement->at_work[TARGET_CPU], 1);
+  atomic_store(&placement->measured_ns[TARGET_GPU], 1252999);
+  atomic_store(&placement->measured_ns[TARGET_CPU], 817000);
+  placement_note_used(placement, 1234);
   assert_true(ask(ENDPOINT_STATUS, "", true));
-  has(",\"sampling_sites\":{\"gpu\":{\"running\":2,\"answered\":91},"
-      "\"cpu\":{\"workers\":0,\"room\":true,\"running\":1,\"answered\":92},\"used_processors\":1.234,\"times\":["
-      "{\"sampled\":\"points\",\"points\":65536,\"samples\":16384,\"gpu_us\":9241,\"cpu_us\":9029},"
-      "{\"sampled\":\"voxels\",\"points\":1,\"samples\":2,\"gpu_us\":81}]},\"help\":");
-  sites_note_used(&jobs.sites, 15000);
-  for (int i = 0; i < 20; i++) jobs.sites.times[SITE_POINTS][i][3][SITE_GPU].runs = 2;
+  has(",\"sampling_placement\":{\"gpu\":{\"running\":2,\"answered\":91,\"measured_us\":1252},"
+      "\"cpu\":{\"workers\":0,\"room\":true,\"running\":1,\"answered\":92,\"measured_us\":817},"
+      "\"used_processors\":1.234},\"help\":");
+  placement_note_used(placement, 15000);
   assert_true(ask(ENDPOINT_STATUS, "", true));
   has("\"room\":false,");
-  has("{\"sampled\":\"points\",\"points\":32768,\"samples\":8}]}");  // the 16th, the last
-  atomic_store(&jobs.workers.running[VX_LANE_LONG], 0);
-  set_sites(NULL);
+  set_placement(NULL);
 }
 
 // ---- readiness ------------------------------------------------------------------------------------------------------
