@@ -13,6 +13,7 @@
 #define VOXELD_CLIENTS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,9 +51,9 @@ static inline enum problem_kind grant_problem(enum grant grant, enum problem_kin
 // The jobs of one client that wait in one queue. The queue owns it.
 struct client_jobs {
   struct job *head, *tail;
-  struct client *next;  // in the queue's ring
-  int64_t waiting;      // jobs in the list
-  int64_t running;      // jobs, but for those that run on the CPU beside GPUs
+  struct client *next;   // in the queue's ring
+  int64_t waiting;       // jobs in the list
+  atomic_llong running;  // jobs, but for those that run on the CPU beside GPUs
 };
 
 // The requests of one client, in hand or waiting at the gate. The gate owns it.

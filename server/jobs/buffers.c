@@ -64,10 +64,8 @@ bool buffers_charge(struct buffers *buffers, size_t bytes) {
 }
 
 void buffers_discharge(struct buffers *buffers, size_t bytes) {
-  pthread_mutex_lock(&buffers->lock);
-  buffers->allocated -= bytes;
   buffers->in_use -= bytes;
-  pthread_mutex_unlock(&buffers->lock);
+  buffers->allocated -= bytes;
 }
 
 static struct buffer *reuse(struct buffers *buffers, int tier) {
@@ -196,9 +194,6 @@ void buffer_give(struct buffer *buffer) {
   give_shares(buffers, client, share, capacity);  // last: a client that is granted the share must find the memory free
 }
 
-struct buffers_use buffers_use(struct buffers *buffers) {
-  pthread_mutex_lock(&buffers->lock);
-  struct buffers_use use = {buffers->budget, buffers->allocated, buffers->in_use};
-  pthread_mutex_unlock(&buffers->lock);
-  return use;
+struct buffers_use buffers_use(const struct buffers *buffers) {
+  return (struct buffers_use){buffers->budget, buffers->allocated, buffers->in_use};
 }

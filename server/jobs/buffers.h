@@ -10,6 +10,7 @@
 #define VOXELD_BUFFERS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,8 +45,8 @@ struct buffers {
   struct clients *clients;
   struct buffer *free[BUFFER_TIERS];
   size_t budget;
-  size_t allocated;  // bytes in use or free; never above the budget
-  size_t in_use;     // bytes
+  atomic_size_t allocated;  // bytes in use or free; never above the budget. Only grows with the lock held
+  atomic_size_t in_use;     // bytes; likewise
 };
 
 void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients);
@@ -76,6 +77,6 @@ void buffers_discharge_client(struct buffers *buffers, struct client *client, si
 struct buffers_use {
   size_t budget, allocated, in_use;
 };
-struct buffers_use buffers_use(struct buffers *buffers);
+struct buffers_use buffers_use(const struct buffers *buffers);
 
 #endif

@@ -33,7 +33,8 @@ struct placement {
   atomic_llong measured_ns[TARGETS];  // of the sampling at the start
   atomic_llong at_work[TARGETS];      // jobs that run
   atomic_llong answered[TARGETS];     // jobs, since the start
-  int64_t running_ns, waiting_ns;     // that GPUs should take for the jobs that they run, and for those that wait
+  atomic_llong running_ns;            // that GPUs should take for the jobs that they run
+  int64_t waiting_ns;                 // and for those that wait
 };
 
 // What a job should take on each target.

@@ -139,7 +139,7 @@ static void give(struct queue *queue, struct queue_waiter *waiter, struct job *j
   atomic_store(&waiter->job, job);
 }
 
-// The worker has the job no more.
+// The worker has the job no more. The lock need not be held.
 static void take_back(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
   atomic_fetch_sub(waiter->load, 1);
   job->client->jobs[queue->use].running -= waiter->counted;
@@ -149,24 +149,24 @@ static void take_back(struct queue *queue, struct queue_waiter *waiter, const st
 // Whoever has taken a waiter off its stack wakes it, once.
 static void wake(struct queue_waiter *waiter) { (void)sem_post(&waiter->wake); }
 
-static bool has_waiter(const struct queue *queue) {
-  bool has = queue->awake;
-  for (int device = 0; device < queue->devices; device++) has |= queue->idle[device] != NULL;
-  return has;
+static struct queue_waiter *take_idle(struct queue *queue, int device) {
+  struct queue_waiter *waiter = queue->idle[device];
+  if (!waiter) return NULL;
+  queue->idle[device] = waiter->next;
+  queue->asleep--;
+  return waiter;
 }
 
 // Gives the jobs that may run to the waiters.
 static void hand_over(struct queue *queue, int64_t now_ns) {
   struct queue_waiter *waiter = NULL;
   struct job *job;
-  while (has_waiter(queue) && (job = take_first(queue, now_ns, &waiter))) {
+  while ((queue->awake || queue->asleep > 0) && (job = take_first(queue, now_ns, &waiter))) {
     give(queue, waiter, job);
-    if (waiter == queue->awake) {
+    if (waiter == queue->awake)
       queue->awake = NULL;
-    } else {
-      queue->idle[waiter->device] = waiter->next;
-      wake(waiter);
-    }
+    else
+      wake(take_idle(queue, waiter->device));
     waiter = NULL;
   }
 }
@@ -196,11 +196,9 @@ bool queue_push(struct queue *queue, struct job *job) {
 
 void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
   bool on_own_device = job->device && &job->device->load == waiter->load;
-  pthread_mutex_lock(&queue->lock);
   take_back(queue, waiter, job);
   if (queue->placement && job->answered && on_own_device)
     atomic_fetch_add(&queue->placement->answered[target_of(waiter)], 1);
-  pthread_mutex_unlock(&queue->lock);
 }
 
 bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct job *job) {
@@ -240,6 +238,7 @@ static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
 static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
   waiter->next = queue->idle[waiter->device];
   queue->idle[waiter->device] = waiter;
+  queue->asleep++;
   if (waiter->device >= queue->devices) queue->devices = waiter->device + 1;
   if (queue->placement) hand_over(queue, clock_ns());
   pthread_mutex_unlock(&queue->lock);
@@ -264,11 +263,11 @@ struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
 int64_t queue_call(struct queue *queue, int64_t most) {
   struct queue_waiter *waiters[QUEUE_CALLED_MOST];
   int64_t called = 0;
+  if (queue->asleep == 0) return 0;
   if (most > QUEUE_CALLED_MOST) most = QUEUE_CALLED_MOST;
   pthread_mutex_lock(&queue->lock);
   for (int device = 0; device < queue->devices; device++)
-    for (struct queue_waiter *waiter; called < most && (waiter = queue->idle[device]); called++) {
-      queue->idle[device] = waiter->next;
+    for (struct queue_waiter *waiter; called < most && (waiter = take_idle(queue, device)); called++) {
       waiter->called = true;
       waiters[called] = waiter;
     }
@@ -325,10 +324,7 @@ void queue_close(struct queue *queue) {
   pthread_mutex_lock(&queue->lock);
   queue->closed = true;
   for (int device = 0; device < queue->devices; device++)
-    for (struct queue_waiter *waiter; (waiter = queue->idle[device]);) {
-      queue->idle[device] = waiter->next;
-      wake(waiter);
-    }
+    for (struct queue_waiter *waiter; (waiter = take_idle(queue, device));) wake(waiter);
   pthread_mutex_unlock(&queue->lock);
 }
 

@@ -52,6 +52,7 @@ struct queue {
   int64_t clients;                           // number of these
   struct queue_waiter *idle[QUEUE_DEVICES];  // a stack for each device: waiters that sleep
   int devices;                               // those from here on never had one
+  atomic_int asleep;                         // waiters in these
   struct queue_waiter *awake;                // the waiter that polls, or NULL
   int64_t awake_ns;                          // how long a waiter polls before it sleeps; 0: not at all
   struct recency served;                     // which clients submitted jobs lately

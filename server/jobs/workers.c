@@ -99,11 +99,22 @@ static enum job_step await_turn(struct job *job) {
   return entry == STREAM_WAITS ? JOB_WAITS : entry == STREAM_TURN ? JOB_ELSEWHERE : JOB_RAN;
 }
 
-static void help(struct worker *worker) {
+// False: it goes on, in its stream or in a queue.
+static bool do_job(struct worker *worker, struct job *job) {
   struct workers *workers = worker->workers;
-  pthread_mutex_lock(&worker->busy);
-  hands_help(workers->hands, worker->lanes.on_cpu, &workers->queues[worker->use]);
-  pthread_mutex_unlock(&worker->busy);
+  struct queue *queue = &workers->queues[worker->use];
+  // If the worker's GPU was lost or paused while it waited, others do the job.
+  if (!takes_jobs(worker, workers->devices) && queue_return(queue, &worker->waiter, job)) return false;
+  atomic_fetch_add(&workers->running[worker->use], 1);
+  enum job_step step = job_run(job, &worker->lanes, worker->use);
+  atomic_fetch_sub(&workers->running[worker->use], 1);
+  queue_done(queue, &worker->waiter, job);
+  if (step == JOB_WAITS) step = await_turn(job);
+  if (step == JOB_WAITS) return false;
+  if (step == JOB_ELSEWHERE && queue_push(&workers->queues[job_lane_use(job)], job)) return false;
+  if (step == JOB_ELSEWHERE) refuse_late(job);
+  job->done(job);  // from here on the job is no longer ours
+  return true;
 }
 
 static void *worker_main(void *argument) {
@@ -112,24 +123,9 @@ static void *worker_main(void *argument) {
   struct queue *queue = &workers->queues[worker->use];
   struct job *job;
   while (stand_by(worker, workers) && ((job = queue_pop(queue, &worker->waiter)) || worker->waiter.called)) {
-    if (!job) {
-      help(worker);
-      continue;
-    }
-    // If the worker's GPU was lost or paused while it waited, others do the job.
-    if (!takes_jobs(worker, workers->devices) && queue_return(queue, &worker->waiter, job)) continue;
-    atomic_fetch_add(&workers->running[worker->use], 1);
     pthread_mutex_lock(&worker->busy);
-    enum job_step step = job_run(job, &worker->lanes, worker->use);
+    if (!job || do_job(worker, job)) hands_help(workers->hands, worker->lanes.on_cpu, queue);
     pthread_mutex_unlock(&worker->busy);
-    atomic_fetch_sub(&workers->running[worker->use], 1);
-    queue_done(queue, &worker->waiter, job);
-    if (step == JOB_WAITS) step = await_turn(job);
-    if (step == JOB_WAITS) continue;  // the job is its stream's
-    if (step == JOB_ELSEWHERE && queue_push(&workers->queues[job_lane_use(job)], job)) continue;
-    if (step == JOB_ELSEWHERE) refuse_late(job);
-    job->done(job);  // from here on the job is no longer ours
-    help(worker);
   }
   return NULL;
 }

@@ -29,7 +29,7 @@ struct worker {
   bool on_cpu;           // takes jobs if no GPU works
   bool beside;           // takes some jobs even if one does
   struct lanes lanes;
-  pthread_mutex_t busy;  // over the lanes: held while something runs there
+  pthread_mutex_t busy;  // over the lanes: held unless the worker waits
   struct queue_waiter waiter;
 };
 

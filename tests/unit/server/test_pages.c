@@ -72,7 +72,8 @@ static void counts_and_limits(void **state) {
   jobs.hands.use = (struct hands_use){71, 72, 73, 74};
   jobs.small.most_points = 75;
   atomic_store(&jobs.small.run, 76);
-  jobs.buffers.allocated = 42, jobs.buffers.in_use = 41;
+  atomic_store(&jobs.buffers.allocated, 42);
+  atomic_store(&jobs.buffers.in_use, 41);
   atomic_store(&jobs.regions.pinner.bytes, 51);
   atomic_store(&jobs.regions.pinner.refusals, 52);
   atomic_store(&jobs.regions.reached, 53);
