@@ -20,7 +20,7 @@ FPS = f"/v1/fps?num_samples={SAMPLES}"
 VOXELS = VOXELIZE + "&fps=20"
 BATCH = FPS + f"&point_counts={POINTS // 2},{POINTS // 2}"
 BODIES = [rows(POINTS, seed=seed) for seed in range(5)]
-SLOW = 1000  # ms; a loaded machine with a sanitizer takes some tens for such a sampling by itself
+SLOW = 300  # ms; a loaded machine with a sanitizer takes some tens for such a sampling by itself
 
 
 class Placement(FaultCase):
@@ -171,7 +171,7 @@ class Placement(FaultCase):
 
     def test_a_stop_answers_what_both_have(self):
         daemon = self.start(20, 20, "--drain-timeout-s", "100")
-        self.slow(4 * SLOW, 4 * SLOW)
+        self.slow(10 * SLOW, 10 * SLOW)
 
         def there():
             status = daemon.status()
