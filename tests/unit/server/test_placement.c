@@ -150,6 +150,8 @@ static void a_busy_cpu_is_not_awaited(void **state) {
   placement_begin(&placement, TARGET_CPU, &cost);
   assert_int_equal(choose(1, gpu_only), TARGET_GPU);
   assert_int_equal(placement.running_ns, 0);
+  placement_end(&placement, TARGET_CPU, &cost);
+  assert_int_equal(placement.running_ns, 0);
 }
 
 // ---- what others need -----------------------------------------------------------------------------------------------
