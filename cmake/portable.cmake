@@ -35,7 +35,7 @@ function(voxeld_install_licence PACKAGE)
   endforeach()
 endfunction()
 
-set(listed "The libraries in lib/voxeld are those of ${distribution_PRETTY_NAME}, unchanged.
+set(listed "The libraries in lib/voxeld are from these packages of Debian, built on ${distribution_PRETTY_NAME}.
 Their licences are the files beside this one, by package; their sources are at
 https://snapshot.debian.org, by package and version.
 
