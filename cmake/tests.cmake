@@ -62,6 +62,7 @@ set_target_properties(onnxruntime_standin PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${
 # (docs.layers holds that), so TSan has nothing to find in the tests of the other layers.
 add_custom_target(units)
 add_dependencies(units onnxruntime_standin)
+set(test_versions_sources tests/library/rehearsal.c)
 foreach(source IN LISTS unit_sources)
   cmake_path(GET source STEM stem)
   string(REGEX REPLACE "^test_" "unit." name ${stem})
@@ -70,7 +71,8 @@ foreach(source IN LISTS unit_sources)
     list(REMOVE_ITEM unit_flavours tsan)
   endif()
   foreach(flavour IN LISTS unit_flavours)
-    voxeld_program(${stem} ${flavour} DIRECTORY tests SOURCES ${source} LIBRARIES server PkgConfig::cmocka)
+    voxeld_program(${stem} ${flavour} DIRECTORY tests SOURCES ${source} ${${stem}_sources}
+                   LIBRARIES server PkgConfig::cmocka)
     voxeld_target_name(${stem} ${flavour} target)
     add_dependencies(units ${target})
     voxeld_test(${name} ${flavour} unit 300 ${target})
@@ -101,8 +103,7 @@ set_target_properties(encode PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_
 
 # docs.libmicrohttpd runs this program, which asks the library of this machine.
 file(GLOB trap_sources CONFIGURE_DEPENDS tests/library/*traps.c tests/library/stage.c)
-voxeld_program(traps plain DIRECTORY tests SOURCES ${trap_sources}
-               LIBRARIES PkgConfig::libmicrohttpd Threads::Threads)
+voxeld_program(traps plain DIRECTORY tests SOURCES ${trap_sources} LIBRARIES server)
 
 # These ask one thing after the other, so TSan has little to find in them; the fault tests ask many at once.
 set(http_flavours ${test_flavours})

@@ -26,8 +26,7 @@ static bool is_at_gate(const struct request *request) {
 
 // The library's word counts: the gate may have let the request go, but the connection stays suspended until its IO
 // thread resumes it.
-bool exchange_waits(const struct request *request) {
-  if (!is_at_gate(request)) return false;
+static bool is_suspended(const struct request *request) {
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
   return info && info->suspended;
@@ -143,7 +142,7 @@ static enum MHD_Result submit(struct request *request) {
 // waits, it belongs to the gate and must not end.
 static enum MHD_Result enter(struct request *request, const char *method, const char *path, const char *data,
                              size_t *size) {
-  if (exchange_waits(request)) return MHD_YES;
+  if (is_suspended(request)) return MHD_YES;
   if (request->state == REQUEST_WAITING) return start(request);
   if (!connection_go_on(request->service->watcher, request->peer)) return MHD_NO;
   go_on(request);
@@ -192,9 +191,7 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
   struct service *service = request->service;
   struct job *job = &request->job;
   enum problem_kind failure = connection_failure(service->watcher, request->peer);
-  // libmicrohttpd 0.9.72 reports a request as completed even if it ended it without an answer.
-  bool unanswered = code != MHD_REQUEST_TERMINATED_COMPLETED_OK || request->state != REQUEST_REPLY;
-  bool aborted = unanswered && !failure && !request->lasting;
+  bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure && !request->lasting;
   // The library may have answered a malformed chunk by itself. A reset must not destroy that answer either.
   bool refused = code == MHD_REQUEST_TERMINATED_WITH_ERROR && !failure;
   bool in_body = request->state == REQUEST_BODY || request->state == REQUEST_DISCARD;

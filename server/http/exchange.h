@@ -15,8 +15,6 @@ struct request *exchange_open(struct service *service, struct MHD_Connection *co
 // has `*size` bytes of the body; `*size` becomes 0 once they are taken. MHD_NO: the connection ends.
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
                                  size_t *size);
-// Whether the request waits at the gate: its connection is suspended. Call it on the connection's IO thread.
-bool exchange_waits(const struct request *request);
 // The request is over, for whatever reason: gives back what it holds, counts and logs it, and frees it. It must not
 // wait at the gate.
 void exchange_close(struct request *request, enum MHD_RequestTerminationCode code);

@@ -19,7 +19,6 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/http/exchange.h"
-#include "server/http/learn.h"
 #include "server/net/connections.h"
 
 // on_uri marks a request with the address of one of these. Nothing is allocated before the head is whole, so nothing is
@@ -29,7 +28,6 @@ static struct line_fault sound_line = {PROBLEM_NONE, ""},
                                            "the path or query has a malformed percent-encoding, or a NUL"},
                          crowded_line = {PROBLEM_HEAD_TOO_LARGE,
                                          "the query has more than 1000 parameters, or is longer than 64 KiB"};
-static const struct line_fault unknown_version = {PROBLEM_BAD_REQUEST, "the version is neither HTTP/1.0 nor HTTP/1.1"};
 
 static bool is_line_mark(const void *request_cls) {
   return request_cls == &sound_line || request_cls == &malformed_line || request_cls == &crowded_line;
@@ -66,19 +64,10 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
   const struct service *service = cls;
   struct peer *peer = peer_of(connection);
   if (peer) peer->head_open = true;
-  if (peer) peer->target_end = uri ? uri + strlen(uri) : NULL;
-  if (!uri) return &malformed_line;  // 0.9.72 passes NULL if the line has no target
+  if (peer) peer->target_end = uri + strlen(uri);
   if (!is_crowded(uri)) return is_malformed(uri) ? &malformed_line : &sound_line;
   if (service->library.cut_query) library_cut_query(uri);
   return &crowded_line;
-}
-
-// Whether the version is HTTP/1.x. libmicrohttpd 0.9.72 accepts any word as a version, and a missing one as an empty
-// text. It closes the connection of such a request after the answer.
-static bool is_known_version(const char *version) {
-  static const char known[] = "HTTP/1.";
-  size_t length = sizeof known - 1;
-  return strncmp(version, known, length) == 0 && strlen(version) == length + 1 && strchr("0123456789", version[length]);
 }
 
 static struct request *open_request(struct service *service, struct MHD_Connection *connection,
@@ -88,7 +77,6 @@ static struct request *open_request(struct service *service, struct MHD_Connecti
   peer->head_open = false;
   peer->asked = true;
   bool takes_interim = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
-  if (!fault->kind && !is_known_version(version)) fault = &unknown_version;
   struct request *request = exchange_open(service, connection, peer, fault, takes_interim);
   peer->turned_away = !request;
   peer->request = request;
@@ -112,12 +100,10 @@ static void end_request(struct request *request, enum MHD_RequestTerminationCode
   exchange_close(request, code);
 }
 
-// A request that waits at the gate belongs to the gate. 0.9.72 ends one all the same if a malformed chunk follows. The
-// library closes such a connection once it is resumed, and close_peer ends the request then.
 static void on_completed(void *cls, struct MHD_Connection *connection, void **request_cls,
                          enum MHD_RequestTerminationCode code) {
   (void)cls, (void)connection;
-  if (*request_cls && !is_line_mark(*request_cls) && !exchange_waits(*request_cls)) end_request(*request_cls, code);
+  if (*request_cls && !is_line_mark(*request_cls)) end_request(*request_cls, code);
   *request_cls = NULL;
 }
 
@@ -277,7 +263,7 @@ bool http_check(struct http *http, char *error, size_t error_size) {
   struct listen_rules rules = rules_of(service);
   const char *pages = service->options->pages_listen;
   struct listeners checked = {0};
-  return library_learn(&service->library, error, error_size) &&
+  return library_find(&service->library, MHD_get_version(), error, error_size) &&
          listeners_check(&checked, service->options->listen, &rules, error, error_size) &&
          (!pages[0] || listeners_check(&checked, pages, &rules, error, error_size));
 }
@@ -303,7 +289,9 @@ static bool open_listeners(struct http *http, char *error, size_t error_size) {
 bool http_start(struct http *http, char *error, size_t error_size) {
   struct service *service = &http->service;
   struct listeners *listeners = &http->listeners;
-  if (!library_learn(&service->library, error, error_size) || !open_listeners(http, error, error_size)) return false;
+  if (!library_find(&service->library, MHD_get_version(), error, error_size) ||
+      !open_listeners(http, error, error_size))
+    return false;
   for (int i = 0; i < listeners->count; i++) {
     if (start_one(http, i)) continue;
     snprintf(error, error_size, "libmicrohttpd did not start on %s", listeners->at[i].address);
@@ -321,7 +309,7 @@ static bool has_connections(const struct watcher *watcher) {
          atomic_load(&watcher->connections) > 0;
 }
 
-// Ends all connections and waits up to 1 s until they are closed. Up to 0.9.75, the library crashes if it refuses a
+// Ends all connections and waits up to 1 s until they are closed. Up to 1.0.0, the library crashes if it refuses a
 // request by itself while it is being stopped. So no client may be connected then.
 static void send_all_away(struct watcher *watcher) {
   const struct timespec pause = {.tv_nsec = NS_PER_MS};

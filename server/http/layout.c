@@ -6,7 +6,7 @@
 enum { LINE_END = 2 };  // CR LF
 
 void layout_begin(struct layout *layout, const char *target_end, const char *version) {
-  layout->broken = !target_end || version != target_end + 1;
+  layout->broken = version != target_end + 1;
   layout->next = version + strlen(version) + LINE_END;
 }
 
@@ -17,9 +17,7 @@ void layout_header(struct layout *layout, const char *name, size_t name_size, co
 }
 
 bool layout_end(const struct layout *layout, const char *end) {
-  static const char line_ends[3] = {0};  // the last header has one byte of them at least, the empty line has two
-  if (layout->broken) return false;
-  return end ? end == layout->next + LINE_END : memcmp(layout->next - LINE_END, line_ends, sizeof line_ends) == 0;
+  return !layout->broken && end == layout->next + LINE_END;
 }
 
 // The last LF of those bytes, or NULL. The line with a chunk's size is short, so it looks at the last bytes first: to

@@ -6,8 +6,8 @@
 // another server would: a part has a NUL, a header is folded, a header without a name ends the head, or a line ends in
 // a bare LF. Likewise the line before a chunk's data is still there, as long as both were received together.
 //
-// The interface does not promise any of this, so it is tried at start (learn.h). Only pointers into the request are
-// compared, and only bytes of the request are read.
+// The interface does not promise any of this: tests/library rehearses it for each version. Only pointers into the
+// request are compared, and only bytes of the request are read.
 #ifndef VOXELD_LAYOUT_H
 #define VOXELD_LAYOUT_H
 
@@ -19,12 +19,11 @@ struct layout {
   bool broken;       // a part began elsewhere
 };
 
-// `target_end`: where the target, as MHD_OPTION_URI_LOG_CALLBACK gives it, ends; NULL if there is none.
+// `target_end`: where the target, as MHD_OPTION_URI_LOG_CALLBACK gives it, ends.
 void layout_begin(struct layout *layout, const char *target_end, const char *version);
 // The next header, in the order in which they came.
 void layout_header(struct layout *layout, const char *name, size_t name_size, const char *value, size_t value_size);
-// The head ends at `end`; NULL if that is not known. Whether it lies as it was sent. If its end is not known, a NUL at
-// the end of the last header's value and a bare LF behind it do not show.
+// The head ends at `end`. Whether it lies as it was sent.
 bool layout_end(const struct layout *layout, const char *end);
 
 // Whether the line before the chunk's `data` ends in CR LF and has no control byte, which its extension may hide, and

@@ -6,6 +6,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/base/text.h"
+#include "server/base/log.h"
+
+// ---- versions -------------------------------------------------------------------------------------------------------
+
+// Oldest first. tests/library/test_versions.c shows that the row of the library here is right.
+static const struct {
+  int version;  // 0.9.75 is 975, 1.0.1 is 10001
+  struct library library;
+} tested[] = {
+    {975, {.strict = false, .laid_out = true, .cut_query = true}},
+    {976, {.strict = false, .laid_out = true, .cut_query = true}},
+    {10000, {.strict = true, .laid_out = false, .cut_query = false}},
+    {10001, {.strict = true, .laid_out = false, .cut_query = false}},
+};
+
+static int number_of(const char *version) {
+  int parts[3] = {0};
+  for (int i = 0; i < 3; i++) {
+    char *end;
+    parts[i] = (int)strtol(version, &end, 10);
+    if (*end != '.') break;
+    version = end + 1;
+  }
+  return parts[0] * 10000 + parts[1] * 100 + parts[2];
+}
+
+bool library_find(struct library *library, const char *version, char *error, size_t error_size) {
+  int number = number_of(version), row = (int)(sizeof tested / sizeof *tested) - 1;
+  while (row >= 0 && tested[row].version > number) row--;
+  if (row < 0)
+    return error_set(error, error_size, "libmicrohttpd is %s; the oldest supported version is 0.9.75", version);
+  *library = tested[row].library;
+  if (tested[row].version != number)
+    log_event(LOG_WARNING,
+              "this version of libmicrohttpd is not tested, and may hide malformed parts of requests; a proxy in front "
+              "should refuse them",
+              "version", version);
+  return true;
+}
+
+// ---- requests -------------------------------------------------------------------------------------------------------
+
 // The target is in the connection's memory, which is not constant.
 void library_cut_query(const char *target) { strchr((char *)(uintptr_t)target, '?')[1] = '\0'; }
 
@@ -17,12 +60,11 @@ void library_cut_blanks(const char *value, size_t size) {
 
 const char *library_head_end(struct MHD_Connection *connection, const char *method) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-  static const size_t unknown = (size_t)-2;  // from 0.9.72, if the empty line at the end has two bytes
-  return info && info->header_size != unknown ? method + info->header_size : NULL;
+  return info ? method + info->header_size : NULL;
 }
 
 int library_own_status(const char *text) {
-  static const char start[] = "Error processing request (HTTP response code is ";  // seen from 0.9.72 to 1.0.1
+  static const char start[] = "Error processing request (HTTP response code is ";  // seen from 0.9.75 to 1.0.1
   return strncmp(text, start, strlen(start)) == 0 ? (int)strtol(text + strlen(start), NULL, 10) : 0;
 }
 
@@ -43,56 +85,14 @@ bool library_tells_of_one_end(const char *text) {
 
 // ---- bodies of responses --------------------------------------------------------------------------------------------
 
-#if MHD_VERSION >= 0x00097302
-
 struct MHD_Response *library_response(const char *data, size_t size, void (*release)(void *cls), void *cls) {
   return MHD_create_response_from_buffer_with_free_callback_cls(size, (void *)(uintptr_t)data, release, cls);
 }
 
-struct MHD_Response *library_response_of(char *data, const struct byte_range *ranges, int count,
+struct MHD_Response *library_response_of(const char *data, const struct byte_range *ranges, int count,
                                          void (*release)(void *cls), void *cls) {
   struct MHD_IoVec parts[RANGES_MAX];
   if (count > RANGES_MAX) return NULL;
-  for (int i = 0; i < count; i++) {
-    char *begin = data + ranges[i].offset;
-    parts[i] = (struct MHD_IoVec){begin, ranges[i].bytes};
-  }
+  for (int i = 0; i < count; i++) parts[i] = (struct MHD_IoVec){data + ranges[i].offset, ranges[i].bytes};
   return MHD_create_response_from_iovec(parts, (unsigned)count, release, cls);
 }
-
-#else  // 0.9.72 has no such calls: it reads the body in blocks, which costs a copy
-
-struct body {
-  const char *data;
-  void (*release)(void *cls);
-  void *cls;
-};
-
-static ssize_t read_body(void *cls, uint64_t position, char *block, size_t most) {
-  memcpy(block, ((const struct body *)cls)->data + position, most);  // the library asks for no more than there is
-  return (ssize_t)most;
-}
-
-static void release_body(void *cls) {
-  struct body *body = cls;
-  body->release(body->cls);
-  free(body);
-}
-
-struct MHD_Response *library_response(const char *data, size_t size, void (*release)(void *cls), void *cls) {
-  enum { BLOCK = 256 * 1024 };
-  struct body *body = malloc(sizeof *body);
-  if (!body) return NULL;
-  *body = (struct body){data, release, cls};
-  struct MHD_Response *response =
-      MHD_create_response_from_callback(size, size < BLOCK ? size + 1 : BLOCK, read_body, body, release_body);
-  if (!response) free(body);
-  return response;
-}
-
-struct MHD_Response *library_response_of(char *data, const struct byte_range *ranges, int count,
-                                         void (*release)(void *cls), void *cls) {
-  return library_response(data, ranges_join(data, ranges, count), release, cls);
-}
-
-#endif

@@ -1,9 +1,8 @@
 // What libmicrohttpd does beyond what its interface promises.
 //
-// The daemon runs with any version that the machine has. What the interface leaves open is tried at start
-// (rehearsal.h), and the daemon goes by what the library did. The version number decides only two things: whether the
-// daemon serves with it, and whether it looks at how a request lies in memory (layout.h). docs/libmicrohttpd.md lists
-// every such reliance. Main fills the struct before the IO threads start; from then on it is only read.
+// The versions differ in what the interface leaves open. The daemon has a table of the tested versions, and goes by the
+// row of the library that is loaded. docs/libmicrohttpd.md lists every such reliance. Main fills the struct before the
+// IO threads start; from then on it is only read.
 #ifndef VOXELD_LIBRARY_H
 #define VOXELD_LIBRARY_H
 
@@ -21,6 +20,10 @@ struct library {
   bool cut_query;  // a query for which there is no memory gets no answer, but for library_cut_query
 };
 
+// Fills `*library` from the row of `version`. A version without a row gets the row before it, and a warning is logged.
+// False with a reason if there is no row before it.
+VX_WARN_UNUSED bool library_find(struct library *library, const char *version, char *error, size_t error_size);
+
 // Makes the library see an empty query. `target` must be what MHD_OPTION_URI_LOG_CALLBACK gives, and have a query.
 void library_cut_query(const char *target);
 
@@ -28,8 +31,8 @@ void library_cut_query(const char *target);
 // leaves them; the value is in the connection's memory, as the target is.
 void library_cut_blanks(const char *value, size_t size);
 
-// Where the head of the request ends in the library's memory, if it lies there as layout.h says. NULL: the library does
-// not tell. `method` must be the library's.
+// Where the head of the request ends in the library's memory, if it lies there as layout.h says. `method` must be the
+// library's.
 const char *library_head_end(struct MHD_Connection *connection, const char *method);
 
 // The status of an answer that the library gave by itself, read from its log message `text`. 0 if the message is about
@@ -44,9 +47,9 @@ bool library_tells_of_one_end(const char *text);
 // of memory, and `release` is not called.
 struct MHD_Response *library_response(const char *data, size_t size, void (*release)(void *cls), void *cls);
 
-// Likewise; the body is the ranges of `data`, in their order, up to RANGES_MAX. They may be moved together.
+// Likewise; the body is the ranges of `data`, in their order, up to RANGES_MAX.
 enum { RANGES_MAX = 64 };
-struct MHD_Response *library_response_of(char *data, const struct byte_range *ranges, int count,
+struct MHD_Response *library_response_of(const char *data, const struct byte_range *ranges, int count,
                                          void (*release)(void *cls), void *cls);
 
 #endif

@@ -57,7 +57,7 @@ struct request {
   bool takes_interim;  // HTTP/1.1, which has 100 Continue and chunks, and needs a Host
   const struct line_fault *line_fault;
   struct layout layout;  // of the head
-  const char *head_end;  // in the library's memory; NULL if not known
+  const char *head_end;  // in the library's memory; NULL unless requests are laid_out there
   enum endpoint endpoint;
   enum problem_style style;     // how its client is told of problems
   struct route_names names;     // in the path

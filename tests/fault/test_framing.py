@@ -114,11 +114,7 @@ class Framing(FaultCase):
                     connection.send(
                         head("POST", VOXELIZE, "Transfer-Encoding: chunked") + size + b"\r\n" + BODY + b"\r\n0\r\n\r\n"
                     )
-                    try:
-                        self.assertIn(connection.read().status, (400, 413))
-                    except Closed:
-                        pass  # the library may close without an answer
-                    self.assertTrue(connection.ended())
+                    self.assert_unparsed(connection, (400, 413))
 
     def test_an_answer_is_not_lost_to_bytes_that_follow_it(self):
         heads = {
@@ -182,12 +178,7 @@ class Framing(FaultCase):
             self.assert_refused(connection.read(), 400)
             self.assert_ends_silently(connection)
 
-    def need_end_of_head(self):
-        if self.daemon.parses_less():
-            self.skipTest("libmicrohttpd 0.9.72 does not tell where a head ends")
-
     def test_bare_line_feeds(self):
-        self.need_end_of_head()
         crlf, lf = "\r\n", "\n"
         self.refuse_head("Host: x", "Content-Length: 0", ends=(lf,))
         for at in range(4):
@@ -224,7 +215,6 @@ class Framing(FaultCase):
             self.refuse_whole(first + padding + lines)
 
     def test_nul_in_a_framing_header(self):
-        self.need_end_of_head()
         for name, value in (("Content-Length", "16"), ("Transfer-Encoding", "chunked"), ("Host", "voxeld")):
             lines = {"Content-Length": "Content-Length: 0", "Host": "Host: x"}
             lines.pop(name, None)
@@ -251,7 +241,6 @@ class Framing(FaultCase):
         self.refuse_head("Host: x", "Content-Length: 0", "\0", "X: y")
 
     def test_chunk_lines_that_end_in_a_bare_line_feed(self):
-        self.need_end_of_head()
         cases = {
             "size": b"40\n" + BODY + b"\r\n0\r\n\r\n",
             "extension": b"40;\n" + BODY + b"\r\n0\r\n\r\n",
@@ -273,7 +262,6 @@ class Framing(FaultCase):
         return b"40" + extension + b"\r\n" + BODY + b"\r\n40" + second + b"\r\n" + BODY + b"\r\n0\r\n\r\n"
 
     def test_control_bytes_in_chunk_extensions(self):
-        self.need_end_of_head()
         for byte in (b"\0", b"\x01", b"\x08", b"\x0b", b"\x0c", b"\r", b"\x1f", b"\x7f"):
             for extension in (
                 b";%b",
@@ -378,10 +366,7 @@ class Framing(FaultCase):
                         self.assertEqual(connection.read().status, 200)
                         continue
                     connection.await_end()
-                    try:
-                        self.assertEqual(connection.read().status, 400)
-                    except Closed:
-                        self.assertTrue(self.daemon.parses_less())
+                    self.assertEqual(connection.read().status, 400)
                     self.assertNotIn(b"HTTP/1.1 2", connection.pending)
                     self.assertTrue(connection.ended())
 
@@ -390,8 +375,6 @@ class Framing(FaultCase):
         body = b"40\r\n" + BODY + b"\r\n010\r\n" + BODY[:16] + b"\r\n0\r\nX: y\r\n\r\n"
         with self.raw() as connection:
             for at in (*range(8), *range(60, len(body))):
-                if self.daemon.parses_less() and body[:at].endswith(b"\r\n0\r"):
-                    continue  # 0.9.72 then takes the LF for the body's end
                 connection.send(head("POST", VOXELIZE, "Transfer-Encoding: chunked") + body[:at])
                 connection.send(body[at:])
                 self.assertEqual(self.assert_voxels(connection.read())["points"]["received"], 5)

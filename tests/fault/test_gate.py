@@ -131,8 +131,6 @@ class Gate(FaultCase):
 
     # The class's end tests more: the library aborts if it is stopped while a connection is suspended.
     def test_malformed_chunk_line_right_behind_the_gate(self):
-        if self.daemon.parses_less():
-            self.skipTest("libmicrohttpd 0.9.72 does not tell where a head ends")
         for connection in self.behind_the_gate(b"\r\n3e8\n"):
             self.assert_refused(connection.read_final(), 400, mentions=("CR LF",))
 

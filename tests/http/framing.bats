@@ -21,11 +21,8 @@ answered() {
   is "$(grep -c '^HTTP/1.1 ' <<<"$2")" 1
 }
 
-# unparsed STATUS ANSWER: the library's own answer; 0.9.72 just ends the connection.
-unparsed() {
-  ask /v1/status
-  [[ -z $2 && $(<"$body") == *'"libmicrohttpd":"0.9.72"'* ]] || has "$2" "HTTP/1.1 $1"
-}
+# unparsed STATUS ANSWER: the library's own answer, whose head some versions write twice.
+unparsed() { has "$2" "HTTP/1.1 $1"; }
 
 @test "no length and no transfer coding is 411" {
   answer=$(raw "${start}Connection: close\r\n\r\n")

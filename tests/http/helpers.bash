@@ -5,7 +5,7 @@
 # check for leaks, races and bad memory. VOXELD_BIN and VOXEL_SCAN name the programs, by default those of build/bin.
 
 export LC_ALL=C.UTF-8
-# bats gives folders since 1.4; Debian 11 and Ubuntu 22.04 have 1.2, which removes these as well.
+# bats gives folders since 1.4; Ubuntu 22.04 has 1.2, which removes these as well.
 export BATS_FILE_TMPDIR=${BATS_FILE_TMPDIR:-$(mktemp -d "$BATS_RUN_TMPDIR/file.XXXXXX")}
 [[ -n ${BATS_TEST_TMPDIR:-} ]] || BATS_TEST_TMPDIR=$(mktemp -d "$BATS_RUN_TMPDIR/test.XXXXXX")
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)

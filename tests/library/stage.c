@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 enum { ROUNDS = 200 };  // of the library's loop: more than anything here takes
+bool stage_strict;
 static const char said[] = "heard";
 
 // ---- time -----------------------------------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ void stage_open(struct stage *stage) {
   stage->daemon =
       MHD_start_daemon(flags | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, stage,
                        MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-                       MHD_OPTION_STRICT_FOR_CLIENT, stage->strict, MHD_OPTION_URI_LOG_CALLBACK, on_target, stage,
+                       MHD_OPTION_STRICT_FOR_CLIENT, (int)stage_strict, MHD_OPTION_URI_LOG_CALLBACK, on_target, stage,
                        MHD_OPTION_NOTIFY_COMPLETED, on_completed, stage, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
                        stage, MHD_OPTION_CONNECTION_TIMEOUT, stage->timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                        stage->memory ? stage->memory : (size_t)32 * 1024, MHD_OPTION_CONNECTION_LIMIT,

@@ -18,7 +18,6 @@ typedef enum MHD_Result handler(struct stage *stage, struct MHD_Connection *conn
 struct stage {
   // In.
   handler *handle;     // NULL: handle_whole
-  int strict;          // what the library is told
   unsigned timeout_s;  // 0: none
   unsigned most;       // connections; 0: many
   unsigned threads;    // flags in place of those of a daemon without threads; 0: none
@@ -48,6 +47,9 @@ struct stage {
   int answers;         // status lines in it
   bool ended, reset;   // by an end of file; by an error
 };
+
+// MHD_OPTION_STRICT_FOR_CLIENT, as the daemon uses it with the version here. Set it first.
+extern bool stage_strict;
 
 // Starts the library and connects a client. Ends the process with EXIT_UNTRIED if that cannot be done.
 void stage_open(struct stage *stage);
@@ -101,7 +103,6 @@ struct head_trap {
   bool (*seen)(const struct stage *stage);
   const char *text;
   size_t size;
-  int strict;
 };
 extern const struct head_trap head_traps[];
 extern const int head_trap_count;

@@ -1,5 +1,4 @@
-// Traps in stop, quiesce, threads and sets of epoll.
-#include <errno.h>
+// Traps in stop, quiesce and threads.
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -56,14 +55,9 @@ static enum outcome refused_in_stop(void) {
 static const struct stage *quiesced;
 static pthread_t quiescer;
 static atomic_int taken_out;  // a set, plus 1
-static bool full;
 
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are not for our use
 int epoll_ctl(int set, int operation, int fd, struct epoll_event *event) {
-  if (full && operation == EPOLL_CTL_ADD) {
-    errno = ENOSPC;
-    return -1;
-  }
   bool own = quiesced && operation == EPOLL_CTL_DEL;
   const struct timespec pause = {.tv_nsec = 1000000};
   if (own && pthread_equal(pthread_self(), quiescer)) {
@@ -83,21 +77,6 @@ static enum outcome quiesce_aborts(void) {
   quiesced = &stage;
   (void)MHD_quiesce_daemon(stage.daemon);
   return OUTCOME_NO;
-}
-
-// ---- a set that is full ---------------------------------------------------------------------------------------------
-
-static enum outcome unwatched_is_counted(void) {
-  struct stage stage = {.strict = 0};
-  stage_open(&stage);
-  stage_leave(&stage);
-  stage.client = stage_connect(&stage);
-  full = true;
-  stage_run(&stage);
-  full = false;
-  stage_run(&stage);
-  const union MHD_DaemonInfo *info = MHD_get_daemon_info(stage.daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
-  return info && stage.ended ? outcome(info->num_connections > 0) : OUTCOME_UNTRIED;
 }
 
 // ---- threads --------------------------------------------------------------------------------------------------------
@@ -140,8 +119,6 @@ const struct trap thread_traps[] = {
     {TRAP(stop_suspended), .what = "The library aborts if it is stopped while a connection is suspended", .dies = true},
     {TRAP(refused_in_stop), .what = "The library crashes if it refuses a request while it stops", .dies = true},
     {TRAP(quiesce_aborts), .what = "MHD_quiesce_daemon can abort", .dies = true},
-    {TRAP(unwatched_is_counted),
-     .what = "A connection that the epoll set refuses is closed, and counts as open for ever"},
     {TRAP(wakeups_lost), .what = "Resumed connections hang if each connection has a thread", .race = true},
 };
 const int thread_trap_count = sizeof thread_traps / sizeof *thread_traps;

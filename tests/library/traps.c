@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "server/http/library.h"
 #include "tests/library/stage.h"
 
 enum { PATIENCE_S = 60 };  // then a try has gone wrong
@@ -59,6 +60,13 @@ static void try_all(const struct trap *traps, int count) {
 }
 
 int main(void) {
+  struct library library;
+  char error[256];
+  if (!library_find(&library, MHD_get_version(), error, sizeof error)) {
+    (void)fprintf(stderr, "traps: %s\n", error);
+    return 2;
+  }
+  stage_strict = library.strict;
   printf("version\t%s\n", MHD_get_version());
   try_all(connection_traps, connection_trap_count);
   try_all(thread_traps, thread_trap_count);

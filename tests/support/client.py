@@ -327,18 +327,15 @@ class FaultCase(OneDaemonCase):
 
     def assert_refused(self, reply, status, mentions=()):
         """A problem of the daemon's, or a page of the library's: libmicrohttpd may refuse a malformed head by itself
-        if it is strict, as 0.9.72 and those from 1.0 on are."""
-        if (0, 9, 73) <= self.daemon.library() < (1, 0) or "X-Request-Id" in reply.headers:
+        if it is strict, as it is from 1.0 on."""
+        if self.daemon.library() < (1, 0) or "X-Request-Id" in reply.headers:
             return self.assert_problem(reply, status, mentions=mentions)
         self.assertIn(reply.status, status if isinstance(status, tuple) else (status,), reply)
         self.assertIn(b"<html>", reply.body)
 
     def assert_unparsed(self, connection, statuses):
-        """The library answers with one of these statuses and closes, or just closes."""
-        try:
-            self.assertIn(connection.read().status, statuses)
-        except Closed:
-            self.assertTrue(self.daemon.parses_less())
+        """The library answers with one of these statuses and closes."""
+        self.assertIn(connection.read().status, statuses)
         self.assertTrue(connection.ended())
 
     def assert_closes(self, connection, reply):

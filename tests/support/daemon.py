@@ -204,11 +204,6 @@ class Daemon:
             self._library = tuple(int(part) for part in self.status()["build"]["libmicrohttpd"].split("."))
         return self._library
 
-    def parses_less(self):
-        """True for libmicrohttpd 0.9.72: it closes the connection of most requests that it cannot parse, and lets
-        the daemon refuse unknown HTTP versions with 400. Later versions answer all of these."""
-        return self.library() < (0, 9, 73)
-
     # --- judging ---
 
     def busy(self):

@@ -1,39 +1,72 @@
-// What is learnt of libmicrohttpd, and how it is read from texts.
+// What is known of versions of libmicrohttpd, and how it is read from memory and from texts.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
-#include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/http/layout.h"
-#include "server/http/learn.h"
-#include "server/http/rehearsal.h"
+#include "server/http/library.h"
 
-static bool is_0_9(void) { return strncmp(MHD_get_version(), "0.", 2) == 0; }
-
-static struct library learnt(void) {
-  struct library library;
-  char error[512] = "";
-  bool good = library_learn(&library, error, sizeof error);
-  print_message("libmicrohttpd %s: strict %d, laid out %d, queries cut %d\n", MHD_get_version(), library.strict,
-                library.laid_out, library.cut_query);
-  if (!good) fail_msg("%s", error);
-  return library;
+// What library_find does with the version, and what it logs.
+static bool finds(const char *version, struct library *library, char *said, size_t size) {
+  char error[256] = "";
+  FILE *file = tmpfile();
+  int kept = dup(STDERR_FILENO);
+  assert_true(file && kept >= 0 && dup2(fileno(file), STDERR_FILENO) == STDERR_FILENO);
+  bool found = library_find(library, version, error, sizeof error);
+  assert_int_equal(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+  close(kept);
+  rewind(file);
+  size_t length = found ? fread(said, 1, size - 1, file) : (size_t)snprintf(said, size, "%s", error);
+  said[length] = '\0';
+  assert_int_equal(fclose(file), 0);
+  return found;
 }
 
-static void a_request_is_looked_at_in_old_versions_only(void **state) {
+static void a_tested_version_has_a_row(void **state) {
+  static const char *const tested[] = {"0.9.75", "0.9.76", "1.0.0", "1.0.1"};
   (void)state;
-  struct library library = learnt();
-  assert_int_equal(library.laid_out, is_0_9());
+  for (size_t i = 0; i < sizeof tested / sizeof *tested; i++) {
+    struct library library;
+    char said[512];
+    assert_true(finds(tested[i], &library, said, sizeof said));
+    assert_string_equal(said, "");
+  }
 }
 
-static void later_versions_can_be_strict(void **state) {
+static void another_version_has_the_row_before_it_and_a_warning(void **state) {
+  static const struct {
+    const char *version;
+    bool strict;
+  } others[] = {{"0.9.77", false}, {"0.9.99", false}, {"1.0.2", true},
+                {"1.0.10", true},  {"1.2.0", true},   {"2.0", true}};
   (void)state;
-  struct library library = learnt();
-  assert_true(library.strict || is_0_9());
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    struct library library;
+    char said[512], version[64];
+    assert_true(finds(others[i].version, &library, said, sizeof said));
+    assert_int_equal(library.strict, others[i].strict);
+    snprintf(version, sizeof version, "version=%s", others[i].version);
+    assert_non_null(strstr(said, "level=warning"));
+    assert_non_null(strstr(said, "not tested"));
+    assert_non_null(strstr(said, version));
+  }
+}
+
+static void an_older_version_is_refused(void **state) {
+  static const char *const old[] = {"0.9.74", "0.9.72", "0.9", ""};
+  (void)state;
+  for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
+    struct library library;
+    char said[512], expected[512];
+    assert_false(finds(old[i], &library, said, sizeof said));
+    snprintf(expected, sizeof expected, "libmicrohttpd is %s; the oldest supported version is 0.9.75", old[i]);
+    assert_string_equal(said, expected);
+  }
 }
 
 // A head as old versions leave it: NULs in place of a blank, colons, and CR LF.
@@ -50,21 +83,12 @@ static bool head_lies_as_sent(const char *head, size_t size, size_t first_name, 
 static void a_gap_in_a_head_shows(void **state) {
   (void)state;
   static const char whole[] = HEAD, cut[] = "GET\0/a\0HTTP/1.1\0\0Host\0\0x\0\0Y\0\0\0\0\0";
-  static const char head_without_end[] = "/a\0HTTP/1.1\0\0\0\0";
   enum { SIZE = sizeof whole - 1 };
-  struct layout layout;
   assert_true(head_lies_as_sent(whole, SIZE, 17, 22 + 1));
   assert_false(head_lies_as_sent(whole, SIZE - 1, 17, 22 + 1));
   assert_false(head_lies_as_sent(whole, SIZE + 1, 17, 22 + 1));
   assert_false(head_lies_as_sent(whole, SIZE, 18, 22 + 1));
   assert_false(head_lies_as_sent(cut, sizeof cut - 1, 17, 22));
-  layout_begin(&layout, head_without_end + 2, head_without_end + 3);  // its end is not known
-  assert_true(layout_end(&layout, NULL));
-  assert_false(layout_end(&layout, head_without_end));
-  layout.next--;
-  assert_false(layout_end(&layout, NULL));
-  layout_begin(&layout, NULL, whole + 7);
-  assert_true(layout.broken);
 }
 
 static bool line_is_sound(const char *before) { return layout_chunk_is_sound(before, before + strlen(before)); }
@@ -137,32 +161,17 @@ static void what_clients_bring_about_is_told_from_other_messages(void **state) {
   assert_false(library_tells_of_one_end(""));
 }
 
-static void a_rehearsal_tells_what_was_called(void **state) {
-  (void)state;
-  static const char page[] = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", rubbish[] = "rubbish\r\n\r\n";
-  struct library library = {.laid_out = false};
-  struct rehearsal good = {.library = &library, .request = page, .length = sizeof page - 1};
-  struct rehearsal bad = {.library = &library, .request = rubbish, .length = sizeof rubbish - 1};
-  assert_true(rehearse(&good) && rehearse(&bad));
-  assert_true(good.reached);
-  assert_int_equal(good.answers, 1);
-  assert_true(strcmp(good.calls, "thdcfe") == 0 || strcmp(good.calls, "thdfce") == 0);
-  assert_false(bad.reached);
-  assert_null(strchr(bad.calls, 'h'));
-  assert_non_null(strchr(bad.calls, 'e'));
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_request_is_looked_at_in_old_versions_only),
-      cmocka_unit_test(later_versions_can_be_strict),
+      cmocka_unit_test(a_tested_version_has_a_row),
+      cmocka_unit_test(another_version_has_the_row_before_it_and_a_warning),
+      cmocka_unit_test(an_older_version_is_refused),
       cmocka_unit_test(a_gap_in_a_head_shows),
       cmocka_unit_test(a_bare_lf_before_a_chunk_shows),
       cmocka_unit_test(a_control_byte_in_an_extension_shows),
       cmocka_unit_test(blanks_behind_a_value_are_cut),
       cmocka_unit_test(the_status_of_a_refusal_is_read_from_its_message),
       cmocka_unit_test(what_clients_bring_about_is_told_from_other_messages),
-      cmocka_unit_test(a_rehearsal_tells_what_was_called),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

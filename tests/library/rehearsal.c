@@ -1,5 +1,5 @@
 // Plays one request within the process; see rehearsal.h.
-#include "server/http/rehearsal.h"
+#include "tests/library/rehearsal.h"
 
 #include <ctype.h>
 #include <microhttpd.h>
@@ -35,8 +35,8 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *con
   struct stage *stage = cls;
   (void)connection;
   note(stage, 't');
-  stage->target_end = target ? target + strlen(target) : NULL;
-  if (target && strchr(target, '?') && stage->rehearsal->library->cut_query) library_cut_query(target);
+  stage->target_end = target + strlen(target);
+  if (strchr(target, '?') && stage->rehearsal->library->cut_query) library_cut_query(target);
   return NULL;
 }
 
@@ -194,8 +194,8 @@ bool rehearse(struct rehearsal *rehearsal) {
   struct MHD_Daemon *daemon = MHD_start_daemon(
       MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
       on_request, &stage, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_STRICT_FOR_CLIENT,
-      (int)rehearsal->strict, MHD_OPTION_URI_LOG_CALLBACK, on_target, &stage, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-      &stage, MHD_OPTION_NOTIFY_CONNECTION, on_connection, &stage, MHD_OPTION_END);
+      (int)rehearsal->library->strict, MHD_OPTION_URI_LOG_CALLBACK, on_target, &stage, MHD_OPTION_NOTIFY_COMPLETED,
+      on_completed, &stage, MHD_OPTION_NOTIFY_CONNECTION, on_connection, &stage, MHD_OPTION_END);
   if (!daemon) return false;
   bool played = play_beside_another(&stage, daemon);
   MHD_stop_daemon(daemon);

@@ -1,7 +1,6 @@
-// A rehearsal: sends libmicrohttpd one request within this process, before anything is served, and records what it
-// does.
+// A rehearsal: sends libmicrohttpd one request within this process, and records what it does.
 //
-// Runs on main's thread. The library is started without threads and without a listening socket, and stopped at the end.
+// The library is started without threads and without a listening socket, and stopped at the end.
 #ifndef VOXELD_REHEARSAL_H
 #define VOXELD_REHEARSAL_H
 
@@ -13,9 +12,8 @@
 
 struct rehearsal {
   // In.
-  bool strict;  // MHD_OPTION_STRICT_FOR_CLIENT
-  bool held;    // handled as a job is: suspended before and after its body, when its client has finished sending
-  const struct library *library;  // says whether to look how the request lies in memory
+  bool held;  // handled as a job is: suspended before and after its body, when its client has finished sending
+  const struct library *library;  // how the library is used
   const char *request;
   size_t length;
   // Out; zero before.
