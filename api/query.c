@@ -35,7 +35,7 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
   op = choose(op, head, preset);
   const struct job_request *from = presets_request_of(preset, op);
   if (!from) return refuse_preset(preset, op, problem);
-  *request = *from;
+  job_request_copy(request, from);
   return true;
 }
 

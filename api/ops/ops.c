@@ -38,11 +38,25 @@ static int find(const struct job_request *request, const char *name) {
 // ---- making ---------------------------------------------------------------------------------------------------------
 
 void job_request_init(struct job_request *request, enum vx_op op) {
-  memset(request, 0, sizeof *request);
+  memset(request, 0, JOB_REQUEST_HEAD);
   request->job.op = op;
   request->max_sampling_work = INT64_MAX;
   request->format = operations[op]->body;
   params_init(rows_of(request), request);
+}
+
+// memcpy(to->LIST, from->LIST, ...) of so many entries.
+#define COPY(list, count) memcpy(to->list, from->list, (size_t)(count) * sizeof *to->list)
+
+void job_request_copy(struct job_request *to, const struct job_request *from) {
+  memcpy(to, from, JOB_REQUEST_HEAD);
+  COPY(sent.points, from->sent.count);
+  COPY(sent.times, from->sent.num_times);
+  COPY(sent.poses, from->sent.num_poses);
+  COPY(point_counts, from->num_clouds);
+  COPY(sample_counts, from->num_sample_counts);
+  COPY(matrices, from->num_matrices);
+  if (from->job.op == VX_TRANSFORM) COPY(cuts, from->job.params.transform.num_cuts);
 }
 
 bool job_request_set(struct job_request *request, const char *name, size_t name_length, const char *value,

@@ -39,7 +39,6 @@ struct job_request {
   int32_t timeout_ms;                    // 0 = none
   int64_t max_sampling_work;             // the server's limit, copied to vx_sampling.max_work
   struct stream_terms stream;            // that the body's sweeps are of
-  struct sent_sweeps sent;               // in the body
   struct region_ref points_region;       // the body is there
   struct region_ref output_region;       // the answer goes there
   char preset[64];                       // "" = none
@@ -47,11 +46,16 @@ struct job_request {
   char fields[REQUEST_NAMES_SIZE];       // names of the columns, with commas between; "" = not given
   char class_names[REQUEST_NAMES_SIZE];  // with commas between; "" = not given
   bool given[PARAMS_MAX];                // for each row of the operation's table: whether preset, model or query set it
+  struct sent_sweeps sent;               // in the body
+  // The lists of `sent`, and those that follow, are large: only as many entries as were given are ever written or read.
   int32_t point_counts[VX_MAX_CLOUDS];
   int32_t sample_counts[VX_MAX_CLOUDS];                // [num_clouds], once split; if anything is sampled
   float matrices[REQUEST_MATRICES][VX_MATRIX_VALUES];  // [num_matrices, 4, 4]
   struct vx_box cuts[VX_MAX_CUTS];                     // [job.params.transform.num_cuts]
 };
+
+enum { JOB_REQUEST_HEAD = offsetof(struct job_request, sent.points) };  // bytes in front of the lists
+_Static_assert(JOB_REQUEST_HEAD <= 4096, "what is cleared for each request is small");
 
 // What differs from operation to operation.
 struct operation {
@@ -83,6 +87,8 @@ enum vx_op operation_with_head(const char *head, size_t length);
 
 // Sets the request to the defaults.
 void job_request_init(struct job_request *request, enum vx_op op);
+// Sets it to another, which is not split yet.
+void job_request_copy(struct job_request *to, const struct job_request *from);
 
 // Sets one parameter from its text. False with a problem that names the parameter, what was given and what is allowed.
 VX_WARN_UNUSED bool job_request_set(struct job_request *request, const char *name, size_t name_length,

@@ -11,7 +11,7 @@
 static enum abort_stage abort_stage(const struct request *request) {
   if (request->state != REQUEST_REPLY) return ABORT_UPLOAD;
   if (request->problem.kind != PROBLEM_DEADLINE || !atomic_load(&request->peer->gone)) return ABORT_SEND;
-  return request->job.begun ? ABORT_RUN : ABORT_QUEUE;
+  return request->job.result.begun ? ABORT_RUN : ABORT_QUEUE;
 }
 
 // Endpoints that probes and Prometheus poll. Their successes are logged at debug level only.
@@ -40,7 +40,7 @@ static void log_outcome(struct log_line *line, const struct request *request, bo
 }
 
 static void log_stages(struct log_line *line, const struct request *request, int64_t now_ns) {
-  const struct answer *answer = &request->job.answer;
+  const struct answer *answer = &request->job.result.answer;
   log_string(line, "backend", answer->backend);
   log_milliseconds(line, "receive_ms", answer->receive_ns);
   log_milliseconds(line, "queue_ms", answer->queue_ns);
@@ -69,7 +69,7 @@ static void log_request(const struct request *request, bool aborted, int64_t now
   log_integer(&line, "received_bytes", atomic_load(&request->peer->upload.bytes));
   log_integer(&line, "sent_bytes", request->sent_bytes);
   log_milliseconds(&line, "ms", now_ns - request->started_ns);
-  if (request->job.answered && request->reply_ns) log_stages(&line, request, now_ns);
+  if (request->job.result.answered && request->reply_ns) log_stages(&line, request, now_ns);
   log_string(&line, "trace_id", request->trace.trace_id);
   log_string(&line, "span_id", request->trace.span_id);
   if (trace_is_clients(&request->trace)) log_string(&line, "parent_id", request->trace.parent_id);
@@ -86,7 +86,7 @@ void request_account(struct request *request, bool aborted) {
     counters_unchanged(counters, endpoint, now_ns - request->started_ns);
   else
     counters_request(counters, endpoint, request->problem.kind, now_ns - request->started_ns);
-  if (!aborted && request->job.answered) counters_sent(counters, now_ns - request->reply_ns);
+  if (!aborted && request->job.result.answered) counters_sent(counters, now_ns - request->reply_ns);
   counters_bytes(counters, atomic_load(&request->peer->upload.bytes), request->sent_bytes);
   log_request(request, aborted, now_ns);
 }

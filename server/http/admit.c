@@ -17,6 +17,7 @@
 #include "server/http/body.h"
 #include "server/http/heads.h"
 #include "server/http/reply.h"
+#include "server/jobs/held.h"
 
 // ---- headers --------------------------------------------------------------------------------------------------------
 
@@ -86,9 +87,9 @@ static bool is_media_type(const char *value, const char *type) {
 static bool read_codings(struct request *request, const struct heads *heads) {
   struct job *job = &request->job;
   if (heads->accepts == 1 && request->service->options->compress_answers)
-    job->answer_coding = coding_for_answer(heads->accept);
-  if (heads->encodings) job->coding = heads->encodings > 1 ? CODINGS : coding_of_body(heads->encoding);
-  if (job->coding != CODINGS) return true;
+    job->spec.answer_coding = coding_for_answer(heads->accept);
+  if (heads->encodings) job->spec.coding = heads->encodings > 1 ? CODINGS : coding_of_body(heads->encoding);
+  if (job->spec.coding != CODINGS) return true;
   return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
                      "Content-Encoding is '%.80s'%s; allowed: one of " CODINGS_OF_BODIES ", or none", heads->encoding,
                      heads->encodings > 1 ? " and others" : "");
@@ -97,8 +98,9 @@ static bool read_codings(struct request *request, const struct heads *heads) {
 static bool check_media(struct request *request) {
   const char *type = header(request, "Content-Type");
   // curl --data-binary sends this type with any body. So does curl -d, which strips bytes from it.
-  request->job.form = type && is_media_type(type, "application/x-www-form-urlencoded");
-  if (type && !request->job.form && !is_media_type(type, "application/octet-stream") && !is_media_type(type, TENSORS))
+  request->job.spec.form = type && is_media_type(type, "application/x-www-form-urlencoded");
+  if (type && !request->job.spec.form && !is_media_type(type, "application/octet-stream") &&
+      !is_media_type(type, TENSORS))
     return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
                        "Content-Type is '%.80s'; allowed: application/octet-stream, " TENSORS ", or none", type);
   return true;
@@ -138,7 +140,7 @@ static bool read_query(struct request *request) {
   const struct named *named = shelf_look(service->shelf);
   bool good =
       job_request_from_query(asked, (enum vx_op)route_of(request->endpoint)->op, &query, named, &request->problem);
-  if (good) job_hold_detector(&request->job);
+  if (good) job_acquire_detector(&request->job);
   shelf_leave(service->shelf);
   if (!good) return false;
   asked->max_sampling_work = service->options->max_sampling_work;
@@ -154,14 +156,16 @@ static bool start_from_model(struct request *request) {
   struct model model;
   const struct route_names *names = &request->names;
   bool found = model_find(shelf_look(service->shelf), names->name, names->version, &job->asked, &model);
-  if (found && model.preset) job->asked = *model.request;
-  if (found && !model.fault) job_hold_detector(job);
+  if (found && model.preset) job_request_copy(&job->asked, model.request);
+  if (found && !model.fault) job_acquire_detector(job);
   bool serves = !found || model_serves(&model, &request->problem);
   shelf_leave(service->shelf);
   if (!found) return model_missing(names->name, names->version, &request->problem);
   if (!serves) return false;
   job->asked.max_sampling_work = service->options->max_sampling_work;
-  job->infer = (struct infer){.model = names->name, .version = model.version, .preset = model.preset, .head_bytes = -1};
+  job->infer = &job->memory.infer;
+  *job->infer =
+      (struct infer){.model = names->name, .version = model.version, .preset = model.preset, .head_bytes = -1};
   return true;
 }
 
@@ -174,9 +178,9 @@ static bool read_inference_head(struct request *request, const struct heads *hea
   if (heads->inference_heads > 1 || digits == 0 || digits > 18 || value[digits])
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "Inference-Header-Content-Length is '%.40s'; allowed: one number of bytes", value);
-  job->infer.head_bytes = strtoll(value, NULL, 10);
-  size_t beyond = (size_t)job->infer.head_bytes % VX_TENSOR_ALIGNMENT;
-  job->lead = beyond ? VX_TENSOR_ALIGNMENT - beyond : 0;
+  job->infer->head_bytes = strtoll(value, NULL, 10);
+  size_t beyond = (size_t)job->infer->head_bytes % VX_TENSOR_ALIGNMENT;
+  job->spec.lead = beyond ? VX_TENSOR_ALIGNMENT - beyond : 0;
   return true;
 }
 
@@ -214,9 +218,9 @@ static bool check_state(struct request *request) {
 // Points and answer may be in shared memory, if the client may use that. Which regions it has, the worker finds out.
 static bool check_regions(struct request *request) {
   struct job *job = &request->job;
-  job->local = request_is_local(request);
+  job->spec.local = request_is_local(request);
   if (!job->asked.points_region.name[0] && !job->asked.output_region.name[0]) return true;
-  if (!regions_allow(job->means->regions, job->local, &request->problem)) return false;
+  if (!regions_allow(job->services->regions, job->spec.local, &request->problem)) return false;
   if (!job->asked.points_region.name[0] || request->body_bytes == 0) return true;
   return problem_set(&request->problem, PROBLEM_BAD_BODY, "points_region",
                      "the points are in points_region; allowed: an empty body, with Content-Length: 0");
@@ -278,7 +282,7 @@ static bool check_access(struct request *request, const struct heads *heads) {
 
 // Why the request may be of a web page of strangers (hosts.h); NULL: it is of none. No page of a strange host has
 // credentials: a browser adds no token by itself, and no certificate unless the server's own is of that host.
-static const char *why_strange(const struct request *request, const struct heads *heads) {
+static const char *why_cross_origin(const struct request *request, const struct heads *heads) {
   if (page_is_foreign(heads->origin, heads->site, heads->host)) return "Origin or Sec-Fetch-Site tell of one";
   if (request->user[0] || host_is_known(request, heads)) return NULL;
   return "the Host may be that of one; allowed: an IP address, localhost, a name of --allowed-hosts, or any with a "
@@ -329,7 +333,7 @@ static bool admit_page(struct request *request) {
   struct job *job = &request->job;
   if (!request->service->pages[request->endpoint].fill || strcmp(request->method, "HEAD") == 0) return true;
   job_request_init(&job->asked, VX_VOXELIZE);  // of the quick lanes
-  job->make = request_make_page;
+  job->spec.make = request_make_page;
   return takes_jobs(request) && reserve(request);
 }
 
@@ -349,14 +353,14 @@ static bool decide(struct request *request, const struct heads *heads, const cha
                        heads->too_long, LONGEST_HEADER);
   request->endpoint = route_with(route_find(path, &request->names), method);
   if (!check_host(request, heads) || !check_access(request, heads)) return false;
-  request->job.strange = why_strange(request, heads);
+  request->job.spec.cross_origin = why_cross_origin(request, heads);
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
   if (!check_listener(request, path)) return false;
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
   if (!route_computes(request->endpoint))
     return check_state(request) && check_page_body(request) && admit_page(request);
   if (!takes_jobs(request)) return false;
-  request->job.kind = answer_kind_of(header(request, "Accept"));
+  request->job.spec.kind = answer_kind_of(header(request, "Accept"));
   bool inference = request->endpoint == ENDPOINT_INFER;
   return check_length(request, heads->lengths + heads->codings > 0, early) && (inference || check_media(request)) &&
          read_codings(request, heads) &&

@@ -8,6 +8,7 @@
 #include "server/http/admit.h"
 #include "server/http/body.h"
 #include "server/http/reply.h"
+#include "server/jobs/held.h"
 #include "server/jobs/run.h"
 #include "server/net/connections.h"
 
@@ -33,7 +34,7 @@ static bool is_suspended(const struct request *request) {
 }
 
 static void take_result(struct request *request) {
-  if (!request->job.answered) request->problem = request->job.problem;
+  if (!request->job.result.answered) request->problem = request->job.result.problem;
   request_to(request, REQUEST_DONE);
 }
 
@@ -48,7 +49,7 @@ static void on_done(struct job *job) {
 // Gives back what the job of a request that is over, or refused, holds.
 static void release_job(struct request *request) {
   upload_cancel(request->peer, &request->job);
-  if (request->has_job) job_end(&request->job);
+  job_release(&request->job);
 }
 
 // ---- headers --------------------------------------------------------------------------------------------------------
@@ -108,19 +109,19 @@ static enum MHD_Result start(struct request *request) {
   // Suspended first: once the job is submitted, the request is no longer ours.
   MHD_suspend_connection(request->connection);
   if (jobs_submit(request->service->jobs, job)) return MHD_YES;
-  problem_set(&job->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
-  job->done(job);
+  problem_set(&job->result.problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
+  job->spec.done(job);
   return MHD_YES;
 }
 
 static void fill_in(struct request *request) {
   struct job *job = &request->job;
   int64_t wait_ms = request->service->options->max_timeout_ms, asked_ms = job->asked.timeout_ms;
-  job->id = request->id;
-  job->trace_id = trace_is_clients(&request->trace) ? request->trace.trace_id : NULL;
-  job->gone = &request->peer->gone;
-  job->done = on_done;
-  job->started_ns = request->started_ns;
+  job->spec.id = request->id;
+  job->spec.trace_id = trace_is_clients(&request->trace) ? request->trace.trace_id : NULL;
+  job->spec.gone = &request->peer->gone;
+  job->spec.done = on_done;
+  job->spec.started_ns = request->started_ns;
   job->queued_ns = clock_ns();
   job->deadline_ns = job->queued_ns + (asked_ms && asked_ms < wait_ms ? asked_ms : wait_ms) * NS_PER_MS;
 }
@@ -202,8 +203,7 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
                 request->peer->tls ? "ended in mid-upload" : "answered in mid-upload");
   gate_leave(&service->gate, &request->entry);
   release_job(request);
-  job_give_output(job);
-  job_leave_detector(job);
+  job_release_buffer(&job->held.output);
   if (job->client) clients_leave(service->clients, job->client);
   request_account(request, aborted);
   request_free(request);

@@ -14,19 +14,17 @@
 
 _Static_assert((int)INFER_RANGES_MAX <= (int)RANGES_MAX, "each tensor may be a part of an answer");
 
-static void give_output(void *cls) { buffer_give(cls); }
+static void release_output(void *cls) { buffer_release(cls); }
 
 static struct MHD_Response *response_of_output(struct request *request) {
-  struct job *job = &request->job;
-  struct byte_range ranges[INFER_RANGES_MAX] = {{0, job->output_length}};
-  bool apart = job->kind == &infer_binary && !job->packed;
-  int count = apart ? infer_ranges(&job->infer, &job->layout, job->header_reserve, ranges) : 1;
+  struct job_result *result = &request->job.result;
+  struct buffer *output = request->job.held.output;
   struct MHD_Response *response =
-      apart ? library_response_of(job->output->data, ranges, count, give_output, job->output)
-            : library_response(job->output->data, job->output_length, give_output, job->output);
+      result->ranges ? library_response_of(output->data, result->range, result->ranges, release_output, output)
+                     : library_response(output->data, result->length, release_output, output);
   if (!response) return NULL;
-  job->output = NULL;
-  for (int i = 0; i < count; i++) request->sent_bytes += (int64_t)ranges[i].bytes;
+  request->job.held.output = NULL;
+  request->sent_bytes = (int64_t)result->length;
   return response;
 }
 
@@ -164,19 +162,19 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
   trace_write(&request->trace, traceparent);
   bool good = add_header(response, "X-Request-Id", request->id) && add_header(response, "traceparent", traceparent);
   if (!request->unchanged) good = good && add_header(response, "Content-Type", media_type);
-  if (request->job.answered) {
+  if (request->job.result.answered) {
     char timing[512];
     struct text text = text_over(timing, sizeof timing);
-    answer_server_timing(&request->job.answer, &text);
+    answer_server_timing(&request->job.result.answer, &text);
     good = good && add_header(response, "Server-Timing", timing);
-    if (request->job.answer_coding && !request->problem.kind)
-      good = good && add_header(response, "Content-Encoding", coding_name(request->job.answer_coding)) &&
+    if (request->job.result.coding && !request->problem.kind)
+      good = good && add_header(response, "Content-Encoding", coding_name(request->job.result.coding)) &&
              add_header(response, "Vary", "Accept-Encoding");
   }
-  size_t head = request->job.infer.answer_head;
-  if (request->job.answered && request->job.infer.model && head && !request->problem.kind) {
+  const struct infer *infer = request->job.infer;
+  if (request->job.result.answered && infer && infer->answer_head && !request->problem.kind) {
     char bytes[24];
-    snprintf(bytes, sizeof bytes, "%zu", head);
+    snprintf(bytes, sizeof bytes, "%zu", infer->answer_head);
     good = good && add_header(response, "Inference-Header-Content-Length", bytes);
   }
   if (info->retry_after) {
@@ -184,7 +182,7 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
     snprintf(seconds, sizeof seconds, "%d", info->retry_after);
     good = good && add_header(response, "Retry-After", seconds);
   }
-  if (request->job.coding == CODINGS) good = good && add_header(response, "Accept-Encoding", CODINGS_OF_BODIES);
+  if (request->job.spec.coding == CODINGS) good = good && add_header(response, "Accept-Encoding", CODINGS_OF_BODIES);
   const char *challenge = access_challenge(request->problem.kind);
   if (challenge) good = good && add_header(response, "WWW-Authenticate", challenge);
   if (request->problem.kind == PROBLEM_METHOD_NOT_ALLOWED)
@@ -206,17 +204,17 @@ static bool add_page_headers(struct MHD_Response *response, const struct request
 // What has tensors as bytes behind its JSON is not JSON.
 static const char *answer_media_type(const struct request *request) {
   const struct job *job = &request->job;
-  if (job->make) return media_type_of_page(request, &request->service->pages[request->endpoint]);
-  if (!job->infer.model) return job->kind->media_type;
-  return (job->infer.answer_head ? &infer_binary : &infer_json)->media_type;
+  if (job->spec.make) return media_type_of_page(request, &request->service->pages[request->endpoint]);
+  if (!job->infer) return job->result.kind->media_type;
+  return (job->infer->answer_head ? &infer_binary : &infer_json)->media_type;
 }
 
 // Counted before the answer is sent: its client's next request sees the count.
 static void count_model(const struct request *request) {
   const struct job *job = &request->job;
-  if (job->infer.model)
-    models_count(&request->service->counters->models, job->infer.model, request->problem.kind ? NULL : &job->answer,
-                 clock_ns() - request->started_ns);
+  if (job->infer)
+    models_count(&request->service->counters->models, job->infer->model,
+                 request->problem.kind ? NULL : &job->result.answer, clock_ns() - request->started_ns);
 }
 
 enum MHD_Result request_reply(struct request *request) {
@@ -224,8 +222,8 @@ enum MHD_Result request_reply(struct request *request) {
   const char *media_type = problem_media_type(request->style);
   struct MHD_Response *response = NULL;
   int64_t memory = 0;
-  if (request->job.answered) {
-    memory = (int64_t)request->job.output->capacity;  // before it is the response's
+  if (request->job.result.answered) {
+    memory = (int64_t)request->job.held.output->capacity;  // before it is the response's
     media_type = answer_media_type(request);
     response = response_of_output(request);
   } else if (!request->problem.kind && (page->write || page->fill || page->follow)) {
@@ -243,7 +241,7 @@ enum MHD_Result request_reply(struct request *request) {
   if (!response) return MHD_NO;
   count_model(request);
   enum MHD_Result result = MHD_NO;
-  bool shown = !request->problem.kind && !request->job.answered;
+  bool shown = !request->problem.kind && !request->job.result.answered;
   if (add_headers(response, request, media_type) && (!shown || add_page_headers(response, request, page))) {
     unsigned status = (unsigned)request_status(request);
     request_to(request, REQUEST_REPLY);

@@ -40,7 +40,7 @@ int request_status(const struct request *request) {
 
 bool request_is_local(const struct request *request) {
   return address_is_local(request->peer->address) && !request->peer->proxy && !request->relayed &&
-         !request->job.strange;
+         !request->job.spec.cross_origin;
 }
 
 struct client *request_client(const struct request *request) {
@@ -89,31 +89,17 @@ static struct request *take(struct request_pool *pool) {
 struct request *request_new(struct service *service, struct MHD_Connection *connection, struct peer *peer) {
   struct request *request = take(&service->requests);
   if (!request) return NULL;
+  memset(request, 0, offsetof(struct request, job));
+  job_init(&request->job, &service->jobs->services);
   upload_init(peer);
-  job_init(&request->job, &service->jobs->means);
   request->state = REQUEST_NEW;
   request->service = service;
-  request->next = NULL;
   request->connection = connection;
   request->peer = peer;
-  request->entry = (struct gate_entry){NULL, NULL};
-  request->takes_interim = false;
-  request->line_fault = NULL;
-  request->head_end = NULL;
   request->endpoint = ENDPOINT_UNKNOWN;
   request->style = PROBLEM_STYLE_HTTP;
-  request->names.name[0] = request->names.version[0] = '\0';
-  request->page_body = NULL;
-  request->id[0] = request->user[0] = '\0';
   memcpy(request->address, peer->address, sizeof request->address);
-  request->method[0] = request->path[0] = '\0';
-  request->body_bytes = request->sent_bytes = 0;
-  request->unchanged = request->lasting = request->relayed = false;
-  request->not_rows = request->has_job = false;
-  request->chunk_broken = request->counted_open = request->counted_active = false;
-  request->problem = (struct problem){.kind = PROBLEM_NONE};
   request->started_ns = clock_ns();
-  request->reply_ns = 0;
   return request;
 }
 

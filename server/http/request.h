@@ -7,6 +7,7 @@
 
 #include <microhttpd.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "api/base/problem.h"
@@ -73,8 +74,6 @@ struct request {
   bool not_rows;               // a raw body is refused for its length, which is no multiple of a row
   bool has_job;                // a worker makes its answer; else it is for a page that its IO thread writes
 
-  struct job job;
-
   // How it went.
   int64_t sent_bytes;                 // of the body
   bool unchanged;                     // it is answered 304: the client has the page
@@ -83,7 +82,10 @@ struct request {
   struct problem problem;
   int64_t started_ns;
   int64_t reply_ns;  // when the answer was queued; 0 before
+
+  struct job job;  // the last: the rest is cleared for each request
 };
+_Static_assert(offsetof(struct request, job) <= 4096, "what is cleared for each request is small");
 
 void requests_init(struct request_pool *pool);
 void requests_destroy(struct request_pool *pool);

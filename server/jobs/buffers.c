@@ -49,7 +49,7 @@ static struct buffer *allocate(struct buffers *buffers, int tier) {
   return NULL;
 }
 
-bool buffers_charge(struct buffers *buffers, size_t bytes) {
+bool budget_acquire(struct buffers *buffers, size_t bytes) {
   struct buffer *evicted = NULL;
   pthread_mutex_lock(&buffers->lock);
   bool fits = bytes <= buffers->budget - buffers->in_use;  // else evicting does not help
@@ -63,7 +63,7 @@ bool buffers_charge(struct buffers *buffers, size_t bytes) {
   return fits;
 }
 
-void buffers_discharge(struct buffers *buffers, size_t bytes) {
+void budget_release(struct buffers *buffers, size_t bytes) {
   buffers->in_use -= bytes;
   buffers->allocated -= bytes;
 }
@@ -98,10 +98,10 @@ static bool is_outdated(const struct buffers *buffers, const struct buffer *buff
 static struct buffer *obtain(struct buffers *buffers, int tier, bool *spent) {
   struct buffer *buffer = reuse(buffers, tier);
   if (buffer) return buffer;
-  *spent = !buffers_charge(buffers, buffer_tier_size(tier));
+  *spent = !budget_acquire(buffers, buffer_tier_size(tier));
   if (*spent) return NULL;
   buffer = allocate(buffers, tier);
-  if (!buffer) buffers_discharge(buffers, buffer_tier_size(tier));
+  if (!buffer) budget_release(buffers, buffer_tier_size(tier));
   return buffer;
 }
 
@@ -121,8 +121,8 @@ static void give_shares(struct buffers *buffers, struct client *client, enum sha
   client_give(buffers->clients, client, SHARE_BYTES, bytes);  // last: the client may cease to exist here
 }
 
-struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
-                           struct shortage *shortage) {
+struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size,
+                              size_t mine, struct shortage *shortage) {
   int tier = buffer_tier_of(size);
   *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, (int64_t)size};
   if (tier == BUFFER_TIERS) return NULL;
@@ -142,23 +142,23 @@ struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum 
   return buffer;
 }
 
-bool buffers_charge_client(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
-                           struct shortage *shortage) {
+bool budget_acquire_for(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
+                        struct shortage *shortage) {
   *shortage = take_shares(buffers, client, SHARE_BYTES, (int64_t)bytes, (int64_t)mine);
   if (shortage->grant != GRANTED) return false;
-  if (buffers_charge(buffers, bytes)) return true;
+  if (budget_acquire(buffers, bytes)) return true;
   give_shares(buffers, client, SHARE_BYTES, (int64_t)bytes);
   shortage->grant = OVER_SERVER_LIMIT;
   return false;
 }
 
-void buffers_discharge_client(struct buffers *buffers, struct client *client, size_t bytes) {
-  buffers_discharge(buffers, bytes);
-  give_shares(buffers, client, SHARE_BYTES, (int64_t)bytes);  // last, as in buffer_give
+void budget_release_for(struct buffers *buffers, struct client *client, size_t bytes) {
+  budget_release(buffers, bytes);
+  give_shares(buffers, client, SHARE_BYTES, (int64_t)bytes);  // last, as in buffer_release
 }
 
-bool buffer_may_take(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
-                     struct shortage *shortage) {
+bool buffer_may_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
+                        struct shortage *shortage) {
   int64_t capacity = (int64_t)buffer_capacity(size);
   *shortage = (struct shortage){client_may_take(buffers->clients, client, SHARE_BYTES, capacity, (int64_t)mine),
                                 SHARE_BYTES, (int64_t)size};
@@ -179,7 +179,7 @@ bool buffer_move(struct buffer *buffer, enum share share, struct shortage *short
   return true;
 }
 
-void buffer_give(struct buffer *buffer) {
+void buffer_release(struct buffer *buffer) {
   struct buffers *buffers = buffer->pool;
   struct client *client = buffer->client;
   enum share share = buffer->share;
@@ -187,7 +187,7 @@ void buffer_give(struct buffer *buffer) {
   if (is_outdated(buffers, buffer)) {
     buffer->next = NULL;
     release(buffer);
-    buffers_discharge(buffers, (size_t)capacity);
+    budget_release(buffers, (size_t)capacity);
   } else {
     put_back(buffers, buffer);
   }

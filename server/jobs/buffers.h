@@ -32,11 +32,11 @@ struct buffer {
   char *data;  // 4096-byte aligned
 };
 
-// Why a request got no memory, or no place in a queue.
+// Why a request got no memory, or no queue slot.
 struct shortage {
   enum grant grant;
   enum share share;  // that is short; SHARES: nothing that others could give up
-  int64_t amount;    // bytes or places that were asked for
+  int64_t amount;    // bytes or slots that were asked for
 };
 
 struct buffers {
@@ -55,24 +55,24 @@ void buffers_destroy(struct buffers *buffers);  // all buffers must have been gi
 // A buffer of at least `size` bytes. It counts to the client's SHARE_BYTES, and to its SHARE_LONG_BYTES too if
 // `share` is that one. `mine`: bytes that the same request holds already; a request is not refused for its own sake.
 // NULL with the reason in `*shortage`.
-VX_WARN_UNUSED struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size,
-                                          size_t mine, struct shortage *shortage);
+VX_WARN_UNUSED struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, enum share share,
+                                             size_t size, size_t mine, struct shortage *shortage);
 // Whether the client's shares would allow it; nothing is taken.
-VX_WARN_UNUSED bool buffer_may_take(struct buffers *buffers, struct client *client, enum share share, size_t size,
-                                    size_t mine, struct shortage *shortage);
+VX_WARN_UNUSED bool buffer_may_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size,
+                                       size_t mine, struct shortage *shortage);
 // Lets a buffer count to another share beside SHARE_BYTES. False with the reason in `*shortage`.
 VX_WARN_UNUSED bool buffer_move(struct buffer *buffer, enum share share, struct shortage *shortage);
 // Returns the buffer to its pool, and its bytes to the client's shares.
-void buffer_give(struct buffer *buffer);
+void buffer_release(struct buffer *buffer);
 
 // Memory outside the pool that counts to the pool's budget: the scratch of running jobs. It counts to no client's
 // share, since the queue limits how many jobs of a client run. False if the budget has no room for it.
-VX_WARN_UNUSED bool buffers_charge(struct buffers *buffers, size_t bytes);
-void buffers_discharge(struct buffers *buffers, size_t bytes);
-// Likewise, but it counts to the client's SHARE_BYTES; `mine` and `*shortage` as in buffer_take.
-VX_WARN_UNUSED bool buffers_charge_client(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
-                                          struct shortage *shortage);
-void buffers_discharge_client(struct buffers *buffers, struct client *client, size_t bytes);
+VX_WARN_UNUSED bool budget_acquire(struct buffers *buffers, size_t bytes);
+void budget_release(struct buffers *buffers, size_t bytes);
+// Likewise, but it counts to the client's SHARE_BYTES; `mine` and `*shortage` as in buffer_acquire.
+VX_WARN_UNUSED bool budget_acquire_for(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
+                                       struct shortage *shortage);
+void budget_release_for(struct buffers *buffers, struct client *client, size_t bytes);
 
 struct buffers_use {
   size_t budget, allocated, in_use;

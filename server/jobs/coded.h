@@ -7,7 +7,7 @@
 
 #include "server/jobs/job.h"
 
-// The decoded body becomes the job's input, of at most max_body_bytes. False with job->problem set.
+// The decoded body becomes the job's input, of at most max_body_bytes. False with a problem.
 VX_WARN_UNUSED bool coded_open(struct job *job);
 
 #endif

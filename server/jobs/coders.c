@@ -16,7 +16,7 @@ void coders_destroy(struct coders *coders) {
   pthread_mutex_destroy(&coders->lock);
 }
 
-struct decoder *coders_take_decoder(struct coders *coders, enum coding coding) {
+struct decoder *coders_acquire_decoder(struct coders *coders, enum coding coding) {
   struct decoder *decoder = NULL;
   pthread_mutex_lock(&coders->lock);
   if (coders->decoders[coding]) {
@@ -29,7 +29,7 @@ struct decoder *coders_take_decoder(struct coders *coders, enum coding coding) {
   return decoder;
 }
 
-void coders_give_decoder(struct coders *coders, struct decoder *decoder) {
+void coders_release_decoder(struct coders *coders, struct decoder *decoder) {
   enum coding coding = decoder_coding(decoder);
   size_t bytes = decoder_bytes(decoder);
   pthread_mutex_lock(&coders->lock);
@@ -42,7 +42,7 @@ void coders_give_decoder(struct coders *coders, struct decoder *decoder) {
   if (!kept) decoder_free(decoder);
 }
 
-struct encoder *coders_take_encoder(struct coders *coders, enum coding coding) {
+struct encoder *coders_acquire_encoder(struct coders *coders, enum coding coding) {
   struct encoder *encoder = NULL;
   pthread_mutex_lock(&coders->lock);
   if (coders->encoders[coding]) encoder = coders->encoder[coding][--coders->encoders[coding]];
@@ -50,7 +50,7 @@ struct encoder *coders_take_encoder(struct coders *coders, enum coding coding) {
   return encoder ? encoder : encoder_new(coding);
 }
 
-void coders_give_encoder(struct coders *coders, struct encoder *encoder) {
+void coders_release_encoder(struct coders *coders, struct encoder *encoder) {
   enum coding coding = encoder_coding(encoder);
   pthread_mutex_lock(&coders->lock);
   bool kept = coders->encoders[coding] < CODERS_IDLE;

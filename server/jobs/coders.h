@@ -25,9 +25,9 @@ void coders_init(struct coders *coders);
 void coders_destroy(struct coders *coders);
 
 // NULL: out of memory.
-struct decoder *coders_take_decoder(struct coders *coders, enum coding coding);
-void coders_give_decoder(struct coders *coders, struct decoder *decoder);
-struct encoder *coders_take_encoder(struct coders *coders, enum coding coding);
-void coders_give_encoder(struct coders *coders, struct encoder *encoder);
+struct decoder *coders_acquire_decoder(struct coders *coders, enum coding coding);
+void coders_release_decoder(struct coders *coders, struct decoder *decoder);
+struct encoder *coders_acquire_encoder(struct coders *coders, enum coding coding);
+void coders_release_encoder(struct coders *coders, struct encoder *encoder);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/phase.h"
-#include "server/jobs/shared.h"
+#include "server/jobs/run.h"
 #include "server/jobs/sweeps.h"
 
 static const char too_late[] = "the deadline passed before the job began";
@@ -12,32 +12,29 @@ static const char too_late[] = "the deadline passed before the job began";
 static void refuse(struct job *list, enum problem_kind kind, const char *detail) {
   while (list) {
     struct job *next = list->next;
-    (void)problem_set(&list->problem, kind, NULL, "%s", detail);
-    job_leave_place(list);
-    job_give_input(list);
-    shared_leave(list);
-    sweeps_end(list);
-    list->done(list);
+    (void)problem_set(&list->result.problem, kind, NULL, "%s", detail);
+    job_release(list);
+    list->spec.done(list);
     list = next;
   }
 }
 
 // The job has waited in its stream for the end of others.
-static void on_turn(struct job *job) {
-  struct jobs *jobs = job->means->gpu_cls;
+static void on_turn(void *owner, struct job *job) {
+  struct jobs *jobs = owner;
   job->next = NULL;
   if (!queue_push(&jobs->queues[job_lane_use(job)], job)) refuse(job, PROBLEM_DRAINING, DRAIN_IS_OVER);
 }
 
 // Tells the daemon, and wakes the workers that stand by for the lost GPU.
-static void on_gpu_lost(void *cls) {
-  struct jobs *jobs = cls;
+static void on_gpu_lost(void *owner) {
+  struct jobs *jobs = owner;
   jobs->gpu_lost(jobs->gpu_lost_cls);
   workers_wake(&jobs->workers);
 }
 
-static void on_gpu_changed(void *cls) {
-  struct jobs *jobs = cls;
+static void on_gpu_changed(void *owner) {
+  struct jobs *jobs = owner;
   workers_wake(&jobs->workers);
 }
 
@@ -47,25 +44,25 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   if (!devices_open(&jobs->devices, options, error, error_size)) return false;
   jobs->gpu_lost = gpu_lost;
   jobs->gpu_lost_cls = gpu_lost_cls;
-  jobs->means = (struct job_means){.uploads = &jobs->uploads,
-                                   .devices = &jobs->devices,
-                                   .buffers = &jobs->buffers,
-                                   .coders = &jobs->coders,
-                                   .hands = &jobs->hands,
-                                   .regions = &jobs->regions,
-                                   .streams = &jobs->streams,
-                                   .clients = clients,
-                                   .counters = counters,
-                                   .max_body_bytes = (size_t)options->max_body_bytes,
-                                   .max_response_bytes = (size_t)options->max_response_bytes,
-                                   .gpu_lost = on_gpu_lost,
-                                   .gpu_changed = on_gpu_changed,
-                                   .gpu_cls = jobs,
-                                   .turn_came = on_turn};
+  jobs->services = (struct job_services){.uploads = &jobs->uploads,
+                                         .devices = &jobs->devices,
+                                         .buffers = &jobs->buffers,
+                                         .coders = &jobs->coders,
+                                         .hands = &jobs->hands,
+                                         .regions = &jobs->regions,
+                                         .streams = &jobs->streams,
+                                         .clients = clients,
+                                         .counters = counters,
+                                         .max_body_bytes = (size_t)options->max_body_bytes,
+                                         .max_response_bytes = (size_t)options->max_response_bytes,
+                                         .owner = jobs,
+                                         .gpu_lost = on_gpu_lost,
+                                         .gpu_changed = on_gpu_changed,
+                                         .turn_came = on_turn};
   uploads_init(&jobs->uploads, watcher);
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
-  streams_init(&jobs->streams, options, clients, buffer_give);
+  streams_init(&jobs->streams, options, clients, buffer_release);
   // Only the queue of quick jobs has a worker wait awake: the others' jobs take far longer than waking a worker.
   int64_t awake_ns = jobs->devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
   queue_init(&jobs->queues[VX_LANE_QUICK], VX_LANE_QUICK, awake_ns);
@@ -86,7 +83,7 @@ bool jobs_run_small(struct jobs *jobs, struct job *job) { return small_run(&jobs
 // A job of a stream waits for its turn there. If it cannot even wait, the worker finds that out again, and refuses it.
 bool jobs_submit(struct jobs *jobs, struct job *job) {
   if (sweeps_are_joined(job) && sweeps_enter(job, true) == STREAM_WAITS) return true;
-  job->problem.kind = PROBLEM_NONE;
+  job->result.problem.kind = PROBLEM_NONE;
   if (queue_push(&jobs->queues[job_lane_use(job)], job)) return true;
   sweeps_end(job);
   return false;
@@ -134,7 +131,7 @@ void jobs_hurry(struct jobs *jobs) {
   refuse(sweeps_take_waiting(&jobs->streams, INT64_MAX), PROBLEM_DRAINING, DRAIN_IS_OVER);
   for (int use = 0; use < VX_LANE_USES; use++)
     refuse(queue_take_all(&jobs->queues[use]), PROBLEM_DRAINING, DRAIN_IS_OVER);
-  atomic_store(&jobs->means.hurry, true);
+  atomic_store(&jobs->services.hurry, true);
 }
 
 void jobs_close(struct jobs *jobs) {

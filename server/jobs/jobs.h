@@ -15,7 +15,7 @@
 #include "server/jobs/workers.h"
 
 struct jobs {
-  struct job_means means;
+  struct job_services services;
   struct devices devices;
   struct buffers buffers;
   struct coders coders;

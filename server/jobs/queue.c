@@ -89,7 +89,7 @@ static struct client *take_client(struct queue *queue, int64_t now_ns, struct qu
 // read in place by a GPU, but copied for the CPU.
 static struct placement_cost cost_of(const struct queue *queue, const struct job *job) {
   const struct job_request *asked = &job->asked;
-  bool in_region = asked->points_region.name[0] || job->infer.model, samples = vx_sampling_of(&asked->job);
+  bool in_region = asked->points_region.name[0] || job->infer, samples = vx_sampling_of(&asked->job);
   bool single = samples && asked->job.num_clouds == 1 && !asked->stream.name[0] && !in_region;
   return placement_cost(queue->placement, single, asked->job.num_clouds > 0 ? asked->job.inputs[0].dims[0] : 0,
                         samples ? asked->sample_counts[0] : 0);
@@ -195,9 +195,9 @@ bool queue_push(struct queue *queue, struct job *job) {
 }
 
 void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
-  bool on_own_device = job->device && &job->device->load == waiter->load;
+  bool on_own_device = job->result.device && &job->result.device->load == waiter->load;
   take_back(queue, waiter, job);
-  if (queue->placement && job->answered && on_own_device)
+  if (queue->placement && job->result.answered && on_own_device)
     atomic_fetch_add(&queue->placement->answered[target_of(waiter)], 1);
 }
 

@@ -8,10 +8,10 @@
 #include "server/base/log.h"
 #include "server/base/phase.h"
 #include "server/jobs/hands.h"
+#include "server/jobs/held.h"
 #include "server/jobs/points.h"
 #include "server/jobs/shared.h"
 #include "server/jobs/sweeps.h"
-#include "server/jobs/uploads.h"
 
 // ---- what the backend asks ------------------------------------------------------------------------------------------
 
@@ -21,42 +21,43 @@ static const char too_large[] = "the answer would have %zu bytes; allowed: up to
 static enum vx_status give_region(struct job *job, void **block) {
   job->output_refused = false;
   job->work.pinned = true;
-  *block = job->output_reach[0].memory + job->header_reserve;
+  *block = job->shared->output[0].memory + job->head_bytes;
   return VX_OK;
 }
 
 // Those tensors that go to regions need no room in the buffer.
 static void give_places(struct job *job) {
-  job->work.places = job->places;
-  vx_layout_pack(&job->layout, job->places);
-  job->output_length = job->header_reserve + job->layout.bytes;
+  job->work.places = job->shared->places;
+  vx_layout_pack(&job->layout, job->shared->places);
+  job->result.length = job->head_bytes + job->layout.bytes;
 }
 
 // Called once the tensors' sizes are known: one buffer holds the tensors, behind the file's header if they stay there.
 static enum vx_status provide_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
   struct job *job = cls;
+  const struct answer_kind *kind = job->result.kind;
   job->layout = *layout;
-  job->header_reserve = job->kind->reserve ? job->kind->reserve(&job->answer, layout) : 0;
+  job->head_bytes = kind->reserve ? kind->reserve(&job->result.answer, layout) : 0;
   job->output_refused = true;
-  size_t most = job->means->max_response_bytes;
-  if (layout->bytes > most || job->header_reserve > most - layout->bytes)
+  size_t most = job->services->max_response_bytes;
+  if (layout->bytes > most || job->head_bytes > most - layout->bytes)
     return vx_refuse(error, too_large, layout->bytes, most);
-  job->output_length = job->header_reserve + layout->bytes;
+  job->result.length = job->head_bytes + layout->bytes;
   if (!shared_fits(job)) return VX_REFUSED;
-  job->work.pinned = job->points_reach.region;
+  job->work.pinned = job->shared->points.region;
   job->work.places = NULL;
-  job->parts_in_place = shared_has_answer(job) ? shared_reach_answer(job) : shared_reach_tensors(job);
-  if (shared_has_answer(job) && job->parts_in_place) return give_region(job, block);
-  if (job->parts_in_place) give_places(job);
-  if (!job_get_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
+  job->shared->parts_in_place = shared_has_answer(job) ? shared_reach_answer(job) : shared_reach_tensors(job);
+  if (shared_has_answer(job) && job->shared->parts_in_place) return give_region(job, block);
+  if (job->shared->parts_in_place) give_places(job);
+  if (!job_acquire_output(job, job->result.length)) return VX_OUT_OF_MEMORY;
   job->output_refused = false;
-  *block = job->output->data + job->header_reserve;
+  *block = job->held.output->data + job->head_bytes;
   return VX_OK;
 }
 
 static bool allow_scratch(void *cls, size_t bytes) {
   struct job *job = cls;
-  return job_get_scratch(job, bytes, &job->problem);  // clears a refusal of more, asked for before
+  return job_acquire_scratch(job, bytes);  // clears a refusal of more, asked for before
 }
 
 // Called now and then by every pass over the job's rows; by helpers too.
@@ -65,12 +66,12 @@ static bool is_stopped(void *cls) { return job_is_stopped(cls); }
 static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
                              struct vx_error *error) {
   const struct job *job = cls;
-  return hands_spread(job->means->hands, own, pieces, error);
+  return hands_spread(job->services->hands, own, pieces, error);
 }
 
 static int32_t count_hands(void *cls) {
   const struct job *job = cls;
-  return hands_count(job->means->hands);
+  return hands_count(job->services->hands);
 }
 
 static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, spread, count_hands};
@@ -81,37 +82,37 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
   job->work.caller = lanes->alone ? &caller_alone : &caller;
   job->work.cls = job;
   job->work.row_counts = job->row_counts;
-  job->work.tensors = job->kind->tensors(&job->asked);
+  job->work.tensors = (job->result.kind = job_answer_kind(job))->tensors(&job->asked);
   job->layout.tensors = 0;  // provide_output is not called if there are none
   job->layout.bytes = 0;
-  job->answer = (struct answer){
-      .request_id = job->id,
+  job->result.answer = (struct answer){
+      .request_id = job->spec.id,
       .request = &job->asked,
       .job = &job->work,
-      .receive_ns = job->queued_ns - job->started_ns,
+      .receive_ns = job->queued_ns - job->spec.started_ns,
       .queue_ns = now_ns - job->queued_ns,
-      .trace_id = job->trace_id,
-      .infer = job->infer.model ? &job->infer : NULL,
+      .trace_id = job->spec.trace_id,
+      .infer = job->infer,
       .stop = &job->stop,
   };
-  job->work.pinned = job->points_reach.region != NULL;
+  job->work.pinned = job->shared->points.region != NULL;
   if (job->asked.format == FORMAT_RAW && !job->work.pinned)
-    job->answer.look = body_look(&job->work.inputs[VX_POINTS], job->form);
+    job->result.answer.look = body_look(&job->work.inputs[VX_POINTS], job->spec.form);
   if (sweeps_are_joined(job)) {
-    job->answer.look.joined = &job->joined;
+    job->result.answer.look.joined = &job->stream->joined;
     sweeps_count(job);
   }
-  job->begun = true;
+  job->result.begun = true;
   job->output_refused = false;
-  job->parts_in_place = 0;
+  job->shared->parts_in_place = 0;
 }
 
 // ---- the lanes ------------------------------------------------------------------------------------------------------
 
 static enum vx_status run_on(struct job *job, struct device *device, struct vx_lane *lane, struct vx_error *error) {
-  job->device = device;
-  job->answer.backend = device->backend->name;
-  job->answer.device = device->description.name;
+  job->result.device = device;
+  job->result.answer.backend = device->backend->name;
+  job->result.answer.device = device->description.name;
   atomic_fetch_add(&device->running, 1);
   enum vx_status status = device->backend->run(lane, &job->work, error);
   atomic_fetch_sub(&device->running, 1);
@@ -123,7 +124,7 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
 static enum vx_status run_on_gpu(struct job *job, const struct lanes *lanes, struct vx_error *error) {
   enum vx_status status = run_on(job, lanes->gpu, lanes->on_gpu, error);
   while (!shared_held(job) && status == VX_OK) {
-    job_give_output(job);
+    job_release_buffer(&job->held.output);
     job->output_refused = !points_copy(job);
     if (job->output_refused) return VX_REFUSED;
     status = run_on(job, lanes->gpu, lanes->on_gpu, error);
@@ -132,16 +133,16 @@ static enum vx_status run_on_gpu(struct job *job, const struct lanes *lanes, str
 }
 
 static void tell(struct job *job, struct device *gpu, bool trial, enum device_outcome outcome, const char *reason) {
-  struct job_means *means = job->means;
-  if (device_tell(means->devices, gpu, trial, outcome, reason, clock_ns())) means->gpu_changed(means->gpu_cls);
+  struct job_services *services = job->services;
+  if (device_tell(services->devices, gpu, trial, outcome, reason, clock_ns())) services->gpu_changed(services->owner);
 }
 
 // A network that fails on a GPU runs on the CPU from then on. Others run there as before.
 static void give_up_seat(const struct job *job, const struct lanes *lanes, const char *reason) {
   struct log_line line;
-  seats_give_up(detector_seats(job->detector), lanes->on_gpu, reason);
+  seats_give_up(detector_seats(job->held.detector), lanes->on_gpu, reason);
   log_begin(&line, LOG_WARNING, "a network does not run");
-  log_string(&line, "model", detector_name(job->detector));
+  log_string(&line, "model", detector_name(job->held.detector));
   log_string(&line, "device", lanes->gpu->description.name);
   log_integer(&line, "index", lanes->gpu->index);
   log_string(&line, "error", reason);
@@ -152,22 +153,22 @@ static void give_up_seat(const struct job *job, const struct lanes *lanes, const
 // Whether the GPU is to blame. A network has its own bound of memory, and its own failures.
 static bool is_to_blame(const struct job *job, enum vx_status status) {
   bool of_network = job->work.op == VX_DETECT && (status == VX_FAILED || status == VX_OUT_OF_MEMORY);
-  return !job->problem.kind && !of_network;  // nor is the budget the GPU's
+  return !job->result.problem.kind && !of_network;  // nor is the budget the GPU's
 }
 
 // Logs and counts a job that a GPU failed. If the GPU is lost, tells the others so, once.
 static void report(struct job *job, struct device *gpu, bool trial, enum vx_status status, const char *reason) {
-  struct job_means *means = job->means;
+  struct job_services *services = job->services;
   struct log_line line;
   log_begin(&line, LOG_WARNING, "a GPU failed a job");
-  log_string(&line, "id", job->id);
+  log_string(&line, "id", job->spec.id);
   log_string(&line, "device", gpu->description.name);
   log_integer(&line, "index", gpu->index);
   log_string(&line, "failure", failure_name(status));
   log_string(&line, "error", reason);
   log_end(&line);
-  counters_rerun(means->counters, status);
-  if (status == VX_DEVICE_LOST && device_lose(means->devices, gpu, reason)) means->gpu_lost(means->gpu_cls);
+  counters_rerun(services->counters, status);
+  if (status == VX_DEVICE_LOST && device_lose(services->devices, gpu, reason)) services->gpu_lost(services->owner);
   tell(job, gpu, trial, is_to_blame(job, status) ? DEVICE_FAILED : DEVICE_UNDECIDED, reason);
 }
 
@@ -177,21 +178,21 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
   enum vx_status gpu_status = VX_OK;
   struct vx_error gpu_error = {""};
   bool trial = false;
-  if (gpu && gpu->backend->runs(&job->work) && device_take(job->means->devices, gpu, clock_ns(), &trial)) {
+  if (gpu && gpu->backend->runs(&job->work) && device_take(job->services->devices, gpu, clock_ns(), &trial)) {
     gpu_status = run_on_gpu(job, lanes, error);
     if (gpu_status == VX_OK || gpu_status == VX_STOPPED || job->output_refused) {
       tell(job, gpu, trial, gpu_status == VX_OK ? DEVICE_DID : DEVICE_UNDECIDED, "");
       return gpu_status;
     }
-    job_give_output(job);
+    job_release_buffer(&job->held.output);
     gpu_error = *error;
     if (gpu_status == VX_FAILED) give_up_seat(job, lanes, gpu_error.text);
     if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
   if (job->work.op == VX_DETECT) job->work.params.detect.seat = NULL;
-  job->problem.kind = PROBLEM_NONE;  // what the GPU could not have, the CPU may not need
+  job->result.problem.kind = PROBLEM_NONE;  // what the GPU could not have, the CPU may not need
   bool reachable = points_copy(job);
-  enum vx_status status = reachable ? run_on(job, &job->means->devices->cpu, lanes->on_cpu, error) : VX_REFUSED;
+  enum vx_status status = reachable ? run_on(job, &job->services->devices->cpu, lanes->on_cpu, error) : VX_REFUSED;
   // The GPU is at fault if the CPU can do what it refused. If the CPU cannot, or comes to no end, that is not known.
   if (gpu_status == VX_REFUSED && status == VX_OK) report(job, gpu, trial, gpu_status, gpu_error.text);
   if (gpu_status == VX_REFUSED && status != VX_OK) tell(job, gpu, trial, DEVICE_UNDECIDED, "");
@@ -218,43 +219,45 @@ static bool failed(struct job *job, enum vx_status status, const struct vx_error
                                             [VX_DEVICE_LOST] = PROBLEM_DEFECT,
                                             [VX_FAILED] = PROBLEM_MODEL_FAILED};
   if (status == VX_STOPPED) return job_refuse_stopped(job, error->text);
-  if (job->problem.kind) return false;  // there was no room for the answer or the scratch
-  return problem_set(&job->problem, kinds[status], parameter_at_fault(job, status), "%s", error->text);
+  if (job->result.problem.kind) return false;  // there was no room for the answer or the scratch
+  return problem_set(&job->result.problem, kinds[status], parameter_at_fault(job, status), "%s", error->text);
 }
 
 // Writes a file that is a copy of the tensors, if it has any. They are the input of that, so they take its place: the
 // body's memory is free before the file's is taken.
 static bool write_file(struct job *job) {
-  const struct answer_kind *kind = job->kind;
+  const struct answer_kind *kind = job->result.kind;
   struct text text = text_over(NULL, 0);
-  if (!kind->write(&job->answer, &job->layout, NULL, &text, &job->problem)) return false;
+  if (!kind->write(&job->result.answer, &job->layout, NULL, &text, &job->result.problem)) return false;
   size_t size = text.length + 1;  // the builder's NUL
-  if (job->work.tensors && text.length > job->means->max_response_bytes)
-    return problem_set(&job->problem, PROBLEM_IMPOSSIBLE, NULL, too_large, text.length, job->means->max_response_bytes);
-  job_give_input(job);
-  job->input = job->output;
-  job->output = NULL;
-  if (!job_get_output(job, size, &job->problem)) return false;
-  text = text_over(job->output->data, size);
-  bool written = kind->write(&job->answer, &job->layout, job->input ? job->input->data : NULL, &text, &job->problem);
-  job->output_length = text.length;  // what was measured may be more
+  if (job->work.tensors && text.length > job->services->max_response_bytes)
+    return problem_set(&job->result.problem, PROBLEM_IMPOSSIBLE, NULL, too_large, text.length,
+                       job->services->max_response_bytes);
+  job_release_buffer(&job->held.input);
+  job->held.input = job->held.output;
+  job->held.output = NULL;
+  if (!job_acquire_output(job, size)) return false;
+  text = text_over(job->held.output->data, size);
+  bool written = kind->write(&job->result.answer, &job->layout, job->held.input ? job->held.input->data : NULL, &text,
+                             &job->result.problem);
+  job->result.length = text.length;  // what was measured may be more
   return written;
 }
 
 static bool write_answer(struct job *job) {
-  struct answer *answer = &job->answer;
-  answer->total_ns = clock_ns() - job->started_ns;
-  if (job->kind->frame) {
-    if (!job->output && !job_get_output(job, job->header_reserve, &job->problem)) return false;
-    char *block = job->output->data;
-    job->kind->frame(answer, &job->layout, block, job->header_reserve,
-                     job->parts_in_place ? NULL : block + job->header_reserve);
+  struct answer *answer = &job->result.answer;
+  answer->total_ns = clock_ns() - job->spec.started_ns;
+  if (job->result.kind->frame) {
+    if (!job->held.output && !job_acquire_output(job, job->head_bytes)) return false;
+    char *block = job->held.output->data;
+    job->result.kind->frame(answer, &job->layout, block, job->head_bytes,
+                            job->shared->parts_in_place ? NULL : block + job->head_bytes);
     return true;
   }
   answer->began_ns = clock_wall_ns() - answer->total_ns;
   if (!write_file(job)) return false;
   if (!job->work.tensors) return true;
-  answer->encode_ns = clock_ns() - job->started_ns - answer->total_ns;
+  answer->encode_ns = clock_ns() - job->spec.started_ns - answer->total_ns;
   answer->total_ns += answer->encode_ns;
   return true;
 }
@@ -264,78 +267,80 @@ static bool write_answer(struct job *job) {
 enum { SMALLEST_ENCODED = 1024 };  // an answer of fewer bytes goes out in one packet anyway
 
 static size_t encode_into(struct job *job, struct buffer *coded) {
-  struct coders *coders = job->means->coders;
-  struct encoder *encoder = coders_take_encoder(coders, job->answer_coding);
+  struct coders *coders = job->services->coders;
+  struct encoder *encoder = coders_acquire_encoder(coders, job->spec.answer_coding);
   if (!encoder) return 0;
-  const struct coding_step step = {job->output->data, job->output_length, coded->data, job->output_length - 1};
+  const struct coding_step step = {job->held.output->data, job->result.length, coded->data, job->result.length - 1};
   size_t length = encoder_run(encoder, step, is_stopped, job);
-  coders_give_encoder(coders, encoder);
+  coders_release_encoder(coders, encoder);
   return length;
 }
 
-// Moves the parts of the answer together.
-static void pack(struct job *job) {
-  struct byte_range ranges[INFER_RANGES_MAX];
-  int count = infer_ranges(&job->infer, &job->layout, job->header_reserve, ranges);
-  job->output_length = ranges_join(job->output->data, ranges, count);
-  job->packed = true;
+// Says where in the output the answer is: at its beginning, or in ranges around what is not sent.
+static void find_answer(struct job *job) {
+  struct job_result *result = &job->result;
+  if (result->kind != &infer_binary) return;
+  result->ranges = infer_ranges(job->infer, &job->layout, job->head_bytes, result->range);
+  result->length = 0;
+  for (int i = 0; i < result->ranges; i++) result->length += result->range[i].bytes;
 }
 
 // Encodes the answer, if its client wants that. It goes out as it is if that does not make it smaller, if no memory is
 // free, or if time is up.
 static void encode_answer(struct job *job) {
+  struct job_result *result = &job->result;
+  struct buffer **output = &job->held.output, *coded = NULL;
   struct shortage shortage;
-  struct buffer *coded = NULL;
   size_t length = 0;
   int64_t began_ns = clock_ns();
-  if (job->output_length >= SMALLEST_ENCODED)
-    coded = buffer_take(job->means->buffers, job->client, SHARE_BYTES, job->output_length - 1, job->output->capacity,
-                        &shortage);
+  job_release_buffer(&job->held.input);  // it is needed no more
+  if (result->ranges) (void)ranges_join((*output)->data, result->range, result->ranges);
+  result->ranges = 0;
+  if (result->length >= SMALLEST_ENCODED)
+    coded = buffer_acquire(job->services->buffers, job->client, SHARE_BYTES, result->length - 1, (*output)->capacity,
+                           &shortage);
   if (coded) length = encode_into(job, coded);
   if (!length) {
-    if (coded) buffer_give(coded);
-    job->answer_coding = CODING_NONE;
+    job_release_buffer(&coded);
     return;
   }
-  job_give_output(job);
-  job->output = coded;
-  job->output_length = length;
+  job_release_buffer(output);
+  *output = coded;
+  result->length = length;
+  result->coding = job->spec.answer_coding;
   int64_t took_ns = clock_ns() - began_ns;
-  job->answer.encode_ns += took_ns;
-  job->answer.total_ns += took_ns;
+  result->answer.encode_ns += took_ns;
+  result->answer.total_ns += took_ns;
 }
 
 static void count(struct job *job) {
   struct vx_counts counts = job->work.counts;
   if (!job->work.tensors) counts.sampled = 0;  // no samples were chosen
-  atomic_fetch_add(&job->device->answered, 1);
+  atomic_fetch_add(&job->result.device->answered, 1);
   shared_count(job);
-  counters_job(job->means->counters, &counts, &job->answer);
+  counters_job(job->services->counters, &counts, &job->result.answer);
 }
 
 static bool is_in_time(struct job *job, int64_t now_ns) {
-  return !job_is_stale(job, now_ns) ||
-         problem_set(&job->problem, PROBLEM_DEADLINE, NULL, "the deadline passed before the job began, after %lld ms",
-                     (long long)((now_ns - job->queued_ns) / NS_PER_MS));
+  return !job_is_stale(job, now_ns) || problem_set(&job->result.problem, PROBLEM_DEADLINE, NULL,
+                                                   "the deadline passed before the job began, after %lld ms",
+                                                   (long long)((now_ns - job->queued_ns) / NS_PER_MS));
 }
 
 static bool run(struct job *job, const struct lanes *lanes) {
   struct vx_error error = {""};
   int64_t now_ns = clock_ns();
-  if (!is_in_time(job, now_ns) || !job_may_fit(job, &job->problem)) return false;
+  if (!is_in_time(job, now_ns) || !job_may_fit(job, &job->result.problem)) return false;
   prepare(job, lanes, now_ns);
   enum vx_status status = run_lanes(job, lanes, &error);
-  job_give_scratch(job);
+  job_release_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
-  if (job->infer.model && !shared_put_tensors(job)) return false;
+  if (job->infer && !shared_put_tensors(job)) return false;
   bool written = write_answer(job);
   if (was_stopped(job) || !written) return false;
   if (shared_has_answer(job) && !(shared_put(job) && write_file(job))) return false;
-  if (job->answer_coding) {
-    job_give_input(job);  // it is needed no more
-    if (job->kind == &infer_binary) pack(job);
-    encode_answer(job);
-  }
+  find_answer(job);
+  if (job->spec.answer_coding && job->result.kind != &answer_of_region) encode_answer(job);
   count(job);
   return true;
 }
@@ -347,7 +352,7 @@ static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_us
   bool open = points_open(job, gpu);
   if (was_stopped(job) || !open) return false;
   *elsewhere = job_lane_use(job) != use;
-  return !*elsewhere || job_take_place(job, &job->problem);
+  return !*elsewhere || job_acquire_queue_slot(job);
 }
 
 // A request by KServe's protocol names its stream in the body, so only now it may have to wait.
@@ -362,40 +367,43 @@ static bool join_stream(struct job *job, bool *waits) {
 // An answer that is no computation's.
 static bool make(struct job *job) {
   int64_t now_ns = clock_ns();
-  if (!is_in_time(job, now_ns) || !job->make(job)) return false;
-  job->answer = (struct answer){.backend = job->means->devices->cpu.backend->name,
-                                .receive_ns = job->queued_ns - job->started_ns,
-                                .queue_ns = now_ns - job->queued_ns,
-                                .total_ns = clock_ns() - job->started_ns};
+  if (!is_in_time(job, now_ns) || !job->spec.make(job)) return false;
+  job->result.answer = (struct answer){.backend = job->services->devices->cpu.backend->name,
+                                       .receive_ns = job->queued_ns - job->spec.started_ns,
+                                       .queue_ns = now_ns - job->queued_ns,
+                                       .total_ns = clock_ns() - job->spec.started_ns};
   return true;
 }
 
 enum job_step job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use) {
   bool elsewhere = false, waits = false;
   job->stop = (struct vx_stop){is_stopped, job, 0, false};
-  job_leave_place(job);
-  if (job->make) {
-    job->begun = true;
-    job->answered = make(job);
-    job_end(job);
+  job_release_queue_slot(job);
+  if (job->spec.make) {
+    job->result.begun = true;
+    job->result.answered = make(job);
+    job_release(job);
     return JOB_RAN;
   }
-  if (job->detector) job->asked.job.params.detect.seat = seats_on(detector_seats(job->detector), lanes->on_gpu);
+  if (job->held.detector)
+    job->asked.job.params.detect.seat = seats_on(detector_seats(job->held.detector), lanes->on_gpu);
   bool ready = open_body(job, lanes->gpu, use, &elsewhere);
   if (ready && elsewhere) return JOB_ELSEWHERE;
   ready = ready && join_stream(job, &waits);
   if (waits) return JOB_WAITS;
-  job->answered = ready && run(job, lanes);
-  job_end(job);
+  job->result.answered = ready && run(job, lanes);
+  job_release(job);
   return JOB_RAN;
 }
 
-void job_end(struct job *job) {
-  job_leave_place(job);
-  // The input goes back now, since the answer may take long to send.
-  job_give_input(job);
-  job_give_rows(job);
+void job_release(struct job *job) {
+  job_release_queue_slot(job);
+  job_release_buffer(&job->held.input);
+  job_release_buffer(&job->held.rows);
+  job_release_decoder(job);
+  job_release_scratch(job);
+  job_release_detector(job);
   shared_leave(job);
   sweeps_end(job);
-  if (!job->answered) job_give_output(job);
+  if (!job->result.answered) job_release_buffer(&job->held.output);
 }

@@ -14,13 +14,14 @@ struct lanes {
 };
 
 enum job_step {
-  JOB_RAN,        // it has an answer or a problem, and holds neither its place nor its input nor its scratch
-  JOB_ELSEWHERE,  // its body says that it goes to lanes of another use (job_lane_use), where it has a place
+  JOB_RAN,        // it has an answer or a problem, and holds nothing but its answer
+  JOB_ELSEWHERE,  // its body says that it goes to lanes of another use (job_lane_use), where it has a slot
   JOB_WAITS       // it is another's turn in its stream
 };
 
 VX_WARN_UNUSED enum job_step job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use);
-// Gives back what a job with a result holds beside its answer.
-void job_end(struct job *job);
+// Releases all that the job holds but its answer, in this order: its queue slot, its memory, its detector, the regions
+// that it uses, and its turn in its stream. Does nothing for what it does not hold.
+void job_release(struct job *job);
 
 #endif

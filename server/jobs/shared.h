@@ -8,6 +8,8 @@
 
 #include "server/jobs/job.h"
 
+// The job's body is opened: nothing is in reach.
+void shared_begin(struct job *job);
 // Copies a part of a region of the job's client to `out`; NULL: only checks that there is such a part. False with a
 // problem.
 VX_WARN_UNUSED bool shared_read(void *job, const struct region_ref *ref, char *out, struct problem *problem);

@@ -61,8 +61,8 @@ static bool is_plain(const struct job_request *asked) {
 // Whether the body is rows as they are, and the answer is not compressed.
 static bool is_direct(const struct job *job) {
   const struct job_request *asked = &job->asked;
-  return asked->format == FORMAT_RAW && !job->infer.model && !asked->stream.name[0] && !asked->points_region.name[0] &&
-         !asked->output_region.name[0] && job->answer_coding == CODING_NONE;
+  return asked->format == FORMAT_RAW && !job->infer && !asked->stream.name[0] && !asked->points_region.name[0] &&
+         !asked->output_region.name[0] && job->spec.answer_coding == CODING_NONE;
 }
 
 // If each point had a voxel of its own.
@@ -75,7 +75,7 @@ static bool has_small_output(const struct job *job, int64_t points) {
 static bool is_small(const struct small *small, const struct job *job) {
   const struct vx_job *work = &job->asked.job;
   int64_t points = work->inputs[VX_POINTS].dims[0];
-  return !job->make && job->coding == CODING_NONE && work->num_clouds == 1 && points <= small->most_points &&
+  return !job->spec.make && job->spec.coding == CODING_NONE && work->num_clouds == 1 && points <= small->most_points &&
          is_plain(&job->asked) && is_direct(job) && job_lane_use(job) == VX_LANE_QUICK && has_small_output(job, points);
 }
 

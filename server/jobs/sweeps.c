@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "api/ops/stream.h"
-#include "server/jobs/uploads.h"
+#include "server/jobs/held.h"
 
-static struct streams *streams_of(const struct job *job) { return job->means->streams; }
+static struct streams *streams_of(const struct job *job) { return job->services->streams; }
 
 static struct sweep_shape shape_of(const struct job *job) {
   return (struct sweep_shape){job->asked.num_features, job->asked.dtype};
@@ -15,12 +15,12 @@ static struct sweep_shape shape_of(const struct job *job) {
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
 static struct job *job_of(struct stream_turn *turn) {
-  return (struct job *)(void *)((char *)turn - offsetof(struct job, turn));
+  return ((struct job_stream *)(void *)((char *)turn - offsetof(struct job_stream, turn)))->job;
 }
 
 static void on_begin(struct stream_turn *turn) {
   struct job *job = job_of(turn);
-  job->means->turn_came(job);
+  job->services->turn_came(job->services->owner, job);
 }
 
 static bool leaves(struct stream_turn *turn, int64_t now_ns) {
@@ -37,13 +37,27 @@ struct job *sweeps_take_waiting(struct streams *streams, int64_t now_ns) {
   return jobs;
 }
 
+// The job has no turn, no sweep and nothing joined.
+static struct job_stream *begin_stream(struct job *job) {
+  struct job_stream *stream = job->stream = &job->memory.stream;
+  stream->job = job;
+  stream->turn.stream = NULL;
+  stream->sweep = NULL;
+  stream->lost_sweeps = 0;
+  stream->gathered_bytes = 0;
+  stream->joined.count = 0;
+  return stream;
+}
+
 enum stream_entry sweeps_enter(struct job *job, bool may_wait) {
-  if (job->turn.stream) return STREAM_TURN;
-  if (!job_may_use_state(job, &job->problem)) return STREAM_REFUSED;
-  job->turn.time = stream_sweep(&job->asked, 0).time;
-  job->turn.listed = job->asked.sent.count > 0;
-  job->turn.begin = on_begin;
-  return stream_enter(streams_of(job), job->client, job->asked.stream.name, &job->turn, may_wait, &job->problem);
+  struct job_stream *stream = job->stream ? job->stream : begin_stream(job);
+  if (stream->turn.stream) return STREAM_TURN;
+  if (!job_may_use_state(job, &job->result.problem)) return STREAM_REFUSED;
+  stream->turn.time = stream_sweep(&job->asked, 0).time;
+  stream->turn.listed = job->asked.sent.count > 0;
+  stream->turn.begin = on_begin;
+  return stream_enter(streams_of(job), job->client, job->asked.stream.name, &stream->turn, may_wait,
+                      &job->result.problem);
 }
 
 // ---- joining --------------------------------------------------------------------------------------------------------
@@ -83,11 +97,12 @@ void sweeps_write(const struct gathered *gathered, const struct stream_terms *te
 // The job's rows in the memory of its body, as sweeps.
 static bool make_sweeps(struct job *job) {
   const char *rows = job->points;
-  struct sweep **link = &job->sweep;
+  struct sweep **link = &job->stream->sweep;
   for (int32_t i = 0; i < stream_sweeps(&job->asked); i++) {
     struct body_sweep body = stream_sweep(&job->asked, i);
     struct sweep *sweep = *link = sweep_new(streams_of(job));
-    if (!sweep) return problem_set(&job->problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a sweep now");
+    if (!sweep)
+      return problem_set(&job->result.problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a sweep now");
     sweep->time = body.time;
     sweep->place = body.pose;
     sweep->points = body.points;
@@ -100,42 +115,43 @@ static bool make_sweeps(struct job *job) {
 
 // Gives each of several sweeps memory of its own, so that its end frees what it counted. The body goes back.
 static bool part_sweeps(struct job *job) {
-  if (!job->sweep->next) return true;
-  for (struct sweep *sweep = job->sweep; sweep; sweep = sweep->next) {
+  if (!job->stream->sweep->next) return true;
+  for (struct sweep *sweep = job->stream->sweep; sweep; sweep = sweep->next) {
     size_t bytes = (size_t)sweep->points * job_request_row_bytes(&job->asked);
     if (bytes == 0) continue;
-    if (!job_get_rows(job, bytes, &job->problem)) return false;
-    vx_copy(&job->stop, job->rows->data, sweep->rows, bytes);
-    sweep->rows = job->rows->data;
-    sweep->memory = job->rows;
-    sweep->bytes = job->rows->capacity;
-    job->rows = NULL;
+    if (!job_acquire_rows(job, bytes)) return false;
+    vx_copy(&job->stop, job->held.rows->data, sweep->rows, bytes);
+    sweep->rows = job->held.rows->data;
+    sweep->memory = job->held.rows;
+    sweep->bytes = job->held.rows->capacity;
+    job->held.rows = NULL;
   }
-  job_give_input(job);
+  job_release_buffer(&job->held.input);
   return true;
 }
 
 // Joined rows may have as many bytes as a body, as if they had come in one.
 static bool take_rows(struct job *job, int64_t rows) {
-  size_t row = (size_t)job_request_columns(&job->asked) * sizeof(float), most = job->means->max_body_bytes;
+  size_t row = (size_t)job_request_columns(&job->asked) * sizeof(float), most = job->services->max_body_bytes;
   if ((uint64_t)rows > most / row)
-    return problem_set(&job->problem, PROBLEM_BODY_TOO_LARGE, "sweeps",
+    return problem_set(&job->result.problem, PROBLEM_BODY_TOO_LARGE, "sweeps",
                        "the joined sweeps have %lld points of %zu bytes; allowed: up to %zu bytes", (long long)rows,
                        row, most);
-  return rows == 0 || job_get_rows(job, (size_t)rows * row, &job->problem);
+  return rows == 0 || job_acquire_rows(job, (size_t)rows * row);
 }
 
 static bool join(struct job *job, const struct gathered *gathered) {
   const struct sweep_shape shape = shape_of(job);
   if (!take_rows(job, sweeps_rows(gathered))) return false;
   int64_t rows = 0;
-  float *out = job->rows ? (float *)(void *)job->rows->data : NULL;
-  sweeps_write(gathered, &job->asked.stream, &shape, &job->stop, out, &job->joined);
-  for (int32_t i = 0; i < job->joined.count; i++) {
-    rows += job->joined.sweeps[i].points.joined;
-    if (gathered->list[i].sweep == job->sweep) job->sweep->counts = job->joined.sweeps[i].points;
+  float *out = job->held.rows ? (float *)(void *)job->held.rows->data : NULL;
+  sweeps_write(gathered, &job->asked.stream, &shape, &job->stop, out, &job->stream->joined);
+  for (int32_t i = 0; i < job->stream->joined.count; i++) {
+    rows += job->stream->joined.sweeps[i].points.joined;
+    if (gathered->list[i].sweep == job->stream->sweep)
+      job->stream->sweep->counts = job->stream->joined.sweeps[i].points;
   }
-  return job_request_join(&job->asked, rows, &job->problem);
+  return job_request_join(&job->asked, rows, &job->result.problem);
 }
 
 // Whether the sweep is no larger than all sweeps together may be.
@@ -145,13 +161,13 @@ static bool may_fit(const struct job *job, const struct sweep *sweep) {
 
 static bool refuse_memory(struct job *job, const struct shortage *shortage) {
   enum problem_kind kind = grant_problem(shortage->grant, PROBLEM_MEMORY_FULL);
-  size_t bytes = job->sweep->memory->capacity;
-  if (!may_fit(job, job->sweep))
-    return problem_set(&job->problem, PROBLEM_IMPOSSIBLE, NULL,
+  size_t bytes = job->stream->sweep->memory->capacity;
+  if (!may_fit(job, job->stream->sweep))
+    return problem_set(&job->result.problem, PROBLEM_IMPOSSIBLE, NULL,
                        "the sweep takes %zu bytes of memory; stream_memory_bytes is %lld", bytes,
                        (long long)streams_of(job)->memory_bytes);
-  return problem_set(&job->problem, kind, NULL, "there is no room for a sweep of %zu bytes in stream_memory_bytes now",
-                     bytes);
+  return problem_set(&job->result.problem, kind, NULL,
+                     "there is no room for a sweep of %zu bytes in stream_memory_bytes now", bytes);
 }
 
 // The sweep's memory counts as that of streams from now on; if need be, older sweeps make room. They make none for a
@@ -168,10 +184,10 @@ static bool move_memory(const struct job *job, const struct sweep *sweep, struct
 // Sweeps sent along that there is no room for are not kept: had each been sent in its turn, they were evicted by now.
 static bool keep_memory(struct job *job) {
   struct shortage shortage;
-  struct sweep *last = job->sweep;
+  struct sweep *last = job->stream->sweep;
   if (!move_memory(job, last, &shortage)) return refuse_memory(job, &shortage);
   while (last->next && move_memory(job, last->next, &shortage)) last = last->next;
-  for (const struct sweep *lost = last->next; lost; lost = lost->next) job->lost_sweeps++;
+  for (const struct sweep *lost = last->next; lost; lost = lost->next) job->stream->lost_sweeps++;
   sweeps_leave(streams_of(job), last->next);
   last->next = NULL;
   return true;
@@ -182,21 +198,22 @@ bool sweeps_join(struct job *job) {
   const struct sweep_shape shape = shape_of(job);
   struct gathered gathered;
   if (!make_sweeps(job) || !part_sweeps(job) ||
-      !gather_sweeps(streams_of(job), &job->turn, &job->asked.stream, &shape, job->sweep, &gathered, &job->problem))
+      !gather_sweeps(streams_of(job), &job->stream->turn, &job->asked.stream, &shape, job->stream->sweep, &gathered,
+                     &job->result.problem))
     return false;
   for (int32_t i = 0; i < gathered.count; i++)
-    if (!gathered.list[i].sent) job->gathered_bytes += gathered.list[i].sweep->bytes;
+    if (!gathered.list[i].sent) job->stream->gathered_bytes += gathered.list[i].sweep->bytes;
   bool good = join(job, &gathered);
-  job->gathered_bytes = 0;
+  job->stream->gathered_bytes = 0;
   gathered_release(streams_of(job), &gathered);
   if (!good) return false;
-  if (job->input) {  // the body of a lone sweep
-    job->sweep->memory = job->input;
-    job->sweep->bytes = job->input->capacity;
+  if (job->held.input) {  // the body of a lone sweep
+    job->stream->sweep->memory = job->held.input;
+    job->stream->sweep->bytes = job->held.input->capacity;
   }
-  job->input = job->rows;
-  job->rows = NULL;
-  job->points = job->input ? job->input->data : no_points;
+  job->held.input = job->held.rows;
+  job->held.rows = NULL;
+  job->points = job->held.input ? job->held.input->data : no_points;
   return keep_memory(job);
 }
 
@@ -204,18 +221,20 @@ _Static_assert((int)JOINED_SWEEPS_MAX <= (int)VX_MAX_SECTIONS, "each joined swee
 
 void sweeps_count(struct job *job) {
   if (!vx_operation_of(job->work.op)->sectioned) return;
-  for (int32_t i = 0; i < job->joined.count; i++) job->sweep_points[i] = (int32_t)job->joined.sweeps[i].points.joined;
-  job->work.sections = (struct vx_sections){job->joined.count, job->sweep_points, job->sweep_counts};
+  for (int32_t i = 0; i < job->stream->joined.count; i++)
+    job->stream->points[i] = (int32_t)job->stream->joined.sweeps[i].points.joined;
+  job->work.sections = (struct vx_sections){job->stream->joined.count, job->stream->points, job->stream->counts};
 }
 
 // ---- the end --------------------------------------------------------------------------------------------------------
 
 void sweeps_end(struct job *job) {
-  if (!job->turn.stream && !job->sweep) return;
+  struct job_stream *stream = job->stream;
+  if (!stream || !(stream->turn.stream || stream->sweep)) return;
   const struct sweep_shape shape = shape_of(job);
-  if (job->sweep && job->answered)
-    keep_sweeps(streams_of(job), &job->turn, &job->asked.stream, &shape, job->sweep, job->lost_sweeps);
-  sweeps_leave(streams_of(job), job->sweep);
-  job->sweep = NULL;
-  stream_leave(streams_of(job), &job->turn);
+  if (stream->sweep && job->result.answered)
+    keep_sweeps(streams_of(job), &stream->turn, &job->asked.stream, &shape, stream->sweep, stream->lost_sweeps);
+  sweeps_leave(streams_of(job), stream->sweep);
+  stream->sweep = NULL;
+  stream_leave(streams_of(job), &stream->turn);
 }

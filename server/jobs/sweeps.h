@@ -2,7 +2,7 @@
 // own are kept if it succeeds.
 //
 // The body's buffer becomes the sweep's; several are copied apart. The joined rows become the job's input. So both
-// backends see the same rows, and a lone sweep is copied only to be joined. Refusals are in job->problem.
+// backends see the same rows, and a lone sweep is copied only to be joined. Refusals are in the job's result.
 #ifndef VOXELD_SWEEPS_H
 #define VOXELD_SWEEPS_H
 
@@ -11,7 +11,7 @@
 static inline bool sweeps_are_joined(const struct job *job) { return job->asked.stream.name[0]; }
 
 // Takes the job's turn in its stream, unless it has it. STREAM_WAITS: the job belongs to the stream until
-// means->turn_came or, if it may not wait, it would have to.
+// services->turn_came or, if it may not wait, it would have to.
 VX_WARN_UNUSED enum stream_entry sweeps_enter(struct job *job, bool may_wait);
 // Takes the jobs out of all streams that wait there and are stale at now_ns, or all that wait if it is INT64_MAX: as a
 // list linked by `next`. The room calls it now and then.

@@ -20,7 +20,7 @@ bool uploads_were_refused(struct uploads *uploads) { return atomic_exchange(&upl
 
 // Room that a request needs, and for which others may be preempted.
 struct need {
-  struct job_means *means;
+  struct job_services *services;
   struct client *client;
   struct shortage shortage;
   int64_t more;        // bytes of the request's body that come beyond what it lacks now
@@ -51,8 +51,8 @@ static bool is_memory(enum share share) {
 static enum vx_lane_use use_of(const struct upload *upload) { return (enum vx_lane_use)atomic_load(&upload->use); }
 
 static bool has(const struct upload *upload, enum share share) {
-  if (!is_memory(share)) return atomic_load(&upload->placed) && share == share_of_place(use_of(upload));
-  return atomic_load(&upload->memory) > 0 && (share == SHARE_BYTES || share == share_of_input(use_of(upload)));
+  if (!is_memory(share)) return atomic_load(&upload->slot_reserved) && share == share_of_queue_slot(use_of(upload));
+  return atomic_load(&upload->memory) > 0 && (share == SHARE_BYTES || share == share_of_body(use_of(upload)));
 }
 
 // The phase from which the upload may be preempted now. PEER_PREEMPTED: it may not.
@@ -67,8 +67,8 @@ static int phase_to_preempt(const struct peer *peer) {
 // A flood costs those nothing who hold less. A request of a client over its share takes nothing from clients that hold
 // less than it does. No request takes an upload that moves from a client that holds less than the request wants.
 static struct peer *slowest(const struct need *need, int64_t now_ns) {
-  struct clients *clients = need->means->clients;
-  struct watcher *watcher = need->means->uploads->watcher;
+  struct clients *clients = need->services->clients;
+  struct watcher *watcher = need->services->uploads->watcher;
   enum share share = need->shortage.share;
   int64_t fewest = is_over_share(need) ? client_held(clients, need->client, share) : 0;
   int64_t wanted = need->shortage.amount + need->more;
@@ -96,29 +96,30 @@ static struct peer *giver(const struct need *need, int64_t now_ns) {
   return begun && !need->whole ? NULL : peer;
 }
 
-// Place and input are somebody else's from now on.
+// Slot and input are somebody else's from now on.
 static void forget(struct upload *upload) {
   upload->input = NULL;
   atomic_store(&upload->memory, 0);
-  atomic_store(&upload->placed, false);
+  atomic_store(&upload->slot_reserved, false);
 }
 
-// Gives back place and input.
-static void release(struct upload *upload, const struct job_means *means) {
+// Releases slot and input.
+static void release(struct upload *upload, const struct job_services *services) {
   struct buffer *input = upload->input;
-  bool placed = atomic_load(&upload->placed);
+  bool slot_reserved = atomic_load(&upload->slot_reserved);
   forget(upload);
-  if (placed) client_give(means->clients, atomic_load(&upload->client), share_of_place(use_of(upload)), 1);
-  if (input) buffer_give(input);
+  if (slot_reserved)
+    client_give(services->clients, atomic_load(&upload->client), share_of_queue_slot(use_of(upload)), 1);
+  if (input) buffer_release(input);
 }
 
 // False if the upload has moved on meanwhile. One of which nothing has come goes on without its reservation.
-static bool preempt(struct peer *peer, const struct job_means *means) {
+static bool preempt(struct peer *peer, const struct job_services *services) {
   int phase = phase_to_preempt(peer);
   if (phase == PEER_PREEMPTED || !peer_move(peer, phase, PEER_PREEMPTED)) return false;
-  release(&peer->upload, means);
+  release(&peer->upload, services);
   if (atomic_load(&peer->upload.bytes))
-    atomic_fetch_add(&means->uploads->preempted, 1);
+    atomic_fetch_add(&services->uploads->preempted, 1);
   else
     (void)peer_move(peer, PEER_PREEMPTED, phase);
   return true;
@@ -129,12 +130,12 @@ static bool preempt(struct peer *peer, const struct job_means *means) {
 // Sweeps of streams go before uploads: those of the request's client, if that is over its share.
 static bool evict_sweep(const struct need *need) {
   return need->shortage.share == SHARE_BYTES &&
-         streams_evict(need->means->streams, is_over_share(need) ? need->client : NULL);
+         streams_evict(need->services->streams, is_over_share(need) ? need->client : NULL);
 }
 
 // Somebody gives up what is lacking. False if there is nobody who should.
 static bool make_room(const struct need *need) {
-  struct watcher *watcher = need->means->uploads->watcher;
+  struct watcher *watcher = need->services->uploads->watcher;
   int64_t now_ns = clock_ns();
   struct peer *peer;
   if (need->shortage.share == SHARES) return false;  // nobody could give that up
@@ -142,15 +143,20 @@ static bool make_room(const struct need *need) {
   pthread_mutex_lock(&watcher->lock);
   do {
     peer = giver(need, now_ns);
-  } while (peer && !preempt(peer, need->means));
+  } while (peer && !preempt(peer, need->services));
   pthread_mutex_unlock(&watcher->lock);
-  if (!peer && is_memory(need->shortage.share)) atomic_store(&need->means->uploads->refused, true);
+  if (!peer && is_memory(need->shortage.share)) atomic_store(&need->services->uploads->refused, true);
   return peer;
+}
+
+bool uploads_make_room(struct job_services *services, struct client *client, const struct shortage *shortage) {
+  const struct need need = {services, client, *shortage, 0, patience_s, true};
+  return make_room(&need);
 }
 
 // Whether somebody could be preempted for it.
 static bool could_make_room(const struct need *need) {
-  struct watcher *watcher = need->means->uploads->watcher;
+  struct watcher *watcher = need->services->uploads->watcher;
   if (need->shortage.share == SHARES) return false;
   pthread_mutex_lock(&watcher->lock);
   bool there = giver(need, clock_ns());
@@ -184,22 +190,23 @@ static int64_t whole_body(const struct upload *upload, int64_t come) {
 static size_t capacity_of(const struct upload *upload) { return upload->input ? upload->input->capacity : 0; }
 
 static bool has_all(const struct reserving *it, int64_t come) {
-  return atomic_load(&it->upload->placed) &&
-         capacity_of(it->upload) >= it->job->lead + (size_t)whole_body(it->upload, come);
+  return atomic_load(&it->upload->slot_reserved) &&
+         capacity_of(it->upload) >= it->job->spec.lead + (size_t)whole_body(it->upload, come);
 }
 
 // Bytes of body to reserve for when so many have come; no fewer than that.
 static size_t due(const struct reserving *it, int64_t come) {
-  struct buffers_use use = buffers_use(it->job->means->buffers);
+  struct buffers_use use = buffers_use(it->job->services->buffers);
   int64_t expected = whole_body(it->upload, come);
   bool all = use.in_use <= use.budget / 2 || come * MEMORY_PER_BYTE > expected / LARGEST_STEP;
   return (size_t)(all ? expected : come * MEMORY_PER_BYTE);
 }
 
-static bool reserve_place(const struct reserving *it, struct shortage *shortage, struct problem *problem) {
-  if (atomic_load(&it->upload->placed)) return true;
-  if (!place_take(it->job->means->clients, it->job->client, use_of(it->upload), shortage, problem)) return false;
-  atomic_store(&it->upload->placed, true);
+static bool reserve_slot(const struct reserving *it, struct shortage *shortage, struct problem *problem) {
+  if (atomic_load(&it->upload->slot_reserved)) return true;
+  if (!queue_slot_acquire(it->job->services->clients, it->job->client, use_of(it->upload), shortage, problem))
+    return false;
+  atomic_store(&it->upload->slot_reserved, true);
   return true;
 }
 
@@ -207,14 +214,14 @@ static bool reserve_place(const struct reserving *it, struct shortage *shortage,
 static bool reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage,
                           struct problem *problem) {
   struct upload *upload = it->upload;
-  size_t mine = capacity_of(upload), lead = it->job->lead;
+  size_t mine = capacity_of(upload), lead = it->job->spec.lead;
   if (lead + bytes <= mine) return true;
-  struct buffer *larger = buffer_take(it->job->means->buffers, it->job->client, share_of_input(use_of(upload)),
-                                      lead + bytes, mine, shortage);
+  struct buffer *larger = buffer_acquire(it->job->services->buffers, it->job->client, share_of_body(use_of(upload)),
+                                         lead + bytes, mine, shortage);
   if (!larger) return shortage_refuse(shortage, "a body", problem);
   if (upload->input) {
     memcpy(larger->data + lead, upload->input->data + lead, (size_t)it->written);
-    buffer_give(upload->input);
+    buffer_release(upload->input);
   }
   upload->input = larger;
   atomic_store(&upload->memory, (int64_t)larger->capacity);
@@ -224,23 +231,24 @@ static bool reserve_input(const struct reserving *it, size_t bytes, struct short
 // Whether the client's shares would allow that; nothing is taken.
 static bool may_reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage,
                               struct problem *problem) {
-  size_t mine = capacity_of(it->upload), all = it->job->lead + bytes;
+  size_t mine = capacity_of(it->upload), all = it->job->spec.lead + bytes;
   return all <= mine ||
-         buffer_may_take(it->job->means->buffers, it->job->client, share_of_input(use_of(it->upload)), all, mine,
-                         shortage) ||
+         buffer_may_acquire(it->job->services->buffers, it->job->client, share_of_body(use_of(it->upload)), all, mine,
+                            shortage) ||
          shortage_refuse(shortage, "a body", problem);
 }
 
-// A place, and memory for so many bytes of body.
+// A queue slot, and memory for so many bytes of body.
 static bool reserve(const struct reserving *it, size_t bytes, struct shortage *shortage, struct problem *problem) {
-  return reserve_place(it, shortage, problem) && (!bytes || reserve_input(it, bytes, shortage, problem));
+  return reserve_slot(it, shortage, problem) && (!bytes || reserve_input(it, bytes, shortage, problem));
 }
 
 // An upload preempts only those that are slower than it is.
 static struct need need_of(const struct reserving *it, size_t bytes) {
-  struct need need = {.means = it->job->means, .client = it->job->client, .slower_than = patience_s, .whole = !bytes};
+  struct need need = {
+      .services = it->job->services, .client = it->job->client, .slower_than = patience_s, .whole = !bytes};
   if (!bytes) return need;
-  struct watcher *watcher = need.means->uploads->watcher;
+  struct watcher *watcher = need.services->uploads->watcher;
   int64_t expected = atomic_load(&it->upload->expected);
   pthread_mutex_lock(&watcher->lock);
   double own = seconds((double)(expected ? expected : (int64_t)bytes), peer_rate(it->peer, clock_ns()));
@@ -288,11 +296,11 @@ bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct
   atomic_store(&upload->client, job->client);
   atomic_store(&upload->use, (int)job_lane_use(job));
   atomic_store(&upload->expected, (int64_t)bytes);
-  struct need need = {.means = job->means, .client = job->client, .slower_than = patience_s};
+  struct need need = {.services = job->services, .client = job->client, .slower_than = patience_s};
   while (!reserve_first(&it, bytes, &need.shortage, problem)) {
     want_rest(&need, upload);
     if (evict_sweep(&need)) continue;
-    release(upload, job->means);
+    release(upload, job->services);
     if (!could_make_room(&need)) return false;
     break;
   }
@@ -302,7 +310,7 @@ bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct
 
 // Takes the reservation out of the reach of other threads. False if the upload was preempted, or its connection ended.
 static bool lock(struct peer *peer, const struct job *job, struct problem *problem) {
-  struct watcher *watcher = job->means->uploads->watcher;
+  struct watcher *watcher = job->services->uploads->watcher;
   while (!peer_move(peer, PEER_UPLOAD, PEER_LOCKED)) {
     pthread_mutex_lock(&watcher->lock);  // whoever preempts it has finished then
     bool preempted = peer_move(peer, PEER_PREEMPTED, PEER_UPLOAD), failed = peer_is_failed(peer);
@@ -321,7 +329,7 @@ bool upload_write(struct peer *peer, const struct job *job, const char *data, si
   struct reserving it = reserving(peer, job, come - (int64_t)size);
   if (!lock(peer, job, problem)) return false;
   bool good = has_all(&it, come) || reserve_from_others(&it, due(&it, come), problem);
-  if (good) memcpy(upload->input->data + job->lead + it.written, data, size);
+  if (good) memcpy(upload->input->data + job->spec.lead + it.written, data, size);
   unlock(peer);
   return good;
 }
@@ -333,12 +341,12 @@ bool upload_commit(struct peer *peer, struct job *job, struct problem *problem) 
   if (!lock(peer, job, problem)) return false;
   bool good = reserve_from_others(&it, 0, problem);
   if (good) {
-    job->place = share_of_place(use_of(upload));
-    job->input = upload->input;
-    job->input_bytes = job->input ? bytes : 0;
+    job->held.queue_slot = share_of_queue_slot(use_of(upload));
+    job->held.input = upload->input;
+    job->held.body_bytes = upload->input ? bytes : 0;
     forget(upload);
   } else {
-    release(upload, job->means);
+    release(upload, job->services);
   }
   unlock(peer);
   return good;
@@ -347,41 +355,9 @@ bool upload_commit(struct peer *peer, struct job *job, struct problem *problem) 
 // Other threads touch the reservation only with the lock.
 void upload_cancel(struct peer *peer, const struct job *job) {
   struct upload *upload = &peer->upload;
-  if (!atomic_load(&upload->memory) && !atomic_load(&upload->placed)) return;
-  struct watcher *watcher = job->means->uploads->watcher;
+  if (!atomic_load(&upload->memory) && !atomic_load(&upload->slot_reserved)) return;
+  struct watcher *watcher = job->services->uploads->watcher;
   pthread_mutex_lock(&watcher->lock);
-  release(upload, job->means);
+  release(upload, job->services);
   pthread_mutex_unlock(&watcher->lock);
-}
-
-// ---- a job ----------------------------------------------------------------------------------------------------------
-
-typedef bool (*taker)(struct job *job, size_t bytes, struct problem *problem);
-
-static bool get(taker take, struct job *job, size_t bytes, struct problem *problem) {
-  while (!take(job, bytes, problem)) {
-    const struct need need = {job->means, job->client, job->shortage, 0, patience_s, true};
-    if (!make_room(&need)) return false;
-  }
-  problem->kind = PROBLEM_NONE;
-  return true;
-}
-
-bool job_get_rows(struct job *job, size_t bytes, struct problem *problem) {
-  return get(job_take_rows, job, bytes, problem);
-}
-
-bool job_get_output(struct job *job, size_t bytes, struct problem *problem) {
-  return get(job_take_output, job, bytes, problem);
-}
-
-static bool take_decoder(struct job *job, size_t bytes, struct problem *problem) {
-  (void)bytes;
-  return job_take_decoder(job, problem);
-}
-
-bool job_get_decoder(struct job *job, struct problem *problem) { return get(take_decoder, job, 0, problem); }
-
-bool job_get_scratch(struct job *job, size_t bytes, struct problem *problem) {
-  return get(job_take_scratch, job, bytes, problem);
 }

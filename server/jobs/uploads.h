@@ -1,6 +1,6 @@
-// Uploads: what the server reserves for a body while it comes, a place in the queue and memory, and how fast it comes.
+// Uploads: what the server reserves for a body while it comes, a slot in the queue and memory, and how fast it comes.
 //
-// If places or memory run short, the slowest upload is preempted: it gives up its reservation to whoever has bytes to
+// If slots or memory run short, the slowest upload is preempted: it gives up its reservation to whoever has bytes to
 // put there. The slowest is the one whose body will take longest at its present rate. Four uploads are spared:
 // - one whose body takes 2 s at most,
 // - one whose client holds less than the other request wants, if it moves at 128 KiB/s or more or the server is late
@@ -34,6 +34,10 @@ struct uploads {
 void uploads_init(struct uploads *uploads, struct watcher *watcher);
 // Whether a request was refused for want of memory since the last call.
 bool uploads_were_refused(struct uploads *uploads);
+// A job, whose body is here, lacks something: a sweep of a stream or an upload makes room. False if there is none that
+// should.
+VX_WARN_UNUSED bool uploads_make_room(struct job_services *services, struct client *client,
+                                      const struct shortage *shortage);
 
 // A request has come. Nothing is reserved, and upload_cancel does nothing.
 void upload_init(struct peer *peer);
@@ -43,16 +47,9 @@ VX_WARN_UNUSED bool upload_begin(struct peer *peer, const struct job *job, size_
 // Appends bytes of the body, which peer_upload_progress has counted. False with a problem.
 VX_WARN_UNUSED bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size,
                                  struct problem *problem);
-// The body is whole: the job gets what was reserved, its place and its input. False with a problem.
+// The body is whole: the job gets what was reserved, its queue slot and its input. False with a problem.
 VX_WARN_UNUSED bool upload_commit(struct peer *peer, struct job *job, struct problem *problem);
 // The upload is over in any other way: gives back what it holds.
 void upload_cancel(struct peer *peer, const struct job *job);
-
-// The same as job_take_rows, job_take_output, job_take_decoder and job_take_scratch; if need be, slow uploads are
-// preempted.
-VX_WARN_UNUSED bool job_get_rows(struct job *job, size_t bytes, struct problem *problem);
-VX_WARN_UNUSED bool job_get_output(struct job *job, size_t bytes, struct problem *problem);
-VX_WARN_UNUSED bool job_get_decoder(struct job *job, struct problem *problem);
-VX_WARN_UNUSED bool job_get_scratch(struct job *job, size_t bytes, struct problem *problem);
 
 #endif

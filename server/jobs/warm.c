@@ -23,7 +23,7 @@ struct warming {
 
 static bool allow_scratch(void *cls, size_t bytes) {
   struct warming *warming = cls;
-  warming->charged = buffers_charge(&warming->jobs->buffers, bytes);
+  warming->charged = budget_acquire(&warming->jobs->buffers, bytes);
   if (!warming->charged) return false;
   warming->scratch_bytes += bytes;
   return true;
@@ -62,7 +62,7 @@ static enum vx_status run_once(struct warming *warming, const struct device *dev
   enum vx_status status = device->backend->run(lane, &job, error);
   warming->alone = warming->alone && is_alone(warming);
   pthread_mutex_unlock(&warming->worker->busy);
-  buffers_discharge(&warming->jobs->buffers, warming->scratch_bytes);
+  budget_release(&warming->jobs->buffers, warming->scratch_bytes);
   return status;
 }
 
@@ -79,8 +79,8 @@ static void report(const struct warming *warming, const struct device *device, i
 }
 
 static void lose(const struct jobs *jobs, struct device *gpu, const char *reason) {
-  const struct job_means *means = &jobs->means;
-  if (device_lose(means->devices, gpu, reason)) means->gpu_lost(means->gpu_cls);
+  const struct job_services *services = &jobs->services;
+  if (device_lose(services->devices, gpu, reason)) services->gpu_lost(services->owner);
 }
 
 // False if the network does not run on the worker's GPU, or there is none for it.

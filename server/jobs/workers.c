@@ -88,14 +88,14 @@ void workers_tick(struct workers *workers, int64_t now_ns) {
 
 // The queue that the job goes to is closed already.
 static void refuse_late(struct job *job) {
-  (void)problem_set(&job->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
-  job_end(job);
+  (void)problem_set(&job->result.problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
+  job_release(job);
 }
 
 // If the turn has come meanwhile, the job goes into its queue once more.
 static enum job_step await_turn(struct job *job) {
   enum stream_entry entry = sweeps_enter(job, true);
-  if (entry == STREAM_REFUSED) job_end(job);
+  if (entry == STREAM_REFUSED) job_release(job);
   return entry == STREAM_WAITS ? JOB_WAITS : entry == STREAM_TURN ? JOB_ELSEWHERE : JOB_RAN;
 }
 
@@ -113,7 +113,7 @@ static bool do_job(struct worker *worker, struct job *job) {
   if (step == JOB_WAITS) return false;
   if (step == JOB_ELSEWHERE && queue_push(&workers->queues[job_lane_use(job)], job)) return false;
   if (step == JOB_ELSEWHERE) refuse_late(job);
-  job->done(job);  // from here on the job is no longer ours
+  job->spec.done(job);  // from here on the job is no longer ours
   return true;
 }
 

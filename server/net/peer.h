@@ -67,7 +67,7 @@ struct upload {
   _Atomic(struct client *) client;  // whose shares the reservation counts to
   atomic_int use;                   // enum vx_lane_use: the lanes of its job, as the headers tell it
   atomic_llong memory;              // bytes of `input`
-  atomic_bool placed;               // a place in the queue is reserved
+  atomic_bool slot_reserved;        // a slot in the queue is
   struct buffer *input;             // the IO thread's; in phase PREEMPTED that of whoever has the watcher's lock
 };
 

@@ -1,8 +1,8 @@
 // The pages of streams; see streams.h.
 #include "server/pages/streams.h"
 
+#include "server/jobs/held.h"
 #include "server/jobs/sweeps.h"
-#include "server/jobs/uploads.h"
 #include "server/pages/view.h"
 #include "server/streams/look.h"
 
@@ -77,7 +77,7 @@ static size_t last_bytes(const struct gathered *gathered, const struct stream_te
 static bool fill(struct job *job, const struct gathered *gathered, const struct stream_terms *terms,
                  const struct sweep_shape *shape) {
   const size_t lead = 8 + LAST_HEADER;
-  char *data = job->output->data;
+  char *data = job->held.output->data;
   int32_t columns = shape->columns + terms->time_column;
   struct join_report report;
   int64_t rows = 0;
@@ -88,9 +88,10 @@ static bool fill(struct job *job, const struct gathered *gathered, const struct 
   struct text header = text_over(data + 8, LAST_HEADER);
   write_header(&report, terms, rows, columns, &header);
   if (!text_complete(&header))
-    return problem_set(&job->problem, PROBLEM_DEFECT, NULL, "the header of the file has %zu bytes", header.length);
+    return problem_set(&job->result.problem, PROBLEM_DEFECT, NULL, "the header of the file has %zu bytes",
+                       header.length);
   for (size_t i = header.length; i < LAST_HEADER; i++) data[8 + i] = ' ';
-  job->output_length = lead + (size_t)rows * (size_t)columns * sizeof(float);
+  job->result.length = lead + (size_t)rows * (size_t)columns * sizeof(float);
   return true;
 }
 
@@ -99,9 +100,8 @@ bool streams_fill_last(const struct view *view, const struct page_asked *asked, 
   struct gathered gathered;
   struct stream_terms terms;
   struct sweep_shape shape;
-  if (!gather_last(streams, job->client, asked->name, &gathered, &terms, &shape, &job->problem)) return false;
-  bool good =
-      job_get_output(job, last_bytes(&gathered, &terms, &shape), &job->problem) && fill(job, &gathered, &terms, &shape);
+  if (!gather_last(streams, job->client, asked->name, &gathered, &terms, &shape, &job->result.problem)) return false;
+  bool good = job_acquire_output(job, last_bytes(&gathered, &terms, &shape)) && fill(job, &gathered, &terms, &shape);
   gathered_release(streams, &gathered);
   return good;
 }

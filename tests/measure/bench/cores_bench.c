@@ -12,6 +12,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/limits.h"
+#include "server/jobs/held.h"
 #include "server/jobs/jobs.h"
 #include "tests/measure/bench/timing.h"
 
@@ -127,23 +128,23 @@ static bool run(struct room *room, const struct kind *kind, const float *scan, i
                 double *ms) {
   struct problem problem;
   int64_t points = kind->points ? kind->points : rows;
-  job_init(job, &room->jobs.means);
+  job_init(job, &room->jobs.services);
   job->client = room->client;
-  job->id = "bench";
-  job->gone = &gone;
-  job->done = on_done;
-  job->started_ns = job->queued_ns = clock_ns();
+  job->spec.id = "bench";
+  job->spec.gone = &gone;
+  job->spec.done = on_done;
+  job->spec.started_ns = job->queued_ns = clock_ns();
   job->deadline_ns = INT64_MAX;
-  if (!ask(job, kind, points, &problem) || !job_take_place(job, &problem) ||
-      !job_take_rows(job, (size_t)(points * kind->clouds) * COLUMNS * sizeof *scan, &problem))
-    return complain(&problem);
-  job_keep_rows(job);
+  if (!ask(job, kind, points, &problem)) return complain(&problem);
+  if (!job_acquire_queue_slot(job) || !job_acquire_rows(job, (size_t)(points * kind->clouds) * COLUMNS * sizeof *scan))
+    return complain(&job->result.problem);
+  job_use_rows(job);
   fill(job, kind, scan, rows, points);
   double began_us = timing_now_us();
   if (!jobs_submit(&room->jobs, job)) return false;
   await();
   *ms = (timing_now_us() - began_us) / 1e3;
-  return job->answered || complain(&job->problem);
+  return job->result.answered || complain(&job->result.problem);
 }
 
 // ---- rooms ----------------------------------------------------------------------------------------------------------
@@ -203,14 +204,13 @@ static bool run_round(const struct kind *kind, const float *scan, int64_t rows, 
     if (ok && round >= 0) rooms[i].ms[round] = ms;
     if (ok && round >= 0) rooms[i].ratio[round] = rooms[0].ms[round] / ms;
     if (ok && (jobs[i].layout.bytes != jobs[0].layout.bytes ||
-               memcmp(jobs[i].output->data + jobs[i].header_reserve, jobs[0].output->data + jobs[0].header_reserve,
+               memcmp(jobs[i].held.output->data + jobs[i].head_bytes, jobs[0].held.output->data + jobs[0].head_bytes,
                       jobs[0].layout.bytes) != 0)) {
       fprintf(stderr, "cores-bench: %s: other bytes with %lld workers\n", kind->name, (long long)rooms[i].workers);
       ok = false;
     }
   }
-  for (int i = 0; i < num_rooms; i++)
-    if (jobs[i].output) job_give_output(&jobs[i]);
+  for (int i = 0; i < num_rooms; i++) job_release_buffer(&jobs[i].held.output);
   return ok;
 }
 

@@ -35,11 +35,11 @@ static int open_request(void **state) {
                              .address = "192.0.2.1",
                              .sent_bytes = 2400,
                              .problem = {.kind = PROBLEM_NONE}};
-  request.job.answered = true;
-  request.job.answer.backend = "cpu";
-  request.job.answer.receive_ns = 1 * NS_PER_MS;
-  request.job.answer.queue_ns = 2 * NS_PER_MS;
-  request.job.answer.total_ns = 10 * NS_PER_MS;
+  request.job.result.answered = true;
+  request.job.result.answer.backend = "cpu";
+  request.job.result.answer.receive_ns = 1 * NS_PER_MS;
+  request.job.result.answer.queue_ns = 2 * NS_PER_MS;
+  request.job.result.answer.total_ns = 10 * NS_PER_MS;
   trace_begin(&request.trace, NULL);
   request.started_ns = clock_ns();
   clock_move_ms(10);
@@ -82,7 +82,7 @@ static void an_answer_is_counted_with_its_times(void **state) {
 
 static void a_page_that_the_client_has_is_counted_as_304(void **state) {
   (void)state;
-  request.job.answered = false;
+  request.job.result.answered = false;
   request.endpoint = ENDPOINT_VIEWER;
   request.unchanged = true;
   request_account(&request, false);
@@ -108,7 +108,7 @@ static void an_answer_that_was_not_taken_is_not_counted_as_sent(void **state) {
 
 static void the_stage_of_an_abort(void **state) {
   (void)state;
-  request.job.answered = false;
+  request.job.result.answered = false;
   request.state = REQUEST_BODY;
   request_account(&request, true);
   request.state = REQUEST_REPLY;
@@ -116,7 +116,7 @@ static void the_stage_of_an_abort(void **state) {
   request_account(&request, true);  // its client is here: the answer could not be sent
   atomic_store(&peer.gone, true);
   request_account(&request, true);
-  request.job.begun = true;
+  request.job.result.begun = true;
   request_account(&request, true);
   static const enum abort_stage stages[] = {ABORT_UPLOAD, ABORT_SEND, ABORT_QUEUE, ABORT_RUN};
   const char *line = logged();
@@ -152,7 +152,7 @@ static void a_refusal_is_logged_with_its_reason(void **state) {
     const char *part;
   } cases[] = {
       {PROBLEM_BAD_BODY, " level=info "}, {PROBLEM_QUEUE_FULL, " level=warning "}, {PROBLEM_DEFECT, " level=error "}};
-  request.job.answered = false;
+  request.job.result.answered = false;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     (void)problem_set(&request.problem, cases[i].kind, NULL, "two words");
     request_account(&request, false);

@@ -19,7 +19,7 @@ static struct client *client;
 
 static struct buffer *take(size_t size) {
   struct shortage shortage;
-  return buffer_take(&pool, client, SHARE_BYTES, size, 0, &shortage);
+  return buffer_acquire(&pool, client, SHARE_BYTES, size, 0, &shortage);
 }
 
 static int open_pool(void **state) {
@@ -50,12 +50,12 @@ static void last_given_is_first_taken(void **state) {
   assert_non_null(b);
   assert_int_equal(a->capacity, SMALLEST);
   assert_int_equal(b->capacity, SMALLEST);
-  buffer_give(a);
-  buffer_give(b);
+  buffer_release(a);
+  buffer_release(b);
   assert_ptr_equal(take(5), b);
   assert_int_equal(buffers_use(&pool).in_use, SMALLEST);
   assert_int_equal(buffers_use(&pool).allocated, 2 * SMALLEST);
-  buffer_give(b);
+  buffer_release(b);
 }
 
 static void budget_bounds_what_is_in_use(void **state) {
@@ -65,19 +65,19 @@ static void budget_bounds_what_is_in_use(void **state) {
   assert_non_null(half);
   assert_int_equal(half->capacity, 4 * SMALLEST);
   assert_null(take(1));
-  buffer_give(half);
+  buffer_release(half);
   struct buffer *small = take(1);
   assert_non_null(small);  // the free large one makes room
   assert_true(buffers_use(&pool).allocated <= buffers_use(&pool).budget);
-  buffer_give(small);
-  buffer_give(large);
+  buffer_release(small);
+  buffer_release(large);
 }
 
 // It counts to one share beside SHARE_BYTES, and to none that has no room for it.
 static void a_buffer_may_move_to_another_share(void **state) {
   (void)state;
   struct shortage shortage;
-  struct buffer *first = buffer_take(&pool, client, SHARE_LONG_BYTES, 1, 0, &shortage), *second = take(2 * SMALLEST);
+  struct buffer *first = buffer_acquire(&pool, client, SHARE_LONG_BYTES, 1, 0, &shortage), *second = take(2 * SMALLEST);
   assert_non_null(first);
   assert_non_null(second);
   assert_true(buffer_move(first, SHARE_STREAM_BYTES, &shortage));
@@ -87,9 +87,9 @@ static void a_buffer_may_move_to_another_share(void **state) {
   assert_false(buffer_move(second, SHARE_STREAM_BYTES, &shortage));
   assert_int_equal(shortage.grant, OVER_CLIENT_SHARE);
   assert_int_equal(shortage.share, SHARE_STREAM_BYTES);
-  buffer_give(first);
+  buffer_release(first);
   assert_true(buffer_move(second, SHARE_STREAM_BYTES, &shortage));
-  buffer_give(second);
+  buffer_release(second);
   assert_int_equal(client_held(&clients, client, SHARE_STREAM_BYTES), 0);
   assert_int_equal(client_held(&clients, client, SHARE_BYTES), 0);
 }
@@ -97,7 +97,7 @@ static void a_buffer_may_move_to_another_share(void **state) {
 static void larger_than_the_budget_is_refused_and_evicts_nothing(void **state) {
   (void)state;
   struct buffer *a = take(1);
-  buffer_give(a);
+  buffer_release(a);
   assert_null(take(9 * SMALLEST));
   assert_null(take(SIZE_MAX));
   assert_int_equal(buffers_use(&pool).allocated, SMALLEST);
@@ -111,16 +111,16 @@ static void what_was_allocated_without_a_gpu_is_replaced(void **state) {
   devices.count = 1;
   struct buffer *used = take(1);
   assert_ptr_equal(used->device, &devices.cpu);
-  buffer_give(used);
+  buffer_release(used);
   assert_int_equal(buffers_use(&pool).allocated, SMALLEST);
   atomic_store(&gpu->state, DEVICE_WORKING);
   assert_ptr_equal(take(1), used);
-  buffer_give(used);
+  buffer_release(used);
   assert_int_equal(buffers_use(&pool).allocated, 0);
   used = take(1);
   assert_ptr_equal(used->device, gpu);
   atomic_store(&gpu->state, DEVICE_PAUSED);
-  buffer_give(used);
+  buffer_release(used);
   assert_int_equal(buffers_use(&pool).allocated, SMALLEST);  // pinned memory is good for the CPU too
   assert_int_equal(buffers_use(&pool).in_use, 0);
   devices.count = 0;
@@ -135,7 +135,7 @@ static void *churn(void *argument) {
     memset(buffer->data, (int)random, 64);
     for (int k = 0; k < 64; k++)
       if (buffer->data[k] != (char)random) return argument;
-    buffer_give(buffer);
+    buffer_release(buffer);
   }
   return NULL;
 }

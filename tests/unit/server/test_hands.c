@@ -12,6 +12,7 @@
 
 #include "kernels/backends.h"
 #include "server/base/clock.h"
+#include "server/jobs/held.h"
 #include "tests/support/job_room.h"
 
 enum { CLOUDS = 6, COLUMNS = 4, JOBS = 8 };
@@ -141,12 +142,12 @@ static void set(struct job *made, const char *name, const char *value) {
 static void make(struct job *made, enum kind kind) {
   struct problem problem;
   int64_t points = kind == LONE ? LONE_POINTS : POINTS;
-  job_init(made, &jobs.means);
+  job_init(made, &jobs.services);
   made->client = client;
-  made->id = "test";
-  made->gone = &gone;
-  made->done = on_done;
-  made->started_ns = made->queued_ns = clock_ns();
+  made->spec.id = "test";
+  made->spec.gone = &gone;
+  made->spec.done = on_done;
+  made->spec.started_ns = made->queued_ns = clock_ns();
   made->deadline_ns = INT64_MAX;
   job_request_init(&made->asked, kind == SAMPLES ? VX_FPS : VX_VOXELIZE);
   if (kind != LONE) set(made, "point_counts", sizes);
@@ -159,9 +160,9 @@ static void make(struct job *made, enum kind kind) {
   }
   assert_true(job_request_finish(&made->asked, &problem));
   assert_true(job_request_split(&made->asked, points, &problem));
-  assert_true(job_take_place(made, &problem));
-  assert_true(job_take_rows(made, (size_t)points * COLUMNS * sizeof(float), &problem));
-  job_keep_rows(made);
+  assert_true(job_acquire_queue_slot(made));
+  assert_true(job_acquire_rows(made, (size_t)points * COLUMNS * sizeof(float)));
+  job_use_rows(made);
   float *values = (float *)(void *)job_body(made);
   for (int64_t i = 0; i < points * COLUMNS; i++) values[i] = (float)(i * 7919 % 10007) / 1000.0f;
 }
@@ -182,8 +183,8 @@ static void the_number_of_workers_does_not_show(void **state) {
     for (int round = 0; round < 10 || (w > 0 && hands_use(&jobs.hands).helped == 0); round++) {
       run_all();
       for (int i = 0; i < JOBS; i++) {
-        assert_true(all[i].answered);
-        const char *tensors = all[i].output->data + all[i].header_reserve;
+        assert_true(all[i].result.answered);
+        const char *tensors = all[i].held.output->data + all[i].head_bytes;
         int kind = i % KINDS;
         if (bytes[kind] == 0) {
           bytes[kind] = all[i].layout.bytes;
@@ -192,7 +193,7 @@ static void the_number_of_workers_does_not_show(void **state) {
         }
         assert_int_equal(all[i].layout.bytes, bytes[kind]);
         assert_memory_equal(tensors, expected[kind], bytes[kind]);
-        job_give_output(&all[i]);
+        job_release_buffer(&all[i].held.output);
       }
     }
     close_room();
@@ -218,8 +219,8 @@ static void a_helper_goes_back_to_its_queue(void **state) {
   assert_int_equal(spread(2), VX_OK);
   assert_each_done(2, 1);
   await(1);
-  assert_true(job->answered);
-  job_give_output(job);
+  assert_true(job->result.answered);
+  job_release_buffer(&job->held.output);
   assert_true(hands_use(&jobs.hands).given_up > 0);
   close_room();
 }
@@ -281,12 +282,12 @@ static void nobody_helps_while_a_gpu_works(void **state) {
 static void a_batch_is_stopped_in_a_hurry(void **state) {
   (void)state;
   open_room(3);
-  atomic_store(&jobs.means.hurry, true);
+  atomic_store(&jobs.services.hurry, true);
   make(job, SAMPLES);
   assert_true(jobs_submit(&jobs, job));
   await(1);
-  assert_false(job->answered);
-  assert_int_equal(job->problem.kind, PROBLEM_DRAINING);
+  assert_false(job->result.answered);
+  assert_int_equal(job->result.problem.kind, PROBLEM_DRAINING);
   close_room();
 }
 

@@ -12,6 +12,7 @@
 
 #include "kernels/backends.h"
 #include "server/base/clock.h"
+#include "server/jobs/held.h"
 #include "server/jobs/run.h"
 #include "tests/support/job_room.h"
 
@@ -31,9 +32,9 @@ static int finished;
 static pthread_t finisher;
 
 static void on_done(struct job *job) {
-  assert_null(job->input);
-  assert_int_equal(job->place, SHARES);
-  assert_int_equal(job->scratch_bytes, 0);
+  assert_null(job->held.input);
+  assert_int_equal(job->held.queue_slot, SHARES);
+  assert_int_equal(job->held.scratch_bytes, 0);
   pthread_mutex_lock(&lock);
   finished++;
   finisher = pthread_self();
@@ -65,12 +66,12 @@ static int close_room(void **state) {
 // One that voxelizes POINTS points, or samples as many of them.
 static void make(struct job *job, enum vx_op op, const char *samples) {
   struct problem problem;
-  job_init(job, &jobs.means);
+  job_init(job, &jobs.services);
   job->client = client;
-  job->id = "test";
-  job->gone = &gone;
-  job->done = on_done;
-  job->started_ns = job->queued_ns = clock_ns();
+  job->spec.id = "test";
+  job->spec.gone = &gone;
+  job->spec.done = on_done;
+  job->spec.started_ns = job->queued_ns = clock_ns();
   job->deadline_ns = INT64_MAX;
   job_request_init(&job->asked, op);
   if (op == VX_VOXELIZE) {
@@ -82,10 +83,10 @@ static void make(struct job *job, enum vx_op op, const char *samples) {
   }
   assert_true(job_request_finish(&job->asked, &problem));
   assert_true(job_request_split(&job->asked, POINTS, &problem));
-  assert_true(job_take_place(job, &problem));
-  assert_true(job_take_rows(job, POINT_BYTES, &problem));
-  job_keep_rows(job);
-  for (int i = 0; i < POINTS * COLUMNS; i++) ((float *)(void *)job->input->data)[i] = (float)(i * 7 % 101) / 10.0f;
+  assert_true(job_acquire_queue_slot(job));
+  assert_true(job_acquire_rows(job, POINT_BYTES));
+  job_use_rows(job);
+  for (int i = 0; i < POINTS * COLUMNS; i++) ((float *)(void *)job->held.input->data)[i] = (float)(i * 7 % 101) / 10.0f;
 }
 
 static void run(struct job *job) {
@@ -153,12 +154,12 @@ static void answer_is_whole_and_the_workers_last_act_is_done(void **state) {
   (void)state;
   make(&job, VX_VOXELIZE, NULL);
   run(&job);
-  assert_true(job.answered);
+  assert_true(job.result.answered);
   assert_int_equal(job.work.counts.received, POINTS);
-  assert_int_equal(job.output_length, job.header_reserve + job.layout.bytes);
-  assert_memory_equal(job.output->data + 8, "{\"__metadata__\"", 15);
+  assert_int_equal(job.result.length, job.head_bytes + job.layout.bytes);
+  assert_memory_equal(job.held.output->data + 8, "{\"__metadata__\"", 15);
   assert_false(pthread_equal(finisher, pthread_self()));
-  job_give_output(&job);
+  job_release_buffer(&job.held.output);
 }
 
 static void the_same_points_give_the_same_tensors(void **state) {
@@ -168,21 +169,21 @@ static void the_same_points_give_the_same_tensors(void **state) {
   run(&job);
   run(&other);
   assert_int_equal(job.layout.bytes, other.layout.bytes);
-  assert_memory_equal(job.output->data + job.header_reserve, other.output->data + other.header_reserve,
+  assert_memory_equal(job.held.output->data + job.head_bytes, other.held.output->data + other.head_bytes,
                       job.layout.bytes);
-  job_give_output(&job);
-  job_give_output(&other);
+  job_release_buffer(&job.held.output);
+  job_release_buffer(&other.held.output);
 }
 
 static void metadata_alone(void **state) {
   (void)state;
   make(&job, VX_FPS, "10");
-  job.kind = answer_kind_of("application/json");
+  job.spec.kind = answer_kind_of("application/json");
   run(&job);
-  assert_true(job.answered);
-  assert_int_equal(job.output->data[0], '{');
-  assert_int_equal(job.output->data[job.output_length - 1], '\n');
-  job_give_output(&job);
+  assert_true(job.result.answered);
+  assert_int_equal(job.held.output->data[0], '{');
+  assert_int_equal(job.held.output->data[job.result.length - 1], '\n');
+  job_release_buffer(&job.held.output);
 }
 
 // The file is in the budget beside the tensors that it is made from, and the body is not; `done` finds no input.
@@ -191,13 +192,13 @@ static void files(void **state) {
   static const char *const beginnings[][2] = {{"application/x-npz", "PK\3\4"}, {"application/x-mcap", "\x89MCAP0"}};
   for (int i = 0; i < 2; i++) {
     make(&job, VX_VOXELIZE, NULL);
-    job.kind = answer_kind_of(beginnings[i][0]);
+    job.spec.kind = answer_kind_of(beginnings[i][0]);
     run(&job);
-    assert_true(job.answered);
-    assert_memory_equal(job.output->data, beginnings[i][1], strlen(beginnings[i][1]));
-    assert_true(job.output_length <= job.output->capacity);
-    assert_true(job.answer.encode_ns > 0);
-    job_give_output(&job);
+    assert_true(job.result.answered);
+    assert_memory_equal(job.held.output->data, beginnings[i][1], strlen(beginnings[i][1]));
+    assert_true(job.result.length <= job.held.output->capacity);
+    assert_true(job.result.answer.encode_ns > 0);
+    job_release_buffer(&job.held.output);
   }
 }
 
@@ -205,13 +206,13 @@ static void files(void **state) {
 static void too_large_a_file(void **state) {
   (void)state;
   make(&job, VX_FPS, "1000");
-  job.kind = answer_kind_of("application/x-npz");
-  jobs.means.max_response_bytes = 20 * 1024;
+  job.spec.kind = answer_kind_of("application/x-npz");
+  jobs.services.max_response_bytes = 20 * 1024;
   run(&job);
-  assert_false(job.answered);
-  assert_int_equal(job.problem.kind, PROBLEM_IMPOSSIBLE);
+  assert_false(job.result.answered);
+  assert_int_equal(job.result.problem.kind, PROBLEM_IMPOSSIBLE);
   assert_true(job.layout.bytes <= 20 * 1024);
-  assert_null(job.output);
+  assert_null(job.held.output);
 }
 
 // The budget has room for the body, for the tensors and for the file, but not for the last two together: another try
@@ -219,18 +220,18 @@ static void too_large_a_file(void **state) {
 static void no_budget_for_a_file(void **state) {
   (void)state;
   make(&job, VX_FPS, "1000");
-  job.kind = answer_kind_of("application/x-npz");
+  job.spec.kind = answer_kind_of("application/x-npz");
   jobs.buffers.budget = 3 * 65536 - 1;
-  jobs.means.max_response_bytes = 65536;
+  jobs.services.max_response_bytes = 65536;
   run(&job);
-  assert_true(job.answered);  // 64 KiB each
-  job_give_output(&job);
+  assert_true(job.result.answered);  // 64 KiB each
+  job_release_buffer(&job.held.output);
   make(&job, VX_FPS, "1000");
-  job.kind = answer_kind_of("application/x-npz");
+  job.spec.kind = answer_kind_of("application/x-npz");
   jobs.buffers.budget = 2 * 65536 - 1;
   run(&job);
-  assert_false(job.answered);
-  assert_int_equal(job.problem.kind, PROBLEM_IMPOSSIBLE);
+  assert_false(job.result.answered);
+  assert_int_equal(job.result.problem.kind, PROBLEM_IMPOSSIBLE);
 }
 
 static void past_its_deadline_it_is_not_begun(void **state) {
@@ -238,9 +239,9 @@ static void past_its_deadline_it_is_not_begun(void **state) {
   make(&job, VX_VOXELIZE, NULL);
   job.deadline_ns = clock_ns() - 1;
   run(&job);
-  assert_false(job.answered || job.begun);
-  assert_int_equal(job.problem.kind, PROBLEM_DEADLINE);
-  assert_null(job.output);
+  assert_false(job.result.answered || job.result.begun);
+  assert_int_equal(job.result.problem.kind, PROBLEM_DEADLINE);
+  assert_null(job.held.output);
 }
 
 static void nobody_is_there_to_read_it(void **state) {
@@ -248,7 +249,7 @@ static void nobody_is_there_to_read_it(void **state) {
   make(&job, VX_VOXELIZE, NULL);
   atomic_store(&gone, true);
   run(&job);
-  assert_false(job.answered || job.begun);
+  assert_false(job.result.answered || job.result.begun);
 }
 
 static void what_runs_is_stopped_in_a_hurry(void **state) {
@@ -256,8 +257,8 @@ static void what_runs_is_stopped_in_a_hurry(void **state) {
   make(&job, VX_FPS, "1000");
   jobs_hurry(&jobs);
   run(&job);
-  assert_false(job.answered);
-  assert_int_equal(job.problem.kind, PROBLEM_DRAINING);
+  assert_false(job.result.answered);
+  assert_int_equal(job.result.problem.kind, PROBLEM_DRAINING);
 }
 
 // The one worker that samples is held in its job's `done`, and another job waits behind it.
@@ -273,7 +274,7 @@ static void refuse_what_waits(void (*refuse)(void), enum problem_kind kind, int6
   pthread_mutex_lock(&hold);
   make(&job, VX_FPS, "10");
   make(&other, VX_FPS, "10");
-  job.done = on_done_held;
+  job.spec.done = on_done_held;
   other.deadline_ns = deadline_ns;
   assert_true(jobs_submit(&jobs, &job));
   while (queue_depth(&jobs.queues[VX_LANE_LONG]) > 0) sched_yield();
@@ -281,11 +282,11 @@ static void refuse_what_waits(void (*refuse)(void), enum problem_kind kind, int6
   refuse();
   await(1);
   assert_true(pthread_equal(finisher, pthread_self()));
-  assert_false(other.answered || other.begun);
-  assert_int_equal(other.problem.kind, kind);
+  assert_false(other.result.answered || other.result.begun);
+  assert_int_equal(other.result.problem.kind, kind);
   pthread_mutex_unlock(&hold);
   await(2);
-  job_give_output(&job);
+  job_release_buffer(&job.held.output);
 }
 
 static void hurry(void) { jobs_hurry(&jobs); }
@@ -304,11 +305,11 @@ static void what_waits_past_its_deadline_is_refused(void **state) {
 static void too_large_an_answer(void **state) {
   (void)state;
   make(&job, VX_VOXELIZE, NULL);
-  jobs.means.max_response_bytes = 100;
+  jobs.services.max_response_bytes = 100;
   run(&job);
-  assert_false(job.answered);
-  assert_int_equal(job.problem.kind, PROBLEM_IMPOSSIBLE);
-  assert_null(job.output);
+  assert_false(job.result.answered);
+  assert_int_equal(job.result.problem.kind, PROBLEM_IMPOSSIBLE);
+  assert_null(job.held.output);
 }
 
 // The parameters give the size of a map. If it is too large, no lane is asked for it.
@@ -320,18 +321,18 @@ static void maps_that_cannot_fit_are_not_begun(void **state) {
     job.asked.job.params.voxelize.voxel_size[0] = job.asked.job.params.voxelize.voxel_size[1] = sizes[i];
     job.asked.outputs = job.asked.job.tensors = VX_TENSOR_BIT(VX_OCCUPANCY_PACKED);
     run(&job);
-    assert_int_equal(job.begun, i == 0);
-    assert_int_equal(job.answered, i == 0);
-    if (job.answered) job_give_output(&job);
+    assert_int_equal(job.result.begun, i == 0);
+    assert_int_equal(job.result.answered, i == 0);
+    if (job.result.answered) job_release_buffer(&job.held.output);
   }
-  assert_int_equal(job.problem.kind, PROBLEM_IMPOSSIBLE);
+  assert_int_equal(job.result.problem.kind, PROBLEM_IMPOSSIBLE);
 }
 
 static void gpu_is_blamed_for_what_the_cpu_can_do_alone(void **state) {
   (void)state;
   assert_int_equal(blamed_if_cpu(NULL, &job), 1);
-  assert_true(job.answered);
-  job_give_output(&job);
+  assert_true(job.result.answered);
+  job_release_buffer(&job.held.output);
   assert_int_equal(blamed_if_cpu(refuse_all, &job), 0);
   assert_int_equal(blamed_if_cpu(stop_at_once, &job), 0);
   assert_int_equal(blamed_if_cpu(find_no_memory, &job), 0);
@@ -349,8 +350,8 @@ static void closed_room_takes_nothing(void **state) {
   make(&job, VX_VOXELIZE, NULL);
   jobs_close(&jobs);
   assert_false(jobs_submit(&jobs, &job));
-  job_leave_place(&job);
-  job_give_input(&job);
+  job_release_queue_slot(&job);
+  job_release_buffer(&job.held.input);
 }
 
 static void many_at_once(void **state) {
@@ -360,8 +361,8 @@ static void many_at_once(void **state) {
   for (int i = 0; i < 16; i++) assert_true(jobs_submit(&jobs, &all[i]));
   await(16);
   for (int i = 0; i < 16; i++) {
-    assert_true(all[i].answered);
-    job_give_output(&all[i]);
+    assert_true(all[i].result.answered);
+    job_release_buffer(&all[i].held.output);
   }
   for (int use = 0; use < VX_LANE_USES; use++) assert_int_equal(atomic_load(&jobs.workers.running[use]), 0);
 }
@@ -372,9 +373,9 @@ static void memory_is_wanted_back_once_it_was_refused(void **state) {
   enum { MB = 1 << 20 };
   struct shortage shortage;
   struct client *second = clients_join(&clients, "", "192.0.2.77");
-  struct buffer *held[] = {buffer_take(&jobs.buffers, client, SHARE_BYTES, 4 * MB, 0, &shortage),
-                           buffer_take(&jobs.buffers, second, SHARE_BYTES, 4 * MB, 0, &shortage),
-                           buffer_take(&jobs.buffers, client, SHARE_BYTES, MB, 0, &shortage)};
+  struct buffer *held[] = {buffer_acquire(&jobs.buffers, client, SHARE_BYTES, 4 * MB, 0, &shortage),
+                           buffer_acquire(&jobs.buffers, second, SHARE_BYTES, 4 * MB, 0, &shortage),
+                           buffer_acquire(&jobs.buffers, client, SHARE_BYTES, MB, 0, &shortage)};
   for (int i = 0; i < 3; i++) assert_non_null(held[i]);
   struct buffers_use use = buffers_use(&jobs.buffers);
   assert_true(use.in_use > use.budget / 2);
@@ -382,11 +383,11 @@ static void memory_is_wanted_back_once_it_was_refused(void **state) {
   atomic_store(&jobs.uploads.refused, true);
   assert_int_equal(jobs_memory_wanted(&jobs), use.in_use - use.budget / 2);
   assert_int_equal(jobs_memory_wanted(&jobs), 0);  // until the next refusal
-  buffer_give(held[0]);
+  buffer_release(held[0]);
   atomic_store(&jobs.uploads.refused, true);
   assert_int_equal(jobs_memory_wanted(&jobs), 0);  // less than half is in use
-  buffer_give(held[1]);
-  buffer_give(held[2]);
+  buffer_release(held[1]);
+  buffer_release(held[2]);
   clients_leave(&clients, second);
 }
 

@@ -259,7 +259,7 @@ static struct job *make(struct job *made, enum vx_op op, int32_t clouds) {
   static atomic_bool gone;
   memset(made, 0, sizeof *made);
   made->client = client;
-  made->gone = &gone;
+  made->spec.gone = &gone;
   made->deadline_ns = INT64_MAX;
   made->asked.job.op = op;
   made->asked.job.params.fps.sampling.enabled = op == VX_FPS;
@@ -283,8 +283,8 @@ static enum target given(struct job *one) {
   enum target target = on_cpu ? TARGET_CPU : TARGET_GPU, other = on_cpu ? TARGET_GPU : TARGET_CPU;
   assert_ptr_equal(join(target), one);
   assert_int_equal(placement.at_work[target], 1);
-  one->device = &devices[target];
-  one->answered = true;
+  one->result.device = &devices[target];
+  one->result.answered = true;
   queue_done(&queue, &poppers[target].waiter, one);
   assert_int_equal(placement.at_work[target], 0);
   assert_int_equal(queue_call(&queue, 1), 1);
@@ -383,8 +383,8 @@ static void a_job_that_ran_elsewhere_is_counted_nowhere(void **state) {
   start(TARGET_GPU);
   assert_true(queue_push(&queue, make(&one, VX_FPS, 1)));
   assert_ptr_equal(join(TARGET_GPU), &one);
-  one.device = &devices[TARGET_CPU];
-  one.answered = true;
+  one.result.device = &devices[TARGET_CPU];
+  one.result.answered = true;
   queue_done(&queue, &poppers[TARGET_GPU].waiter, &one);
   for (int target = 0; target < TARGETS; target++) assert_int_equal(placement.answered[target], 0);
 }

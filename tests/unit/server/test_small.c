@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "server/base/clock.h"
+#include "server/jobs/held.h"
 #include "tests/support/job_room.h"
 
 enum { MOST_POINTS = 1000, ROOM = 6 };  // a row of the body has room for so many
@@ -53,28 +54,28 @@ static void set(const char *query) {
 
 static void make(enum vx_op op, int64_t points, const char *query) {
   struct problem problem;
-  job_init(&job, &jobs.means);
+  job_init(&job, &jobs.services);
   job.client = client;
-  job.id = "test";
-  job.gone = &gone;
-  job.done = on_done;
-  job.started_ns = job.queued_ns = clock_ns();
+  job.spec.id = "test";
+  job.spec.gone = &gone;
+  job.spec.done = on_done;
+  job.spec.started_ns = job.queued_ns = clock_ns();
   job.deadline_ns = INT64_MAX;
   job_request_init(&job.asked, op);
   if (op == VX_VOXELIZE) set("point_cloud_range=0,0,0,10,10,10&voxel_size=0.1,0.1,0.1");
   set(query);
   if (!job_request_finish(&job.asked, &problem)) fail_msg("%s: %s", query, problem.detail);
   if (!job_request_split(&job.asked, points, &problem)) fail_msg("%s: %s", query, problem.detail);
-  assert_true(job_take_place(&job, &problem));
-  assert_true(job_take_rows(&job, (size_t)points * ROOM * sizeof(float) + 1, &problem));
-  job_keep_rows(&job);
+  assert_true(job_acquire_queue_slot(&job));
+  assert_true(job_acquire_rows(&job, (size_t)points * ROOM * sizeof(float) + 1));
+  job_use_rows(&job);
   float *values = (float *)(void *)job_body(&job);
   for (int64_t i = 0; i < points * ROOM; i++) values[i] = (float)(i * 7919 % 10007) / 1000.0f;
 }
 
 static void give_back(void) {
-  job_end(&job);
-  job_give_output(&job);
+  job_release(&job);
+  job_release_buffer(&job.held.output);
   assert_int_equal(buffers_use(&jobs.buffers).in_use, 0);
 }
 
@@ -83,7 +84,7 @@ static bool is_run(enum vx_op op, int64_t points, const char *query) {
   make(op, points, query);
   bool ran = jobs_run_small(&jobs, &job);
   assert_int_equal(atomic_load(&jobs.small.run) - before, ran);
-  assert_int_equal(job.answered, ran);
+  assert_int_equal(job.result.answered, ran);
   give_back();
   return ran;
 }
@@ -116,7 +117,7 @@ static void what_could_have_a_large_output_is_left_to_workers(void **state) {
   assert_true(is_run(VX_VOXELIZE, 400, "feature=points&max_points_per_voxel=19"));
   assert_false(is_run(VX_VOXELIZE, 425, "feature=points&max_points_per_voxel=19"));
   make(VX_VOXELIZE, 425, "feature=points&max_points_per_voxel=19");
-  job.kind = answer_kind_of("application/json");  // without tensors
+  job.spec.kind = answer_kind_of("application/json");  // without tensors
   assert_true(jobs_run_small(&jobs, &job));
   give_back();
 }
@@ -124,9 +125,9 @@ static void what_could_have_a_large_output_is_left_to_workers(void **state) {
 static void what_is_not_direct_is_left_to_workers(void **state) {
   (void)state;
   make(VX_VOXELIZE, 10, "");
-  job.answer_coding = CODING_GZIP;
+  job.spec.answer_coding = CODING_GZIP;
   assert_false(jobs_run_small(&jobs, &job));
-  job.answer_coding = CODING_NONE;
+  job.spec.answer_coding = CODING_NONE;
   job.asked.format = FORMAT_PCD;
   assert_false(jobs_run_small(&jobs, &job));
   job.asked.format = FORMAT_RAW;
@@ -142,12 +143,12 @@ static void what_is_not_direct_is_left_to_workers(void **state) {
   job.asked.job.params.voxelize.encoder.num_layers = 1;
   assert_false(jobs_run_small(&jobs, &job));
   job.asked.job.params.voxelize.encoder.num_layers = 0;
-  job.infer.model = "voxelize";
+  job.infer = &job.memory.infer;
   assert_false(jobs_run_small(&jobs, &job));
-  job.infer.model = NULL;
-  assert_int_equal(job.place, SHARE_JOBS);
+  job.infer = NULL;
+  assert_int_equal(job.held.queue_slot, SHARE_JOBS);
   assert_true(jobs_run_small(&jobs, &job));
-  assert_int_equal(job.place, SHARES);
+  assert_int_equal(job.held.queue_slot, SHARES);
   give_back();
 }
 
@@ -166,8 +167,8 @@ static void a_job_that_is_too_late_has_its_problem(void **state) {
   make(VX_VOXELIZE, 10, "");
   job.deadline_ns = clock_ns() - 1;
   assert_true(jobs_run_small(&jobs, &job));
-  assert_false(job.answered);
-  assert_int_equal(job.problem.kind, PROBLEM_DEADLINE);
+  assert_false(job.result.answered);
+  assert_int_equal(job.result.problem.kind, PROBLEM_DEADLINE);
   give_back();
 }
 
@@ -179,18 +180,18 @@ static void the_bytes_are_a_workers(void **state) {
   make(VX_VOXELIZE, MOST_POINTS, query);
   assert_true(jobs_submit(&jobs, &job));
   while (atomic_load(&finished) == 0) sched_yield();
-  assert_true(job.answered);
+  assert_true(job.result.answered);
   assert_true(hands_use(&jobs.hands).pieces > 0);
   size_t bytes = job.layout.bytes;
   assert_in_range(bytes, 1, sizeof expected);
-  memcpy(expected, job.output->data + job.header_reserve, bytes);
+  memcpy(expected, job.held.output->data + job.head_bytes, bytes);
   give_back();
   make(VX_VOXELIZE, MOST_POINTS, query);
   uint64_t pieces = hands_use(&jobs.hands).pieces;
   assert_true(jobs_run_small(&jobs, &job));
   assert_int_equal(hands_use(&jobs.hands).pieces, pieces);  // nobody was asked to help
   assert_int_equal(job.layout.bytes, bytes);
-  assert_memory_equal(job.output->data + job.header_reserve, expected, bytes);
+  assert_memory_equal(job.held.output->data + job.head_bytes, expected, bytes);
   give_back();
 }
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "server/jobs/held.h"
 #include "server/jobs/run.h"
 #include "server/net/connections.h"
 #include "tests/support/job_room.h"
@@ -51,8 +52,8 @@ static int open_room(void **state) {
 static int close_room(void **state) {
   (void)state;
   for (int i = 0; i < UPLOADS; i++) {
-    if (owns[i].means) upload_cancel(&peers[i], &owns[i]);
-    if (owns[i].means) job_end(&owns[i]);
+    if (owns[i].services) upload_cancel(&peers[i], &owns[i]);
+    if (owns[i].services) job_release(&owns[i]);
     close(peers[i].fd);
     close(ends[i]);
   }
@@ -79,9 +80,9 @@ static const struct buffer *input(int index) { return peers[index].upload.input;
 // The headers of upload `index` are here. Each is another client's.
 static bool announce_op(int index, enum vx_op op, size_t bytes) {
   struct job *job = &owns[index];
-  job_init(job, &jobs.means);
+  job_init(job, &jobs.services);
   job->client = owners[index];
-  job->gone = &gone;
+  job->spec.gone = &gone;
   job_request_init(&job->asked, op);
   if (op == VX_FPS) assert_true(job_request_set(&job->asked, "num_samples", 11, "8", 1, &problem));
   if (op != VX_VOXELIZE && !job_request_finish(&job->asked, &problem)) fail_msg("%s", problem.detail);
@@ -166,7 +167,7 @@ static void slowest_gives_up_and_is_told(void **state) {
   assert_preempted(1);
   assert_true(is_preempted(2));
   assert_null(input(2));
-  assert_false(atomic_load(&peers[2].upload.placed));
+  assert_false(atomic_load(&peers[2].upload.slot_reserved));
   assert_false(receive(2, 1000));
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
   assert_int_equal(atomic_load(&jobs.uploads.preempted), 1);
@@ -259,15 +260,15 @@ static void answer_takes_what_an_upload_does_not_fill(void **state) {
   fill(0, 3, COME);
   pass_ms(1000);
   struct job *job = &owns[4];
-  job_init(job, &jobs.means);
+  job_init(job, &jobs.services);
   job->client = owners[4];
-  assert_true(job_get_output(job, 3 * MB, &problem));
+  assert_true(job_acquire_output(job, 3 * MB));
   assert_int_equal(problem.kind, PROBLEM_NONE);
   assert_preempted(1);
-  assert_true(job_get_scratch(job, 4 * MB, &problem));
+  assert_true(job_acquire_scratch(job, 4 * MB));
   assert_preempted(2);
-  job_give_scratch(job);
-  job_give_output(job);
+  job_release_scratch(job);
+  job_release_buffer(&job->held.output);
 }
 
 static void places_are_reserved_by_lanes(void **state) {
@@ -314,9 +315,9 @@ static void flood_takes_nothing_from_a_client_that_holds_less(void **state) {
   assert_false(announce_of(0, 3, 4 * MB));
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
   struct job *answer = &owns[4];
-  job_init(answer, &jobs.means);
+  job_init(answer, &jobs.services);
   answer->client = owners[0];
-  assert_false(job_get_output(answer, 4 * MB, &problem));
+  assert_false(job_acquire_output(answer, 4 * MB));
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
   assert_preempted(0);
   assert_true(announce(5, MB) && receive(5, MB));  // another client finds room
@@ -366,7 +367,7 @@ static void whole_body_comes_before_uploads_that_have_begun(void **state) {
   assert_true(announce_of(0, 0, 2 * MB) && receive(0, 2 * MB) && commit(0));
   for (int i = 1; i < 4; i++) assert_true(announce_of(0, i, 2 * MB) && receive(i, 1000));
   pass_ms(100);
-  assert_true(job_get_output(&owns[0], MB, &problem));
+  assert_true(job_acquire_output(&owns[0], MB));
   assert_preempted(1);
   assert_int_equal(preempted_of(owners[0]), 1);
 }
@@ -401,7 +402,7 @@ static void what_its_thread_uses_is_not_preempted(void **state) {
   peer_upload_hold(&peers[5]);
   assert_true(announce(12, 1000) && receive(12, 1000));
   assert_preempted(0);
-  assert_false(atomic_load(&peers[5].upload.placed));
+  assert_false(atomic_load(&peers[5].upload.slot_reserved));
 }
 
 static void empty_body_takes_its_place_at_the_end(void **state) {
@@ -409,9 +410,9 @@ static void empty_body_takes_its_place_at_the_end(void **state) {
   for (int i = 0; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 10));
   pass_ms(3000);
   assert_true(announce(12, 0));
-  assert_false(atomic_load(&peers[12].upload.placed));
+  assert_false(atomic_load(&peers[12].upload.slot_reserved));
   assert_true(commit(12));
-  assert_int_equal(owns[12].place, SHARE_JOBS);
+  assert_int_equal(owns[12].held.queue_slot, SHARE_JOBS);
   assert_preempted(1);
 }
 
@@ -435,11 +436,11 @@ static void rate_is_of_this_window_or_the_one_before(void **state) {
 static void job_gets_place_and_body(void **state) {
   (void)state;
   assert_true(announce(0, 8) && receive_text(0, "voxe", 4) && receive_text(0, "lise", 4) && commit(0));
-  assert_int_equal(owns[0].place, SHARE_JOBS);
-  assert_int_equal(owns[0].input_bytes, 8);
+  assert_int_equal(owns[0].held.queue_slot, SHARE_JOBS);
+  assert_int_equal(owns[0].held.body_bytes, 8);
   assert_memory_equal(job_body(&owns[0]), "voxelise", 8);
   upload_cancel(&peers[0], &owns[0]);  // it is over: nothing is given back twice
-  assert_int_equal(owns[0].place, SHARE_JOBS);
+  assert_int_equal(owns[0].held.queue_slot, SHARE_JOBS);
 }
 
 static int64_t held(enum share share) { return client_held(&clients, owners[0], share); }
@@ -453,11 +454,11 @@ static void place_is_given_back_where_it_was_taken(void **state) {
   job->asked.job.num_clouds = 1;
   job->asked.point_counts[0] = job->asked.job.params.nms.pre_max = job->asked.job.params.nms.post_max = 3000;
   assert_int_equal(job_lane_use(job), VX_LANE_LONG);
-  assert_true(job_take_place(job, &problem));
+  assert_true(job_acquire_queue_slot(job));
   assert_int_equal(held(SHARE_JOBS), 0);
   assert_int_equal(held(SHARE_LONG_JOBS), 1);
   job->asked.job.num_clouds = 0;
-  job_leave_place(job);
+  job_release_queue_slot(job);
   assert_int_equal(held(SHARE_JOBS), 0);
   assert_int_equal(held(SHARE_LONG_JOBS), 0);
 }

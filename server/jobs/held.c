@@ -1,0 +1,157 @@
+// What a job holds; see held.h.
+#include "server/jobs/held.h"
+
+#include <string.h>
+
+#include "server/jobs/uploads.h"
+
+// Bytes that the job holds when it acquires more memory: its input, its decoder, what became its sweeps, and the sweeps
+// of its client that it reads.
+static size_t bytes_held(const struct job *job) {
+  const struct job_held *held = &job->held;
+  size_t bytes = held->decoder_bytes + (held->input ? held->input->capacity : 0);
+  if (!job->stream) return bytes;
+  for (const struct sweep *sweep = job->stream->sweep; sweep; sweep = sweep->next) bytes += sweep->bytes;
+  return bytes + job->stream->gathered_bytes;
+}
+
+// The problem of a job that is too large for the budget, however little others hold.
+static bool refuse_size(struct job *job, size_t bytes, size_t left, const char *what, struct shortage *shortage) {
+  *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, (int64_t)bytes};
+  return problem_set(&job->result.problem, PROBLEM_IMPOSSIBLE, NULL,
+                     "%s %zu bytes; memory_budget_bytes leaves %zu beside the body", what, bytes, left);
+}
+
+// ---- attempts -------------------------------------------------------------------------------------------------------
+
+static bool try_rows(struct job *job, size_t bytes, struct shortage *shortage) {
+  struct buffers *buffers = job->services->buffers;
+  struct job_held *held = &job->held;
+  size_t mine = bytes_held(job) + (held->rows ? held->rows->capacity : 0), left = buffers->budget - mine;
+  if (buffer_capacity(bytes) > left) return refuse_size(job, bytes, left, "the body's points need", shortage);
+  struct buffer *larger = buffer_acquire(buffers, job->client, share_of_body(job_lane_use(job)), bytes, mine, shortage);
+  if (!larger) return shortage_refuse(shortage, "the body's points", &job->result.problem);
+  if (held->rows) memcpy(larger->data, held->rows->data, held->rows_bytes);
+  job_release_buffer(&held->rows);
+  held->rows = larger;
+  return true;
+}
+
+static bool try_output(struct job *job, size_t bytes, struct shortage *shortage) {
+  struct buffers *buffers = job->services->buffers;
+  size_t mine = bytes_held(job), left = buffers->budget - mine;
+  if (buffer_capacity(bytes) > left) return refuse_size(job, bytes, left, "the answer needs", shortage);
+  job->held.output = buffer_acquire(buffers, job->client, SHARE_BYTES, bytes, mine, shortage);
+  return job->held.output || shortage_refuse(shortage, "an answer", &job->result.problem);
+}
+
+static bool try_scratch(struct job *job, size_t bytes, struct shortage *shortage) {
+  struct buffers *buffers = job->services->buffers;
+  size_t left = buffers->budget - bytes_held(job) - job->held.scratch_bytes;
+  if (bytes > left) return refuse_size(job, bytes, left, "the job's working memory needs", shortage);
+  *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARE_BYTES, (int64_t)bytes};
+  if (!budget_acquire(buffers, bytes)) return shortage_refuse(shortage, "working memory", &job->result.problem);
+  job->held.scratch_bytes += bytes;
+  return true;
+}
+
+// Acquires memory for what the decoder has allocated since the last time.
+static bool try_decoder_bytes(struct job *job, struct shortage *shortage) {
+  size_t bytes = decoder_bytes(job->held.decoder), mine = job->held.decoder_bytes;
+  if (bytes <= mine) return true;
+  if (!budget_acquire_for(job->services->buffers, job->client, bytes - mine, bytes_held(job), shortage)) return false;
+  job->held.decoder_bytes = bytes;
+  return true;
+}
+
+static bool try_decoder(struct job *job, size_t bytes, struct shortage *shortage) {
+  struct job_held *held = &job->held;
+  (void)bytes;
+  if (!held->decoder) held->decoder = coders_acquire_decoder(job->services->coders, job->spec.coding);
+  if (held->decoder && try_decoder_bytes(job, shortage)) return true;
+  if (!held->decoder_bytes) {  // one that was used before may hold more than a new one
+    decoder_free(held->decoder);
+    held->decoder = decoder_new(job->spec.coding);
+  }
+  if (!held->decoder) {
+    *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, 0};
+    return problem_set(&job->result.problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a decoder now");
+  }
+  return try_decoder_bytes(job, shortage) || shortage_refuse(shortage, "a decoder", &job->result.problem);
+}
+
+// Attempts until there is room, or nobody is left to make room.
+static bool acquire(struct job *job, size_t bytes, bool (*attempt)(struct job *, size_t, struct shortage *)) {
+  struct shortage shortage;
+  while (!attempt(job, bytes, &shortage))
+    if (!uploads_make_room(job->services, job->client, &shortage)) return false;
+  job->result.problem.kind = PROBLEM_NONE;
+  return true;
+}
+
+// ---- acquiring ------------------------------------------------------------------------------------------------------
+
+bool job_acquire_queue_slot(struct job *job) {
+  enum vx_lane_use use = job_lane_use(job);
+  struct shortage shortage;
+  if (job->held.queue_slot == share_of_queue_slot(use)) return true;
+  if (!queue_slot_acquire(job->services->clients, job->client, use, &shortage, &job->result.problem)) return false;
+  job_release_queue_slot(job);
+  job->held.queue_slot = share_of_queue_slot(use);
+  return true;
+}
+
+bool job_acquire_rows(struct job *job, size_t bytes) { return acquire(job, bytes, try_rows); }
+
+bool job_acquire_output(struct job *job, size_t bytes) { return acquire(job, bytes, try_output); }
+
+bool job_acquire_decoder(struct job *job) { return acquire(job, 0, try_decoder); }
+
+bool job_acquire_scratch(struct job *job, size_t bytes) { return acquire(job, bytes, try_scratch); }
+
+void job_acquire_detector(struct job *job) {
+  if (job->asked.job.op != VX_DETECT) return;
+  job->held.detector = detector_of(&job->asked);
+  detector_hold(job->held.detector);
+}
+
+void job_use_rows(struct job *job) {
+  job_release_buffer(&job->held.input);
+  job->held.input = job->held.rows;
+  job->held.rows = NULL;
+  job->held.rows_bytes = 0;
+}
+
+// ---- releasing ------------------------------------------------------------------------------------------------------
+
+void job_release_queue_slot(struct job *job) {
+  if (job->held.queue_slot != SHARES) client_give(job->services->clients, job->client, job->held.queue_slot, 1);
+  job->held.queue_slot = SHARES;
+}
+
+void job_release_buffer(struct buffer **buffer) {
+  if (*buffer) buffer_release(*buffer);
+  *buffer = NULL;
+}
+
+// A decoder that grew beyond what it was granted is not kept: others would be refused for its size.
+void job_release_decoder(struct job *job) {
+  struct job_held *held = &job->held;
+  if (held->decoder && decoder_bytes(held->decoder) > held->decoder_bytes)
+    decoder_free(held->decoder);
+  else if (held->decoder)
+    coders_release_decoder(job->services->coders, held->decoder);
+  if (held->decoder_bytes) budget_release_for(job->services->buffers, job->client, held->decoder_bytes);
+  held->decoder = NULL;
+  held->decoder_bytes = 0;
+}
+
+void job_release_scratch(struct job *job) {
+  if (job->held.scratch_bytes) budget_release(job->services->buffers, job->held.scratch_bytes);
+  job->held.scratch_bytes = 0;
+}
+
+void job_release_detector(struct job *job) {
+  detector_release(job->held.detector);
+  job->held.detector = NULL;
+}
