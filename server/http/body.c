@@ -8,7 +8,7 @@
 #include "api/wire/formats.h"
 #include "api/wire/look.h"
 #include "server/base/clock.h"
-#include "server/jobs/points.h"
+#include "server/jobs/body_open.h"
 #include "server/net/connections.h"
 
 // The gate may resume the connection before request_to has run here. The library's next call comes on this same thread,
@@ -107,8 +107,8 @@ bool body_end(struct request *request) {
 }
 
 bool body_check(struct request *request, int64_t bytes) {
-  bool good = points_split(&request->job, bytes, &request->problem);
-  request->not_rows = !points_are_whole(&request->job, bytes);
+  bool good = body_split(&request->job, bytes, &request->problem);
+  request->not_rows = !body_is_whole(&request->job, bytes);
   return good;
 }
 

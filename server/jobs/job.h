@@ -111,14 +111,19 @@ struct job_stream {
   struct vx_counts counts[JOINED_SWEEPS_MAX];
 };
 
+// A part of a region that a tensor, or the whole answer, goes to.
+struct sink {
+  int tensor;  // see shared.c
+  struct region_part part;
+};
+
 // What a job that uses regions of shared memory has (shared.h).
 struct job_shared {
-  struct reach points;                   // the part of a region that a GPU reads itself
-  int outputs_reached;                   // parts that it writes itself
-  struct reach output[VX_TENSOR_COUNT];  // these
-  void *places[VX_TENSOR_COUNT];         // of tensors that go to regions without a copy: they are in no buffer
-  int parts_in_place;                    // output tensors that the GPU wrote into regions: all that go there, or none
-  int parts_copied;                      // points and output tensors copied from or to regions
+  struct region_part source;  // of the points, until they are copied
+  int sinks, in_place;        // how many there are; how many a GPU has written itself: all that get bytes, or none
+  int copied;                 // parts copied from or to regions
+  struct sink sink[VX_TENSOR_COUNT];
+  void *places[VX_TENSOR_COUNT];  // where a GPU writes tensors that go to sinks
 };
 
 struct job {

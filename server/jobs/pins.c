@@ -18,7 +18,7 @@ static bool has_page(const struct pinner *pinner, const char *byte) {
   return got == (ssize_t)sizeof entry && (entry & present) != 0;
 }
 
-static void leave_pagemap(struct pinner *pinner) {
+static void close_pagemap(struct pinner *pinner) {
   if (pinner->pagemap >= 0) (void)close(pinner->pagemap);
   pinner->pagemap = -1;
 }
@@ -29,11 +29,11 @@ void pinner_init(struct pinner *pinner, struct clients *clients, bool off) {
   if (!off && sysconf(_SC_PAGESIZE) == PAGE) pinner->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   // An emulator of processors or kernels may tell of other pages than the process has.
   const char here = 1;
-  if (pinner->pagemap >= 0 && !has_page(pinner, &here)) leave_pagemap(pinner);
+  if (pinner->pagemap >= 0 && !has_page(pinner, &here)) close_pagemap(pinner);
 }
 
 void pinner_destroy(struct pinner *pinner) {
-  leave_pagemap(pinner);
+  close_pagemap(pinner);
   pthread_mutex_destroy(&pinner->lock);
 }
 
@@ -64,7 +64,7 @@ static bool map(struct pins *pins, const struct pins_file *file, const struct de
   return false;
 }
 
-static bool take_chunk(struct pinner *pinner, struct pins *pins, size_t chunk) {
+static bool acquire_chunk(struct pinner *pinner, struct pins *pins, size_t chunk) {
   int64_t bytes = (int64_t)chunk_bytes(pins, chunk);
   if (pins->chunks[chunk] == PINNED) return true;
   if (client_take(pinner->clients, pins->client, SHARE_PINNED, bytes, 0) != GRANTED) return false;
@@ -72,7 +72,7 @@ static bool take_chunk(struct pinner *pinner, struct pins *pins, size_t chunk) {
   return true;
 }
 
-static void leave_chunk(struct pinner *pinner, struct pins *pins, size_t chunk) {
+static void release_chunk(struct pinner *pinner, struct pins *pins, size_t chunk) {
   if (pins->chunks[chunk] != BUSY) return;
   pins->chunks[chunk] = NOT_PINNED;
   client_give(pinner->clients, pins->client, SHARE_PINNED, (int64_t)chunk_bytes(pins, chunk));
@@ -80,12 +80,12 @@ static void leave_chunk(struct pinner *pinner, struct pins *pins, size_t chunk) 
 
 // With the lock held: takes the client's share for the chunks from first to last that are not pinned yet. They are
 // busy then. False, with nothing taken, if another thread pins one, one cannot be pinned, or the share is used up.
-static bool take_chunks(struct pinner *pinner, struct pins *pins, size_t first, size_t last) {
+static bool acquire_chunks(struct pinner *pinner, struct pins *pins, size_t first, size_t last) {
   for (size_t chunk = first; chunk <= last; chunk++)
     if (pins->chunks[chunk] == BUSY || pins->chunks[chunk] == REFUSED) return false;
   for (size_t chunk = first; chunk <= last; chunk++) {
-    if (take_chunk(pinner, pins, chunk)) continue;
-    while (chunk-- > first) leave_chunk(pinner, pins, chunk);
+    if (acquire_chunk(pinner, pins, chunk)) continue;
+    while (chunk-- > first) release_chunk(pinner, pins, chunk);
     return false;
   }
   return true;
@@ -115,7 +115,7 @@ static bool pin_chunk(struct pinner *pinner, struct pins *pins, size_t chunk) {
   return pinned;
 }
 
-// Pins those that take_chunks made busy: no other thread does anything to them.
+// Pins those that acquire_chunks made busy: no other thread does anything to them.
 static bool pin_chunks(struct pinner *pinner, struct pins *pins, size_t first, size_t last) {
   bool good = true;
   for (size_t chunk = first; chunk <= last; chunk++)
@@ -130,15 +130,15 @@ static bool may_pin(const struct pinner *pinner, const struct pins *pins, uint64
          (!pins->device || pins->device->backend == device->backend);
 }
 
-char *pins_reach(struct pinner *pinner, struct pins *pins, const struct pins_file *file, uint64_t at, size_t bytes,
-                 const struct device *device) {
+char *pins_device_ptr(struct pinner *pinner, struct pins *pins, const struct pins_file *file, uint64_t at, size_t bytes,
+                      const struct device *device) {
   if (bytes == 0) return NULL;
   pthread_mutex_lock(&pinner->lock);
   bool good = may_pin(pinner, pins, file->bytes, device);
   if (good && !pins->device) pins->failed = !map(pins, file, device);
   good = good && !pins->failed;
   size_t first = good ? (pins->lead + at) / PIN_CHUNK : 0, last = good ? (pins->lead + at + bytes - 1) / PIN_CHUNK : 0;
-  good = good && take_chunks(pinner, pins, first, last);
+  good = good && acquire_chunks(pinner, pins, first, last);
   pthread_mutex_unlock(&pinner->lock);
   return good && pin_chunks(pinner, pins, first, last) ? pins->memory + pins->lead + at : NULL;
 }

@@ -30,7 +30,7 @@ struct pinner {
 
 // The pins of one client's memory. All zero: nothing is pinned yet.
 struct pins {
-  struct client *client;        // the one field that pins_reach wants set
+  struct client *client;        // the one field that pins_device_ptr wants set
   const struct device *device;  // by which all is pinned; NULL: nothing is mapped yet
   char *memory;                 // the mapping, of whole pages
   size_t bytes, lead;           // of the mapping; of these, in front of the memory
@@ -50,9 +50,9 @@ void pinner_destroy(struct pinner *pinner);
 
 // Where the device reaches `bytes` from byte `at` of the memory. Pins what is not pinned yet, at the cost of the
 // client's share. NULL if that cannot be: the bytes must be copied.
-char *pins_reach(struct pinner *pinner, struct pins *pins, const struct pins_file *file, uint64_t at, size_t bytes,
-                 const struct device *device);
-// Whether these bytes, which pins_reach gave, are the memory's still. Memory is shortened from its end, so the last
+char *pins_device_ptr(struct pinner *pinner, struct pins *pins, const struct pins_file *file, uint64_t at, size_t bytes,
+                      const struct device *device);
+// Whether these bytes, which pins_device_ptr gave, are the memory's still. Memory is shortened from its end, so the last
 // page of each chunk tells. Holes that its owner punches are not noticed.
 bool pins_attached(const struct pinner *pinner, const struct pins *pins, const char *memory, size_t bytes);
 // Pins nothing more.

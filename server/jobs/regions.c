@@ -12,14 +12,15 @@
 
 struct region {
   struct region *next;
+  struct regions *regions;
   struct client *client;
   struct region_terms terms;
   struct object object;
   bool listed;                // requests find it: it is registered
-  int users;                  // the registry while it is listed, copies under way, and GPUs that have it in reach
-  int writers;                // of them, GPUs that may write, and copies that do
+  int users;                  // the registry while it is listed, and parts that are open
+  int writers;                // of them, parts that a GPU may write to, or a copy does
   unsigned long long number;  // of its registration, from 1
-  int64_t used_ns;            // when it was registered, or used last
+  int64_t used_ns;            // when it was registered, or a part of it closed
   struct pins pins;
 };
 
@@ -43,7 +44,7 @@ static void end(struct regions *regions, struct region *region) {
 }
 
 // With the lock held: one user less.
-static void let_go(struct regions *regions, struct region *region) {
+static void release_user(struct regions *regions, struct region *region) {
   if (--region->users) return;
   struct region **link = &regions->first;
   while (*link != region) link = &(*link)->next;
@@ -54,7 +55,7 @@ static void let_go(struct regions *regions, struct region *region) {
 // With the lock held: from now on nobody begins to use the region.
 static void unlist(struct regions *regions, struct region *region) {
   region->listed = false;
-  let_go(regions, region);
+  release_user(regions, region);
 }
 
 // With the lock held.
@@ -86,7 +87,7 @@ bool regions_unregister(struct regions *regions, const struct client *client, co
 }
 
 // With the lock held: removes the regions of the client, or of all (NULL), whose memory nobody else can open any more,
-// if no copy is under way and they were not used since then.
+// if no part is open and they were not used since then.
 static void remove_left(struct regions *regions, const struct client *client, int64_t since_ns) {
   for (struct region *region = regions->first, *next; region; region = next) {
     struct stat object;
@@ -214,7 +215,7 @@ bool regions_register(struct regions *regions, struct client *client, const stru
     free(region);
     return false;
   }
-  *region = (struct region){.client = client, .terms = *terms, .pins.client = client};
+  *region = (struct region){.regions = regions, .client = client, .terms = *terms, .pins.client = client};
   bool opened = open_object(region, regions->options, asker, problem);
   pthread_mutex_lock(&regions->lock);
   bool listed = opened && list(regions, region, problem);
@@ -245,151 +246,137 @@ bool regions_write(struct regions *regions, const struct client *client, const c
   return !name || comma[0] || refuse_name(problem, PROBLEM_NOT_FOUND, NULL, name);
 }
 
-// ---- copying --------------------------------------------------------------------------------------------------------
+// ---- parts ----------------------------------------------------------------------------------------------------------
 
-// The client's region, with one more user, if it has such a part. NULL with a problem.
-static struct region *take(struct regions *regions, struct region_user user, const struct region_ref *ref,
-                           const char *parameter, struct problem *problem) {
+bool region_open(struct regions *regions, struct region_user user, const struct region_ref *ref, const char *parameter,
+                 struct region_part *part, struct problem *problem) {
   pthread_mutex_lock(&regions->lock);
   struct region *region = find(regions, user.client, ref->name);
   if (region && region->number > user.registered) region = NULL;
   uint64_t size = region ? region->terms.bytes : 0;
   bool good = region && region_holds(size, ref->offset, ref->bytes);
-  if (good) {
-    region->users++;
-    region->used_ns = clock_ns();
-  }
+  if (good) region->users++;
   pthread_mutex_unlock(&regions->lock);
-  if (good) return region;
-  if (!region)
-    (void)refuse_name(problem, PROBLEM_BAD_PARAMETER, parameter, ref->name);
-  else
-    problem_set(problem, PROBLEM_BAD_PARAMETER, parameter,
-                "%s has %llu bytes from byte %llu on; the region '%s' has %llu in all", parameter,
-                (unsigned long long)ref->bytes, (unsigned long long)ref->offset, ref->name, (unsigned long long)size);
-  return NULL;
+  *part = (struct region_part){.region = good ? region : NULL, .parameter = parameter, .bytes = (size_t)ref->bytes};
+  if (good) part->at = region->terms.offset + ref->offset;
+  if (good) return true;
+  if (!region) return refuse_name(problem, PROBLEM_BAD_PARAMETER, parameter, ref->name);
+  return problem_set(
+      problem, PROBLEM_BAD_PARAMETER, parameter, "%s has %llu bytes from byte %llu on; the region '%s' has %llu in all",
+      parameter, (unsigned long long)ref->bytes, (unsigned long long)ref->offset, ref->name, (unsigned long long)size);
 }
 
 // Counts a writer, if the region is listed still: an unregistered one is written to no more.
-static bool begin_writing(struct regions *regions, struct region *region) {
+static bool begin_writing(struct region_part *part) {
+  struct region *region = part->region;
+  pthread_mutex_lock(&region->regions->lock);
+  part->writes = region->listed;
+  region->writers += part->writes;
+  pthread_mutex_unlock(&region->regions->lock);
+  return part->writes;
+}
+
+static void end_writing(struct region_part *part) {
+  struct region *region = part->region;
+  pthread_mutex_lock(&region->regions->lock);
+  region->writers -= part->writes;
+  pthread_mutex_unlock(&region->regions->lock);
+  part->writes = false;
+}
+
+void region_release(struct region_part *part) {
+  struct region *region = part->region;
+  if (!region) return;
+  struct regions *regions = region->regions;
+  int64_t now_ns = clock_ns();
+  region_leave_device(part);
   pthread_mutex_lock(&regions->lock);
-  bool listed = region->listed;
-  region->writers += listed;
+  region->used_ns = now_ns;
+  release_user(regions, region);
   pthread_mutex_unlock(&regions->lock);
-  return listed;
+  part->region = NULL;
 }
 
-static void give(struct regions *regions, struct region *region, bool writes) {
-  pthread_mutex_lock(&regions->lock);
-  region->writers -= writes;
-  let_go(regions, region);
-  pthread_mutex_unlock(&regions->lock);
-}
+// ---- their bytes ----------------------------------------------------------------------------------------------------
 
-static bool has_bytes(const struct region *region, uint64_t end) {
-  struct stat object;
-  return fstat(region->object.fd, &object) == 0 && (uint64_t)object.st_size >= end;
-}
+// All that touches the memory of an open region is here, and close_all: a further kind of memory is a further way of
+// these.
 
-static bool refuse_copy(const struct region *region, const char *parameter, const char *reason,
-                        struct problem *problem) {
-  return problem_set(problem, PROBLEM_BAD_BODY, parameter, "the region '%s': %s", region->terms.name, reason);
+static bool refuse_copy(const struct region_part *part, const char *reason, struct problem *problem) {
+  return problem_set(problem, PROBLEM_BAD_BODY, part->parameter, "the region '%s': %s", part->region->terms.name,
+                     reason);
 }
 
 static const char shortened[] = "its owner has shortened the memory since it was registered";
 
-static bool read_all(const struct region *region, uint64_t at, char *out, size_t bytes, const char *parameter,
-                     struct problem *problem) {
-  while (bytes > 0) {
-    ssize_t got = pread(region->object.fd, out, bytes, (off_t)at);
+bool region_read(const struct region_part *part, char *out, struct problem *problem) {
+  size_t left = part->bytes;
+  for (uint64_t at = part->at; left > 0;) {
+    ssize_t got = pread(part->region->object.fd, out, left, (off_t)at);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return refuse_copy(region, parameter, got < 0 ? strerror(errno) : shortened, problem);
+    if (got <= 0) return refuse_copy(part, got < 0 ? strerror(errno) : shortened, problem);
     out += got;
     at += (uint64_t)got;
-    bytes -= (size_t)got;
+    left -= (size_t)got;
   }
   return true;
 }
 
 // Writing beyond the end would lengthen the memory again.
-static bool write_all(const struct region *region, uint64_t at, const char *data, size_t bytes, const char *parameter,
-                      struct problem *problem) {
-  if (!has_bytes(region, at + bytes)) return refuse_copy(region, parameter, shortened, problem);
-  while (bytes > 0) {
-    ssize_t put = pwrite(region->object.fd, data, bytes, (off_t)at);
+static bool write_all(const struct region_part *part, const char *data, size_t left, struct problem *problem) {
+  int fd = part->region->object.fd;
+  struct stat object;
+  if (fstat(fd, &object) != 0 || (uint64_t)object.st_size < part->at + left)
+    return refuse_copy(part, shortened, problem);
+  for (uint64_t at = part->at; left > 0;) {
+    ssize_t put = pwrite(fd, data, left, (off_t)at);
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return refuse_copy(region, parameter, put < 0 ? strerror(errno) : "it takes no more", problem);
+    if (put <= 0) return refuse_copy(part, put < 0 ? strerror(errno) : "it takes no more", problem);
     data += put;
     at += (uint64_t)put;
-    bytes -= (size_t)put;
+    left -= (size_t)put;
   }
   return true;
 }
 
-bool regions_read(struct regions *regions, struct region_user user, const struct region_ref *ref, char *out,
-                  const char *parameter, struct problem *problem) {
-  struct region *region = take(regions, user, ref, parameter, problem);
-  if (!region) return false;
-  uint64_t at = region->terms.offset + ref->offset;
-  bool good = !out || read_all(region, at, out, (size_t)ref->bytes, parameter, problem);
-  give(regions, region, false);
+bool region_write(struct region_part *part, const char *data, size_t bytes, struct problem *problem) {
+  if (!begin_writing(part))
+    return refuse_name(problem, PROBLEM_BAD_PARAMETER, part->parameter, part->region->terms.name);
+  bool good = write_all(part, data, bytes, problem);
+  end_writing(part);
   return good;
 }
 
-bool regions_fill(struct regions *regions, struct region_user user, const struct region_ref *ref, const char *data,
-                  size_t bytes, const char *parameter, struct problem *problem) {
-  struct region *region = take(regions, user, ref, parameter, problem);
-  if (!region) return false;
-  if (!begin_writing(regions, region)) {
-    give(regions, region, false);
-    return refuse_name(problem, PROBLEM_BAD_PARAMETER, parameter, ref->name);
-  }
-  bool good = write_all(region, region->terms.offset + ref->offset, data, bytes, parameter, problem);
-  give(regions, region, true);
-  return good;
-}
-
-// ---- in reach of GPUs -----------------------------------------------------------------------------------------------
-
-bool regions_reach(struct regions *regions, struct region_user user, const struct region_ref *ref, size_t bytes,
-                   const struct device *device, bool writes, struct reach *reach) {
-  struct problem unread;
-  struct region *region = take(regions, user, ref, "", &unread);
-  *reach = (struct reach){.region = region, .bytes = bytes, .writes = writes};
-  if (!region) return false;
+char *region_device_ptr(struct region_part *part, size_t bytes, const struct device *device, bool writes) {
+  struct region *region = part->region;
   const struct pins_file file = {region->object.fd, region->terms.offset, region->terms.bytes};
-  reach->at = region->terms.offset + ref->offset;
-  reach->memory = pins_reach(&regions->pinner, &region->pins, &file, ref->offset, bytes, device);
-  bool aligned = reach->memory && (writes || (uintptr_t)reach->memory % VX_TENSOR_ALIGNMENT == 0);
-  if (aligned && (!writes || begin_writing(regions, region))) return true;
-  reach->region = NULL;
-  give(regions, region, false);
+  char *memory = pins_device_ptr(&region->regions->pinner, &region->pins, &file, part->at - file.offset, bytes, device);
+  bool aligned = memory && (writes || (uintptr_t)memory % VX_TENSOR_ALIGNMENT == 0);
+  if (!aligned || (writes && !begin_writing(part))) return NULL;
+  part->reached = bytes;
+  return part->device_ptr = memory;
+}
+
+bool region_verify_or_unpin(const struct region_part *part) {
+  struct region *region = part->region;
+  if (!part->device_ptr) return true;
+  if (pins_attached(&region->regions->pinner, &region->pins, part->device_ptr, part->reached)) return true;
+  pins_fail(&region->regions->pinner, &region->pins);
   return false;
 }
 
-bool regions_overlap(const struct reach *one, const struct reach *other) {
-  const struct region *region = one->region, *second = other->region;
-  return region && second && region->object.device == second->object.device &&
-         region->object.inode == second->object.inode && one->at < other->at + other->bytes &&
-         other->at < one->at + one->bytes;
+void region_leave_device(struct region_part *part) {
+  if (part->writes) end_writing(part);
+  part->device_ptr = NULL;
 }
 
-bool regions_copy(const struct reach *reach, char *out, const char *parameter, struct problem *problem) {
-  return read_all(reach->region, reach->at, out, reach->bytes, parameter, problem);
+static bool is_same_memory(const struct object *one, const struct object *other) {
+  return one->device == other->device && one->inode == other->inode;
 }
 
-bool regions_hold(struct regions *regions, const struct reach *reach) {
-  struct region *region = reach->region;
-  if (!region || pins_attached(&regions->pinner, &region->pins, reach->memory, reach->bytes)) return true;
-  pins_fail(&regions->pinner, &region->pins);
-  return false;
-}
-
-void regions_leave(struct regions *regions, struct reach *reach) {
-  struct region *region = reach->region;
-  if (!region) return;
-  reach->region = NULL;
-  give(regions, region, reach->writes);
+bool region_overlap(const struct region_part *one, const struct region_part *other) {
+  return one->device_ptr && other->device_ptr && is_same_memory(&one->region->object, &other->region->object) &&
+         one->at < other->at + other->reached && other->at < one->at + one->reached;
 }
 
 struct regions_use regions_use(struct regions *regions) {

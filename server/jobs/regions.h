@@ -69,35 +69,38 @@ VX_WARN_UNUSED bool regions_unregister(struct regions *regions, const struct cli
 VX_WARN_UNUSED bool regions_write(struct regions *regions, const struct client *client, const char *name,
                                   struct text *out, struct problem *problem);
 
-// Copies a part of the client's region to `out`; NULL: only checks that the region has this part. False with a problem
-// that names `parameter`, by which the part was given.
-VX_WARN_UNUSED bool regions_read(struct regions *regions, struct region_user user, const struct region_ref *ref,
-                                 char *out, const char *parameter, struct problem *problem);
-// Likewise copies `bytes` of `data` to the beginning of a part, which has that many or more.
-VX_WARN_UNUSED bool regions_fill(struct regions *regions, struct region_user user, const struct region_ref *ref,
-                                 const char *data, size_t bytes, const char *parameter, struct problem *problem);
-
-// A part of a region in reach of a GPU, which keeps the region from being freed. The CPU does not touch its memory.
-struct reach {
-  struct region *region;  // NULL: nothing is in reach
-  char *memory;           // what is only read is aligned to VX_TENSOR_ALIGNMENT
-  uint64_t at;            // of the object
+// A part of a region that a job uses. While it is open, the region is not closed. The CPU copies its bytes; a GPU may
+// reach them itself.
+struct region_part {
+  struct region *region;  // NULL: it is not open
+  const char *parameter;  // by which it was given; problems name it
+  uint64_t at;            // where it begins in the memory that the region is of
   size_t bytes;
-  bool writes;
+  char *device_ptr;  // where a GPU reaches it; NULL: none does. The CPU does not touch that
+  size_t reached;    // bytes that the GPU reaches, from its beginning
+  bool writes;       // a GPU may write there, or a copy does
 };
-// Brings `bytes` from the beginning of a part, which has that many or more, into the device's reach. False if that
-// cannot be, for a reason that regions_read tells or because they must be copied.
-VX_WARN_UNUSED bool regions_reach(struct regions *regions, struct region_user user, const struct region_ref *ref,
-                                  size_t bytes, const struct device *device, bool writes, struct reach *reach);
-// Whether the two have bytes of memory in common, even by regions of different names. What is not in reach has none.
-bool regions_overlap(const struct reach *one, const struct reach *other);
-// Copies the bytes in reach, as regions_read.
-VX_WARN_UNUSED bool regions_copy(const struct reach *reach, char *out, const char *parameter, struct problem *problem);
-// Whether the bytes in reach are the region's still. If not, its owner has shortened it: what a GPU read there may be
-// old and what it wrote lost. From then on its bytes are copied.
-VX_WARN_UNUSED bool regions_hold(struct regions *regions, const struct reach *reach);
-// Once no kernel uses the bytes any more. Does nothing if nothing is in reach.
-void regions_leave(struct regions *regions, struct reach *reach);
+// Opens a part of the client's region. False with a problem if there is no such region, or it has no such part.
+VX_WARN_UNUSED bool region_open(struct regions *regions, struct region_user user, const struct region_ref *ref,
+                                const char *parameter, struct region_part *part, struct problem *problem);
+// Does nothing if the part is not open. No kernel uses its bytes any more.
+void region_release(struct region_part *part);
+
+// Copies all of it to `out`. False with a problem.
+VX_WARN_UNUSED bool region_read(const struct region_part *part, char *out, struct problem *problem);
+// Copies `bytes`, which the part has, to its beginning. False with a problem.
+VX_WARN_UNUSED bool region_write(struct region_part *part, const char *data, size_t bytes, struct problem *problem);
+
+// Where the device reaches `bytes`, which the part has, from its beginning: to write them or, aligned to
+// VX_TENSOR_ALIGNMENT, to read them. NULL: they must be copied.
+char *region_device_ptr(struct region_part *part, size_t bytes, const struct device *device, bool writes);
+// Whether GPUs reach bytes of memory by both parts, even if these are of regions of different names.
+bool region_overlap(const struct region_part *one, const struct region_part *other);
+// Whether what a GPU reached of the part is the region's still. If not, its owner has shortened it: what the GPU read
+// there may be old, and what it wrote lost. From then on its bytes are copied.
+VX_WARN_UNUSED bool region_verify_or_unpin(const struct region_part *part);
+// No GPU reaches the part any more, or writes there.
+void region_leave_device(struct region_part *part);
 
 struct regions_use {
   int64_t count;                       // regions

@@ -7,9 +7,9 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
+#include "server/jobs/body_open.h"
 #include "server/jobs/hands.h"
 #include "server/jobs/held.h"
-#include "server/jobs/points.h"
 #include "server/jobs/shared.h"
 #include "server/jobs/sweeps.h"
 
@@ -17,22 +17,8 @@
 
 static const char too_large[] = "the answer would have %zu bytes; allowed: up to %zu";
 
-// The tensors go behind the place of the file's header, which is a multiple of their alignment.
-static enum vx_status give_region(struct job *job, void **block) {
-  job->output_refused = false;
-  job->work.pinned = true;
-  *block = job->shared->output[0].memory + job->head_bytes;
-  return VX_OK;
-}
-
-// Those tensors that go to regions need no room in the buffer.
-static void give_places(struct job *job) {
-  job->work.places = job->shared->places;
-  vx_layout_pack(&job->layout, job->shared->places);
-  job->result.length = job->head_bytes + job->layout.bytes;
-}
-
-// Called once the tensors' sizes are known: one buffer holds the tensors, behind the file's header if they stay there.
+// Called once the tensors' sizes are known. The output, or the sink of the whole answer, holds the tensors behind the
+// file's header if they stay there; the header has a multiple of their alignment.
 static enum vx_status provide_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
   struct job *job = cls;
   const struct answer_kind *kind = job->result.kind;
@@ -43,15 +29,14 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
   if (layout->bytes > most || job->head_bytes > most - layout->bytes)
     return vx_refuse(error, too_large, layout->bytes, most);
   job->result.length = job->head_bytes + layout->bytes;
-  if (!shared_fits(job)) return VX_REFUSED;
-  job->work.pinned = job->shared->points.region;
+  if (!sinks_reserve(job)) return VX_REFUSED;
   job->work.places = NULL;
-  job->shared->parts_in_place = shared_has_answer(job) ? shared_reach_answer(job) : shared_reach_tensors(job);
-  if (shared_has_answer(job) && job->shared->parts_in_place) return give_region(job, block);
-  if (job->shared->parts_in_place) give_places(job);
-  if (!job_acquire_output(job, job->result.length)) return VX_OUT_OF_MEMORY;
+  char *memory = sinks_reach(job);
+  job->work.pinned = memory || source_rows(job);
+  if (!memory && !job_acquire_output(job, job->result.length)) return VX_OUT_OF_MEMORY;
+  if (!memory) memory = job->held.output->data;
   job->output_refused = false;
-  *block = job->held.output->data + job->head_bytes;
+  *block = memory + job->head_bytes;
   return VX_OK;
 }
 
@@ -82,7 +67,8 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
   job->work.caller = lanes->alone ? &caller_alone : &caller;
   job->work.cls = job;
   job->work.row_counts = job->row_counts;
-  job->work.tensors = (job->result.kind = job_answer_kind(job))->tensors(&job->asked);
+  job->result.kind = job_answer_kind(job);
+  job->work.tensors = job->result.kind->tensors(&job->asked);
   job->layout.tensors = 0;  // provide_output is not called if there are none
   job->layout.bytes = 0;
   job->result.answer = (struct answer){
@@ -95,7 +81,7 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
       .infer = job->infer,
       .stop = &job->stop,
   };
-  job->work.pinned = job->shared->points.region != NULL;
+  job->work.pinned = source_rows(job) != NULL;
   if (job->asked.format == FORMAT_RAW && !job->work.pinned)
     job->result.answer.look = body_look(&job->work.inputs[VX_POINTS], job->spec.form);
   if (sweeps_are_joined(job)) {
@@ -104,7 +90,6 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
   }
   job->result.begun = true;
   job->output_refused = false;
-  job->shared->parts_in_place = 0;
 }
 
 // ---- the lanes ------------------------------------------------------------------------------------------------------
@@ -119,13 +104,22 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
   return status;
 }
 
+// Brings the points to where the CPU reads them.
+static bool bring_points(struct job *job) {
+  if (!source_rows(job)) return true;
+  if (!source_copy(job)) return false;
+  job->points = job->work.inputs[VX_POINTS].data = job->held.input->data;
+  job->work.pinned = false;
+  return true;
+}
+
 // If the owner of a region shortens it meanwhile, the GPU may have read old bytes there, or written to pages that are
 // the region's no more. That region is copied from then on, and the job runs again.
 static enum vx_status run_on_gpu(struct job *job, const struct lanes *lanes, struct vx_error *error) {
   enum vx_status status = run_on(job, lanes->gpu, lanes->on_gpu, error);
-  while (!shared_held(job) && status == VX_OK) {
+  while (!shared_verify_or_unpin(job) && status == VX_OK) {
     job_release_buffer(&job->held.output);
-    job->output_refused = !points_copy(job);
+    job->output_refused = !bring_points(job);
     if (job->output_refused) return VX_REFUSED;
     status = run_on(job, lanes->gpu, lanes->on_gpu, error);
   }
@@ -191,7 +185,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
   }
   if (job->work.op == VX_DETECT) job->work.params.detect.seat = NULL;
   job->result.problem.kind = PROBLEM_NONE;  // what the GPU could not have, the CPU may not need
-  bool reachable = points_copy(job);
+  bool reachable = bring_points(job);
   enum vx_status status = reachable ? run_on(job, &job->services->devices->cpu, lanes->on_cpu, error) : VX_REFUSED;
   // The GPU is at fault if the CPU can do what it refused. If the CPU cannot, or comes to no end, that is not known.
   if (gpu_status == VX_REFUSED && status == VX_OK) report(job, gpu, trial, gpu_status, gpu_error.text);
@@ -248,10 +242,10 @@ static bool write_answer(struct job *job) {
   struct answer *answer = &job->result.answer;
   answer->total_ns = clock_ns() - job->spec.started_ns;
   if (job->result.kind->frame) {
-    if (!job->held.output && !job_acquire_output(job, job->head_bytes)) return false;
+    bool apart = !job->held.output;  // a GPU has written the tensors to a region
+    if (apart && !job_acquire_output(job, job->head_bytes)) return false;
     char *block = job->held.output->data;
-    job->result.kind->frame(answer, &job->layout, block, job->head_bytes,
-                            job->shared->parts_in_place ? NULL : block + job->head_bytes);
+    job->result.kind->frame(answer, &job->layout, block, job->head_bytes, apart ? NULL : block + job->head_bytes);
     return true;
   }
   answer->began_ns = clock_wall_ns() - answer->total_ns;
@@ -335,10 +329,10 @@ static bool run(struct job *job, const struct lanes *lanes) {
   enum vx_status status = run_lanes(job, lanes, &error);
   job_release_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
-  if (job->infer && !shared_put_tensors(job)) return false;
+  if (!sinks_commit_tensors(job)) return false;
   bool written = write_answer(job);
   if (was_stopped(job) || !written) return false;
-  if (shared_has_answer(job) && !(shared_put(job) && write_file(job))) return false;
+  if (sinks_take_answer(job) && !(sinks_commit_answer(job) && write_file(job))) return false;
   find_answer(job);
   if (job->spec.answer_coding && job->result.kind != &answer_of_region) encode_answer(job);
   count(job);
@@ -349,7 +343,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
 static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_use use, bool *elsewhere) {
   if (job->points) return true;
   if (!is_in_time(job, clock_ns())) return false;
-  bool open = points_open(job, gpu);
+  bool open = body_open(job, gpu);
   if (was_stopped(job) || !open) return false;
   *elsewhere = job_lane_use(job) != use;
   return !*elsewhere || job_acquire_queue_slot(job);
@@ -403,7 +397,7 @@ void job_release(struct job *job) {
   job_release_decoder(job);
   job_release_scratch(job);
   job_release_detector(job);
-  shared_leave(job);
+  shared_release(job);
   sweeps_end(job);
   if (!job->result.answered) job_release_buffer(&job->held.output);
 }

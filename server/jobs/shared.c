@@ -2,73 +2,46 @@
 #include "server/jobs/shared.h"
 
 #include "server/base/clock.h"
-#include "server/jobs/regions.h"
+#include "server/jobs/held.h"
 
-// The parameter by which an inference request names a region.
+enum { WHOLE_ANSWER = -1 };  // in place of the tensor of a sink
+
+// The parameters by which a request names regions; an inference request has one for all.
 static const char of_tensor[] = "shared_memory_region", of_points[] = "points_region", of_answer[] = "output_region";
 
-void shared_begin(struct job *job) {
+static struct job_shared *shared_of(struct job *job) {
+  if (job->shared) return job->shared;
   struct job_shared *shared = job->shared = &job->memory.shared;
-  shared->points.region = NULL;
-  shared->outputs_reached = shared->parts_in_place = shared->parts_copied = 0;
+  shared->source.region = NULL;
+  shared->source.device_ptr = NULL;
+  shared->sinks = shared->in_place = shared->copied = 0;
+  return shared;
 }
 
-static const char *points_parameter(const struct job *job) { return job->infer ? of_tensor : of_points; }
-
-static struct region_user user_of(const struct job *job) {
-  return (struct region_user){job->client, job->spec.regions_registered};
+// Opens a part of a region of the job's client, if that may use regions at all.
+static bool open_part(const struct job *job, const struct region_ref *ref, const char *parameter,
+                      struct region_part *part, struct problem *problem) {
+  struct regions *regions = job->services->regions;
+  const struct region_user user = {job->client, job->spec.regions_registered};
+  return job_may_use_state(job, problem) && regions_allow(regions, job->spec.local, problem) &&
+         region_open(regions, user, ref, parameter, part, problem);
 }
 
-// Whether the job may use regions at all. Which regions its client has, shows later.
-static bool allow(const struct job *job, struct problem *problem) {
-  return job_may_use_state(job, problem) && regions_allow(job->services->regions, job->spec.local, problem);
-}
+// ---- the source -----------------------------------------------------------------------------------------------------
 
 bool shared_read(void *cls, const struct region_ref *ref, char *out, struct problem *problem) {
   struct job *job = cls;
-  job->shared->parts_copied += out != NULL;
-  return allow(job, problem) &&
-         regions_read(job->services->regions, user_of(job), ref, out, points_parameter(job), problem);
+  struct region_part part;
+  if (!open_part(job, ref, of_tensor, &part, problem)) return false;
+  bool good = region_read(&part, out, problem);
+  region_release(&part);
+  shared_of(job)->copied++;
+  return good;
 }
 
-static bool check(struct job *job, const struct region_ref *ref, const char *parameter) {
-  return allow(job, &job->result.problem) &&
-         regions_read(job->services->regions, user_of(job), ref, NULL, parameter, &job->result.problem);
+bool source_open(struct job *job, const struct region_ref *ref) {
+  return open_part(job, ref, job->infer ? of_tensor : of_points, &shared_of(job)->source, &job->result.problem);
 }
-
-static bool is_shared(const struct job *job, int tensor) {
-  return job->infer && job->infer->shared & VX_TENSOR_BIT(tensor);
-}
-
-bool shared_check_answer(struct job *job) {
-  if (shared_has_answer(job) && !check(job, &job->asked.output_region, of_answer)) return false;
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
-    if (is_shared(job, tensor) && !check(job, &job->infer->regions[tensor], of_tensor)) return false;
-  return true;
-}
-
-static bool fits(struct job *job, const char *what, size_t bytes, const struct region_ref *ref, const char *parameter) {
-  return bytes <= ref->bytes ||
-         problem_set(&job->result.problem, PROBLEM_IMPOSSIBLE, parameter,
-                     "%s has %zu bytes; the region's part has %llu", what, bytes, (unsigned long long)ref->bytes);
-}
-
-bool shared_fits(struct job *job) {
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
-    if (is_shared(job, tensor) && !fits(job, vx_tensor_name((enum vx_tensor)tensor), job->layout.shape[tensor].bytes,
-                                        &job->infer->regions[tensor], of_tensor))
-      return false;
-  return !shared_has_answer(job) || fits(job, "the answer", job->result.length, &job->asked.output_region, of_answer);
-}
-
-// A client that is gone may use its memory for something else by now.
-static bool put(struct job *job, const struct region_ref *ref, const char *data, size_t bytes, const char *parameter) {
-  if (atomic_load(job->spec.gone))
-    return problem_set(&job->result.problem, PROBLEM_DEADLINE, NULL, "the client is gone");
-  return regions_fill(job->services->regions, user_of(job), ref, data, bytes, parameter, &job->result.problem);
-}
-
-// ---- without a copy -------------------------------------------------------------------------------------------------
 
 // Whether the GPU will run the job, and nothing else touches its points: they are rows as they are.
 static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
@@ -78,110 +51,160 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
          job->asked.intensity_scale == 0 && !job->asked.stream.name[0];
 }
 
-// What may not be read, and more points than a body may have, is left to the copy, which is refused.
-bool shared_reach_points(struct job *job, const struct region_ref *ref, const struct device *gpu) {
-  struct regions *regions = job->services->regions;
-  struct problem refusal;
-  return ref->bytes <= job->services->max_body_bytes && allow(job, &refusal) && gpu_alone_reads(job, gpu) &&
-         regions_reach(regions, user_of(job), ref, (size_t)ref->bytes, gpu, false, &job->shared->points);
+// More points than a body may have are left to the copy, which is refused.
+bool source_reach(struct job *job, const struct device *gpu) {
+  struct region_part *source = &job->shared->source;
+  return source->bytes <= job->services->max_body_bytes && gpu_alone_reads(job, gpu) &&
+         region_device_ptr(source, source->bytes, gpu, false);
+}
+
+bool source_copy(struct job *job) {
+  struct region_part *source = &job->shared->source;
+  bool good = job_acquire_rows(job, source->bytes) && region_read(source, job->held.rows->data, &job->result.problem);
+  region_release(source);
+  if (!good) return false;
+  job->shared->copied++;
+  job_use_rows(job);
+  return true;
+}
+
+// ---- the sinks ------------------------------------------------------------------------------------------------------
+
+static bool add_sink(struct job *job, const struct region_ref *ref, const char *parameter, int tensor) {
+  struct job_shared *shared = shared_of(job);
+  struct sink *sink = &shared->sink[shared->sinks];
+  if (!open_part(job, ref, parameter, &sink->part, &job->result.problem)) return false;
+  sink->tensor = tensor;
+  shared->sinks++;
+  return true;
+}
+
+bool sinks_open(struct job *job) {
+  const struct infer *infer = job->infer;
+  if (sinks_take_answer(job)) return add_sink(job, &job->asked.output_region, of_answer, WHOLE_ANSWER);
+  for (int tensor = 0; infer && tensor < VX_TENSOR_COUNT; tensor++)
+    if (infer->shared & VX_TENSOR_BIT(tensor) && !add_sink(job, &infer->regions[tensor], of_tensor, tensor))
+      return false;
+  return true;
+}
+
+static int count_sinks(const struct job *job) { return job->shared ? job->shared->sinks : 0; }
+
+// Bytes that go to the sink.
+static size_t bytes_of(const struct job *job, const struct sink *sink) {
+  return sink->tensor == WHOLE_ANSWER ? job->result.length : job->layout.shape[sink->tensor].bytes;
+}
+
+bool sinks_reserve(struct job *job) {
+  for (int i = 0; i < count_sinks(job); i++) {
+    const struct sink *sink = &job->shared->sink[i];
+    const char *what = sink->tensor == WHOLE_ANSWER ? "the answer" : vx_tensor_name((enum vx_tensor)sink->tensor);
+    size_t bytes = bytes_of(job, sink), room = sink->part.bytes;
+    if (bytes > room)
+      return problem_set(&job->result.problem, PROBLEM_IMPOSSIBLE, sink->part.parameter,
+                         "%s has %zu bytes; the region's part has %zu", what, bytes, room);
+  }
+  return true;
 }
 
 // Whether the GPU writes all of the job's output. It does not for a job without rows. Jobs that sample take too long: a
 // client that unregisters the region wants to use its memory for something else. So may a client that is gone by now.
 static bool gpu_alone_writes(const struct job *job) {
   return job->result.device->backend->host_pin && job_lane_use(job) == VX_LANE_QUICK && job->work.counts.received > 0 &&
-         job->layout.bytes > 0 && !atomic_load(job->spec.gone);
+         job->layout.bytes > 0 && (!sinks_take_answer(job) || job->result.kind->frame) && !atomic_load(job->spec.gone);
 }
 
-static void leave_outputs(struct job *job) {
-  while (job->shared->outputs_reached > 0)
-    regions_leave(job->services->regions, &job->shared->output[--job->shared->outputs_reached]);
+// Parts that overlap are copied: a GPU writes in no order, copies in that of the tensors. So is what overlaps the
+// points, which a job that runs again still needs.
+static bool reach(struct job *job, int number) {
+  const struct job_shared *shared = job->shared;
+  struct sink *sink = &job->shared->sink[number];
+  if (!region_device_ptr(&sink->part, bytes_of(job, sink), job->result.device, true)) return false;
+  for (int i = 0; i < number; i++)
+    if (region_overlap(&sink->part, &shared->sink[i].part)) return false;
+  return !region_overlap(&sink->part, &shared->source);
 }
 
-// Where the GPU writes a part; NULL if that must be copied. Parts that overlap are: a GPU writes in no order, copies in
-// that of the tensors. So is what overlaps the points, which a job that runs again still needs.
-static char *reach_part(struct job *job, const struct region_ref *ref, size_t bytes) {
-  struct reach *part = &job->shared->output[job->shared->outputs_reached];
-  if (!regions_reach(job->services->regions, user_of(job), ref, bytes, job->result.device, true, part)) return NULL;
-  bool apart = !regions_overlap(part, &job->shared->points);
-  for (int i = 0; i < job->shared->outputs_reached; i++)
-    apart = apart && !regions_overlap(part, &job->shared->output[i]);
-  job->shared->outputs_reached++;
-  return apart ? part->memory : NULL;
-}
-
-// All parts are reached, or none. Returns how many.
-static int end_reaching(struct job *job, bool all) {
-  if (!all) leave_outputs(job);
-  return job->shared->outputs_reached;
-}
-
-int shared_reach_answer(struct job *job) {
-  bool may = shared_has_answer(job) && job->result.kind->frame && gpu_alone_writes(job);
-  return end_reaching(job, may && reach_part(job, &job->asked.output_region, job->result.length));
-}
-
-int shared_reach_tensors(struct job *job) {
-  if (!job->infer || !job->infer->shared) return 0;
+// Of those sinks that get bytes: all are reached, or none. Returns how many.
+static int reach_all(struct job *job) {
+  int reached = 0;
   bool all = gpu_alone_writes(job);
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    bool there = job->layout.tensors & VX_TENSOR_BIT(tensor) && job->layout.shape[tensor].bytes > 0;
-    job->shared->places[tensor] = NULL;
-    if (!all || !there || !is_shared(job, tensor)) continue;
-    job->shared->places[tensor] = reach_part(job, &job->infer->regions[tensor], job->layout.shape[tensor].bytes);
-    all = job->shared->places[tensor];
+  for (int i = 0; all && i < job->shared->sinks; i++) {
+    if (bytes_of(job, &job->shared->sink[i]) == 0) continue;
+    all = reach(job, i);
+    reached++;
   }
-  return end_reaching(job, all);
+  if (all) return reached;
+  for (int i = 0; i < job->shared->sinks; i++) region_leave_device(&job->shared->sink[i].part);
+  return 0;
 }
 
-bool shared_copy_points(struct job *job, char *out) {
-  job->shared->parts_copied++;
-  return regions_copy(&job->shared->points, out, points_parameter(job), &job->result.problem);
+// Tensors that go to regions need no room in the output.
+char *sinks_reach(struct job *job) {
+  struct job_shared *shared = job->shared;
+  if (!count_sinks(job)) return NULL;
+  shared->in_place = reach_all(job);
+  if (!shared->in_place) return NULL;
+  if (sinks_take_answer(job)) return shared->sink[0].part.device_ptr;
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) shared->places[tensor] = NULL;
+  for (int i = 0; i < shared->sinks; i++) shared->places[shared->sink[i].tensor] = shared->sink[i].part.device_ptr;
+  job->work.places = shared->places;
+  vx_layout_pack(&job->layout, shared->places);
+  job->result.length = job->head_bytes + job->layout.bytes;
+  return NULL;
 }
 
-bool shared_held(struct job *job) {
-  struct regions *regions = job->services->regions;
-  bool held = regions_hold(regions, &job->shared->points);
-  for (int i = 0; i < job->shared->outputs_reached; i++) held = regions_hold(regions, &job->shared->output[i]) && held;
-  leave_outputs(job);
-  return held;
+// A client that is gone may use its memory for something else by now.
+static bool commit(struct job *job, struct sink *sink, const char *data, size_t bytes) {
+  if (atomic_load(job->spec.gone))
+    return problem_set(&job->result.problem, PROBLEM_DEADLINE, NULL, "the client is gone");
+  if (!region_write(&sink->part, data, bytes, &job->result.problem)) return false;
+  job->shared->copied += !job->shared->in_place;
+  return true;
 }
 
-void shared_leave(struct job *job) {
-  if (!job->shared) return;
-  regions_leave(job->services->regions, &job->shared->points);
-  leave_outputs(job);
-}
-
-// ---- copies ---------------------------------------------------------------------------------------------------------
-
-bool shared_put_tensors(struct job *job) {
-  const struct vx_layout *layout = &job->layout;
+bool sinks_commit_tensors(struct job *job) {
+  if (!count_sinks(job) || sinks_take_answer(job) || job->shared->in_place) return true;
   const char *tensors = job->held.output->data + job->head_bytes;
-  if (job->shared->parts_in_place) return true;
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    if (!(layout->tensors & VX_TENSOR_BIT(tensor)) || !is_shared(job, tensor)) continue;
-    if (!put(job, &job->infer->regions[tensor], tensors + layout->offset[tensor], layout->shape[tensor].bytes,
-             of_tensor))
-      return false;
-    job->shared->parts_copied++;
+  for (int i = 0; i < job->shared->sinks; i++) {
+    struct sink *sink = &job->shared->sink[i];
+    if (!commit(job, sink, tensors + job->layout.offset[sink->tensor], bytes_of(job, sink))) return false;
   }
   return true;
 }
 
-bool shared_put(struct job *job) {
-  struct answer *answer = &job->result.answer;
-  size_t bytes = job->shared->parts_in_place ? job->head_bytes : job->result.length;
-  if (!shared_fits(job) || !put(job, &job->asked.output_region, job->held.output->data, bytes, of_answer)) return false;
-  job->shared->parts_copied += !job->shared->parts_in_place;
-  answer->region_bytes = job->result.length;
-  answer->total_ns = clock_ns() - job->spec.started_ns;
-  job->result.kind = &answer_of_region;
+bool sinks_commit_answer(struct job *job) {
+  struct job_result *result = &job->result;
+  size_t bytes = job->shared->in_place ? job->head_bytes : result->length;
+  if (!sinks_reserve(job) || !commit(job, &job->shared->sink[0], job->held.output->data, bytes)) return false;
+  result->answer.region_bytes = result->length;
+  result->answer.total_ns = clock_ns() - job->spec.started_ns;
+  result->kind = &answer_of_region;
   return true;
+}
+
+// ---- both -----------------------------------------------------------------------------------------------------------
+
+bool shared_verify_or_unpin(struct job *job) {
+  struct job_shared *shared = job->shared;
+  bool good = !shared || region_verify_or_unpin(&shared->source);
+  for (int i = 0; i < count_sinks(job); i++) {
+    good = region_verify_or_unpin(&shared->sink[i].part) && good;
+    region_leave_device(&shared->sink[i].part);
+  }
+  return good;
+}
+
+void shared_release(struct job *job) {
+  if (!job->shared) return;
+  region_release(&job->shared->source);
+  for (int i = 0; i < job->shared->sinks; i++) region_release(&job->shared->sink[i].part);
+  job->shared->sinks = 0;
 }
 
 void shared_count(const struct job *job) {
   struct regions *regions = job->services->regions;
-  atomic_fetch_add(&regions->reached, (unsigned)job->shared->parts_in_place + (job->shared->points.region != NULL));
-  atomic_fetch_add(&regions->copied, (unsigned)job->shared->parts_copied);
+  if (!job->shared) return;
+  atomic_fetch_add(&regions->reached, (unsigned)job->shared->in_place + (source_rows(job) != NULL));
+  atomic_fetch_add(&regions->copied, (unsigned)job->shared->copied);
 }

@@ -135,17 +135,23 @@ static bool is_there(const struct region_ref *ref) {
          region_holds(length, terms->offset + ref->offset, ref->bytes);
 }
 
+static bool open_part(const struct region_ref *ref, struct region_part *part) {
+  struct problem problem = {.kind = PROBLEM_NONE};
+  if (region_open(&regions, (struct region_user){client, ULLONG_MAX}, ref, "p", part, &problem)) return true;
+  check_problem(&problem);
+  assert(!is_there(ref));
+  return false;
+}
+
 static void read_part(const struct region_ref *ref) {
   struct problem problem = {.kind = PROBLEM_NONE};
-  if (!regions_read(&regions, (struct region_user){client, ULLONG_MAX}, ref, NULL, "p", &problem)) {
-    check_problem(&problem);
-    assert(!is_there(ref));
-    return;
-  }
+  struct region_part part;
+  if (!open_part(ref, &part)) return;
   assert(ref->bytes <= SIZE);
   char *out = malloc(ref->bytes + 1);
   assert(out);
-  bool good = regions_read(&regions, (struct region_user){client, ULLONG_MAX}, ref, out, "p", &problem);
+  bool good = region_read(&part, out, &problem);
+  region_release(&part);
   assert(good == is_there(ref) || (good && ref->bytes == 0));
   if (!good) check_problem(&problem);
   if (good && ref->bytes) assert(memcmp(out, shadow + find(ref->name)->offset + ref->offset, ref->bytes) == 0);
@@ -155,11 +161,13 @@ static void read_part(const struct region_ref *ref) {
 static void write_part(const struct region_ref *ref) {
   static char data[SIZE];
   struct problem problem = {.kind = PROBLEM_NONE};
+  struct region_part part;
   size_t bytes = ref->bytes < SIZE ? (size_t)ref->bytes : SIZE;
-  bool there = is_there(ref);
   memset(data, WRITTEN, sizeof data);
-  bool good = regions_fill(&regions, (struct region_user){client, ULLONG_MAX}, ref, data, bytes, "p", &problem);
-  assert(good == there);
+  if (!open_part(ref, &part)) return;
+  bool good = region_write(&part, data, bytes, &problem);
+  region_release(&part);
+  assert(good == is_there(ref));
   if (!good) check_problem(&problem);
   if (good) memset(shadow + find(ref->name)->offset + ref->offset, WRITTEN, bytes);
 }

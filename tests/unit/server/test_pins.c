@@ -72,7 +72,7 @@ static int close_all(void **state) {
   return left == 0 && pinned == unpinned ? 0 : -1;
 }
 
-static char *reach(uint64_t at, size_t bytes) { return pins_reach(&pinner, &pins, &memory, at, bytes, &gpu); }
+static char *reach(uint64_t at, size_t bytes) { return pins_device_ptr(&pinner, &pins, &memory, at, bytes, &gpu); }
 
 static bool attached(const char *bytes, size_t size) { return pins_attached(&pinner, &pins, bytes, size); }
 
@@ -106,12 +106,12 @@ static void parts_of_pages(void **state) {
 
 static void what_is_not_pinned(void **state) {
   (void)state;
-  assert_null(pins_reach(&pinner, &pins, &memory, 0, 10, &cpu));
+  assert_null(pins_device_ptr(&pinner, &pins, &memory, 0, 10, &cpu));
   memory.bytes = PINS_MOST + 1;
   assert_null(reach(0, 10));
   memory.bytes = SIZE;
   assert_non_null(reach(0, 10));
-  assert_null(pins_reach(&pinner, &pins, &memory, 0, 10, &other));
+  assert_null(pins_device_ptr(&pinner, &pins, &memory, 0, 10, &other));
   pins_fail(&pinner, &pins);
   assert_null(reach(0, 10));
 }
@@ -120,7 +120,7 @@ static void nothing_is_pinned_if_it_is_off(void **state) {
   (void)state;
   struct pinner off;
   pinner_init(&off, &clients, true);
-  assert_null(pins_reach(&off, &pins, &memory, 0, 10, &gpu));
+  assert_null(pins_device_ptr(&off, &pins, &memory, 0, 10, &gpu));
   pinner_destroy(&off);
 }
 

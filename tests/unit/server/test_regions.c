@@ -98,15 +98,31 @@ static struct region_ref part(const char *name, uint64_t offset, uint64_t bytes)
   return ref;
 }
 
+// Reads a part, or only opens it (NULL).
+static bool read_by(struct region_user reader, const struct region_ref *ref, char *out) {
+  struct region_part opened;
+  if (!region_open(&regions, reader, ref, "points_region", &opened, &problem)) return false;
+  bool good = !out || region_read(&opened, out, &problem);
+  region_release(&opened);
+  return good;
+}
+
+static bool write_by(struct region_user writer, const struct region_ref *ref, const char *data) {
+  struct region_part opened;
+  if (!region_open(&regions, writer, ref, "output_region", &opened, &problem)) return false;
+  bool good = region_write(&opened, data, strlen(data), &problem);
+  region_release(&opened);
+  return good;
+}
+
 static bool get(const struct client *client, const char *name, uint64_t offset, uint64_t bytes, char *out) {
   struct region_ref ref = part(name, offset, bytes);
-  return regions_read(&regions, (struct region_user){client, ULLONG_MAX}, &ref, out, "points_region", &problem);
+  return read_by((struct region_user){client, ULLONG_MAX}, &ref, out);
 }
 
 static bool put(const struct client *client, const char *name, uint64_t offset, uint64_t room, const char *data) {
   struct region_ref ref = part(name, offset, room);
-  return regions_fill(&regions, (struct region_user){client, ULLONG_MAX}, &ref, data, strlen(data), "output_region",
-                      &problem);
+  return write_by((struct region_user){client, ULLONG_MAX}, &ref, data);
 }
 
 static const char *listed(const struct client *client, const char *name) {
@@ -148,12 +164,12 @@ static void a_request_means_what_was_registered_when_it_began(void **state) {
   assert_true(add(ours, "a", 0, 64));
   struct region_user early = {ours, atomic_load(&regions.registered)};
   struct region_ref ref = part("a", 0, 1);
-  assert_true(regions_read(&regions, early, &ref, &byte, "points_region", &problem));
+  assert_true(read_by(early, &ref, &byte));
   assert_true(leave(ours, "a"));
   assert_true(add(ours, "a", 0, 64));
-  assert_false(regions_read(&regions, early, &ref, &byte, "points_region", &problem));
+  assert_false(read_by(early, &ref, &byte));
   assert_non_null(strstr(problem.detail, "no region 'a'"));
-  assert_false(regions_fill(&regions, early, &ref, "x", 1, "output_region", &problem));
+  assert_false(write_by(early, &ref, "x"));
   assert_true(get(ours, "a", 0, 1, &byte));
 }
 
@@ -349,14 +365,37 @@ static bool unpin(struct vx_device *device, void *pages) {
 static const struct vx_backend backend = {.name = "regions", .host_pin = pin, .host_unpin = unpin};
 static const struct device gpu = {.backend = &backend};
 
+// A part that was opened before its region was unregistered is not written any more, and keeps its memory.
+static void a_part_outlives_its_registration(void **state) {
+  (void)state;
+  char byte;
+  struct region_user reader = {ours, ULLONG_MAX};
+  struct region_ref ref = part("a", 10, 1);
+  struct region_part opened;
+  assert_int_equal(pwrite(memory, "x", 1, 10), 1);
+  assert_true(add(ours, "a", 0, SIZE));
+  assert_true(region_open(&regions, reader, &ref, "output_region", &opened, &problem));
+  assert_true(leave(ours, "a"));
+  assert_true(region_read(&opened, &byte, &problem));
+  assert_int_equal(byte, 'x');
+  assert_false(region_write(&opened, "y", 1, &problem) || region_device_ptr(&opened, 1, &gpu, true));
+  assert_int_equal(problem.kind, PROBLEM_BAD_PARAMETER);
+  assert_non_null(strstr(problem.detail, "no region 'a'"));
+  assert_int_equal(clients_use(&clients).held[SHARE_REGIONS], 1);
+  assert_int_equal(sem_init(&kernels_end, 0, 1), 0);
+  region_release(&opened);
+  await_regions(0);
+}
+
 static void nobody_waits_for_a_gpu(void **state) {
   (void)state;
   struct region_user user = {ours, ULLONG_MAX};
   struct region_ref ref = part("a", 0, SIZE);
-  struct reach reach;
+  struct region_part reached;
   assert_int_equal(sem_init(&kernels_end, 0, 0), 0);
   assert_true(add(ours, "a", 0, SIZE));
-  assert_true(regions_reach(&regions, user, &ref, SIZE, &gpu, true, &reach));
+  assert_true(region_open(&regions, user, &ref, "output_region", &reached, &problem));
+  assert_true(region_device_ptr(&reached, SIZE, &gpu, true));
   assert_false(leave(ours, "a"));
   assert_int_equal(problem.kind, PROBLEM_REGION_BUSY);
   assert_non_null(strstr(problem.detail, "writes to the region 'a'"));
@@ -368,7 +407,7 @@ static void nobody_waits_for_a_gpu(void **state) {
   assert_false(leave(ours, NULL));
   assert_false(leave(ours, "a"));
   await_regions(1);
-  regions_leave(&regions, &reach);
+  region_release(&reached);
   assert_true(leave(ours, "a"));
   assert_int_equal(clients_use(&clients).held[SHARE_REGIONS], 1);
   assert_int_equal(regions_use(&regions).pinned_bytes, SIZE);  // until the kernels end
@@ -405,6 +444,7 @@ int main(void) {
       TEST(shares),
       TEST(no_room_at_all),
       TEST(owners_shorten_their_memory),
+      TEST(a_part_outlives_its_registration),
       TEST(nobody_waits_for_a_gpu),
       TEST(owners_leave),
   };

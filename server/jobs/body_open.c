@@ -1,0 +1,235 @@
+// See body_open.h.
+#include "server/jobs/body_open.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/wire/formats.h"
+#include "api/wire/gather.h"
+#include "api/wire/infer_inputs.h"
+#include "api/wire/infer_json.h"
+#include "api/wire/inputs.h"
+#include "api/wire/look.h"
+#include "api/wire/tensors.h"
+#include "server/base/clock.h"
+#include "server/jobs/coded.h"
+#include "server/jobs/held.h"
+#include "server/jobs/shared.h"
+
+static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
+
+// A body that is opened.
+struct body {
+  struct job *job;
+  struct job_request *asked;
+  struct problem *problem;
+  const struct device *gpu;  // that the job will run on; NULL: none
+  char *rows;                // of points; NULL: there are none
+  int intensity;             // the column of this name; -1: there is none
+};
+
+static bool is_raw(const struct job *job) { return job->asked.format == FORMAT_RAW && !job->infer; }
+
+// Where the bytes are. Of an empty body there are none to write to.
+static const char *bytes_of(const struct job *job) { return job->held.input ? job_body(job) : no_points; }
+
+static char *input_at(const struct job *job, const char *place) {
+  struct buffer *input = job->held.input;
+  return input ? input->data + (place - input->data) : NULL;
+}
+
+// More than a body may have is refused as such a body would be: files may be compressed, or widen when they are read.
+static bool fits_body(const struct body *body, size_t bytes) {
+  size_t most = body->job->services->max_body_bytes;
+  return bytes <= most || problem_set(body->problem, PROBLEM_BODY_TOO_LARGE, NULL,
+                                      "the body's points have %zu bytes; allowed: up to %zu", bytes, most);
+}
+
+static bool acquire_rows(const struct body *body, size_t bytes) {
+  return fits_body(body, bytes) && job_acquire_rows(body->job, bytes);
+}
+
+// ---- its coding -----------------------------------------------------------------------------------------------------
+
+bool body_is_whole(const struct job *job, int64_t bytes) {
+  return !is_raw(job) || bytes % (int64_t)job_request_row_bytes(&job->asked) == 0;
+}
+
+bool body_split(struct job *job, int64_t bytes, struct problem *problem) {
+  struct job_request *asked = &job->asked;
+  int64_t row = (int64_t)job_request_row_bytes(asked);
+  if (!is_raw(job)) return true;
+  if (body_is_whole(job, bytes)) return job_request_split(asked, bytes / row, problem);
+  return problem_set(problem, PROBLEM_BAD_BODY, NULL,
+                     "%s has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
+                     asked->points_region.name[0] ? "points_region" : "the body", (long long)bytes, (long long)row,
+                     asked->num_features, job->spec.form ? LOOK_OF_A_FORM : "");
+}
+
+// What is not whole rows may be a file of another format, which its beginning shows.
+static bool decode(const struct body *body) {
+  struct job *job = body->job;
+  if (!job->spec.coding) return true;
+  if (!coded_open(job)) return false;
+  int64_t bytes = job->held.body_bytes;
+  if (body_split(job, bytes, body->problem)) return true;
+  if (!body_is_whole(job, bytes)) format_suggest(FORMAT_RAW, job_body(job), (size_t)bytes, body->problem);
+  return false;
+}
+
+// ---- its source -----------------------------------------------------------------------------------------------------
+
+// Raw rows may stay in their region. All other bytes are copied: the CPU reads them.
+static bool fetch(const struct body *body) {
+  struct job *job = body->job;
+  const struct region_ref *ref = &body->asked->points_region;
+  if (!ref->name[0]) return true;
+  if (!source_open(job, ref)) return false;
+  job->held.body_bytes = (int64_t)ref->bytes;
+  if (ref->bytes == 0 || (is_raw(job) && source_reach(job, body->gpu))) return true;
+  return fits_body(body, (size_t)ref->bytes) && source_copy(job);
+}
+
+// ---- its container --------------------------------------------------------------------------------------------------
+
+// Their columns are named by the request.
+static bool find_rows(struct body *body, char *rows) {
+  body->rows = rows;
+  body->intensity = cloud_intensity(body->asked);
+  return true;
+}
+
+static bool open_raw(struct body *body) {
+  char *shared = source_rows(body->job);
+  return find_rows(body, shared ? shared : input_at(body->job, bytes_of(body->job)));
+}
+
+static bool open_tensors(struct body *body) {
+  struct job *job = body->job;
+  struct job_request *asked = body->asked;
+  char *bytes = input_at(job, bytes_of(job));
+  return tensors_read(bytes, (size_t)job->held.body_bytes, asked, body->problem) &&
+         inputs_take_points(asked, false, body->problem) &&
+         job_request_split(asked, vx_sizes_of(&asked->job).rows, body->problem) &&
+         find_rows(body, input_at(job, asked->job.inputs[0].data));
+}
+
+static bool unpack(const struct body *body, struct cloud_file *file) {
+  struct job *job = body->job;
+  if (!acquire_rows(body, file->unpacked_bytes)) return false;
+  if (!cloud_unpack(file, job->held.rows->data, body->problem)) return false;
+  job_use_rows(job);
+  return true;
+}
+
+// Makes rows in the input itself if they fit before the points that they are made of, else in memory of their own.
+static bool gather(const struct body *body, const struct cloud_file *file, const struct cloud_columns *columns) {
+  struct job *job = body->job;
+  size_t bytes = (size_t)file->points * job_request_row_bytes(body->asked);
+  bool apart = !cloud_shrinks(file, columns);
+  if (apart && !acquire_rows(body, bytes)) return false;
+  struct buffer *out = apart ? job->held.rows : job->held.input;
+  if (!cloud_gather(file, columns, out->data, body->problem)) return false;
+  if (apart) job_use_rows(job);
+  return true;
+}
+
+// Once the columns are chosen, the names of the fields are not read any more: unpacking and gathering write over them.
+static bool open_file(struct body *body) {
+  struct job *job = body->job;
+  struct cloud_file file;
+  struct cloud_columns columns;
+  if (!format_open(body->asked->format, bytes_of(job), (size_t)job->held.body_bytes, &job->stop, &file,
+                   body->problem) ||
+      !cloud_choose(&file, body->asked, &columns, body->problem) ||
+      !job_request_split(body->asked, file.points, body->problem))
+    return false;
+  body->intensity = columns.intensity;
+  if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // text is read for lines that should not be there
+  if (file.layout == CLOUD_PACKED && !unpack(body, &file)) return false;
+  const char *rows = cloud_rows(&file, &columns);
+  bool in_place = rows && (uintptr_t)rows % VX_TENSOR_ALIGNMENT == 0;
+  if (!in_place && !gather(body, &file, &columns)) return false;
+  body->rows = in_place ? input_at(job, rows) : job->held.input->data;
+  return true;
+}
+
+// ---- inference requests ---------------------------------------------------------------------------------------------
+
+// Inputs that are JSON or shared, or bytes at an address that is not aligned, need memory of their own. Then all of
+// them get it, unless a GPU reads the only one where it is.
+static bool place_inputs(const struct body *body, const struct infer_inputs *inputs,
+                         const struct infer_memory *memory) {
+  struct job *job = body->job;
+  if (infer_inputs_bind(inputs, body->asked)) return true;
+  const struct region_ref *shared = infer_inputs_shared(inputs);
+  if (shared && source_open(job, shared) && source_reach(job, body->gpu)) return true;
+  if (job->shared) region_release(&job->shared->source);
+  if (!acquire_rows(body, infer_inputs_bytes(inputs))) return false;
+  if (!infer_inputs_copy(inputs, memory, job->held.rows->data, body->asked, body->problem)) return false;
+  job_use_rows(job);
+  return true;
+}
+
+static void shorten_deadline(struct job *job) {
+  int64_t asked_ns = job->queued_ns + job->asked.timeout_ms * NS_PER_MS;
+  if (job->asked.timeout_ms && asked_ns < job->deadline_ns) job->deadline_ns = asked_ns;
+}
+
+static bool read_inference(const struct body *body) {
+  struct job *job = body->job;
+  struct infer_body inference;
+  const struct infer_memory memory = {shared_read, job, &job->stop};
+  const char *bytes = bytes_of(job);
+  size_t size = (size_t)job->held.body_bytes;
+  if (!job_acquire_scratch(job, infer_json_cost(bytes, infer_json_bytes(job->infer, size)))) return false;
+  bool good = infer_read(&inference, bytes, size, &memory, job->infer, body->asked, body->problem) &&
+              place_inputs(body, &inference.inputs, &memory) &&
+              job_request_split(body->asked, vx_sizes_of(&body->asked->job).rows, body->problem);
+  infer_end(&inference);
+  job_release_scratch(job);
+  return good;
+}
+
+static bool open_inference(struct body *body) {
+  struct job *job = body->job;
+  if (!read_inference(body)) return false;
+  shorten_deadline(job);
+  char *shared = source_rows(job);
+  return sinks_open(job) && find_rows(body, shared ? shared : input_at(job, body->asked->job.inputs[0].data));
+}
+
+// ---- all together ---------------------------------------------------------------------------------------------------
+
+static bool open_container(struct body *body) {
+  static bool (*const open[FORMATS])(struct body * body) = {
+      [FORMAT_RAW] = open_raw,
+      [FORMAT_PCD] = open_file,
+      [FORMAT_PLY] = open_file,
+      [FORMAT_POINTCLOUD2] = open_file,
+      [FORMAT_SAFETENSORS] = open_tensors,
+  };
+  const struct problem *problem = body->problem;
+  if (body->job->infer) return open_inference(body);
+  if (!sinks_open(body->job)) return false;
+  if (open[body->asked->format](body)) return true;
+  size_t length = strlen(problem->detail);
+  if (body->job->spec.form && problem->kind == PROBLEM_BAD_BODY)
+    snprintf(body->problem->detail + length, sizeof problem->detail - length, LOOK_OF_A_FORM);
+  return false;
+}
+
+static void scale(const struct body *body) {
+  if (body->asked->intensity_scale != 0 && body->rows)
+    cloud_scale(body->asked, body->intensity, &body->job->stop, body->rows);
+}
+
+// Coding, source, container, columns: each link leaves what the next one reads in the job's input, or in its source.
+bool body_open(struct job *job, const struct device *gpu) {
+  struct body body = {job, &job->asked, &job->result.problem, gpu, NULL, -1};
+  if (!decode(&body) || !fetch(&body) || !open_container(&body)) return false;
+  scale(&body);
+  job->points = body.rows ? body.rows : no_points;
+  return true;
+}
