@@ -57,7 +57,7 @@ enum MHD_Result body_discard(struct request *request, const char *data, size_t *
   return discard(request, data, size);
 }
 
-// A coded body is kept as it is, and its worker decodes it (jobs/coded.h).
+// A coded body is kept as it is, and its worker decodes it (jobs/body_open.h).
 static bool copy(struct request *request, const char *data, size_t size) {
   int64_t most = request->service->options->max_body_bytes;
   if (received(request) > most)

@@ -13,7 +13,6 @@
 #include "api/wire/look.h"
 #include "api/wire/tensors.h"
 #include "server/base/clock.h"
-#include "server/jobs/coded.h"
 #include "server/jobs/held.h"
 #include "server/jobs/shared.h"
 
@@ -67,12 +66,67 @@ bool body_split(struct job *job, int64_t bytes, struct problem *problem) {
                      asked->num_features, job->spec.form ? LOOK_OF_A_FORM : "");
 }
 
-// What is not whole rows may be a file of another format, which its beginning shows.
+// The body is kept as it came until a worker has the job: it may decode to a thousand times as many bytes, and the I/O
+// threads have others to serve. It is decoded into twice its own bytes at first, and into twice as many each time that
+// they are full. Between two looks at the deadline PART_IN bytes are decoded at most, into PART; frames that decode to
+// nothing are bytes too.
+enum { FIRST_ROOM = 2, LEAST_ROOM = 64 * 1024, PART_IN = 64 * 1024, PART = 1 << 20 };
+
+// Decoded bytes lie behind the lead, as the body does. Makes room behind them, unless there may be no more.
+static bool grow(struct job *job, size_t decoded, size_t *room) {
+  struct job_held *held = &job->held;
+  size_t most = job->services->max_body_bytes, bytes = decoded ? 2 * decoded : FIRST_ROOM * (size_t)held->body_bytes;
+  if (bytes < LEAST_ROOM) bytes = LEAST_ROOM;
+  bool full = !held->rows || held->rows->capacity == held->rows_bytes;
+  if (full && decoded < most && !job_acquire_rows(job, job->spec.lead + (bytes < most ? bytes : most))) return false;
+  size_t left = most - decoded < PART ? most - decoded : PART, rest = held->rows->capacity - held->rows_bytes;
+  *room = left < rest ? left : rest;
+  return true;
+}
+
+// Decodes one part into the room there is or, once there may be no more, into a byte that shows whether there is.
+static bool decode_part(struct job *job, struct coding_step *step, bool *more) {
+  char beyond;
+  size_t most = job->services->max_body_bytes, decoded = job->held.rows_bytes - job->spec.lead, room;
+  size_t later = step->in_size > PART_IN ? step->in_size - PART_IN : 0;
+  if (!job_acquire_decoder(job) || !grow(job, decoded, &room)) return false;  // with what the last part made it take
+  bool last = decoded == most;
+  step->in_size -= later;
+  step->out = last ? &beyond : job->held.rows->data + job->held.rows_bytes;
+  step->out_size = last ? 1 : room;
+  if (!decoder_run(job->held.decoder, step, &job->result.problem)) return false;
+  bool full = step->out_size == 0;
+  step->in_size += later;
+  *more = full || step->in_size > 0;
+  if (!last) job->held.rows_bytes += room - step->out_size;
+  return !(last && full) || problem_set(&job->result.problem, PROBLEM_BODY_TOO_LARGE, NULL,
+                                        "the body is longer than %zu bytes when decoded", most);
+}
+
+static bool decode_all(struct job *job) {
+  struct coding_step step = {.in = job_body(job), .in_size = (size_t)job->held.body_bytes};
+  for (bool more = true; more;) {
+    if (job_is_stopped(job)) return job_refuse_stopped(job, "the deadline passed while the body was decoded");
+    if (!decode_part(job, &step, &more)) return false;
+  }
+  return decoder_end(job->held.decoder, &job->result.problem);
+}
+
+// The decoded body becomes the input. What is not whole rows may be a file of another format, which its beginning shows.
 static bool decode(const struct body *body) {
   struct job *job = body->job;
+  struct job_held *held = &job->held;
   if (!job->spec.coding) return true;
-  if (!coded_open(job)) return false;
-  int64_t bytes = job->held.body_bytes;
+  if (held->body_bytes == 0)
+    return problem_set(body->problem, PROBLEM_BAD_BODY, NULL, "the body is empty, and so no %s stream",
+                       coding_name(job->spec.coding));
+  held->rows_bytes = job->spec.lead;
+  bool good = decode_all(job);
+  int64_t bytes = (int64_t)(held->rows_bytes - job->spec.lead);
+  job_release_decoder(job);
+  if (!good) return false;
+  job_use_rows(job);
+  held->body_bytes = bytes;
   if (body_split(job, bytes, body->problem)) return true;
   if (!body_is_whole(job, bytes)) format_suggest(FORMAT_RAW, job_body(job), (size_t)bytes, body->problem);
   return false;

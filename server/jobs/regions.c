@@ -112,7 +112,7 @@ void regions_tick(struct regions *regions, int64_t now_ns) {
 static void close_all(struct regions *regions, struct region *ended) {
   while (ended) {
     struct region *next = ended->next;
-    pins_close(&regions->pinner, &ended->pins);
+    pins_close(&ended->pins);
     if (ended->object.fd >= 0) (void)close(ended->object.fd);
     client_give(regions->clients, ended->client, SHARE_REGIONS, 1);
     free(ended);
@@ -215,7 +215,8 @@ bool regions_register(struct regions *regions, struct client *client, const stru
     free(region);
     return false;
   }
-  *region = (struct region){.regions = regions, .client = client, .terms = *terms, .pins.client = client};
+  *region = (struct region){.regions = regions, .client = client, .terms = *terms};
+  pins_init(&region->pins, &regions->pinner, client, terms->offset, terms->bytes);
   bool opened = open_object(region, regions->options, asker, problem);
   pthread_mutex_lock(&regions->lock);
   bool listed = opened && list(regions, region, problem);
@@ -349,8 +350,7 @@ bool region_write(struct region_part *part, const char *data, size_t bytes, stru
 
 char *region_device_ptr(struct region_part *part, size_t bytes, const struct device *device, bool writes) {
   struct region *region = part->region;
-  const struct pins_file file = {region->object.fd, region->terms.offset, region->terms.bytes};
-  char *memory = pins_device_ptr(&region->regions->pinner, &region->pins, &file, part->at - file.offset, bytes, device);
+  char *memory = pins_device_ptr(&region->pins, region->object.fd, part->at - region->terms.offset, bytes, device);
   bool aligned = memory && (writes || (uintptr_t)memory % VX_TENSOR_ALIGNMENT == 0);
   if (!aligned || (writes && !begin_writing(part))) return NULL;
   part->reached = bytes;
@@ -358,11 +358,7 @@ char *region_device_ptr(struct region_part *part, size_t bytes, const struct dev
 }
 
 bool region_verify_or_unpin(const struct region_part *part) {
-  struct region *region = part->region;
-  if (!part->device_ptr) return true;
-  if (pins_attached(&region->regions->pinner, &region->pins, part->device_ptr, part->reached)) return true;
-  pins_fail(&region->regions->pinner, &region->pins);
-  return false;
+  return !part->device_ptr || pins_verify_or_unpin(&part->region->pins, part->device_ptr, part->reached);
 }
 
 void region_leave_device(struct region_part *part) {

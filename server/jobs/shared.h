@@ -1,8 +1,8 @@
-// The source and the sinks of a job in regions of shared memory (regions.h): its points come from one, and its answer or
-// single tensors go there.
+// The source and the sinks of a job in regions of shared memory (regions.h): its points come from one, and its answer
+// or single tensors go there.
 //
-// The GPU that runs the job reads the source and writes the sinks itself, if it can. Else the bytes are copied: from the
-// source into the input, from the output into the sinks.
+// The GPU that runs the job reads the source and writes the sinks itself, if it can. Else the bytes are copied: from
+// the source into the input, from the output into the sinks.
 //
 // Runs on the worker's thread, which owns the job meanwhile. What fails sets the problem of the job's result.
 #ifndef VOXELD_SHARED_H
@@ -31,13 +31,13 @@ static inline char *source_rows(const struct job *job) { return job->shared ? jo
 VX_WARN_UNUSED bool sinks_open(struct job *job);
 // Once the answer's layout is known: whether the sinks have room for it, as far as its size is known by then.
 VX_WARN_UNUSED bool sinks_reserve(struct job *job);
-// Then lets the GPU that runs the job write all of the sinks itself, or none. Returns where it writes the whole answer;
-// NULL: what else there is goes to the output.
+// Then lets the GPU that runs the job write all of the sinks itself, or none. Returns where the GPU writes the whole
+// answer; NULL: what else there is goes to the output.
 char *sinks_reach(struct job *job);
 // Copies tensors into their sinks, unless a GPU has written them there.
 VX_WARN_UNUSED bool sinks_commit_tensors(struct job *job);
-// Likewise the whole answer, or what is in front of the tensors that a GPU has written. What is sent is then of the kind
-// `answer_of_region`.
+// Likewise the whole answer, or what is in front of the tensors that a GPU has written. What is sent is then of the
+// kind `answer_of_region`.
 VX_WARN_UNUSED bool sinks_commit_answer(struct job *job);
 // Whether there is a sink of the whole answer.
 static inline bool sinks_take_answer(const struct job *job) { return job->asked.output_region.name[0]; }

@@ -22,7 +22,7 @@ static struct clients clients;
 static struct client *ours;
 static struct pinner pinner;
 static struct pins pins;
-static struct pins_file memory;
+static int memory;
 static int pinned, unpinned;
 static bool refuses, stays;  // the next call to pin; each call to unpin
 static char key[64];
@@ -54,27 +54,27 @@ static int open_all(void **state) {
   if (!clients_init(&clients, 8, limits)) return -1;
   ours = clients_join(&clients, "", "127.0.0.1");
   pinner_init(&pinner, &clients, false);
-  pins = (struct pins){.client = ours};
+  pins_init(&pins, &pinner, ours, 0, SIZE);
   snprintf(key, sizeof key, "/voxeld-pins-%d", (int)getpid());
-  memory = (struct pins_file){shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600), 0, SIZE};
-  return memory.fd < 0 || pinner.pagemap < 0 ? -1 : ftruncate(memory.fd, SIZE);
+  memory = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
+  return memory < 0 || pinner.pagemap < 0 ? -1 : ftruncate(memory, SIZE);
 }
 
 static int close_all(void **state) {
   (void)state;
-  pins_close(&pinner, &pins);
+  pins_close(&pins);
   long long left = atomic_load(&pinner.bytes) + clients_use(&clients).held[SHARE_PINNED];
   pinner_destroy(&pinner);
   clients_leave(&clients, ours);
   clients_destroy(&clients);
   (void)shm_unlink(key);
-  close(memory.fd);
+  close(memory);
   return left == 0 && pinned == unpinned ? 0 : -1;
 }
 
-static char *reach(uint64_t at, size_t bytes) { return pins_device_ptr(&pinner, &pins, &memory, at, bytes, &gpu); }
+static char *reach(uint64_t at, size_t bytes) { return pins_device_ptr(&pins, memory, at, bytes, &gpu); }
 
-static bool attached(const char *bytes, size_t size) { return pins_attached(&pinner, &pins, bytes, size); }
+static bool attached(const char *bytes, size_t size) { return pins_verify_or_unpin(&pins, bytes, size); }
 
 static void chunks_are_pinned_once(void **state) {
   (void)state;
@@ -90,12 +90,28 @@ static void chunks_are_pinned_once(void **state) {
   assert_null(reach(0, 0));
 }
 
+static void *reach_first(void *result) {
+  *(char **)result = reach(0, 10);
+  return NULL;
+}
+
+static void threads_wait_for_a_chunk_that_another_pins(void **state) {
+  (void)state;
+  enum { THREADS = 8 };
+  pthread_t threads[THREADS];
+  char *reached[THREADS] = {NULL};
+  for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, reach_first, &reached[i]), 0);
+  for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+  for (int i = 0; i < THREADS; i++) assert_true(reached[i] && reached[i] == reached[0]);
+  assert_int_equal(pinned, 1);
+}
+
 // A region may begin and end anywhere in its memory.
 static void parts_of_pages(void **state) {
   (void)state;
-  memory.offset = 4096 + 10;
-  memory.bytes = PIN_CHUNK;
-  assert_int_equal(pwrite(memory.fd, "here", 4, 4096 + 12), 4);
+  pins.offset = 4096 + 10;
+  pins.bytes = PIN_CHUNK;
+  assert_int_equal(pwrite(memory, "here", 4, 4096 + 12), 4);
   char *bytes = reach(2, PIN_CHUNK - 2);
   assert_non_null(bytes);
   assert_int_equal(pinned, 2);  // of the second, one page
@@ -106,13 +122,16 @@ static void parts_of_pages(void **state) {
 
 static void what_is_not_pinned(void **state) {
   (void)state;
-  assert_null(pins_device_ptr(&pinner, &pins, &memory, 0, 10, &cpu));
-  memory.bytes = PINS_MOST + 1;
+  assert_null(pins_device_ptr(&pins, memory, 0, 10, &cpu));
+  pins.bytes = PINS_MOST + 1;
   assert_null(reach(0, 10));
-  memory.bytes = SIZE;
-  assert_non_null(reach(0, 10));
-  assert_null(pins_device_ptr(&pinner, &pins, &memory, 0, 10, &other));
-  pins_fail(&pinner, &pins);
+  pins.bytes = SIZE;
+  char *bytes = reach(0, 10);
+  assert_non_null(bytes);
+  assert_null(pins_device_ptr(&pins, memory, 0, 10, &other));
+  assert_int_equal(ftruncate(memory, 0), 0);
+  assert_false(attached(bytes, 10));
+  assert_int_equal(ftruncate(memory, SIZE), 0);
   assert_null(reach(0, 10));
 }
 
@@ -120,7 +139,9 @@ static void nothing_is_pinned_if_it_is_off(void **state) {
   (void)state;
   struct pinner off;
   pinner_init(&off, &clients, true);
-  assert_null(pins_device_ptr(&off, &pins, &memory, 0, 10, &gpu));
+  pins.pinner = &off;
+  assert_null(reach(0, 10));
+  pins.pinner = &pinner;
   pinner_destroy(&off);
 }
 
@@ -155,7 +176,7 @@ static void refused_chunks_are_not_asked_for_again(void **state) {
 
 static void memory_that_is_too_short(void **state) {
   (void)state;
-  assert_int_equal(ftruncate(memory.fd, PIN_CHUNK + 4096), 0);
+  assert_int_equal(ftruncate(memory, PIN_CHUNK + 4096), 0);
   assert_non_null(reach(0, PIN_CHUNK));
   assert_null(reach(PIN_CHUNK, 10));  // a chunk is pinned whole or not at all
 }
@@ -164,11 +185,11 @@ static void memory_that_is_too_short(void **state) {
 static void owners_shorten_their_memory(void **state) {
   (void)state;
   char *bytes = reach(0, 2 * (size_t)PIN_CHUNK);
-  assert_int_equal(ftruncate(memory.fd, PIN_CHUNK + 8192), 0);
+  assert_int_equal(ftruncate(memory, PIN_CHUNK + 8192), 0);
   assert_true(attached(bytes, PIN_CHUNK + 8192));
   assert_false(attached(bytes, PIN_CHUNK + 8193));
-  assert_int_equal(ftruncate(memory.fd, SIZE), 0);
-  assert_int_equal(pwrite(memory.fd, "new", 3, PIN_CHUNK + 8192), 3);
+  assert_int_equal(ftruncate(memory, SIZE), 0);
+  assert_int_equal(pwrite(memory, "new", 3, PIN_CHUNK + 8192), 3);
   assert_false(attached(bytes, PIN_CHUNK + 8193));
   assert_true(attached(bytes, PIN_CHUNK + 8192));
 }
@@ -177,7 +198,7 @@ static void owners_shorten_their_memory(void **state) {
 static void shortened_between_two_chunks(void **state) {
   (void)state;
   char *bytes = reach(0, PIN_CHUNK);
-  assert_int_equal(ftruncate(memory.fd, 0) + ftruncate(memory.fd, SIZE), 0);
+  assert_int_equal(ftruncate(memory, 0) + ftruncate(memory, SIZE), 0);
   assert_ptr_equal(reach(0, 2 * (size_t)PIN_CHUNK), bytes);
   assert_true(attached(bytes + PIN_CHUNK, PIN_CHUNK));
   assert_false(attached(bytes, 2 * (size_t)PIN_CHUNK));
@@ -188,10 +209,10 @@ static void addresses_that_stay(void **state) {
   (void)state;
   char *bytes = reach(0, 10);
   stays = true;
-  pins_close(&pinner, &pins);
+  pins_close(&pins);
   assert_int_equal(msync(bytes, 4096, MS_ASYNC), 0);  // mapped still
   assert_int_equal(munmap(bytes, SIZE), 0);
-  pins_close(&pinner, &pins);  // is no harm
+  pins_init(&pins, &pinner, ours, 0, SIZE);
 }
 
 // Whether `pin` above can do what it stands for.
@@ -208,6 +229,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
   const struct CMUnitTest tests[] = {
       TEST(chunks_are_pinned_once),
+      TEST(threads_wait_for_a_chunk_that_another_pins),
       TEST(parts_of_pages),
       TEST(what_is_not_pinned),
       TEST(nothing_is_pinned_if_it_is_off),
