@@ -112,7 +112,8 @@ static bool decode_all(struct job *job) {
   return decoder_end(job->held.decoder, &job->result.problem);
 }
 
-// The decoded body becomes the input. What is not whole rows may be a file of another format, which its beginning shows.
+// The decoded body becomes the input. What is not whole rows may be a file of another format, which its beginning
+// shows.
 static bool decode(const struct body *body) {
   struct job *job = body->job;
   struct job_held *held = &job->held;

@@ -90,13 +90,13 @@ struct job_result {
   bool begun;     // its run has begun
   bool answered;  // the output has the answer; else `problem` says why not
   struct problem problem;
-  const struct answer_kind *kind;  // of the answer
-  enum coding coding;              // of the answer
-  size_t length;                   // bytes of the answer
-  int ranges;                      // of the output that are the answer; 0: its first `length` bytes
-  struct byte_range range[INFER_RANGES_MAX];
   struct device *device;  // that ran it last
-  struct answer answer;
+  struct answer answer;   // what its metadata is made of
+  const struct answer_kind *kind;
+  enum coding coding;
+  size_t length;  // bytes of the answer
+  int ranges;     // of the output that are the answer; 0: the answer is its first `length` bytes
+  struct byte_range range[INFER_RANGES_MAX];
 };
 
 // What a job of a stream has (sweeps.h).
@@ -112,8 +112,9 @@ struct job_stream {
 };
 
 // A part of a region that a tensor, or the whole answer, goes to.
+enum { WHOLE_ANSWER = -1 };
 struct sink {
-  int tensor;  // see shared.c
+  int tensor;  // that goes there, or WHOLE_ANSWER
   struct region_part part;
 };
 
@@ -149,7 +150,7 @@ struct job {
 
   // What follows is written before it is read, and never cleared.
   struct vx_job work;
-  struct vx_layout layout;            // of the tensors
+  struct vx_layout tensor_layout;
   int32_t row_counts[VX_MAX_CLOUDS];  // that `work` points to
   struct job_request asked;           // which the body completes
   struct {

@@ -82,7 +82,7 @@ bool jobs_run_small(struct jobs *jobs, struct job *job) { return small_run(&jobs
 
 // A job of a stream waits for its turn there. If it cannot even wait, the worker finds that out again, and refuses it.
 bool jobs_submit(struct jobs *jobs, struct job *job) {
-  if (sweeps_are_joined(job) && sweeps_enter(job, true) == STREAM_WAITS) return true;
+  if (sweeps_are_joined(job) && sweeps_begin(job, true) == STREAM_WAITS) return true;
   job->result.problem.kind = PROBLEM_NONE;
   if (queue_push(&jobs->queues[job_lane_use(job)], job)) return true;
   sweeps_end(job);

@@ -49,8 +49,8 @@ void pins_init(struct pins *pins, struct pinner *pinner, struct client *client, 
 // Unpins and unmaps. No kernel may use the memory any more.
 void pins_close(struct pins *pins);
 
-// Where the device reaches `bytes` from byte `at` of the memory, which is of the file `fd`. Pins what is not pinned yet,
-// at the cost of the client's share. NULL if that cannot be: the bytes must be copied.
+// Where the device reaches `bytes` from byte `at` of the memory, which is of the file `fd`. Pins what is not pinned
+// yet, at the cost of the client's share. NULL if that cannot be: the bytes must be copied.
 char *pins_device_ptr(struct pins *pins, int fd, uint64_t at, size_t bytes, const struct device *device);
 // Whether these bytes, which pins_device_ptr gave, are the memory's still. If not, nothing more is pinned. Memory is
 // shortened from its end, so the last page of each chunk tells. Holes that its owner punches are not noticed.

@@ -22,7 +22,7 @@ static const char too_large[] = "the answer would have %zu bytes; allowed: up to
 static enum vx_status provide_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
   struct job *job = cls;
   const struct answer_kind *kind = job->result.kind;
-  job->layout = *layout;
+  job->tensor_layout = *layout;
   job->head_bytes = kind->reserve ? kind->reserve(&job->result.answer, layout) : 0;
   job->output_refused = true;
   size_t most = job->services->max_response_bytes;
@@ -69,8 +69,8 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
   job->work.row_counts = job->row_counts;
   job->result.kind = job_answer_kind(job);
   job->work.tensors = job->result.kind->tensors(&job->asked);
-  job->layout.tensors = 0;  // provide_output is not called if there are none
-  job->layout.bytes = 0;
+  job->tensor_layout.tensors = 0;  // provide_output is not called if there are none
+  job->tensor_layout.bytes = 0;
   job->result.answer = (struct answer){
       .request_id = job->spec.id,
       .request = &job->asked,
@@ -222,7 +222,7 @@ static bool failed(struct job *job, enum vx_status status, const struct vx_error
 static bool write_file(struct job *job) {
   const struct answer_kind *kind = job->result.kind;
   struct text text = text_over(NULL, 0);
-  if (!kind->write(&job->result.answer, &job->layout, NULL, &text, &job->result.problem)) return false;
+  if (!kind->write(&job->result.answer, &job->tensor_layout, NULL, &text, &job->result.problem)) return false;
   size_t size = text.length + 1;  // the builder's NUL
   if (job->work.tensors && text.length > job->services->max_response_bytes)
     return problem_set(&job->result.problem, PROBLEM_IMPOSSIBLE, NULL, too_large, text.length,
@@ -232,8 +232,8 @@ static bool write_file(struct job *job) {
   job->held.output = NULL;
   if (!job_acquire_output(job, size)) return false;
   text = text_over(job->held.output->data, size);
-  bool written = kind->write(&job->result.answer, &job->layout, job->held.input ? job->held.input->data : NULL, &text,
-                             &job->result.problem);
+  bool written = kind->write(&job->result.answer, &job->tensor_layout, job->held.input ? job->held.input->data : NULL,
+                             &text, &job->result.problem);
   job->result.length = text.length;  // what was measured may be more
   return written;
 }
@@ -245,7 +245,8 @@ static bool write_answer(struct job *job) {
     bool apart = !job->held.output;  // a GPU has written the tensors to a region
     if (apart && !job_acquire_output(job, job->head_bytes)) return false;
     char *block = job->held.output->data;
-    job->result.kind->frame(answer, &job->layout, block, job->head_bytes, apart ? NULL : block + job->head_bytes);
+    job->result.kind->frame(answer, &job->tensor_layout, block, job->head_bytes,
+                            apart ? NULL : block + job->head_bytes);
     return true;
   }
   answer->began_ns = clock_wall_ns() - answer->total_ns;
@@ -274,7 +275,7 @@ static size_t encode_into(struct job *job, struct buffer *coded) {
 static void find_answer(struct job *job) {
   struct job_result *result = &job->result;
   if (result->kind != &infer_binary) return;
-  result->ranges = infer_ranges(job->infer, &job->layout, job->head_bytes, result->range);
+  result->ranges = infer_ranges(job->infer, &job->tensor_layout, job->head_bytes, result->range);
   result->length = 0;
   for (int i = 0; i < result->ranges; i++) result->length += result->range[i].bytes;
 }
@@ -352,7 +353,7 @@ static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_us
 // A request by KServe's protocol names its stream in the body, so only now it may have to wait.
 static bool join_stream(struct job *job, bool *waits) {
   if (!sweeps_are_joined(job)) return true;
-  enum stream_entry entry = sweeps_enter(job, false);
+  enum stream_entry entry = sweeps_begin(job, false);
   *waits = entry == STREAM_WAITS;
   bool joined = entry == STREAM_TURN && sweeps_join(job);
   return !was_stopped(job) && joined;

@@ -4,8 +4,6 @@
 #include "server/base/clock.h"
 #include "server/jobs/held.h"
 
-enum { WHOLE_ANSWER = -1 };  // in place of the tensor of a sink
-
 // The parameters by which a request names regions; an inference request has one for all.
 static const char of_tensor[] = "shared_memory_region", of_points[] = "points_region", of_answer[] = "output_region";
 
@@ -92,7 +90,7 @@ static int count_sinks(const struct job *job) { return job->shared ? job->shared
 
 // Bytes that go to the sink.
 static size_t bytes_of(const struct job *job, const struct sink *sink) {
-  return sink->tensor == WHOLE_ANSWER ? job->result.length : job->layout.shape[sink->tensor].bytes;
+  return sink->tensor == WHOLE_ANSWER ? job->result.length : job->tensor_layout.shape[sink->tensor].bytes;
 }
 
 bool sinks_reserve(struct job *job) {
@@ -111,7 +109,8 @@ bool sinks_reserve(struct job *job) {
 // client that unregisters the region wants to use its memory for something else. So may a client that is gone by now.
 static bool gpu_alone_writes(const struct job *job) {
   return job->result.device->backend->host_pin && job_lane_use(job) == VX_LANE_QUICK && job->work.counts.received > 0 &&
-         job->layout.bytes > 0 && (!sinks_take_answer(job) || job->result.kind->frame) && !atomic_load(job->spec.gone);
+         job->tensor_layout.bytes > 0 && (!sinks_take_answer(job) || job->result.kind->frame) &&
+         !atomic_load(job->spec.gone);
 }
 
 // Parts that overlap are copied: a GPU writes in no order, copies in that of the tensors. So is what overlaps the
@@ -149,8 +148,8 @@ char *sinks_reach(struct job *job) {
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) shared->places[tensor] = NULL;
   for (int i = 0; i < shared->sinks; i++) shared->places[shared->sink[i].tensor] = shared->sink[i].part.device_ptr;
   job->work.places = shared->places;
-  vx_layout_pack(&job->layout, shared->places);
-  job->result.length = job->head_bytes + job->layout.bytes;
+  vx_layout_pack(&job->tensor_layout, shared->places);
+  job->result.length = job->head_bytes + job->tensor_layout.bytes;
   return NULL;
 }
 
@@ -168,7 +167,7 @@ bool sinks_commit_tensors(struct job *job) {
   const char *tensors = job->held.output->data + job->head_bytes;
   for (int i = 0; i < job->shared->sinks; i++) {
     struct sink *sink = &job->shared->sink[i];
-    if (!commit(job, sink, tensors + job->layout.offset[sink->tensor], bytes_of(job, sink))) return false;
+    if (!commit(job, sink, tensors + job->tensor_layout.offset[sink->tensor], bytes_of(job, sink))) return false;
   }
   return true;
 }

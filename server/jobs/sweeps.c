@@ -49,7 +49,7 @@ static struct job_stream *begin_stream(struct job *job) {
   return stream;
 }
 
-enum stream_entry sweeps_enter(struct job *job, bool may_wait) {
+enum stream_entry sweeps_begin(struct job *job, bool may_wait) {
   struct job_stream *stream = job->stream ? job->stream : begin_stream(job);
   if (stream->turn.stream) return STREAM_TURN;
   if (!job_may_use_state(job, &job->result.problem)) return STREAM_REFUSED;
@@ -131,7 +131,7 @@ static bool part_sweeps(struct job *job) {
 }
 
 // Joined rows may have as many bytes as a body, as if they had come in one.
-static bool take_rows(struct job *job, int64_t rows) {
+static bool acquire_rows(struct job *job, int64_t rows) {
   size_t row = (size_t)job_request_columns(&job->asked) * sizeof(float), most = job->services->max_body_bytes;
   if ((uint64_t)rows > most / row)
     return problem_set(&job->result.problem, PROBLEM_BODY_TOO_LARGE, "sweeps",
@@ -142,14 +142,15 @@ static bool take_rows(struct job *job, int64_t rows) {
 
 static bool join(struct job *job, const struct gathered *gathered) {
   const struct sweep_shape shape = shape_of(job);
-  if (!take_rows(job, sweeps_rows(gathered))) return false;
+  struct join_report *joined = &job->stream->joined;
+  struct sweep *own = job->stream->sweep;
   int64_t rows = 0;
+  if (!acquire_rows(job, sweeps_rows(gathered))) return false;
   float *out = job->held.rows ? (float *)(void *)job->held.rows->data : NULL;
-  sweeps_write(gathered, &job->asked.stream, &shape, &job->stop, out, &job->stream->joined);
-  for (int32_t i = 0; i < job->stream->joined.count; i++) {
-    rows += job->stream->joined.sweeps[i].points.joined;
-    if (gathered->list[i].sweep == job->stream->sweep)
-      job->stream->sweep->counts = job->stream->joined.sweeps[i].points;
+  sweeps_write(gathered, &job->asked.stream, &shape, &job->stop, out, joined);
+  for (int32_t i = 0; i < joined->count; i++) {
+    rows += joined->sweeps[i].points.joined;
+    if (gathered->list[i].sweep == own) own->counts = joined->sweeps[i].points;
   }
   return job_request_join(&job->asked, rows, &job->result.problem);
 }
@@ -196,34 +197,37 @@ static bool keep_memory(struct job *job) {
 bool sweeps_join(struct job *job) {
   static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
   const struct sweep_shape shape = shape_of(job);
+  struct job_stream *stream = job->stream;
+  struct job_held *held = &job->held;
   struct gathered gathered;
   if (!make_sweeps(job) || !part_sweeps(job) ||
-      !gather_sweeps(streams_of(job), &job->stream->turn, &job->asked.stream, &shape, job->stream->sweep, &gathered,
+      !gather_sweeps(streams_of(job), &stream->turn, &job->asked.stream, &shape, stream->sweep, &gathered,
                      &job->result.problem))
     return false;
   for (int32_t i = 0; i < gathered.count; i++)
-    if (!gathered.list[i].sent) job->stream->gathered_bytes += gathered.list[i].sweep->bytes;
+    if (!gathered.list[i].sent) stream->gathered_bytes += gathered.list[i].sweep->bytes;
   bool good = join(job, &gathered);
-  job->stream->gathered_bytes = 0;
+  stream->gathered_bytes = 0;
   gathered_release(streams_of(job), &gathered);
   if (!good) return false;
-  if (job->held.input) {  // the body of a lone sweep
-    job->stream->sweep->memory = job->held.input;
-    job->stream->sweep->bytes = job->held.input->capacity;
+  if (held->input) {  // the body of a lone sweep
+    stream->sweep->memory = held->input;
+    stream->sweep->bytes = held->input->capacity;
+    held->input = NULL;
   }
-  job->held.input = job->held.rows;
-  job->held.rows = NULL;
-  job->points = job->held.input ? job->held.input->data : no_points;
+  job_use_rows(job);
+  job->points = held->input ? held->input->data : no_points;
   return keep_memory(job);
 }
 
 _Static_assert((int)JOINED_SWEEPS_MAX <= (int)VX_MAX_SECTIONS, "each joined sweep is a section of the cloud");
 
 void sweeps_count(struct job *job) {
+  struct job_stream *stream = job->stream;
+  const struct join_report *joined = &stream->joined;
   if (!vx_operation_of(job->work.op)->sectioned) return;
-  for (int32_t i = 0; i < job->stream->joined.count; i++)
-    job->stream->points[i] = (int32_t)job->stream->joined.sweeps[i].points.joined;
-  job->work.sections = (struct vx_sections){job->stream->joined.count, job->stream->points, job->stream->counts};
+  for (int32_t i = 0; i < joined->count; i++) stream->points[i] = (int32_t)joined->sweeps[i].points.joined;
+  job->work.sections = (struct vx_sections){joined->count, stream->points, stream->counts};
 }
 
 // ---- the end --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ static inline bool sweeps_are_joined(const struct job *job) { return job->asked.
 
 // Takes the job's turn in its stream, unless it has it. STREAM_WAITS: the job belongs to the stream until
 // services->turn_came or, if it may not wait, it would have to.
-VX_WARN_UNUSED enum stream_entry sweeps_enter(struct job *job, bool may_wait);
+VX_WARN_UNUSED enum stream_entry sweeps_begin(struct job *job, bool may_wait);
 // Takes the jobs out of all streams that wait there and are stale at now_ns, or all that wait if it is INT64_MAX: as a
 // list linked by `next`. The room calls it now and then.
 struct job *sweeps_take_waiting(struct streams *streams, int64_t now_ns);

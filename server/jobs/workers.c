@@ -94,7 +94,7 @@ static void refuse_late(struct job *job) {
 
 // If the turn has come meanwhile, the job goes into its queue once more.
 static enum job_step await_turn(struct job *job) {
-  enum stream_entry entry = sweeps_enter(job, true);
+  enum stream_entry entry = sweeps_begin(job, true);
   if (entry == STREAM_REFUSED) job_release(job);
   return entry == STREAM_WAITS ? JOB_WAITS : entry == STREAM_TURN ? JOB_ELSEWHERE : JOB_RAN;
 }

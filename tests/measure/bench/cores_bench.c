@@ -203,9 +203,9 @@ static bool run_round(const struct kind *kind, const float *scan, int64_t rows, 
     ok = run(&rooms[i], kind, scan, rows, &jobs[i], &ms);
     if (ok && round >= 0) rooms[i].ms[round] = ms;
     if (ok && round >= 0) rooms[i].ratio[round] = rooms[0].ms[round] / ms;
-    if (ok && (jobs[i].layout.bytes != jobs[0].layout.bytes ||
+    if (ok && (jobs[i].tensor_layout.bytes != jobs[0].tensor_layout.bytes ||
                memcmp(jobs[i].held.output->data + jobs[i].head_bytes, jobs[0].held.output->data + jobs[0].head_bytes,
-                      jobs[0].layout.bytes) != 0)) {
+                      jobs[0].tensor_layout.bytes) != 0)) {
       fprintf(stderr, "cores-bench: %s: other bytes with %lld workers\n", kind->name, (long long)rooms[i].workers);
       ok = false;
     }

@@ -187,11 +187,11 @@ static void the_number_of_workers_does_not_show(void **state) {
         const char *tensors = all[i].held.output->data + all[i].head_bytes;
         int kind = i % KINDS;
         if (bytes[kind] == 0) {
-          bytes[kind] = all[i].layout.bytes;
+          bytes[kind] = all[i].tensor_layout.bytes;
           assert_in_range(bytes[kind], 1, sizeof expected[0]);
           memcpy(expected[kind], tensors, bytes[kind]);
         }
-        assert_int_equal(all[i].layout.bytes, bytes[kind]);
+        assert_int_equal(all[i].tensor_layout.bytes, bytes[kind]);
         assert_memory_equal(tensors, expected[kind], bytes[kind]);
         job_release_buffer(&all[i].held.output);
       }

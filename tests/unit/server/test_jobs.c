@@ -156,7 +156,7 @@ static void answer_is_whole_and_the_workers_last_act_is_done(void **state) {
   run(&job);
   assert_true(job.result.answered);
   assert_int_equal(job.work.counts.received, POINTS);
-  assert_int_equal(job.result.length, job.head_bytes + job.layout.bytes);
+  assert_int_equal(job.result.length, job.head_bytes + job.tensor_layout.bytes);
   assert_memory_equal(job.held.output->data + 8, "{\"__metadata__\"", 15);
   assert_false(pthread_equal(finisher, pthread_self()));
   job_release_buffer(&job.held.output);
@@ -168,9 +168,9 @@ static void the_same_points_give_the_same_tensors(void **state) {
   make(&other, VX_VOXELIZE, NULL);
   run(&job);
   run(&other);
-  assert_int_equal(job.layout.bytes, other.layout.bytes);
+  assert_int_equal(job.tensor_layout.bytes, other.tensor_layout.bytes);
   assert_memory_equal(job.held.output->data + job.head_bytes, other.held.output->data + other.head_bytes,
-                      job.layout.bytes);
+                      job.tensor_layout.bytes);
   job_release_buffer(&job.held.output);
   job_release_buffer(&other.held.output);
 }
@@ -211,7 +211,7 @@ static void too_large_a_file(void **state) {
   run(&job);
   assert_false(job.result.answered);
   assert_int_equal(job.result.problem.kind, PROBLEM_IMPOSSIBLE);
-  assert_true(job.layout.bytes <= 20 * 1024);
+  assert_true(job.tensor_layout.bytes <= 20 * 1024);
   assert_null(job.held.output);
 }
 

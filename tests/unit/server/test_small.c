@@ -182,7 +182,7 @@ static void the_bytes_are_a_workers(void **state) {
   while (atomic_load(&finished) == 0) sched_yield();
   assert_true(job.result.answered);
   assert_true(hands_use(&jobs.hands).pieces > 0);
-  size_t bytes = job.layout.bytes;
+  size_t bytes = job.tensor_layout.bytes;
   assert_in_range(bytes, 1, sizeof expected);
   memcpy(expected, job.held.output->data + job.head_bytes, bytes);
   give_back();
@@ -190,7 +190,7 @@ static void the_bytes_are_a_workers(void **state) {
   uint64_t pieces = hands_use(&jobs.hands).pieces;
   assert_true(jobs_run_small(&jobs, &job));
   assert_int_equal(hands_use(&jobs.hands).pieces, pieces);  // nobody was asked to help
-  assert_int_equal(job.layout.bytes, bytes);
+  assert_int_equal(job.tensor_layout.bytes, bytes);
   assert_memory_equal(job.held.output->data + job.head_bytes, expected, bytes);
   give_back();
 }
