@@ -25,7 +25,8 @@ struct body {
   struct problem *problem;
   const struct device *gpu;  // that the job will run on; NULL: none
   char *rows;                // of points; NULL: there are none
-  int intensity;             // the column of this name; -1: there is none
+  bool has_names;            // it names its columns itself:
+  int intensity;             // this is the one of that name; -1: there is none
 };
 
 static bool is_raw(const struct job *job) { return job->asked.format == FORMAT_RAW && !job->infer; }
@@ -117,7 +118,6 @@ static bool decode_all(struct job *job) {
 static bool decode(const struct body *body) {
   struct job *job = body->job;
   struct job_held *held = &job->held;
-  if (!job->spec.coding) return true;
   if (held->body_bytes == 0)
     return problem_set(body->problem, PROBLEM_BAD_BODY, NULL, "the body is empty, and so no %s stream",
                        coding_name(job->spec.coding));
@@ -139,7 +139,6 @@ static bool decode(const struct body *body) {
 static bool fetch(const struct body *body) {
   struct job *job = body->job;
   const struct region_ref *ref = &body->asked->points_region;
-  if (!ref->name[0]) return true;
   if (!source_open(job, ref)) return false;
   job->held.body_bytes = (int64_t)ref->bytes;
   if (ref->bytes == 0 || (is_raw(job) && source_reach(job, body->gpu))) return true;
@@ -148,26 +147,23 @@ static bool fetch(const struct body *body) {
 
 // ---- its container --------------------------------------------------------------------------------------------------
 
-// Their columns are named by the request.
-static bool find_rows(struct body *body, char *rows) {
-  body->rows = rows;
-  body->intensity = cloud_intensity(body->asked);
-  return true;
-}
-
 static bool open_raw(struct body *body) {
-  char *shared = source_rows(body->job);
-  return find_rows(body, shared ? shared : input_at(body->job, bytes_of(body->job)));
+  struct job *job = body->job;
+  char *shared = source_rows(job);
+  body->rows = shared ? shared : job->held.input ? job_body(job) : NULL;
+  return true;
 }
 
 static bool open_tensors(struct body *body) {
   struct job *job = body->job;
   struct job_request *asked = body->asked;
-  char *bytes = input_at(job, bytes_of(job));
-  return tensors_read(bytes, (size_t)job->held.body_bytes, asked, body->problem) &&
-         inputs_take_points(asked, false, body->problem) &&
-         job_request_split(asked, vx_sizes_of(&asked->job).rows, body->problem) &&
-         find_rows(body, input_at(job, asked->job.inputs[0].data));
+  char *bytes = job->held.input ? job_body(job) : NULL;
+  if (!tensors_read(bytes, (size_t)job->held.body_bytes, asked, body->problem) ||
+      !inputs_take_points(asked, false, body->problem) ||
+      !job_request_split(asked, vx_sizes_of(&asked->job).rows, body->problem))
+    return false;
+  body->rows = input_at(job, asked->job.inputs[0].data);
+  return true;
 }
 
 static bool unpack(const struct body *body, struct cloud_file *file) {
@@ -200,6 +196,7 @@ static bool open_file(struct body *body) {
       !cloud_choose(&file, body->asked, &columns, body->problem) ||
       !job_request_split(body->asked, file.points, body->problem))
     return false;
+  body->has_names = true;
   body->intensity = columns.intensity;
   if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // text is read for lines that should not be there
   if (file.layout == CLOUD_PACKED && !unpack(body, &file)) return false;
@@ -252,7 +249,8 @@ static bool open_inference(struct body *body) {
   if (!read_inference(body)) return false;
   shorten_deadline(job);
   char *shared = source_rows(job);
-  return sinks_open(job) && find_rows(body, shared ? shared : input_at(job, body->asked->job.inputs[0].data));
+  body->rows = shared ? shared : input_at(job, body->asked->job.inputs[0].data);
+  return sinks_open(job);
 }
 
 // ---- all together ---------------------------------------------------------------------------------------------------
@@ -265,26 +263,25 @@ static bool open_container(struct body *body) {
       [FORMAT_POINTCLOUD2] = open_file,
       [FORMAT_SAFETENSORS] = open_tensors,
   };
-  const struct problem *problem = body->problem;
   if (body->job->infer) return open_inference(body);
-  if (!sinks_open(body->job)) return false;
   if (open[body->asked->format](body)) return true;
+  struct problem *problem = body->problem;
   size_t length = strlen(problem->detail);
   if (body->job->spec.form && problem->kind == PROBLEM_BAD_BODY)
-    snprintf(body->problem->detail + length, sizeof problem->detail - length, LOOK_OF_A_FORM);
+    snprintf(problem->detail + length, sizeof problem->detail - length, LOOK_OF_A_FORM);
   return false;
 }
 
-static void scale(const struct body *body) {
-  if (body->asked->intensity_scale != 0 && body->rows)
-    cloud_scale(body->asked, body->intensity, &body->job->stop, body->rows);
-}
-
-// Coding, source, container, columns: each link leaves what the next one reads in the job's input, or in its source.
+// Coding, source, container, columns: each link leaves in the input or in the source what the next one reads.
 bool body_open(struct job *job, const struct device *gpu) {
-  struct body body = {job, &job->asked, &job->result.problem, gpu, NULL, -1};
-  if (!decode(&body) || !fetch(&body) || !open_container(&body)) return false;
-  scale(&body);
+  const struct job_request *asked = &job->asked;
+  struct body body = {.job = job, .asked = &job->asked, .problem = &job->result.problem, .gpu = gpu};
+  if (job->spec.coding && !decode(&body)) return false;
+  if (asked->points_region.name[0] && !fetch(&body)) return false;
+  if (sinks_take_answer(job) && !sinks_open(job)) return false;
+  if (!open_container(&body)) return false;
+  if (asked->intensity_scale != 0 && body.rows)
+    cloud_scale(asked, body.has_names ? body.intensity : cloud_intensity(asked), &job->stop, body.rows);
   job->points = body.rows ? body.rows : no_points;
   return true;
 }

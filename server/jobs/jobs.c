@@ -85,7 +85,7 @@ bool jobs_submit(struct jobs *jobs, struct job *job) {
   if (sweeps_are_joined(job) && sweeps_begin(job, true) == STREAM_WAITS) return true;
   job->result.problem.kind = PROBLEM_NONE;
   if (queue_push(&jobs->queues[job_lane_use(job)], job)) return true;
-  sweeps_end(job);
+  if (job->stream) sweeps_end(job);
   return false;
 }
 

@@ -29,9 +29,9 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
   if (layout->bytes > most || job->head_bytes > most - layout->bytes)
     return vx_refuse(error, too_large, layout->bytes, most);
   job->result.length = job->head_bytes + layout->bytes;
-  if (!sinks_reserve(job)) return VX_REFUSED;
+  if (job->shared && !sinks_reserve(job)) return VX_REFUSED;
   job->work.places = NULL;
-  char *memory = sinks_reach(job);
+  char *memory = job->shared ? sinks_reach(job) : NULL;
   job->work.pinned = memory || source_rows(job);
   if (!memory && !job_acquire_output(job, job->result.length)) return VX_OUT_OF_MEMORY;
   if (!memory) memory = job->held.output->data;
@@ -106,7 +106,6 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
 
 // Brings the points to where the CPU reads them.
 static bool bring_points(struct job *job) {
-  if (!source_rows(job)) return true;
   if (!source_copy(job)) return false;
   job->points = job->work.inputs[VX_POINTS].data = job->held.input->data;
   job->work.pinned = false;
@@ -117,9 +116,9 @@ static bool bring_points(struct job *job) {
 // the region's no more. That region is copied from then on, and the job runs again.
 static enum vx_status run_on_gpu(struct job *job, const struct lanes *lanes, struct vx_error *error) {
   enum vx_status status = run_on(job, lanes->gpu, lanes->on_gpu, error);
-  while (!shared_verify_or_unpin(job) && status == VX_OK) {
+  while (job->shared && !shared_verify_or_unpin(job) && status == VX_OK) {
     job_release_buffer(&job->held.output);
-    job->output_refused = !bring_points(job);
+    job->output_refused = source_rows(job) && !bring_points(job);
     if (job->output_refused) return VX_REFUSED;
     status = run_on(job, lanes->gpu, lanes->on_gpu, error);
   }
@@ -185,7 +184,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
   }
   if (job->work.op == VX_DETECT) job->work.params.detect.seat = NULL;
   job->result.problem.kind = PROBLEM_NONE;  // what the GPU could not have, the CPU may not need
-  bool reachable = bring_points(job);
+  bool reachable = !source_rows(job) || bring_points(job);
   enum vx_status status = reachable ? run_on(job, &job->services->devices->cpu, lanes->on_cpu, error) : VX_REFUSED;
   // The GPU is at fault if the CPU can do what it refused. If the CPU cannot, or comes to no end, that is not known.
   if (gpu_status == VX_REFUSED && status == VX_OK) report(job, gpu, trial, gpu_status, gpu_error.text);
@@ -271,10 +270,9 @@ static size_t encode_into(struct job *job, struct buffer *coded) {
   return length;
 }
 
-// Says where in the output the answer is: at its beginning, or in ranges around what is not sent.
-static void find_answer(struct job *job) {
+// The answer is in ranges of the output, around what is not sent.
+static void find_ranges(struct job *job) {
   struct job_result *result = &job->result;
-  if (result->kind != &infer_binary) return;
   result->ranges = infer_ranges(job->infer, &job->tensor_layout, job->head_bytes, result->range);
   result->length = 0;
   for (int i = 0; i < result->ranges; i++) result->length += result->range[i].bytes;
@@ -312,7 +310,7 @@ static void count(struct job *job) {
   struct vx_counts counts = job->work.counts;
   if (!job->work.tensors) counts.sampled = 0;  // no samples were chosen
   atomic_fetch_add(&job->result.device->answered, 1);
-  shared_count(job);
+  if (job->shared) shared_count(job);
   counters_job(job->services->counters, &counts, &job->result.answer);
 }
 
@@ -330,11 +328,11 @@ static bool run(struct job *job, const struct lanes *lanes) {
   enum vx_status status = run_lanes(job, lanes, &error);
   job_release_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
-  if (!sinks_commit_tensors(job)) return false;
+  if (job->shared && !sinks_commit_tensors(job)) return false;
   bool written = write_answer(job);
   if (was_stopped(job) || !written) return false;
   if (sinks_take_answer(job) && !(sinks_commit_answer(job) && write_file(job))) return false;
-  find_answer(job);
+  if (job->result.kind == &infer_binary) find_ranges(job);
   if (job->spec.answer_coding && job->result.kind != &answer_of_region) encode_answer(job);
   count(job);
   return true;
@@ -398,7 +396,7 @@ void job_release(struct job *job) {
   job_release_decoder(job);
   job_release_scratch(job);
   job_release_detector(job);
-  shared_release(job);
-  sweeps_end(job);
+  if (job->shared) shared_release(job);
+  if (job->stream) sweeps_end(job);
   if (!job->result.answered) job_release_buffer(&job->held.output);
 }

@@ -86,15 +86,13 @@ bool sinks_open(struct job *job) {
   return true;
 }
 
-static int count_sinks(const struct job *job) { return job->shared ? job->shared->sinks : 0; }
-
 // Bytes that go to the sink.
 static size_t bytes_of(const struct job *job, const struct sink *sink) {
   return sink->tensor == WHOLE_ANSWER ? job->result.length : job->tensor_layout.shape[sink->tensor].bytes;
 }
 
 bool sinks_reserve(struct job *job) {
-  for (int i = 0; i < count_sinks(job); i++) {
+  for (int i = 0; i < job->shared->sinks; i++) {
     const struct sink *sink = &job->shared->sink[i];
     const char *what = sink->tensor == WHOLE_ANSWER ? "the answer" : vx_tensor_name((enum vx_tensor)sink->tensor);
     size_t bytes = bytes_of(job, sink), room = sink->part.bytes;
@@ -141,7 +139,6 @@ static int reach_all(struct job *job) {
 // Tensors that go to regions need no room in the output.
 char *sinks_reach(struct job *job) {
   struct job_shared *shared = job->shared;
-  if (!count_sinks(job)) return NULL;
   shared->in_place = reach_all(job);
   if (!shared->in_place) return NULL;
   if (sinks_take_answer(job)) return shared->sink[0].part.device_ptr;
@@ -163,10 +160,10 @@ static bool commit(struct job *job, struct sink *sink, const char *data, size_t 
 }
 
 bool sinks_commit_tensors(struct job *job) {
-  if (!count_sinks(job) || sinks_take_answer(job) || job->shared->in_place) return true;
-  const char *tensors = job->held.output->data + job->head_bytes;
+  if (sinks_take_answer(job) || job->shared->in_place) return true;
   for (int i = 0; i < job->shared->sinks; i++) {
     struct sink *sink = &job->shared->sink[i];
+    const char *tensors = job->held.output->data + job->head_bytes;
     if (!commit(job, sink, tensors + job->tensor_layout.offset[sink->tensor], bytes_of(job, sink))) return false;
   }
   return true;
@@ -186,8 +183,8 @@ bool sinks_commit_answer(struct job *job) {
 
 bool shared_verify_or_unpin(struct job *job) {
   struct job_shared *shared = job->shared;
-  bool good = !shared || region_verify_or_unpin(&shared->source);
-  for (int i = 0; i < count_sinks(job); i++) {
+  bool good = region_verify_or_unpin(&shared->source);
+  for (int i = 0; i < shared->sinks; i++) {
     good = region_verify_or_unpin(&shared->sink[i].part) && good;
     region_leave_device(&shared->sink[i].part);
   }
@@ -195,7 +192,6 @@ bool shared_verify_or_unpin(struct job *job) {
 }
 
 void shared_release(struct job *job) {
-  if (!job->shared) return;
   region_release(&job->shared->source);
   for (int i = 0; i < job->shared->sinks; i++) region_release(&job->shared->sink[i].part);
   job->shared->sinks = 0;
@@ -203,7 +199,6 @@ void shared_release(struct job *job) {
 
 void shared_count(const struct job *job) {
   struct regions *regions = job->services->regions;
-  if (!job->shared) return;
   atomic_fetch_add(&regions->reached, (unsigned)job->shared->in_place + (source_rows(job) != NULL));
   atomic_fetch_add(&regions->copied, (unsigned)job->shared->copied);
 }

@@ -4,7 +4,8 @@
 // The GPU that runs the job reads the source and writes the sinks itself, if it can. Else the bytes are copied: from
 // the source into the input, from the output into the sinks.
 //
-// Runs on the worker's thread, which owns the job meanwhile. What fails sets the problem of the job's result.
+// Runs on the worker's thread, which owns the job meanwhile. What fails sets the problem of the job's result. From the
+// first source or sink on the job has a `shared` part, which the functions below them want.
 #ifndef VOXELD_SHARED_H
 #define VOXELD_SHARED_H
 

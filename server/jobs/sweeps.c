@@ -234,7 +234,7 @@ void sweeps_count(struct job *job) {
 
 void sweeps_end(struct job *job) {
   struct job_stream *stream = job->stream;
-  if (!stream || !(stream->turn.stream || stream->sweep)) return;
+  if (!stream->turn.stream && !stream->sweep) return;
   const struct sweep_shape shape = shape_of(job);
   if (stream->sweep && job->result.answered)
     keep_sweeps(streams_of(job), &stream->turn, &job->asked.stream, &shape, stream->sweep, stream->lost_sweeps);

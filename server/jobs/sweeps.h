@@ -20,8 +20,7 @@ struct job *sweeps_take_waiting(struct streams *streams, int64_t now_ns);
 VX_WARN_UNUSED bool sweeps_join(struct job *job);
 // Has the job's work count the fates of each joined sweep's points, if its operation can.
 void sweeps_count(struct job *job);
-// The job has a result: its stream keeps its sweeps if it was answered, and its turn ends. Does nothing for a job
-// without a turn.
+// The job, which has a stream, has a result: the stream keeps its sweeps if it was answered, and its turn ends.
 void sweeps_end(struct job *job);
 
 // Rows of the gathered sweeps, joined: how many there may be at most, and their writing to `out`, which has room for
