@@ -95,55 +95,34 @@ static bool take_timeout(struct reading *reading, const json_t *value) {
   return add_text(reading, "timeout_ms", begin);
 }
 
-// Requests here have no rank among each other, and no sequences; streams have parameters of their own.
-static bool take_nothing(struct reading *reading, const json_t *value) {
-  (void)reading, (void)value;
-  return true;
-}
-
-static bool refuse_preset(struct reading *reading, const json_t *value) {
-  (void)value;
-  return refuse(reading, "preset is a parameter; name the preset as the model instead");
-}
-
-static bool refuse_model(struct reading *reading, const json_t *value) {
-  (void)value;
-  return refuse(reading, "model is a parameter; the path names the model");
-}
-
-static bool refuse_format(struct reading *reading, const json_t *value) {
-  (void)value;
-  return refuse(reading, "format and dtype are given by the inputs, not by parameters");
-}
-
-static bool refuse_region(struct reading *reading, const json_t *value) {
-  (void)value;
-  return refuse(reading, "regions are given by inputs and outputs (shared_memory_region), not by parameters");
-}
-
-// Parameters of a meaning of their own; all others are those of the operation.
+// Parameters of a meaning of their own; all others are those of the operation. One with neither function nor refusal
+// means nothing here: requests have no rank among each other, and no sequences; streams have parameters of their own.
 static const struct {
   const char *name;
   bool (*take)(struct reading *reading, const json_t *value);
+  const char *refusal;
 } reserved[] = {
-    {"binary_data_output", take_binary_output},
-    {"timeout", take_timeout},
-    {"priority", take_nothing},
-    {"headers", take_nothing},
-    {"sequence_id", take_nothing},
-    {"sequence_start", take_nothing},
-    {"sequence_end", take_nothing},
-    {"preset", refuse_preset},
-    {"model", refuse_model},
-    {"format", refuse_format},
-    {"dtype", refuse_format},
-    {"points_region", refuse_region},
-    {"output_region", refuse_region},
+    {"binary_data_output", take_binary_output, NULL},
+    {"timeout", take_timeout, NULL},
+    {"priority", NULL, NULL},
+    {"headers", NULL, NULL},
+    {"sequence_id", NULL, NULL},
+    {"sequence_start", NULL, NULL},
+    {"sequence_end", NULL, NULL},
+    {"preset", NULL, "preset is a parameter; name the preset as the model instead"},
+    {"model", NULL, "model is a parameter; the path names the model"},
+    {"format", NULL, "format and dtype are given by the inputs, not by parameters"},
+    {"dtype", NULL, "format and dtype are given by the inputs, not by parameters"},
+    {"points_region", NULL, "regions are given by inputs and outputs (shared_memory_region), not by parameters"},
+    {"output_region", NULL, "regions are given by inputs and outputs (shared_memory_region), not by parameters"},
 };
 
 static bool take_parameter(struct reading *reading, const char *name, const json_t *value) {
-  for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-    if (strcmp(reserved[i].name, name) == 0) return reserved[i].take(reading, value);
+  for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) {
+    if (strcmp(reserved[i].name, name) != 0) continue;
+    if (reserved[i].refusal) return refuse(reading, "%s", reserved[i].refusal);
+    return !reserved[i].take || reserved[i].take(reading, value);
+  }
   return add_parameter(reading, name, value);
 }
 

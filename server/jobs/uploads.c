@@ -178,10 +178,6 @@ struct reserving {
   int64_t written;
 };
 
-static struct reserving reserving(struct peer *peer, const struct job *job, int64_t written) {
-  return (struct reserving){peer, &peer->upload, job, written};
-}
-
 static int64_t whole_body(const struct upload *upload, int64_t come) {
   int64_t expected = atomic_load(&upload->expected);
   return expected > come ? expected : come;
@@ -277,12 +273,6 @@ static bool reserve_from_others(const struct reserving *it, size_t bytes, struct
 
 // ---- an upload ------------------------------------------------------------------------------------------------------
 
-// What is known to be due at the headers; the client's shares must allow the rest too.
-static bool reserve_first(const struct reserving *it, size_t bytes, struct shortage *shortage,
-                          struct problem *problem) {
-  return reserve(it, due(it, 0), shortage, problem) && may_reserve_input(it, bytes, shortage, problem);
-}
-
 void upload_init(struct peer *peer) {
   struct upload *upload = &peer->upload;
   atomic_store(&upload->bytes, 0);
@@ -290,14 +280,16 @@ void upload_init(struct peer *peer) {
   forget(upload);
 }
 
+// Reserves what is known to be due at the headers; the client's shares must allow the rest too.
 bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct problem *problem) {
   struct upload *upload = &peer->upload;
-  struct reserving it = reserving(peer, job, 0);
+  const struct reserving it = {peer, upload, job, 0};
   atomic_store(&upload->client, job->client);
   atomic_store(&upload->use, (int)job_lane_use(job));
   atomic_store(&upload->expected, (int64_t)bytes);
   struct need need = {.services = job->services, .client = job->client, .slower_than = patience_s};
-  while (!reserve_first(&it, bytes, &need.shortage, problem)) {
+  while (!reserve(&it, due(&it, 0), &need.shortage, problem) ||
+         !may_reserve_input(&it, bytes, &need.shortage, problem)) {
     want_rest(&need, upload);
     if (evict_sweep(&need)) continue;
     release(upload, job->services);
@@ -326,7 +318,7 @@ static void unlock(struct peer *peer) { (void)peer_move(peer, PEER_LOCKED, PEER_
 bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size, struct problem *problem) {
   struct upload *upload = &peer->upload;
   int64_t come = atomic_load(&upload->bytes);
-  struct reserving it = reserving(peer, job, come - (int64_t)size);
+  const struct reserving it = {peer, upload, job, come - (int64_t)size};
   if (!lock(peer, job, problem)) return false;
   bool good = has_all(&it, come) || reserve_from_others(&it, due(&it, come), problem);
   if (good) memcpy(upload->input->data + job->spec.lead + it.written, data, size);
@@ -337,7 +329,7 @@ bool upload_write(struct peer *peer, const struct job *job, const char *data, si
 bool upload_commit(struct peer *peer, struct job *job, struct problem *problem) {
   struct upload *upload = &peer->upload;
   int64_t bytes = atomic_load(&upload->bytes);
-  struct reserving it = reserving(peer, job, bytes);
+  const struct reserving it = {peer, upload, job, bytes};
   if (!lock(peer, job, problem)) return false;
   bool good = reserve_from_others(&it, 0, problem);
   if (good) {
