@@ -12,15 +12,14 @@
 struct detector {
   struct vx_detector core;  // first: jobs point to it
   atomic_int holders;
-  char name[DETECTOR_NAME_SIZE], fault[DETECTOR_FAULT_SIZE];
+  char name[DETECTOR_NAME_SIZE];
   atomic_bool serves;  // false: the fault says why, and does not change any more
+  struct error fault;
   struct detector_files files;
   char engine[96];      // and its version
   size_t memory_bytes;  // that the network may take of the host; 0: any
   struct seats seats;
 };
-
-#define FAULT(...) error_set(detector->fault, sizeof detector->fault, __VA_ARGS__)
 
 // ---- the network ----------------------------------------------------------------------------------------------------
 
@@ -54,8 +53,8 @@ static bool check_tensor(struct detector *detector, const struct vx_network_tens
   write_dtypes(dtypes, &allowed);
   write_dims(tensor->dims, tensor->rank, &given);
   write_dims(dims, 4, &wanted);
-  return FAULT("%s: %s (%s) is %s %s; expected %s %s, where -1 is any length", detector->files.network_file, field,
-               tensor->name, vx_dtype_name(tensor->dtype), is, types, should);
+  return error_set(&detector->fault, "%s: %s (%s) is %s %s; expected %s %s, where -1 is any length",
+                   detector->files.network_file, field, tensor->name, vx_dtype_name(tensor->dtype), is, types, should);
 }
 
 // How many clouds a tensor is for: any number, or 1. One for 1 holds for all.
@@ -63,19 +62,18 @@ static bool check_clouds(struct detector *detector, const struct vx_network_tens
   int64_t clouds = tensor->dims[0];
   detector->core.one_by_one = detector->core.one_by_one || clouds == 1;
   return clouds == -1 || clouds == 1 ||
-         FAULT("%s: %s is for %lld clouds; allowed: any number, or 1", detector->files.network_file, field,
-               (long long)clouds);
+         error_set(&detector->fault, "%s: %s is for %lld clouds; allowed: any number, or 1",
+                   detector->files.network_file, field, (long long)clouds);
 }
 
 static bool check_input(struct detector *detector, const struct vx_network_shape *shape) {
   const struct detector_files *files = &detector->files;
   const struct vx_network_tensor *input = find(shape->input, shape->inputs, files->input);
   struct vx_grid grid;
-  struct vx_error error;
   if (!input || shape->inputs != 1)
-    return FAULT("%s: it has %d inputs; allowed: %s (network.input) alone", files->network_file, shape->inputs,
-                 files->input);
-  if (vx_grid_of(&detector->core.voxelize, 1, &grid, &error) != VX_OK) return FAULT("%s", error.text);
+    return error_set(&detector->fault, "%s: it has %d inputs; allowed: %s (network.input) alone", files->network_file,
+                     shape->inputs, files->input);
+  if (vx_grid_of(&detector->core.voxelize, 1, &grid, &detector->fault) != VX_OK) return false;
   const int64_t dims[] = {-1, (int64_t)files->width * grid.cells[2], grid.cells[1], grid.cells[0]};
   uint32_t dtypes = VX_DTYPE_BIT(detector->core.voxelize.feature_dtype);
   if (!check_tensor(detector, input, "network.input", dtypes, dims)) return false;
@@ -89,17 +87,19 @@ static bool check_output(struct detector *detector, const struct vx_network_shap
   const int64_t any[] = {-1, -1, -1, -1};
   char field[64];
   snprintf(field, sizeof field, "network.outputs.%s", row->name);
-  if (!output) return FAULT("%s: it has no output %s (%s)", detector->files.network_file, name, field);
+  if (!output)
+    return error_set(&detector->fault, "%s: it has no output %s (%s)", detector->files.network_file, name, field);
   if (!check_tensor(detector, output, field, row->dtypes, any) || !check_clouds(detector, output, field)) return false;
   bool first = detector->core.channels_first;
   const int64_t *dims = output->dims;
   for (int i = 1; i < 4; i++)
     if (dims[i] < 1)
-      return FAULT("%s: %s (%s) has no fixed height, width and channels", detector->files.network_file, field, name);
+      return error_set(&detector->fault, "%s: %s (%s) has no fixed height, width and channels",
+                       detector->files.network_file, field, name);
   int32_t values;  // so many that no size of a batch overflows
   if (__builtin_mul_overflow(dims[1], dims[2], &values) || __builtin_mul_overflow(values, dims[3], &values))
-    return FAULT("%s: %s (%s) has too many values; allowed: up to %d for a cloud", detector->files.network_file, field,
-                 name, INT32_MAX);
+    return error_set(&detector->fault, "%s: %s (%s) has too many values; allowed: up to %d for a cloud",
+                     detector->files.network_file, field, name, INT32_MAX);
   detector->core.maps[number] =
       (struct vx_detector_map){name, dims[first ? 2 : 1], dims[first ? 3 : 2], dims[first ? 1 : 3], output->dtype};
   return true;
@@ -108,14 +108,14 @@ static bool check_output(struct detector *detector, const struct vx_network_shap
 // The decoder's own checks, with the maps of one cloud.
 static bool check_maps(struct detector *detector) {
   struct job_request *decode = detector->files.decode;
-  struct problem problem;
+  struct error error;
   for (int i = 0; i < VX_DETECTOR_MAPS; i++) {
     const struct vx_detector_map *map = &detector->core.maps[i];
     if (map->output)
       decode->job.inputs[i] = (struct vx_input){map->dtype, 4, {1, map->height, map->width, map->channels}, NULL};
   }
-  if (!job_request_split(decode, vx_sizes_of(&decode->job).rows, &problem))
-    return FAULT("%s: network.outputs: %s", detector->files.network_file, problem.detail);
+  if (!job_request_split(decode, vx_sizes_of(&decode->job).rows, &error))
+    return error_set(&detector->fault, "%s: network.outputs: %s", detector->files.network_file, error.text);
   detector->core.items = vx_sizes_of(&decode->job).rows;
   return true;
 }
@@ -123,17 +123,16 @@ static bool check_maps(struct detector *detector) {
 static bool open_network(struct detector *detector, const struct detector_means *means) {
   struct detector_files *files = &detector->files;
   struct vx_detector *core = &detector->core;
-  struct vx_error error;
   struct vx_engine_description engine;
   char path[sizeof files->folder + sizeof files->network_file];
   snprintf(path, sizeof path, "%s/%s", files->folder, files->network_file);
-  if (!means->library) return FAULT("%s", means->missing.text);
+  if (!means->library) return error_set(&detector->fault, "%s", means->missing.text);
   means->engine->describe(means->library, &engine);
   detector->memory_bytes = means->memory_bytes;
   snprintf(detector->engine, sizeof detector->engine, "%s %s", means->engine->name, engine.version);
-  if (means->engine->network_open(means->library, path, means->threads, means->memory_bytes, &core->network, &error) !=
-      VX_OK)
-    return FAULT("%s: %s", files->network_file, error.text);
+  if (means->engine->network_open(means->library, path, means->threads, means->memory_bytes, &core->network,
+                                  &detector->fault) != VX_OK)
+    return error_prefix(&detector->fault, "%s: ", files->network_file);
   const struct vx_network_shape *shape = means->engine->network_shape(core->network);
   if (!check_input(detector, shape)) return false;
   for (int i = 0; i < VX_DETECTOR_MAPS; i++)
@@ -147,8 +146,8 @@ static bool open_files(struct detector *detector, const struct detector_means *m
   struct detector_files *files = &detector->files;
   struct vx_detector *core = &detector->core;
   if (!detector_fits_paths(detector->name))
-    return FAULT("its folder's name has other characters than letters, digits, dots, _ and -");
-  if (!detector_read_json(files, detector->fault) || !detector_read_encoder(files, detector->fault)) return false;
+    return error_set(&detector->fault, "its folder's name has other characters than letters, digits, dots, _ and -");
+  if (!detector_read_json(files, &detector->fault) || !detector_read_encoder(files, &detector->fault)) return false;
   core->engine = means->engine;
   core->voxelize = files->voxelize->job.params.voxelize;
   core->voxelize.encoder = files->encoder;
@@ -189,12 +188,12 @@ const char *detector_name(const struct detector *detector) { return detector->na
 const char *detector_version(const struct detector *detector) { return detector->files.version; }
 
 const char *detector_fault(const struct detector *detector) {
-  return atomic_load(&detector->serves) ? NULL : detector->fault;
+  return atomic_load(&detector->serves) ? NULL : detector->fault.text;
 }
 
 void detector_refuse(struct detector *detector, const char *reason) {
   if (!atomic_load(&detector->serves)) return;
-  snprintf(detector->fault, sizeof detector->fault, "%s", reason);
+  error_set(&detector->fault, "%s", reason);
   atomic_store(&detector->serves, false);
 }
 
@@ -216,7 +215,7 @@ int64_t detector_columns(const struct detector *detector) {
 }
 
 enum vx_status detector_seat(struct detector *detector, const struct vx_lane *lane, const struct vx_place *place,
-                             struct vx_error *error) {
+                             struct error *error) {
   return seats_open(&detector->seats, detector->core.engine, detector->core.network, lane, place, error);
 }
 

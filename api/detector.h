@@ -16,7 +16,7 @@ enum { DETECTOR_NAME_SIZE = 64 };
 struct detector_means {
   const struct vx_engine *engine;
   struct vx_engine_library *library;  // NULL: there is none
-  struct vx_error missing;            // why
+  struct error missing;               // why
   int threads;                        // that compute a run together
   size_t memory_bytes;                // of the host, that a network may take; 0: any
 };
@@ -49,7 +49,7 @@ int64_t detector_columns(const struct detector *detector);
 
 // Opens a seat of its network, as seats_open does.
 VX_WARN_UNUSED enum vx_status detector_seat(struct detector *detector, const struct vx_lane *lane,
-                                            const struct vx_place *place, struct vx_error *error);
+                                            const struct vx_place *place, struct error *error);
 struct seats *detector_seats(struct detector *detector);
 
 // The members of a JSON object, without its braces.

@@ -4,7 +4,7 @@
 
 #include "api/ops/ops.h"
 
-enum { DETECTOR_FAULT_SIZE = 600, DETECTOR_MAX_WIDTH = 4096, DETECTOR_VERSION_SIZE = 64 };
+enum { DETECTOR_MAX_WIDTH = 4096, DETECTOR_VERSION_SIZE = 64 };
 
 // What the files of a model say.
 struct detector_files {
@@ -24,8 +24,8 @@ struct detector_files {
 VX_WARN_UNUSED bool detector_fits_paths(const char *text);
 
 // Reads model.json, then the encoder's weights. False with a reason, which names the file and the field at fault.
-VX_WARN_UNUSED bool detector_read_json(struct detector_files *files, char fault[DETECTOR_FAULT_SIZE]);
-VX_WARN_UNUSED bool detector_read_encoder(struct detector_files *files, char fault[DETECTOR_FAULT_SIZE]);
+VX_WARN_UNUSED bool detector_read_json(struct detector_files *files, struct error *error);
+VX_WARN_UNUSED bool detector_read_encoder(struct detector_files *files, struct error *error);
 void detector_files_free(struct detector_files *files);
 
 #endif

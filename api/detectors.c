@@ -33,55 +33,52 @@ static void put(struct detectors *detectors, struct detector *detector) {
   for (; at > 0 && strcmp(name_at(detectors, at - 1), detector_name(detector)) > 0; at--)
     detectors->item[at] = detectors->item[at - 1];
   detectors->item[at].detector = detector;
-  detectors->item[at].refusal = (struct detector_refusal){.reason = ""};
+  detectors->item[at].refusal = (struct detector_refusal){.reason = {0}};
 }
 
 // Opens the model if the entry is a folder, or a link that cannot be followed; one that leads nowhere is none.
 static bool open_entry(struct detectors *detectors, const char *directory, const char *name,
-                       const struct detector_means *means, char *error, size_t error_size) {
+                       const struct detector_means *means, struct error *error) {
   char path[4096];
   struct stat status;
   int length = snprintf(path, sizeof path, "%s/%s", directory, name);
-  if (length < 0 || (size_t)length >= sizeof path)
-    return error_set(error, error_size, "model %.80s: its path is too long", name);
+  if (length < 0 || (size_t)length >= sizeof path) return error_set(error, "model %.80s: its path is too long", name);
   if (stat(path, &status) != 0 ? errno == ENOENT : !S_ISDIR(status.st_mode)) return true;
   if (strlen(name) >= DETECTOR_NAME_SIZE)
-    return error_set(error, error_size, "model %.80s: its name has more than %d bytes", name, DETECTOR_NAME_SIZE - 1);
+    return error_set(error, "model %.80s: its name has more than %d bytes", name, DETECTOR_NAME_SIZE - 1);
   if (detectors->count == MAX_DETECTORS)
-    return error_set(error, error_size, "models directory %.200s: there are more than %d models", directory,
-                     MAX_DETECTORS);
+    return error_set(error, "models directory %.200s: there are more than %d models", directory, MAX_DETECTORS);
   struct detector *detector = detector_open(path, name, means);
-  if (!detector) return error_set(error, error_size, "model %s: out of memory", name);
+  if (!detector) return error_set(error, "model %s: out of memory", name);
   put(detectors, detector);
   return true;
 }
 
 static bool open_each(struct detectors *detectors, const char *directory, const struct detector_means *means,
-                      char *error, size_t error_size) {
+                      struct error *error) {
   DIR *stream = opendir(directory);
-  if (!stream) return error_set(error, error_size, "models directory %s: %s", directory, strerror(errno));
+  if (!stream) return error_set(error, "models directory %s: %s", directory, strerror(errno));
   bool good = true;
   int entries = 0;
   const struct dirent *entry = NULL;
   while (good && (errno = 0, entry = readdir(stream))) {
     if (++entries > MAX_ENTRIES)
-      good = error_set(error, error_size, "models directory %s: it has more than %d entries", directory, MAX_ENTRIES);
+      good = error_set(error, "models directory %s: it has more than %d entries", directory, MAX_ENTRIES);
     else if (entry->d_name[0] != '.')
-      good = open_entry(detectors, directory, entry->d_name, means, error, error_size);
+      good = open_entry(detectors, directory, entry->d_name, means, error);
   }
-  if (good && errno) good = error_set(error, error_size, "models directory %s: %s", directory, strerror(errno));
+  if (good && errno) good = error_set(error, "models directory %s: %s", directory, strerror(errno));
   closedir(stream);
   return good;
 }
 
-struct detectors *detectors_load(const char *directory, const struct detector_means *means, char *error,
-                                 size_t error_size) {
+struct detectors *detectors_load(const char *directory, const struct detector_means *means, struct error *error) {
   struct detectors *detectors = calloc(1, sizeof *detectors);
   if (!detectors) {
-    error_set(error, error_size, "models: out of memory");
+    error_set(error, "models: out of memory");
     return NULL;
   }
-  if (!directory[0] || open_each(detectors, directory, means, error, error_size)) return detectors;
+  if (!directory[0] || open_each(detectors, directory, means, error)) return detectors;
   detectors_free(detectors);
   return NULL;
 }
@@ -98,7 +95,7 @@ static bool keep(struct detectors *detectors, const struct detectors *before, si
   struct detector *broken = detectors->item[index].detector;
   struct detector_refusal *refusal = &detectors->item[index].refusal;
   snprintf(refusal->version, sizeof refusal->version, "%s", detector_version(broken));
-  snprintf(refusal->reason, sizeof refusal->reason, "%s", reason);
+  error_set(&refusal->reason, "%s", reason);
   detectors->item[index].detector = kept;
   detector_hold(kept);
   detector_release(broken);
@@ -128,7 +125,7 @@ struct detector *detectors_find(const struct detectors *detectors, const char *n
 
 const struct detector_refusal *detectors_refusal(const struct detectors *detectors, size_t index) {
   const struct detector_refusal *refusal = &detectors->item[index].refusal;
-  return refusal->reason[0] ? refusal : NULL;
+  return refusal->reason.text[0] ? refusal : NULL;
 }
 
 const struct detector_refusal *detectors_refused(const struct detectors *detectors, const char *name) {
@@ -136,14 +133,14 @@ const struct detector_refusal *detectors_refused(const struct detectors *detecto
   return index < detectors_count(detectors) ? detectors_refusal(detectors, index) : NULL;
 }
 
-struct detector *detectors_need(const struct detectors *detectors, const char *name, struct problem *problem) {
+struct detector *detectors_need(const struct detectors *detectors, const char *name, struct error *error) {
   struct detector *detector = detectors_find(detectors, name);
   const char *fault = detector ? detector_fault(detector) : NULL;
   if (!detector)
-    problem_set(problem, PROBLEM_BAD_PARAMETER, "model", "there is no model '%.63s'; allowed: a name of GET /v1/models",
-                name);
+    error_refuse(error, ERROR_BAD_PARAMETER, "model", "there is no model '%.63s'; allowed: a name of GET /v1/models",
+                 name);
   else if (fault)
-    problem_set(problem, PROBLEM_MODEL_FAILED, "model", "the model %s does not serve: %.380s", name, fault);
+    error_refuse(error, ERROR_MODEL_FAILED, "model", "the model %s does not serve: %.380s", name, fault);
   return fault ? NULL : detector;
 }
 
@@ -167,7 +164,7 @@ static void write_at(const struct detectors *detectors, size_t index, struct tex
     text_put(out, ",\"refused\":{\"version\":");
     text_json_string(out, refusal->version, strlen(refusal->version));
     text_put(out, ",\"reason\":");
-    text_json_string(out, refusal->reason, strlen(refusal->reason));
+    text_json_string(out, refusal->reason.text, strlen(refusal->reason.text));
     text_put(out, "}");
   }
   text_put(out, "}");

@@ -13,13 +13,13 @@ struct detectors;
 // Why a detector serves though its folder has newer files.
 struct detector_refusal {
   char version[DETECTOR_VERSION_SIZE];  // of those files; "" if model.json could not be read so far
-  char reason[DETECTOR_FAULT_SIZE];     // their fault
+  struct error reason;                  // their fault
 };
 
 // Opens each folder of `directory` ("" = none) but hidden ones. A model that cannot be opened is in the set with its
 // fault. NULL with a reason if the directory cannot be read, or has more than there may be.
-VX_WARN_UNUSED struct detectors *detectors_load(const char *directory, const struct detector_means *means, char *error,
-                                                size_t error_size);
+VX_WARN_UNUSED struct detectors *detectors_load(const char *directory, const struct detector_means *means,
+                                                struct error *error);
 void detectors_free(struct detectors *detectors);  // may be NULL
 
 // Before the set serves: each of its models that does not serve is replaced by that of its name in `before`, if that
@@ -39,8 +39,8 @@ const struct detector_refusal *detectors_refusal(const struct detectors *detecto
 // The same of the one of that name; NULL also if there is none.
 const struct detector_refusal *detectors_refused(const struct detectors *detectors, const char *name);
 
-// The detector of that name, if it serves. NULL with a problem, which names the parameter `model`.
-struct detector *detectors_need(const struct detectors *detectors, const char *name, struct problem *problem);
+// The detector of that name, if it serves. NULL with an error, which names the parameter `model`.
+struct detector *detectors_need(const struct detectors *detectors, const char *name, struct error *error);
 
 // The GPU of that number is lost: no network runs there any more.
 void detectors_lose(const struct detectors *detectors, int device);

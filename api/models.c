@@ -47,7 +47,7 @@ static bool find(const struct named *named, const char *name, struct job_request
   model->request = memory;
   model->fault = detector_fault(detector);
   model->version = detector_version(detector);
-  model->refused = refusal ? refusal->reason : NULL;
+  model->refused = refusal ? refusal->reason.text : NULL;
   model->refused_version = refusal ? refusal->version : NULL;
   if (!model->fault) detector_choose(detector, memory);
   return true;

@@ -31,32 +31,31 @@ struct presets {
 };
 
 // Fills the preset's request of an operation.
-static bool set_parameters(struct preset *preset, enum vx_op op, json_t *parameters, char *error, size_t error_size) {
+static bool set_parameters(struct preset *preset, enum vx_op op, json_t *parameters, struct error *error) {
   struct job_request *request = preset->requests[op] = malloc(sizeof *request);
-  if (!request) return error_set(error, error_size, "preset %s: out of memory", preset->name);
+  if (!request) return error_set(error, "preset %s: out of memory", preset->name);
   job_request_init(request, op);
-  struct problem problem;
   // Requests with this preset echo its name. Finishing one here finds a preset that cannot be used before a client
   // does.
-  if (!settings_read(request, parameters, "a preset", &problem) ||
-      !job_request_set(request, "preset", 6, preset->name, strlen(preset->name), &problem) ||
-      !job_request_finish(request, &problem))
-    return error_set(error, error_size, "preset %s: %s", preset->name, problem.detail);
+  if (!settings_read(request, parameters, "a preset", error) ||
+      !job_request_set(request, "preset", 6, preset->name, strlen(preset->name), error) ||
+      !job_request_finish(request, error))
+    return error_prefix(error, "preset %s: ", preset->name);
   return true;
 }
 
-static bool refuse_operation(const struct preset *preset, const json_t *operation, char *error, size_t error_size) {
+static bool refuse_operation(const struct preset *preset, const json_t *operation, struct error *error) {
   char memory[256];
   struct text names = text_over(memory, sizeof memory);
   for (enum vx_op op = 0; op < VX_OPS; op++) text_printf(&names, "%s%s", op ? ", " : "", vx_operation_of(op)->name);
   if (!json_is_string(operation))
-    return error_set(error, error_size, "preset %s: operation is not a string; allowed: %s", preset->name, names.data);
-  return error_set(error, error_size, "preset %s: operation is '%.80s'; allowed: %s", preset->name,
-                   json_string_value(operation), names.data);
+    return error_set(error, "preset %s: operation is not a string; allowed: %s", preset->name, names.data);
+  return error_set(error, "preset %s: operation is '%.80s'; allowed: %s", preset->name, json_string_value(operation),
+                   names.data);
 }
 
 // Reads the members that are named as operations.
-static bool set_others(struct preset *preset, json_t *root, char *error, size_t error_size) {
+static bool set_others(struct preset *preset, json_t *root, struct error *error) {
   static const char *const known[] = {"description", "parameters", "operation"};
   const char *name;
   json_t *value;
@@ -66,49 +65,49 @@ static bool set_others(struct preset *preset, json_t *root, char *error, size_t 
     if (i < sizeof known / sizeof *known) continue;
     enum vx_op op = vx_op_find(name);
     if (op == VX_OPS || preset->requests[op] || !json_is_object(value))
-      return error_set(error, error_size,
+      return error_set(error,
                        "preset %s: %.64s is not the name of a further operation with an object of its parameters",
                        preset->name, name);
-    if (!set_parameters(preset, op, value, error, error_size)) return false;
+    if (!set_parameters(preset, op, value, error)) return false;
   }
   return true;
 }
 
-static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t error_size) {
+static bool fill_preset(struct preset *preset, json_t *root, struct error *error) {
   json_t *description = json_object_get(root, "description"), *parameters = json_object_get(root, "parameters");
   const json_t *operation = json_object_get(root, "operation");
   if (!json_is_string(description) || !json_is_object(parameters))
-    return error_set(error, error_size,
+    return error_set(error,
                      "preset %s: expected an object of \"description\", \"parameters\" and, if needed, \"operation\"",
                      preset->name);
   enum vx_op op = !operation                  ? VX_VOXELIZE
                   : json_is_string(operation) ? vx_op_find(json_string_value(operation))
                                               : VX_OPS;
-  if (op == VX_OPS) return refuse_operation(preset, operation, error, error_size);
+  if (op == VX_OPS) return refuse_operation(preset, operation, error);
   if (json_string_length(description) >= sizeof preset->description)
-    return error_set(error, error_size, "preset %s: the description has more than %zu bytes", preset->name,
+    return error_set(error, "preset %s: the description has more than %zu bytes", preset->name,
                      sizeof preset->description - 1);
   snprintf(preset->description, sizeof preset->description, "%s", json_string_value(description));
   preset->op = op;
-  return set_parameters(preset, op, parameters, error, error_size) && set_others(preset, root, error, error_size);
+  return set_parameters(preset, op, parameters, error) && set_others(preset, root, error);
 }
 
-struct preset *preset_parse(const char *name, const char *json, size_t size, char *error, size_t error_size) {
+struct preset *preset_parse(const char *name, const char *json, size_t size, struct error *error) {
   struct preset *preset = calloc(1, sizeof *preset);
   struct json_document document;
   json_error_t where;
   bool opened = json_open(&document, json, size, &where), good = false;
   if (!preset)
-    error_set(error, error_size, "preset %s: out of memory", name);
+    error_set(error, "preset %s: out of memory", name);
   else if (strlen(name) == 0 || strlen(name) >= sizeof preset->name)
-    error_set(error, error_size, "preset name '%s': expected 1 to %zu bytes", name, sizeof preset->name - 1);
+    error_set(error, "preset name '%s': expected 1 to %zu bytes", name, sizeof preset->name - 1);
   else if (!opened && where.line < 0)
-    error_set(error, error_size, "preset %s: %s", name, where.text);
+    error_set(error, "preset %s: %s", name, where.text);
   else if (!opened)
-    error_set(error, error_size, "preset %s: line %d: %s", name, where.line, where.text);
+    error_set(error, "preset %s: line %d: %s", name, where.line, where.text);
   else {
     snprintf(preset->name, sizeof preset->name, "%s", name);
-    good = fill_preset(preset, document.root, error, error_size);
+    good = fill_preset(preset, document.root, error);
   }
   json_close(&document);
   if (good) return preset;
@@ -124,7 +123,7 @@ void preset_free(struct preset *preset) {
 // ---- the set --------------------------------------------------------------------------------------------------------
 
 // Takes ownership of the preset. It replaces one of the same name, or is inserted in the order of names.
-static bool presets_put(struct presets *presets, struct preset *preset, char *error, size_t error_size) {
+static bool presets_put(struct presets *presets, struct preset *preset, struct error *error) {
   size_t at = 0;
   while (at < presets->count && strcmp(presets->item[at]->name, preset->name) < 0) at++;
   if (at < presets->count && strcmp(presets->item[at]->name, preset->name) == 0) {
@@ -132,7 +131,7 @@ static bool presets_put(struct presets *presets, struct preset *preset, char *er
   } else {
     if (presets->count == MAX_PRESETS) {
       preset_free(preset);
-      return error_set(error, error_size, "there are more than %d presets", MAX_PRESETS);
+      return error_set(error, "there are more than %d presets", MAX_PRESETS);
     }
     memmove(&presets->item[at + 1], &presets->item[at], (presets->count - at) * sizeof *presets->item);
     presets->count++;
@@ -141,19 +140,18 @@ static bool presets_put(struct presets *presets, struct preset *preset, char *er
   return true;
 }
 
-static bool put_text(struct presets *presets, const char *name, const char *json, size_t size, char *error,
-                     size_t error_size) {
-  struct preset *preset = preset_parse(name, json, size, error, error_size);
-  return preset && presets_put(presets, preset, error, error_size);
+static bool put_text(struct presets *presets, const char *name, const char *json, size_t size, struct error *error) {
+  struct preset *preset = preset_parse(name, json, size, error);
+  return preset && presets_put(presets, preset, error);
 }
 
-static bool put_file(struct presets *presets, const char *directory, const char *file, char *error, size_t error_size) {
+static bool put_file(struct presets *presets, const char *directory, const char *file, struct error *error) {
   char path[4096], name[256];
   struct file content;
   snprintf(path, sizeof path, "%s/%s", directory, file);
   snprintf(name, sizeof name, "%.*s", (int)(strlen(file) - 5), file);
-  if (!file_read("preset", path, MAX_FILE, &content, error, error_size)) return false;
-  bool good = put_text(presets, name, content.bytes, content.size, error, error_size);
+  if (!file_read("preset", path, MAX_FILE, &content, error)) return false;
+  bool good = put_text(presets, name, content.bytes, content.size, error);
   file_free(&content);
   return good;
 }
@@ -164,35 +162,35 @@ static bool is_preset(const char *name) {
   return name[0] != '.' && length > 5 && length < 256 && strcmp(name + length - 5, ".json") == 0;
 }
 
-static bool put_directory(struct presets *presets, const char *directory, char *error, size_t error_size) {
+static bool put_directory(struct presets *presets, const char *directory, struct error *error) {
   DIR *stream = opendir(directory);
-  if (!stream) return error_set(error, error_size, "presets directory %s: %s", directory, strerror(errno));
+  if (!stream) return error_set(error, "presets directory %s: %s", directory, strerror(errno));
   bool good = true;
   int entries = 0;
   const struct dirent *entry = NULL;
   while (good && (errno = 0, entry = readdir(stream))) {
     if (++entries > MAX_ENTRIES)
-      good = error_set(error, error_size, "presets directory %s: it has more than %d entries", directory, MAX_ENTRIES);
+      good = error_set(error, "presets directory %s: it has more than %d entries", directory, MAX_ENTRIES);
     else if (is_preset(entry->d_name))
-      good = put_file(presets, directory, entry->d_name, error, error_size);
+      good = put_file(presets, directory, entry->d_name, error);
   }
-  if (good && errno) good = error_set(error, error_size, "presets directory %s: %s", directory, strerror(errno));
+  if (good && errno) good = error_set(error, "presets directory %s: %s", directory, strerror(errno));
   closedir(stream);
   return good;
 }
 
-struct presets *presets_load(const char *directory, char *error, size_t error_size) {
+struct presets *presets_load(const char *directory, struct error *error) {
   struct presets *presets = calloc(1, sizeof *presets);
   if (!presets) {
-    error_set(error, error_size, "presets: out of memory");
+    error_set(error, "presets: out of memory");
     return NULL;
   }
   bool good = true;
   for (size_t i = 0; good && i < resources_presets_count; i++) {
     const struct resource *builtin = &resources_presets[i];
-    good = put_text(presets, builtin->name, builtin->text, builtin->size, error, error_size);
+    good = put_text(presets, builtin->name, builtin->text, builtin->size, error);
   }
-  if (good && directory[0]) good = put_directory(presets, directory, error, error_size);
+  if (good && directory[0]) good = put_directory(presets, directory, error);
   if (good) return presets;
   presets_free(presets);
   return NULL;

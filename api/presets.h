@@ -18,12 +18,11 @@ struct presets;
 
 // Loads the built-in presets, then every NAME.json of `directory` ("" = none), which may replace built-in ones. Hidden
 // files are skipped. NULL with a reason in `error`.
-VX_WARN_UNUSED struct presets *presets_load(const char *directory, char *error, size_t error_size);
+VX_WARN_UNUSED struct presets *presets_load(const char *directory, struct error *error);
 void presets_free(struct presets *presets);
 
 // Parses one preset from its JSON text. The result is the caller's; NULL with a reason in `error`.
-VX_WARN_UNUSED struct preset *preset_parse(const char *name, const char *json, size_t size, char *error,
-                                           size_t error_size);
+VX_WARN_UNUSED struct preset *preset_parse(const char *name, const char *json, size_t size, struct error *error);
 void preset_free(struct preset *preset);
 
 const struct preset *presets_find(const struct presets *presets, const char *name);  // NULL if there is none

@@ -12,46 +12,45 @@ static enum vx_op choose(enum vx_op first, const struct query_item *head, const 
   return chosen == VX_OPS ? first : chosen;  // whose table refuses the head
 }
 
-static bool refuse_preset(const struct preset *preset, enum vx_op op, struct problem *problem) {
+static bool refuse_preset(const struct preset *preset, enum vx_op op, struct error *error) {
   char memory[256];
   struct text names = text_over(memory, sizeof memory);
   for (enum vx_op own = 0; own < VX_OPS; own++)
     if (presets_request_of(preset, own))
       text_printf(&names, "%s%s", names.length ? ", " : "", vx_operation_of(own)->name);
-  return problem_set(problem, PROBLEM_BAD_PARAMETER, "preset",
-                     "preset is '%s', a preset of %s; allowed: a preset of %s", preset_name(preset), names.data,
-                     vx_operation_of(op)->name);
+  return error_refuse(error, ERROR_BAD_PARAMETER, "preset", "preset is '%s', a preset of %s; allowed: a preset of %s",
+                      preset_name(preset), names.data, vx_operation_of(op)->name);
 }
 
 // Sets the request to what the query starts from: its preset, or the defaults.
 static bool start_from(struct job_request *request, enum vx_op op, const struct query *query, const struct named *named,
-                       struct problem *problem) {
+                       struct error *error) {
   const struct query_item *item = query_find(query, "preset"), *head = query_find(query, "head");
   job_request_init(request, choose(op, head, NULL));
   if (!item) return true;
-  if (!query_set(request, item, problem)) return false;
+  if (!query_set(request, item, error)) return false;
   const struct preset *preset = presets_find(named->presets, request->preset);
-  if (!preset) return job_request_refuse(request, "preset", item->value, item->value_length, problem);
+  if (!preset) return job_request_refuse(request, "preset", item->value, item->value_length, error);
   op = choose(op, head, preset);
   const struct job_request *from = presets_request_of(preset, op);
-  if (!from) return refuse_preset(preset, op, problem);
+  if (!from) return refuse_preset(preset, op, error);
   job_request_copy(request, from);
   return true;
 }
 
 // A detection without a model is refused when it is finished.
 static bool choose_model(struct job_request *request, const struct query *query, const struct named *named,
-                         struct problem *problem) {
+                         struct error *error) {
   const struct query_item *item = request->job.op == VX_DETECT ? query_find(query, "model") : NULL;
   if (!item) return true;
-  if (!query_set(request, item, problem)) return false;
-  const struct detector *detector = detectors_need(named->detectors, request->model, problem);
+  if (!query_set(request, item, error)) return false;
+  const struct detector *detector = detectors_need(named->detectors, request->model, error);
   if (detector) detector_choose(detector, request);
   return detector;
 }
 
 bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
-                            const struct named *named, struct problem *problem) {
-  return start_from(request, op, query, named, problem) && choose_model(request, query, named, problem) &&
-         job_request_overlay(request, query, problem);
+                            const struct named *named, struct error *error) {
+  return start_from(request, op, query, named, error) && choose_model(request, query, named, error) &&
+         job_request_overlay(request, query, error);
 }

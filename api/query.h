@@ -18,8 +18,8 @@ struct named {
 
 // Starts from the query's preset, and lays the query over it. If the endpoint has several operations, `op` is the
 // first, and the request is for the one that the query's `head`, or else its preset, chooses. A detection points to its
-// model, which its caller holds. False with a problem.
+// model, which its caller holds. False with an error.
 VX_WARN_UNUSED bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
-                                           const struct named *named, struct problem *problem);
+                                           const struct named *named, struct error *error);
 
 #endif

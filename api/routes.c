@@ -89,17 +89,16 @@ enum endpoint route_counted(enum endpoint endpoint) {
   return (enum endpoint)first;
 }
 
-bool route_missing(const char *path, struct problem *problem) {
+bool route_missing(const char *path, struct error *error) {
   if (route_style(path) == PROBLEM_STYLE_KSERVE)
-    return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; /openapi.yaml lists the paths",
-                       path);
+    return error_refuse(error, ERROR_NOT_FOUND, NULL, "there is nothing at %.200s; /openapi.yaml lists the paths",
+                        path);
   char memory[512];
   struct text paths = text_over(memory, sizeof memory);
   for (int i = 0; i < ENDPOINT_UNKNOWN; i++)
     if (route_style(routes[i].path) == PROBLEM_STYLE_HTTP && route_counted((enum endpoint)i) == (enum endpoint)i)
       text_printf(&paths, "%s%s", paths.length ? ", " : "", routes[i].path);
-  return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; the paths are %s", path,
-                     paths.data);
+  return error_refuse(error, ERROR_NOT_FOUND, NULL, "there is nothing at %.200s; the paths are %s", path, paths.data);
 }
 
 const char *route_allow(enum endpoint endpoint) {
@@ -108,10 +107,10 @@ const char *route_allow(enum endpoint endpoint) {
   return get && delete ? "GET, HEAD, DELETE" : get ? "GET, HEAD" : "POST";
 }
 
-bool route_takes(enum endpoint endpoint, const char *method, struct problem *problem) {
+bool route_takes(enum endpoint endpoint, const char *method, struct error *error) {
   if (takes(&routes[endpoint], method)) return true;
-  return problem_set(problem, PROBLEM_METHOD_NOT_ALLOWED, NULL, "%s takes %s, not %.32s", routes[endpoint].path,
-                     route_allow(endpoint), method);
+  return error_refuse(error, ERROR_METHOD_NOT_ALLOWED, NULL, "%s takes %s, not %.32s", routes[endpoint].path,
+                      route_allow(endpoint), method);
 }
 
 void routes_describe(struct text *out) {

@@ -110,10 +110,10 @@ bool route_has_state(enum endpoint endpoint);
 
 // The refusal of a path without an endpoint: names it and the paths that there are, or where they are listed. Returns
 // false.
-bool route_missing(const char *path, struct problem *problem);
+bool route_missing(const char *path, struct error *error);
 
 // Whether the endpoint takes the method; one that takes GET takes HEAD too. If not, the problem names those it takes.
-VX_WARN_UNUSED bool route_takes(enum endpoint endpoint, const char *method, struct problem *problem);
+VX_WARN_UNUSED bool route_takes(enum endpoint endpoint, const char *method, struct error *error);
 
 // Whether a request to the endpoint is a job.
 static inline bool route_computes(enum endpoint endpoint) { return route_of(endpoint)->op != VX_OPS; }

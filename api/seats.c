@@ -11,7 +11,7 @@ struct seat {
   struct vx_place place;
   struct vx_seat *seat;  // NULL: it could not be opened
   atomic_int state;      // enum use
-  char reason[256];      // why it is vacant
+  char reason[640];      // why it is vacant
 };
 
 // Whoever makes a seat the first to leave writes the reason, which others read once it is vacant.
@@ -39,12 +39,9 @@ static void vacate(struct seat *seat, const char *reason) {
 }
 
 enum vx_status seats_open(struct seats *seats, const struct vx_engine *engine, struct vx_network *network,
-                          const struct vx_lane *lane, const struct vx_place *place, struct vx_error *error) {
+                          const struct vx_lane *lane, const struct vx_place *place, struct error *error) {
   struct seat *made = calloc(1, sizeof *made);
-  if (!made) {
-    (void)vx_refuse(error, "no memory for a seat of a network");
-    return VX_OUT_OF_MEMORY;
-  }
+  if (!made) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a seat of a network");
   made->lane = lane;
   made->place = *place;
   enum vx_status status = engine->seat_open(network, place, &made->seat, error);

@@ -19,7 +19,7 @@ struct seats {
 // Opens a seat of the network on the lane that has the place. Without one the error says why, and so does seats_write.
 VX_WARN_UNUSED enum vx_status seats_open(struct seats *seats, const struct vx_engine *engine,
                                          struct vx_network *network, const struct vx_lane *lane,
-                                         const struct vx_place *place, struct vx_error *error);
+                                         const struct vx_place *place, struct error *error);
 // The seat on a lane; NULL if it has none, or none any more.
 struct vx_seat *seats_on(const struct seats *seats, const struct vx_lane *lane);
 // The network has failed on that lane and runs there no more; `reason` is copied.

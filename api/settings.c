@@ -37,16 +37,16 @@ static bool is_of_a_request(const char *name) {
   return false;
 }
 
-bool settings_read(struct job_request *request, json_t *parameters, const char *place, struct problem *problem) {
+bool settings_read(struct job_request *request, json_t *parameters, const char *place, struct error *error) {
   char memory[MAX_VALUE];
   const char *name;
   json_t *value;
   json_object_foreach(parameters, name, value) {
     struct text text = text_over(memory, sizeof memory);
     if (is_of_a_request(name) || !value_text(value, &text) || !text_complete(&text))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, NULL, "%.80s is not allowed in %s, or not in this form", name,
-                         place);
-    if (!job_request_set(request, name, strlen(name), text.data, text.length, problem)) return false;
+      return error_refuse(error, ERROR_BAD_PARAMETER, NULL, "%.80s is not allowed in %s, or not in this form", name,
+                          place);
+    if (!job_request_set(request, name, strlen(name), text.data, text.length, error)) return false;
   }
   return true;
 }

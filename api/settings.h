@@ -7,8 +7,8 @@
 #include "api/ops/ops.h"
 
 // Sets each member of the object; lists are JSON arrays. `place` is where the object stands, as problems call it. What
-// one request alone has is refused, such as regions of shared memory. False with a problem.
+// one request alone has is refused, such as regions of shared memory. False with an error.
 VX_WARN_UNUSED bool settings_read(struct job_request *request, json_t *parameters, const char *place,
-                                  struct problem *problem);
+                                  struct error *error);
 
 #endif

@@ -14,21 +14,21 @@ struct vx_detection vx_detection_of(struct vx_job *job) {
 
 // --- what the stages ask ---
 
-static enum vx_status give_features(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give_features(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   const struct vx_detection *detection = cls;
   (void)layout, (void)error;
   *block = detection->features_at;
   return VX_OK;
 }
 
-static enum vx_status take_output(struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status take_output(struct vx_detection *detection, struct error *error) {
   void *output = NULL;
   enum vx_status status = vx_take_output(detection->job, &detection->layout, &output, error);
   detection->output = output;
   return status;
 }
 
-static enum vx_status give_boxes(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give_boxes(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   struct vx_detection *detection = cls;
   enum vx_status status = take_output(detection, error);
   if (status == VX_OK) {
@@ -49,7 +49,7 @@ static bool is_stopped(void *cls) {
 }
 
 static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
-                             struct vx_error *error) {
+                             struct error *error) {
   return vx_spread(((const struct vx_detection *)cls)->job, own->lane, pieces, error);
 }
 
@@ -58,13 +58,12 @@ static int32_t count_hands(void *cls) { return vx_hands(((const struct vx_detect
 static const struct vx_caller voxelize_caller = {give_features, allow_scratch, is_stopped, spread, count_hands};
 static const struct vx_caller decode_caller = {give_boxes, allow_scratch, is_stopped, spread, count_hands};
 
-enum vx_status vx_detection_check_time(const struct vx_detection *detection, const char *next, struct vx_error *error) {
+enum vx_status vx_detection_check_time(const struct vx_detection *detection, const char *next, struct error *error) {
   const struct vx_job *job = detection->job;
   if (job->caller == NULL || job->caller->stopped == NULL || !job->caller->stopped(job->cls)) {
     return VX_OK;
   }
-  snprintf(error->text, sizeof error->text, "ended before %s", next);
-  return VX_STOPPED;
+  return vx_fail(error, VX_STOPPED, "ended before %s", next);
 }
 
 // --- voxels ---
@@ -86,7 +85,7 @@ struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row
 }
 
 static enum vx_status measure_map(const struct vx_detector *detector, int map, int64_t clouds, struct vx_shape *shape,
-                                  struct vx_error *error) {
+                                  struct error *error) {
   const struct vx_detector_map *of = &detector->maps[map];
   *shape = (struct vx_shape){.dtype = of->dtype, .rank = 4, .dims = {clouds, of->height, of->width, of->channels}};
   if (detector->channels_first) {
@@ -94,15 +93,14 @@ static enum vx_status measure_map(const struct vx_detector *detector, int map, i
   }
   shape->bytes = vx_dtype_size(shape->dtype);
   for (int i = 0; i < shape->rank; i++) {
-    if (__builtin_mul_overflow(shape->bytes, (uint64_t)shape->dims[i], &shape->bytes)) {
+    if (__builtin_mul_overflow(shape->bytes, (uint64_t)shape->dims[i], &shape->bytes))
       return vx_refuse(error, "the network's %s does not fit in memory", of->output);
-    }
   }
   return VX_OK;
 }
 
 enum vx_status vx_detection_measure(struct vx_detection *detection, const struct vx_job *voxelize,
-                                    struct vx_error *error) {
+                                    struct error *error) {
   struct vx_sizes sizes = vx_sizes_of(voxelize);
   enum vx_status status = vx_layout_of(voxelize->tensors, &sizes, &detection->features, error);
   for (int i = 0; i < VX_MAX_INPUTS && status == VX_OK; i++) {
@@ -131,7 +129,7 @@ static struct vx_network_value part_of(const struct vx_detection *detection, con
 }
 
 static enum vx_status run_network(const struct vx_detection *detection, int64_t first, int64_t clouds,
-                                  struct vx_error *error) {
+                                  struct error *error) {
   const struct vx_detector *detector = detection->detector;
   struct vx_seat *seat = detection->job->params.detect.seat;
   struct vx_network_value output[VX_MAX_INPUTS];
@@ -148,7 +146,7 @@ static enum vx_status run_network(const struct vx_detection *detection, int64_t 
                       : detector->engine->network_run(detector->network, &run, error);
 }
 
-enum vx_status vx_detection_network(struct vx_detection *detection, struct vx_error *error) {
+enum vx_status vx_detection_network(struct vx_detection *detection, struct error *error) {
   int64_t clouds = detection->job->num_clouds, step = detection->detector->one_by_one ? 1 : clouds;
   enum vx_status status = VX_OK;
   for (int64_t first = 0; first < clouds && status == VX_OK; first += step) {
@@ -214,7 +212,7 @@ void vx_detection_add(struct vx_detection *detection, const struct vx_job *stage
 
 // --- the output ---
 
-enum vx_status vx_detection_settle(struct vx_detection *detection, struct vx_error *error) {
+enum vx_status vx_detection_settle(struct vx_detection *detection, struct error *error) {
   return detection->job->tensors != 0 && detection->output == NULL ? take_output(detection, error) : VX_OK;
 }
 

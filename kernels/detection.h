@@ -40,15 +40,15 @@ struct vx_detection vx_detection_of(struct vx_job *job);
 struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row_counts);
 // Fills `features` and `maps`, once that job has begun. VX_REFUSED if they would not fit a size_t.
 VX_WARN_UNUSED enum vx_status vx_detection_measure(struct vx_detection *detection, const struct vx_job *voxelize,
-                                                   struct vx_error *error);
+                                                   struct error *error);
 // Whether the channels of a map have to be moved: from `written` to `last`.
 bool vx_detection_moves(const struct vx_detection *detection, int map);
 
 // VX_STOPPED if the job is to end before what comes next, which the error names.
 VX_WARN_UNUSED enum vx_status vx_detection_check_time(const struct vx_detection *detection, const char *next,
-                                                      struct vx_error *error);
+                                                      struct error *error);
 // Runs the network over all clouds, or over one after the other, on the job's seat if it has one.
-VX_WARN_UNUSED enum vx_status vx_detection_network(struct vx_detection *detection, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status vx_detection_network(struct vx_detection *detection, struct error *error);
 
 // The last stage, over the maps at `last`. Its caller gives it its part of the job's output; the decoder's tensors
 // follow on each other in the table of tensors, so that both layouts have the same distances between them.
@@ -57,7 +57,7 @@ struct vx_job vx_detection_decode(struct vx_detection *detection);
 void vx_detection_add(struct vx_detection *detection, const struct vx_job *stage);
 
 // Takes the job's output if no stage has done so, and the job has tensors.
-VX_WARN_UNUSED enum vx_status vx_detection_settle(struct vx_detection *detection, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status vx_detection_settle(struct vx_detection *detection, struct error *error);
 // What the stages leave for the output, in the order of the layout: how many tensors. Not all of it is asked for.
 int vx_detection_shown(const struct vx_detection *detection, struct vx_shown shown[VX_SHOWN_TENSORS]);
 

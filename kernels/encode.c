@@ -5,7 +5,7 @@ int32_t vx_encoder_width(const struct vx_encoder *encoder) {
   return encoder->num_layers == 0 ? 0 : encoder->layers[encoder->num_layers - 1].width;
 }
 
-enum vx_status vx_encoder_fits(const struct vx_encoder *encoder, int64_t columns, struct vx_error *error) {
+enum vx_status vx_encoder_fits(const struct vx_encoder *encoder, int64_t columns, struct error *error) {
   if (encoder->num_layers < 1 || encoder->num_layers > VX_MAX_ENCODER_LAYERS) {
     return vx_refuse(error, "encoded_features needs an encoder of 1 to %d layers", VX_MAX_ENCODER_LAYERS);
   }

@@ -43,8 +43,7 @@ int32_t vx_encoder_width(const struct vx_encoder *encoder);
 
 // VX_REFUSED with a reason if there is no encoder, or its layers are not for each other or for points of so many
 // columns.
-VX_WARN_UNUSED enum vx_status vx_encoder_fits(const struct vx_encoder *encoder, int64_t columns,
-                                              struct vx_error *error);
+VX_WARN_UNUSED enum vx_status vx_encoder_fits(const struct vx_encoder *encoder, int64_t columns, struct error *error);
 
 #ifdef __cplusplus
 }

@@ -9,7 +9,7 @@
 //
 // Threads: any thread may call; any threads may share a network, also while it runs; one at a time may use a seat, and
 // one at a time may open networks of a library.
-// Errors are values: a call that can fail returns a vx_status and fills the caller's struct vx_error.
+// Errors are values: a call that can fail returns a vx_status and fills the caller's struct error.
 #ifndef VOXELD_ENGINE_H
 #define VOXELD_ENGINE_H
 
@@ -74,7 +74,7 @@ struct vx_engine {
 
   // Loads the library at `path`; with "" the first of the usual names that the system finds. On success *library is the
   // caller's until close. Otherwise the error names what was tried.
-  VX_WARN_UNUSED enum vx_status (*open)(const char *path, struct vx_engine_library **library, struct vx_error *error);
+  VX_WARN_UNUSED enum vx_status (*open)(const char *path, struct vx_engine_library **library, struct error *error);
   // After the last network is closed.
   void (*close)(struct vx_engine_library *library);
   void (*describe)(const struct vx_engine_library *library, struct vx_engine_description *description);
@@ -85,25 +85,24 @@ struct vx_engine {
   // caller's until network_close. VX_REFUSED too if the network has more tensors than VX_NETWORK_TENSORS, or one whose
   // name, type or rank does not fit vx_network_tensor.
   VX_WARN_UNUSED enum vx_status (*network_open)(struct vx_engine_library *library, const char *path, int threads,
-                                                size_t memory_bytes, struct vx_network **network,
-                                                struct vx_error *error);
+                                                size_t memory_bytes, struct vx_network **network, struct error *error);
   // When no thread runs it.
   void (*network_close)(struct vx_network *network);
   const struct vx_network_shape *(*network_shape)(const struct vx_network *network);
   // Computes the named outputs from the inputs. VX_FAILED for any reason that the library has, such as a name, or a
   // shape, that does not fit; VX_OUT_OF_MEMORY if it says so, or the network has no more.
   VX_WARN_UNUSED enum vx_status (*network_run)(struct vx_network *network, const struct vx_network_run *run,
-                                               struct vx_error *error);
+                                               struct error *error);
 
   // Opens the network at a place. VX_REFUSED with a reason if it cannot, such as a part of the library that is missing,
   // or a file that is no more the one that network_open read. On success *seat is the caller's until seat_close.
   VX_WARN_UNUSED enum vx_status (*seat_open)(struct vx_network *network, const struct vx_place *place,
-                                             struct vx_seat **seat, struct vx_error *error);
+                                             struct vx_seat **seat, struct error *error);
   // When all that it enqueued is done, or the device is lost.
   void (*seat_close)(struct vx_seat *seat);
   // As network_run, over memory of the device. Only enqueues the work in the stream, so that some errors show later.
   VX_WARN_UNUSED enum vx_status (*seat_run)(struct vx_seat *seat, const struct vx_network_run *run,
-                                            struct vx_error *error);
+                                            struct error *error);
 };
 
 extern const struct vx_engine vx_onnxruntime;  // in every build

@@ -6,7 +6,7 @@
 // knows HTTP, JSON or sockets, and nothing outside kernels/cuda includes a CUDA header.
 //
 // Threads: all threads may share a device; a lane belongs to one thread at a time. Errors are values: a call that can
-// fail returns a vx_status and fills the caller's struct vx_error, if it takes one.
+// fail returns a vx_status and fills the caller's struct error, if it takes one.
 #ifndef VOXELD_KERNELS_H
 #define VOXELD_KERNELS_H
 
@@ -18,10 +18,10 @@
 #include "kernels/decode.h"
 #include "kernels/detect.h"
 #include "kernels/encode.h"
+#include "kernels/error.h"
 #include "kernels/fps.h"
 #include "kernels/maps.h"
 #include "kernels/scatter.h"
-#include "kernels/status.h"
 #include "kernels/stop.h"
 #include "kernels/tensor.h"
 #include "kernels/transform.h"
@@ -100,7 +100,7 @@ struct vx_hand {
 struct vx_pieces {
   int32_t count;
   // Does one piece. If a hand that helps comes to anything but VX_OK, another does the piece from its beginning.
-  enum vx_status (*run)(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error);
+  enum vx_status (*run)(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error);
   void *cls;
 };
 
@@ -113,7 +113,7 @@ struct vx_caller {
   //
   // If the backend can pin and the job has rows, it may be memory of host_pin, aligned in any way: for the block, with
   // the job's `pinned` set, or for single tensors, with its `places` set. A detection has no places.
-  enum vx_status (*output)(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error);
+  enum vx_status (*output)(void *cls, const struct vx_layout *layout, void **block, struct error *error);
   // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. It gives back what is above that before
   // the run returns. If the answer is false, the lane asks for the least that it needs; if that is refused too, the run
   // returns VX_OUT_OF_MEMORY. May be NULL.
@@ -125,8 +125,7 @@ struct vx_caller {
   // runs.
   bool (*stopped)(void *cls);
   // As vx_spread, for two pieces and more. May be NULL: the run's own hand does them in turn.
-  enum vx_status (*spread)(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
-                           struct vx_error *error);
+  enum vx_status (*spread)(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces, struct error *error);
   // As vx_hands; may be NULL: one.
   int32_t (*hands)(void *cls);
 };
@@ -179,15 +178,15 @@ struct vx_backend {
   const char *name;  // "cpu", "cuda"
 
   // Counts the devices. If there is none, the error says why: no driver, a driver that is too old, no device.
-  VX_WARN_UNUSED enum vx_status (*count)(int *count, struct vx_error *error);
+  VX_WARN_UNUSED enum vx_status (*count)(int *count, struct error *error);
   // Opens device number `index`. On success *device is the caller's until close.
-  VX_WARN_UNUSED enum vx_status (*open)(int index, struct vx_device **device, struct vx_error *error);
+  VX_WARN_UNUSED enum vx_status (*open)(int index, struct vx_device **device, struct error *error);
   void (*close)(struct vx_device *device);
   void (*describe)(const struct vx_device *device, struct vx_description *description);
 
   // A lane holds the scratch of one worker. The scratch grows to what the jobs need and is reused, never cleared whole.
   VX_WARN_UNUSED enum vx_status (*lane_open)(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
-                                             struct vx_error *error);
+                                             struct error *error);
   void (*lane_close)(struct vx_lane *lane);
   // Says where networks can have a seat on the lane: fills `device` and `stream`. NULL: the lanes have no such place,
   // and networks run on the host's processors.
@@ -195,7 +194,7 @@ struct vx_backend {
   // Whether the backend has the job's operation and tensors. The CPU has all; others need a seat for a detection. `run`
   // expects a job that the backend has.
   bool (*runs)(const struct vx_job *job);
-  VX_WARN_UNUSED enum vx_status (*run)(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
+  VX_WARN_UNUSED enum vx_status (*run)(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
   // Memory for the input and output of jobs, aligned to 4096 bytes; NULL if there is none. A GPU backend pins it for
   // all of its devices, if it can.
@@ -206,8 +205,7 @@ struct vx_backend {
   // place, even if others take the pages out of the mapping, as the owner of shared memory can. The CPU would get a
   // signal there, so neither the backend nor its driver touches them on the CPU. A backend that can pin writes zeros
   // between the tensors of an output, too. NULL: it cannot.
-  VX_WARN_UNUSED enum vx_status (*host_pin)(struct vx_device *device, void *memory, size_t bytes,
-                                            struct vx_error *error);
+  VX_WARN_UNUSED enum vx_status (*host_pin)(struct vx_device *device, void *memory, size_t bytes, struct error *error);
   // False if a device may still reach the pages by these addresses: then they must stay mapped.
   VX_WARN_UNUSED bool (*host_unpin)(struct vx_device *device, void *memory);
 };

@@ -22,13 +22,13 @@ static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes)
   }
   sizes->halves = job->params.voxelize.feature_dtype == VX_FLOAT16 ? VX_FEATURE_TENSORS : 0;
   struct vx_grid grid;
-  struct vx_error error;
+  struct error error;
   if ((job->tensors & VX_DENSE_TENSORS) != 0 && vx_grid_of(&job->params.voxelize, 1, &grid, &error) == VX_OK) {
     add_grid(grid.cells, sizes);
   }
 }
 
-static enum vx_status check_voxelize(const struct vx_job *job, struct vx_error *error) {
+static enum vx_status check_voxelize(const struct vx_job *job, struct error *error) {
   const struct vx_voxelize *params = &job->params.voxelize;
   if (params->encoder.num_layers == 0 && (job->tensors & VX_ENCODED_TENSORS) == 0) {
     return VX_OK;
@@ -87,7 +87,7 @@ static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_detector *detector = job->params.detect.detector;
   const struct vx_detector_map *maps = detector->maps;
   struct vx_grid grid;
-  struct vx_error error;
+  struct error error;
   sizes->values = vx_encoder_width(&detector->voxelize.encoder);
   sizes->halves = vx_map_tensors(detector, VX_DTYPE_BIT(VX_FLOAT16)) |
                   (detector->voxelize.feature_dtype == VX_FLOAT16 ? VX_FEATURE_TENSORS : 0);
@@ -107,7 +107,7 @@ static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->decoded = centers && maps[VX_VEL].output != NULL ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
 }
 
-static enum vx_status check_detect(const struct vx_job *job, struct vx_error *error) {
+static enum vx_status check_detect(const struct vx_job *job, struct error *error) {
   vx_tensor_set made = vx_map_tensors(job->params.detect.detector, ~0u);
   vx_tensor_set missing = job->tensors & VX_HEAD_TENSORS & ~made;
   return missing == 0 ? VX_OK
@@ -393,7 +393,7 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
   return fits && input->rank == rank;
 }
 
-enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error) {
+enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
   const struct vx_operation *operation = &operations[job->op];
   int64_t rows = operation->mixed ? job->inputs[0].dims[0] : 0;
   memset(&job->counts, 0, sizeof job->counts);
@@ -420,8 +420,7 @@ enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error) {
   return operation->check == NULL ? VX_OK : operation->check(job, error);
 }
 
-enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output,
-                              struct vx_error *error) {
+enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output, struct error *error) {
   struct vx_sizes sizes = vx_sizes_of(job);
   enum vx_status status = vx_layout_of(job->tensors, &sizes, layout, error);
   return status == VX_OK ? job->caller->output(job->cls, layout, output, error) : status;

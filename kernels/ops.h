@@ -63,7 +63,7 @@ struct vx_operation {
   // Adds the sizes that only this operation has. May be NULL.
   void (*add_sizes)(const struct vx_job *job, struct vx_sizes *sizes);
   // Refuses a job whose parameters do not fit its inputs or tensors. May be NULL.
-  enum vx_status (*check)(const struct vx_job *job, struct vx_error *error);
+  enum vx_status (*check)(const struct vx_job *job, struct error *error);
   // The job's sampling, enabled or not; NULL if the operation never samples.
   const struct vx_sampling *(*sampling)(const struct vx_job *job);
   // How many pairs of boxes are compared at most in a cloud with that many rows. NULL if the operation compares none.
@@ -94,11 +94,11 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 
 // Begins a run, on every backend: clears what the run fills and counts the rows. VX_REFUSED with a reason if there are
 // too many rows, or if an input does not match the operation's row.
-VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct error *error);
 
 // Lays out the job's tensors and asks the caller for their memory, once job->counts are final.
 VX_WARN_UNUSED enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output,
-                                             struct vx_error *error);
+                                             struct error *error);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@ static const char *name_of(const struct vx_job *job) {
   return vx_operation_of(job->op)->makes_voxels ? "voxels" : "points";
 }
 
-enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, struct vx_error *error) {
+enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, struct error *error) {
   const struct vx_sampling *sampling = vx_sampling_of(job);
   const char *what = name_of(job);
   int64_t work = 0;
@@ -33,8 +33,7 @@ enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, s
   return VX_OK;
 }
 
-enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int64_t candidates,
-                                   struct vx_error *error) {
+enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int64_t candidates, struct error *error) {
   int32_t samples = job->sample_counts[cloud];
   if (samples <= candidates) {
     return VX_OK;
@@ -43,7 +42,7 @@ enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int6
                    (int)cloud, (long long)candidates, name_of(job), (int)samples);
 }
 
-enum vx_status vx_begin_samples(struct vx_job *job, const int32_t *from, struct vx_error *error) {
+enum vx_status vx_begin_samples(struct vx_job *job, const int32_t *from, struct error *error) {
   enum vx_status status = vx_check_samples(job, from, error);
   for (int32_t cloud = 0; status == VX_OK && cloud < job->num_clouds; cloud++) {
     job->counts.sampled += job->sample_counts[cloud];

@@ -4,7 +4,7 @@
 #include "kernels/voxelize.h"
 
 enum vx_status vx_scatter_cells(const struct vx_scatter *params, int32_t num_clouds, int64_t *cells,
-                                struct vx_error *error) {
+                                struct error *error) {
   const int32_t *size = params->grid_size;
   int64_t plane = (int64_t)size[0] * size[1], height = (int64_t)size[2] * num_clouds;
   if (plane < 1 || height < 1 || plane > VX_MAX_GRID_CELLS / height) {

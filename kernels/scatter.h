@@ -29,7 +29,7 @@ struct vx_scatter {
 
 // Fills `cells`: the cells of one cloud's grid. VX_REFUSED with a reason if the grids are not as they must be.
 VX_WARN_UNUSED enum vx_status vx_scatter_cells(const struct vx_scatter *params, int32_t num_clouds, int64_t *cells,
-                                               struct vx_error *error);
+                                               struct error *error);
 
 #ifdef __cplusplus
 }

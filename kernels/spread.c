@@ -3,13 +3,13 @@
 
 enum { PIECE_ROWS = 1 << 10 };  // as which a piece counts, beside those that its passes count
 
-static enum vx_status run_piece(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+static enum vx_status run_piece(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
   const struct vx_pieces *pieces = cls;
   return vx_stopped(hand->stop, PIECE_ROWS) ? vx_stop_status(hand->stop, error)
                                             : pieces->run(pieces->cls, hand, piece, error);
 }
 
-static enum vx_status do_in_turn(const struct vx_hand *own, const struct vx_pieces *pieces, struct vx_error *error) {
+static enum vx_status do_in_turn(const struct vx_hand *own, const struct vx_pieces *pieces, struct error *error) {
   enum vx_status status = VX_OK;
   for (int32_t piece = 0; piece < pieces->count && status == VX_OK; piece++) {
     status = pieces->run(pieces->cls, own, piece, error);
@@ -23,7 +23,7 @@ int32_t vx_hands(const struct vx_job *job) {
 }
 
 enum vx_status vx_spread(const struct vx_job *job, struct vx_lane *lane, const struct vx_pieces *pieces,
-                         struct vx_error *error) {
+                         struct error *error) {
   const struct vx_caller *caller = job->caller;
   const struct vx_hand own = {lane, job->stop};
   struct vx_pieces given = *pieces;

@@ -35,10 +35,9 @@ void vx_copy(struct vx_stop *stop, void *to, const void *from, size_t bytes) {
   }
 }
 
-enum vx_status vx_stop_status(const struct vx_stop *stop, struct vx_error *error) {
+enum vx_status vx_stop_status(const struct vx_stop *stop, struct error *error) {
   if (!stop->has_stopped) {
     return VX_OK;
   }
-  snprintf(error->text, sizeof error->text, "ended before all rows were done");
-  return VX_STOPPED;
+  return vx_fail(error, VX_STOPPED, "ended before all rows were done");
 }

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/status.h"
+#include "kernels/error.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,7 +57,7 @@ void vx_fill(struct vx_stop *stop, void *to, int byte, size_t bytes);
 void vx_copy(struct vx_stop *stop, void *to, const void *from, size_t bytes);
 
 // VX_STOPPED with an error if passes were ended, else VX_OK.
-VX_WARN_UNUSED enum vx_status vx_stop_status(const struct vx_stop *stop, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status vx_stop_status(const struct vx_stop *stop, struct error *error);
 
 #ifdef __cplusplus
 }

@@ -120,7 +120,7 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
 }
 
 static enum vx_status shape_of(enum vx_tensor tensor, const struct vx_sizes *sizes, struct vx_shape *shape,
-                               struct vx_error *error) {
+                               struct error *error) {
   const struct tensor_row *row = &tensor_table[tensor];
   *shape = (struct vx_shape){.dtype = vx_tensor_dtype(tensor, sizes->halves)};
   shape->bytes = vx_dtype_size(shape->dtype);
@@ -142,7 +142,7 @@ static enum vx_status shape_of(enum vx_tensor tensor, const struct vx_sizes *siz
 }
 
 enum vx_status vx_layout_of(vx_tensor_set tensors, const struct vx_sizes *sizes, struct vx_layout *layout,
-                            struct vx_error *error) {
+                            struct error *error) {
   *layout = (struct vx_layout){.tensors = tensors};
   for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if ((tensors & VX_TENSOR_BIT(tensor)) == 0) {

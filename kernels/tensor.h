@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/status.h"
+#include "kernels/error.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -155,7 +155,7 @@ struct vx_layout {
 
 // Lays out the tensors whose bits are in `tensors`. VX_REFUSED if the block would not fit a size_t.
 VX_WARN_UNUSED enum vx_status vx_layout_of(vx_tensor_set tensors, const struct vx_sizes *sizes,
-                                           struct vx_layout *layout, struct vx_error *error);
+                                           struct vx_layout *layout, struct error *error);
 // Lays out those that have no place (vx_job.places), as if there were no others.
 void vx_layout_pack(struct vx_layout *layout, void *const *places);
 

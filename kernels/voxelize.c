@@ -4,7 +4,7 @@
 #include <math.h>
 
 enum vx_status vx_grid_of(const struct vx_voxelize *params, int32_t num_clouds, struct vx_grid *grid,
-                          struct vx_error *error) {
+                          struct error *error) {
   for (int axis = 0; axis < 3; axis++) {
     float cells = roundf((params->range_max[axis] - params->range_min[axis]) / params->voxel_size[axis]);
     if (!(cells >= 1.0f)) {

@@ -75,7 +75,7 @@ struct vx_grid {
 // Fills `grid`. VX_REFUSED with a reason if an axis has no cell or more than VX_MAX_AXIS_CELLS, or if
 // cells x num_clouds exceeds VX_MAX_GRID_CELLS. Expects finite ranges and finite positive voxel sizes.
 VX_WARN_UNUSED enum vx_status vx_grid_of(const struct vx_voxelize *params, int32_t num_clouds, struct vx_grid *grid,
-                                         struct vx_error *error);
+                                         struct error *error);
 
 #ifdef __cplusplus
 }

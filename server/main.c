@@ -67,8 +67,9 @@ static void fill_standard_files(void) {
 
 // Prints the token to stdout and its line for the token file to stderr, so that a shell can redirect each.
 static int print_new_token(void) {
-  char token[TOKEN_SIZE], line[TOKEN_LINE_SIZE], error[256];
-  if (!token_make(server.options.new_token, token, line, error, sizeof error)) return fail(error);
+  char token[TOKEN_SIZE], line[TOKEN_LINE_SIZE];
+  struct error error;
+  if (!token_make(server.options.new_token, token, line, &error)) return fail(error.text);
   bool written = printf("%s\n", token) >= 0 && fflush(stdout) == 0 && fprintf(stderr, "%s\n", line) >= 0;
   return written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -98,11 +99,11 @@ enum { SERVES = -1 };
 
 // Returns the exit status, or SERVES once the service has started.
 static int begin(int argc, char **argv) {
-  char error[512];
+  struct error error;
   server.started_ns = clock_ns();
   server.started_unix_s = time(NULL);
-  if (!options_read(argc, argv, environ, &server.options, &action, error, sizeof error))
-    return action == ACTION_PROBE ? unwell(error) : fail(error);
+  if (!options_read(argc, argv, environ, &server.options, &action, &error))
+    return action == ACTION_PROBE ? unwell(error.text) : fail(error.text);
   if (action == ACTION_SERVE || action == ACTION_DEMO) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);  // beyond the limit of file sizes a region fails its request, a log loses lines
@@ -116,16 +117,15 @@ static int begin(int argc, char **argv) {
     case ACTION_PRINT_CONFIG: return print(write_config);
     case ACTION_DESCRIBE: return print(describe_write);
     case ACTION_NEW_TOKEN: return print_new_token();
-    case ACTION_PROBE: return probe(&server.options, error, sizeof error) ? EXIT_SUCCESS : unwell(error);
+    case ACTION_PROBE: return probe(&server.options, &error) ? EXIT_SUCCESS : unwell(error.text);
     case ACTION_SERVE:
     case ACTION_DEMO:
     case ACTION_CHECK_CONFIG: break;
   }
   warn_of_variables();
-  if (!server_prepare(&server, error, sizeof error)) return fail(error);
-  if (action == ACTION_CHECK_CONFIG)
-    return server_check(&server, error, sizeof error) ? print(write_good) : fail(error);
-  if (!serve_start(&server, error, sizeof error)) return fail(error);
+  if (!server_prepare(&server, &error)) return fail(error.text);
+  if (action == ACTION_CHECK_CONFIG) return server_check(&server, &error) ? print(write_good) : fail(error.text);
+  if (!serve_start(&server, &error)) return fail(error.text);
   if (action == ACTION_DEMO) say_page();
   return SERVES;
 }

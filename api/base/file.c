@@ -21,7 +21,7 @@ static bool read_bytes(int fd, size_t most, struct file *file) {
   return count >= 0;
 }
 
-bool file_read(const char *what, const char *path, size_t most, struct file *file, char *error, size_t error_size) {
+bool file_read(const char *what, const char *path, size_t most, struct file *file, struct error *error) {
   *file = (struct file){NULL, 0, false};
   struct stat status;
   // O_NONBLOCK: opening a FIFO would wait for its writer. It changes nothing for regular files.
@@ -35,9 +35,8 @@ bool file_read(const char *what, const char *path, size_t most, struct file *fil
     return true;
   }
   file_free(file);
-  if (read) return error_set(error, error_size, "%s %s: it has more than %zu bytes", what, path, most);
-  return error_set(error, error_size, "%s %s: %s", what, path,
-                   opened && !regular ? "it is not a regular file" : strerror(code));
+  if (read) return error_set(error, "%s %s: it has more than %zu bytes", what, path, most);
+  return error_set(error, "%s %s: %s", what, path, opened && !regular ? "it is not a regular file" : strerror(code));
 }
 
 void file_free(struct file *file) {

@@ -16,8 +16,7 @@ struct file {
 
 // Reads a file of up to `most` bytes, for file_free. `what` is its purpose, as messages call it. False with a reason,
 // which names the path; then nothing is held.
-VX_WARN_UNUSED bool file_read(const char *what, const char *path, size_t most, struct file *file, char *error,
-                              size_t error_size);
+VX_WARN_UNUSED bool file_read(const char *what, const char *path, size_t most, struct file *file, struct error *error);
 // Wipes the bytes, which may be secret, and frees them. A struct of zeros is fine.
 void file_free(struct file *file);
 

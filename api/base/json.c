@@ -110,10 +110,10 @@ bool json_open(struct json_document *document, const char *text, size_t size, js
 }
 
 bool json_open_sent(struct json_document *document, const char *what, const char *text, size_t size,
-                    struct vx_stop *stop, struct problem *problem) {
-  json_error_t error;
-  if (open_long(document, text, size, stop, &error)) return true;
-  if (error.line < 0) return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory to read %s", what);
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "%s, line %d, column %d: %.200s", what, error.line, error.column,
-                     error.text);
+                    struct vx_stop *stop, struct error *error) {
+  json_error_t where;
+  if (open_long(document, text, size, stop, &where)) return true;
+  if (where.line < 0) return error_refuse(error, ERROR_MEMORY_FULL, NULL, "there is no memory to read %s", what);
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "%s, line %d, column %d: %.200s", what, where.line, where.column,
+                      where.text);
 }

@@ -29,10 +29,10 @@ size_t json_cost(const char *text, size_t size);
 // Opens a document; json_close releases it. A key that stands twice in an object is an error. False with the reason and
 // the line at fault, which is negative if no line is; the document is closed then.
 VX_WARN_UNUSED bool json_open(struct json_document *document, const char *text, size_t size, json_error_t *error);
-// Likewise, of a text that a client has sent. `what` it is, as problems call it. False with a problem; a job that is
+// Likewise, of a text that a client has sent. `what` it is, as problems call it. False with an error; a job that is
 // stopped is an error of reading.
 VX_WARN_UNUSED bool json_open_sent(struct json_document *document, const char *what, const char *text, size_t size,
-                                   struct vx_stop *stop, struct problem *problem);
+                                   struct vx_stop *stop, struct error *error);
 void json_close(struct json_document *document);  // a closed one is fine
 
 #endif

@@ -5,15 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct problem_info problems[PROBLEM_COUNT] = {{200, "none", 0, "OK"},
+static const struct problem_info problems[ERROR_COUNT] = {{200, "none", 0, "OK"},
 #define X(kind, status, name, retry, title) {status, name, retry, title},
-                                                            PROBLEMS(X)
+                                                          PROBLEMS(X)
 #undef X
 };
 
-const struct problem_info *problem_info(enum problem_kind kind) { return &problems[kind]; }
+const struct problem_info *problem_info(enum error_kind kind) { return &problems[kind]; }
 
-int problem_status(enum problem_kind kind, enum problem_style style) {
+int problem_status(enum error_kind kind, enum problem_style style) {
   int status = problem_info(kind)->status;
   if (style != PROBLEM_STYLE_KSERVE) return status;
   return status == 422 ? 400 : status == 415 ? 501 : status;
@@ -50,12 +50,12 @@ const char *problem_phrase(int status) {
   return "";
 }
 
-bool problem_set(struct problem *problem, enum problem_kind kind, const char *parameter, const char *format, ...) {
-  problem->kind = kind;
-  snprintf(problem->parameter, sizeof problem->parameter, "%s", parameter ? parameter : "");
+bool error_refuse(struct error *error, enum error_kind kind, const char *parameter, const char *format, ...) {
+  error->kind = kind;
+  snprintf(error->parameter, sizeof error->parameter, "%s", parameter ? parameter : "");
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(problem->detail, sizeof problem->detail, format, arguments);
+  vsnprintf(error->text, sizeof error->text, format, arguments);
   va_end(arguments);
   return false;
 }
@@ -65,14 +65,13 @@ static void member(struct text *out, const char *name, const char *value) {
   text_json_string(out, value, strlen(value));
 }
 
-void problem_render(const struct problem *problem, enum problem_style style, const char *request_id, struct text *out) {
-  const struct problem_info *info = problem_info(problem->kind);
-  text_printf(out, "{\"type\":\"urn:voxeld:problem:%s\",\"status\":%d", info->name,
-              problem_status(problem->kind, style));
+void problem_render(const struct error *error, enum problem_style style, const char *request_id, struct text *out) {
+  const struct problem_info *info = problem_info(error->kind);
+  text_printf(out, "{\"type\":\"urn:voxeld:problem:%s\",\"status\":%d", info->name, problem_status(error->kind, style));
   member(out, "title", info->title);
-  member(out, "detail", problem->detail);
-  if (style == PROBLEM_STYLE_KSERVE) member(out, "error", problem->detail);
-  if (problem->parameter[0]) member(out, "parameter", problem->parameter);
+  member(out, "detail", error->text);
+  if (style == PROBLEM_STYLE_KSERVE) member(out, "error", error->text);
+  if (error->parameter[0]) member(out, "parameter", error->parameter);
   if (request_id[0]) member(out, "request_id", request_id);
   text_put(out, "}\n");
 }

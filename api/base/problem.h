@@ -1,18 +1,27 @@
 // Errors as clients see them: one row for each kind of error, rendered as application/problem+json (RFC 9457) or in the
 // way of the KServe v2 protocol, for whose clients a JSON object must have `error`.
 //
-// A function that can refuse takes a caller-owned struct problem and returns false after problem_set. HTTP statuses and
+// A function that can refuse takes a caller-owned struct error and returns false after error_refuse. HTTP statuses and
 // titles of errors are written only here. Any thread.
 #ifndef VOXELD_PROBLEM_H
 #define VOXELD_PROBLEM_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "api/base/text.h"
+#include "kernels/error.h"
 
 // X(kind, status, name, seconds for Retry-After or 0, title)
+//
+// The first rows are those of enum vx_status, in its order.
 #define PROBLEMS(X)                                                                                                    \
+  X(IMPOSSIBLE, 422, "impossible", 0, "The parameters are well-formed but cannot be satisfied")                        \
+  X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \
+  X(DEFECT, 500, "defect", 0, "The server failed; this is a defect")                                                   \
+  X(DEADLINE, 504, "deadline", 0, "The job was not done at its deadline")                                              \
+  X(MODEL_FAILED, 503, "model-failed", 0, "The model cannot be used")                                                  \
   X(BAD_REQUEST, 400, "bad-request", 0, "The request is malformed or ambiguous")                                       \
   X(BAD_PARAMETER, 400, "bad-parameter", 0, "A parameter is unknown, repeated or out of bounds")                       \
   X(BAD_BODY, 400, "bad-body", 0, "The body does not match the parameters")                                            \
@@ -27,36 +36,30 @@
   X(LENGTH_REQUIRED, 411, "length-required", 0, "The request has no Content-Length and is not chunked")                \
   X(BODY_TOO_LARGE, 413, "body-too-large", 0, "The body is over the limit")                                            \
   X(UNSUPPORTED_MEDIA, 415, "unsupported-media-type", 0, "The body must be raw little-endian rows")                    \
-  X(IMPOSSIBLE, 422, "impossible", 0, "The parameters are well-formed but cannot be satisfied")                        \
   X(NOT_RIGID, 422, "not-rigid", 0, "The pose is no rigid motion")                                                     \
   X(CLIENT_OVER_SHARE, 429, "client-over-share", 1, "The client already has its share of the server")                  \
   X(HEAD_TOO_LARGE, 431, "head-too-large", 0,                                                                          \
     "The query has too many parameters, or the query or a header is too long")                                         \
-  X(DEFECT, 500, "defect", 0, "The server failed; this is a defect")                                                   \
-  X(MODEL_FAILED, 503, "model-failed", 0, "The model cannot be used")                                                  \
   X(UNSUPPORTED, 501, "unsupported", 0, "The service does not do this")                                                \
   X(NO_SHARED_MEMORY, 501, "no-shared-memory", 0, "Shared memory is not open to this client, or not of this kind")     \
   X(REGION_BUSY, 503, "region-busy", 1, "A job still writes to the region")                                            \
   X(QUEUE_FULL, 503, "queue-full", 1, "The queue is full")                                                             \
-  X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \
   X(CONNECTIONS_FULL, 503, "connections-full", 1, "The connection limit is reached")                                   \
   X(NOT_READY, 503, "not-ready", 1, "The server is starting")                                                          \
-  X(DRAINING, 503, "draining", 1, "The server is stopping")                                                            \
-  X(DEADLINE, 504, "deadline", 0, "The job was not done at its deadline")
+  X(DRAINING, 503, "draining", 1, "The server is stopping")
 
-enum problem_kind {
-  PROBLEM_NONE,
-#define X(kind, status, name, retry, title) PROBLEM_##kind,
+enum error_kind {
+  ERROR_NONE,
+#define X(kind, status, name, retry, title) ERROR_##kind,
   PROBLEMS(X)
 #undef X
-      PROBLEM_COUNT
+      ERROR_COUNT
 };
 
-struct problem {
-  enum problem_kind kind;
-  char parameter[64];  // the parameter at fault, or ""
-  char detail[640];
-};
+static_assert((int)ERROR_IMPOSSIBLE == VX_REFUSED && (int)ERROR_MEMORY_FULL == VX_OUT_OF_MEMORY &&
+                  (int)ERROR_DEFECT == VX_DEVICE_LOST && (int)ERROR_DEADLINE == VX_STOPPED &&
+                  (int)ERROR_MODEL_FAILED == VX_FAILED,
+              "a failure of the computation is an error as it stands");
 
 struct problem_info {
   int status;
@@ -68,18 +71,18 @@ struct problem_info {
 // The protocol that a client speaks decides how it is told of a problem.
 enum problem_style { PROBLEM_STYLE_HTTP, PROBLEM_STYLE_KSERVE };
 
-const struct problem_info *problem_info(enum problem_kind kind);
+const struct problem_info *problem_info(enum error_kind kind);
 // The status of the answer. KServe's protocol has 400 for what is 422 elsewhere, and 501 for 415.
-int problem_status(enum problem_kind kind, enum problem_style style);
+int problem_status(enum error_kind kind, enum problem_style style);
 // The reason phrase of the status line.
 const char *problem_phrase(int status);
 const char *problem_media_type(enum problem_style style);
 
-// Fills the problem and returns false, so that a refusal is one statement. `parameter` may be NULL.
-__attribute__((format(printf, 4, 5))) bool problem_set(struct problem *problem, enum problem_kind kind,
-                                                       const char *parameter, const char *format, ...);
+// Writes the error and returns false, so that a refusal is one statement. `parameter` may be NULL.
+__attribute__((format(printf, 4, 5))) bool error_refuse(struct error *error, enum error_kind kind,
+                                                        const char *parameter, const char *format, ...);
 
 // The document. `request_id` may be "".
-void problem_render(const struct problem *problem, enum problem_style style, const char *request_id, struct text *out);
+void problem_render(const struct error *error, enum problem_style style, const char *request_id, struct text *out);
 
 #endif

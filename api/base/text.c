@@ -168,11 +168,3 @@ void text_float(struct text *text, float value) {
 }
 
 void text_microseconds(struct text *text, int64_t nanoseconds) { text_fixed(text, nanoseconds / 100, 1); }
-
-bool error_set(char *error, size_t size, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(error, size, format, arguments);
-  va_end(arguments);
-  return false;
-}

@@ -46,7 +46,4 @@ void text_float(struct text *text, float value);
 // Nanoseconds as microseconds with one decimal, the unit of the metadata's timing.
 void text_microseconds(struct text *text, int64_t nanoseconds);
 
-// Writes the reason of a refusal into the caller's `error`. Returns false, so that a refusal is one statement.
-__attribute__((format(printf, 3, 4))) bool error_set(char *error, size_t size, const char *format, ...);
-
 #endif

@@ -44,19 +44,19 @@ const struct param param_class_names = {
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-bool boxes_check_given(const struct job_request *request, const char *const *needed, struct problem *problem) {
+bool boxes_check_given(const struct job_request *request, const char *const *needed, struct error *error) {
   for (; *needed; needed++)
     if (!job_request_is_given(request, *needed))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, *needed, "%s is missing; give it, or a preset that has it",
-                         *needed);
+      return error_refuse(error, ERROR_BAD_PARAMETER, *needed, "%s is missing; give it, or a preset that has it",
+                          *needed);
   return true;
 }
 
-bool boxes_check_range(const char *name, const float min[3], const float max[3], struct problem *problem) {
+bool boxes_check_range(const char *name, const float min[3], const float max[3], struct error *error) {
   for (int a = 0; a < 3; a++)
     if (!(min[a] < max[a]))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s runs along %c from %g to %g; allowed: min below max",
-                         name, "xyz"[a], (double)min[a], (double)max[a]);
+      return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s runs along %c from %g to %g; allowed: min below max",
+                          name, "xyz"[a], (double)min[a], (double)max[a]);
   return true;
 }
 
@@ -64,23 +64,22 @@ static const char *first_map(const struct job_request *request) {
   return vx_operation_of(request->job.op)->inputs[0].name;
 }
 
-bool boxes_check_maps(const struct job_request *request, struct problem *problem) {
+bool boxes_check_maps(const struct job_request *request, struct error *error) {
   const struct vx_input *map = &request->job.inputs[0];
   if (map->rank == 4 && map->dims[0] >= 1 && map->dims[0] <= VX_MAX_CLOUDS) return true;
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                     "the input %s has not the shape [H, W, channels] or [B, H, W, channels] with B from 1 to %d",
-                     first_map(request), VX_MAX_CLOUDS);
+  return error_refuse(error, ERROR_BAD_BODY, NULL,
+                      "the input %s has not the shape [H, W, channels] or [B, H, W, channels] with B from 1 to %d",
+                      first_map(request), VX_MAX_CLOUDS);
 }
 
-bool boxes_count(struct job_request *request, int64_t classes, struct problem *problem) {
+bool boxes_count(struct job_request *request, int64_t classes, struct error *error) {
   if (request->num_class_names && classes != request->num_class_names)
-    return problem_set(problem, PROBLEM_BAD_BODY, "class_names",
-                       "the input %s has %lld classes; class_names has %d names", first_map(request),
-                       (long long)classes, (int)request->num_class_names);
+    return error_refuse(error, ERROR_BAD_BODY, "class_names", "the input %s has %lld classes; class_names has %d names",
+                        first_map(request), (long long)classes, (int)request->num_class_names);
   int64_t rows = vx_sizes_of(&request->job).rows, clouds = request->job.inputs[0].dims[0];
   if (rows > VX_MAX_POINTS)
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "the maps have %lld %s; allowed: up to %lld", (long long)rows,
-                       vx_item_name(vx_operation_of(request->job.op)->items), (long long)VX_MAX_POINTS);
+    return error_refuse(error, ERROR_IMPOSSIBLE, NULL, "the maps have %lld %s; allowed: up to %lld", (long long)rows,
+                        vx_item_name(vx_operation_of(request->job.op)->items), (long long)VX_MAX_POINTS);
   request->num_clouds = (int32_t)clouds;
   for (int64_t i = 0; i < clouds; i++) request->point_counts[i] = (int32_t)(rows / clouds);
   return true;

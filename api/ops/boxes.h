@@ -53,14 +53,13 @@ extern const struct param param_class_names;
     .doc = "as iou_threshold of /v1/nms",                                                                              \
   }
 
-// Checks that each of the parameters is given; the list ends with a NULL. False with a problem.
+// Checks that each of the parameters is given; the list ends with a NULL. False with an error.
 VX_WARN_UNUSED bool boxes_check_given(const struct job_request *request, const char *const *needed,
-                                      struct problem *problem);
-VX_WARN_UNUSED bool boxes_check_range(const char *name, const float min[3], const float max[3],
-                                      struct problem *problem);
-// Checks the first map, which has so many classes, and counts its clouds' items. False with a problem.
-VX_WARN_UNUSED bool boxes_count(struct job_request *request, int64_t classes, struct problem *problem);
-// Whether the first map has a shape that classes can be counted in. False with a problem.
-VX_WARN_UNUSED bool boxes_check_maps(const struct job_request *request, struct problem *problem);
+                                      struct error *error);
+VX_WARN_UNUSED bool boxes_check_range(const char *name, const float min[3], const float max[3], struct error *error);
+// Checks the first map, which has so many classes, and counts its clouds' items. False with an error.
+VX_WARN_UNUSED bool boxes_count(struct job_request *request, int64_t classes, struct error *error);
+// Whether the first map has a shape that classes can be counted in. False with an error.
+VX_WARN_UNUSED bool boxes_check_maps(const struct job_request *request, struct error *error);
 
 #endif

@@ -103,60 +103,60 @@ static vx_tensor_set tensors(const struct job_request *request) {
   return VX_DECODE_TENSORS;
 }
 
-static bool check_tasks(const struct vx_decode_center *params, struct problem *problem) {
+static bool check_tasks(const struct vx_decode_center *params, struct error *error) {
   int64_t classes = 0;
   for (int32_t task = 0; task < params->num_tasks; task++) {
     classes += params->task_classes[task];
     if (params->task_classes[task] < 1)
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, "task_classes", "task_classes has 0; allowed: 1 or more");
+      return error_refuse(error, ERROR_BAD_PARAMETER, "task_classes", "task_classes has 0; allowed: 1 or more");
   }
   return classes <= VX_MAX_CLASSES ||
-         problem_set(problem, PROBLEM_BAD_PARAMETER, "task_classes",
-                     "task_classes add up to %lld classes; allowed: up to %d", (long long)classes, VX_MAX_CLASSES);
+         error_refuse(error, ERROR_BAD_PARAMETER, "task_classes",
+                      "task_classes add up to %lld classes; allowed: up to %d", (long long)classes, VX_MAX_CLASSES);
 }
 
-static bool check_radii(const struct job_request *request, struct problem *problem) {
+static bool check_radii(const struct job_request *request, struct error *error) {
   const struct vx_decode_center *params = &request->job.params.center;
   if (params->nms.circle && params->num_radii == 0)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "min_radius", "min_radius is missing, which nms=circle needs");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "min_radius", "min_radius is missing, which nms=circle needs");
   if (params->num_radii > 1 && params->num_radii != params->num_tasks)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "min_radius",
-                       "min_radius has %d numbers for %d task_classes; allowed: one, or one for each",
-                       (int)params->num_radii, (int)params->num_tasks);
+    return error_refuse(error, ERROR_BAD_PARAMETER, "min_radius",
+                        "min_radius has %d numbers for %d task_classes; allowed: one, or one for each",
+                        (int)params->num_radii, (int)params->num_tasks);
   for (int32_t i = 0; i < params->num_radii; i++)
     if (!(params->radii[i] >= 0))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, "min_radius", "min_radius has %g; allowed: 0 or more",
-                         (double)params->radii[i]);
+      return error_refuse(error, ERROR_BAD_PARAMETER, "min_radius", "min_radius has %g; allowed: 0 or more",
+                          (double)params->radii[i]);
   return true;
 }
 
-static bool finish(struct job_request *request, struct problem *problem) {
+static bool finish(struct job_request *request, struct error *error) {
   static const char *const needed[] = {"point_cloud_range", "voxel_size", "feature_map_stride", NULL};
   struct vx_decode_center *params = &request->job.params.center;
   params->limited = job_request_is_given(request, "post_center_range");
-  if (!boxes_check_given(request, needed, problem) ||
-      !boxes_check_range("point_cloud_range", params->range_min, params->range_max, problem) ||
-      (params->limited && !boxes_check_range("post_center_range", params->center_min, params->center_max, problem)))
+  if (!boxes_check_given(request, needed, error) ||
+      !boxes_check_range("point_cloud_range", params->range_min, params->range_max, error) ||
+      (params->limited && !boxes_check_range("post_center_range", params->center_min, params->center_max, error)))
     return false;
   for (int a = 0; a < 3; a++)
     if (!(params->voxel_size[a] > 0))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, "voxel_size", "voxel_size along %c is %g; allowed: above 0",
-                         "xyz"[a], (double)params -> voxel_size[a]);
-  return check_tasks(params, problem) && check_radii(request, problem);
+      return error_refuse(error, ERROR_BAD_PARAMETER, "voxel_size", "voxel_size along %c is %g; allowed: above 0",
+                          "xyz"[a], (double)params -> voxel_size[a]);
+  return check_tasks(params, error) && check_radii(request, error);
 }
 
 // Each cloud has a candidate for each class at each cell.
-static bool count(struct job_request *request, struct problem *problem) {
+static bool count(struct job_request *request, struct error *error) {
   int64_t channels = request->job.inputs[VX_HEATMAP].dims[3], classes = vx_sizes_of(&request->job).logits;
-  if (!boxes_check_maps(request, problem)) return false;
+  if (!boxes_check_maps(request, error)) return false;
   if (channels < 1 || channels > VX_MAX_CLASSES)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the input heatmap has %lld channels; allowed: 1 to %d",
-                       (long long)channels, VX_MAX_CLASSES);
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the input heatmap has %lld channels; allowed: 1 to %d",
+                        (long long)channels, VX_MAX_CLASSES);
   if (channels != classes)
-    return problem_set(problem, PROBLEM_BAD_BODY, "task_classes",
-                       "the input heatmap has %lld channels; task_classes add up to %lld", (long long)channels,
-                       (long long)classes);
-  return boxes_count(request, classes, problem);
+    return error_refuse(error, ERROR_BAD_BODY, "task_classes",
+                        "the input heatmap has %lld channels; task_classes add up to %lld", (long long)channels,
+                        (long long)classes);
+  return boxes_count(request, classes, error);
 }
 
 const struct operation operation_decode_center = {

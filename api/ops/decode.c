@@ -110,33 +110,33 @@ static vx_tensor_set tensors(const struct job_request *request) {
   return VX_DECODE_TENSORS;
 }
 
-static bool finish(struct job_request *request, struct problem *problem) {
+static bool finish(struct job_request *request, struct error *error) {
   static const char *const needed[] = {"point_cloud_range", "anchor_sizes", "anchor_bottoms", NULL};
   const struct vx_decode *params = &request->job.params.decode;
-  if (!boxes_check_given(request, needed, problem) ||
-      !boxes_check_range("point_cloud_range", params->range_min, params->range_max, problem))
+  if (!boxes_check_given(request, needed, error) ||
+      !boxes_check_range("point_cloud_range", params->range_min, params->range_max, error))
     return false;
   for (int i = 0; i < 3 * params->num_sizes; i++)
     if (!(params->sizes[i / 3][i % 3] > 0))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, "anchor_sizes", "anchor_sizes has %g; allowed: above 0",
-                         (double)params->sizes[i / 3][i % 3]);
+      return error_refuse(error, ERROR_BAD_PARAMETER, "anchor_sizes", "anchor_sizes has %g; allowed: above 0",
+                          (double)params->sizes[i / 3][i % 3]);
   return request->num_bottoms == params->num_sizes ||
-         problem_set(problem, PROBLEM_BAD_PARAMETER, "anchor_bottoms",
-                     "anchor_bottoms has %d numbers for %d anchor_sizes; allowed: one for each",
-                     (int)request->num_bottoms, (int)params->num_sizes);
+         error_refuse(error, ERROR_BAD_PARAMETER, "anchor_bottoms",
+                      "anchor_bottoms has %d numbers for %d anchor_sizes; allowed: one for each",
+                      (int)request->num_bottoms, (int)params->num_sizes);
 }
 
 // Each cloud has all anchors of its maps.
-static bool count(struct job_request *request, struct problem *problem) {
+static bool count(struct job_request *request, struct error *error) {
   const struct vx_decode *params = &request->job.params.decode;
   int64_t anchors = (int64_t)params->num_sizes * params->num_rotations;
   int64_t channels = request->job.inputs[VX_CLS_PREDS].dims[3], classes = channels / anchors;
-  if (!boxes_check_maps(request, problem)) return false;
+  if (!boxes_check_maps(request, error)) return false;
   if (channels % anchors || classes < 1 || classes > VX_MAX_CLASSES)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                       "the input cls_preds has %lld channels; allowed: 1 to %d classes for each of %lld anchors",
-                       (long long)channels, VX_MAX_CLASSES, (long long)anchors);
-  return boxes_count(request, classes, problem);
+    return error_refuse(error, ERROR_BAD_BODY, NULL,
+                        "the input cls_preds has %lld channels; allowed: 1 to %d classes for each of %lld anchors",
+                        (long long)channels, VX_MAX_CLASSES, (long long)anchors);
+  return boxes_count(request, classes, error);
 }
 
 const struct operation operation_decode = {

@@ -111,55 +111,52 @@ void detect_choose(struct job_request *request, const struct vx_detector *detect
     request->given[params_find(rows, of_model[i]->name, strlen(of_model[i]->name))] = is_used(detector, of_model[i]);
 }
 
-static bool check_used(const struct job_request *request, struct problem *problem) {
+static bool check_used(const struct job_request *request, struct error *error) {
   const struct vx_detector *detector = request->job.params.detect.detector;
   for (int i = 0; i < OF_MODEL_COUNT; i++)
     if (!is_used(detector, of_model[i]) && job_request_is_given(request, of_model[i]->name))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, of_model[i]->name, "%s is given, which the model %s has not",
-                         of_model[i]->name, request->model);
+      return error_refuse(error, ERROR_BAD_PARAMETER, of_model[i]->name, "%s is given, which the model %s has not",
+                          of_model[i]->name, request->model);
   return true;
 }
 
-static bool check_outputs(const struct job_request *request, struct problem *problem) {
+static bool check_outputs(const struct job_request *request, struct error *error) {
   vx_tensor_set made = vx_map_tensors(request->job.params.detect.detector, ~0u);
   vx_tensor_set missing = request->job.tensors & VX_HEAD_TENSORS & ~made;
-  return !missing ||
-         problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs", "outputs names %s, which the model %s has not",
-                     vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)), request->model);
+  return !missing || error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which the model %s has not",
+                                  vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)), request->model);
 }
 
 static int32_t columns_of(const struct vx_detector *detector) {
   return detector->voxelize.encoder.layers[0].inputs - VX_PILLAR_EXTRA;
 }
 
-static bool check_columns(const struct job_request *request, struct problem *problem) {
+static bool check_columns(const struct job_request *request, struct error *error) {
   int32_t columns = columns_of(request->job.params.detect.detector);
   int32_t given = job_request_columns(request);
   return given == columns ||
-         problem_set(problem, PROBLEM_BAD_PARAMETER, request->num_fields ? "fields" : "num_features",
-                     "the points have %d columns; the model %s takes %d", (int)given, request->model, (int)columns);
+         error_refuse(error, ERROR_BAD_PARAMETER, request->num_fields ? "fields" : "num_features",
+                      "the points have %d columns; the model %s takes %d", (int)given, request->model, (int)columns);
 }
 
-static bool finish(struct job_request *request, struct problem *problem) {
+static bool finish(struct job_request *request, struct error *error) {
   const struct vx_detector *detector = request->job.params.detect.detector;
   if (!detector)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "model", "model is missing; give a name of GET /v1/models");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "model", "model is missing; give a name of GET /v1/models");
   if (!job_request_is_given(request, "num_features") && !request->num_fields) {
     request->num_features += columns_of(detector) - job_request_columns(request);  // without a stream's time
     request->job.inputs[VX_POINTS].dims[1] = request->num_features;
   }
-  return stream_finish(request, problem) && check_used(request, problem) && check_outputs(request, problem) &&
-         check_columns(request, problem);
+  return stream_finish(request, error) && check_used(request, error) && check_outputs(request, error) &&
+         check_columns(request, error);
 }
 
 // The body itself may have said how many columns there are.
-static bool split(struct job_request *request, struct problem *problem) {
+static bool split(struct job_request *request, struct error *error) {
   const struct vx_detector *detector = request->job.params.detect.detector;
   struct vx_grid grid;
-  struct vx_error error;
-  if (!check_columns(request, problem)) return false;
-  return vx_grid_of(&detector->voxelize, request->num_clouds, &grid, &error) == VX_OK ||
-         problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "%s", error.text);
+  if (!check_columns(request, error)) return false;
+  return vx_grid_of(&detector->voxelize, request->num_clouds, &grid, error) == VX_OK;
 }
 
 // ---- metadata -------------------------------------------------------------------------------------------------------

@@ -26,24 +26,21 @@ static vx_tensor_set tensors(const struct job_request *request) {
   return SAMPLED_BY_DEFAULT;
 }
 
-static bool finish(struct job_request *request, struct problem *problem) {
-  if (!stream_finish(request, problem)) return false;
+static bool finish(struct job_request *request, struct error *error) {
+  if (!stream_finish(request, error)) return false;
   if (request->num_sample_counts == 0)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "num_samples", "num_samples is missing");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "num_samples", "num_samples is missing");
   sampling_finish(request, &request->job.params.fps.sampling);
   return true;
 }
 
 // Checks without `start` first: if only the second check fails, `start` is at fault.
-static bool split(struct job_request *request, struct problem *problem) {
-  if (!sampling_split(request, &request->job.params.fps.sampling, problem)) return false;
+static bool split(struct job_request *request, struct error *error) {
+  if (!sampling_split(request, &request->job.params.fps.sampling, error)) return false;
   struct vx_job job = job_request_job(request, NULL), from_first = job;
-  struct vx_error error;
   from_first.params.fps.sampling.start = 0;
-  if (vx_check_samples(&from_first, request->point_counts, &error) != VX_OK)
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, "num_samples", "%s", error.text);
-  if (vx_check_samples(&job, request->point_counts, &error) != VX_OK)
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, "start", "%s", error.text);
+  if (vx_check_samples(&from_first, request->point_counts, error) != VX_OK) return error_blame(error, "num_samples");
+  if (vx_check_samples(&job, request->point_counts, error) != VX_OK) return error_blame(error, "start");
   return true;
 }
 

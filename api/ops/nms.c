@@ -25,14 +25,14 @@ static vx_tensor_set tensors(const struct job_request *request) {
   return VX_NMS_TENSORS;
 }
 
-static bool finish(struct job_request *request, struct problem *problem) {
-  (void)request, (void)problem;
+static bool finish(struct job_request *request, struct error *error) {
+  (void)request, (void)error;
   return true;
 }
 
-static bool split(struct job_request *request, struct problem *problem) {
+static bool split(struct job_request *request, struct error *error) {
   return request->job.params.nms.class_agnostic || request->job.inputs[VX_LABELS].rank ||
-         problem_set(problem, PROBLEM_BAD_BODY, NULL, "the input labels is missing, which class_agnostic=no needs");
+         error_refuse(error, ERROR_BAD_BODY, NULL, "the input labels is missing, which class_agnostic=no needs");
 }
 
 const struct operation operation_nms = {

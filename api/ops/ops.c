@@ -60,19 +60,19 @@ void job_request_copy(struct job_request *to, const struct job_request *from) {
 }
 
 bool job_request_set(struct job_request *request, const char *name, size_t name_length, const char *value,
-                     size_t value_length, struct problem *problem) {
+                     size_t value_length, struct error *error) {
   int row = params_find(rows_of(request), name, name_length);
   if (row < 0) {
     char unknown[64];
     snprintf(unknown, sizeof unknown, "%.*s", (int)(name_length < sizeof unknown ? name_length : sizeof unknown - 1),
              name);
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, unknown, "there is no parameter '%s' here; see /openapi.yaml",
-                       unknown);
+    return error_refuse(error, ERROR_BAD_PARAMETER, unknown, "there is no parameter '%s' here; see /openapi.yaml",
+                        unknown);
   }
   const struct param *param = rows_of(request)[row];
-  if (!value) return problem_set(problem, PROBLEM_BAD_PARAMETER, param->name, "%s has no value", param->name);
+  if (!value) return error_refuse(error, ERROR_BAD_PARAMETER, param->name, "%s has no value", param->name);
   if (!param_read(param, value, value_length, request))
-    return job_request_refuse(request, param->name, value, value_length, problem);
+    return job_request_refuse(request, param->name, value, value_length, error);
   request->given[row] = true;
   return true;
 }
@@ -89,14 +89,14 @@ static bool may_have_lost_plus(const char *value, size_t length) {
 }
 
 bool job_request_refuse(const struct job_request *request, const char *name, const char *value, size_t value_length,
-                        struct problem *problem) {
+                        struct error *error) {
   char allowed[400];
   param_allowed(rows_of(request)[find(request, name)], allowed, sizeof allowed);
   int shown = value_length > 80 ? 80 : (int)value_length;
-  return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s%s", name, shown, value,
-                     value_length > 80 ? "..." : "", allowed,
-                     may_have_lost_plus(value, value_length) ? "; in a URL + means a space and must be written %2B"
-                                                             : "");
+  return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s%s", name, shown, value,
+                      value_length > 80 ? "..." : "", allowed,
+                      may_have_lost_plus(value, value_length) ? "; in a URL + means a space and must be written %2B"
+                                                              : "");
 }
 
 void job_request_unset(struct job_request *request, const char *name) { request->given[find(request, name)] = false; }
@@ -108,52 +108,52 @@ void job_request_unset_outputs(struct job_request *request) {
 
 // ---- finishing ------------------------------------------------------------------------------------------------------
 
-static bool check_names(struct job_request *request, struct problem *problem) {
+static bool check_names(struct job_request *request, struct error *error) {
   static const char axes[] = "xyz";
   if (job_request_is_given(request, "num_features") && request->num_features != request->num_fields)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "num_features",
-                       "num_features is %d, but fields has %d names; allowed: one of the two alone",
-                       (int)request->num_features, (int)request->num_fields);
+    return error_refuse(error, ERROR_BAD_PARAMETER, "num_features",
+                        "num_features is %d, but fields has %d names; allowed: one of the two alone",
+                        (int)request->num_features, (int)request->num_fields);
   request->num_features = request->num_fields;
   for (int a = 0; a < 3; a++) {
     int place = value_find_name(request->fields, axes + a, 1);
     if (place >= 0 && place != a)
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, "fields",
-                         "fields has %c in place %d; allowed: x, y and z in the first three places", axes[a],
-                         place + 1);
+      return error_refuse(error, ERROR_BAD_PARAMETER, "fields",
+                          "fields has %c in place %d; allowed: x, y and z in the first three places", axes[a],
+                          place + 1);
   }
   return true;
 }
 
-static bool check_scale(const struct job_request *request, struct problem *problem) {
+static bool check_scale(const struct job_request *request, struct error *error) {
   if (request->dtype != VX_FLOAT32)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "intensity_scale",
-                       "intensity_scale is given with dtype=float16; allowed: with float32");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "intensity_scale",
+                        "intensity_scale is given with dtype=float16; allowed: with float32");
   bool unknown = request->num_fields ? value_find_name(request->fields, "intensity", strlen("intensity")) < 0
                                      : request->format == FORMAT_RAW || request->format == FORMAT_SAFETENSORS;
   if (!unknown) return true;
-  return problem_set(problem, PROBLEM_BAD_PARAMETER, "intensity_scale",
-                     "intensity_scale is given, but no column is named intensity; name the columns, for example "
-                     "fields=x,y,z,intensity");
+  return error_refuse(error, ERROR_BAD_PARAMETER, "intensity_scale",
+                      "intensity_scale is given, but no column is named intensity; name the columns, for example "
+                      "fields=x,y,z,intensity");
 }
 
 // Checks what names, numbers and scales the columns. `fields`, if given, sets num_features.
-static bool finish_columns(struct job_request *request, struct problem *problem) {
-  if (request->num_fields && !check_names(request, problem)) return false;
+static bool finish_columns(struct job_request *request, struct error *error) {
+  if (request->num_fields && !check_names(request, error)) return false;
   if (request->format != FORMAT_RAW && request->dtype != VX_FLOAT32)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "dtype",
-                       "dtype is float16, but with this format the body says its types; allowed: float32");
-  return request->intensity_scale == 0 || check_scale(request, problem);
+    return error_refuse(error, ERROR_BAD_PARAMETER, "dtype",
+                        "dtype is float16, but with this format the body says its types; allowed: float32");
+  return request->intensity_scale == 0 || check_scale(request, error);
 }
 
-bool job_request_finish(struct job_request *request, struct problem *problem) {
+bool job_request_finish(struct job_request *request, struct error *error) {
   const struct operation *operation = operations[request->job.op];
   if (vx_operation_of(request->job.op)->items == VX_POINT_ITEMS) {
-    if (!finish_columns(request, problem)) return false;
+    if (!finish_columns(request, error)) return false;
     request->job.inputs[VX_POINTS] = vx_points_of(request->dtype, 0, request->num_features, NULL);
   }
   request->job.tensors = request->outputs ? request->outputs : operation->tensors(request);
-  return operation->finish(request, problem);
+  return operation->finish(request, error);
 }
 
 // ---- clouds ---------------------------------------------------------------------------------------------------------
@@ -173,31 +173,31 @@ int32_t job_request_columns(const struct job_request *request) {
 }
 
 static bool add_up(const struct job_request *request, const int32_t *counts, int32_t count, int64_t rows,
-                   struct problem *problem) {
+                   struct error *error) {
   const char *items = vx_item_name(vx_operation_of(request->job.op)->items), *name = job_request_counts(request);
   int64_t sum = 0;
   for (int32_t i = 0; i < count; i++) sum += counts[i];
   if (sum == rows || !name) return true;
-  return problem_set(problem, PROBLEM_BAD_BODY, name, "%s add up to %lld %s but the body has %lld", name,
-                     (long long)sum, items, (long long)rows);
+  return error_refuse(error, ERROR_BAD_BODY, name, "%s add up to %lld %s but the body has %lld", name, (long long)sum,
+                      items, (long long)rows);
 }
 
-static bool split_rows(struct job_request *request, int64_t rows, struct problem *problem) {
+static bool split_rows(struct job_request *request, int64_t rows, struct error *error) {
   const char *items = vx_item_name(vx_operation_of(request->job.op)->items);
   if (rows > VX_MAX_POINTS)
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "the body has %lld %s; allowed: up to %lld", (long long)rows,
-                       items, (long long)VX_MAX_POINTS);
+    return error_refuse(error, ERROR_IMPOSSIBLE, NULL, "the body has %lld %s; allowed: up to %lld", (long long)rows,
+                        items, (long long)VX_MAX_POINTS);
   if (vx_operation_of(request->job.op)->mixed) return true;
   if (request->num_clouds == 0) {
     request->num_clouds = 1;
     request->point_counts[0] = (int32_t)rows;
     return true;
   }
-  return add_up(request, request->point_counts, request->num_clouds, rows, problem);
+  return add_up(request, request->point_counts, request->num_clouds, rows, error);
 }
 
 // Inputs that came as tensors have the shapes of their rows.
-static bool check_input(const struct job_request *request, int number, struct problem *problem) {
+static bool check_input(const struct job_request *request, int number, struct error *error) {
   const struct vx_input *input = &request->job.inputs[number];
   const struct vx_input_row *row = &vx_operation_of(request->job.op)->inputs[number];
   struct vx_sizes sizes = vx_sizes_of(&request->job);
@@ -207,35 +207,35 @@ static bool check_input(const struct job_request *request, int number, struct pr
   for (int d = 0; d < input->rank; d++) text_printf(&is, "%s%lld", d ? "," : "", (long long)input->dims[d]);
   for (int d = 0; d < VX_MAX_RANK && row->extents[d] != VX_EXTENT_NONE; d++)
     text_printf(&should, "%s%lld", d ? "," : "", (long long)vx_extent_of(row->extents[d], &sizes));
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the input %s has the shape [%s]; allowed: [%s]", row->name,
-                     given, expected);
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "the input %s has the shape [%s]; allowed: [%s]", row->name, given,
+                      expected);
 }
 
-bool job_request_split(struct job_request *request, int64_t rows, struct problem *problem) {
+bool job_request_split(struct job_request *request, int64_t rows, struct error *error) {
   const struct operation *operation = operations[request->job.op];
-  if (operation->count && !operation->count(request, problem)) return false;
-  if (!split_rows(request, rows, problem)) return false;
+  if (operation->count && !operation->count(request, error)) return false;
+  if (!split_rows(request, rows, error)) return false;
   request->job.num_clouds = request->num_clouds;
   if (vx_operation_of(request->job.op)->items == VX_POINT_ITEMS) request->job.inputs[VX_POINTS].dims[0] = rows;
   for (int i = 0; i < VX_MAX_INPUTS; i++)
-    if (!check_input(request, i, problem)) return false;
+    if (!check_input(request, i, error)) return false;
   const struct sent_sweeps *sent = &request->sent;
-  if (request->stream.name[0]) return sent->count == 0 || add_up(request, sent->points, sent->count, rows, problem);
-  return !operation->split || operation->split(request, problem);
+  if (request->stream.name[0]) return sent->count == 0 || add_up(request, sent->points, sent->count, rows, error);
+  return !operation->split || operation->split(request, error);
 }
 
-bool job_request_join(struct job_request *request, int64_t rows, struct problem *problem) {
+bool job_request_join(struct job_request *request, int64_t rows, struct error *error) {
   const struct operation *operation = operations[request->job.op];
   int32_t columns = job_request_columns(request);
   if (columns > VX_MAX_FEATURES)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "time_column",
-                       "with time_column=yes the points have %d columns; allowed: up to %d", (int)columns,
-                       VX_MAX_FEATURES);
+    return error_refuse(error, ERROR_BAD_PARAMETER, "time_column",
+                        "with time_column=yes the points have %d columns; allowed: up to %d", (int)columns,
+                        VX_MAX_FEATURES);
   request->num_clouds = 0;
-  if (!split_rows(request, rows, problem)) return false;
+  if (!split_rows(request, rows, error)) return false;
   request->job.num_clouds = request->num_clouds;
   request->job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, rows, columns, NULL);
-  return !operation->split || operation->split(request, problem);
+  return !operation->split || operation->split(request, error);
 }
 
 struct vx_job job_request_job(const struct job_request *request, const void *points) {

@@ -64,12 +64,12 @@ struct operation {
   param_rows rows;
   // The tensors to return if `outputs` is not given.
   vx_tensor_set (*tensors)(const struct job_request *request);
-  // Checks the parameters against each other. False with a problem.
-  bool (*finish)(struct job_request *request, struct problem *problem);
+  // Checks the parameters against each other. False with an error.
+  bool (*finish)(struct job_request *request, struct error *error);
   // Counts each cloud's rows by the inputs: fills num_clouds and point_counts. NULL: the query says what they are.
-  bool (*count)(struct job_request *request, struct problem *problem);
-  // Fills what each cloud has one of, once the clouds' points are counted. False with a problem. May be NULL.
-  bool (*split)(struct job_request *request, struct problem *problem);
+  bool (*count)(struct job_request *request, struct error *error);
+  // Fills what each cloud has one of, once the clouds' points are counted. False with an error. May be NULL.
+  bool (*split)(struct job_request *request, struct error *error);
   // Points the job to the request's arrays. May be NULL.
   void (*bind)(const struct job_request *request, struct vx_job *job);
   // Writes the operation's own members of the metadata, each with a comma in front. May be NULL.
@@ -90,9 +90,9 @@ void job_request_init(struct job_request *request, enum vx_op op);
 // Sets it to another, which is not split yet.
 void job_request_copy(struct job_request *to, const struct job_request *from);
 
-// Sets one parameter from its text. False with a problem that names the parameter, what was given and what is allowed.
+// Sets one parameter from its text. False with an error that names the parameter, what was given and what is allowed.
 VX_WARN_UNUSED bool job_request_set(struct job_request *request, const char *name, size_t name_length,
-                                    const char *value, size_t value_length, struct problem *problem);
+                                    const char *value, size_t value_length, struct error *error);
 
 // Whether preset, model or query set the parameter.
 bool job_request_is_given(const struct job_request *request, const char *name);
@@ -102,7 +102,7 @@ const char *job_request_counts(const struct job_request *request);
 
 // Checks the parameters against each other once all are set, and fills the job's parameters and tensors. False with a
 // problem.
-VX_WARN_UNUSED bool job_request_finish(struct job_request *request, struct problem *problem);
+VX_WARN_UNUSED bool job_request_finish(struct job_request *request, struct error *error);
 
 // Forgets that the parameter was given: num_features follows from `fields` then.
 void job_request_unset(struct job_request *request, const char *name);
@@ -111,15 +111,15 @@ void job_request_unset_outputs(struct job_request *request);
 
 // Refuses a value: the problem says what was given and what is allowed. Returns false.
 bool job_request_refuse(const struct job_request *request, const char *name, const char *value, size_t value_length,
-                        struct problem *problem);
+                        struct error *error);
 
 // Splits `rows` points into clouds: fills point_counts, if the query gave none, and whatever else each cloud has one
-// of. False with a problem if the counts do not add up or the clouds cannot be computed with these parameters.
-VX_WARN_UNUSED bool job_request_split(struct job_request *request, int64_t rows, struct problem *problem);
+// of. False with an error if the counts do not add up or the clouds cannot be computed with these parameters.
+VX_WARN_UNUSED bool job_request_split(struct job_request *request, int64_t rows, struct error *error);
 
 // Likewise once the sweeps of its stream are joined: `rows` points of job_request_columns in float32. What a stream's
 // request wants of its cloud is checked only here.
-VX_WARN_UNUSED bool job_request_join(struct job_request *request, int64_t rows, struct problem *problem);
+VX_WARN_UNUSED bool job_request_join(struct job_request *request, int64_t rows, struct error *error);
 
 // The job of a split request over these points. It points into the request. The caller adds the rest.
 struct vx_job job_request_job(const struct job_request *request, const void *points);

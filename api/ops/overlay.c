@@ -14,8 +14,8 @@ const struct query_item *query_find(const struct query *query, const char *name)
   return NULL;
 }
 
-bool query_set(struct job_request *request, const struct query_item *item, struct problem *problem) {
-  return job_request_set(request, item->name, item->name_length, item->value, item->value_length, problem);
+bool query_set(struct job_request *request, const struct query_item *item, struct error *error) {
+  return job_request_set(request, item->name, item->name_length, item->value, item->value_length, error);
 }
 
 // Whether the query itself has a parameter other than `outputs` that decides which tensors are returned.
@@ -32,21 +32,21 @@ static bool is_repeated(const struct query *query, const char *name) {
   return times > 1;
 }
 
-bool job_request_overlay(struct job_request *request, const struct query *query, struct problem *problem) {
+bool job_request_overlay(struct job_request *request, const struct query *query, struct error *error) {
   const struct operation *operation = operation_of(request->job.op);
   vx_tensor_set tensors = operation->tensors(request);
   for (size_t i = 0; i < query->count; i++) {
     const struct query_item *item = &query->items[i];
-    if (!query_set(request, item, problem)) return false;
+    if (!query_set(request, item, error)) return false;
     char name[64];  // query_set has found the parameter, and no parameter's name is longer
     snprintf(name, sizeof name, "%.*s", (int)item->name_length, item->name);
     if (is_repeated(query, name))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is given more than once", name);
+      return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is given more than once", name);
   }
   // The preset's list of outputs does not count if the query asks for other features, or turns sampling on or off: then
   // the tensors follow from the other parameters.
   bool other = names_tensors(request, query) || tensors != operation->tensors(request);
   if (other && !query_find(query, "outputs")) job_request_unset_outputs(request);
   if (query_find(query, "fields") && !query_find(query, "num_features")) job_request_unset(request, "num_features");
-  return job_request_finish(request, problem);
+  return job_request_finish(request, error);
 }

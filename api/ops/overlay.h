@@ -23,12 +23,11 @@ struct query {
 
 const struct query_item *query_find(const struct query *query, const char *name);  // the first; NULL if there is none
 
-// Sets one parameter of the request. False with a problem.
-VX_WARN_UNUSED bool query_set(struct job_request *request, const struct query_item *item, struct problem *problem);
+// Sets one parameter of the request. False with an error.
+VX_WARN_UNUSED bool query_set(struct job_request *request, const struct query_item *item, struct error *error);
 
 // Lays a query over a request that was set to a preset or to the defaults: sets every parameter, each at most once, and
-// checks them against each other. False with a problem.
-VX_WARN_UNUSED bool job_request_overlay(struct job_request *request, const struct query *query,
-                                        struct problem *problem);
+// checks them against each other. False with an error.
+VX_WARN_UNUSED bool job_request_overlay(struct job_request *request, const struct query *query, struct error *error);
 
 #endif

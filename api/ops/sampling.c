@@ -26,14 +26,14 @@ void sampling_finish(struct job_request *request, struct vx_sampling *sampling) 
   sampling->stacked = request->num_sample_counts > 1;
 }
 
-bool sampling_split(struct job_request *request, struct vx_sampling *sampling, struct problem *problem) {
+bool sampling_split(struct job_request *request, struct vx_sampling *sampling, struct error *error) {
   const char *name = operation_of(request->job.op)->samples;
   if (!sampling->enabled) return true;
   sampling->max_work = request->max_sampling_work;
   if (sampling->stacked && request->num_sample_counts != request->num_clouds)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, name,
-                       "%s has %d numbers, but the batch has %d clouds; allowed: one number, or one for each cloud",
-                       name, (int)request->num_sample_counts, (int)request->num_clouds);
+    return error_refuse(error, ERROR_BAD_PARAMETER, name,
+                        "%s has %d numbers, but the batch has %d clouds; allowed: one number, or one for each cloud",
+                        name, (int)request->num_sample_counts, (int)request->num_clouds);
   for (int32_t i = 1; !sampling->stacked && i < request->num_clouds; i++)
     request->sample_counts[i] = request->sample_counts[0];
   return true;

@@ -18,7 +18,7 @@ extern const struct value_type value_samples;
 
 // Fills the job's sampling from num_sample_counts: whether to sample, and whether each cloud has a number of its own.
 void sampling_finish(struct job_request *request, struct vx_sampling *sampling);
-// Fills the number of samples of each cloud. False with a problem.
-VX_WARN_UNUSED bool sampling_split(struct job_request *request, struct vx_sampling *sampling, struct problem *problem);
+// Fills the number of samples of each cloud. False with an error.
+VX_WARN_UNUSED bool sampling_split(struct job_request *request, struct vx_sampling *sampling, struct error *error);
 
 #endif

@@ -52,16 +52,16 @@ static vx_tensor_set tensors(const struct job_request *request) {
   return VX_SCATTER_TENSORS;
 }
 
-static bool finish(struct job_request *request, struct problem *problem) {
+static bool finish(struct job_request *request, struct error *error) {
   const int32_t *cells = request->job.params.scatter.grid_size;
   if (!job_request_is_given(request, "grid_size"))
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "grid_size",
-                       "grid_size is missing; give it, or a preset that has it");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "grid_size",
+                        "grid_size is missing; give it, or a preset that has it");
   int64_t plane = (int64_t)cells[0] * cells[1], height = (int64_t)cells[2] * request->num_clouds;
   return plane <= VX_MAX_GRID_CELLS / height ||
-         problem_set(problem, PROBLEM_IMPOSSIBLE, "grid_size",
-                     "a grid of %d x %d x %d cells, %d times, is more than 2^62 cells", (int)cells[0], (int)cells[1],
-                     (int)cells[2], (int)request->num_clouds);
+         error_refuse(error, ERROR_IMPOSSIBLE, "grid_size",
+                      "a grid of %d x %d x %d cells, %d times, is more than 2^62 cells", (int)cells[0], (int)cells[1],
+                      (int)cells[2], (int)request->num_clouds);
 }
 
 const struct operation operation_scatter = {

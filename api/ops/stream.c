@@ -103,57 +103,56 @@ const struct param param_remove_close = {
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-static bool refuse_missing(const char *name, const char *who, struct problem *problem) {
-  return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is missing; %s needs it", name, who);
+static bool refuse_missing(const char *name, const char *who, struct error *error) {
+  return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is missing; %s needs it", name, who);
 }
 
 // Without a stream nothing is joined, so that a request which forgot it must not look as if it had been.
-static bool check_alone(const struct job_request *request, struct problem *problem) {
+static bool check_alone(const struct job_request *request, struct error *error) {
   static const struct param *const rows[] = {PARAMS_OF_STREAMS, NULL};
   for (param_rows row = rows; *row; row++)
     if (job_request_is_given(request, (*row)->name))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, (*row)->name,
-                         "%s is given without stream, which says whose sweep the body is", (*row)->name);
+      return error_refuse(error, ERROR_BAD_PARAMETER, (*row)->name,
+                          "%s is given without stream, which says whose sweep the body is", (*row)->name);
   return true;
 }
 
-static bool check_names(const struct stream_terms *terms, struct problem *problem) {
+static bool check_names(const struct stream_terms *terms, struct error *error) {
   char name[STREAM_NAME_SIZE];
   for (const char *names = terms->joined, *comma; *names; names = comma + (*comma == ',')) {
     comma = names + strcspn(names, ",");
     if (!stream_name_is_sound(names, (size_t)(comma - names)))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, "streams", "streams names '%.*s'; allowed: " STREAM_ALLOWED,
-                         (int)(comma - names), names);
+      return error_refuse(error, ERROR_BAD_PARAMETER, "streams", "streams names '%.*s'; allowed: " STREAM_ALLOWED,
+                          (int)(comma - names), names);
   }
   if (terms->num_joined > 0 && value_find_name(terms->joined, terms->name, strlen(terms->name)) < 0)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "streams",
-                       "streams does not name '%s', of which stream says that the body is a sweep", terms->name);
+    return error_refuse(error, ERROR_BAD_PARAMETER, "streams",
+                        "streams does not name '%s', of which stream says that the body is a sweep", terms->name);
   int32_t streams = 0;
   for (size_t cursor = 0; stream_next(terms, &cursor, name);) streams++;
   return streams * terms->sweeps <= JOINED_SWEEPS_MAX ||
-         problem_set(problem, PROBLEM_BAD_PARAMETER, "sweeps",
-                     "sweeps is %d, of %d streams; allowed: up to %d sweeps of all streams", (int)terms->sweeps,
-                     (int)streams, JOINED_SWEEPS_MAX);
+         error_refuse(error, ERROR_BAD_PARAMETER, "sweeps",
+                      "sweeps is %d, of %d streams; allowed: up to %d sweeps of all streams", (int)terms->sweeps,
+                      (int)streams, JOINED_SWEEPS_MAX);
 }
 
-static bool check_range(double time, const char *name, struct problem *problem) {
+static bool check_range(double time, const char *name, struct error *error) {
   return fabs(time) <= TIME_MOST ||
-         problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s has %g; allowed: " TIME_ALLOWED, name, time);
+         error_refuse(error, ERROR_BAD_PARAMETER, name, "%s has %g; allowed: " TIME_ALLOWED, name, time);
 }
 
 // ---- one sweep ------------------------------------------------------------------------------------------------------
 
-static bool take_pose(const struct pose_numbers *numbers, const char *name, struct pose *pose,
-                      struct problem *problem) {
+static bool take_pose(const struct pose_numbers *numbers, const char *name, struct pose *pose, struct error *error) {
   const char *fault = numbers->count ? pose_of(numbers->values, numbers->count, pose) : NULL;
-  return !fault || problem_set(problem, PROBLEM_NOT_RIGID, name, "%s is no rigid motion: %s", name, fault);
+  return !fault || error_refuse(error, ERROR_NOT_RIGID, name, "%s is no rigid motion: %s", name, fault);
 }
 
-static bool finish_one(const struct job_request *request, struct problem *problem) {
+static bool finish_one(const struct job_request *request, struct error *error) {
   struct pose pose;
-  if (!request->stream.pose.count) return refuse_missing("pose", "a sweep of a stream", problem);
-  if (!job_request_is_given(request, "time")) return refuse_missing("time", "a sweep of a stream", problem);
-  return check_range(request->stream.time, "time", problem) && take_pose(&request->stream.pose, "pose", &pose, problem);
+  if (!request->stream.pose.count) return refuse_missing("pose", "a sweep of a stream", error);
+  if (!job_request_is_given(request, "time")) return refuse_missing("time", "a sweep of a stream", error);
+  return check_range(request->stream.time, "time", error) && take_pose(&request->stream.pose, "pose", &pose, error);
 }
 
 // ---- several sweeps -------------------------------------------------------------------------------------------------
@@ -163,48 +162,48 @@ static bool are_several(const struct job_request *request) {
 }
 
 // Each of the three lists needs the others, and what describes one sweep has no place beside them.
-static bool check_lists(const struct job_request *request, struct problem *problem) {
+static bool check_lists(const struct job_request *request, struct error *error) {
   static const char *const lists[] = {"point_counts", "times", "poses"}, *const single[] = {"time", "pose"};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-    if (!job_request_is_given(request, lists[i])) return refuse_missing(lists[i], "a body of several sweeps", problem);
+    if (!job_request_is_given(request, lists[i])) return refuse_missing(lists[i], "a body of several sweeps", error);
   for (size_t i = 0; i < sizeof single / sizeof *single; i++)
     if (job_request_is_given(request, single[i]))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, single[i],
-                         "%s is given with point_counts; allowed: %ss, which is of all sweeps of the body", single[i],
-                         single[i]);
+      return error_refuse(error, ERROR_BAD_PARAMETER, single[i],
+                          "%s is given with point_counts; allowed: %ss, which is of all sweeps of the body", single[i],
+                          single[i]);
   return true;
 }
 
-static bool check_times(const struct sent_sweeps *sent, struct problem *problem) {
+static bool check_times(const struct sent_sweeps *sent, struct error *error) {
   if (sent->num_times != sent->count)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "times", "times has %d numbers; allowed: %d, one for each sweep",
-                       (int)sent->num_times, (int)sent->count);
+    return error_refuse(error, ERROR_BAD_PARAMETER, "times", "times has %d numbers; allowed: %d, one for each sweep",
+                        (int)sent->num_times, (int)sent->count);
   // Those between the first and the last are in range if these two are.
-  if (!check_range(sent->times[0], "times", problem) || !check_range(sent->times[sent->count - 1], "times", problem))
+  if (!check_range(sent->times[0], "times", error) || !check_range(sent->times[sent->count - 1], "times", error))
     return false;
   for (int32_t i = 1; i < sent->count; i++)
     if (!(sent->times[i] < sent->times[i - 1]))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, "times",
-                         "times does not fall from sweep %d to %d; allowed: the newest sweep first, no time twice",
-                         (int)i - 1, (int)i);
+      return error_refuse(error, ERROR_BAD_PARAMETER, "times",
+                          "times does not fall from sweep %d to %d; allowed: the newest sweep first, no time twice",
+                          (int)i - 1, (int)i);
   return true;
 }
 
 // Numbers of each pose.
 static int32_t pose_size(const struct sent_sweeps *sent) { return sent->num_poses / sent->count; }
 
-static bool check_poses(const struct sent_sweeps *sent, struct problem *problem) {
+static bool check_poses(const struct sent_sweeps *sent, struct error *error) {
   int32_t size = pose_size(sent);
   if (size * sent->count != sent->num_poses || (size != POSE_MATRIX && size != POSE_QUATERNION))
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "poses",
-                       "poses has %d numbers for %d sweeps; allowed: %d for each, or %d for each", (int)sent->num_poses,
-                       (int)sent->count, POSE_MATRIX, POSE_QUATERNION);
+    return error_refuse(error, ERROR_BAD_PARAMETER, "poses",
+                        "poses has %d numbers for %d sweeps; allowed: %d for each, or %d for each",
+                        (int)sent->num_poses, (int)sent->count, POSE_MATRIX, POSE_QUATERNION);
   for (int32_t i = 0; i < sent->count; i++) {
     struct pose pose;
     const char *fault = pose_of(sent->poses + (size_t)i * (size_t)size, size, &pose);
     if (fault)
-      return problem_set(problem, PROBLEM_NOT_RIGID, "poses", "the pose of sweep %d is no rigid motion: %s", (int)i,
-                         fault);
+      return error_refuse(error, ERROR_NOT_RIGID, "poses", "the pose of sweep %d is no rigid motion: %s", (int)i,
+                          fault);
   }
   return true;
 }
@@ -217,31 +216,31 @@ static void take_counts(struct job_request *request) {
   job_request_unset(request, "point_counts");
 }
 
-static bool finish_several(struct job_request *request, struct problem *problem) {
-  if (!check_lists(request, problem)) return false;
+static bool finish_several(struct job_request *request, struct error *error) {
+  if (!check_lists(request, error)) return false;
   if (request->num_clouds > STREAM_SWEEPS_MAX)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "point_counts", "point_counts has %d sweeps; allowed: up to %d",
-                       (int)request->num_clouds, STREAM_SWEEPS_MAX);
+    return error_refuse(error, ERROR_BAD_PARAMETER, "point_counts", "point_counts has %d sweeps; allowed: up to %d",
+                        (int)request->num_clouds, STREAM_SWEEPS_MAX);
   take_counts(request);
-  return check_times(&request->sent, problem) && check_poses(&request->sent, problem);
+  return check_times(&request->sent, error) && check_poses(&request->sent, error);
 }
 
-static bool check_sweeps(struct job_request *request, struct problem *problem) {
+static bool check_sweeps(struct job_request *request, struct error *error) {
   int32_t *sweeps = &request->stream.sweeps, sent = stream_sweeps(request);
   if (!*sweeps) *sweeps = sent;
   return sent <= *sweeps ||
-         problem_set(problem, PROBLEM_BAD_PARAMETER, "point_counts",
-                     "point_counts has %d sweeps, but sweeps is %d; allowed: no more than are joined", (int)sent,
-                     (int)*sweeps);
+         error_refuse(error, ERROR_BAD_PARAMETER, "point_counts",
+                      "point_counts has %d sweeps, but sweeps is %d; allowed: no more than are joined", (int)sent,
+                      (int)*sweeps);
 }
 
-bool stream_finish(struct job_request *request, struct problem *problem) {
+bool stream_finish(struct job_request *request, struct error *error) {
   struct stream_terms *terms = &request->stream;
-  if (!terms->name[0]) return check_alone(request, problem);
-  if (!(are_several(request) ? finish_several(request, problem) : finish_one(request, problem))) return false;
+  if (!terms->name[0]) return check_alone(request, error);
+  if (!(are_several(request) ? finish_several(request, error) : finish_one(request, error))) return false;
   request->job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 0, job_request_columns(request), NULL);
-  return check_sweeps(request, problem) && check_names(terms, problem) &&
-         take_pose(&terms->mount_numbers, "mount", &terms->mount, problem);
+  return check_sweeps(request, error) && check_names(terms, error) &&
+         take_pose(&terms->mount_numbers, "mount", &terms->mount, error);
 }
 
 // ---- the body's sweeps ----------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ extern const struct param param_stream, param_streams, param_sweeps, param_pose,
       &param_time_column, &param_remove_close
 
 // Checks what the request says of its stream, and sets the shape of the joined points. To be called once num_features
-// is known. False with a problem.
-VX_WARN_UNUSED bool stream_finish(struct job_request *request, struct problem *problem);
+// is known. False with an error.
+VX_WARN_UNUSED bool stream_finish(struct job_request *request, struct error *error);
 
 // The sweeps of the body of a split request, and one of them; 0 is the newest.
 struct body_sweep {

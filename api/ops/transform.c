@@ -125,46 +125,46 @@ static vx_tensor_set tensors(const struct job_request *request) {
   return VX_TRANSFORM_TENSORS;
 }
 
-static bool check_matrices(const float *matrices, int64_t count, struct problem *problem) {
+static bool check_matrices(const float *matrices, int64_t count, struct error *error) {
   for (int64_t i = 0; i < count; i++) {
     const float *last = matrices + i * VX_MATRIX_VALUES + 12;
     if (last[0] != 0 || last[1] != 0 || last[2] != 0 || last[3] != 1)
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, "matrix",
-                         "the last row of matrix number %d is %g,%g,%g,%g; allowed: 0,0,0,1", (int)i, (double)last[0],
-                         (double)last[1], (double)last[2], (double)last[3]);
+      return error_refuse(error, ERROR_BAD_PARAMETER, "matrix",
+                          "the last row of matrix number %d is %g,%g,%g,%g; allowed: 0,0,0,1", (int)i, (double)last[0],
+                          (double)last[1], (double)last[2], (double)last[3]);
   }
   return true;
 }
 
-static bool check_box(const char *name, const struct vx_box *box, struct problem *problem) {
+static bool check_box(const char *name, const struct vx_box *box, struct error *error) {
   for (int a = 0; a < 3; a++) {
     double min = box->min[a], max = box->max[a];
     if (!(min < max))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, name,
-                         "a box of %s runs along %c from %g to %g; allowed: min below max", name, "xyz"[a], min, max);
+      return error_refuse(error, ERROR_BAD_PARAMETER, name,
+                          "a box of %s runs along %c from %g to %g; allowed: min below max", name, "xyz"[a], min, max);
   }
   return true;
 }
 
-static bool finish(struct job_request *request, struct problem *problem) {
-  if (!stream_finish(request, problem)) return false;
+static bool finish(struct job_request *request, struct error *error) {
+  if (!stream_finish(request, error)) return false;
   const struct vx_transform *params = &request->job.params.transform;
-  bool good = check_matrices(request->matrices[0], request->num_matrices, problem) &&
-              (!params->cropped || check_box("crop", &params->crop, problem));
-  for (int32_t i = 0; good && i < params->num_cuts; i++) good = check_box("cut", &request->cuts[i], problem);
+  bool good = check_matrices(request->matrices[0], request->num_matrices, error) &&
+              (!params->cropped || check_box("crop", &params->crop, error));
+  for (int32_t i = 0; good && i < params->num_cuts; i++) good = check_box("cut", &request->cuts[i], error);
   return good;
 }
 
-static bool split(struct job_request *request, struct problem *problem) {
+static bool split(struct job_request *request, struct error *error) {
   if (request->num_matrices > 1 && request->num_matrices != request->num_clouds)
-    return problem_set(
-        problem, PROBLEM_BAD_PARAMETER, "matrix",
+    return error_refuse(
+        error, ERROR_BAD_PARAMETER, "matrix",
         "matrix has %d matrices, but the batch has %d clouds; allowed: one matrix, or one for each cloud",
         (int)request->num_matrices, (int)request->num_clouds);
   const struct vx_input *tensor = &request->job.inputs[VX_MATRIX];
   if (request->num_matrices > 0 && tensor->rank)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "matrix", "matrix is a tensor of the body too; allowed: one");
-  return !tensor->rank || check_matrices(tensor->data, tensor->dims[0], problem);
+    return error_refuse(error, ERROR_BAD_PARAMETER, "matrix", "matrix is a tensor of the body too; allowed: one");
+  return !tensor->rank || check_matrices(tensor->data, tensor->dims[0], error);
 }
 
 static void bind(const struct job_request *request, struct vx_job *job) {

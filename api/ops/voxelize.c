@@ -172,18 +172,18 @@ static vx_tensor_set tensors(const struct job_request *request) {
   return request->num_sample_counts == 0 ? tensors : tensors | SAMPLED_BY_DEFAULT;
 }
 
-static bool check_computed(vx_tensor_set tensors, vx_tensor_set available, struct problem *problem) {
+static bool check_computed(vx_tensor_set tensors, vx_tensor_set available, struct error *error) {
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(tensors & ~available & VX_TENSOR_BIT(tensor))) continue;
     bool sampled = VX_SAMPLED_TENSORS & VX_TENSOR_BIT(tensor);
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs", "outputs names %s, which %s",
-                       vx_tensor_name((enum vx_tensor)tensor),
-                       sampled ? "is there with fps only" : "feature does not compute");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which %s",
+                        vx_tensor_name((enum vx_tensor)tensor),
+                        sampled ? "is there with fps only" : "feature does not compute");
   }
   return true;
 }
 
-static bool check_tensors(const struct job_request *request, struct problem *problem) {
+static bool check_tensors(const struct job_request *request, struct error *error) {
   const vx_tensor_set padded =
       VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
   bool sampled = request->job.params.voxelize.sampling.enabled;
@@ -193,70 +193,68 @@ static bool check_tensors(const struct job_request *request, struct problem *pro
                 available = tensors(request) | VX_TENSOR_BIT(VX_POINT_VOXEL_IDS) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK) |
                             (VX_DENSE_TENSORS & ~scattered) | (means ? scattered : 0) |
                             (sampled ? VX_SAMPLED_TENSORS : 0);
-  if (!check_computed(wanted, available, problem)) return false;
+  if (!check_computed(wanted, available, error)) return false;
   if (sampled && !(wanted & VX_SAMPLED_TENSORS))
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs",
-                       "fps is given, but outputs names no tensor of the samples; name one, or give fps=off");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "outputs",
+                        "fps is given, but outputs names no tensor of the samples; name one, or give fps=off");
   for (int tensor = 0; !capped && tensor < VX_TENSOR_COUNT; tensor++)
     if (wanted & padded & VX_TENSOR_BIT(tensor))
-      return problem_set(problem, PROBLEM_IMPOSSIBLE, "max_points_per_voxel",
-                         "%s is padded to max_points_per_voxel points, so it needs a cap of 1 or more; "
-                         "with 0 (no cap) ask for feature=mean and point_voxel_ids",
-                         vx_tensor_name((enum vx_tensor)tensor));
+      return error_refuse(error, ERROR_IMPOSSIBLE, "max_points_per_voxel",
+                          "%s is padded to max_points_per_voxel points, so it needs a cap of 1 or more; "
+                          "with 0 (no cap) ask for feature=mean and point_voxel_ids",
+                          vx_tensor_name((enum vx_tensor)tensor));
   return true;
 }
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-static bool check_grid(const struct job_request *request, struct problem *problem) {
+static bool check_grid(const struct job_request *request, struct error *error) {
   static const char *const needed[] = {"point_cloud_range", "voxel_size"};
   static const char axes[] = "xyz";
   const struct vx_voxelize *params = &request->job.params.voxelize;
   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
     if (!job_request_is_given(request, needed[i]))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, needed[i], "%s is missing; give it, or a preset that has it",
-                         needed[i]);
+      return error_refuse(error, ERROR_BAD_PARAMETER, needed[i], "%s is missing; give it, or a preset that has it",
+                          needed[i]);
   for (int a = 0; a < 3; a++) {
     if (!(params->voxel_size[a] > 0))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, "voxel_size", "voxel_size along %c is %g; allowed: above 0",
-                         axes[a], (double)params->voxel_size[a]);
+      return error_refuse(error, ERROR_BAD_PARAMETER, "voxel_size", "voxel_size along %c is %g; allowed: above 0",
+                          axes[a], (double)params->voxel_size[a]);
     if (!(params->range_min[a] < params->range_max[a]))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, "point_cloud_range",
-                         "along %c point_cloud_range runs from %g to %g; allowed: min below max", axes[a],
-                         (double)params->range_min[a], (double)params->range_max[a]);
+      return error_refuse(error, ERROR_BAD_PARAMETER, "point_cloud_range",
+                          "along %c point_cloud_range runs from %g to %g; allowed: min below max", axes[a],
+                          (double)params->range_min[a], (double)params->range_max[a]);
   }
   struct vx_grid grid;
-  struct vx_error error;
-  if (vx_grid_of(params, request->num_clouds ? request->num_clouds : 1, &grid, &error) != VX_OK)
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, "voxel_size", "%s", error.text);
-  return true;
+  return vx_grid_of(params, request->num_clouds ? request->num_clouds : 1, &grid, error) == VX_OK ||
+         error_blame(error, "voxel_size");
 }
 
-static bool finish(struct job_request *request, struct problem *problem) {
-  if (!stream_finish(request, problem) || !check_grid(request, problem)) return false;
+static bool finish(struct job_request *request, struct error *error) {
+  if (!stream_finish(request, error) || !check_grid(request, error)) return false;
   // A query with fps=off may leave a preset's `start` in place.
   if (request->num_sample_counts == 0 && job_request_is_given(request, "start") &&
       !job_request_is_given(request, "fps"))
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "start", "start is given without fps");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "start", "start is given without fps");
   sampling_finish(request, &request->job.params.voxelize.sampling);
-  return check_tensors(request, problem);
+  return check_tensors(request, error);
 }
 
 // The maps of intensity need a column: that of the name, or the one behind x, y and z if the columns have no names.
-static bool find_intensity(struct job_request *request, struct problem *problem) {
+static bool find_intensity(struct job_request *request, struct error *error) {
   static const char name[] = "intensity";
   int column = request->num_features > 3 ? 3 : -1;
   if (request->num_fields) column = value_find_name(request->fields, name, sizeof name - 1);
   request->job.params.voxelize.intensity = column < 0 ? 0 : column;
   if (column >= 0 || !(request->job.tensors & VX_INTENSITY_MAPS)) return true;
-  return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs",
-                     "outputs names a map of intensity, but no column is named intensity, or there is no fourth one");
+  return error_refuse(error, ERROR_BAD_PARAMETER, "outputs",
+                      "outputs names a map of intensity, but no column is named intensity, or there is no fourth one");
 }
 
 // The number of voxels is known only once they are made, so it is not checked here.
-static bool split(struct job_request *request, struct problem *problem) {
-  if (!find_intensity(request, problem)) return false;
-  return sampling_split(request, &request->job.params.voxelize.sampling, problem);
+static bool split(struct job_request *request, struct error *error) {
+  if (!find_intensity(request, error)) return false;
+  return sampling_split(request, &request->job.params.voxelize.sampling, error);
 }
 
 // ---- metadata -------------------------------------------------------------------------------------------------------
@@ -264,7 +262,7 @@ static bool split(struct job_request *request, struct problem *problem) {
 static void write_grid(const struct vx_job *job, struct text *out) {
   const struct vx_voxelize *params = &job->params.voxelize;
   struct vx_grid grid = {{0, 0, 0}};
-  struct vx_error error;
+  struct error error;
   (void)!vx_grid_of(params, job->num_clouds, &grid, &error);  // was checked by check_grid
   text_printf(out, ",\"grid_size\":[%d,%d,%d],\"effective_range\":", grid.cells[0], grid.cells[1], grid.cells[2]);
   float range[6];

@@ -17,17 +17,17 @@ static vx_tensor_set none(const struct job_request *request) {
 }
 
 static bool write_json(const struct answer *answer, const struct vx_layout *layout, const char *tensors,
-                       struct text *out, struct problem *problem) {
-  (void)layout, (void)tensors, (void)problem;
+                       struct text *out, struct error *error) {
+  (void)layout, (void)tensors, (void)error;
   answer_metadata(answer, false, out);
   text_put(out, "\n");
   return true;
 }
 
 static bool write_of_region(const struct answer *answer, const struct vx_layout *layout, const char *tensors,
-                            struct text *out, struct problem *problem) {
+                            struct text *out, struct error *error) {
   const struct region_ref *ref = &answer->request->output_region;
-  (void)layout, (void)tensors, (void)problem;
+  (void)layout, (void)tensors, (void)error;
   text_put(out, "{\"output_region\":{\"name\":");
   text_json_string(out, ref->name, strlen(ref->name));
   text_printf(out, ",\"offset\":%llu,\"bytes\":%zu},\"metadata\":", (unsigned long long)ref->offset,

@@ -21,9 +21,9 @@ struct answer_kind {
                 char *tensors);
 
   // A kind whose file is a copy: writes all of it. It is measured first, with no tensors (NULL) and an `out` without
-  // capacity. False with a problem if the format cannot hold it, in the measuring call alone. NULL for other kinds.
+  // capacity. False with an error if the format cannot hold it, in the measuring call alone. NULL for other kinds.
   bool (*write)(const struct answer *answer, const struct vx_layout *layout, const char *tensors, struct text *out,
-                struct problem *problem);
+                struct error *error);
 };
 
 // What is sent if the file went to a region of shared memory: JSON that says how long it is, and the metadata.

@@ -23,18 +23,18 @@ struct decoder {
 
 // ---- problems -------------------------------------------------------------------------------------------------------
 
-static bool malformed(const struct decoder *decoder, const char *reason, struct problem *problem) {
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the %s stream of the body is malformed: %s",
-                     coding_name(decoder->coding), reason);
+static bool malformed(const struct decoder *decoder, const char *reason, struct error *error) {
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "the %s stream of the body is malformed: %s",
+                      coding_name(decoder->coding), reason);
 }
 
-static bool trailing(const struct decoder *decoder, struct problem *problem) {
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the body goes on behind the end of its %s stream",
-                     coding_name(decoder->coding));
+static bool trailing(const struct decoder *decoder, struct error *error) {
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "the body goes on behind the end of its %s stream",
+                      coding_name(decoder->coding));
 }
 
-static bool no_memory(struct problem *problem) {
-  return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory to decode the body");
+static bool no_memory(struct error *error) {
+  return error_refuse(error, ERROR_MEMORY_FULL, NULL, "there is no memory to decode the body");
 }
 
 // ---- gzip and deflate -----------------------------------------------------------------------------------------------
@@ -55,20 +55,20 @@ static int inflate_step(z_stream *zlib, struct coding_step *step) {
   return code;
 }
 
-static bool zlib_failed(const struct decoder *decoder, int code, struct problem *problem) {
+static bool zlib_failed(const struct decoder *decoder, int code, struct error *error) {
   const z_stream *zlib = &decoder->zlib;
-  if (code == Z_MEM_ERROR) return no_memory(problem);
-  if (code == Z_NEED_DICT) return malformed(decoder, "it needs a dictionary", problem);
+  if (code == Z_MEM_ERROR) return no_memory(error);
+  if (code == Z_NEED_DICT) return malformed(decoder, "it needs a dictionary", error);
   // No data has come of this member: what follows the last one is none.
-  if (decoder->ended_one && zlib->total_out == 0) return trailing(decoder, problem);
-  return malformed(decoder, zlib->msg ? zlib->msg : "wrong data", problem);
+  if (decoder->ended_one && zlib->total_out == 0) return trailing(decoder, error);
+  return malformed(decoder, zlib->msg ? zlib->msg : "wrong data", error);
 }
 
-static bool run_zlib(struct decoder *decoder, struct coding_step *step, struct problem *problem) {
+static bool run_zlib(struct decoder *decoder, struct coding_step *step, struct error *error) {
   z_stream *zlib = &decoder->zlib;
   while (decoder->inside || step->in_size > 0) {
     if (!decoder->inside && decoder->ended_one) {
-      if (decoder->coding == CODING_DEFLATE) return trailing(decoder, problem);
+      if (decoder->coding == CODING_DEFLATE) return trailing(decoder, error);
       (void)inflateReset(zlib);
     }
     decoder->inside = true;
@@ -77,7 +77,7 @@ static bool run_zlib(struct decoder *decoder, struct coding_step *step, struct p
       decoder->inside = false;
       decoder->ended_one = true;
     } else if (code != Z_OK && code != Z_BUF_ERROR) {
-      return zlib_failed(decoder, code, problem);
+      return zlib_failed(decoder, code, error);
     } else if (step->in_size == 0 && zlib->avail_out > 0) {
       return true;
     }
@@ -95,13 +95,13 @@ static bool is_frame(const uint8_t magic[MAGIC]) {
   return number == 0xFD2FB528u || (number & 0xFFFFFFF0u) == 0x184D2A50u;
 }
 
-static bool zstd_failed(const struct decoder *decoder, size_t code, struct problem *problem) {
+static bool zstd_failed(const struct decoder *decoder, size_t code, struct error *error) {
   switch (ZSTD_getErrorCode(code)) {
-    case ZSTD_error_memory_allocation: return no_memory(problem);
+    case ZSTD_error_memory_allocation: return no_memory(error);
     case ZSTD_error_frameParameter_windowTooLarge:
-      return problem_set(problem, PROBLEM_BAD_BODY, NULL, "a zstd frame of the body has a window over %d MiB",
-                         1 << (DECODE_WINDOW_LOG - 20));
-    default: return malformed(decoder, ZSTD_getErrorName(code), problem);
+      return error_refuse(error, ERROR_BAD_BODY, NULL, "a zstd frame of the body has a window over %d MiB",
+                          1 << (DECODE_WINDOW_LOG - 20));
+    default: return malformed(decoder, ZSTD_getErrorName(code), error);
   }
 }
 
@@ -129,25 +129,25 @@ static size_t zstd_step(struct decoder *decoder, struct coding_step *step) {
 }
 
 // Takes the magic number of a frame. False: it is none.
-static bool begin_frame(struct decoder *decoder, struct coding_step *step, struct problem *problem) {
+static bool begin_frame(struct decoder *decoder, struct coding_step *step, struct error *error) {
   for (; decoder->magic_size < MAGIC && step->in_size > 0; step->in_size--)
     decoder->magic[decoder->magic_size++] = (uint8_t)*step->in++;
   if (decoder->magic_size < MAGIC) return true;
   if (!is_frame(decoder->magic))
-    return decoder->ended_one ? trailing(decoder, problem) : malformed(decoder, "it does not begin a frame", problem);
+    return decoder->ended_one ? trailing(decoder, error) : malformed(decoder, "it does not begin a frame", error);
   struct coding_step head = {.in = (const char *)decoder->magic, .in_size = MAGIC, .out = step->out, .out_size = 0};
   size_t code = run_library(decoder->zstd, &head);
   decoder->inside = true;
   decoder->head_left = HEAD_MOST;
-  return !ZSTD_isError(code) || zstd_failed(decoder, code, problem);
+  return !ZSTD_isError(code) || zstd_failed(decoder, code, error);
 }
 
-static bool run_zstd(struct decoder *decoder, struct coding_step *step, struct problem *problem) {
+static bool run_zstd(struct decoder *decoder, struct coding_step *step, struct error *error) {
   while (decoder->inside || step->in_size > 0) {
-    if (!decoder->inside && !begin_frame(decoder, step, problem)) return false;
+    if (!decoder->inside && !begin_frame(decoder, step, error)) return false;
     if (!decoder->inside) return true;  // the magic number is not whole
     size_t code = zstd_step(decoder, step);
-    if (ZSTD_isError(code)) return zstd_failed(decoder, code, problem);
+    if (ZSTD_isError(code)) return zstd_failed(decoder, code, error);
     if (code == 0) {
       decoder->inside = false;
       decoder->ended_one = true;
@@ -201,12 +201,12 @@ void decoder_begin(struct decoder *decoder) {
     (void)inflateReset(&decoder->zlib);
 }
 
-bool decoder_run(struct decoder *decoder, struct coding_step *step, struct problem *problem) {
-  return decoder->coding == CODING_ZSTD ? run_zstd(decoder, step, problem) : run_zlib(decoder, step, problem);
+bool decoder_run(struct decoder *decoder, struct coding_step *step, struct error *error) {
+  return decoder->coding == CODING_ZSTD ? run_zstd(decoder, step, error) : run_zlib(decoder, step, error);
 }
 
-bool decoder_end(const struct decoder *decoder, struct problem *problem) {
+bool decoder_end(const struct decoder *decoder, struct error *error) {
   if (decoder->ended_one && !decoder->inside && decoder->magic_size == 0) return true;
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the body ends before its %s stream does",
-                     coding_name(decoder->coding));
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "the body ends before its %s stream does",
+                      coding_name(decoder->coding));
 }

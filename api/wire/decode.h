@@ -25,9 +25,9 @@ size_t decoder_bytes(const struct decoder *decoder);
 
 // A new body begins.
 void decoder_begin(struct decoder *decoder);
-// Decodes until all of `in` is taken and nothing is left to write, or until `out` is full. False with a problem.
-VX_WARN_UNUSED bool decoder_run(struct decoder *decoder, struct coding_step *step, struct problem *problem);
-// Whether the body may end here. False with a problem.
-VX_WARN_UNUSED bool decoder_end(const struct decoder *decoder, struct problem *problem);
+// Decodes until all of `in` is taken and nothing is left to write, or until `out` is full. False with an error.
+VX_WARN_UNUSED bool decoder_run(struct decoder *decoder, struct coding_step *step, struct error *error);
+// Whether the body may end here. False with an error.
+VX_WARN_UNUSED bool decoder_end(const struct decoder *decoder, struct error *error);
 
 #endif

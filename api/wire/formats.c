@@ -47,47 +47,47 @@ const char *format_hint(enum body_format sent_as, const char *bytes, size_t size
   return NULL;
 }
 
-void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct problem *problem) {
+void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct error *error) {
   const char *hint = format_hint(sent_as, bytes, size);
-  size_t length = strlen(problem->detail);
-  if (hint) snprintf(problem->detail + length, sizeof problem->detail - length, "; %s", hint);
+  size_t length = strlen(error->text);
+  if (hint) snprintf(error->text + length, sizeof error->text - length, "; %s", hint);
 }
 
 // ---- files ----------------------------------------------------------------------------------------------------------
 
 bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop, struct cloud_file *file,
-                 struct problem *problem) {
+                 struct error *error) {
   *file = (struct cloud_file){.stop = stop, .layout = CLOUD_BINARY};
-  if (formats[format]->open(bytes, size, file, problem)) return true;
-  format_suggest(format, bytes, size, problem);
+  if (formats[format]->open(bytes, size, file, error)) return true;
+  format_suggest(format, bytes, size, error);
   return false;
 }
 
-bool cloud_add(struct cloud_file *file, struct cloud_field field, struct problem *problem) {
+bool cloud_add(struct cloud_file *file, struct cloud_field field, struct error *error) {
   if (file->num_fields == CLOUD_FIELDS_MAX)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "a point has more than %d fields", CLOUD_FIELDS_MAX);
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "a point has more than %d fields", CLOUD_FIELDS_MAX);
   file->fields[file->num_fields++] = field;
   return true;
 }
 
-static bool refuse_size(const struct cloud_file *file, const char *much, struct problem *problem) {
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                     "the header promises %lld points of %zu %s each; it is followed by %zu bytes, too %s for them",
-                     (long long)file->points, file->point_bytes, file->layout == CLOUD_TEXT ? "values" : "bytes",
-                     file->size, much);
+static bool refuse_size(const struct cloud_file *file, const char *much, struct error *error) {
+  return error_refuse(error, ERROR_BAD_BODY, NULL,
+                      "the header promises %lld points of %zu %s each; it is followed by %zu bytes, too %s for them",
+                      (long long)file->points, file->point_bytes, file->layout == CLOUD_TEXT ? "values" : "bytes",
+                      file->size, much);
 }
 
-bool cloud_fit(struct cloud_file *file, bool whole, struct problem *problem) {
+bool cloud_fit(struct cloud_file *file, bool whole, struct error *error) {
   // A value of text has a byte or more, and one behind it, which the last may lack.
   size_t least = file->layout == CLOUD_TEXT ? 2 * file->point_bytes : file->point_bytes;
   size_t room = file->size + (file->layout == CLOUD_TEXT);
-  if (least == 0) return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the points have no fields");
+  if (least == 0) return error_refuse(error, ERROR_BAD_BODY, NULL, "the points have no fields");
   if (file->layout == CLOUD_TEXT && file->point_bytes > CLOUD_VALUES_MAX)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "a point has %zu values; allowed: up to %d", file->point_bytes,
-                       CLOUD_VALUES_MAX);
-  if ((uint64_t)file->points > room / least) return refuse_size(file, "few", problem);
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "a point has %zu values; allowed: up to %d", file->point_bytes,
+                        CLOUD_VALUES_MAX);
+  if ((uint64_t)file->points > room / least) return refuse_size(file, "few", error);
   size_t left = file->size - (file->layout == CLOUD_TEXT ? 0 : (size_t)file->points * least);
-  if (file->layout == CLOUD_BINARY && whole && left >= least) return refuse_size(file, "many", problem);
+  if (file->layout == CLOUD_BINARY && whole && left >= least) return refuse_size(file, "many", error);
   for (int i = 0; i < file->num_fields; i++) file->fields[i].stride = file->point_bytes;
   file->run = file->points;
   file->run_bytes = (size_t)file->points * file->point_bytes;

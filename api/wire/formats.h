@@ -66,24 +66,24 @@ struct cloud_file {
 struct format {
   const char *hint;                               // what to say of a body that looks like this but is sent as another
   bool (*looks)(const char *bytes, size_t size);  // whether the body begins like this
-  // Reads the header and checks that the body has all points. False with a problem.
-  bool (*open)(const char *bytes, size_t size, struct cloud_file *file, struct problem *problem);
+  // Reads the header and checks that the body has all points. False with an error.
+  bool (*open)(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
 };
 extern const struct format format_pcd, format_ply, format_pointcloud2;
 
 VX_WARN_UNUSED bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop,
-                                struct cloud_file *file, struct problem *problem);
+                                struct cloud_file *file, struct error *error);
 
 // What to say of a body that begins like another format than that which it was sent as; NULL if it does not. A part of
 // the body is enough, from its beginning.
 const char *format_hint(enum body_format sent_as, const char *bytes, size_t size);
 // Appends that hint, if there is one, to the problem.
-void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct problem *problem);
+void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct error *error);
 
-// Adds a field. False with a problem if there are too many.
-VX_WARN_UNUSED bool cloud_add(struct cloud_file *file, struct cloud_field field, struct problem *problem);
+// Adds a field. False with an error if there are too many.
+VX_WARN_UNUSED bool cloud_add(struct cloud_file *file, struct cloud_field field, struct error *error);
 // Checks that `size` bytes have room for the points, and sets the strides of the fields. `whole`: nothing may follow
-// them that could be another point. False with a problem.
-VX_WARN_UNUSED bool cloud_fit(struct cloud_file *file, bool whole, struct problem *problem);
+// them that could be another point. False with an error.
+VX_WARN_UNUSED bool cloud_fit(struct cloud_file *file, bool whole, struct error *error);
 
 #endif

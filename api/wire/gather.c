@@ -34,7 +34,7 @@ static void list_fields(const struct cloud_file *file, char *out, size_t size) {
 
 // Adds the field as the next column. NULL: there is none of this name.
 static bool add_column(const struct cloud_file *file, struct cloud_columns *columns, const char *name,
-                       struct problem *problem) {
+                       struct error *error) {
   const struct cloud_field *field = find_field(file, name);
   char there[256];
   if (field && field->count == 1) {
@@ -42,8 +42,8 @@ static bool add_column(const struct cloud_file *file, struct cloud_columns *colu
     return true;
   }
   list_fields(file, there, sizeof there);
-  return problem_set(problem, PROBLEM_BAD_BODY, "fields", "the body has no field %.60s of one value; it has %s", name,
-                     there);
+  return error_refuse(error, ERROR_BAD_BODY, "fields", "the body has no field %.60s of one value; it has %s", name,
+                      there);
 }
 
 static bool is_axis(const struct cloud_field *field) {
@@ -51,41 +51,41 @@ static bool is_axis(const struct cloud_field *field) {
 }
 
 static bool choose_first(const struct cloud_file *file, int wanted, struct cloud_columns *columns,
-                         struct problem *problem) {
+                         struct error *error) {
   static const char *const axes[] = {"x", "y", "z"};
   char there[256];
   for (int a = 0; a < 3; a++)
-    if (!add_column(file, columns, axes[a], problem)) return false;
+    if (!add_column(file, columns, axes[a], error)) return false;
   for (int i = 0; i < file->num_fields && columns->count < wanted; i++)
     if (file->fields[i].count == 1 && !is_axis(&file->fields[i])) columns->fields[columns->count++] = &file->fields[i];
   if (columns->count == wanted) return true;
   list_fields(file, there, sizeof there);
-  return problem_set(problem, PROBLEM_BAD_BODY, "num_features",
-                     "num_features is %d, but the body has only %d fields of one value; it has %s", wanted,
-                     columns->count, there);
+  return error_refuse(error, ERROR_BAD_BODY, "num_features",
+                      "num_features is %d, but the body has only %d fields of one value; it has %s", wanted,
+                      columns->count, there);
 }
 
 static bool choose_named(const struct cloud_file *file, const char *names, struct cloud_columns *columns,
-                         struct problem *problem) {
+                         struct error *error) {
   const char *cursor = names, *end = names + strlen(names);
   char name[VALUE_NAMES_SIZE];
   while (value_next(&cursor, end, name, sizeof name))
-    if (!add_column(file, columns, name, problem)) return false;
+    if (!add_column(file, columns, name, error)) return false;
   return true;
 }
 
 bool cloud_choose(const struct cloud_file *file, const struct job_request *request, struct cloud_columns *columns,
-                  struct problem *problem) {
+                  struct error *error) {
   columns->count = 0;
-  if (request->num_fields ? !choose_named(file, request->fields, columns, problem)
-                          : !choose_first(file, request->num_features, columns, problem))
+  if (request->num_fields ? !choose_named(file, request->fields, columns, error)
+                          : !choose_first(file, request->num_features, columns, error))
     return false;
   columns->intensity = -1;
   for (int c = 0; c < columns->count; c++)
     if (is_named(columns->fields[c], intensity)) columns->intensity = c;
   if (request->intensity_scale == 0 || columns->intensity >= 0) return true;
-  return problem_set(problem, PROBLEM_BAD_BODY, "intensity_scale",
-                     "intensity_scale is given, but none of the first %d columns is named intensity", columns->count);
+  return error_refuse(error, ERROR_BAD_BODY, "intensity_scale",
+                      "intensity_scale is given, but none of the first %d columns is named intensity", columns->count);
 }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
@@ -172,31 +172,30 @@ static void gather_run(const struct cloud_file *file, const struct cloud_columns
 
 // ---- points as text -------------------------------------------------------------------------------------------------
 
-static bool refuse_number(const struct cloud_field *field, int64_t line, const struct span *word,
-                          struct problem *problem) {
+static bool refuse_number(const struct cloud_field *field, int64_t line, const struct span *word, struct error *error) {
   const struct span name = {field->name, field->name_length};
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "line %lld, field %.*s: '%.*s' is not a number", (long long)line,
-                     SPAN_ARGS(name), SPAN_ARGS(*word));
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld, field %.*s: '%.*s' is not a number", (long long)line,
+                      SPAN_ARGS(name), SPAN_ARGS(*word));
 }
 
 static bool gather_line(const struct cloud_file *file, const struct cloud_columns *columns, const int8_t *column_of,
-                        const struct lines *lines, struct span line, char *row, struct problem *problem) {
+                        const struct lines *lines, struct span line, char *row, struct error *error) {
   struct span word;
   size_t values = 0;
   for (; span_word(&line, &word); values++) {
     int column = values < file->point_bytes ? column_of[values] : -1;
     float value;
     if (column < 0) continue;
-    if (!decimal_read(&word, &value)) return refuse_number(columns->fields[column], lines->number, &word, problem);
+    if (!decimal_read(&word, &value)) return refuse_number(columns->fields[column], lines->number, &word, error);
     memcpy(row + (size_t)column * sizeof value, &value, sizeof value);
   }
   if (values == 0 || values == file->point_bytes) return true;  // an empty line is passed over
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "line %lld has %zu values; a point has %zu",
-                     (long long)lines->number, values, file->point_bytes);
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld has %zu values; a point has %zu",
+                      (long long)lines->number, values, file->point_bytes);
 }
 
 static bool gather_text(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
-                        struct problem *problem) {
+                        struct error *error) {
   int8_t column_of[CLOUD_VALUES_MAX];
   struct lines lines = {file->data, file->data + file->size, file->line - 1, file->stop};
   struct span line, word;
@@ -207,33 +206,31 @@ static bool gather_text(const struct cloud_file *file, const struct cloud_column
     struct span first = line;
     if (!span_word(&first, &word)) continue;
     if (points == file->points)
-      return problem_set(problem, PROBLEM_BAD_BODY, NULL, "line %lld stands behind the %lld points that were promised",
-                         (long long)lines.number, (long long)points);
-    if (!gather_line(file, columns, column_of, &lines, line, rows, problem)) return false;
+      return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld stands behind the %lld points that were promised",
+                          (long long)lines.number, (long long)points);
+    if (!gather_line(file, columns, column_of, &lines, line, rows, error)) return false;
     rows += row_bytes(columns);
     points++;
   }
   if (points == file->points) return true;
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                     "the body ends after line %lld with %lld points; %lld were promised", (long long)lines.number,
-                     (long long)points, (long long)file->points);
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "the body ends after line %lld with %lld points; %lld were promised",
+                      (long long)lines.number, (long long)points, (long long)file->points);
 }
 
 // ---- all points -----------------------------------------------------------------------------------------------------
 
-bool cloud_unpack(struct cloud_file *file, char *out, struct problem *problem) {
+bool cloud_unpack(struct cloud_file *file, char *out, struct error *error) {
   if (!lzf_unpack(file->data, file->size, out, file->unpacked_bytes, file->stop))
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the compressed points do not unpack to the %zu bytes promised",
-                       file->unpacked_bytes);
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the compressed points do not unpack to the %zu bytes promised",
+                        file->unpacked_bytes);
   file->layout = CLOUD_COLUMNS;
   file->data = out;
   file->size = file->unpacked_bytes;
   return true;
 }
 
-bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
-                  struct problem *problem) {
-  if (file->layout == CLOUD_TEXT) return gather_text(file, columns, rows, problem);
+bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows, struct error *error) {
+  if (file->layout == CLOUD_TEXT) return gather_text(file, columns, rows, error);
   for (int64_t done = 0; done < file->points; done += file->run)
     gather_run(file, columns, file->data + (size_t)(done / file->run) * file->run_bytes,
                rows + (size_t)done * row_bytes(columns));

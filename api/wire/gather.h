@@ -14,21 +14,21 @@ struct cloud_columns {
 };
 
 // Chooses the columns: those that `fields` names; without it x, y, z, then the file's other fields of one value in
-// their order, as many as num_features says. False with a problem.
+// their order, as many as num_features says. False with an error.
 VX_WARN_UNUSED bool cloud_choose(const struct cloud_file *file, const struct job_request *request,
-                                 struct cloud_columns *columns, struct problem *problem);
+                                 struct cloud_columns *columns, struct error *error);
 
 // Unpacks a CLOUD_PACKED file into `out`, which has room for its unpacked_bytes, and makes the file CLOUD_COLUMNS.
-// False with a problem.
-VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, char *out, struct problem *problem);
+// False with an error.
+VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, char *out, struct error *error);
 
 // The points, if they are such rows already; else NULL.
 const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns *columns);
 // Whether cloud_gather may write the rows to the beginning of the body itself.
 bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns);
-// Writes the rows. False with a problem.
+// Writes the rows. False with an error.
 VX_WARN_UNUSED bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
-                                 struct problem *problem);
+                                 struct error *error);
 
 // The column that `fields` names intensity; -1 if there is none.
 int cloud_intensity(const struct job_request *request);

@@ -20,7 +20,7 @@ struct reading {
   struct infer_body *body;
   struct infer *infer;
   const struct infer_memory *shared;
-  struct problem *problem;
+  struct error *error;
   const char *bytes;  // behind the JSON
   size_t size;
   bool binary_output;  // for outputs that do not say
@@ -30,12 +30,12 @@ struct reading {
 };
 
 __attribute__((format(printf, 2, 3))) static bool refuse(struct reading *reading, const char *format, ...) {
-  char detail[sizeof reading->problem->detail];
+  char detail[sizeof reading->error->text];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(detail, sizeof detail, format, arguments);
   va_end(arguments);
-  return problem_set(reading->problem, PROBLEM_BAD_BODY, NULL, "%s", detail);
+  return error_refuse(reading->error, ERROR_BAD_BODY, NULL, "%s", detail);
 }
 
 // ---- the query ------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ static bool take_counts(struct reading *reading, const struct job_request *reque
   int32_t values[VX_MAX_CLOUDS];
   size_t begin = out->length;
   if (counts->tensor.rank == 0) return true;
-  if (!infer_input_copy(counts, name, reading->shared, (char *)values, reading->problem)) return false;
+  if (!infer_input_copy(counts, name, reading->shared, (char *)values, reading->error)) return false;
   for (int64_t i = 0; i < counts->tensor.dims[0]; i++) text_printf(out, "%s%d", i ? "," : "", (int)values[i]);
   return add_text(reading, name, begin);
 }
@@ -163,7 +163,7 @@ static bool take_output(struct reading *reading, const json_t *object) {
   if (binary && !json_is_boolean(binary)) return refuse(reading, "output %.64s: binary_data is no boolean", name);
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (strcmp(name, vx_tensor_name((enum vx_tensor)tensor)) != 0) continue;
-    if (shared && !region_ref_read(parameters, &infer->regions[tensor], reading->problem)) return false;
+    if (shared && !region_ref_read(parameters, &infer->regions[tensor], reading->error)) return false;
     if (shared) infer->shared |= VX_TENSOR_BIT(tensor);
     if (shared || (binary ? json_is_true(binary) : reading->binary_output)) infer->binary |= VX_TENSOR_BIT(tensor);
   }
@@ -202,16 +202,16 @@ static bool take_id(struct reading *reading, const json_t *id) {
 static bool read_json(struct reading *reading, const char *bytes, size_t size, const struct job_request *request) {
   struct json_document *json = &reading->body->json;
   if (size > INFER_JSON_MAX)
-    return problem_set(reading->problem, PROBLEM_BODY_TOO_LARGE, NULL,
-                       "the body's JSON has %zu bytes; allowed: up to %d; send tensors as binary data", size,
-                       INFER_JSON_MAX);
-  if (!json_open_sent(json, "the body's JSON", bytes, size, reading->shared->stop, reading->problem)) return false;
+    return error_refuse(reading->error, ERROR_BODY_TOO_LARGE, NULL,
+                        "the body's JSON has %zu bytes; allowed: up to %d; send tensors as binary data", size,
+                        INFER_JSON_MAX);
+  if (!json_open_sent(json, "the body's JSON", bytes, size, reading->shared->stop, reading->error)) return false;
   const json_t *root = json->root;
   if (!json_is_object(root)) return refuse(reading, "the body's JSON is no object");
   return take_id(reading, json_object_get(root, "id")) &&
          take_parameters(reading, json_object_get(root, "parameters")) &&
          infer_inputs_read(&reading->body->inputs, json_object_get(root, "inputs"), request, reading->bytes,
-                           reading->size, reading->problem) &&
+                           reading->size, reading->error) &&
          take_counts(reading, request) && take_outputs(reading, json_object_get(root, "outputs"));
 }
 
@@ -235,8 +235,8 @@ static bool read_raw(struct reading *reading, const struct job_request *request)
 // The inputs as they came take the place of those that follow from the parameters.
 static bool take_inputs(struct reading *reading, struct job_request *request) {
   for (int i = 0; i < VX_MAX_INPUTS; i++) request->job.inputs[i] = reading->body->inputs.list[i].tensor;
-  return inputs_complete(request, reading->problem) &&
-         inputs_take_points(request, reading->infer->preset, reading->problem);
+  return inputs_complete(request, reading->error) &&
+         inputs_take_points(request, reading->infer->preset, reading->error);
 }
 
 static bool check_halves(struct reading *reading, const struct job_request *request) {
@@ -246,9 +246,9 @@ static bool check_halves(struct reading *reading, const struct job_request *requ
 }
 
 bool infer_read(struct infer_body *body, const char *bytes, size_t size, const struct infer_memory *memory,
-                struct infer *infer, struct job_request *request, struct problem *problem) {
+                struct infer *infer, struct job_request *request, struct error *error) {
   size_t head = infer_json_bytes(infer, size);
-  struct reading reading = {.body = body, .infer = infer, .shared = memory, .problem = problem};
+  struct reading reading = {.body = body, .infer = infer, .shared = memory, .error = error};
   *body = (struct infer_body){.json.root = NULL};
   reading.texts = text_over(reading.memory, sizeof reading.memory);
   if (infer->head_bytes > (int64_t)size)
@@ -259,7 +259,7 @@ bool infer_read(struct infer_body *body, const char *bytes, size_t size, const s
   if (infer->head_bytes == 0 ? !read_raw(&reading, request) : !read_json(&reading, bytes, head, request)) return false;
   const struct vx_input *points = &body->inputs.list[VX_POINTS].tensor;
   if (points->rank) request->dtype = points->dtype;
-  return job_request_overlay(request, &reading.query, problem) && take_inputs(&reading, request) &&
+  return job_request_overlay(request, &reading.query, error) && take_inputs(&reading, request) &&
          check_halves(&reading, request);
 }
 

@@ -37,11 +37,11 @@ struct infer_body {
 size_t infer_json_bytes(const struct infer *infer, size_t size);
 
 // Reads a body into `request`, which the model has set, and into `infer`. The request is finished then, and its inputs
-// have types and shapes; they have no data (infer_inputs.h), and the request is not split yet. False with a problem.
+// have types and shapes; they have no data (infer_inputs.h), and the request is not split yet. False with an error.
 // Either way infer_end follows.
 VX_WARN_UNUSED bool infer_read(struct infer_body *body, const char *bytes, size_t size,
                                const struct infer_memory *memory, struct infer *infer, struct job_request *request,
-                               struct problem *problem);
+                               struct error *error);
 void infer_end(struct infer_body *body);
 
 #endif

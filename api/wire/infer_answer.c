@@ -180,9 +180,9 @@ int infer_ranges(const struct infer *infer, const struct vx_layout *layout, size
 // ---- answers with tensors as JSON -----------------------------------------------------------------------------------
 
 static bool write_all(const struct answer *answer, const struct vx_layout *layout, const char *tensors,
-                      struct text *out, struct problem *problem) {
+                      struct text *out, struct error *error) {
   size_t begin = out->length;
-  (void)problem;
+  (void)error;
   write_json(answer, layout, !tensors, tensors, out);
   size_t head = out->length - begin;
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {

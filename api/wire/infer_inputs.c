@@ -19,7 +19,7 @@ struct reading {
   const char *counts;  // the name of the parameter that counts rows; NULL if there is none
   const char *bytes;   // what inputs have not taken yet
   size_t size;
-  struct problem *problem;
+  struct error *error;
 };
 
 __attribute__((format(printf, 3, 4))) static bool refuse(const struct reading *reading, const char *name,
@@ -29,7 +29,7 @@ __attribute__((format(printf, 3, 4))) static bool refuse(const struct reading *r
   va_start(arguments, format);
   vsnprintf(reason, sizeof reason, format, arguments);
   va_end(arguments);
-  return problem_set(reading->problem, PROBLEM_BAD_BODY, NULL, "input %s%s", name, reason);
+  return error_refuse(reading->error, ERROR_BAD_BODY, NULL, "input %s%s", name, reason);
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ static bool read_place(struct reading *reading, const char *name, const json_t *
     return refuse(reading, name, ": allowed: one of data, binary_data_size and shared_memory_region");
   if (input->json && input->tensor.dtype == VX_FLOAT16)
     return refuse(reading, name, " has the datatype FP16; allowed: as binary data or in shared memory");
-  if (region && !region_ref_read(parameters, &input->region, reading->problem)) return false;
+  if (region && !region_ref_read(parameters, &input->region, reading->error)) return false;
   if (region) given = (size_t)input->region.bytes;
   if (size && !take_bytes(reading, name, size, input, &given)) return false;
   return given == input->bytes || refuse(reading, name, " has %zu bytes; its shape has %zu", given, input->bytes);
@@ -70,13 +70,13 @@ static bool read_input(struct reading *reading, const json_t *object) {
   const char *given = json_string_value(json_object_get(object, "name")), *name = given ? given : "";
   int number = input_find(reading->operation, name);
   bool counts = reading->counts && strcmp(name, reading->counts) == 0;
-  if (number < 0 && !counts) return input_refuse(reading->operation, name, reading->counts, reading->problem);
+  if (number < 0 && !counts) return input_refuse(reading->operation, name, reading->counts, reading->error);
   const struct vx_input_row of_counts = {name, VX_DTYPE_BIT(VX_INT32), {VX_EXTENT_BATCH}, true};
   const struct vx_input_row *row = counts ? &of_counts : &reading->operation->inputs[number];
   struct infer_input *input = counts ? &reading->inputs->counts : &reading->inputs->list[number];
-  if (input->tensor.rank) return problem_set(reading->problem, PROBLEM_BAD_BODY, NULL, "there are two inputs %s", name);
+  if (input->tensor.rank) return error_refuse(reading->error, ERROR_BAD_BODY, NULL, "there are two inputs %s", name);
   if (!input_describe(row, &words, json_string_value(json_object_get(object, "datatype")),
-                      json_object_get(object, "shape"), &input->tensor, &input->bytes, reading->problem))
+                      json_object_get(object, "shape"), &input->tensor, &input->bytes, reading->error))
     return false;
   if (counts && (input->tensor.rank != 1 || input->tensor.dims[0] > VX_MAX_CLOUDS))
     return refuse(reading, name, " has not the shape [B] with B up to %d", VX_MAX_CLOUDS);
@@ -84,26 +84,25 @@ static bool read_input(struct reading *reading, const json_t *object) {
 }
 
 bool infer_inputs_read(struct infer_inputs *inputs, const json_t *list, const struct job_request *request,
-                       const char *bytes, size_t size, struct problem *problem) {
-  struct reading reading = {inputs, vx_operation_of(request->job.op), job_request_counts(request), bytes, size,
-                            problem};
-  if (!json_is_array(list)) return problem_set(problem, PROBLEM_BAD_BODY, NULL, "there is no list of inputs");
+                       const char *bytes, size_t size, struct error *error) {
+  struct reading reading = {inputs, vx_operation_of(request->job.op), job_request_counts(request), bytes, size, error};
+  if (!json_is_array(list)) return error_refuse(error, ERROR_BAD_BODY, NULL, "there is no list of inputs");
   for (size_t i = 0; i < json_array_size(list); i++)
     if (!read_input(&reading, json_array_get(list, i))) return false;
   return reading.size == 0 ||
-         problem_set(problem, PROBLEM_BAD_BODY, NULL, "%zu bytes are left behind those of the inputs", reading.size);
+         error_refuse(error, ERROR_BAD_BODY, NULL, "%zu bytes are left behind those of the inputs", reading.size);
 }
 
 // ---- the values -----------------------------------------------------------------------------------------------------
 
 bool infer_input_copy(const struct infer_input *input, const char *name, const struct infer_memory *memory, char *out,
-                      struct problem *problem) {
+                      struct error *error) {
   size_t count = input->bytes / vx_dtype_size(input->tensor.dtype);
-  if (input->region.name[0]) return memory->read(memory->cls, &input->region, out, problem);
+  if (input->region.name[0]) return memory->read(memory->cls, &input->region, out, error);
   if (input->binary) vx_copy(memory->stop, out, input->binary, input->bytes);
   return input->binary || infer_write_numbers(input->json, &input->tensor, count, memory->stop, out) ||
-         problem_set(problem, PROBLEM_BAD_BODY, NULL, "the data of %s is no list of %zu %snumbers, as its shape says",
-                     name, count, input->tensor.dtype == VX_FLOAT32 ? "" : "whole ");
+         error_refuse(error, ERROR_BAD_BODY, NULL, "the data of %s is no list of %zu %snumbers, as its shape says",
+                      name, count, input->tensor.dtype == VX_FLOAT32 ? "" : "whole ");
 }
 
 bool infer_inputs_bind(const struct infer_inputs *inputs, struct job_request *request) {
@@ -136,13 +135,13 @@ size_t infer_inputs_bytes(const struct infer_inputs *inputs) {
 }
 
 bool infer_inputs_copy(const struct infer_inputs *inputs, const struct infer_memory *memory, char *out,
-                       struct job_request *request, struct problem *problem) {
+                       struct job_request *request, struct error *error) {
   const struct vx_input_row *rows = vx_operation_of(request->job.op)->inputs;
   size_t at = 0;
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
     const struct infer_input *input = &inputs->list[i];
     if (!input->tensor.rank) continue;
-    if (!infer_input_copy(input, rows[i].name, memory, out + at, problem)) return false;
+    if (!infer_input_copy(input, rows[i].name, memory, out + at, error)) return false;
     request->job.inputs[i].data = out + at;
     if (!add_place(&at, input)) return false;  // never: `out` has room for all
   }

@@ -22,23 +22,23 @@ struct infer_inputs {
   struct infer_input counts;               // the rows of each cloud, which are a parameter of the operation
 };
 
-// The client's shared memory: copies a part of it. False with a problem. What reads the request asks `stop`, and then
+// The client's shared memory: copies a part of it. False with an error. What reads the request asks `stop`, and then
 // may fail with any problem.
 struct infer_memory {
-  bool (*read)(void *cls, const struct region_ref *ref, char *out, struct problem *problem);
+  bool (*read)(void *cls, const struct region_ref *ref, char *out, struct error *error);
   void *cls;
   struct vx_stop *stop;
 };
 
 // Reads the list of inputs: those of the request's operation, and the parameter that counts rows. `bytes`, which stand
-// behind the JSON, are taken in the order of the inputs; none may be left. False with a problem.
+// behind the JSON, are taken in the order of the inputs; none may be left. False with an error.
 VX_WARN_UNUSED bool infer_inputs_read(struct infer_inputs *inputs, const json_t *list,
                                       const struct job_request *request, const char *bytes, size_t size,
-                                      struct problem *problem);
+                                      struct error *error);
 
-// Copies the values of an input. False with a problem.
+// Copies the values of an input. False with an error.
 VX_WARN_UNUSED bool infer_input_copy(const struct infer_input *input, const char *name,
-                                     const struct infer_memory *memory, char *out, struct problem *problem);
+                                     const struct infer_memory *memory, char *out, struct error *error);
 
 // Points the request's inputs to their values in the body. False if some are not there, or not aligned as kernels.h
 // wants them.
@@ -50,6 +50,6 @@ size_t infer_inputs_bytes(const struct infer_inputs *inputs);
 // Points the request's inputs to a copy of their values in `out`, which is aligned to VX_TENSOR_ALIGNMENT. False with a
 // problem.
 VX_WARN_UNUSED bool infer_inputs_copy(const struct infer_inputs *inputs, const struct infer_memory *memory, char *out,
-                                      struct job_request *request, struct problem *problem);
+                                      struct job_request *request, struct error *error);
 
 #endif

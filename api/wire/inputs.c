@@ -12,27 +12,27 @@ int input_find(const struct vx_operation *operation, const char *name) {
   return -1;
 }
 
-bool input_refuse(const struct vx_operation *operation, const char *name, const char *also, struct problem *problem) {
+bool input_refuse(const struct vx_operation *operation, const char *name, const char *also, struct error *error) {
   char names[256];
   struct text out = text_over(names, sizeof names);
   for (int i = 0; i < VX_MAX_INPUTS && operation->inputs[i].name; i++)
     text_printf(&out, "%s%s", i ? ", " : "", operation->inputs[i].name);
   if (also) text_printf(&out, ", %s", also);
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "there is no input '%.64s'; allowed: %s", name, names);
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "there is no input '%.64s'; allowed: %s", name, names);
 }
 
-bool inputs_complete(const struct job_request *request, struct problem *problem) {
+bool inputs_complete(const struct job_request *request, struct error *error) {
   const struct vx_operation *operation = vx_operation_of(request->job.op);
   for (int i = 0; i < VX_MAX_INPUTS && operation->inputs[i].name; i++)
     if (request->job.inputs[i].rank == 0 && !operation->inputs[i].optional)
-      return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the input %s is missing", operation->inputs[i].name);
+      return error_refuse(error, ERROR_BAD_BODY, NULL, "the input %s is missing", operation->inputs[i].name);
   return true;
 }
 
 // ---- types and shapes -----------------------------------------------------------------------------------------------
 
 static bool read_dtype(const struct vx_input_row *row, const struct tensor_words *words, const char *given,
-                       enum vx_dtype *dtype, struct problem *problem) {
+                       enum vx_dtype *dtype, struct error *error) {
   char names[64];
   struct text out = text_over(names, sizeof names);
   for (int number = 0; number < VX_DTYPES; number++) {
@@ -44,25 +44,25 @@ static bool read_dtype(const struct vx_input_row *row, const struct tensor_words
     }
     text_printf(&out, "%s%s", out.length ? " or " : "", words->spell(each));
   }
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "%s %s has the %s %.20s; allowed: %s", words->tensor, row->name,
-                     words->type, given ? given : "that is no string", names);
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "%s %s has the %s %.20s; allowed: %s", words->tensor, row->name,
+                      words->type, given ? given : "that is no string", names);
 }
 
 static bool read_shape(const struct vx_input_row *row, const struct tensor_words *words, const json_t *shape,
-                       struct vx_input *input, size_t *bytes, struct problem *problem) {
+                       struct vx_input *input, size_t *bytes, struct error *error) {
   size_t rank = json_array_size(shape);
   *bytes = vx_dtype_size(input->dtype);
   if (!json_is_array(shape) || rank < 1 || rank > VX_MAX_RANK)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "%s %s has no shape of 1 to %d dimensions", words->tensor,
-                       row->name, VX_MAX_RANK);
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "%s %s has no shape of 1 to %d dimensions", words->tensor,
+                        row->name, VX_MAX_RANK);
   for (size_t d = 0; d < rank; d++) {
     json_int_t dim = json_integer_value(json_array_get(shape, d));
     if (!json_is_integer(json_array_get(shape, d)) || dim < 0)
-      return problem_set(problem, PROBLEM_BAD_BODY, NULL, "%s %s: dimension %zu of its shape is no number from 0 on",
-                         words->tensor, row->name, d);
+      return error_refuse(error, ERROR_BAD_BODY, NULL, "%s %s: dimension %zu of its shape is no number from 0 on",
+                          words->tensor, row->name, d);
     input->dims[d] = dim;
     if (__builtin_mul_overflow(*bytes, (uint64_t)dim, bytes))
-      return problem_set(problem, PROBLEM_BAD_BODY, NULL, "%s %s: its shape is too large", words->tensor, row->name);
+      return error_refuse(error, ERROR_BAD_BODY, NULL, "%s %s: its shape is too large", words->tensor, row->name);
   }
   input->rank = (int)rank;
   return true;
@@ -79,9 +79,9 @@ static void add_batch(const struct vx_input_row *row, struct vx_input *input) {
 }
 
 bool input_describe(const struct vx_input_row *row, const struct tensor_words *words, const char *dtype,
-                    const json_t *shape, struct vx_input *input, size_t *bytes, struct problem *problem) {
+                    const json_t *shape, struct vx_input *input, size_t *bytes, struct error *error) {
   *input = (struct vx_input){.data = NULL};
-  if (!read_dtype(row, words, dtype, &input->dtype, problem) || !read_shape(row, words, shape, input, bytes, problem))
+  if (!read_dtype(row, words, dtype, &input->dtype, error) || !read_shape(row, words, shape, input, bytes, error))
     return false;
   add_batch(row, input);
   return true;
@@ -89,20 +89,18 @@ bool input_describe(const struct vx_input_row *row, const struct tensor_words *w
 
 // ---- points ---------------------------------------------------------------------------------------------------------
 
-bool inputs_take_points(struct job_request *request, bool fixed, struct problem *problem) {
+bool inputs_take_points(struct job_request *request, bool fixed, struct error *error) {
   const struct vx_input *points = &request->job.inputs[VX_POINTS];
   if (vx_operation_of(request->job.op)->items != VX_POINT_ITEMS) return true;
   if (points->rank != 2 || points->dims[1] < VX_MIN_FEATURES || points->dims[1] > VX_MAX_FEATURES)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                       "the input points has not the shape [N, C] with C from %d to %d", VX_MIN_FEATURES,
-                       VX_MAX_FEATURES);
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the input points has not the shape [N, C] with C from %d to %d",
+                        VX_MIN_FEATURES, VX_MAX_FEATURES);
   fixed = fixed || request->num_fields || job_request_is_given(request, "num_features");
   if (fixed && points->dims[1] != request->num_features)
-    return problem_set(problem, PROBLEM_BAD_BODY, "num_features", "points has %lld columns; num_features is %d",
-                       (long long)points->dims[1], (int)request->num_features);
+    return error_refuse(error, ERROR_BAD_BODY, "num_features", "points has %lld columns; num_features is %d",
+                        (long long)points->dims[1], (int)request->num_features);
   if (points->dtype != VX_FLOAT32 && request->intensity_scale != 0)
-    return problem_set(problem, PROBLEM_BAD_BODY, "intensity_scale",
-                       "points is float16; intensity_scale needs float32");
+    return error_refuse(error, ERROR_BAD_BODY, "intensity_scale", "points is float16; intensity_scale needs float32");
   request->num_features = (int32_t)points->dims[1];
   request->dtype = points->dtype;
   return true;

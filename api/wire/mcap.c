@@ -258,12 +258,12 @@ static void put_footer(struct text *out, size_t summary) {
 }
 
 bool mcap_write(const struct answer *answer, const struct vx_layout *layout, const char *tensors, struct text *out,
-                struct problem *problem) {
+                struct error *error) {
   struct file file = {.answer = answer, .layout = layout, .tensors = tensors, .out = out};
   text_append(out, magic, sizeof magic);
   put_header(out);
   if (!put_chunk(&file))
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "a PointCloud2 has room for less than 4 GiB of points");
+    return error_refuse(error, ERROR_IMPOSSIBLE, NULL, "a PointCloud2 has room for less than 4 GiB of points");
   put_message_indexes(&file);
   put_metadata(&file);
   put_data_end(out);

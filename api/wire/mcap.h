@@ -10,8 +10,8 @@
 
 #define MCAP_MEDIA_TYPE "application/x-mcap"
 
-// As answer_kind.write. PROBLEM_IMPOSSIBLE if a cloud has 4 GiB or more.
+// As answer_kind.write. ERROR_IMPOSSIBLE if a cloud has 4 GiB or more.
 bool mcap_write(const struct answer *answer, const struct vx_layout *layout, const char *tensors, struct text *out,
-                struct problem *problem);
+                struct error *error);
 
 #endif

@@ -11,15 +11,15 @@ const char *model_datatype(enum vx_dtype dtype) {
   return names[dtype];
 }
 
-bool model_serves(const struct model *model, struct problem *problem) {
-  return !model->fault || problem_set(problem, PROBLEM_MODEL_FAILED, NULL, "the model %.63s does not serve: %.380s",
-                                      model->name, model->fault);
+bool model_serves(const struct model *model, struct error *error) {
+  return !model->fault || error_refuse(error, ERROR_MODEL_FAILED, NULL, "the model %.63s does not serve: %.380s",
+                                       model->name, model->fault);
 }
 
-bool model_missing(const char *name, const char *version, struct problem *problem) {
-  return problem_set(problem, PROBLEM_NOT_FOUND, NULL,
-                     "there is no model '%.80s'%s%.40s; POST /v2/repository/index lists them", name,
-                     version[0] ? " of version " : "", version);
+bool model_missing(const char *name, const char *version, struct error *error) {
+  return error_refuse(error, ERROR_NOT_FOUND, NULL,
+                      "there is no model '%.80s'%s%.40s; POST /v2/repository/index lists them", name,
+                      version[0] ? " of version " : "", version);
 }
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
@@ -134,20 +134,20 @@ void model_write_config(const struct model *model, struct text *out) {
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-static bool take_ready(const json_t *root, bool *ready, struct problem *problem) {
+static bool take_ready(const json_t *root, bool *ready, struct error *error) {
   const json_t *value = json_object_get(root, "ready");
   *ready = json_is_true(value);
   if (!json_is_object(root))
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the body is no JSON object; allowed: {\"ready\": true}");
-  return !value || json_is_boolean(value) || problem_set(problem, PROBLEM_BAD_BODY, NULL, "ready is no boolean");
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the body is no JSON object; allowed: {\"ready\": true}");
+  return !value || json_is_boolean(value) || error_refuse(error, ERROR_BAD_BODY, NULL, "ready is no boolean");
 }
 
-bool model_read_index(const char *body, size_t size, bool *ready, struct problem *problem) {
+bool model_read_index(const char *body, size_t size, bool *ready, struct error *error) {
   struct json_document document;
   *ready = false;
   if (size == 0) return true;
-  if (!json_open_sent(&document, "the body's JSON", body, size, NULL, problem)) return false;
-  bool good = take_ready(document.root, ready, problem);
+  if (!json_open_sent(&document, "the body's JSON", body, size, NULL, error)) return false;
+  bool good = take_ready(document.root, ready, error);
   json_close(&document);
   return good;
 }

@@ -25,16 +25,16 @@ struct model {
 void model_write_metadata(const struct model *model, struct text *out);
 void model_write_config(const struct model *model, struct text *out);
 
-// Whether the model serves. False with a problem that says why not.
-VX_WARN_UNUSED bool model_serves(const struct model *model, struct problem *problem);
+// Whether the model serves. False with an error that says why not.
+VX_WARN_UNUSED bool model_serves(const struct model *model, struct error *error);
 // The refusal of a model that does not exist, or not in that version; "" = any. Returns false.
-bool model_missing(const char *name, const char *version, struct problem *problem);
+bool model_missing(const char *name, const char *version, struct error *error);
 
 // The type as KServe's protocol spells it.
 const char *model_datatype(enum vx_dtype dtype);
 
 // Reads the body of a request for the list of models, which may be empty: whether only models that are ready are
-// wanted. False with a problem.
-VX_WARN_UNUSED bool model_read_index(const char *body, size_t size, bool *ready, struct problem *problem);
+// wanted. False with an error.
+VX_WARN_UNUSED bool model_read_index(const char *body, size_t size, bool *ready, struct error *error);
 
 #endif

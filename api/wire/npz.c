@@ -29,9 +29,9 @@ static void put_npy_header(struct text *out, const struct vx_shape *shape) {
 }
 
 bool npz_write(const struct answer *answer, const struct vx_layout *layout, const char *tensors, struct text *out,
-               struct problem *problem) {
+               struct error *error) {
   struct zip zip;
-  (void)problem;
+  (void)error;
   zip_begin(&zip, out, answer->stop);
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(layout->tensors & VX_TENSOR_BIT(tensor))) continue;

@@ -12,6 +12,6 @@
 
 // As answer_kind.write; never fails.
 bool npz_write(const struct answer *answer, const struct vx_layout *layout, const char *tensors, struct text *out,
-               struct problem *problem);
+               struct error *error);
 
 #endif

@@ -21,9 +21,9 @@ struct pcd {
 };
 
 static bool refuse(const struct pcd *pcd, const char *key, const struct span *word, const char *allowed,
-                   struct problem *problem) {
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "line %lld: %s has '%.*s'; allowed: %s",
-                     (long long)pcd->lines.number, key, SPAN_ARGS(*word), allowed);
+                   struct error *error) {
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld: %s has '%.*s'; allowed: %s",
+                      (long long)pcd->lines.number, key, SPAN_ARGS(*word), allowed);
 }
 
 // ---- lines of the header --------------------------------------------------------------------------------------------
@@ -45,72 +45,71 @@ static bool take_count(struct pcd *pcd, int field, const struct span *word) {
 }
 
 static bool read_words(struct pcd *pcd, const char *key, struct span rest, take_word take, const char *allowed,
-                       struct problem *problem) {
+                       struct error *error) {
   struct span word;
   int fields = 0;
   for (; span_word(&rest, &word); fields++)
-    if (fields < pcd->file->num_fields && !take(pcd, fields, &word)) return refuse(pcd, key, &word, allowed, problem);
+    if (fields < pcd->file->num_fields && !take(pcd, fields, &word)) return refuse(pcd, key, &word, allowed, error);
   if (fields == pcd->file->num_fields) return true;
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                     "line %lld: %s has %d values; allowed: %d, one for each name of FIELDS, which stands before it",
-                     (long long)pcd->lines.number, key, fields, pcd->file->num_fields);
+  return error_refuse(error, ERROR_BAD_BODY, NULL,
+                      "line %lld: %s has %d values; allowed: %d, one for each name of FIELDS, which stands before it",
+                      (long long)pcd->lines.number, key, fields, pcd->file->num_fields);
 }
 
-static bool read_fields(struct pcd *pcd, struct span rest, struct problem *problem) {
+static bool read_fields(struct pcd *pcd, struct span rest, struct error *error) {
   struct span word;
   pcd->file->num_fields = 0;
   pcd->sized = pcd->typed = false;
   while (span_word(&rest, &word)) {
     struct cloud_field field = {.name = word.at, .name_length = word.length, .count = 1};
-    if (!cloud_add(pcd->file, field, problem)) return false;
+    if (!cloud_add(pcd->file, field, error)) return false;
   }
   return true;
 }
 
-static bool read_number(const struct pcd *pcd, const char *key, struct span rest, int64_t *out,
-                        struct problem *problem) {
+static bool read_number(const struct pcd *pcd, const char *key, struct span rest, int64_t *out, struct error *error) {
   struct span word = {rest.at, 0}, more;
   if (span_word(&rest, &word) && span_number(&word, INT64_MAX, out) && !span_word(&rest, &more)) return true;
-  return refuse(pcd, key, &word, "one whole number", problem);
+  return refuse(pcd, key, &word, "one whole number", error);
 }
 
-static bool read_line(struct pcd *pcd, struct span line, struct problem *problem) {
+static bool read_line(struct pcd *pcd, struct span line, struct error *error) {
   struct span key;
   if (!span_word(&line, &key) || key.at[0] == '#' || span_is(&key, "VERSION") || span_is(&key, "VIEWPOINT"))
     return true;
-  if (span_is(&key, "FIELDS") || span_is(&key, "COLUMNS")) return read_fields(pcd, line, problem);
+  if (span_is(&key, "FIELDS") || span_is(&key, "COLUMNS")) return read_fields(pcd, line, error);
   if (span_is(&key, "SIZE")) {
     pcd->sized = true;
-    return read_words(pcd, "SIZE", line, take_size, "1, 2, 4 or 8", problem);
+    return read_words(pcd, "SIZE", line, take_size, "1, 2, 4 or 8", error);
   }
   if (span_is(&key, "TYPE")) {
     pcd->typed = true;
-    return read_words(pcd, "TYPE", line, take_type, "I, U or F", problem);
+    return read_words(pcd, "TYPE", line, take_type, "I, U or F", error);
   }
-  if (span_is(&key, "COUNT")) return read_words(pcd, "COUNT", line, take_count, "a whole number from 1 on", problem);
-  if (span_is(&key, "WIDTH")) return read_number(pcd, "WIDTH", line, &pcd->width, problem);
-  if (span_is(&key, "HEIGHT")) return read_number(pcd, "HEIGHT", line, &pcd->height, problem);
-  if (span_is(&key, "POINTS")) return read_number(pcd, "POINTS", line, &pcd->points, problem);
+  if (span_is(&key, "COUNT")) return read_words(pcd, "COUNT", line, take_count, "a whole number from 1 on", error);
+  if (span_is(&key, "WIDTH")) return read_number(pcd, "WIDTH", line, &pcd->width, error);
+  if (span_is(&key, "HEIGHT")) return read_number(pcd, "HEIGHT", line, &pcd->height, error);
+  if (span_is(&key, "POINTS")) return read_number(pcd, "POINTS", line, &pcd->points, error);
   if (span_is(&key, "DATA"))
-    return span_word(&line, &pcd->data) || refuse(pcd, "DATA", &line, "ascii, binary or binary_compressed", problem);
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "line %lld: '%.*s' is no entry of a PCD header",
-                     (long long)pcd->lines.number, SPAN_ARGS(key));
+    return span_word(&line, &pcd->data) || refuse(pcd, "DATA", &line, "ascii, binary or binary_compressed", error);
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld: '%.*s' is no entry of a PCD header",
+                      (long long)pcd->lines.number, SPAN_ARGS(key));
 }
 
-static bool read_header(struct pcd *pcd, struct problem *problem) {
+static bool read_header(struct pcd *pcd, struct error *error) {
   struct span line;
   while (!pcd->data.length) {
     if (!lines_next(&pcd->lines, &line))
-      return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the PCD header ends without DATA, after line %lld",
-                         (long long)pcd->lines.number);
-    if (!read_line(pcd, line, problem)) return false;
+      return error_refuse(error, ERROR_BAD_BODY, NULL, "the PCD header ends without DATA, after line %lld",
+                          (long long)pcd->lines.number);
+    if (!read_line(pcd, line, error)) return false;
   }
   return true;
 }
 
 // ---- what it says ---------------------------------------------------------------------------------------------------
 
-static bool set_type(const struct pcd *pcd, int field, struct problem *problem) {
+static bool set_type(const struct pcd *pcd, int field, struct error *error) {
   static const struct {
     char type;
     int64_t size;
@@ -124,31 +123,31 @@ static bool set_type(const struct pcd *pcd, int field, struct problem *problem) 
     out->type = types[i].number;
     return true;
   }
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "field %.*s has TYPE %c and SIZE %lld, which no number has",
-                     (int)(out->name_length < SPAN_SHOWN ? out->name_length : SPAN_SHOWN), out->name, pcd->types[field],
-                     (long long)pcd->sizes[field]);
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "field %.*s has TYPE %c and SIZE %lld, which no number has",
+                      (int)(out->name_length < SPAN_SHOWN ? out->name_length : SPAN_SHOWN), out->name,
+                      pcd->types[field], (long long)pcd->sizes[field]);
 }
 
-static bool set_points(const struct pcd *pcd, struct problem *problem) {
+static bool set_points(const struct pcd *pcd, struct error *error) {
   bool shaped = pcd->width >= 0 && pcd->height >= 0;
   int64_t product = 0;
   if (!shaped && pcd->points < 0)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the PCD header has neither POINTS nor WIDTH and HEIGHT");
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the PCD header has neither POINTS nor WIDTH and HEIGHT");
   bool good = !shaped || !__builtin_mul_overflow(pcd->width, pcd->height, &product);
   pcd->file->points = pcd->points < 0 ? product : pcd->points;
   if (good && (!shaped || product == pcd->file->points)) return true;
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "WIDTH %lld times HEIGHT %lld is not POINTS, %lld",
-                     (long long)pcd->width, (long long)pcd->height, (long long)pcd->file->points);
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "WIDTH %lld times HEIGHT %lld is not POINTS, %lld",
+                      (long long)pcd->width, (long long)pcd->height, (long long)pcd->file->points);
 }
 
 // Places the fields one after the other, and drops those named _, which are padding. A compressed body has no padding.
-static bool set_fields(struct pcd *pcd, struct problem *problem) {
+static bool set_fields(struct pcd *pcd, struct error *error) {
   struct cloud_file *file = pcd->file;
   int kept = 0;
   for (int i = 0; i < file->num_fields; i++) {
     struct cloud_field field = file->fields[i];
     bool padding = field.name_length == 1 && field.name[0] == '_';
-    if (!padding && file->layout != CLOUD_TEXT && !set_type(pcd, i, problem)) return false;
+    if (!padding && file->layout != CLOUD_TEXT && !set_type(pcd, i, error)) return false;
     field = file->fields[i];
     field.offset = file->point_bytes;
     if (!padding) file->fields[kept++] = field;
@@ -159,7 +158,7 @@ static bool set_fields(struct pcd *pcd, struct problem *problem) {
   return true;
 }
 
-static bool set_layout(const struct pcd *pcd, struct problem *problem) {
+static bool set_layout(const struct pcd *pcd, struct error *error) {
   static const char *const names[] = {
       [CLOUD_TEXT] = "ascii", [CLOUD_BINARY] = "binary", [CLOUD_PACKED] = "binary_compressed"};
   for (enum cloud_layout layout = CLOUD_BINARY; layout <= CLOUD_PACKED; layout++) {
@@ -167,7 +166,7 @@ static bool set_layout(const struct pcd *pcd, struct problem *problem) {
     pcd->file->layout = layout;
     return true;
   }
-  return refuse(pcd, "DATA", &pcd->data, "ascii, binary or binary_compressed", problem);
+  return refuse(pcd, "DATA", &pcd->data, "ascii, binary or binary_compressed", error);
 }
 
 static uint32_t load(const char *bytes) {
@@ -177,19 +176,19 @@ static uint32_t load(const char *bytes) {
 }
 
 // Two sizes stand before what is compressed. The columns follow from the number of points.
-static bool fit_packed(struct cloud_file *file, struct problem *problem) {
+static bool fit_packed(struct cloud_file *file, struct error *error) {
   if (file->size < PACKED_HEAD)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the body ends before the sizes of its compressed points");
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the body ends before the sizes of its compressed points");
   size_t packed = load(file->data), unpacked = load(file->data + sizeof(uint32_t)), size = file->size - PACKED_HEAD;
   if (packed > size)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "%zu bytes of compressed points are promised, but %zu follow",
-                       packed, size);
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "%zu bytes of compressed points are promised, but %zu follow",
+                        packed, size);
   file->size = unpacked;
-  if (!cloud_fit(file, false, problem)) return false;
+  if (!cloud_fit(file, false, error)) return false;
   if (unpacked != file->run_bytes)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                       "the compressed points are to have %zu bytes, but %lld points of %zu bytes need %zu", unpacked,
-                       (long long)file->points, file->point_bytes, file->run_bytes);
+    return error_refuse(error, ERROR_BAD_BODY, NULL,
+                        "the compressed points are to have %zu bytes, but %lld points of %zu bytes need %zu", unpacked,
+                        (long long)file->points, file->point_bytes, file->run_bytes);
   file->unpacked_bytes = unpacked;
   file->data += PACKED_HEAD;
   file->size = packed;
@@ -201,18 +200,18 @@ static bool fit_packed(struct cloud_file *file, struct problem *problem) {
   return true;
 }
 
-static bool open(const char *bytes, size_t size, struct cloud_file *file, struct problem *problem) {
+static bool open(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
   struct pcd pcd = {
       .file = file, .lines = {bytes, bytes + size, 0, file->stop}, .width = -1, .height = -1, .points = -1};
-  if (!read_header(&pcd, problem) || !set_layout(&pcd, problem) || !set_points(&pcd, problem)) return false;
+  if (!read_header(&pcd, error) || !set_layout(&pcd, error) || !set_points(&pcd, error)) return false;
   if (!pcd.sized || !pcd.typed)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the PCD header has no %s behind FIELDS",
-                       pcd.sized ? "TYPE" : "SIZE");
-  if (!set_fields(&pcd, problem)) return false;
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the PCD header has no %s behind FIELDS",
+                        pcd.sized ? "TYPE" : "SIZE");
+  if (!set_fields(&pcd, error)) return false;
   file->data = pcd.lines.at;
   file->size = (size_t)(pcd.lines.end - pcd.lines.at);
   file->line = pcd.lines.number + 1;
-  return file->layout == CLOUD_PACKED ? fit_packed(file, problem) : cloud_fit(file, true, problem);
+  return file->layout == CLOUD_PACKED ? fit_packed(file, error) : cloud_fit(file, true, error);
 }
 
 static bool looks(const char *bytes, size_t size) {

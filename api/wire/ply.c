@@ -33,9 +33,9 @@ struct ply {
   struct property properties[PROPERTIES_MOST];
 };
 
-static bool refuse(const struct ply *ply, struct problem *problem, const char *why, struct span word) {
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "line %lld: %s '%.*s'", (long long)ply->lines.number, why,
-                     SPAN_ARGS(word));
+static bool refuse(const struct ply *ply, struct error *error, const char *why, struct span word) {
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld: %s '%.*s'", (long long)ply->lines.number, why,
+                      SPAN_ARGS(word));
 }
 
 // ---- lines of the header --------------------------------------------------------------------------------------------
@@ -55,50 +55,50 @@ static bool find_type(const struct span *word, enum number_type *out) {
   return false;
 }
 
-static bool read_format(struct ply *ply, struct span rest, struct problem *problem) {
+static bool read_format(struct ply *ply, struct span rest, struct error *error) {
   struct span word = rest;
   (void)!span_word(&rest, &word);
   ply->has_format = true;
   ply->file->layout = span_is(&word, "ascii") ? CLOUD_TEXT : CLOUD_BINARY;
   ply->file->big_endian = span_is(&word, "binary_big_endian");
   if (ply->file->layout == CLOUD_TEXT || ply->file->big_endian || span_is(&word, "binary_little_endian")) return true;
-  return refuse(ply, problem, "format is not ascii, binary_little_endian or binary_big_endian but", word);
+  return refuse(ply, error, "format is not ascii, binary_little_endian or binary_big_endian but", word);
 }
 
-static bool read_element(struct ply *ply, struct span rest, struct problem *problem) {
+static bool read_element(struct ply *ply, struct span rest, struct error *error) {
   struct span name = rest, count = rest;
   int64_t number;
   if (!span_word(&rest, &name) || !span_word(&rest, &count) || !span_number(&count, INT64_MAX, &number))
-    return refuse(ply, problem, "an element needs a name and a whole number, not", count);
+    return refuse(ply, error, "an element needs a name and a whole number, not", count);
   if (ply->where != BEFORE) {
     ply->where = BEHIND;
   } else if (span_is(&name, "vertex")) {
     ply->where = IN_VERTEX;
     ply->file->points = number;
   } else {
-    if (ply->num_elements == ELEMENTS_MOST) return refuse(ply, problem, "too many elements before vertex, at", name);
+    if (ply->num_elements == ELEMENTS_MOST) return refuse(ply, error, "too many elements before vertex, at", name);
     ply->elements[ply->num_elements++] = (struct element){.count = number, .first = ply->num_properties};
   }
   return true;
 }
 
-static bool add_property(struct ply *ply, struct property property, struct span name, struct problem *problem) {
+static bool add_property(struct ply *ply, struct property property, struct span name, struct error *error) {
   if (ply->where == BEFORE) {
-    if (ply->num_elements == 0) return refuse(ply, problem, "there is no element for the property", name);
+    if (ply->num_elements == 0) return refuse(ply, error, "there is no element for the property", name);
     if (ply->num_properties == PROPERTIES_MOST)
-      return refuse(ply, problem, "too many properties before vertex, at", name);
+      return refuse(ply, error, "too many properties before vertex, at", name);
     ply->properties[ply->num_properties++] = property;
     ply->elements[ply->num_elements - 1].properties++;
     return true;
   }
-  if (property.count_type != NO_LIST) return refuse(ply, problem, "a vertex cannot have a list, such as", name);
+  if (property.count_type != NO_LIST) return refuse(ply, error, "a vertex cannot have a list, such as", name);
   struct cloud_field field = {
       .name = name.at, .name_length = name.length, .type = property.type, .count = 1, .offset = ply->file->point_bytes};
   ply->file->point_bytes += ply->file->layout == CLOUD_TEXT ? 1 : number_bytes(property.type);
-  return cloud_add(ply->file, field, problem);
+  return cloud_add(ply->file, field, error);
 }
 
-static bool read_property(struct ply *ply, struct span rest, struct problem *problem) {
+static bool read_property(struct ply *ply, struct span rest, struct error *error) {
   struct property property = {.count_type = NO_LIST};
   struct span word = rest, name = rest;
   enum number_type type;
@@ -109,93 +109,93 @@ static bool read_property(struct ply *ply, struct span rest, struct problem *pro
     property.count_type = good ? (int)type : NO_LIST;
     word = name;
   }
-  if (!good || !find_type(&word, &property.type)) return refuse(ply, problem, "there is no type of a property", word);
-  if (!span_word(&rest, &name)) return refuse(ply, problem, "a property has no name behind", word);
-  return add_property(ply, property, name, problem);
+  if (!good || !find_type(&word, &property.type)) return refuse(ply, error, "there is no type of a property", word);
+  if (!span_word(&rest, &name)) return refuse(ply, error, "a property has no name behind", word);
+  return add_property(ply, property, name, error);
 }
 
-static bool read_header(struct ply *ply, struct problem *problem) {
+static bool read_header(struct ply *ply, struct error *error) {
   struct span line = {"", 0}, key = line;
   if (!lines_next(&ply->lines, &line) || !span_is(&line, "ply"))
-    return refuse(ply, problem, "a PLY file begins with the line 'ply', not with", line);
+    return refuse(ply, error, "a PLY file begins with the line 'ply', not with", line);
   while (lines_next(&ply->lines, &line)) {
     bool good = true;
     if (!span_word(&line, &key) || span_is(&key, "comment") || span_is(&key, "obj_info")) continue;
     if (span_is(&key, "end_header")) return true;
     // The format decides how far apart the properties are.
     if (!ply->has_format && !span_is(&key, "format"))
-      good = refuse(ply, problem, "the format must come first, not", key);
+      good = refuse(ply, error, "the format must come first, not", key);
     else if (span_is(&key, "format"))
-      good = ply->has_format ? refuse(ply, problem, "there is a second", key) : read_format(ply, line, problem);
+      good = ply->has_format ? refuse(ply, error, "there is a second", key) : read_format(ply, line, error);
     else if (span_is(&key, "element"))
-      good = read_element(ply, line, problem);
+      good = read_element(ply, line, error);
     else if (span_is(&key, "property"))
-      good = read_property(ply, line, problem);
+      good = read_property(ply, line, error);
     else
-      good = refuse(ply, problem, "no entry of a PLY header is", key);
+      good = refuse(ply, error, "no entry of a PLY header is", key);
     if (!good) return false;
   }
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the PLY header ends without end_header, after line %lld",
-                     (long long)ply->lines.number);
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "the PLY header ends without end_header, after line %lld",
+                      (long long)ply->lines.number);
 }
 
 // ---- elements before the points -------------------------------------------------------------------------------------
 
-static bool refuse_end(const struct ply *ply, struct problem *problem) {
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                     "the body ends at byte %zu, within the elements that stand before vertex",
-                     (size_t)(ply->lines.end - ply->bytes));
+static bool refuse_end(const struct ply *ply, struct error *error) {
+  return error_refuse(error, ERROR_BAD_BODY, NULL,
+                      "the body ends at byte %zu, within the elements that stand before vertex",
+                      (size_t)(ply->lines.end - ply->bytes));
 }
 
-static bool skip_values(struct ply *ply, uint64_t count, size_t each, struct problem *problem) {
+static bool skip_values(struct ply *ply, uint64_t count, size_t each, struct error *error) {
   size_t left = (size_t)(ply->lines.end - ply->lines.at);
-  if (count > left / each) return refuse_end(ply, problem);
+  if (count > left / each) return refuse_end(ply, error);
   ply->lines.at += count * each;
   return true;
 }
 
-static bool skip_list(struct ply *ply, const struct property *property, struct problem *problem) {
+static bool skip_list(struct ply *ply, const struct property *property, struct error *error) {
   const unsigned char *at = (const unsigned char *)ply->lines.at;
   size_t bytes = number_bytes((enum number_type)property->count_type);
   uint64_t count = 0;
-  if (!skip_values(ply, 1, bytes, problem)) return false;
+  if (!skip_values(ply, 1, bytes, error)) return false;
   for (size_t i = 0; i < bytes; i++) count = count << 8 | at[ply->file->big_endian ? i : bytes - 1 - i];
-  return skip_values(ply, count, number_bytes(property->type), problem);
+  return skip_values(ply, count, number_bytes(property->type), error);
 }
 
 // Each row has a byte or more, or nothing to skip, so the body bounds the loop.
-static bool skip_binary(struct ply *ply, const struct element *element, struct problem *problem) {
+static bool skip_binary(struct ply *ply, const struct element *element, struct error *error) {
   const struct property *properties = ply->properties + element->first;
   for (int64_t row = 0; element->properties && row < element->count && !vx_stopped(ply->file->stop, 1); row++)
     for (int i = 0; i < element->properties; i++)
-      if (properties[i].count_type == NO_LIST ? !skip_values(ply, 1, number_bytes(properties[i].type), problem)
-                                              : !skip_list(ply, &properties[i], problem))
+      if (properties[i].count_type == NO_LIST ? !skip_values(ply, 1, number_bytes(properties[i].type), error)
+                                              : !skip_list(ply, &properties[i], error))
         return false;
   return true;
 }
 
-static bool skip_lines(struct ply *ply, const struct element *element, struct problem *problem) {
+static bool skip_lines(struct ply *ply, const struct element *element, struct error *error) {
   struct span line, word;
   for (int64_t row = 0; element->properties && row < element->count;) {
-    if (!lines_next(&ply->lines, &line)) return refuse_end(ply, problem);
+    if (!lines_next(&ply->lines, &line)) return refuse_end(ply, error);
     if (span_word(&line, &word)) row++;
   }
   return true;
 }
 
-static bool open(const char *bytes, size_t size, struct cloud_file *file, struct problem *problem) {
+static bool open(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
   struct ply ply = {.bytes = bytes, .file = file, .lines = {bytes, bytes + size, 0, file->stop}};
-  if (!read_header(&ply, problem)) return false;
+  if (!read_header(&ply, error)) return false;
   if (ply.where == BEFORE)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the PLY header has no element vertex, which has the points");
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the PLY header has no element vertex, which has the points");
   for (int i = 0; i < ply.num_elements; i++)
-    if (file->layout == CLOUD_TEXT ? !skip_lines(&ply, &ply.elements[i], problem)
-                                   : !skip_binary(&ply, &ply.elements[i], problem))
+    if (file->layout == CLOUD_TEXT ? !skip_lines(&ply, &ply.elements[i], error)
+                                   : !skip_binary(&ply, &ply.elements[i], error))
       return false;
   file->data = ply.lines.at;
   file->size = (size_t)(ply.lines.end - ply.lines.at);
   file->line = ply.lines.number + 1;
-  return cloud_fit(file, ply.where == IN_VERTEX, problem);
+  return cloud_fit(file, ply.where == IN_VERTEX, error);
 }
 
 static bool looks(const char *bytes, size_t size) {

@@ -13,15 +13,15 @@ struct cdr {
   const char *bytes;
   size_t size, at;
   bool big_endian;  // the members' byte order; that of the points is another member
-  struct problem *problem;
+  struct error *error;
 };
 
-// Moves behind `count` bytes that stand at a multiple of `align`; NULL with a problem at the end of the body.
+// Moves behind `count` bytes that stand at a multiple of `align`; NULL with an error at the end of the body.
 static const char *take(struct cdr *cdr, size_t align, size_t count, const char *what) {
   size_t at = cdr->at + (align - (cdr->at - ENCAPSULATION) % align) % align;
   if (at > cdr->size || count > cdr->size - at) {
-    problem_set(cdr->problem, PROBLEM_BAD_BODY, NULL, "the body ends at byte %zu, within %s of the PointCloud2",
-                cdr->size, what);
+    error_refuse(cdr->error, ERROR_BAD_BODY, NULL, "the body ends at byte %zu, within %s of the PointCloud2", cdr->size,
+                 what);
     return NULL;
   }
   cdr->at = at + count;
@@ -50,8 +50,8 @@ static bool take_string(struct cdr *cdr, const char *what, struct span *out) {
   const char *at = take(cdr, 1, length, what);
   if (!at) return false;
   if (length == 0 || at[length - 1] != '\0')
-    return problem_set(cdr->problem, PROBLEM_BAD_BODY, NULL, "%s at byte %zu is no string that ends in a NUL", what,
-                       begin);
+    return error_refuse(cdr->error, ERROR_BAD_BODY, NULL, "%s at byte %zu is no string that ends in a NUL", what,
+                        begin);
   *out = (struct span){at, length - 1};
   return true;
 }
@@ -61,12 +61,12 @@ static bool take_string(struct cdr *cdr, const char *what, struct span *out) {
 static bool take_encapsulation(struct cdr *cdr) {
   const unsigned char *at = (const unsigned char *)cdr->bytes;
   if (cdr->size < ENCAPSULATION)
-    return problem_set(cdr->problem, PROBLEM_BAD_BODY, NULL,
-                       "the body ends at byte %zu, within the encapsulation of the PointCloud2", cdr->size);
+    return error_refuse(cdr->error, ERROR_BAD_BODY, NULL,
+                        "the body ends at byte %zu, within the encapsulation of the PointCloud2", cdr->size);
   if (at[0] != 0 || at[1] > 1)
-    return problem_set(cdr->problem, PROBLEM_BAD_BODY, NULL,
-                       "a serialized PointCloud2 begins with the bytes 00 00 or 00 01 (CDR), not with %02x %02x", at[0],
-                       at[1]);
+    return error_refuse(cdr->error, ERROR_BAD_BODY, NULL,
+                        "a serialized PointCloud2 begins with the bytes 00 00 or 00 01 (CDR), not with %02x %02x",
+                        at[0], at[1]);
   cdr->big_endian = at[1] == 0;
   cdr->at = ENCAPSULATION;  // what its last two bytes say does not matter here
   return true;
@@ -82,14 +82,14 @@ static bool take_field(struct cdr *cdr, struct cloud_file *file) {
       !take_byte(cdr, "a field", &type) || !take_number(cdr, "a field", &count))
     return false;
   if (type == 0 || type > sizeof types / sizeof *types)
-    return problem_set(cdr->problem, PROBLEM_BAD_BODY, NULL, "field %.*s has the datatype %d; allowed: 1 to 8",
-                       SPAN_ARGS(name), type);
+    return error_refuse(cdr->error, ERROR_BAD_BODY, NULL, "field %.*s has the datatype %d; allowed: 1 to 8",
+                        SPAN_ARGS(name), type);
   struct cloud_field field = {.name = name.at,
                               .name_length = name.length,
                               .type = types[type - 1],
                               .count = count ? count : 1,  // as the Point Cloud Library reads a 0
                               .offset = offset};
-  return cloud_add(file, field, cdr->problem);
+  return cloud_add(file, field, cdr->error);
 }
 
 // What stands before the points.
@@ -113,60 +113,59 @@ static bool take_head(struct cdr *cdr, struct head *head, struct cloud_file *fil
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-static bool check_fields(const struct cloud_file *file, struct problem *problem) {
+static bool check_fields(const struct cloud_file *file, struct error *error) {
   for (int i = 0; i < file->num_fields; i++) {
     const struct cloud_field *field = &file->fields[i];
     uint64_t end = field->offset + (uint64_t)field->count * number_bytes(field->type);
     if (end > file->point_bytes)
-      return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                         "field %.*s ends at byte %llu of a point, but point_step is %zu",
-                         (int)(field->name_length < SPAN_SHOWN ? field->name_length : SPAN_SHOWN), field->name,
-                         (unsigned long long)end, file->point_bytes);
+      return error_refuse(error, ERROR_BAD_BODY, NULL, "field %.*s ends at byte %llu of a point, but point_step is %zu",
+                          (int)(field->name_length < SPAN_SHOWN ? field->name_length : SPAN_SHOWN), field->name,
+                          (unsigned long long)end, file->point_bytes);
   }
   return true;
 }
 
-static bool check_head(const struct head *head, struct problem *problem) {
+static bool check_head(const struct head *head, struct error *error) {
   if (head->big_endian)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                       "is_bigendian is true; allowed: false, since no sensor of ROS 2 writes big-endian points");
+    return error_refuse(error, ERROR_BAD_BODY, NULL,
+                        "is_bigendian is true; allowed: false, since no sensor of ROS 2 writes big-endian points");
   if (head->point_step == 0 && head->width > 0 && head->height > 0)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "point_step is 0");
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "point_step is 0");
   if ((uint64_t)head->width * head->point_step > head->row_step && head->height > 0)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "row_step is %u, less than width %u times point_step %u",
-                       head->row_step, head->width, head->point_step);
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "row_step is %u, less than width %u times point_step %u",
+                        head->row_step, head->width, head->point_step);
   if ((uint64_t)head->height * head->row_step != head->data_bytes)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "data has %u bytes, not height %u times row_step %u",
-                       head->data_bytes, head->height, head->row_step);
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "data has %u bytes, not height %u times row_step %u",
+                        head->data_bytes, head->height, head->row_step);
   return true;
 }
 
-static bool open(const char *bytes, size_t size, struct cloud_file *file, struct problem *problem) {
-  struct cdr cdr = {.bytes = bytes, .size = size, .problem = problem};
+static bool open(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
+  struct cdr cdr = {.bytes = bytes, .size = size, .error = error};
   struct head head;
   uint8_t is_dense;
-  if (!take_head(&cdr, &head, file) || !check_head(&head, problem)) return false;
+  if (!take_head(&cdr, &head, file) || !check_head(&head, error)) return false;
   file->data = take(&cdr, 1, head.data_bytes, "data");
   if (!file->data || !take_byte(&cdr, "is_dense", &is_dense)) return false;
   if (size - cdr.at > PADDING_MOST)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the PointCloud2 ends at byte %zu, but the body has %zu",
-                       cdr.at, size);
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the PointCloud2 ends at byte %zu, but the body has %zu", cdr.at,
+                        size);
   file->points = (int64_t)head.height * head.width;
   file->point_bytes = head.point_step ? head.point_step : 1;
   file->size = head.data_bytes;
-  if (!check_fields(file, problem) || !cloud_fit(file, false, problem)) return false;
+  if (!check_fields(file, error) || !cloud_fit(file, false, error)) return false;
   file->run = head.width;
   file->run_bytes = head.row_step;
   return true;
 }
 
 static bool looks(const char *bytes, size_t size) {
-  struct problem problem;
+  struct error error;
   struct cloud_file file;  // large, and mostly not needed: only the fields that are added are set
   file.num_fields = 0;
-  struct cdr cdr = {.bytes = bytes, .size = size, .problem = &problem};
+  struct cdr cdr = {.bytes = bytes, .size = size, .error = &error};
   struct head head;
-  return take_head(&cdr, &head, &file) && file.num_fields > 0 && check_head(&head, &problem);
+  return take_head(&cdr, &head, &file) && file.num_fields > 0 && check_head(&head, &error);
 }
 
 const struct format format_pointcloud2 = {hint, looks, open};

@@ -80,7 +80,7 @@ static struct rows rows_of(const struct answer *answer, const struct vx_layout *
   if (centres) {
     const struct vx_voxelize *params = &answer->job->params.voxelize;
     struct vx_grid grid = {{0, 0, 0}};
-    struct vx_error error;
+    struct error error;
     (void)!vx_grid_of(params, answer->job->num_clouds, &grid, &error);  // the request was checked
     rows.map = vx_cell_map_of(params, &grid);
   }

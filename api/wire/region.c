@@ -5,48 +5,47 @@
 
 #include "api/base/json.h"
 
-static bool read_number(const json_t *root, const char *name, json_int_t least, uint64_t *number,
-                        struct problem *problem) {
+static bool read_number(const json_t *root, const char *name, json_int_t least, uint64_t *number, struct error *error) {
   const json_t *value = json_object_get(root, name);
   *number = (uint64_t)json_integer_value(value);  // 0 if there is none
   if (value ? json_is_integer(value) && json_integer_value(value) >= least : least == 0) return true;
-  return problem_set(problem, PROBLEM_BAD_BODY, name, "%s is no number of bytes from %lld on", name, (long long)least);
+  return error_refuse(error, ERROR_BAD_BODY, name, "%s is no number of bytes from %lld on", name, (long long)least);
 }
 
-static bool read_key(const json_t *root, char *key, struct problem *problem) {
+static bool read_key(const json_t *root, char *key, struct error *error) {
   const json_t *value = json_object_get(root, "key");
   size_t length = json_string_length(value);
   if (!json_is_string(value) || length == 0 || length >= REGION_KEY_SIZE || strlen(json_string_value(value)) != length)
-    return problem_set(problem, PROBLEM_BAD_BODY, "key", "key is no string of 1 to %d bytes", REGION_KEY_SIZE - 1);
+    return error_refuse(error, ERROR_BAD_BODY, "key", "key is no string of 1 to %d bytes", REGION_KEY_SIZE - 1);
   memcpy(key, json_string_value(value), length + 1);
   return true;
 }
 
 bool region_terms_read(const char *name, const char *json, size_t size, struct region_terms *terms,
-                       struct problem *problem) {
+                       struct error *error) {
   struct json_document document;
   if (!region_name_set(terms->name, name, strlen(name)))
-    return problem_set(problem, PROBLEM_BAD_REQUEST, "name",
-                       "the region's name is '%.80s'; allowed: 1 to %d bytes that can be printed", name,
-                       REGION_NAME_SIZE - 1);
-  if (!json_open_sent(&document, "the body's JSON", json, size, NULL, problem)) return false;
+    return error_refuse(error, ERROR_BAD_REQUEST, "name",
+                        "the region's name is '%.80s'; allowed: 1 to %d bytes that can be printed", name,
+                        REGION_NAME_SIZE - 1);
+  if (!json_open_sent(&document, "the body's JSON", json, size, NULL, error)) return false;
   const json_t *root = document.root;
-  bool good = read_key(root, terms->key, problem) && read_number(root, "offset", 0, &terms->offset, problem) &&
-              read_number(root, "byte_size", 1, &terms->bytes, problem);
+  bool good = read_key(root, terms->key, error) && read_number(root, "offset", 0, &terms->offset, error) &&
+              read_number(root, "byte_size", 1, &terms->bytes, error);
   json_close(&document);
   return good;
 }
 
-bool region_ref_read(const json_t *parameters, struct region_ref *ref, struct problem *problem) {
+bool region_ref_read(const json_t *parameters, struct region_ref *ref, struct error *error) {
   const json_t *name = json_object_get(parameters, "shared_memory_region");
   if (!json_is_string(name) || !region_name_set(ref->name, json_string_value(name), json_string_length(name)))
-    return problem_set(problem, PROBLEM_BAD_BODY, "shared_memory_region",
-                       "shared_memory_region is no string of 1 to %d bytes", REGION_NAME_SIZE - 1);
+    return error_refuse(error, ERROR_BAD_BODY, "shared_memory_region",
+                        "shared_memory_region is no string of 1 to %d bytes", REGION_NAME_SIZE - 1);
   if (!json_object_get(parameters, "shared_memory_byte_size"))
-    return problem_set(problem, PROBLEM_BAD_BODY, "shared_memory_byte_size",
-                       "shared_memory_region has no shared_memory_byte_size");
-  return read_number(parameters, "shared_memory_byte_size", 0, &ref->bytes, problem) &&
-         read_number(parameters, "shared_memory_offset", 0, &ref->offset, problem);
+    return error_refuse(error, ERROR_BAD_BODY, "shared_memory_byte_size",
+                        "shared_memory_region has no shared_memory_byte_size");
+  return read_number(parameters, "shared_memory_byte_size", 0, &ref->bytes, error) &&
+         read_number(parameters, "shared_memory_offset", 0, &ref->offset, error);
 }
 
 void region_terms_write(const struct region_terms *terms, struct text *out) {

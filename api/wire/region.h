@@ -16,12 +16,12 @@ struct region_terms {
   uint64_t offset, bytes;     // the part of the memory that is the region; each below 2^63
 };
 
-// Reads the terms of the region `name` from JSON. False with a problem.
+// Reads the terms of the region `name` from JSON. False with an error.
 PARAM_WARN_UNUSED bool region_terms_read(const char *name, const char *json, size_t size, struct region_terms *terms,
-                                         struct problem *problem);
+                                         struct error *error);
 // Reads a part of a region from the parameters of a tensor (shared_memory_region, shared_memory_byte_size and
-// shared_memory_offset). False with a problem.
-PARAM_WARN_UNUSED bool region_ref_read(const json_t *parameters, struct region_ref *ref, struct problem *problem);
+// shared_memory_offset). False with an error.
+PARAM_WARN_UNUSED bool region_ref_read(const json_t *parameters, struct region_ref *ref, struct error *error);
 void region_terms_write(const struct region_terms *terms, struct text *out);
 
 #endif

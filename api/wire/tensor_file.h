@@ -16,14 +16,14 @@ struct tensor_file {
   size_t data_bytes;
 };
 
-// `what` it is, as problems call it: "the body". False with a problem, and nothing is held then.
+// `what` it is, as problems call it: "the body". False with an error, and nothing is held then.
 VX_WARN_UNUSED bool tensor_file_open(const char *what, char *bytes, size_t size, struct tensor_file *file,
-                                     struct problem *problem);
+                                     struct error *error);
 void tensor_file_close(struct tensor_file *file);
 
 // Describes the tensor of that entry of the header, with its data, as `row` wants it: its type, not its shape. Its data
-// is at a multiple of its type's size from the first tensor's. False with a problem.
+// is at a multiple of its type's size from the first tensor's. False with an error.
 VX_WARN_UNUSED bool tensor_file_take(const struct tensor_file *file, const struct vx_input_row *row,
-                                     const json_t *entry, struct vx_input *input, struct problem *problem);
+                                     const json_t *entry, struct vx_input *input, struct error *error);
 
 #endif

@@ -7,22 +7,22 @@
 #include "api/wire/tensor_file.h"
 
 static bool take_tensor(const char *name, const json_t *entry, const struct tensor_file *file,
-                        struct job_request *request, struct problem *problem) {
+                        struct job_request *request, struct error *error) {
   const struct vx_operation *operation = vx_operation_of(request->job.op);
   int number = input_find(operation, name);
-  if (number < 0) return input_refuse(operation, name, NULL, problem);
-  return tensor_file_take(file, &operation->inputs[number], entry, &request->job.inputs[number], problem);
+  if (number < 0) return input_refuse(operation, name, NULL, error);
+  return tensor_file_take(file, &operation->inputs[number], entry, &request->job.inputs[number], error);
 }
 
-static bool take_tensors(const struct tensor_file *file, struct job_request *request, struct problem *problem) {
+static bool take_tensors(const struct tensor_file *file, struct job_request *request, struct error *error) {
   const char *name;
   json_t *entry;
   memset(request->job.inputs, 0, sizeof request->job.inputs);
   json_object_foreach(file->header.root, name, entry) {
     if (strcmp(name, "__metadata__") == 0) continue;
-    if (!take_tensor(name, entry, file, request, problem)) return false;
+    if (!take_tensor(name, entry, file, request, error)) return false;
   }
-  return inputs_complete(request, problem);
+  return inputs_complete(request, error);
 }
 
 static bool are_aligned(const struct job_request *request, int *number) {
@@ -32,7 +32,7 @@ static bool are_aligned(const struct job_request *request, int *number) {
 }
 
 // Moves the data over the header, which is not needed any more, so that the first input is aligned.
-static bool align(struct tensor_file *file, struct job_request *request, struct problem *problem) {
+static bool align(struct tensor_file *file, struct job_request *request, struct error *error) {
   struct vx_input *inputs = request->job.inputs;
   size_t beyond = (uintptr_t)inputs[0].data % VX_TENSOR_ALIGNMENT;
   int number;
@@ -42,15 +42,15 @@ static bool align(struct tensor_file *file, struct job_request *request, struct 
     if (inputs[i].rank) inputs[i].data = (const char *)inputs[i].data - beyond;
   if (are_aligned(request, &number)) return true;
   const struct vx_input_row *rows = vx_operation_of(request->job.op)->inputs;
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                     "tensor %s does not begin at a multiple of %zu bytes behind tensor %s", rows[number].name,
-                     vx_dtype_size(inputs[number].dtype), rows[0].name);
+  return error_refuse(error, ERROR_BAD_BODY, NULL,
+                      "tensor %s does not begin at a multiple of %zu bytes behind tensor %s", rows[number].name,
+                      vx_dtype_size(inputs[number].dtype), rows[0].name);
 }
 
-bool tensors_read(char *bytes, size_t size, struct job_request *request, struct problem *problem) {
+bool tensors_read(char *bytes, size_t size, struct job_request *request, struct error *error) {
   struct tensor_file file;
-  if (!tensor_file_open("the body", bytes, size, &file, problem)) return false;
-  bool good = take_tensors(&file, request, problem);
+  if (!tensor_file_open("the body", bytes, size, &file, error)) return false;
+  bool good = take_tensors(&file, request, error);
   tensor_file_close(&file);
-  return good && align(&file, request, problem);
+  return good && align(&file, request, error);
 }

@@ -6,7 +6,7 @@
 #include "api/ops/ops.h"
 
 // Binds the inputs of the request's operation: their types, shapes and places. `bytes` are aligned to 64; if the
-// tensors are not aligned as kernels.h wants them, they are moved over the header. False with a problem.
-VX_WARN_UNUSED bool tensors_read(char *bytes, size_t size, struct job_request *request, struct problem *problem);
+// tensors are not aligned as kernels.h wants them, they are moved over the header. False with an error.
+VX_WARN_UNUSED bool tensors_read(char *bytes, size_t size, struct job_request *request, struct error *error);
 
 #endif

@@ -41,22 +41,16 @@ static void name_processor(char *name, size_t size) {
   fclose(file);
 }
 
-static enum vx_status count_devices(int *count, struct vx_error *error) {
+static enum vx_status count_devices(int *count, struct error *error) {
   (void)error;
   *count = 1;
   return VX_OK;
 }
 
-static enum vx_status open_device(int index, struct vx_device **device, struct vx_error *error) {
-  if (index != 0) {
-    snprintf(error->text, sizeof error->text, "there is no CPU device %d: all processors are device 0", index);
-    return VX_REFUSED;
-  }
+static enum vx_status open_device(int index, struct vx_device **device, struct error *error) {
+  if (index != 0) return vx_refuse(error, "there is no CPU device %d: all processors are device 0", index);
   *device = calloc(1, sizeof **device);
-  if (*device == NULL) {
-    snprintf(error->text, sizeof error->text, "no memory for the CPU device");
-    return VX_OUT_OF_MEMORY;
-  }
+  if (*device == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for the CPU device");
   name_processor((*device)->description.name, sizeof(*device)->description.name);
   return VX_OK;
 }
@@ -68,17 +62,14 @@ static void describe(const struct vx_device *device, struct vx_description *desc
 }
 
 static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
-                                struct vx_error *error) {
+                                struct error *error) {
   (void)device, (void)use;
   *lane = calloc(1, sizeof **lane);
-  if (*lane == NULL) {
-    snprintf(error->text, sizeof error->text, "no memory for a CPU lane");
-    return VX_OUT_OF_MEMORY;
-  }
+  if (*lane == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a CPU lane");
   if (getrandom((*lane)->seed, sizeof(*lane)->seed, 0) != (ssize_t)sizeof(*lane)->seed) {
-    snprintf(error->text, sizeof error->text, "no random numbers: %s", strerror(errno));
+    enum vx_status status = vx_refuse(error, "no random numbers: %s", strerror(errno));
     free(*lane);
-    return VX_REFUSED;
+    return status;
   }
   (*lane)->base = (uint32_t)(*lane)->seed[0];  // any: memory that is still zero then holds no number of a cell
   return VX_OK;
@@ -90,7 +81,7 @@ static void close_lane(struct vx_lane *lane) {
   free(lane);
 }
 
-static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) = {
+static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct vx_job *job, struct error *error) = {
     [VX_VOXELIZE] = cpu_voxelize,
     [VX_FPS] = cpu_sample_points,
     [VX_TRANSFORM] = cpu_transform,
@@ -104,15 +95,14 @@ static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct v
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
 
 // Of a job that takes long the error says what took so long, as that of a GPU does.
-static void name_end(const struct vx_job *job, struct vx_error *error) {
+static void name_end(const struct vx_job *job, struct error *error) {
   bool boxes = job->op == VX_NMS || job->op == VX_DECODE || job->op == VX_DECODE_CENTER;
   if (boxes || vx_sampling_of(job) != NULL) {
-    snprintf(error->text, sizeof error->text, "ended before all %s",
-             boxes ? "boxes were compared" : "samples were chosen");
+    (void)vx_fail(error, VX_STOPPED, "ended before all %s", boxes ? "boxes were compared" : "samples were chosen");
   }
 }
 
-static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   const struct vx_caller *caller = job->caller;
   struct vx_stop stop = {caller == NULL ? NULL : caller->stopped, job->cls, 0, false};
   enum vx_status status = vx_begin_job(job, error);

@@ -30,20 +30,19 @@ enum { LEAST_CAPABILITY = 75, PAGE = 4096 };
 static __global__ void probe_kernel() {}
 
 // CUDA gives the same error for a driver that is too old and for none.
-static void explain_driver(struct vx_error *error) {
+static void explain_driver(struct error *error) {
   int driver = 0;
   bool known = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
   (void)cudaGetLastError();
   if (known) {
-    snprintf(error->text, sizeof error->text,
-             "the NVIDIA driver is too old: it knows CUDA %d.%d, this program needs %d.%d", driver / 1000,
-             driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    (void)vx_refuse(error, "the NVIDIA driver is too old: it knows CUDA %d.%d, this program needs %d.%d", driver / 1000,
+                    driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   } else {
-    snprintf(error->text, sizeof error->text, "there is no NVIDIA driver on this machine");
+    (void)vx_refuse(error, "there is no NVIDIA driver on this machine");
   }
 }
 
-static enum vx_status count_devices(int *count, struct vx_error *error) {
+static enum vx_status count_devices(int *count, struct error *error) {
   // Loads all kernels when a device is opened, not in the first job that needs one. Must precede the first CUDA call.
   (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   *count = 0;
@@ -55,25 +54,20 @@ static enum vx_status count_devices(int *count, struct vx_error *error) {
   return status;
 }
 
-static enum vx_status inspect(int index, struct vx_device *device, struct vx_error *error) {
+static enum vx_status inspect(int index, struct vx_device *device, struct error *error) {
   struct vx_description *description = &device->description;
   int count = 0;
   CUDA_TRY(count_devices(&count, error));
-  if (index < 0 || index >= count) {
-    snprintf(error->text, sizeof error->text, "there is no CUDA device %d: there are %d", index, count);
-    return VX_REFUSED;
-  }
+  if (index < 0 || index >= count) return vx_refuse(error, "there is no CUDA device %d: there are %d", index, count);
   struct cudaDeviceProp properties;
   CUDA_CALL(cudaGetDeviceProperties(&properties, index), error);
   snprintf(description->name, sizeof description->name, "%.120s", properties.name);
   description->integrated = properties.integrated != 0;
   description->memory_bytes = description->integrated ? 0 : (int64_t)properties.totalGlobalMem;
   description->compute_capability = 10 * properties.major + properties.minor;
-  if (description->compute_capability < LEAST_CAPABILITY) {
-    snprintf(error->text, sizeof error->text, "%.120s has compute capability %d.%d; 7.5 is the least", properties.name,
-             properties.major, properties.minor);
-    return VX_REFUSED;
-  }
+  if (description->compute_capability < LEAST_CAPABILITY)
+    return vx_refuse(error, "%.120s has compute capability %d.%d; 7.5 is the least", properties.name, properties.major,
+                     properties.minor);
   struct cudaFuncAttributes attributes;
   CUDA_CALL(cudaSetDevice(index), error);
   CUDA_CALL(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), error);  // long waits sleep: see cuda_await
@@ -86,14 +80,11 @@ static enum vx_status inspect(int index, struct vx_device *device, struct vx_err
   return cuda_fps_prepare_device(device, error);
 }
 
-static enum vx_status open_device(int index, struct vx_device **device, struct vx_error *error) {
+static enum vx_status open_device(int index, struct vx_device **device, struct error *error) {
   struct vx_device inspected = {};
   CUDA_TRY(inspect(index, &inspected, error));
   *device = (struct vx_device *)malloc(sizeof **device);
-  if (*device == NULL) {
-    snprintf(error->text, sizeof error->text, "no memory for CUDA device %d", index);
-    return VX_OUT_OF_MEMORY;
-  }
+  if (*device == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for CUDA device %d", index);
   **device = inspected;
   return VX_OK;
 }
@@ -123,11 +114,9 @@ static void close_lane(struct vx_lane *lane) {
   free(lane);
 }
 
-static enum vx_status fill_lane(struct vx_lane *lane, enum vx_lane_use use, struct vx_error *error) {
-  if (getrandom(lane->seed, sizeof lane->seed, 0) != (ssize_t)sizeof lane->seed) {
-    snprintf(error->text, sizeof error->text, "no random numbers: %s", strerror(errno));
-    return VX_REFUSED;
-  }
+static enum vx_status fill_lane(struct vx_lane *lane, enum vx_lane_use use, struct error *error) {
+  if (getrandom(lane->seed, sizeof lane->seed, 0) != (ssize_t)sizeof lane->seed)
+    return vx_refuse(error, "no random numbers: %s", strerror(errno));
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   int lowest, highest;
   CUDA_CALL(cudaDeviceGetStreamPriorityRange(&lowest, &highest), error);
@@ -145,12 +134,9 @@ static enum vx_status fill_lane(struct vx_lane *lane, enum vx_lane_use use, stru
 }
 
 static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
-                                struct vx_error *error) {
+                                struct error *error) {
   struct vx_lane *opened = (struct vx_lane *)calloc(1, sizeof *opened);
-  if (opened == NULL) {
-    snprintf(error->text, sizeof error->text, "no memory for a CUDA lane");
-    return VX_OUT_OF_MEMORY;
-  }
+  if (opened == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a CUDA lane");
   opened->device = device;
   enum vx_status status = fill_lane(opened, use, error);
   if (status != VX_OK) {
@@ -182,7 +168,7 @@ static bool runs(const struct vx_job *job) {
   return job->op == VX_DETECT ? cuda_detects(job) : operations[job->op] != NULL;
 }
 
-static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   CUDA_TRY(job->op == VX_DETECT ? cuda_detect(lane, job, error)
                                 : cuda_run_job(lane, job, operations[job->op], NULL, error));
   return cuda_trim(lane, error);

@@ -21,17 +21,18 @@ static void fill_api(const ort_function *table, struct ort_api *api) {
 #undef X
 }
 
-static bool load(struct vx_engine_library *library, const char *path, void *object, struct vx_error *error) {
+static bool load(struct vx_engine_library *library, const char *path, void *object, struct error *error) {
   const struct ort_base *(*get_base)(void);
   void *symbol = dlsym(object, "OrtGetApiBase");
   if (symbol == NULL) {
-    return REFUSE(error, "%s has no OrtGetApiBase, so it is no library of ONNX Runtime", path);
+    return error_set(error, "%s has no OrtGetApiBase, so it is no library of ONNX Runtime", path);
   }
   memcpy(&get_base, &symbol, sizeof get_base);  // POSIX has both of one size
   const struct ort_base *base = get_base();
   const ort_function *table = base->get_api(ORT_API_VERSION);
   if (table == NULL) {
-    return REFUSE(error, "%s is ONNX Runtime %s; 1.%d or later is needed", path, base->get_version(), ORT_API_VERSION);
+    return error_set(error, "%s is ONNX Runtime %s; 1.%d or later is needed", path, base->get_version(),
+                     ORT_API_VERSION);
   }
   fill_api(table, &library->api);
   snprintf(library->description.path, sizeof library->description.path, "%s", path);
@@ -40,12 +41,12 @@ static bool load(struct vx_engine_library *library, const char *path, void *obje
 }
 
 // The library stays loaded until the process ends: threads of it may outlive what they were made for.
-static bool find(struct vx_engine_library *library, const char *path, struct vx_error *error) {
+static bool find(struct vx_engine_library *library, const char *path, struct error *error) {
   static const char *const usual[] = {"libonnxruntime.so.1", "libonnxruntime.so"};
   const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   if (path[0] != '\0') {
     void *object = dlopen(path, flags);
-    return object == NULL ? REFUSE(error, "ONNX Runtime: %s", dlerror()) : load(library, path, object, error);
+    return object == NULL ? error_set(error, "ONNX Runtime: %s", dlerror()) : load(library, path, object, error);
   }
   for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
     void *object = dlopen(usual[i], flags);
@@ -53,10 +54,10 @@ static bool find(struct vx_engine_library *library, const char *path, struct vx_
       return load(library, usual[i], object, error);
     }
   }
-  return REFUSE(error, "ONNX Runtime: the system has no %s", usual[0]);
+  return error_set(error, "ONNX Runtime: the system has no %s", usual[0]);
 }
 
-static bool name_providers(struct vx_engine_library *library, struct vx_error *error) {
+static bool name_providers(struct vx_engine_library *library, struct error *error) {
   const struct ort_api *api = &library->api;
   char *out = library->description.providers;
   char **names;
@@ -71,7 +72,7 @@ static bool name_providers(struct vx_engine_library *library, struct vx_error *e
   return ort_did(api, api->release_providers(names, count), error);
 }
 
-static bool start(struct vx_engine_library *library, struct vx_error *error) {
+static bool start(struct vx_engine_library *library, struct error *error) {
   const struct ort_api *api = &library->api;
   return ort_did(api, api->create_env(ORT_LOG_FATAL, "voxeld", &library->env), error) &&
          ort_did(api, api->disable_telemetry(library->env), error) &&
@@ -90,12 +91,9 @@ static void close_library(struct vx_engine_library *library) {
   free(library);
 }
 
-static enum vx_status open_library(const char *path, struct vx_engine_library **library, struct vx_error *error) {
+static enum vx_status open_library(const char *path, struct vx_engine_library **library, struct error *error) {
   struct vx_engine_library *made = calloc(1, sizeof *made);
-  if (made == NULL) {
-    (void)vx_refuse(error, "no memory for an engine");
-    return VX_OUT_OF_MEMORY;
-  }
+  if (made == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for an engine");
   if (find(made, path, error) && start(made, error)) {
     *library = made;
     return VX_OK;
@@ -120,7 +118,7 @@ struct side {
 };
 
 static bool read_name(const struct vx_network *network, const struct side *side, size_t index,
-                      struct vx_network_tensor *tensor, struct vx_error *error) {
+                      struct vx_network_tensor *tensor, struct error *error) {
   const struct vx_engine_library *library = network->library;
   const struct ort_api *api = &library->api;
   char *name;
@@ -132,12 +130,12 @@ static bool read_name(const struct vx_network *network, const struct side *side,
     return false;
   }
   return length < VX_NETWORK_NAME_SIZE ||
-         REFUSE(error, "the name of the network's %s %zu has %d bytes; allowed: up to %d", side->what, index, length,
-                VX_NETWORK_NAME_SIZE - 1);
+         error_set(error, "the name of the network's %s %zu has %d bytes; allowed: up to %d", side->what, index, length,
+                   VX_NETWORK_NAME_SIZE - 1);
 }
 
 static bool read_shape(const struct ort_api *api, const struct side *side, const struct ort_type *type,
-                       struct vx_network_tensor *tensor, struct vx_error *error) {
+                       struct vx_network_tensor *tensor, struct error *error) {
   const struct ort_tensor_type *shape = NULL;
   int element;
   size_t rank;
@@ -145,32 +143,33 @@ static bool read_shape(const struct ort_api *api, const struct side *side, const
     return false;
   }
   if (shape == NULL) {
-    return REFUSE(error, "the network's %s %s is no tensor", side->what, tensor->name);
+    return error_set(error, "the network's %s %s is no tensor", side->what, tensor->name);
   }
   if (!ort_did(api, api->element_type(shape, &element), error) || !ort_did(api, api->dims_count(shape, &rank), error)) {
     return false;
   }
   if (!ort_read_dtype(element, &tensor->dtype)) {
-    return REFUSE(error, "the network's %s %s has elements of ONNX's type %d; allowed: float32, float16, int32, uint8",
-                  side->what, tensor->name, element);
+    return error_set(error,
+                     "the network's %s %s has elements of ONNX's type %d; allowed: float32, float16, int32, uint8",
+                     side->what, tensor->name, element);
   }
   if (rank > VX_MAX_RANK) {
-    return REFUSE(error, "the network's %s %s has %zu dimensions; allowed: up to %d", side->what, tensor->name, rank,
-                  VX_MAX_RANK);
+    return error_set(error, "the network's %s %s has %zu dimensions; allowed: up to %d", side->what, tensor->name, rank,
+                     VX_MAX_RANK);
   }
   tensor->rank = (int)rank;
   return ort_did(api, api->dims(shape, tensor->dims, rank), error);
 }
 
 static bool read_tensors(const struct vx_network *network, const struct side *side, int *count,
-                         struct vx_network_tensor tensors[VX_NETWORK_TENSORS], struct vx_error *error) {
+                         struct vx_network_tensor tensors[VX_NETWORK_TENSORS], struct error *error) {
   const struct ort_api *api = &network->library->api;
   size_t found;
   if (!ort_did(api, side->count(network->session, &found), error)) {
     return false;
   }
   if (found > VX_NETWORK_TENSORS) {
-    return REFUSE(error, "the network has %zu %ss; allowed: up to %d", found, side->what, VX_NETWORK_TENSORS);
+    return error_set(error, "the network has %zu %ss; allowed: up to %d", found, side->what, VX_NETWORK_TENSORS);
   }
   *count = (int)found;
   for (size_t i = 0; i < found; i++) {
@@ -188,7 +187,7 @@ static bool read_tensors(const struct vx_network *network, const struct side *si
   return true;
 }
 
-static bool read_network(struct vx_network *network, struct vx_error *error) {
+static bool read_network(struct vx_network *network, struct error *error) {
   const struct ort_api *api = &network->library->api;
   const struct side inputs = {"input", api->input_count, api->input_type, api->input_name};
   const struct side outputs = {"output", api->output_count, api->output_type, api->output_name};
@@ -197,7 +196,7 @@ static bool read_network(struct vx_network *network, struct vx_error *error) {
          read_tensors(network, &outputs, &shape->outputs, shape->output, error);
 }
 
-static bool open_session(struct vx_network *network, int threads, size_t memory_bytes, struct vx_error *error) {
+static bool open_session(struct vx_network *network, int threads, size_t memory_bytes, struct error *error) {
   const struct ort_api *api = &network->library->api;
   struct ort_session_options *options;
   if (!ort_did(api, api->create_session_options(&options), error)) {
@@ -222,7 +221,7 @@ static void close_network(struct vx_network *network) {
 }
 
 static enum vx_status open_network(struct vx_engine_library *library, const char *path, int threads,
-                                   size_t memory_bytes, struct vx_network **network, struct vx_error *error) {
+                                   size_t memory_bytes, struct vx_network **network, struct error *error) {
   struct vx_network *made = calloc(1, sizeof *made);
   if (made != NULL) {
     made->library = library;
@@ -230,8 +229,7 @@ static enum vx_status open_network(struct vx_engine_library *library, const char
   }
   if (made == NULL || made->path == NULL) {
     free(made);
-    (void)vx_refuse(error, "no memory for a network");
-    return VX_OUT_OF_MEMORY;
+    return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a network");
   }
   if (open_session(made, threads, memory_bytes, error) && read_network(made, error)) {
     *network = made;
@@ -247,7 +245,7 @@ static const struct vx_network_shape *shape_of(const struct vx_network *network)
 
 // If the network has no more memory, what it keeps may not fit this run: it gives that back, and tries again.
 static bool run_bounded(const struct vx_network *network, const struct ort_values *in, struct ort_values *out,
-                        struct vx_error *error) {
+                        struct error *error) {
   if (ort_run(network, NULL, in, out, error)) {
     return true;
   }
@@ -258,8 +256,7 @@ static bool run_bounded(const struct vx_network *network, const struct ort_value
   return ort_run(network, NULL, in, out, error);
 }
 
-static enum vx_status run_network(struct vx_network *network, const struct vx_network_run *run,
-                                  struct vx_error *error) {
+static enum vx_status run_network(struct vx_network *network, const struct vx_network_run *run, struct error *error) {
   const struct vx_engine_library *library = network->library;
   const struct ort_api *api = &library->api;
   struct ort_values in = {0}, out = {0};

@@ -5,7 +5,7 @@
 
 // It grows by what is asked for, so that the bound is of use to the network and not to the arena.
 static bool register_arena(const struct vx_engine_library *library, const struct ort_memory *memory, size_t bytes,
-                           struct vx_error *error) {
+                           struct error *error) {
   static const char *const keys[] = {"max_mem", "arena_extend_strategy"};
   const size_t values[] = {bytes, ORT_SAME_AS_REQUESTED};
   const struct ort_api *api = &library->api;
@@ -19,10 +19,10 @@ static bool register_arena(const struct vx_engine_library *library, const struct
 }
 
 static bool open_with_arena(struct vx_network *network, const struct ort_session_options *options,
-                            const struct ort_memory *memory, size_t bytes, struct vx_error *error) {
+                            const struct ort_memory *memory, size_t bytes, struct error *error) {
   const struct vx_engine_library *library = network->library;
   const struct ort_api *api = &library->api;
-  struct vx_error second;
+  struct error second;
   if (!register_arena(library, memory, bytes, error)) {
     return false;
   }
@@ -33,7 +33,7 @@ static bool open_with_arena(struct vx_network *network, const struct ort_session
 
 // The library does not bound weights, and once they exceed the bound, nothing is bounded. It shows by taking more.
 static bool is_bounded(const struct vx_network *network, const struct ort_memory *memory, size_t bytes,
-                       struct vx_error *error) {
+                       struct error *error) {
   const struct ort_api *api = &network->library->api;
   struct ort_allocator *allocator;
   void *taken = NULL;
@@ -44,10 +44,10 @@ static bool is_bounded(const struct vx_network *network, const struct ort_memory
                  ort_fault(error, VX_FAILED) == VX_OUT_OF_MEMORY;
   bool exceeds = taken != NULL && ort_did(api, api->allocator_free(allocator, taken), error);
   api->release_allocator(allocator);
-  return bounded || (exceeds && REFUSE(error, "its weights take more than the %zu bytes that it may take", bytes));
+  return bounded || (exceeds && error_set(error, "its weights take more than the %zu bytes that it may take", bytes));
 }
 
-static bool make_shrink(struct vx_network *network, struct vx_error *error) {
+static bool make_shrink(struct vx_network *network, struct error *error) {
   const struct ort_api *api = &network->library->api;
   return ort_did(api, api->create_run_options(&network->shrink), error) &&
          ort_did(api, api->add_run_config(network->shrink, "memory.enable_memory_arena_shrinkage", "cpu:0"), error) &&
@@ -55,7 +55,7 @@ static bool make_shrink(struct vx_network *network, struct vx_error *error) {
 }
 
 bool ort_open_bounded(struct vx_network *network, struct ort_session_options *options, size_t bytes,
-                      struct vx_error *error) {
+                      struct error *error) {
   const struct ort_api *api = &network->library->api;
   struct ort_memory *memory;
   if (!ort_did(api, api->create_cpu_memory(ORT_ARENA_ALLOCATOR, ORT_DEFAULT_MEMORY, &memory), error)) {
@@ -72,7 +72,7 @@ bool ort_open_bounded(struct vx_network *network, struct ort_session_options *op
 
 // A run that is to end at once computes nothing, and at its end the arena gives back what is not in use.
 void ort_shrink(const struct vx_network *network, const struct ort_values *in, struct ort_values *out) {
-  struct vx_error ended;
+  struct error ended;
   bool computed = ort_run(network, network->shrink, in, out, &ended);
   (void)computed;  // false: it has ended
 }

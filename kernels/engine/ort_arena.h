@@ -10,7 +10,7 @@
 // Opens the network's session, which takes up to `bytes`, and makes network->shrink. The caller releases both, also
 // after a failure, unless they are NULL.
 VX_WARN_UNUSED bool ort_open_bounded(struct vx_network *network, struct ort_session_options *options, size_t bytes,
-                                     struct vx_error *error);
+                                     struct error *error);
 
 // Gives back what the arena keeps for later runs. It keeps blocks as they were asked for, and those of another size may
 // be of no use to a run. The tensors are those of a run; they are neither read nor written. Any thread, while others

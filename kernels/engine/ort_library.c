@@ -40,7 +40,7 @@ static const char *core_of(const char *text) {
   return core == NULL ? text : core;
 }
 
-bool ort_did(const struct ort_api *api, struct ort_status *status, struct vx_error *error) {
+bool ort_did(const struct ort_api *api, struct ort_status *status, struct error *error) {
   if (status == NULL) {
     return true;
   }
@@ -51,15 +51,14 @@ bool ort_did(const struct ort_api *api, struct ort_status *status, struct vx_err
   return false;
 }
 
-enum vx_status ort_fault(const struct vx_error *error, enum vx_status otherwise) {
+enum vx_status ort_fault(const struct error *error, enum vx_status otherwise) {
   return strncmp(error->text, out_of_memory, strlen(out_of_memory)) == 0 ? VX_OUT_OF_MEMORY : otherwise;
 }
 
 // --- sessions ---
 
 // One operator at a time, by all threads together. Threads that wait sleep: they would take processors from other jobs.
-bool ort_set_options(const struct ort_api *api, struct ort_session_options *options, int threads,
-                     struct vx_error *error) {
+bool ort_set_options(const struct ort_api *api, struct ort_session_options *options, int threads, struct error *error) {
   return ort_did(api, api->set_execution_mode(options, ORT_SEQUENTIAL), error) &&
          ort_did(api, api->set_optimization(options, ORT_ALL_OPTIMIZATIONS), error) &&
          ort_did(api, api->set_intra_op_threads(options, threads), error) &&
@@ -68,15 +67,15 @@ bool ort_set_options(const struct ort_api *api, struct ort_session_options *opti
          ort_did(api, api->add_session_config(options, "session.intra_op.allow_spinning", "0"), error);
 }
 
-bool ort_look_at(const char *path, struct stat *file, struct vx_error *error) {
+bool ort_look_at(const char *path, struct stat *file, struct error *error) {
   if (stat(path, file) != 0) {
-    return REFUSE(error, "%s", strerror(errno));
+    return error_set(error, "%s", strerror(errno));
   }
-  return S_ISREG(file->st_mode) || REFUSE(error, "it is not a regular file");
+  return S_ISREG(file->st_mode) || error_set(error, "it is not a regular file");
 }
 
 // Renaming gives another inode, writing another time, unless both fall into one tick of the system's clock.
-static bool is_as_before(const struct vx_network *network, struct vx_error *error) {
+static bool is_as_before(const struct vx_network *network, struct error *error) {
   const struct stat *before = &network->file;
   struct stat now;
   if (!ort_look_at(network->path, &now, error)) {
@@ -84,11 +83,11 @@ static bool is_as_before(const struct vx_network *network, struct vx_error *erro
   }
   return (now.st_dev == before->st_dev && now.st_ino == before->st_ino && now.st_size == before->st_size &&
           now.st_mtim.tv_sec == before->st_mtim.tv_sec && now.st_mtim.tv_nsec == before->st_mtim.tv_nsec) ||
-         REFUSE(error, "the network's file has changed since it was opened");
+         error_set(error, "the network's file has changed since it was opened");
 }
 
 bool ort_open_session(const struct vx_network *network, const struct ort_session_options *options,
-                      struct ort_session **session, struct vx_error *error) {
+                      struct ort_session **session, struct error *error) {
   const struct vx_engine_library *library = network->library;
   return is_as_before(network, error) &&
          ort_did(&library->api, library->api.create_session(library->env, network->path, options, session), error) &&
@@ -112,10 +111,10 @@ bool ort_read_dtype(int element, enum vx_dtype *dtype) {
 }
 
 bool ort_wrap(const struct vx_engine_library *library, const struct ort_memory *memory,
-              const struct vx_network_value *from, int count, struct ort_values *values, struct vx_error *error) {
+              const struct vx_network_value *from, int count, struct ort_values *values, struct error *error) {
   const struct ort_api *api = &library->api;
   if (count > VX_NETWORK_TENSORS) {
-    return REFUSE(error, "a run has %d tensors; allowed: up to %d", count, VX_NETWORK_TENSORS);
+    return error_set(error, "a run has %d tensors; allowed: up to %d", count, VX_NETWORK_TENSORS);
   }
   for (; values->count < count; values->count++) {
     const struct vx_network_value *tensor = &from[values->count];
@@ -138,7 +137,7 @@ void ort_unwrap(const struct ort_api *api, struct ort_values *values) {
 }
 
 bool ort_run(const struct vx_network *network, const struct ort_run_options *options, const struct ort_values *in,
-             struct ort_values *out, struct vx_error *error) {
+             struct ort_values *out, struct error *error) {
   const struct ort_api *api = &network->library->api;
   return ort_did(api,
                  api->run(network->session, options, in->name, (const struct ort_value *const *)in->value,

@@ -34,12 +34,10 @@ struct ort_values {
 };
 
 // Refuses, as vx_refuse does, and is false.
-#define REFUSE(...) ((void)vx_refuse(__VA_ARGS__), false)
-
 // Whether a call did what it should. If not, the error has the library's words.
-VX_WARN_UNUSED bool ort_did(const struct ort_api *api, struct ort_status *status, struct vx_error *error);
+VX_WARN_UNUSED bool ort_did(const struct ort_api *api, struct ort_status *status, struct error *error);
 // What an error of ort_did stands for: VX_OUT_OF_MEMORY if the words say so, else `otherwise`.
-enum vx_status ort_fault(const struct vx_error *error, enum vx_status otherwise);
+enum vx_status ort_fault(const struct error *error, enum vx_status otherwise);
 
 // The element type of ONNX by its type here, and back: false if there is none.
 int ort_element_of(enum vx_dtype dtype);
@@ -47,22 +45,22 @@ VX_WARN_UNUSED bool ort_read_dtype(int element, enum vx_dtype *dtype);
 
 // Sets what all sessions have in common.
 VX_WARN_UNUSED bool ort_set_options(const struct ort_api *api, struct ort_session_options *options, int threads,
-                                    struct vx_error *error);
+                                    struct error *error);
 // Opens a session of the network's file, which is regular and what network->file says, before and after. The caller
 // releases *session, also after a failure, unless it is NULL.
 VX_WARN_UNUSED bool ort_open_session(const struct vx_network *network, const struct ort_session_options *options,
-                                     struct ort_session **session, struct vx_error *error);
+                                     struct ort_session **session, struct error *error);
 // Whether the path of a file leads to a regular one. The library reads others too, and would wait for a FIFO's writer.
-VX_WARN_UNUSED bool ort_look_at(const char *path, struct stat *file, struct vx_error *error);
+VX_WARN_UNUSED bool ort_look_at(const char *path, struct stat *file, struct error *error);
 
 // Describes `count` tensors, whose data is where `memory` says. ort_unwrap must follow, also after a failure; `values`
 // is all zero before.
 VX_WARN_UNUSED bool ort_wrap(const struct vx_engine_library *library, const struct ort_memory *memory,
                              const struct vx_network_value *from, int count, struct ort_values *values,
-                             struct vx_error *error);
+                             struct error *error);
 void ort_unwrap(const struct ort_api *api, struct ort_values *values);
 // Runs the network on the CPU. The options may be NULL.
 VX_WARN_UNUSED bool ort_run(const struct vx_network *network, const struct ort_run_options *options,
-                            const struct ort_values *in, struct ort_values *out, struct vx_error *error);
+                            const struct ort_values *in, struct ort_values *out, struct error *error);
 
 #endif

@@ -24,7 +24,7 @@ struct vx_seat {
 // rules: one by timing could choose others at the next start, which round differently. The arena grows by what is asked
 // for, so that the limit is of use to the network and not to the arena.
 static bool fill_cuda(const struct ort_api *api, struct ort_cuda_options *cuda, const struct vx_place *place,
-                      struct vx_error *error) {
+                      struct error *error) {
   char device[16], limit[32];
   const char *const keys[] = {"device_id", "use_tf32", "cudnn_conv_algo_search", "arena_extend_strategy",
                               "gpu_mem_limit"};
@@ -38,7 +38,7 @@ static bool fill_cuda(const struct ort_api *api, struct ort_cuda_options *cuda, 
 }
 
 static bool use_cuda(const struct ort_api *api, struct ort_session_options *options, const struct vx_place *place,
-                     struct vx_error *error) {
+                     struct error *error) {
   struct ort_cuda_options *cuda;
   if (!ort_did(api, api->create_cuda_options(&cuda), error)) {
     return false;
@@ -49,7 +49,7 @@ static bool use_cuda(const struct ort_api *api, struct ort_session_options *opti
 }
 
 static bool open_session(struct vx_seat *seat, const struct vx_network *network, const struct vx_place *place,
-                         struct vx_error *error) {
+                         struct error *error) {
   const struct ort_api *api = &seat->library->api;
   struct ort_session_options *options;
   if (!ort_did(api, api->create_session_options(&options), error)) {
@@ -62,7 +62,7 @@ static bool open_session(struct vx_seat *seat, const struct vx_network *network,
 }
 
 static bool open_parts(struct vx_seat *seat, const struct vx_network *network, const struct vx_place *place,
-                       struct vx_error *error) {
+                       struct error *error) {
   const struct ort_api *api = &seat->library->api;
   return open_session(seat, network, place, error) &&
          ort_did(api,
@@ -74,12 +74,9 @@ static bool open_parts(struct vx_seat *seat, const struct vx_network *network, c
 }
 
 enum vx_status ort_seat_open(struct vx_network *network, const struct vx_place *place, struct vx_seat **seat,
-                             struct vx_error *error) {
+                             struct error *error) {
   struct vx_seat *made = calloc(1, sizeof *made);
-  if (made == NULL) {
-    (void)vx_refuse(error, "no memory for a network");
-    return VX_OUT_OF_MEMORY;
-  }
+  if (made == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a network");
   made->library = network->library;
   if (open_parts(made, network, place, error)) {
     *seat = made;
@@ -106,7 +103,7 @@ void ort_seat_close(struct vx_seat *seat) {
 // --- running ---
 
 static bool bind(const struct ort_api *api, struct ort_binding *binding, const struct ort_values *in,
-                 const struct ort_values *out, struct vx_error *error) {
+                 const struct ort_values *out, struct error *error) {
   bool good = true;
   for (int i = 0; i < in->count && good; i++) {
     good = ort_did(api, api->bind_input(binding, in->name[i], in->value[i]), error);
@@ -118,7 +115,7 @@ static bool bind(const struct ort_api *api, struct ort_binding *binding, const s
 }
 
 static bool run_bound(const struct vx_seat *seat, const struct ort_values *in, const struct ort_values *out,
-                      struct vx_error *error) {
+                      struct error *error) {
   const struct ort_api *api = &seat->library->api;
   struct ort_binding *binding;
   if (!ort_did(api, api->create_binding(seat->session, &binding), error)) {
@@ -130,7 +127,7 @@ static bool run_bound(const struct vx_seat *seat, const struct ort_values *in, c
   return good;
 }
 
-enum vx_status ort_seat_run(struct vx_seat *seat, const struct vx_network_run *run, struct vx_error *error) {
+enum vx_status ort_seat_run(struct vx_seat *seat, const struct vx_network_run *run, struct error *error) {
   const struct ort_api *api = &seat->library->api;
   struct ort_values in = {0}, out = {0};
   bool good = ort_wrap(seat->library, seat->memory, run->input, run->inputs, &in, error) &&

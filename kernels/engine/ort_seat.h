@@ -7,9 +7,8 @@
 #include "kernels/engine.h"
 
 VX_WARN_UNUSED enum vx_status ort_seat_open(struct vx_network *network, const struct vx_place *place,
-                                            struct vx_seat **seat, struct vx_error *error);
+                                            struct vx_seat **seat, struct error *error);
 void ort_seat_close(struct vx_seat *seat);
-VX_WARN_UNUSED enum vx_status ort_seat_run(struct vx_seat *seat, const struct vx_network_run *run,
-                                           struct vx_error *error);
+VX_WARN_UNUSED enum vx_status ort_seat_run(struct vx_seat *seat, const struct vx_network_run *run, struct error *error);
 
 #endif

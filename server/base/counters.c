@@ -25,7 +25,7 @@ static void observe(struct histogram *histogram, int64_t ns) {
   add(&histogram->sum_ns, ns);
 }
 
-void counters_request(struct counters *counters, enum endpoint endpoint, enum problem_kind outcome, int64_t ns) {
+void counters_request(struct counters *counters, enum endpoint endpoint, enum error_kind outcome, int64_t ns) {
   add(&counters->requests[endpoint][outcome], 1);
   observe(&counters->durations[endpoint], ns);
 }
@@ -76,7 +76,7 @@ void counters_job(struct counters *counters, const struct vx_counts *counts, con
 
 void counters_sent(struct counters *counters, int64_t ns) { observe(&counters->stages[STAGE_SEND], ns); }
 
-unsigned long long counters_of_outcome(const struct counters *counters, enum problem_kind outcome) {
+unsigned long long counters_of_outcome(const struct counters *counters, enum error_kind outcome) {
   unsigned long long sum = 0;
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
     sum += counter_value(&counters->requests[endpoint][outcome]);
@@ -84,11 +84,11 @@ unsigned long long counters_of_outcome(const struct counters *counters, enum pro
 }
 
 struct outcomes counters_outcomes(const struct counters *counters) {
-  struct outcomes outcomes = {.answered = counters_of_outcome(counters, PROBLEM_NONE)};
+  struct outcomes outcomes = {.answered = counters_of_outcome(counters, ERROR_NONE)};
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
     outcomes.answered += counter_value(&counters->unchanged[endpoint]);
-  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++)
-    outcomes.refused += counters_of_outcome(counters, (enum problem_kind)kind);
+  for (int kind = ERROR_NONE + 1; kind < ERROR_COUNT; kind++)
+    outcomes.refused += counters_of_outcome(counters, (enum error_kind)kind);
   for (int stage = 0; stage < ABORT_STAGES; stage++) outcomes.aborted += counter_value(&counters->aborted[stage]);
   return outcomes;
 }

@@ -32,10 +32,10 @@ struct histogram {
 };
 
 struct counters {
-  atomic_uint_fast64_t requests[ENDPOINT_COUNT][PROBLEM_COUNT];  // PROBLEM_NONE: answered well
-  atomic_uint_fast64_t unchanged[ENDPOINT_COUNT];                // answered 304: the client has the page
-  struct histogram durations[ENDPOINT_COUNT];                    // of the requests of both
-  atomic_uint_fast64_t aborted[ABORT_STAGES];                    // the client left before its answer was sent
+  atomic_uint_fast64_t requests[ENDPOINT_COUNT][ERROR_COUNT];  // ERROR_NONE: answered well
+  atomic_uint_fast64_t unchanged[ENDPOINT_COUNT];              // answered 304: the client has the page
+  struct histogram durations[ENDPOINT_COUNT];                  // of the requests of both
+  atomic_uint_fast64_t aborted[ABORT_STAGES];                  // the client left before its answer was sent
   atomic_uint_fast64_t unparsed[UNPARSED_CODES];
   atomic_uint_fast64_t received_bytes, sent_bytes;
   atomic_uint_fast64_t reruns[VX_STATUS_COUNT];  // by vx_status
@@ -48,7 +48,7 @@ struct counters {
 };
 
 // Counts a request that was answered; `ns` is the time from its headers to the end of its answer.
-void counters_request(struct counters *counters, enum endpoint endpoint, enum problem_kind outcome, int64_t ns);
+void counters_request(struct counters *counters, enum endpoint endpoint, enum error_kind outcome, int64_t ns);
 // Counts a request for a page that was answered 304, likewise.
 void counters_unchanged(struct counters *counters, enum endpoint endpoint, int64_t ns);
 void counters_abort(struct counters *counters, enum abort_stage stage);
@@ -70,7 +70,7 @@ struct outcomes {
 };
 struct outcomes counters_outcomes(const struct counters *counters);
 // Requests with that outcome, to all endpoints together.
-unsigned long long counters_of_outcome(const struct counters *counters, enum problem_kind outcome);
+unsigned long long counters_of_outcome(const struct counters *counters, enum error_kind outcome);
 unsigned long long counter_value(const atomic_uint_fast64_t *counter);
 
 #endif

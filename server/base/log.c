@@ -148,7 +148,7 @@ static void *write_lines(void *argument) {
   return argument;
 }
 
-bool log_start(char *error, size_t error_size) {
+bool log_start(struct error *error) {
   int code = pthread_create(&ring.thread, NULL, write_lines, NULL);
   if (code == 0) {
     pthread_mutex_lock(&ring.lock);
@@ -156,7 +156,7 @@ bool log_start(char *error, size_t error_size) {
     pthread_mutex_unlock(&ring.lock);
     return true;
   }
-  snprintf(error, error_size, "log: pthread_create: %s", strerror(code));
+  error_set(error, "log: pthread_create: %s", strerror(code));
   return false;
 }
 

@@ -33,7 +33,7 @@ struct log_line {
 void log_configure(enum log_level least, enum log_format format);  // before threads start
 
 // Starts the thread that writes. False with a reason.
-VX_WARN_UNUSED bool log_start(char *error, size_t error_size);
+VX_WARN_UNUSED bool log_start(struct error *error);
 // Writes out the ring, for a second at most, and ends the thread. Leaves the thread after two seconds if stderr blocks
 // it. Does nothing if no thread was started.
 void log_stop(void);

@@ -7,21 +7,21 @@
 
 #include "server/base/log.h"
 
-static struct tokens *load_tokens(const struct options *options, char *error, size_t error_size) {
+static struct tokens *load_tokens(const struct options *options, struct error *error) {
   bool exposed;
-  struct tokens *tokens = tokens_load(options->token_file, &exposed, error, error_size);
+  struct tokens *tokens = tokens_load(options->token_file, &exposed, error);
   if (!tokens) return NULL;
   if (exposed) log_event(LOG_WARNING, "the token file is readable by everybody", "file", options->token_file);
   if (tokens_count(tokens) == 0) log_event(LOG_WARNING, "the token file has no tokens", "file", options->token_file);
   return tokens;
 }
 
-bool access_open(struct access *access, const struct options *options, char *error, size_t error_size) {
+bool access_open(struct access *access, const struct options *options, struct error *error) {
   access->anonymous = options->allow_anonymous;
   access->takes_tokens = options->token_file[0] != '\0';
-  access->tokens = access->takes_tokens ? load_tokens(options, error, error_size) : NULL;
+  access->tokens = access->takes_tokens ? load_tokens(options, error) : NULL;
   if (access->takes_tokens && !access->tokens) return false;
-  if (!tls_init(&access->tls, options, error, error_size)) {
+  if (!tls_init(&access->tls, options, error)) {
     tokens_free(access->tokens);
     return false;
   }
@@ -35,8 +35,8 @@ void access_close(struct access *access) {
   tokens_free(access->tokens);
 }
 
-bool access_reload_tokens(struct access *access, const struct options *options, char *error, size_t error_size) {
-  struct tokens *tokens = load_tokens(options, error, error_size);
+bool access_reload_tokens(struct access *access, const struct options *options, struct error *error) {
+  struct tokens *tokens = load_tokens(options, error);
   if (!tokens) return false;
   pthread_rwlock_wrlock(&access->lock);
   struct tokens *old = access->tokens;
@@ -58,41 +58,39 @@ static const char *token_of(const char *authorization) {
   return authorization + length + strspn(authorization + length, " ");
 }
 
-static bool check_token(struct access *access, const char *authorization, char user[USER_SIZE],
-                        struct problem *problem) {
+static bool check_token(struct access *access, const char *authorization, char user[USER_SIZE], struct error *error) {
   const char *token = token_of(authorization);
   if (!token)
-    return problem_set(problem, PROBLEM_INVALID_TOKEN, NULL,
-                       "the Authorization header is not of the form Bearer TOKEN");
+    return error_refuse(error, ERROR_INVALID_TOKEN, NULL, "the Authorization header is not of the form Bearer TOKEN");
   pthread_rwlock_rdlock(&access->lock);
   const char *name = tokens_find(access->tokens, token);
   if (name) snprintf(user, USER_SIZE, "%s", name);
   pthread_rwlock_unlock(&access->lock);
-  return name || problem_set(problem, PROBLEM_INVALID_TOKEN, NULL, "the token is unknown or has been removed");
+  return name || error_refuse(error, ERROR_INVALID_TOKEN, NULL, "the token is unknown or has been removed");
 }
 
 bool access_check(struct access *access, const struct credential *credential, char user[USER_SIZE],
-                  struct problem *problem) {
+                  struct error *error) {
   bool takes_tokens = access->takes_tokens, takes_certificates = credential->peer && access->tls.asks_clients;
   const char *text = "";
   user[0] = '\0';
   if (credential->count > 1)
-    return problem_set(problem, PROBLEM_BAD_REQUEST, NULL, "there is more than one Authorization header; allowed: one");
-  if (takes_tokens && credential->value) return check_token(access, credential->value, user, problem);
+    return error_refuse(error, ERROR_BAD_REQUEST, NULL, "there is more than one Authorization header; allowed: one");
+  if (takes_tokens && credential->value) return check_token(access, credential->value, user, error);
   switch (takes_certificates ? tls_client(credential->peer, &text) : TLS_CLIENT_UNNAMED) {
     case TLS_CLIENT_NAMED: snprintf(user, USER_SIZE, "%s", text); return true;
     case TLS_CLIENT_WRONG:
-      return problem_set(problem, PROBLEM_FORBIDDEN, NULL, "the client certificate does not verify: %s", text);
+      return error_refuse(error, ERROR_FORBIDDEN, NULL, "the client certificate does not verify: %s", text);
     case TLS_CLIENT_UNNAMED: break;
   }
   if (access->anonymous || (!takes_tokens && !takes_certificates)) return true;
-  return problem_set(
-      problem, PROBLEM_UNAUTHORIZED, NULL, "show %s%s%s", takes_tokens ? "a token (Authorization: Bearer TOKEN)" : "",
+  return error_refuse(
+      error, ERROR_UNAUTHORIZED, NULL, "show %s%s%s", takes_tokens ? "a token (Authorization: Bearer TOKEN)" : "",
       takes_tokens && takes_certificates ? " or " : "", takes_certificates ? "a client certificate" : "");
 }
 
-const char *access_challenge(enum problem_kind kind) {
-  if (kind == PROBLEM_UNAUTHORIZED) return "Bearer realm=\"voxeld\"";
-  if (kind == PROBLEM_INVALID_TOKEN) return "Bearer realm=\"voxeld\", error=\"invalid_token\"";
+const char *access_challenge(enum error_kind kind) {
+  if (kind == ERROR_UNAUTHORIZED) return "Bearer realm=\"voxeld\"";
+  if (kind == ERROR_INVALID_TOKEN) return "Bearer realm=\"voxeld\", error=\"invalid_token\"";
   return NULL;
 }

@@ -25,12 +25,11 @@ struct access {
 };
 
 // Loads the tokens and certificates that the options name. False with a reason, and nothing is held then.
-VX_WARN_UNUSED bool access_open(struct access *access, const struct options *options, char *error, size_t error_size);
+VX_WARN_UNUSED bool access_open(struct access *access, const struct options *options, struct error *error);
 void access_close(struct access *access);
 
 // Loads the token file again, which must be set. False with a reason: then nothing has changed.
-VX_WARN_UNUSED bool access_reload_tokens(struct access *access, const struct options *options, char *error,
-                                         size_t error_size);
+VX_WARN_UNUSED bool access_reload_tokens(struct access *access, const struct options *options, struct error *error);
 
 // Whether the service may listen beyond loopback: clients need credentials, or allow_anonymous is yes.
 bool access_may_expose(const struct access *access);
@@ -43,11 +42,11 @@ struct credential {
 };
 // Whether the request may enter. Sets `user` to the token's NAME, to "cert:NAME" for a certificate, or to "" for a
 // client without credentials. If there is a token_file, a certificate does not make up for a wrong Authorization
-// header. False with a problem.
+// header. False with an error.
 VX_WARN_UNUSED bool access_check(struct access *access, const struct credential *credential, char user[USER_SIZE],
-                                 struct problem *problem);
+                                 struct error *error);
 
 // The WWW-Authenticate header of an answer with this problem; NULL if it has none.
-const char *access_challenge(enum problem_kind kind);
+const char *access_challenge(enum error_kind kind);
 
 #endif

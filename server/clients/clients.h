@@ -44,8 +44,8 @@ enum share {
 enum grant { GRANTED, OVER_CLIENT_SHARE, OVER_SERVER_LIMIT };
 
 // The problem of a request that was not granted something; `full` if the server has none left.
-static inline enum problem_kind grant_problem(enum grant grant, enum problem_kind full) {
-  return grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : full;
+static inline enum error_kind grant_error(enum grant grant, enum error_kind full) {
+  return grant == OVER_CLIENT_SHARE ? ERROR_CLIENT_OVER_SHARE : full;
 }
 
 // The jobs of one client that wait in one queue. The queue owns it.

@@ -48,8 +48,8 @@ static struct credentials *take_current(struct tls *tls) {
   return credentials;
 }
 
-static bool fail(char *error, size_t error_size, const char *what, const char *path, const char *why) {
-  snprintf(error, error_size, "%s %s: %s", what, path, why);
+static bool fail(struct error *error, const char *what, const char *path, const char *why) {
+  error_set(error, "%s %s: %s", what, path, why);
   return false;
 }
 
@@ -60,18 +60,17 @@ static gnutls_datum_t datum_of(const struct file *file) {
 }
 
 static bool use_files(gnutls_certificate_credentials_t x509, const struct file files[FILES],
-                      const struct options *options, char *error, size_t error_size) {
+                      const struct options *options, struct error *error) {
   gnutls_datum_t cert = datum_of(&files[CERT]), key = datum_of(&files[KEY]), client_ca = datum_of(&files[CLIENT_CA]);
   int code = gnutls_certificate_set_x509_key_mem2(x509, &cert, &key, GNUTLS_X509_FMT_PEM, NULL, 0);
-  if (code < 0) return fail(error, error_size, "tls_cert and tls_key", options->tls_cert, gnutls_strerror(code));
+  if (code < 0) return fail(error, "tls_cert and tls_key", options->tls_cert, gnutls_strerror(code));
   if (!client_ca.data) return true;
   code = gnutls_certificate_set_x509_trust_mem(x509, &client_ca, GNUTLS_X509_FMT_PEM);
-  return code > 0 || fail(error, error_size, "tls_client_ca", options->tls_client_ca,
+  return code > 0 || fail(error, "tls_client_ca", options->tls_client_ca,
                           code < 0 ? gnutls_strerror(code) : "there is no certificate in it");
 }
 
-static bool load_files(gnutls_certificate_credentials_t x509, const struct options *options, char *error,
-                       size_t error_size) {
+static bool load_files(gnutls_certificate_credentials_t x509, const struct options *options, struct error *error) {
   const struct {
     const char *option, *path;
   } wanted[FILES] = {[CERT] = {"tls_cert", options->tls_cert},
@@ -80,46 +79,45 @@ static bool load_files(gnutls_certificate_credentials_t x509, const struct optio
   struct file files[FILES] = {{NULL, 0, false}};
   bool good = true;
   for (int i = 0; good && i < FILES; i++)
-    if (wanted[i].path[0])
-      good = file_read(wanted[i].option, wanted[i].path, LARGEST_FILE, &files[i], error, error_size);
-  good = good && use_files(x509, files, options, error, error_size);
+    if (wanted[i].path[0]) good = file_read(wanted[i].option, wanted[i].path, LARGEST_FILE, &files[i], error);
+  good = good && use_files(x509, files, options, error);
   for (int i = 0; i < FILES; i++) file_free(&files[i]);
   return good;
 }
 
-static struct credentials *load(const struct options *options, char *error, size_t error_size) {
+static struct credentials *load(const struct options *options, struct error *error) {
   struct credentials *credentials = malloc(sizeof *credentials);
   if (!credentials || gnutls_certificate_allocate_credentials(&credentials->x509) != 0) {
     free(credentials);
-    (void)fail(error, error_size, "tls_cert", options->tls_cert, "out of memory");
+    (void)fail(error, "tls_cert", options->tls_cert, "out of memory");
     return NULL;
   }
   atomic_init(&credentials->references, 1);
-  if (load_files(credentials->x509, options, error, error_size)) return credentials;
+  if (load_files(credentials->x509, options, error)) return credentials;
   let_go(credentials);
   return NULL;
 }
 
-static bool check_priorities(const char *text, char *error, size_t error_size) {
+static bool check_priorities(const char *text, struct error *error) {
   gnutls_priority_t priorities;
   const char *at = text;
   int code = gnutls_priority_init(&priorities, text, &at);
   if (code == 0) gnutls_priority_deinit(priorities);
-  return code == 0 || fail(error, error_size, "tls_priorities", at, gnutls_strerror(code));
+  return code == 0 || fail(error, "tls_priorities", at, gnutls_strerror(code));
 }
 
-bool tls_init(struct tls *tls, const struct options *options, char *error, size_t error_size) {
+bool tls_init(struct tls *tls, const struct options *options, struct error *error) {
   struct credentials *credentials = NULL;
-  if (!check_priorities(options->tls_priorities, error, error_size)) return false;
-  if (options->tls_cert[0] && !(credentials = load(options, error, error_size))) return false;
+  if (!check_priorities(options->tls_priorities, error)) return false;
+  if (options->tls_cert[0] && !(credentials = load(options, error))) return false;
   atomic_init(&tls->current, credentials);
   tls->asks_clients = options->tls_client_ca[0] != '\0';
   pthread_mutex_init(&tls->lock, NULL);
   return true;
 }
 
-bool tls_reload(struct tls *tls, const struct options *options, char *error, size_t error_size) {
-  struct credentials *credentials = load(options, error, error_size);
+bool tls_reload(struct tls *tls, const struct options *options, struct error *error) {
+  struct credentials *credentials = load(options, error);
   if (!credentials) return false;
   pthread_mutex_lock(&tls->lock);
   struct credentials *old = atomic_exchange(&tls->current, credentials);

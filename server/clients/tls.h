@@ -27,9 +27,9 @@ struct tls {
 };
 
 // Loads the files that the options name; none if tls_cert is not set. False with a reason.
-VX_WARN_UNUSED bool tls_init(struct tls *tls, const struct options *options, char *error, size_t error_size);
+VX_WARN_UNUSED bool tls_init(struct tls *tls, const struct options *options, struct error *error);
 // Loads the same files again; tls_cert must be set. False with a reason: then nothing has changed.
-VX_WARN_UNUSED bool tls_reload(struct tls *tls, const struct options *options, char *error, size_t error_size);
+VX_WARN_UNUSED bool tls_reload(struct tls *tls, const struct options *options, struct error *error);
 void tls_destroy(struct tls *tls);  // after the last session
 
 struct tls_session;

@@ -83,10 +83,10 @@ static const char *read_line(struct tokens *tokens, struct piece line) {
   return NULL;
 }
 
-struct tokens *tokens_parse(const char *text, size_t size, char *error, size_t error_size) {
+struct tokens *tokens_parse(const char *text, size_t size, struct error *error) {
   struct tokens *tokens = malloc(sizeof *tokens + TOKENS_MAX * sizeof *tokens->rows);
   if (!tokens) {
-    (void)error_set(error, error_size, "out of memory");
+    (void)error_set(error, "out of memory");
     return NULL;
   }
   tokens->count = 0;
@@ -96,7 +96,7 @@ struct tokens *tokens_parse(const char *text, size_t size, char *error, size_t e
     struct piece line = {text, newline ? newline : end};
     const char *fault = read_line(tokens, line);
     if (fault) {
-      (void)error_set(error, error_size, "line %zu: %s", number, fault);
+      (void)error_set(error, "line %zu: %s", number, fault);
       tokens_free(tokens);
       return NULL;
     }
@@ -105,15 +105,14 @@ struct tokens *tokens_parse(const char *text, size_t size, char *error, size_t e
   return tokens;
 }
 
-struct tokens *tokens_load(const char *path, bool *exposed, char *error, size_t error_size) {
+struct tokens *tokens_load(const char *path, bool *exposed, struct error *error) {
   struct file file;
-  char reason[256];
   *exposed = false;
-  if (!file_read("token_file", path, LARGEST_FILE, &file, error, error_size)) return NULL;
+  if (!file_read("token_file", path, LARGEST_FILE, &file, error)) return NULL;
   *exposed = file.exposed;
-  struct tokens *tokens = tokens_parse(file.bytes, file.size, reason, sizeof reason);
+  struct tokens *tokens = tokens_parse(file.bytes, file.size, error);
   file_free(&file);
-  if (!tokens) (void)error_set(error, error_size, "token_file %s: %s", path, reason);
+  if (!tokens) (void)error_prefix(error, "token_file %s: ", path);
   return tokens;
 }
 
@@ -150,17 +149,17 @@ static bool write_token(const unsigned char random[RANDOM], char token[TOKEN_SIZ
   return length > 0 && length < TOKEN_SIZE;
 }
 
-bool token_make(const char *name, char token[TOKEN_SIZE], char line[TOKEN_LINE_SIZE], char *error, size_t error_size) {
+bool token_make(const char *name, char token[TOKEN_SIZE], char line[TOKEN_LINE_SIZE], struct error *error) {
   unsigned char random[RANDOM], sum[SUM];
   char sound[TOKEN_NAME_MAX + 1], hex[HEX + 1];
   size_t hex_size = sizeof hex;
   const gnutls_datum_t bytes = {sum, SUM};
   if (!read_name((struct piece){name, name + strlen(name)}, sound))
-    return error_set(error, error_size, "a token's name must have 1 to 64 letters, digits, '.', '_' or '-'");
+    return error_set(error, "a token's name must have 1 to 64 letters, digits, '.', '_' or '-'");
   bool made = gnutls_rnd(GNUTLS_RND_KEY, random, sizeof random) == 0 && write_token(random, token) &&
               sum_of(token, sum) && gnutls_hex_encode(&bytes, hex, &hex_size) == 0;
   gnutls_memset(random, 0, sizeof random);
-  if (!made) return error_set(error, error_size, "GnuTLS could not make a random token");
+  if (!made) return error_set(error, "GnuTLS could not make a random token");
   snprintf(line, TOKEN_LINE_SIZE, "%s %s%s", sound, sum_prefix, hex);
   return true;
 }

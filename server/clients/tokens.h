@@ -22,10 +22,10 @@ struct tokens;
 
 // Parses the text of a file into a table for tokens_free; does not keep the text. NULL with a reason, which has the
 // line's number and nothing of its text.
-VX_WARN_UNUSED struct tokens *tokens_parse(const char *text, size_t size, char *error, size_t error_size);
+VX_WARN_UNUSED struct tokens *tokens_parse(const char *text, size_t size, struct error *error);
 // Parses a file of up to 1 MiB. `*exposed` says whether users beside the owner and the group may read it. NULL with a
 // reason.
-VX_WARN_UNUSED struct tokens *tokens_load(const char *path, bool *exposed, char *error, size_t error_size);
+VX_WARN_UNUSED struct tokens *tokens_load(const char *path, bool *exposed, struct error *error);
 void tokens_free(struct tokens *tokens);  // NULL is fine
 
 size_t tokens_count(const struct tokens *tokens);
@@ -34,7 +34,7 @@ size_t tokens_count(const struct tokens *tokens);
 const char *tokens_find(const struct tokens *tokens, const char *token);
 
 // A fresh random token of 256 bits, and its line for the file (without a newline). False with a reason.
-VX_WARN_UNUSED bool token_make(const char *name, char token[TOKEN_SIZE], char line[TOKEN_LINE_SIZE], char *error,
-                               size_t error_size);
+VX_WARN_UNUSED bool token_make(const char *name, char token[TOKEN_SIZE], char line[TOKEN_LINE_SIZE],
+                               struct error *error);
 
 #endif

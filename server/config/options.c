@@ -196,17 +196,17 @@ static bool read_value(const struct option *option, const char *value, void *fie
 }
 
 static bool set_option(struct options *options, const struct option *option, const char *value, const char *source,
-                       char *error, size_t error_size) {
+                       struct error *error) {
   if (read_value(option, value, (char *)options + option->offset)) return true;
   char allowed[128];
   option_allowed(option, allowed, sizeof allowed);
-  return error_set(error, error_size, "%s: %s is '%.80s'; allowed: %s", source, option->name, value, allowed);
+  return error_set(error, "%s: %s is '%.80s'; allowed: %s", source, option->name, value, allowed);
 }
 
 // ---- sources --------------------------------------------------------------------------------------------------------
 
 // Keys that begin with # are comments.
-static bool read_object(struct options *options, const char *path, json_t *root, char *error, size_t error_size) {
+static bool read_object(struct options *options, const char *path, json_t *root, struct error *error) {
   const char *key;
   json_t *value;
   json_object_foreach(root, key, value) {
@@ -215,26 +215,25 @@ static bool read_object(struct options *options, const char *path, json_t *root,
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
     const char *text = json_is_string(value) ? json_string_value(value) : json_is_integer(value) ? number : NULL;
-    if (!option || strcmp(key, "config") == 0)
-      return error_set(error, error_size, "%s: there is no option '%.80s'", path, key);
-    if (!text) return error_set(error, error_size, "%s: %s must be a string or a whole number", path, key);
-    if (!set_option(options, option, text, path, error, error_size)) return false;
+    if (!option || strcmp(key, "config") == 0) return error_set(error, "%s: there is no option '%.80s'", path, key);
+    if (!text) return error_set(error, "%s: %s must be a string or a whole number", path, key);
+    if (!set_option(options, option, text, path, error)) return false;
   }
   return true;
 }
 
-static bool read_file(struct options *options, char *error, size_t error_size) {
+static bool read_file(struct options *options, struct error *error) {
   const char *path = options->config;
   struct file file;
   struct json_document document;
   json_error_t where;
-  if (!file_read("config", path, MB, &file, error, error_size)) return false;
+  if (!file_read("config", path, MB, &file, error)) return false;
   bool opened = json_open(&document, file.bytes, file.size, &where);
   file_free(&file);
-  if (!opened && where.line < 0) return error_set(error, error_size, "%s: %s", path, where.text);
-  if (!opened) return error_set(error, error_size, "%s: line %d: %s", path, where.line, where.text);
-  bool good = json_is_object(document.root) ? read_object(options, path, document.root, error, error_size)
-                                            : error_set(error, error_size, "%s: expected one JSON object", path);
+  if (!opened && where.line < 0) return error_set(error, "%s: %s", path, where.text);
+  if (!opened) return error_set(error, "%s: line %d: %s", path, where.line, where.text);
+  bool good = json_is_object(document.root) ? read_object(options, path, document.root, error)
+                                            : error_set(error, "%s: expected one JSON object", path);
   json_close(&document);
   return good;
 }
@@ -253,8 +252,7 @@ static const char *variable_value(const struct option *option, const char *entry
 }
 
 // With `only_config` reads only the path of the file. It must be known first: the other sources override the file.
-static bool read_environment(struct options *options, char **environment, bool only_config, char *error,
-                             size_t error_size) {
+static bool read_environment(struct options *options, char **environment, bool only_config, struct error *error) {
   for (size_t i = 0; i < OPTION_COUNT; i++) {
     const struct option *option = &options_table[i];
     char name[64];
@@ -262,7 +260,7 @@ static bool read_environment(struct options *options, char **environment, bool o
     if (only_config != (strcmp(option->name, "config") == 0)) continue;
     for (char **entry = environment; *entry; entry++) {
       const char *value = variable_value(option, *entry);
-      if (value && !set_option(options, option, value, name, error, error_size)) return false;
+      if (value && !set_option(options, option, value, name, error)) return false;
     }
   }
   return true;
@@ -318,18 +316,18 @@ static const char *value_of(const struct option *option, int argc, char **argv, 
 }
 
 static bool read_arguments(struct options *options, int argc, char **argv, bool only_config,
-                           enum options_action *action, char *error, size_t error_size) {
+                           enum options_action *action, struct error *error) {
   for (int i = 1; i < argc; i++) {
     const char *argument = argv[i];
     if (action_of(argument, action)) continue;
     const char *equals = strchr(argument, '=');
     size_t length = strncmp(argument, "--", 2) != 0 ? 0 : (equals ? (size_t)(equals - argument) : strlen(argument)) - 2;
     const struct option *option = length ? find_option(argument + 2, length) : NULL;
-    if (!option) return error_set(error, error_size, "there is no option '%.80s'; see --help", argument);
+    if (!option) return error_set(error, "there is no option '%.80s'; see --help", argument);
     const char *value = value_of(option, argc, argv, &i);
-    if (!value) return error_set(error, error_size, "%s needs a value", argument);
+    if (!value) return error_set(error, "%s needs a value", argument);
     if (only_config != (strcmp(option->name, "config") == 0)) continue;
-    if (!set_option(options, option, value, "command line", error, error_size)) return false;
+    if (!set_option(options, option, value, "command line", error)) return false;
   }
   return true;
 }
@@ -348,42 +346,37 @@ static bool prefixes_are_sound(const char *prefixes) {
          !strpbrk(prefixes, "/:");
 }
 
-static bool check_access(const struct options *options, char *error, size_t error_size) {
+static bool check_access(const struct options *options, struct error *error) {
   unsigned mode;
   if (!mode_read(options->unix_mode, &mode))
-    return error_set(error, error_size, "unix_mode is '%.80s'; allowed: octal permissions from 0 to 0777",
-                     options->unix_mode);
+    return error_set(error, "unix_mode is '%.80s'; allowed: octal permissions from 0 to 0777", options->unix_mode);
   if (options->allow_shared_memory && !prefixes_are_sound(options->shared_memory_prefix))
     return error_set(
-        error, error_size,
-        "shared_memory_prefix is '%.80s'; allowed: beginnings of keys, separated by commas, without / and :",
+        error, "shared_memory_prefix is '%.80s'; allowed: beginnings of keys, separated by commas, without / and :",
         options->shared_memory_prefix);
   struct proxies proxies;
   if (!proxies_read(options->trusted_proxies, &proxies))
-    return error_set(error, error_size,
+    return error_set(error,
                      "trusted_proxies is '%.80s'; allowed: up to %d addresses, networks such as 10.0.0.0/8, or unix",
                      options->trusted_proxies, PROXIES_MAX);
   if (!hosts_are_sound(options->allowed_hosts))
-    return error_set(error, error_size,
-                     "allowed_hosts is '%.80s'; allowed: host names without port, separated by commas",
+    return error_set(error, "allowed_hosts is '%.80s'; allowed: host names without port, separated by commas",
                      options->allowed_hosts);
-  if (!options->tls_cert[0] != !options->tls_key[0])
-    return error_set(error, error_size, "tls_cert and tls_key need each other");
+  if (!options->tls_cert[0] != !options->tls_key[0]) return error_set(error, "tls_cert and tls_key need each other");
   if (options->tls_client_ca[0] && !options->tls_cert[0])
-    return error_set(error, error_size, "tls_client_ca needs tls_cert and tls_key");
+    return error_set(error, "tls_client_ca needs tls_cert and tls_key");
   return true;
 }
 
-static bool check(const struct options *options, char *error, size_t error_size) {
+static bool check(const struct options *options, struct error *error) {
   struct device_list devices;
   if (!device_list_read(options->devices, &devices))
-    return error_set(error, error_size,
-                     "devices is '%.80s'; allowed: all, or numbers below %d, separated by commas, each once",
+    return error_set(error, "devices is '%.80s'; allowed: all, or numbers below %d, separated by commas, each once",
                      options->devices, MAX_DEVICES);
   if (options->io_threads == 1)
-    return error_set(error, error_size, "io_threads is 1; allowed: 0, or a whole number from 2 to %d", IO_THREADS_MAX);
+    return error_set(error, "io_threads is 1; allowed: 0, or a whole number from 2 to %d", IO_THREADS_MAX);
   if (options->idle_timeout_s <= options->upload_timeout_s)
-    return error_set(error, error_size, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
+    return error_set(error, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
                      (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
   // An idle server must have room for every request within the limits: for its body and its answer, or for a chunked
   // body that moves to a larger buffer while it still has the smaller one. The working memory of its job depends on its
@@ -393,31 +386,30 @@ static bool check(const struct options *options, char *error, size_t error_size)
   int64_t needed = body + (answer > body / 2 ? answer : body / 2);
   if (options->memory_budget_bytes < needed)
     return error_set(
-        error, error_size,
+        error,
         "memory_budget_bytes is %lld; max_body_bytes and max_response_bytes, each rounded up to a power of two, "
         "need %lld",
         (long long)options->memory_budget_bytes, (long long)needed);
-  return check_access(options, error, error_size);
+  return check_access(options, error);
 }
 
 bool options_read(int argc, char **argv, char **environment, struct options *options, enum options_action *action,
-                  char *error, size_t error_size) {
+                  struct error *error) {
   memset(options, 0, sizeof *options);
   *action = ACTION_SERVE;
   if (argc > 1 && strcmp(argv[1], "--new-token") == 0) {
     *action = ACTION_NEW_TOKEN;
     options->new_token = argv[2];
-    return argc == 3 || error_set(error, error_size, "expected voxeld --new-token NAME");
+    return argc == 3 || error_set(error, "expected voxeld --new-token NAME");
   }
   for (int i = 1; i < argc; i++)
     if (action_of(argv[i], action) && !reads_options(*action)) return true;
   for (size_t i = 0; i < OPTION_COUNT; i++)
-    if (!set_option(options, &options_table[i], options_table[i].initial, "default", error, error_size)) return false;
-  return read_environment(options, environment, true, error, error_size) &&
-         read_arguments(options, argc, argv, true, action, error, error_size) &&
-         (!options->config[0] || read_file(options, error, error_size)) &&
-         read_environment(options, environment, false, error, error_size) &&
-         read_arguments(options, argc, argv, false, action, error, error_size) && check(options, error, error_size);
+    if (!set_option(options, &options_table[i], options_table[i].initial, "default", error)) return false;
+  return read_environment(options, environment, true, error) &&
+         read_arguments(options, argc, argv, true, action, error) &&
+         (!options->config[0] || read_file(options, error)) && read_environment(options, environment, false, error) &&
+         read_arguments(options, argc, argv, false, action, error) && check(options, error);
 }
 
 void options_fit(struct options *options, int64_t processors) {

@@ -69,7 +69,7 @@ VX_WARN_UNUSED bool mode_read(const char *text, unsigned *mode);
 
 // Fills `options` from all sources, and sets `action` even if it fails. False with a reason.
 VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, struct options *options,
-                                 enum options_action *action, char *error, size_t error_size);
+                                 enum options_action *action, struct error *error);
 
 // Gives each number of threads that is 0 the one that suits so many processors.
 void options_fit(struct options *options, int64_t processors);

@@ -14,11 +14,11 @@ static void open_library(struct shelf *shelf, const char *models, const char *li
 }
 
 bool shelf_open(struct shelf *shelf, const char *presets, const char *models, const char *library, int threads,
-                size_t memory_bytes, char *error, size_t error_size) {
-  shelf->presets = presets_load(presets, error, error_size);
+                size_t memory_bytes, struct error *error) {
+  shelf->presets = presets_load(presets, error);
   if (!shelf->presets) return false;
   open_library(shelf, models, library, threads, memory_bytes);
-  shelf->detectors = detectors_load(models, &shelf->means, error, error_size);
+  shelf->detectors = detectors_load(models, &shelf->means, error);
   if (!shelf->detectors) {
     close_library(shelf);
     presets_free(shelf->presets);
@@ -29,8 +29,8 @@ bool shelf_open(struct shelf *shelf, const char *presets, const char *models, co
   return true;
 }
 
-bool shelf_reload_presets(struct shelf *shelf, const char *folder, char *error, size_t error_size) {
-  struct presets *presets = presets_load(folder, error, error_size), *old = shelf->presets;
+bool shelf_reload_presets(struct shelf *shelf, const char *folder, struct error *error) {
+  struct presets *presets = presets_load(folder, error), *old = shelf->presets;
   if (!presets) return false;
   pthread_rwlock_wrlock(&shelf->lock);
   shelf->named.presets = shelf->presets = presets;
@@ -39,8 +39,8 @@ bool shelf_reload_presets(struct shelf *shelf, const char *folder, char *error, 
   return true;
 }
 
-struct detectors *shelf_load_models(struct shelf *shelf, const char *folder, char *error, size_t error_size) {
-  struct detectors *detectors = detectors_load(folder, &shelf->means, error, error_size);
+struct detectors *shelf_load_models(struct shelf *shelf, const char *folder, struct error *error) {
+  struct detectors *detectors = detectors_load(folder, &shelf->means, error);
   if (detectors) detectors_keep(detectors, shelf->detectors);  // which the caller alone replaces
   return detectors;
 }

@@ -21,13 +21,12 @@ struct shelf {
 // other reason that is a model's own, the models do not serve. Each network is computed by `threads` and takes up to
 // `memory_bytes` of the host (0: any). False with a reason, and nothing is held then.
 VX_WARN_UNUSED bool shelf_open(struct shelf *shelf, const char *presets, const char *models, const char *library,
-                               int threads, size_t memory_bytes, char *error, size_t error_size);
+                               int threads, size_t memory_bytes, struct error *error);
 // Loads the presets again. False with a reason: then nothing has changed.
-VX_WARN_UNUSED bool shelf_reload_presets(struct shelf *shelf, const char *folder, char *error, size_t error_size);
+VX_WARN_UNUSED bool shelf_reload_presets(struct shelf *shelf, const char *folder, struct error *error);
 // Loads the models again, for shelf_put_models, which the same thread calls. A model that serves stays if the files of
 // its folder are broken now. NULL with a reason.
-VX_WARN_UNUSED struct detectors *shelf_load_models(struct shelf *shelf, const char *folder, char *error,
-                                                   size_t error_size);
+VX_WARN_UNUSED struct detectors *shelf_load_models(struct shelf *shelf, const char *folder, struct error *error);
 // These are served from now on; the shelf owns them.
 void shelf_put_models(struct shelf *shelf, struct detectors *detectors);
 // When no job holds a model.

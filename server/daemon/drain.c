@@ -44,7 +44,7 @@ bool drain(struct server *server) {
   gate_open(&server->http.service.gate);
   if (!wait_until_none(&requests->active, clock_ns() + options->drain_timeout_s * NS_PER_S)) {
     log_event(LOG_WARNING, "drain timeout", "effect", "uploads and waiting jobs are refused");
-    connections_fail_uploads(&server->watcher, PROBLEM_DRAINING, DRAIN_IS_OVER);
+    connections_fail_uploads(&server->watcher, ERROR_DRAINING, DRAIN_IS_OVER);
     jobs_hurry(jobs);
   }
   wait_until_quiet(requests);  // a second at most, even if a client still sends a refused body

@@ -19,11 +19,11 @@ struct status_line {
   char text[sizeof good];
 };
 
-static bool ask_plain(int fd, struct status_line *answer, char *error, size_t error_size) {
+static bool ask_plain(int fd, struct status_line *answer, struct error *error) {
   if (send(fd, request, strlen(request), MSG_NOSIGNAL) == (ssize_t)strlen(request) &&
       recv(fd, answer->text, strlen(good), MSG_WAITALL) == (ssize_t)strlen(good))
     return true;
-  return error_set(error, error_size, "/healthz is not answered within %d s", TIMEOUT_S);
+  return error_set(error, "/healthz is not answered within %d s", TIMEOUT_S);
 }
 
 // 0, or the error code of GnuTLS.
@@ -43,7 +43,7 @@ static int exchange(gnutls_session_t session, struct status_line *answer) {
   return 0;
 }
 
-static bool ask_tls(int fd, const char *priorities, struct status_line *answer, char *error, size_t error_size) {
+static bool ask_tls(int fd, const char *priorities, struct status_line *answer, struct error *error) {
   gnutls_session_t session = NULL;
   gnutls_certificate_credentials_t none = NULL;
   int code = gnutls_init(&session, GNUTLS_CLIENT);
@@ -56,18 +56,18 @@ static bool ask_tls(int fd, const char *priorities, struct status_line *answer, 
   }
   if (session) gnutls_deinit(session);
   if (none) gnutls_certificate_free_credentials(none);
-  return code == 0 || error_set(error, error_size, "/healthz is not answered over TLS: %s", gnutls_strerror(code));
+  return code == 0 || error_set(error, "/healthz is not answered over TLS: %s", gnutls_strerror(code));
 }
 
-bool probe(const struct options *options, char *error, size_t error_size) {
+bool probe(const struct options *options, struct error *error) {
   struct status_line answer = {""};
   bool tcp;
   const char *list = options->pages_listen[0] ? options->pages_listen : options->listen;
-  int fd = listener_connect(list, TIMEOUT_S, &tcp, error, error_size);
+  int fd = listener_connect(list, TIMEOUT_S, &tcp, error);
   if (fd < 0) return false;
-  bool answered = tcp && options->tls_cert[0] ? ask_tls(fd, options->tls_priorities, &answer, error, error_size)
-                                              : ask_plain(fd, &answer, error, error_size);
+  bool answered = tcp && options->tls_cert[0] ? ask_tls(fd, options->tls_priorities, &answer, error)
+                                              : ask_plain(fd, &answer, error);
   close(fd);
   if (!answered) return false;
-  return strcmp(answer.text, good) == 0 || error_set(error, error_size, "/healthz is answered with '%s'", answer.text);
+  return strcmp(answer.text, good) == 0 || error_set(error, "/healthz is answered with '%s'", answer.text);
 }

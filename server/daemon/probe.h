@@ -12,6 +12,6 @@
 
 // True if the first listener of pages_listen or, without one, of listen answers GET /healthz with 200 within a few
 // seconds. Does not verify the server's certificate, since the listener is on this machine. False with a reason.
-VX_WARN_UNUSED bool probe(const struct options *options, char *error, size_t error_size);
+VX_WARN_UNUSED bool probe(const struct options *options, struct error *error);
 
 #endif

@@ -20,13 +20,13 @@ static struct {
   bool wanted, in_progress, ending;
 } reloads = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static bool reload_presets(struct server *server, char *error, size_t error_size) {
-  return shelf_reload_presets(&server->shelf, server->options.presets_dir, error, error_size);
+static bool reload_presets(struct server *server, struct error *error) {
+  return shelf_reload_presets(&server->shelf, server->options.presets_dir, error);
 }
 
-static bool reload_models(struct server *server, char *error, size_t error_size) {
+static bool reload_models(struct server *server, struct error *error) {
   struct warm_progress unread;
-  struct detectors *models = shelf_load_models(&server->shelf, server->options.models_dir, error, error_size);
+  struct detectors *models = shelf_load_models(&server->shelf, server->options.models_dir, error);
   if (!models) return false;
   warm_up(&server->jobs, &server->options, models, server->shelf.detectors, &server->phase, &unread);
   server_log_broken(models);
@@ -36,14 +36,14 @@ static bool reload_models(struct server *server, char *error, size_t error_size)
 }
 
 // Whoever subscribes must still be let in: subscriptions end, and clients show their credentials anew.
-static bool reload_tokens(struct server *server, char *error, size_t error_size) {
-  if (!access_reload_tokens(&server->access, &server->options, error, error_size)) return false;
+static bool reload_tokens(struct server *server, struct error *error) {
+  if (!access_reload_tokens(&server->access, &server->options, error)) return false;
   events_end(&server->jobs.streams.events, "reload", false);
   return true;
 }
 
-static bool reload_certificates(struct server *server, char *error, size_t error_size) {
-  if (!tls_reload(&server->access.tls, &server->options, error, error_size)) return false;
+static bool reload_certificates(struct server *server, struct error *error) {
+  if (!tls_reload(&server->access.tls, &server->options, error)) return false;
   events_end(&server->jobs.streams.events, "reload", false);
   return true;
 }
@@ -52,7 +52,7 @@ static void reload(struct server *server) {
   const struct options *options = &server->options;
   const struct {
     const char *name, *source;
-    bool (*reload)(struct server *server, char *error, size_t error_size);
+    bool (*reload)(struct server *server, struct error *error);
   } parts[] = {{"presets", options->presets_dir, reload_presets},
                {"models", options->models_dir, reload_models},
                {"tokens", options->token_file, reload_tokens},
@@ -60,12 +60,12 @@ static void reload(struct server *server) {
   notify_supervisor("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(clock_ns() / NS_PER_US));
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     if (!parts[i].source[0]) continue;
-    char error[512];
+    struct error error;
     struct log_line line;
-    bool good = parts[i].reload(server, error, sizeof error);
+    bool good = parts[i].reload(server, &error);
     log_begin(&line, good ? LOG_INFO : LOG_ERROR, good ? "reloaded" : "not reloaded");
     log_string(&line, "what", parts[i].name);
-    if (!good) log_string(&line, "reason", error);
+    if (!good) log_string(&line, "reason", error.text);
     log_end(&line);
   }
   notify_supervisor("READY=1");
@@ -87,9 +87,9 @@ static void *reload_main(void *argument) {
   return NULL;
 }
 
-bool reload_start(struct server *server, char *error, size_t error_size) {
+bool reload_start(struct server *server, struct error *error) {
   int code = pthread_create(&reloads.thread, NULL, reload_main, server);
-  return code == 0 || error_set(error, error_size, "reload: pthread_create: %s", strerror(code));
+  return code == 0 || error_set(error, "reload: pthread_create: %s", strerror(code));
 }
 
 void reload_ask(void) {

@@ -13,7 +13,7 @@
 struct server;
 
 // Starts the thread. False with a reason.
-VX_WARN_UNUSED bool reload_start(struct server *server, char *error, size_t error_size);
+VX_WARN_UNUSED bool reload_start(struct server *server, struct error *error);
 // Asks for a reload, which replaces each of the four whole, or keeps it if its files are bad; the log says which. Of
 // the models it keeps single ones.
 // Requests do not wait for a reload. A request in progress keeps what it has looked up. If a reload is in progress,

@@ -41,10 +41,8 @@ static _Noreturn void leave(const char *message, int status) {
   _exit(status);
 }
 
-bool serve_start(struct server *server, char *error, size_t error_size) {
-  if (log_start(error, error_size) && reload_start(server, error, error_size) &&
-      server_start(server, on_gpu_lost, server, error, error_size))
-    return true;
+bool serve_start(struct server *server, struct error *error) {
+  if (log_start(error) && reload_start(server, error) && server_start(server, on_gpu_lost, server, error)) return true;
   log_stop();  // writes the log before main prints the reason
   return false;
 }

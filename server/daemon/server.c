@@ -12,13 +12,13 @@
 #include "server/net/slow_peers.h"
 #include "server/pages/pages.h"
 
-bool server_prepare(struct server *server, char *error, size_t error_size) {
+bool server_prepare(struct server *server, struct error *error) {
   struct options *options = &server->options;
   options_fit(options, limits_processors(""));
   if (!proxies_read(options->trusted_proxies, &server->proxies)) return false;  // options_read has checked them
   return shelf_open(&server->shelf, options->presets_dir, options->models_dir, options->onnxruntime,
-                    (int)options->network_threads, (size_t)options->network_host_memory_bytes, error, error_size) &&
-         access_open(&server->access, options, error, error_size);
+                    (int)options->network_threads, (size_t)options->network_host_memory_bytes, error) &&
+         access_open(&server->access, options, error);
 }
 
 static void hand_to_http(struct server *server) {
@@ -47,10 +47,10 @@ static void hand_to_http(struct server *server) {
                                .http = &server->http};
 }
 
-bool server_check(struct server *server, char *error, size_t error_size) {
+bool server_check(struct server *server, struct error *error) {
   hand_to_http(server);
-  if (!http_check(&server->http, error, error_size)) return false;
-  if (!devices_open(&server->jobs.devices, &server->options, error, error_size)) return false;
+  if (!http_check(&server->http, error)) return false;
+  if (!devices_open(&server->jobs.devices, &server->options, error)) return false;
   devices_close(&server->jobs.devices);
   return true;
 }
@@ -59,7 +59,7 @@ bool server_check(struct server *server, char *error, size_t error_size) {
 
 // Raises the limit of open files: every connection needs a descriptor. If the system does not allow it, the start fails
 // now, rather than connections later.
-static bool raise_file_limit(const struct options *options, char *error, size_t error_size) {
+static bool raise_file_limit(const struct options *options, struct error *error) {
   enum { OWN_FILES = 64 };
   struct rlimit files;
   rlim_t for_pages = options->pages_listen[0] ? 2 * PAGES_CONNECTIONS + 2 * PAGES_THREADS * LISTENERS_MAX : 0;
@@ -67,17 +67,17 @@ static bool raise_file_limit(const struct options *options, char *error, size_t 
                   2 * (rlim_t)options->io_threads * LISTENERS_MAX + for_pages;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return true;
   if (files.rlim_max != RLIM_INFINITY && files.rlim_max < wanted) {
-    snprintf(error, error_size, "max_connections needs %llu open files; the system allows %llu (ulimit -n)",
-             (unsigned long long)wanted, (unsigned long long)files.rlim_max);
+    error_set(error, "max_connections needs %llu open files; the system allows %llu (ulimit -n)",
+              (unsigned long long)wanted, (unsigned long long)files.rlim_max);
     return false;
   }
   files.rlim_cur = wanted;
   if (setrlimit(RLIMIT_NOFILE, &files) == 0) return true;
-  snprintf(error, error_size, "setrlimit: %s", strerror(errno));
+  error_set(error, "setrlimit: %s", strerror(errno));
   return false;
 }
 
-static bool start_clients(struct server *server, char *error, size_t error_size) {
+static bool start_clients(struct server *server, struct error *error) {
   const struct options *options = &server->options;
   const int64_t limits[SHARES] = {[SHARE_CONNECTIONS] = options->max_connections,
                                   [SHARE_LINGERING] = LINGER_SLOTS,
@@ -97,7 +97,7 @@ static bool start_clients(struct server *server, char *error, size_t error_size)
   if (clients_init(&server->clients, options->max_connections + REFUSED_PEERS + REGIONS_MAX + STREAMS_MAX, limits) &&
       clients_init(&server->page_clients, PAGES_CONNECTIONS + REFUSED_PEERS, page_limits))
     return true;
-  snprintf(error, error_size, "clients: out of memory");
+  error_set(error, "clients: out of memory");
   return false;
 }
 
@@ -108,14 +108,13 @@ static void on_tick(void *cls, int64_t now_ns) {
   gate_tick(&server->http.service.gate);
 }
 
-static bool start_watcher(struct server *server, char *error, size_t error_size) {
+static bool start_watcher(struct server *server, struct error *error) {
   const struct options *options = &server->options;
   struct watcher_limits limits = {.idle_timeout_ns = options->idle_timeout_s * NS_PER_S,
                                   .upload_timeout_ns = options->upload_timeout_s * NS_PER_S,
                                   .send_timeout_ns = options->send_timeout_s * NS_PER_S,
                                   .upload_min_rate = options->upload_min_rate};
-  return watcher_start(&server->watcher, &limits, &server->clients, &server->page_clients, on_tick, server, error,
-                       error_size);
+  return watcher_start(&server->watcher, &limits, &server->clients, &server->page_clients, on_tick, server, error);
 }
 
 // Warns if the options allow the process to take more memory than the system grants. The kernel would kill it only once
@@ -165,7 +164,7 @@ static void log_broken(const struct detector *detector, const struct detector_re
   log_string(&line, "model", detector_name(detector));
   log_string(&line, "version", detector_version(detector));
   if (refusal) log_string(&line, "refused_version", refusal->version);
-  log_string(&line, "reason", refusal ? refusal->reason : detector_fault(detector));
+  log_string(&line, "reason", refusal ? refusal->reason.text : detector_fault(detector));
   log_end(&line);
 }
 
@@ -177,15 +176,14 @@ void server_log_broken(const struct detectors *models) {
   }
 }
 
-bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error,
-                  size_t error_size) {
+bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_lost_cls, struct error *error) {
   const struct options *options = &server->options;
   hand_to_http(server);
   http_init(&server->http);
-  if (!raise_file_limit(options, error, error_size) || !start_clients(server, error, error_size) ||
+  if (!raise_file_limit(options, error) || !start_clients(server, error) ||
       !jobs_start(&server->jobs, options, &server->clients, &server->counters, &server->watcher, gpu_lost, gpu_lost_cls,
-                  error, error_size) ||
-      !start_watcher(server, error, error_size) || !http_start(&server->http, error, error_size))
+                  error) ||
+      !start_watcher(server, error) || !http_start(&server->http, error))
     return false;
   warn_of_memory(server);
   log_listening(server);

@@ -40,13 +40,13 @@ struct server {
 };
 
 // Loads presets, tokens and certificates. False with a reason.
-VX_WARN_UNUSED bool server_prepare(struct server *server, char *error, size_t error_size);
+VX_WARN_UNUSED bool server_prepare(struct server *server, struct error *error);
 // After server_prepare: checks the listeners and opens the devices, without serving. False with a reason.
-VX_WARN_UNUSED bool server_check(struct server *server, char *error, size_t error_size);
+VX_WARN_UNUSED bool server_check(struct server *server, struct error *error);
 // After server_prepare: starts all rooms. Calls `gpu_lost` on a worker's thread for each GPU that is lost. False with a
 // reason; the process must end then, since some rooms may have started.
-VX_WARN_UNUSED bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error,
-                                 size_t error_size);
+VX_WARN_UNUSED bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_lost_cls,
+                                 struct error *error);
 // Logs which of the models do not serve, or serve in place of newer files, and why.
 void server_log_broken(const struct detectors *models);
 // Takes the seats on lost GPUs from the models that are served. Any thread, after each loss and each reload.

@@ -7,10 +7,10 @@
 #include "server/base/log.h"
 
 // At which stage the client left. If it resets its connection while its job waits or runs, the job ends like one past
-// its deadline (PROBLEM_DEADLINE), and nobody reads the answer.
+// its deadline (ERROR_DEADLINE), and nobody reads the answer.
 static enum abort_stage abort_stage(const struct request *request) {
   if (request->state != REQUEST_REPLY) return ABORT_UPLOAD;
-  if (request->problem.kind != PROBLEM_DEADLINE || !atomic_load(&request->peer->gone)) return ABORT_SEND;
+  if (request->error.kind != ERROR_DEADLINE || !atomic_load(&request->peer->gone)) return ABORT_SEND;
   return request->job.result.begun ? ABORT_RUN : ABORT_QUEUE;
 }
 
@@ -28,15 +28,15 @@ static enum log_level level_of(const struct request *request, bool aborted) {
 }
 
 static void log_outcome(struct log_line *line, const struct request *request, bool aborted) {
-  const struct problem_info *info = problem_info(request->problem.kind);
+  const struct problem_info *info = problem_info(request->error.kind);
   if (aborted) {
     log_string(line, "aborted", abort_name(abort_stage(request)));
     return;
   }
   log_integer(line, "status", request_status(request));
-  if (!request->problem.kind) return;
+  if (!request->error.kind) return;
   log_string(line, "reason", info->name);
-  log_string(line, "detail", request->problem.detail);
+  log_string(line, "detail", request->error.text);
 }
 
 static void log_stages(struct log_line *line, const struct request *request, int64_t now_ns) {
@@ -50,7 +50,7 @@ static void log_stages(struct log_line *line, const struct request *request, int
 
 static bool is_logged(const struct request *request, bool aborted) {
   int access_log = request->service->options->access_log;
-  return access_log == ACCESS_LOG_ALL || (access_log == ACCESS_LOG_ERRORS && (aborted || request->problem.kind));
+  return access_log == ACCESS_LOG_ALL || (access_log == ACCESS_LOG_ERRORS && (aborted || request->error.kind));
 }
 
 static void log_request(const struct request *request, bool aborted, int64_t now_ns) {
@@ -85,7 +85,7 @@ void request_account(struct request *request, bool aborted) {
   else if (request->unchanged)
     counters_unchanged(counters, endpoint, now_ns - request->started_ns);
   else
-    counters_request(counters, endpoint, request->problem.kind, now_ns - request->started_ns);
+    counters_request(counters, endpoint, request->error.kind, now_ns - request->started_ns);
   if (!aborted && request->job.result.answered) counters_sent(counters, now_ns - request->reply_ns);
   counters_bytes(counters, atomic_load(&request->peer->upload.bytes), request->sent_bytes);
   log_request(request, aborted, now_ns);

@@ -32,23 +32,23 @@ static const char *header(const struct request *request, const char *name) {
 // where the request ends (request smuggling).
 static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->odd)
-    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
-                       "a header's name is empty or has a character that is not allowed, or its value has a CR");
+    return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
+                        "a header's name is empty or has a character that is not allowed, or its value has a CR");
   if (request->service->library.laid_out && !layout_end(&request->layout, request->head_end))
-    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
-                       "the head has a NUL, a folded header, or a line that does not end in CR LF");
+    return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
+                        "the head has a NUL, a folded header, or a line that does not end in CR LF");
   if (heads->hosts > 1 || (request->takes_interim && heads->hosts == 0))
-    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "there are %d Host headers; allowed: one",
-                       heads->hosts);
+    return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL, "there are %d Host headers; allowed: one",
+                        heads->hosts);
   if (heads->lengths + heads->codings > 1)
-    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
-                       "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");
+    return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
+                        "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");
   if (heads->codings && !request->takes_interim)
-    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
-                       "there is a Transfer-Encoding; allowed in HTTP/1.1 alone");
+    return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
+                        "there is a Transfer-Encoding; allowed in HTTP/1.1 alone");
   if (heads->codings && strcasecmp(heads->coding, "chunked") != 0)
-    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "Transfer-Encoding is '%.80s'; allowed: chunked",
-                       heads->coding);
+    return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL, "Transfer-Encoding is '%.80s'; allowed: chunked",
+                        heads->coding);
   request->body_bytes = heads->codings ? -1 : 0;
   // The library has refused everything but a number of up to 64 bits. INT64_MAX is over every limit here.
   if (heads->lengths) {
@@ -90,9 +90,9 @@ static bool read_codings(struct request *request, const struct heads *heads) {
     job->spec.answer_coding = coding_for_answer(heads->accept);
   if (heads->encodings) job->spec.coding = heads->encodings > 1 ? CODINGS : coding_of_body(heads->encoding);
   if (job->spec.coding != CODINGS) return true;
-  return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
-                     "Content-Encoding is '%.80s'%s; allowed: one of " CODINGS_OF_BODIES ", or none", heads->encoding,
-                     heads->encodings > 1 ? " and others" : "");
+  return error_refuse(&request->error, ERROR_UNSUPPORTED_MEDIA, NULL,
+                      "Content-Encoding is '%.80s'%s; allowed: one of " CODINGS_OF_BODIES ", or none", heads->encoding,
+                      heads->encodings > 1 ? " and others" : "");
 }
 
 static bool check_media(struct request *request) {
@@ -101,8 +101,8 @@ static bool check_media(struct request *request) {
   request->job.spec.form = type && is_media_type(type, "application/x-www-form-urlencoded");
   if (type && !request->job.spec.form && !is_media_type(type, "application/octet-stream") &&
       !is_media_type(type, TENSORS))
-    return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
-                       "Content-Type is '%.80s'; allowed: application/octet-stream, " TENSORS ", or none", type);
+    return error_refuse(&request->error, ERROR_UNSUPPORTED_MEDIA, NULL,
+                        "Content-Type is '%.80s'; allowed: application/octet-stream, " TENSORS ", or none", type);
   return true;
 }
 
@@ -112,8 +112,8 @@ static bool take_media(struct request *request) {
   const char *type = header(request, "Content-Type");
   if (!type || !is_media_type(type, TENSORS) || asked->format == FORMAT_SAFETENSORS) return true;
   if (asked->format != FORMAT_RAW)
-    return problem_set(&request->problem, PROBLEM_BAD_PARAMETER, "format",
-                       "format is another than that of Content-Type, which is " TENSORS);
+    return error_refuse(&request->error, ERROR_BAD_PARAMETER, "format",
+                        "format is another than that of Content-Type, which is " TENSORS);
   asked->format = FORMAT_SAFETENSORS;
   return true;
 }
@@ -133,13 +133,13 @@ static bool read_query(struct request *request) {
   struct query query = {.count = 0};
   MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, collect_query, &query);
   if (query.count > QUERY_MAX_ITEMS)
-    return problem_set(&request->problem, PROBLEM_BAD_PARAMETER, NULL, "the query has more than %d parameters",
-                       QUERY_MAX_ITEMS);
+    return error_refuse(&request->error, ERROR_BAD_PARAMETER, NULL, "the query has more than %d parameters",
+                        QUERY_MAX_ITEMS);
   struct service *service = request->service;
   struct job_request *asked = &request->job.asked;
   const struct named *named = shelf_look(service->shelf);
   bool good =
-      job_request_from_query(asked, (enum vx_op)route_of(request->endpoint)->op, &query, named, &request->problem);
+      job_request_from_query(asked, (enum vx_op)route_of(request->endpoint)->op, &query, named, &request->error);
   if (good) job_acquire_detector(&request->job);
   shelf_leave(service->shelf);
   if (!good) return false;
@@ -158,9 +158,9 @@ static bool start_from_model(struct request *request) {
   bool found = model_find(shelf_look(service->shelf), names->name, names->version, &job->asked, &model);
   if (found && model.preset) job_request_copy(&job->asked, model.request);
   if (found && !model.fault) job_acquire_detector(job);
-  bool serves = !found || model_serves(&model, &request->problem);
+  bool serves = !found || model_serves(&model, &request->error);
   shelf_leave(service->shelf);
-  if (!found) return model_missing(names->name, names->version, &request->problem);
+  if (!found) return model_missing(names->name, names->version, &request->error);
   if (!serves) return false;
   job->asked.max_sampling_work = service->options->max_sampling_work;
   job->infer = &job->memory.infer;
@@ -176,8 +176,8 @@ static bool read_inference_head(struct request *request, const struct heads *hea
   if (!value) return true;
   size_t digits = strspn(value, "0123456789");
   if (heads->inference_heads > 1 || digits == 0 || digits > 18 || value[digits])
-    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
-                       "Inference-Header-Content-Length is '%.40s'; allowed: one number of bytes", value);
+    return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
+                        "Inference-Header-Content-Length is '%.40s'; allowed: one number of bytes", value);
   job->infer->head_bytes = strtoll(value, NULL, 10);
   size_t beyond = (size_t)job->infer->head_bytes % VX_TENSOR_ALIGNMENT;
   job->spec.lead = beyond ? VX_TENSOR_ALIGNMENT - beyond : 0;
@@ -187,8 +187,8 @@ static bool read_inference_head(struct request *request, const struct heads *hea
 static bool read_inference(struct request *request, const struct heads *heads) {
   if (!start_from_model(request) || !read_inference_head(request, heads)) return false;
   if (MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, NULL, NULL) == 0) return true;
-  return problem_set(&request->problem, PROBLEM_BAD_PARAMETER, NULL,
-                     "there is a query; allowed: parameters in the body's JSON");
+  return error_refuse(&request->error, ERROR_BAD_PARAMETER, NULL,
+                      "there is a query; allowed: parameters in the body's JSON");
 }
 
 // ---- body -----------------------------------------------------------------------------------------------------------
@@ -197,11 +197,11 @@ static bool check_length(struct request *request, bool declared, bool *early) {
   int64_t limit = request->service->options->max_body_bytes;
   *early = !declared || request->body_bytes > limit;  // a body may follow all the same, or is too long to discard
   if (!declared)
-    return problem_set(&request->problem, PROBLEM_LENGTH_REQUIRED, NULL,
-                       "send Content-Length (0 for an empty scan) or Transfer-Encoding: chunked");
+    return error_refuse(&request->error, ERROR_LENGTH_REQUIRED, NULL,
+                        "send Content-Length (0 for an empty scan) or Transfer-Encoding: chunked");
   if (request->body_bytes <= limit) return true;
-  return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, "the body has %lld bytes; allowed: up to %lld",
-                     (long long)request->body_bytes, (long long)limit);
+  return error_refuse(&request->error, ERROR_BODY_TOO_LARGE, NULL, "the body has %lld bytes; allowed: up to %lld",
+                      (long long)request->body_bytes, (long long)limit);
 }
 
 static bool names_state(const struct request *request) {
@@ -212,7 +212,7 @@ static bool names_state(const struct request *request) {
 
 // An inference request names what it uses in its body: the worker checks that.
 static bool check_state(struct request *request) {
-  return !names_state(request) || job_may_use_state(&request->job, &request->problem);
+  return !names_state(request) || job_may_use_state(&request->job, &request->error);
 }
 
 // Points and answer may be in shared memory, if the client may use that. Which regions it has, the worker finds out.
@@ -220,10 +220,10 @@ static bool check_regions(struct request *request) {
   struct job *job = &request->job;
   job->spec.local = request_is_local(request);
   if (!job->asked.points_region.name[0] && !job->asked.output_region.name[0]) return true;
-  if (!regions_allow(job->services->regions, job->spec.local, &request->problem)) return false;
+  if (!regions_allow(job->services->regions, job->spec.local, &request->error)) return false;
   if (!job->asked.points_region.name[0] || request->body_bytes == 0) return true;
-  return problem_set(&request->problem, PROBLEM_BAD_BODY, "points_region",
-                     "the points are in points_region; allowed: an empty body, with Content-Length: 0");
+  return error_refuse(&request->error, ERROR_BAD_BODY, "points_region",
+                      "the points are in points_region; allowed: an empty body, with Content-Length: 0");
 }
 
 // The rows of a body that is chunked or coded are counted at its end.
@@ -237,10 +237,10 @@ static bool reserve(struct request *request) {
   struct job *job = &request->job;
   job->client = clients_join(request->service->clients, request->user, request->address);
   if (!job->client)
-    return problem_set(&request->problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
+    return error_refuse(&request->error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
   // A page keeps no body in the job's memory, however long it says that this is.
   size_t bytes = route_computes(request->endpoint) && request->body_bytes > 0 ? (size_t)request->body_bytes : 0;
-  request->has_job = upload_begin(request->peer, job, bytes, &request->problem);
+  request->has_job = upload_begin(request->peer, job, bytes, &request->error);
   return request->has_job;
 }
 
@@ -268,16 +268,16 @@ static bool host_is_known(const struct request *request, const struct heads *hea
 static bool check_host(struct request *request, const struct heads *heads) {
   bool any = !request->service->options->allowed_hosts[0] || route_is_public(request->endpoint);
   if (any || host_is_known(request, heads)) return true;
-  return problem_set(&request->problem, PROBLEM_FORBIDDEN, NULL,
-                     "the Host is '%.200s'; allowed: an IP address, localhost, or a name of --allowed-hosts",
-                     heads->host);
+  return error_refuse(&request->error, ERROR_FORBIDDEN, NULL,
+                      "the Host is '%.200s'; allowed: an IP address, localhost, or a name of --allowed-hosts",
+                      heads->host);
 }
 
 // Checks credentials.
 static bool check_access(struct request *request, const struct heads *heads) {
   if (route_is_public(request->endpoint)) return true;
   struct credential credential = {heads->authorizations, heads->authorization, request->peer->tls};
-  return access_check(request->service->access, &credential, request->user, &request->problem);
+  return access_check(request->service->access, &credential, request->user, &request->error);
 }
 
 // Why the request may be of a web page of strangers (hosts.h); NULL: it is of none. No page of a strange host has
@@ -311,21 +311,21 @@ static bool check_listener(struct request *request, const char *path) {
   if (!request->peer->places->pages) return true;
   const struct page *page = &request->service->pages[request->endpoint];
   if (route_computes(request->endpoint) || page->follow || page->fill || page->act)
-    return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL,
-                       "this listener serves only pages (--pages-listen); ask for %.200s at one of --listen", path);
+    return error_refuse(&request->error, ERROR_NOT_FOUND, NULL,
+                        "this listener serves only pages (--pages-listen); ask for %.200s at one of --listen", path);
   if (request->body_bytes == 0) return true;
-  return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL,
-                     "this listener serves only pages (--pages-listen) and takes no body");
+  return error_refuse(&request->error, ERROR_BODY_TOO_LARGE, NULL,
+                      "this listener serves only pages (--pages-listen) and takes no body");
 }
 
 static bool check_page_body(struct request *request) {
   if (strcmp(request->method, "POST") != 0 || request->body_bytes <= PAGE_BODY_MAX) return true;
-  return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, PAGE_BODY_TOO_LARGE, PAGE_BODY_MAX);
+  return error_refuse(&request->error, ERROR_BODY_TOO_LARGE, NULL, PAGE_BODY_TOO_LARGE, PAGE_BODY_MAX);
 }
 
 static bool takes_jobs(struct request *request) {
   return atomic_load(request->service->phase) != PHASE_DRAINING ||
-         problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
+         error_refuse(&request->error, ERROR_DRAINING, NULL, "the server is stopping; ask another one");
 }
 
 // A page that a worker makes has a job. HEAD needs none: the sizes tell it.
@@ -345,18 +345,18 @@ static bool decide(struct request *request, const struct heads *heads, const cha
   }
   const struct line_fault *fault = request->line_fault;
   if (fault->kind) {
-    *early = fault->kind == PROBLEM_HEAD_TOO_LARGE;
-    return problem_set(&request->problem, fault->kind, NULL, "%s", fault->detail);
+    *early = fault->kind == ERROR_HEAD_TOO_LARGE;
+    return error_refuse(&request->error, fault->kind, NULL, "%s", fault->detail);
   }
   if (heads->too_long)
-    return problem_set(&request->problem, PROBLEM_HEAD_TOO_LARGE, NULL, "the header %.40s has more than %d bytes",
-                       heads->too_long, LONGEST_HEADER);
+    return error_refuse(&request->error, ERROR_HEAD_TOO_LARGE, NULL, "the header %.40s has more than %d bytes",
+                        heads->too_long, LONGEST_HEADER);
   request->endpoint = route_with(route_find(path, &request->names), method);
   if (!check_host(request, heads) || !check_access(request, heads)) return false;
   request->job.spec.cross_origin = why_cross_origin(request, heads);
-  if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
+  if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->error);
   if (!check_listener(request, path)) return false;
-  if (!route_takes(request->endpoint, method, &request->problem)) return false;
+  if (!route_takes(request->endpoint, method, &request->error)) return false;
   if (!route_computes(request->endpoint))
     return check_state(request) && check_page_body(request) && admit_page(request);
   if (!takes_jobs(request)) return false;
@@ -366,7 +366,7 @@ static bool decide(struct request *request, const struct heads *heads, const cha
          read_codings(request, heads) &&
          (inference ? read_inference(request, heads) : read_query(request) && take_media(request)) &&
          check_state(request) && check_regions(request) && check_rows(request) &&
-         (inference || job_may_fit(&request->job, &request->problem)) && reserve(request);
+         (inference || job_may_fit(&request->job, &request->error)) && reserve(request);
 }
 
 bool request_admit(struct request *request, const char *method, const char *path, bool *early) {

@@ -40,14 +40,14 @@ static enum MHD_Result took(struct request *request) {
 // Discards bytes that are counted.
 static enum MHD_Result discard(struct request *request, const char *data, size_t *size) {
   // What is not whole rows may be a file of another format, which its beginning shows.
-  if (request->not_rows) format_suggest(FORMAT_RAW, data, *size, &request->problem);
+  if (request->not_rows) format_suggest(FORMAT_RAW, data, *size, &request->error);
   request->not_rows = false;
   // A refused request with a Content-Length over the limit was answered early. So only a chunked body, or that of a
   // GET, can exceed this bound.
   int64_t bound = 2 * request->service->options->max_body_bytes;
   *size = 0;
   if (received(request) <= bound) return took(request);
-  connection_fail(request->service->watcher, request->peer, PROBLEM_BODY_TOO_LARGE,
+  connection_fail(request->service->watcher, request->peer, ERROR_BODY_TOO_LARGE,
                   "the body is longer than max_body_bytes and has not ended");
   return MHD_NO;
 }
@@ -61,9 +61,9 @@ enum MHD_Result body_discard(struct request *request, const char *data, size_t *
 static bool copy(struct request *request, const char *data, size_t size) {
   int64_t most = request->service->options->max_body_bytes;
   if (received(request) > most)
-    return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, "the body is longer than %lld bytes",
-                       (long long)most);
-  return upload_write(request->peer, &request->job, data, size, &request->problem);
+    return error_refuse(&request->error, ERROR_BODY_TOO_LARGE, NULL, "the body is longer than %lld bytes",
+                        (long long)most);
+  return upload_write(request->peer, &request->job, data, size, &request->error);
 }
 
 enum MHD_Result body_receive(struct request *request, const char *data, size_t *size) {
@@ -80,11 +80,11 @@ static bool keep(struct request *request, const char *data, size_t size) {
   struct page_body *body = request->page_body;
   if (!body) {
     request->page_body = body = malloc(sizeof *body);
-    if (!body) return problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for the body");
+    if (!body) return error_refuse(&request->error, ERROR_MEMORY_FULL, NULL, "there is no memory for the body");
     body->size = 0;
   }
   if (size > PAGE_BODY_MAX - body->size)
-    return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, PAGE_BODY_TOO_LARGE, PAGE_BODY_MAX);
+    return error_refuse(&request->error, ERROR_BODY_TOO_LARGE, NULL, PAGE_BODY_TOO_LARGE, PAGE_BODY_MAX);
   memcpy(body->bytes + body->size, data, size);
   body->size += size;
   body->bytes[body->size] = '\0';
@@ -102,20 +102,20 @@ bool body_is_measured(const struct request *request) { return request->body_byte
 bool body_end(struct request *request) {
   const struct job *job = &request->job;
   if (job->spec.coding || body_is_measured(request) || body_check(request, job->held.body_bytes)) return true;
-  if (request->not_rows) format_suggest(FORMAT_RAW, job_body(job), (size_t)job->held.body_bytes, &request->problem);
+  if (request->not_rows) format_suggest(FORMAT_RAW, job_body(job), (size_t)job->held.body_bytes, &request->error);
   return false;
 }
 
 bool body_check(struct request *request, int64_t bytes) {
-  bool good = body_split(&request->job, bytes, &request->problem);
+  bool good = body_split(&request->job, bytes, &request->error);
   request->not_rows = !body_is_whole(&request->job, bytes);
   return good;
 }
 
 void body_guess(struct request *request) {
-  struct problem *problem = &request->problem;
-  size_t length = strlen(problem->detail);
+  struct error *error = &request->error;
+  size_t length = strlen(error->text);
   if (request->not_rows)
-    snprintf(problem->detail + length, sizeof problem->detail - length,
+    snprintf(error->text + length, sizeof error->text - length,
              "; a PCD or PLY file, or a PointCloud2, needs format=pcd, ply or pointcloud2");
 }

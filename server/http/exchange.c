@@ -34,7 +34,7 @@ static bool is_suspended(const struct request *request) {
 }
 
 static void take_result(struct request *request) {
-  if (!request->job.result.answered) request->problem = request->job.result.problem;
+  if (!request->job.result.answered) request->error = request->job.result.error;
   request_to(request, REQUEST_DONE);
 }
 
@@ -57,7 +57,7 @@ static void release_job(struct request *request) {
 // Moves to the state in which the body, if there is one, is read.
 static void go_on(struct request *request) {
   bool page = !route_computes(request->endpoint);
-  request_to(request, request->problem.kind ? REQUEST_DISCARD : page ? REQUEST_PAGE : REQUEST_BODY);
+  request_to(request, request->error.kind ? REQUEST_DISCARD : page ? REQUEST_PAGE : REQUEST_BODY);
 }
 
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
@@ -89,7 +89,7 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 // that has finished sending it would read the end of file, and drop the answer.
 static enum MHD_Result complete(struct request *request) {
   bool job = request->has_job && request->state != REQUEST_DISCARD;
-  if (job && !(upload_commit(request->peer, &request->job, &request->problem) &&
+  if (job && !(upload_commit(request->peer, &request->job, &request->error) &&
                (request->state != REQUEST_BODY || body_end(request))))
     release_job(request);
   if (!peer_upload_end(request->peer)) return MHD_NO;
@@ -100,7 +100,7 @@ static enum MHD_Result complete(struct request *request) {
 // A refusal or a page without a job is answered here and now, and a small job is run.
 static enum MHD_Result start(struct request *request) {
   struct job *job = &request->job;
-  if (!request->has_job || request->problem.kind) return request_reply(request);
+  if (!request->has_job || request->error.kind) return request_reply(request);
   request_to(request, REQUEST_JOB);
   if (jobs_run_small(request->service->jobs, job)) {
     take_result(request);
@@ -109,7 +109,7 @@ static enum MHD_Result start(struct request *request) {
   // Suspended first: once the job is submitted, the request is no longer ours.
   MHD_suspend_connection(request->connection);
   if (jobs_submit(request->service->jobs, job)) return MHD_YES;
-  problem_set(&job->result.problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
+  error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; ask another one");
   job->spec.done(job);
   return MHD_YES;
 }
@@ -157,7 +157,7 @@ static enum MHD_Result enter(struct request *request, const char *method, const 
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
                                  size_t *size) {
   if (request->chunk_broken && !is_at_gate(request)) {
-    connection_fail(request->service->watcher, request->peer, PROBLEM_BAD_REQUEST,
+    connection_fail(request->service->watcher, request->peer, ERROR_BAD_REQUEST,
                     "a line of a chunk has a control byte, or does not end in CR LF");
     return MHD_NO;
   }
@@ -191,7 +191,7 @@ struct request *exchange_open(struct service *service, struct MHD_Connection *co
 void exchange_close(struct request *request, enum MHD_RequestTerminationCode code) {
   struct service *service = request->service;
   struct job *job = &request->job;
-  enum problem_kind failure = connection_failure(service->watcher, request->peer);
+  enum error_kind failure = connection_failure(service->watcher, request->peer);
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure && !request->lasting;
   // The library may have answered a malformed chunk by itself. A reset must not destroy that answer either.
   bool refused = code == MHD_REQUEST_TERMINATED_WITH_ERROR && !failure;
@@ -199,8 +199,7 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
   if (refused && (in_body || is_at_gate(request))) connection_linger(service->watcher, request->peer);
   peer_reply_end(request->peer, clock_ns());
   if (failure)
-    problem_set(&request->problem, failure, NULL,
-                request->peer->tls ? "ended in mid-upload" : "answered in mid-upload");
+    error_refuse(&request->error, failure, NULL, request->peer->tls ? "ended in mid-upload" : "answered in mid-upload");
   gate_leave(&service->gate, &request->entry);
   release_job(request);
   job_release_buffer(&job->held.output);

@@ -23,10 +23,10 @@
 
 // on_uri marks a request with the address of one of these. Nothing is allocated before the head is whole, so nothing is
 // lost if the library gives up a head.
-static struct line_fault sound_line = {PROBLEM_NONE, ""},
-                         malformed_line = {PROBLEM_BAD_REQUEST,
+static struct line_fault sound_line = {ERROR_NONE, ""},
+                         malformed_line = {ERROR_BAD_REQUEST,
                                            "the path or query has a malformed percent-encoding, or a NUL"},
-                         crowded_line = {PROBLEM_HEAD_TOO_LARGE,
+                         crowded_line = {ERROR_HEAD_TOO_LARGE,
                                          "the query has more than 1000 parameters, or is longer than 64 KiB"};
 
 static bool is_line_mark(const void *request_cls) {
@@ -258,25 +258,24 @@ void http_init(struct http *http) {
   gate_init(&service->gate, service->options->client_requests, exchange_hold, exchange_let_go);
 }
 
-bool http_check(struct http *http, char *error, size_t error_size) {
+bool http_check(struct http *http, struct error *error) {
   struct service *service = &http->service;
   struct listen_rules rules = rules_of(service);
   const char *pages = service->options->pages_listen;
   struct listeners checked = {0};
-  return library_find(&service->library, MHD_get_version(), error, error_size) &&
-         listeners_check(&checked, service->options->listen, &rules, error, error_size) &&
-         (!pages[0] || listeners_check(&checked, pages, &rules, error, error_size));
+  return library_find(&service->library, MHD_get_version(), error) &&
+         listeners_check(&checked, service->options->listen, &rules, error) &&
+         (!pages[0] || listeners_check(&checked, pages, &rules, error));
 }
 
 // Opens the listeners of both lists, and writes their addresses.
-static bool open_listeners(struct http *http, char *error, size_t error_size) {
+static bool open_listeners(struct http *http, struct error *error) {
   const struct options *options = http->service.options;
   struct listen_rules rules = rules_of(&http->service);
   struct listeners *listeners = &http->listeners;
-  if (!listeners_open(listeners, options->listen, &rules, error, error_size)) return false;
+  if (!listeners_open(listeners, options->listen, &rules, error)) return false;
   rules.pages = true;
-  if (options->pages_listen[0] && !listeners_open(listeners, options->pages_listen, &rules, error, error_size))
-    return false;
+  if (options->pages_listen[0] && !listeners_open(listeners, options->pages_listen, &rules, error)) return false;
   struct text all = text_over(http->address, sizeof http->address);
   struct text pages = text_over(http->pages_address, sizeof http->pages_address);
   for (int i = 0; i < listeners->count; i++) {
@@ -286,20 +285,18 @@ static bool open_listeners(struct http *http, char *error, size_t error_size) {
   return true;
 }
 
-bool http_start(struct http *http, char *error, size_t error_size) {
+bool http_start(struct http *http, struct error *error) {
   struct service *service = &http->service;
   struct listeners *listeners = &http->listeners;
-  if (!library_find(&service->library, MHD_get_version(), error, error_size) ||
-      !open_listeners(http, error, error_size))
-    return false;
+  if (!library_find(&service->library, MHD_get_version(), error) || !open_listeners(http, error)) return false;
   for (int i = 0; i < listeners->count; i++) {
     if (start_one(http, i)) continue;
-    snprintf(error, error_size, "libmicrohttpd did not start on %s", listeners->at[i].address);
+    error_set(error, "libmicrohttpd did not start on %s", listeners->at[i].address);
     listeners_close(listeners);
     return false;
   }
   const struct acceptor_taker taker = {may_hand_on, hand_on, http};
-  if (acceptor_start(&http->acceptor, listeners, &taker, error, error_size)) return true;
+  if (acceptor_start(&http->acceptor, listeners, &taker, error)) return true;
   listeners_close(listeners);
   return false;
 }

@@ -37,10 +37,10 @@ const char *http_library_version(void);
 void http_init(struct http *http);
 // Checks, without listening, that the library can be used and that the listeners of the options are valid and allowed.
 // False with a reason.
-VX_WARN_UNUSED bool http_check(struct http *http, char *error, size_t error_size);
+VX_WARN_UNUSED bool http_check(struct http *http, struct error *error);
 // Makes the same checks, then listens and starts the IO threads. False with a reason: the process is to end then, since
 // some threads may run.
-VX_WARN_UNUSED bool http_start(struct http *http, char *error, size_t error_size);
+VX_WARN_UNUSED bool http_start(struct http *http, struct error *error);
 // Stops listening, ends every connection and the IO threads. No request may be suspended then, so no job may wait or
 // run.
 void http_stop(struct http *http);

@@ -33,11 +33,10 @@ static int number_of(const char *version) {
   return parts[0] * 10000 + parts[1] * 100 + parts[2];
 }
 
-bool library_find(struct library *library, const char *version, char *error, size_t error_size) {
+bool library_find(struct library *library, const char *version, struct error *error) {
   int number = number_of(version), row = (int)(sizeof tested / sizeof *tested) - 1;
   while (row >= 0 && tested[row].version > number) row--;
-  if (row < 0)
-    return error_set(error, error_size, "libmicrohttpd is %s; the oldest supported version is 0.9.75", version);
+  if (row < 0) return error_set(error, "libmicrohttpd is %s; the oldest supported version is 0.9.75", version);
   *library = tested[row].library;
   if (tested[row].version != number)
     log_event(LOG_WARNING,

@@ -22,7 +22,7 @@ struct library {
 
 // Fills `*library` from the row of `version`. A version without a row gets the row before it, and a warning is logged.
 // False with a reason if there is no row before it.
-VX_WARN_UNUSED bool library_find(struct library *library, const char *version, char *error, size_t error_size);
+VX_WARN_UNUSED bool library_find(struct library *library, const char *version, struct error *error);
 
 // Makes the library see an empty query. `target` must be what MHD_OPTION_URI_LOG_CALLBACK gives, and have a query.
 void library_cut_query(const char *target);

@@ -37,20 +37,20 @@ struct page {
   const char *(*media_type_of)(const char *name);
   const char *(*tag_of)(const char *name);  // the ETag of what is written; it or its result is NULL: there is none
   const struct page_header *headers;  // further ones of an answer without a problem, up to a NULL name; NULL: none
-  // Writes the page to `out`. False with a problem. The page is measured first, so this is called twice or more for one
+  // Writes the page to `out`. False with an error. The page is measured first, so this is called twice or more for one
   // answer. NULL: the endpoint has no page.
-  bool (*write)(const struct view *view, const struct page_asked *asked, struct text *out, struct problem *problem);
+  bool (*write)(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
   // Makes a file, the output of a job, since it may take long: a worker calls. False with the job's problem. NULL: the
   // page is written.
   bool (*fill)(const struct view *view, const struct page_asked *asked, struct job *job);
   // The length of that file for HEAD, which is told at once. -1: it is not known before the file is there.
-  bool (*measure)(const struct view *view, const struct page_asked *asked, int64_t *length, struct problem *problem);
+  bool (*measure)(const struct view *view, const struct page_asked *asked, int64_t *length, struct error *error);
   // Likewise subscribes to what the page tells as it happens: the answer ends when the client, or the server, wants.
   bool (*follow)(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
-                 struct problem *problem);
-  // Does what a POST or DELETE asks for, once, before the page is written. False with a problem. NULL: nothing is to be
+                 struct error *error);
+  // Does what a POST or DELETE asks for, once, before the page is written. False with an error. NULL: nothing is to be
   // done.
-  bool (*act)(const struct view *view, const struct page_asked *asked, struct problem *problem);
+  bool (*act)(const struct view *view, const struct page_asked *asked, struct error *error);
 };
 
 #endif

@@ -53,22 +53,22 @@ static struct MHD_Response *response_of_page(struct request *request, const stru
   enum { GROWTH = 4096 };
   const struct view *view = request->service->view;
   struct page_asked asked = asked_of(request, page);
-  if (page->act && !page->act(view, &asked, &request->problem)) return NULL;
+  if (page->act && !page->act(view, &asked, &request->error)) return NULL;
   struct text text;
   char *memory = NULL;
   bool written;
   do {
     free(memory);
     text = text_over(NULL, 0);
-    if (!page->write(view, &asked, &text, &request->problem)) return NULL;
+    if (!page->write(view, &asked, &text, &request->error)) return NULL;
     size_t size = text.length + GROWTH;
     memory = malloc(size);
     if (!memory) {
-      problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a page of %zu bytes", size);
+      error_refuse(&request->error, ERROR_MEMORY_FULL, NULL, "there is no memory for a page of %zu bytes", size);
       return NULL;
     }
     text = text_over(memory, size);
-    written = page->write(view, &asked, &text, &request->problem);
+    written = page->write(view, &asked, &text, &request->error);
   } while (written && !text_complete(&text));
   struct MHD_Response *response =
       written ? MHD_create_response_from_buffer(text.length, memory, MHD_RESPMEM_MUST_FREE) : NULL;
@@ -105,7 +105,7 @@ static struct MHD_Response *head_of_length(int64_t length) {
 static struct MHD_Response *response_of_file(struct request *request, const struct page *page) {
   struct page_asked asked = asked_of(request, page);
   int64_t length;
-  if (!page->measure(request->service->view, &asked, &length, &request->problem)) return NULL;
+  if (!page->measure(request->service->view, &asked, &length, &request->error)) return NULL;
   return head_of_length(length);
 }
 
@@ -145,8 +145,8 @@ static bool client_has(const struct request *request, const char *tag) {
 static struct MHD_Response *response_of_problem(struct request *request) {
   char memory[2048];
   struct text text = text_over(memory, sizeof memory);
-  if (!request->problem.kind) problem_set(&request->problem, PROBLEM_DEFECT, NULL, "an answer could not be made");
-  problem_render(&request->problem, request->style, request->id, &text);
+  if (!request->error.kind) error_refuse(&request->error, ERROR_DEFECT, NULL, "an answer could not be made");
+  problem_render(&request->error, request->style, request->id, &text);
   request->sent_bytes = (int64_t)text.length;
   return MHD_create_response_from_buffer(text_complete(&text) ? text.length : sizeof memory - 1, memory,
                                          MHD_RESPMEM_MUST_COPY);
@@ -157,7 +157,7 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
 }
 
 static bool add_headers(struct MHD_Response *response, const struct request *request, const char *media_type) {
-  const struct problem_info *info = problem_info(request->problem.kind);
+  const struct problem_info *info = problem_info(request->error.kind);
   char traceparent[TRACEPARENT_LENGTH + 1];
   trace_write(&request->trace, traceparent);
   bool good = add_header(response, "X-Request-Id", request->id) && add_header(response, "traceparent", traceparent);
@@ -167,12 +167,12 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
     struct text text = text_over(timing, sizeof timing);
     answer_server_timing(&request->job.result.answer, &text);
     good = good && add_header(response, "Server-Timing", timing);
-    if (request->job.result.coding && !request->problem.kind)
+    if (request->job.result.coding && !request->error.kind)
       good = good && add_header(response, "Content-Encoding", coding_name(request->job.result.coding)) &&
              add_header(response, "Vary", "Accept-Encoding");
   }
   const struct infer *infer = request->job.infer;
-  if (request->job.result.answered && infer && infer->answer_head && !request->problem.kind) {
+  if (request->job.result.answered && infer && infer->answer_head && !request->error.kind) {
     char bytes[24];
     snprintf(bytes, sizeof bytes, "%zu", infer->answer_head);
     good = good && add_header(response, "Inference-Header-Content-Length", bytes);
@@ -183,9 +183,9 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
     good = good && add_header(response, "Retry-After", seconds);
   }
   if (request->job.spec.coding == CODINGS) good = good && add_header(response, "Accept-Encoding", CODINGS_OF_BODIES);
-  const char *challenge = access_challenge(request->problem.kind);
+  const char *challenge = access_challenge(request->error.kind);
   if (challenge) good = good && add_header(response, "WWW-Authenticate", challenge);
-  if (request->problem.kind == PROBLEM_METHOD_NOT_ALLOWED)
+  if (request->error.kind == ERROR_METHOD_NOT_ALLOWED)
     good = good && add_header(response, "Allow", route_allow(request->endpoint));
   // From the stop signal on, connections are closed after an answer. Clients then move to other servers while this one
   // still takes requests.
@@ -214,7 +214,7 @@ static void count_model(const struct request *request) {
   const struct job *job = &request->job;
   if (job->infer)
     models_count(&request->service->counters->models, job->infer->model,
-                 request->problem.kind ? NULL : &job->result.answer, clock_ns() - request->started_ns);
+                 request->error.kind ? NULL : &job->result.answer, clock_ns() - request->started_ns);
 }
 
 enum MHD_Result request_reply(struct request *request) {
@@ -226,7 +226,7 @@ enum MHD_Result request_reply(struct request *request) {
     memory = (int64_t)request->job.held.output->capacity;  // before it is the response's
     media_type = answer_media_type(request);
     response = response_of_output(request);
-  } else if (!request->problem.kind && (page->write || page->fill || page->follow)) {
+  } else if (!request->error.kind && (page->write || page->fill || page->follow)) {
     media_type = media_type_of_page(request, page);
     response = page->fill     ? response_of_file(request, page)
                : page->follow ? response_of_events(request, page)
@@ -241,7 +241,7 @@ enum MHD_Result request_reply(struct request *request) {
   if (!response) return MHD_NO;
   count_model(request);
   enum MHD_Result result = MHD_NO;
-  bool shown = !request->problem.kind && !request->job.result.answered;
+  bool shown = !request->error.kind && !request->job.result.answered;
   if (add_headers(response, request, media_type) && (!shown || add_page_headers(response, request, page))) {
     unsigned status = (unsigned)request_status(request);
     request_to(request, REQUEST_REPLY);

@@ -35,7 +35,7 @@ struct request *request_of_job(struct job *job) {
 }
 
 int request_status(const struct request *request) {
-  return request->unchanged ? 304 : problem_status(request->problem.kind, request->style);
+  return request->unchanged ? 304 : problem_status(request->error.kind, request->style);
 }
 
 bool request_is_local(const struct request *request) {

@@ -37,7 +37,7 @@ enum request_state {
 
 // What is wrong with a request's first line.
 struct line_fault {
-  enum problem_kind kind;  // PROBLEM_NONE: nothing
+  enum error_kind kind;  // ERROR_NONE: nothing
   const char *detail;
 };
 
@@ -79,7 +79,7 @@ struct request {
   bool unchanged;                     // it is answered 304: the client has the page
   bool lasting;                       // its answer ends when its client leaves, if not before
   bool counted_open, counted_active;  // whether the pool's counters include it
-  struct problem problem;
+  struct error error;
   int64_t started_ns;
   int64_t reply_ns;  // when the answer was queued; 0 before
 

@@ -76,7 +76,7 @@ struct MHD_Response *subscription_response(struct request *request, const struct
                                            const struct page_asked *asked) {
   struct subscription *own = malloc(sizeof *own);
   if (!own) {
-    problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a subscription now");
+    error_refuse(&request->error, ERROR_MEMORY_FULL, NULL, "there is no memory for a subscription now");
     return NULL;
   }
   own->events = &request->service->jobs->streams.events;
@@ -88,7 +88,7 @@ struct MHD_Response *subscription_response(struct request *request, const struct
   own->subscriber.came_ns = request->started_ns;
   own->subscriber.sleep = sleep_now;
   own->subscriber.wake = wake_up;
-  if (!page->follow(request->service->view, asked, &own->subscriber, &request->problem)) {
+  if (!page->follow(request->service->view, asked, &own->subscriber, &request->error)) {
     free(own);
     return NULL;
   }

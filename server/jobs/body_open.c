@@ -22,7 +22,7 @@ static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
 struct body {
   struct job *job;
   struct job_request *asked;
-  struct problem *problem;
+  struct error *error;
   const struct device *gpu;  // that the job will run on; NULL: none
   char *rows;                // of points; NULL: there are none
   bool has_names;            // it names its columns itself:
@@ -42,8 +42,8 @@ static char *input_at(const struct job *job, const char *place) {
 // More than a body may have is refused as such a body would be: files may be compressed, or widen when they are read.
 static bool fits_body(const struct body *body, size_t bytes) {
   size_t most = body->job->services->max_body_bytes;
-  return bytes <= most || problem_set(body->problem, PROBLEM_BODY_TOO_LARGE, NULL,
-                                      "the body's points have %zu bytes; allowed: up to %zu", bytes, most);
+  return bytes <= most || error_refuse(body->error, ERROR_BODY_TOO_LARGE, NULL,
+                                       "the body's points have %zu bytes; allowed: up to %zu", bytes, most);
 }
 
 static bool acquire_rows(const struct body *body, size_t bytes) {
@@ -56,15 +56,15 @@ bool body_is_whole(const struct job *job, int64_t bytes) {
   return !is_raw(job) || bytes % (int64_t)job_request_row_bytes(&job->asked) == 0;
 }
 
-bool body_split(struct job *job, int64_t bytes, struct problem *problem) {
+bool body_split(struct job *job, int64_t bytes, struct error *error) {
   struct job_request *asked = &job->asked;
   int64_t row = (int64_t)job_request_row_bytes(asked);
   if (!is_raw(job)) return true;
-  if (body_is_whole(job, bytes)) return job_request_split(asked, bytes / row, problem);
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                     "%s has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
-                     asked->points_region.name[0] ? "points_region" : "the body", (long long)bytes, (long long)row,
-                     asked->num_features, job->spec.form ? LOOK_OF_A_FORM : "");
+  if (body_is_whole(job, bytes)) return job_request_split(asked, bytes / row, error);
+  return error_refuse(error, ERROR_BAD_BODY, NULL,
+                      "%s has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
+                      asked->points_region.name[0] ? "points_region" : "the body", (long long)bytes, (long long)row,
+                      asked->num_features, job->spec.form ? LOOK_OF_A_FORM : "");
 }
 
 // The body is kept as it came until a worker has the job: it may decode to a thousand times as many bytes, and the I/O
@@ -95,13 +95,13 @@ static bool decode_part(struct job *job, struct coding_step *step, bool *more) {
   step->in_size -= later;
   step->out = last ? &beyond : job->held.rows->data + job->held.rows_bytes;
   step->out_size = last ? 1 : room;
-  if (!decoder_run(job->held.decoder, step, &job->result.problem)) return false;
+  if (!decoder_run(job->held.decoder, step, &job->result.error)) return false;
   bool full = step->out_size == 0;
   step->in_size += later;
   *more = full || step->in_size > 0;
   if (!last) job->held.rows_bytes += room - step->out_size;
-  return !(last && full) || problem_set(&job->result.problem, PROBLEM_BODY_TOO_LARGE, NULL,
-                                        "the body is longer than %zu bytes when decoded", most);
+  return !(last && full) || error_refuse(&job->result.error, ERROR_BODY_TOO_LARGE, NULL,
+                                         "the body is longer than %zu bytes when decoded", most);
 }
 
 static bool decode_all(struct job *job) {
@@ -110,7 +110,7 @@ static bool decode_all(struct job *job) {
     if (job_is_stopped(job)) return job_refuse_stopped(job, "the deadline passed while the body was decoded");
     if (!decode_part(job, &step, &more)) return false;
   }
-  return decoder_end(job->held.decoder, &job->result.problem);
+  return decoder_end(job->held.decoder, &job->result.error);
 }
 
 // The decoded body becomes the input. What is not whole rows may be a file of another format, which its beginning
@@ -119,8 +119,8 @@ static bool decode(const struct body *body) {
   struct job *job = body->job;
   struct job_held *held = &job->held;
   if (held->body_bytes == 0)
-    return problem_set(body->problem, PROBLEM_BAD_BODY, NULL, "the body is empty, and so no %s stream",
-                       coding_name(job->spec.coding));
+    return error_refuse(body->error, ERROR_BAD_BODY, NULL, "the body is empty, and so no %s stream",
+                        coding_name(job->spec.coding));
   held->rows_bytes = job->spec.lead;
   bool good = decode_all(job);
   int64_t bytes = (int64_t)(held->rows_bytes - job->spec.lead);
@@ -128,8 +128,8 @@ static bool decode(const struct body *body) {
   if (!good) return false;
   job_use_rows(job);
   held->body_bytes = bytes;
-  if (body_split(job, bytes, body->problem)) return true;
-  if (!body_is_whole(job, bytes)) format_suggest(FORMAT_RAW, job_body(job), (size_t)bytes, body->problem);
+  if (body_split(job, bytes, body->error)) return true;
+  if (!body_is_whole(job, bytes)) format_suggest(FORMAT_RAW, job_body(job), (size_t)bytes, body->error);
   return false;
 }
 
@@ -158,9 +158,9 @@ static bool open_tensors(struct body *body) {
   struct job *job = body->job;
   struct job_request *asked = body->asked;
   char *bytes = job->held.input ? job_body(job) : NULL;
-  if (!tensors_read(bytes, (size_t)job->held.body_bytes, asked, body->problem) ||
-      !inputs_take_points(asked, false, body->problem) ||
-      !job_request_split(asked, vx_sizes_of(&asked->job).rows, body->problem))
+  if (!tensors_read(bytes, (size_t)job->held.body_bytes, asked, body->error) ||
+      !inputs_take_points(asked, false, body->error) ||
+      !job_request_split(asked, vx_sizes_of(&asked->job).rows, body->error))
     return false;
   body->rows = input_at(job, asked->job.inputs[0].data);
   return true;
@@ -169,7 +169,7 @@ static bool open_tensors(struct body *body) {
 static bool unpack(const struct body *body, struct cloud_file *file) {
   struct job *job = body->job;
   if (!acquire_rows(body, file->unpacked_bytes)) return false;
-  if (!cloud_unpack(file, job->held.rows->data, body->problem)) return false;
+  if (!cloud_unpack(file, job->held.rows->data, body->error)) return false;
   job_use_rows(job);
   return true;
 }
@@ -181,7 +181,7 @@ static bool gather(const struct body *body, const struct cloud_file *file, const
   bool apart = !cloud_shrinks(file, columns);
   if (apart && !acquire_rows(body, bytes)) return false;
   struct buffer *out = apart ? job->held.rows : job->held.input;
-  if (!cloud_gather(file, columns, out->data, body->problem)) return false;
+  if (!cloud_gather(file, columns, out->data, body->error)) return false;
   if (apart) job_use_rows(job);
   return true;
 }
@@ -191,10 +191,9 @@ static bool open_file(struct body *body) {
   struct job *job = body->job;
   struct cloud_file file;
   struct cloud_columns columns;
-  if (!format_open(body->asked->format, bytes_of(job), (size_t)job->held.body_bytes, &job->stop, &file,
-                   body->problem) ||
-      !cloud_choose(&file, body->asked, &columns, body->problem) ||
-      !job_request_split(body->asked, file.points, body->problem))
+  if (!format_open(body->asked->format, bytes_of(job), (size_t)job->held.body_bytes, &job->stop, &file, body->error) ||
+      !cloud_choose(&file, body->asked, &columns, body->error) ||
+      !job_request_split(body->asked, file.points, body->error))
     return false;
   body->has_names = true;
   body->intensity = columns.intensity;
@@ -219,7 +218,7 @@ static bool place_inputs(const struct body *body, const struct infer_inputs *inp
   if (shared && source_open(job, shared) && source_reach(job, body->gpu)) return true;
   if (job->shared) region_release(&job->shared->source);
   if (!acquire_rows(body, infer_inputs_bytes(inputs))) return false;
-  if (!infer_inputs_copy(inputs, memory, job->held.rows->data, body->asked, body->problem)) return false;
+  if (!infer_inputs_copy(inputs, memory, job->held.rows->data, body->asked, body->error)) return false;
   job_use_rows(job);
   return true;
 }
@@ -236,9 +235,9 @@ static bool read_inference(const struct body *body) {
   const char *bytes = bytes_of(job);
   size_t size = (size_t)job->held.body_bytes;
   if (!job_acquire_scratch(job, infer_json_cost(bytes, infer_json_bytes(job->infer, size)))) return false;
-  bool good = infer_read(&inference, bytes, size, &memory, job->infer, body->asked, body->problem) &&
+  bool good = infer_read(&inference, bytes, size, &memory, job->infer, body->asked, body->error) &&
               place_inputs(body, &inference.inputs, &memory) &&
-              job_request_split(body->asked, vx_sizes_of(&body->asked->job).rows, body->problem);
+              job_request_split(body->asked, vx_sizes_of(&body->asked->job).rows, body->error);
   infer_end(&inference);
   job_release_scratch(job);
   return good;
@@ -265,17 +264,17 @@ static bool open_container(struct body *body) {
   };
   if (body->job->infer) return open_inference(body);
   if (open[body->asked->format](body)) return true;
-  struct problem *problem = body->problem;
-  size_t length = strlen(problem->detail);
-  if (body->job->spec.form && problem->kind == PROBLEM_BAD_BODY)
-    snprintf(problem->detail + length, sizeof problem->detail - length, LOOK_OF_A_FORM);
+  struct error *error = body->error;
+  size_t length = strlen(error->text);
+  if (body->job->spec.form && error->kind == ERROR_BAD_BODY)
+    snprintf(error->text + length, sizeof error->text - length, LOOK_OF_A_FORM);
   return false;
 }
 
 // Coding, source, container, columns: each link leaves in the input or in the source what the next one reads.
 bool body_open(struct job *job, const struct device *gpu) {
   const struct job_request *asked = &job->asked;
-  struct body body = {.job = job, .asked = &job->asked, .problem = &job->result.problem, .gpu = gpu};
+  struct body body = {.job = job, .asked = &job->asked, .error = &job->result.error, .gpu = gpu};
   if (job->spec.coding && !decode(&body)) return false;
   if (asked->points_region.name[0] && !fetch(&body)) return false;
   if (sinks_take_answer(job) && !sinks_open(job)) return false;

@@ -10,42 +10,29 @@
 #include "server/base/log.h"
 #include "server/config/options.h"
 
-static bool open_one(struct device *device, const struct vx_backend *backend, int index, char *error,
-                     size_t error_size) {
-  struct vx_error reason = {""};
+static bool open_one(struct device *device, const struct vx_backend *backend, int index, struct error *error) {
   device->backend = backend;
   device->index = index;
-  if (backend->open(index, &device->handle, &reason) != VX_OK) {
-    snprintf(error, error_size, "backend %s: %s", backend->name, reason.text);
-    return false;
-  }
+  if (backend->open(index, &device->handle, error) != VX_OK) return error_prefix(error, "backend %s: ", backend->name);
   backend->describe(device->handle, &device->description);
   return true;
 }
 
 // Opens those GPUs of the list that can be opened. With `must` (`--backend cuda`), every GPU that the list names must
 // open. False with a reason: no GPU is open, or one that must open is not.
-static bool open_gpus(struct devices *devices, const struct device_list *list, bool must, char *error,
-                      size_t error_size) {
+static bool open_gpus(struct devices *devices, const struct device_list *list, bool must, struct error *error) {
   const struct vx_backend *backend = vx_backend_find("cuda");
-  if (!backend) {
-    snprintf(error, error_size, "backend cuda: this binary was built without CUDA");
-    return false;
-  }
-  struct vx_error reason = {""};
+  if (!backend) return error_set(error, "backend cuda: this binary was built without CUDA");
   int found = 0;
-  if (backend->count(&found, &reason) != VX_OK) {
-    snprintf(error, error_size, "backend cuda: %s", reason.text);
-    return false;
-  }
+  if (backend->count(&found, error) != VX_OK) return error_prefix(error, "backend cuda: ");
   int wanted = list->all ? (found < MAX_DEVICES ? found : MAX_DEVICES) : list->count;
   for (int i = 0; i < wanted; i++) {
-    if (open_one(&devices->gpu[devices->count], backend, list->all ? i : list->index[i], error, error_size))
+    if (open_one(&devices->gpu[devices->count], backend, list->all ? i : list->index[i], error))
       devices->count++;
     else if (must && !list->all)
       return false;
     else
-      log_event(LOG_WARNING, "a GPU is left out", "reason", error);
+      log_event(LOG_WARNING, "a GPU is left out", "reason", error->text);
   }
   return devices->count > 0;
 }
@@ -57,16 +44,16 @@ static void close_gpus(struct devices *devices) {
   }
 }
 
-bool devices_open(struct devices *devices, const struct options *options, char *error, size_t error_size) {
+bool devices_open(struct devices *devices, const struct options *options, struct error *error) {
   struct device_list list;
   if (!device_list_read(options->devices, &list)) return false;  // options_read has checked it
   pthread_mutex_init(&devices->lock, NULL);
-  if (!open_one(&devices->cpu, &vx_cpu_backend, 0, error, error_size)) return false;
+  if (!open_one(&devices->cpu, &vx_cpu_backend, 0, error)) return false;
   bool must = options->backend == BACKEND_CUDA;
-  if (options->backend != BACKEND_CPU && !open_gpus(devices, &list, must, error, error_size)) {
+  if (options->backend != BACKEND_CPU && !open_gpus(devices, &list, must, error)) {
     close_gpus(devices);
     if (must) return false;
-    log_event(list.all ? LOG_INFO : LOG_WARNING, "no GPU: the CPU computes", "reason", error);
+    log_event(list.all ? LOG_INFO : LOG_WARNING, "no GPU: the CPU computes", "reason", error->text);
   }
   atomic_store(&devices->working, devices->count);
   return true;

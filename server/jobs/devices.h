@@ -47,8 +47,7 @@ struct devices {
 
 // Opens the CPU and the GPUs that the options choose. A GPU that cannot be opened is logged and left out. With
 // `--backend cuda` that is an error if `--devices` names the GPU, or if none is left. False with a reason.
-VX_WARN_UNUSED bool devices_open(struct devices *devices, const struct options *options, char *error,
-                                 size_t error_size);
+VX_WARN_UNUSED bool devices_open(struct devices *devices, const struct options *options, struct error *error);
 void devices_close(struct devices *devices);
 
 // The device that does most of the work now: the first GPU that works, or the CPU.

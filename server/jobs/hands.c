@@ -151,7 +151,7 @@ int32_t hands_count(struct hands *hands) {
 }
 
 enum vx_status hands_spread(struct hands *hands, const struct vx_hand *own, const struct vx_pieces *pieces,
-                            struct vx_error *error) {
+                            struct error *error) {
   struct spread spread = {.own = own, .pieces = pieces, .changed = PTHREAD_COND_INITIALIZER};
   bool shown = atomic_load(&hands->devices->working) == 0;
   enum vx_status status = VX_OK;
@@ -190,7 +190,7 @@ static bool has_other_work(void *cls) {
 // The error is heard by nobody: the job's own hand comes to it too, if it is not the helper's alone.
 static bool help_with(const struct spread *spread, int32_t piece, struct vx_lane *lane, struct queue *queue) {
   struct helper helper = {spread->own, queue};
-  struct vx_error error;
+  struct error error;
   struct vx_stop stop = {has_other_work, &helper, 0, false};
   const struct vx_hand hand = {lane, &stop};
   return spread->pieces->run(spread->pieces->cls, &hand, piece, &error) == VX_OK;

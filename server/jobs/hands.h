@@ -53,7 +53,7 @@ void hands_destroy(struct hands *hands);
 
 // Has the pieces done, as vx_caller.spread says.
 VX_WARN_UNUSED enum vx_status hands_spread(struct hands *hands, const struct vx_hand *own,
-                                           const struct vx_pieces *pieces, struct vx_error *error);
+                                           const struct vx_pieces *pieces, struct error *error);
 
 // Helps on the lane while there are pieces and no job waits in the queue.
 void hands_help(struct hands *hands, struct vx_lane *lane, struct queue *queue);

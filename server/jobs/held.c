@@ -18,8 +18,8 @@ static size_t bytes_held(const struct job *job) {
 // The problem of a job that is too large for the budget, however little others hold.
 static bool refuse_size(struct job *job, size_t bytes, size_t left, const char *what, struct shortage *shortage) {
   *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, (int64_t)bytes};
-  return problem_set(&job->result.problem, PROBLEM_IMPOSSIBLE, NULL,
-                     "%s %zu bytes; memory_budget_bytes leaves %zu beside the body", what, bytes, left);
+  return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, NULL,
+                      "%s %zu bytes; memory_budget_bytes leaves %zu beside the body", what, bytes, left);
 }
 
 // ---- attempts -------------------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ static bool try_rows(struct job *job, size_t bytes, struct shortage *shortage) {
   size_t mine = bytes_held(job) + (held->rows ? held->rows->capacity : 0), left = buffers->budget - mine;
   if (buffer_capacity(bytes) > left) return refuse_size(job, bytes, left, "the body's points need", shortage);
   struct buffer *larger = buffer_acquire(buffers, job->client, share_of_body(job_lane_use(job)), bytes, mine, shortage);
-  if (!larger) return shortage_refuse(shortage, "the body's points", &job->result.problem);
+  if (!larger) return shortage_refuse(shortage, "the body's points", &job->result.error);
   if (held->rows) memcpy(larger->data, held->rows->data, held->rows_bytes);
   job_release_buffer(&held->rows);
   held->rows = larger;
@@ -42,7 +42,7 @@ static bool try_output(struct job *job, size_t bytes, struct shortage *shortage)
   size_t mine = bytes_held(job), left = buffers->budget - mine;
   if (buffer_capacity(bytes) > left) return refuse_size(job, bytes, left, "the answer needs", shortage);
   job->held.output = buffer_acquire(buffers, job->client, SHARE_BYTES, bytes, mine, shortage);
-  return job->held.output || shortage_refuse(shortage, "an answer", &job->result.problem);
+  return job->held.output || shortage_refuse(shortage, "an answer", &job->result.error);
 }
 
 static bool try_scratch(struct job *job, size_t bytes, struct shortage *shortage) {
@@ -50,7 +50,7 @@ static bool try_scratch(struct job *job, size_t bytes, struct shortage *shortage
   size_t left = buffers->budget - bytes_held(job) - job->held.scratch_bytes;
   if (bytes > left) return refuse_size(job, bytes, left, "the job's working memory needs", shortage);
   *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARE_BYTES, (int64_t)bytes};
-  if (!budget_acquire(buffers, bytes)) return shortage_refuse(shortage, "working memory", &job->result.problem);
+  if (!budget_acquire(buffers, bytes)) return shortage_refuse(shortage, "working memory", &job->result.error);
   job->held.scratch_bytes += bytes;
   return true;
 }
@@ -75,9 +75,9 @@ static bool try_decoder(struct job *job, size_t bytes, struct shortage *shortage
   }
   if (!held->decoder) {
     *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, 0};
-    return problem_set(&job->result.problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a decoder now");
+    return error_refuse(&job->result.error, ERROR_MEMORY_FULL, NULL, "there is no memory for a decoder now");
   }
-  return try_decoder_bytes(job, shortage) || shortage_refuse(shortage, "a decoder", &job->result.problem);
+  return try_decoder_bytes(job, shortage) || shortage_refuse(shortage, "a decoder", &job->result.error);
 }
 
 // Attempts until there is room, or nobody is left to make room.
@@ -85,7 +85,7 @@ static bool acquire(struct job *job, size_t bytes, bool (*attempt)(struct job *,
   struct shortage shortage;
   while (!attempt(job, bytes, &shortage))
     if (!uploads_make_room(job->services, job->client, &shortage)) return false;
-  job->result.problem.kind = PROBLEM_NONE;
+  job->result.error.kind = ERROR_NONE;
   return true;
 }
 
@@ -95,7 +95,7 @@ bool job_acquire_queue_slot(struct job *job) {
   enum vx_lane_use use = job_lane_use(job);
   struct shortage shortage;
   if (job->held.queue_slot == share_of_queue_slot(use)) return true;
-  if (!queue_slot_acquire(job->services->clients, job->client, use, &shortage, &job->result.problem)) return false;
+  if (!queue_slot_acquire(job->services->clients, job->client, use, &shortage, &job->result.error)) return false;
   job_release_queue_slot(job);
   job->held.queue_slot = share_of_queue_slot(use);
   return true;

@@ -30,14 +30,13 @@ bool job_is_stopped(const struct job *job) {
 }
 
 bool job_refuse_stopped(struct job *job, const char *what) {
-  if (atomic_load(&job->services->hurry))
-    return problem_set(&job->result.problem, PROBLEM_DRAINING, NULL, DRAIN_IS_OVER);
-  return problem_set(&job->result.problem, PROBLEM_DEADLINE, NULL, "%s, after %lld ms", what,
-                     (long long)((clock_ns() - job->queued_ns) / NS_PER_MS));
+  if (atomic_load(&job->services->hurry)) return error_refuse(&job->result.error, ERROR_DRAINING, NULL, DRAIN_IS_OVER);
+  return error_refuse(&job->result.error, ERROR_DEADLINE, NULL, "%s, after %lld ms", what,
+                      (long long)((clock_ns() - job->queued_ns) / NS_PER_MS));
 }
 
 // Until its rows are counted, a batch whose parts are not given has one cloud.
-enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout, struct vx_error *error) {
+enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout, struct error *error) {
   struct vx_job work = job->asked.job;
   work.tensors = job_answer_kind(job)->tensors(&job->asked);
   work.counts.voxels_kept = work.counts.kept = rows;
@@ -46,41 +45,39 @@ enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout 
   return vx_layout_of(work.tensors, &sizes, layout, error);
 }
 
-bool job_may_use_state(const struct job *job, struct problem *problem) {
+bool job_may_use_state(const struct job *job, struct error *error) {
   return !job->spec.cross_origin ||
-         problem_set(problem, PROBLEM_FORBIDDEN, NULL,
-                     "streams and shared memory are not for web pages of other sites: %s", job->spec.cross_origin);
+         error_refuse(error, ERROR_FORBIDDEN, NULL,
+                      "streams and shared memory are not for web pages of other sites: %s", job->spec.cross_origin);
 }
 
-bool job_may_fit(const struct job *job, struct problem *problem) {
+bool job_may_fit(const struct job *job, struct error *error) {
   struct vx_layout layout;
-  struct vx_error error;
-  if (job_layout(job, 0, &layout, &error) != VX_OK)
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "%s", error.text);
+  if (job_layout(job, 0, &layout, error) != VX_OK) return false;
   return layout.bytes <= job->services->max_response_bytes ||
-         problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "the answer would have %zu bytes or more; allowed: up to %zu",
-                     layout.bytes, job->services->max_response_bytes);
+         error_refuse(error, ERROR_IMPOSSIBLE, NULL, "the answer would have %zu bytes or more; allowed: up to %zu",
+                      layout.bytes, job->services->max_response_bytes);
 }
 
 // ---- shortages ------------------------------------------------------------------------------------------------------
 
-static bool granted(enum grant grant, enum problem_kind full, const char *what, struct problem *problem) {
+static bool granted(enum grant grant, enum error_kind full, const char *what, struct error *error) {
   if (grant == GRANTED) return true;
-  if (grant == OVER_SERVER_LIMIT) return problem_set(problem, full, NULL, "there is no room for %s now", what);
-  return problem_set(problem, PROBLEM_CLIENT_OVER_SHARE, NULL,
-                     "with %s this client would hold more than is left to others; wait until one of its requests ends",
-                     what);
+  if (grant == OVER_SERVER_LIMIT) return error_refuse(error, full, NULL, "there is no room for %s now", what);
+  return error_refuse(error, ERROR_CLIENT_OVER_SHARE, NULL,
+                      "with %s this client would hold more than is left to others; wait until one of its requests ends",
+                      what);
 }
 
-bool shortage_refuse(const struct shortage *shortage, const char *what, struct problem *problem) {
+bool shortage_refuse(const struct shortage *shortage, const char *what, struct error *error) {
   char text[64];
   snprintf(text, sizeof text, "%s of %lld bytes", what, (long long)shortage->amount);
-  return granted(shortage->grant, PROBLEM_MEMORY_FULL, text, problem);
+  return granted(shortage->grant, ERROR_MEMORY_FULL, text, error);
 }
 
 bool queue_slot_acquire(struct clients *clients, struct client *client, enum vx_lane_use use, struct shortage *shortage,
-                        struct problem *problem) {
+                        struct error *error) {
   enum share share = share_of_queue_slot(use);
   *shortage = (struct shortage){client_take(clients, client, share, 1, 0), share, 1};
-  return granted(shortage->grant, PROBLEM_QUEUE_FULL, "another job", problem);
+  return granted(shortage->grant, ERROR_QUEUE_FULL, "another job", error);
 }

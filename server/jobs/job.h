@@ -88,8 +88,8 @@ struct job_held {
 // What became of it.
 struct job_result {
   bool begun;     // its run has begun
-  bool answered;  // the output has the answer; else `problem` says why not
-  struct problem problem;
+  bool answered;  // the output has the answer; else `error` says why not
+  struct error error;
   struct device *device;  // that ran it last
   struct answer answer;   // what its metadata is made of
   const struct answer_kind *kind;
@@ -186,13 +186,13 @@ bool job_refuse_stopped(struct job *job, const char *what);
 
 // The layout of its tensors, if of what only its run shows there were so many rows: voxels, or points that are kept.
 VX_WARN_UNUSED enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout,
-                                         struct vx_error *error);
+                                         struct error *error);
 // Whether it may use what the service keeps of its client: streams, and regions of shared memory. A web page of
-// another site may not, since it looks like the user of its browser. False with a problem.
-VX_WARN_UNUSED bool job_may_use_state(const struct job *job, struct problem *problem);
+// another site may not, since it looks like the user of its browser. False with an error.
+VX_WARN_UNUSED bool job_may_use_state(const struct job *job, struct error *error);
 // Whether the answer may be within max_response_bytes, by the tensors whose sizes the parameters and the inputs give.
-// False with a problem.
-VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct problem *problem);
+// False with an error.
+VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct error *error);
 
 // The share that a slot in the queue of these lanes counts to.
 static inline enum share share_of_queue_slot(enum vx_lane_use use) { return SHARE_JOBS + use; }
@@ -203,8 +203,8 @@ static inline enum share share_of_body(enum vx_lane_use use) {
 }
 // Acquires a queue slot for the client. False with the shortage and a problem.
 VX_WARN_UNUSED bool queue_slot_acquire(struct clients *clients, struct client *client, enum vx_lane_use use,
-                                       struct shortage *shortage, struct problem *problem);
+                                       struct shortage *shortage, struct error *error);
 // The problem of a request that could not have the memory for `what`. Returns false.
-bool shortage_refuse(const struct shortage *shortage, const char *what, struct problem *problem);
+bool shortage_refuse(const struct shortage *shortage, const char *what, struct error *error);
 
 #endif

@@ -9,10 +9,10 @@
 static const char too_late[] = "the deadline passed before the job began";
 
 // Refuses the jobs of a list that were taken out of a queue, or out of their streams.
-static void refuse(struct job *list, enum problem_kind kind, const char *detail) {
+static void refuse(struct job *list, enum error_kind kind, const char *detail) {
   while (list) {
     struct job *next = list->next;
-    (void)problem_set(&list->result.problem, kind, NULL, "%s", detail);
+    (void)error_refuse(&list->result.error, kind, NULL, "%s", detail);
     job_release(list);
     list->spec.done(list);
     list = next;
@@ -23,7 +23,7 @@ static void refuse(struct job *list, enum problem_kind kind, const char *detail)
 static void on_turn(void *owner, struct job *job) {
   struct jobs *jobs = owner;
   job->next = NULL;
-  if (!queue_push(&jobs->queues[job_lane_use(job)], job)) refuse(job, PROBLEM_DRAINING, DRAIN_IS_OVER);
+  if (!queue_push(&jobs->queues[job_lane_use(job)], job)) refuse(job, ERROR_DRAINING, DRAIN_IS_OVER);
 }
 
 // Tells the daemon, and wakes the workers that stand by for the lost GPU.
@@ -39,9 +39,8 @@ static void on_gpu_changed(void *owner) {
 }
 
 bool jobs_start(struct jobs *jobs, const struct options *options, struct clients *clients, struct counters *counters,
-                struct watcher *watcher, void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error,
-                size_t error_size) {
-  if (!devices_open(&jobs->devices, options, error, error_size)) return false;
+                struct watcher *watcher, void (*gpu_lost)(void *cls), void *gpu_lost_cls, struct error *error) {
+  if (!devices_open(&jobs->devices, options, error)) return false;
   jobs->gpu_lost = gpu_lost;
   jobs->gpu_lost_cls = gpu_lost_cls;
   jobs->services = (struct job_services){.uploads = &jobs->uploads,
@@ -72,10 +71,9 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   if (placement) placement_init(placement, &jobs->devices.working, jobs->workers.running, options->workers);
   jobs->queues[VX_LANE_LONG].placement = placement;
   hands_init(&jobs->hands, &jobs->devices, jobs->queues, jobs->workers.running, options->workers);
-  return regions_init(&jobs->regions, options, clients, error, error_size) &&
-         small_start(&jobs->small, options, &jobs->devices, error, error_size) &&
-         workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, placement, &jobs->hands, error,
-                       error_size);
+  return regions_init(&jobs->regions, options, clients, error) &&
+         small_start(&jobs->small, options, &jobs->devices, error) &&
+         workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, placement, &jobs->hands, error);
 }
 
 bool jobs_run_small(struct jobs *jobs, struct job *job) { return small_run(&jobs->small, job); }
@@ -83,7 +81,7 @@ bool jobs_run_small(struct jobs *jobs, struct job *job) { return small_run(&jobs
 // A job of a stream waits for its turn there. If it cannot even wait, the worker finds that out again, and refuses it.
 bool jobs_submit(struct jobs *jobs, struct job *job) {
   if (sweeps_are_joined(job) && sweeps_begin(job, true) == STREAM_WAITS) return true;
-  job->result.problem.kind = PROBLEM_NONE;
+  job->result.error.kind = ERROR_NONE;
   if (queue_push(&jobs->queues[job_lane_use(job)], job)) return true;
   if (job->stream) sweeps_end(job);
   return false;
@@ -105,12 +103,12 @@ static int64_t steady_workers(const struct jobs *jobs, enum vx_lane_use use) {
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   regions_tick(&jobs->regions, now_ns);
   streams_tick(&jobs->streams, now_ns);
-  refuse(sweeps_take_waiting(&jobs->streams, now_ns), PROBLEM_DEADLINE, too_late);
+  refuse(sweeps_take_waiting(&jobs->streams, now_ns), ERROR_DEADLINE, too_late);
   end_pauses(jobs, now_ns);
   workers_tick(&jobs->workers, now_ns);
   for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];
-    refuse(queue_take_stale(queue, now_ns), PROBLEM_DEADLINE, too_late);
+    refuse(queue_take_stale(queue, now_ns), ERROR_DEADLINE, too_late);
     queue_tick(queue, steady_workers(jobs, use), now_ns);
   }
 }
@@ -128,9 +126,9 @@ int64_t jobs_memory_wanted(struct jobs *jobs) {
 }
 
 void jobs_hurry(struct jobs *jobs) {
-  refuse(sweeps_take_waiting(&jobs->streams, INT64_MAX), PROBLEM_DRAINING, DRAIN_IS_OVER);
+  refuse(sweeps_take_waiting(&jobs->streams, INT64_MAX), ERROR_DRAINING, DRAIN_IS_OVER);
   for (int use = 0; use < VX_LANE_USES; use++)
-    refuse(queue_take_all(&jobs->queues[use]), PROBLEM_DRAINING, DRAIN_IS_OVER);
+    refuse(queue_take_all(&jobs->queues[use]), ERROR_DRAINING, DRAIN_IS_OVER);
   atomic_store(&jobs->services.hurry, true);
 }
 

@@ -36,7 +36,7 @@ struct jobs {
 // thread that lost it. False with a reason.
 VX_WARN_UNUSED bool jobs_start(struct jobs *jobs, const struct options *options, struct clients *clients,
                                struct counters *counters, struct watcher *watcher, void (*gpu_lost)(void *cls),
-                               void *gpu_lost_cls, char *error, size_t error_size);
+                               void *gpu_lost_cls, struct error *error);
 
 // Runs the job at once, on this thread, if it is small (small.h). True: it has its result, and `done` is not called.
 // False: it is to be submitted.

@@ -68,18 +68,18 @@ static void write_beginnings(const struct options *options, const char *own, boo
 }
 
 static bool check_key(const struct options *options, const struct object_asker *asker, const char *key,
-                      struct problem *problem) {
+                      struct error *error) {
   char own[OWN_SIZE], beginnings[256];
   struct text text = text_over(beginnings, sizeof beginnings);
   if (!write_own(options, asker, own))
-    return problem_set(problem, PROBLEM_NO_SHARED_MEMORY, NULL,
-                       "over TCP, this server shares memory only with clients that show a token or a certificate; "
-                       "others may use a Unix socket");
+    return error_refuse(error, ERROR_NO_SHARED_MEMORY, NULL,
+                        "over TCP, this server shares memory only with clients that show a token or a certificate; "
+                        "others may use a Unix socket");
   if (may_begin(options, own, key + strspn(key, "/"))) return true;
   write_beginnings(options, own, false, &text);
-  return problem_set(problem, PROBLEM_BAD_REQUEST, "key",
-                     "the key is '%.80s'; allowed: keys that begin with one of %s%s", key, beginnings,
-                     own[0] ? " (--shared-memory-prefix, and the user's name)" : " (--shared-memory-prefix)");
+  return error_refuse(error, ERROR_BAD_REQUEST, "key", "the key is '%.80s'; allowed: keys that begin with one of %s%s",
+                      key, beginnings,
+                      own[0] ? " (--shared-memory-prefix, and the user's name)" : " (--shared-memory-prefix)");
 }
 
 void object_keys_write(const struct options *options, const struct object_asker *asker, struct text *out) {
@@ -108,11 +108,11 @@ static bool is_allowed(const struct stat *object, const char *address) {
 }
 
 // Says the same of each key that cannot be had, so that nobody learns which keys others have.
-static bool refuse_key(struct problem *problem, const char *key) {
-  return problem_set(problem, PROBLEM_BAD_REQUEST, "key",
-                     "the key '%.80s' cannot be opened; it must be shared memory of the client (shm_open) which the "
-                     "server's user, of id %u, may read and write, and which no process has a lease on",
-                     key, (unsigned)geteuid());
+static bool refuse_key(struct error *error, const char *key) {
+  return error_refuse(error, ERROR_BAD_REQUEST, "key",
+                      "the key '%.80s' cannot be opened; it must be shared memory of the client (shm_open) which the "
+                      "server's user, of id %u, may read and write, and which no process has a lease on",
+                      key, (unsigned)geteuid());
 }
 
 // Without O_NONBLOCK, who has a lease on the object (fcntl, F_SETLEASE) would hold up the opening for
@@ -126,13 +126,13 @@ static int open_key(const char *key) {
 }
 
 bool object_open(const struct options *options, const struct object_asker *asker, const char *key,
-                 struct object *object, struct problem *problem) {
+                 struct object *object, struct error *error) {
   struct stat status;
   object->fd = -1;
-  if (!check_key(options, asker, key, problem)) return false;
+  if (!check_key(options, asker, key, error)) return false;
   object->fd = open_key(key);
   if (object->fd < 0 || fstat(object->fd, &status) != 0 || !is_allowed(&status, asker->address))
-    return refuse_key(problem, key);
+    return refuse_key(error, key);
   object->device = status.st_dev;
   object->inode = status.st_ino;
   object->bytes = (uint64_t)status.st_size;

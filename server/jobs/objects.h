@@ -33,10 +33,10 @@ struct object_asker {
   const char *address;  // the client's own: nobody is between
 };
 
-// Opens the object of that key. False with a problem, if there is none that the asker may have. Either way the caller
+// Opens the object of that key. False with an error, if there is none that the asker may have. Either way the caller
 // closes `fd`, if there is one, which may take long: the last to close an object frees its memory.
 VX_WARN_UNUSED bool object_open(const struct options *options, const struct object_asker *asker, const char *key,
-                                struct object *object, struct problem *problem);
+                                struct object *object, struct error *error);
 // Writes what the asker's keys may begin with, as a JSON array of strings.
 void object_keys_write(const struct options *options, const struct object_asker *asker, struct text *out);
 

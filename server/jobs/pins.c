@@ -74,7 +74,7 @@ static bool acquire_share(struct pins *pins, size_t first, size_t last) {
 // Its share is acquired.
 static bool pin_chunk(struct pins *pins, size_t chunk) {
   struct pinner *pinner = pins->pinner;
-  struct vx_error error = {""};
+  struct error error = {0};
   const struct device *device = pins->device;
   size_t bytes = chunk_bytes(pins, chunk);
   if (pins->chunks[chunk] != NOT_PINNED) return true;

@@ -26,12 +26,12 @@ struct region {
 
 static const int64_t tick_ns = 60 * NS_PER_S, left_ns = 600 * NS_PER_S;
 
-bool regions_allow(const struct regions *regions, bool local, struct problem *problem) {
+bool regions_allow(const struct regions *regions, bool local, struct error *error) {
   if (!regions->allowed)
-    return problem_set(problem, PROBLEM_NO_SHARED_MEMORY, NULL,
-                       "this server shares no memory; its operator can allow that (--allow-shared-memory yes)");
-  return local || problem_set(problem, PROBLEM_NO_SHARED_MEMORY, NULL,
-                              "memory is shared only with clients on loopback or a Unix socket, without a proxy");
+    return error_refuse(error, ERROR_NO_SHARED_MEMORY, NULL,
+                        "this server shares no memory; its operator can allow that (--allow-shared-memory yes)");
+  return local || error_refuse(error, ERROR_NO_SHARED_MEMORY, NULL,
+                               "memory is shared only with clients on loopback or a Unix socket, without a proxy");
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------
@@ -70,8 +70,7 @@ static struct region *find(const struct regions *regions, const struct client *c
   return region;
 }
 
-bool regions_unregister(struct regions *regions, const struct client *client, const char *name,
-                        struct problem *problem) {
+bool regions_unregister(struct regions *regions, const struct client *client, const char *name, struct error *error) {
   char written[REGION_NAME_SIZE] = "";
   pthread_mutex_lock(&regions->lock);
   for (struct region *region = regions->first, *next; region; region = next) {
@@ -82,8 +81,8 @@ bool regions_unregister(struct regions *regions, const struct client *client, co
   }
   pthread_mutex_unlock(&regions->lock);
   return !written[0] ||
-         problem_set(problem, PROBLEM_REGION_BUSY, NULL,
-                     "a job still writes to the region '%s'; no other begins to: unregister it again", written);
+         error_refuse(error, ERROR_REGION_BUSY, NULL,
+                      "a job still writes to the region '%s'; no other begins to: unregister it again", written);
 }
 
 // With the lock held: removes the regions of the client, or of all (NULL), whose memory nobody else can open any more,
@@ -138,8 +137,8 @@ static void *closer_main(void *argument) {
   return NULL;
 }
 
-bool regions_init(struct regions *regions, const struct options *options, struct clients *clients, char *error,
-                  size_t error_size) {
+bool regions_init(struct regions *regions, const struct options *options, struct clients *clients,
+                  struct error *error) {
   bool allowed = options->allow_shared_memory;
   *regions = (struct regions){.clients = clients, .options = options, .allowed = allowed};
   int code = 0;
@@ -150,7 +149,7 @@ bool regions_init(struct regions *regions, const struct options *options, struct
   regions->closes = allowed && code == 0;
   if (code == 0) return true;
   regions_destroy(regions);
-  return error_set(error, error_size, "shared memory: pthread_create: %s", strerror(code));
+  return error_set(error, "shared memory: pthread_create: %s", strerror(code));
 }
 
 void regions_destroy(struct regions *regions) {
@@ -169,23 +168,23 @@ void regions_destroy(struct regions *regions) {
 
 // A region has its share until it is closed. If there is no room, regions of objects that were unlinked make some, as
 // soon as they are closed: for a client that is over its share, only its own.
-static bool take_share(struct regions *regions, struct client *client, struct problem *problem) {
+static bool take_share(struct regions *regions, struct client *client, struct error *error) {
   enum grant grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
   if (grant == GRANTED) return true;
   pthread_mutex_lock(&regions->lock);
   remove_left(regions, grant == OVER_CLIENT_SHARE ? client : NULL, INT64_MAX);
   pthread_mutex_unlock(&regions->lock);
-  return problem_set(problem, grant_problem(grant, PROBLEM_MEMORY_FULL), NULL,
-                     "there is no room for another region: all clients together have up to %d, one up to half of those "
-                     "that others leave; unregister some",
-                     REGIONS_MAX);
+  return error_refuse(
+      error, grant_error(grant, ERROR_MEMORY_FULL), NULL,
+      "there is no room for another region: all clients together have up to %d, one up to half of those "
+      "that others leave; unregister some",
+      REGIONS_MAX);
 }
 
 // With the lock held: lists the region, if it may be.
-static bool list(struct regions *regions, struct region *region, struct problem *problem) {
+static bool list(struct regions *regions, struct region *region, struct error *error) {
   if (find(regions, region->client, region->terms.name))
-    return problem_set(problem, PROBLEM_BAD_REQUEST, "name", "the region '%s' is registered already",
-                       region->terms.name);
+    return error_refuse(error, ERROR_BAD_REQUEST, "name", "the region '%s' is registered already", region->terms.name);
   region->listed = true;
   region->users = 1;
   region->used_ns = clock_ns();
@@ -196,30 +195,30 @@ static bool list(struct regions *regions, struct region *region, struct problem 
 }
 
 static bool open_object(struct region *region, const struct options *options, const struct object_asker *asker,
-                        struct problem *problem) {
+                        struct error *error) {
   const struct region_terms *terms = &region->terms;
   const struct object *object = &region->object;
-  if (!object_open(options, asker, terms->key, &region->object, problem)) return false;
+  if (!object_open(options, asker, terms->key, &region->object, error)) return false;
   return region_holds(object->bytes, terms->offset, terms->bytes) ||
-         problem_set(problem, PROBLEM_BAD_REQUEST, "byte_size",
-                     "the region has %llu bytes from byte %llu on; the memory has %llu in all",
-                     (unsigned long long)terms->bytes, (unsigned long long)terms->offset,
-                     (unsigned long long)object->bytes);
+         error_refuse(error, ERROR_BAD_REQUEST, "byte_size",
+                      "the region has %llu bytes from byte %llu on; the memory has %llu in all",
+                      (unsigned long long)terms->bytes, (unsigned long long)terms->offset,
+                      (unsigned long long)object->bytes);
 }
 
 bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
-                      const struct region_terms *terms, struct problem *problem) {
+                      const struct region_terms *terms, struct error *error) {
   struct region *region = malloc(sizeof *region);
-  if (!region) return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a region");
-  if (!take_share(regions, client, problem)) {
+  if (!region) return error_refuse(error, ERROR_MEMORY_FULL, NULL, "there is no memory for a region");
+  if (!take_share(regions, client, error)) {
     free(region);
     return false;
   }
   *region = (struct region){.regions = regions, .client = client, .terms = *terms};
   pins_init(&region->pins, &regions->pinner, client, terms->offset, terms->bytes);
-  bool opened = open_object(region, regions->options, asker, problem);
+  bool opened = open_object(region, regions->options, asker, error);
   pthread_mutex_lock(&regions->lock);
-  bool listed = opened && list(regions, region, problem);
+  bool listed = opened && list(regions, region, error);
   if (!listed) end(regions, region);
   pthread_mutex_unlock(&regions->lock);
   return listed;
@@ -227,12 +226,12 @@ bool regions_register(struct regions *regions, struct client *client, const stru
 
 // ---- showing --------------------------------------------------------------------------------------------------------
 
-static bool refuse_name(struct problem *problem, enum problem_kind kind, const char *parameter, const char *name) {
-  return problem_set(problem, kind, parameter, "this client has no region '%.80s'", name);
+static bool refuse_name(struct error *error, enum error_kind kind, const char *parameter, const char *name) {
+  return error_refuse(error, kind, parameter, "this client has no region '%.80s'", name);
 }
 
 bool regions_write(struct regions *regions, const struct client *client, const char *name, struct text *out,
-                   struct problem *problem) {
+                   struct error *error) {
   const char *comma = "";
   text_put(out, "[");
   pthread_mutex_lock(&regions->lock);
@@ -244,13 +243,13 @@ bool regions_write(struct regions *regions, const struct client *client, const c
   }
   pthread_mutex_unlock(&regions->lock);
   text_put(out, "]\n");
-  return !name || comma[0] || refuse_name(problem, PROBLEM_NOT_FOUND, NULL, name);
+  return !name || comma[0] || refuse_name(error, ERROR_NOT_FOUND, NULL, name);
 }
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
 
 bool region_open(struct regions *regions, struct region_user user, const struct region_ref *ref, const char *parameter,
-                 struct region_part *part, struct problem *problem) {
+                 struct region_part *part, struct error *error) {
   pthread_mutex_lock(&regions->lock);
   struct region *region = find(regions, user.client, ref->name);
   if (region && region->number > user.registered) region = NULL;
@@ -261,9 +260,9 @@ bool region_open(struct regions *regions, struct region_user user, const struct 
   *part = (struct region_part){.region = good ? region : NULL, .parameter = parameter, .bytes = (size_t)ref->bytes};
   if (good) part->at = region->terms.offset + ref->offset;
   if (good) return true;
-  if (!region) return refuse_name(problem, PROBLEM_BAD_PARAMETER, parameter, ref->name);
-  return problem_set(
-      problem, PROBLEM_BAD_PARAMETER, parameter, "%s has %llu bytes from byte %llu on; the region '%s' has %llu in all",
+  if (!region) return refuse_name(error, ERROR_BAD_PARAMETER, parameter, ref->name);
+  return error_refuse(
+      error, ERROR_BAD_PARAMETER, parameter, "%s has %llu bytes from byte %llu on; the region '%s' has %llu in all",
       parameter, (unsigned long long)ref->bytes, (unsigned long long)ref->offset, ref->name, (unsigned long long)size);
 }
 
@@ -303,19 +302,18 @@ void region_release(struct region_part *part) {
 // All that touches the memory of an open region is here, and close_all: a further kind of memory is a further way of
 // these.
 
-static bool refuse_copy(const struct region_part *part, const char *reason, struct problem *problem) {
-  return problem_set(problem, PROBLEM_BAD_BODY, part->parameter, "the region '%s': %s", part->region->terms.name,
-                     reason);
+static bool refuse_copy(const struct region_part *part, const char *reason, struct error *error) {
+  return error_refuse(error, ERROR_BAD_BODY, part->parameter, "the region '%s': %s", part->region->terms.name, reason);
 }
 
 static const char shortened[] = "its owner has shortened the memory since it was registered";
 
-bool region_read(const struct region_part *part, char *out, struct problem *problem) {
+bool region_read(const struct region_part *part, char *out, struct error *error) {
   size_t left = part->bytes;
   for (uint64_t at = part->at; left > 0;) {
     ssize_t got = pread(part->region->object.fd, out, left, (off_t)at);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return refuse_copy(part, got < 0 ? strerror(errno) : shortened, problem);
+    if (got <= 0) return refuse_copy(part, got < 0 ? strerror(errno) : shortened, error);
     out += got;
     at += (uint64_t)got;
     left -= (size_t)got;
@@ -324,15 +322,14 @@ bool region_read(const struct region_part *part, char *out, struct problem *prob
 }
 
 // Writing beyond the end would lengthen the memory again.
-static bool write_all(const struct region_part *part, const char *data, size_t left, struct problem *problem) {
+static bool write_all(const struct region_part *part, const char *data, size_t left, struct error *error) {
   int fd = part->region->object.fd;
   struct stat object;
-  if (fstat(fd, &object) != 0 || (uint64_t)object.st_size < part->at + left)
-    return refuse_copy(part, shortened, problem);
+  if (fstat(fd, &object) != 0 || (uint64_t)object.st_size < part->at + left) return refuse_copy(part, shortened, error);
   for (uint64_t at = part->at; left > 0;) {
     ssize_t put = pwrite(fd, data, left, (off_t)at);
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return refuse_copy(part, put < 0 ? strerror(errno) : "it takes no more", problem);
+    if (put <= 0) return refuse_copy(part, put < 0 ? strerror(errno) : "it takes no more", error);
     data += put;
     at += (uint64_t)put;
     left -= (size_t)put;
@@ -340,10 +337,9 @@ static bool write_all(const struct region_part *part, const char *data, size_t l
   return true;
 }
 
-bool region_write(struct region_part *part, const char *data, size_t bytes, struct problem *problem) {
-  if (!begin_writing(part))
-    return refuse_name(problem, PROBLEM_BAD_PARAMETER, part->parameter, part->region->terms.name);
-  bool good = write_all(part, data, bytes, problem);
+bool region_write(struct region_part *part, const char *data, size_t bytes, struct error *error) {
+  if (!begin_writing(part)) return refuse_name(error, ERROR_BAD_PARAMETER, part->parameter, part->region->terms.name);
+  bool good = write_all(part, data, bytes, error);
   end_writing(part);
   return good;
 }

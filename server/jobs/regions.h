@@ -47,27 +47,27 @@ struct region_user {
 
 // Starts the closer, if shared memory is allowed. The options must stay. False with a reason, and nothing is held then.
 VX_WARN_UNUSED bool regions_init(struct regions *regions, const struct options *options, struct clients *clients,
-                                 char *error, size_t error_size);
+                                 struct error *error);
 // Nobody uses a region any more. Waits until all are closed.
 void regions_destroy(struct regions *regions);
 // To be called now and then: removes regions of memory that was unlinked, if they were not used for long. Their owners
 // have left without a word.
 void regions_tick(struct regions *regions, int64_t now_ns);
 
-// Whether a client may use regions: they are on, and it is on this machine (`local`). False with a problem.
-VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, struct problem *problem);
+// Whether a client may use regions: they are on, and it is on this machine (`local`). False with an error.
+VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, struct error *error);
 
-// Opens the object of that key as a region of the client, if that may have it (objects.h). False with a problem.
+// Opens the object of that key as a region of the client, if that may have it (objects.h). False with an error.
 VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
-                                     const struct region_terms *terms, struct problem *problem);
-// Removes the client's region of that name, or all (NULL): from now on no request finds it. False with a problem if a
+                                     const struct region_terms *terms, struct error *error);
+// Removes the client's region of that name, or all (NULL): from now on no request finds it. False with an error if a
 // job still writes to one of them, even to one that was removed before. Then the client asks again, until none does.
 VX_WARN_UNUSED bool regions_unregister(struct regions *regions, const struct client *client, const char *name,
-                                       struct problem *problem);
+                                       struct error *error);
 // Writes the client's region of that name, or all (NULL), as a JSON array. No client (NULL) has none. False with a
 // problem if there is none of that name.
 VX_WARN_UNUSED bool regions_write(struct regions *regions, const struct client *client, const char *name,
-                                  struct text *out, struct problem *problem);
+                                  struct text *out, struct error *error);
 
 // A part of a region that a job uses. While it is open, the region is not closed. The CPU copies its bytes; a GPU may
 // reach them itself.
@@ -80,16 +80,16 @@ struct region_part {
   size_t reached;    // bytes that the GPU reaches, from its beginning
   bool writes;       // a GPU may write there, or a copy does
 };
-// Opens a part of the client's region. False with a problem if there is no such region, or it has no such part.
+// Opens a part of the client's region. False with an error if there is no such region, or it has no such part.
 VX_WARN_UNUSED bool region_open(struct regions *regions, struct region_user user, const struct region_ref *ref,
-                                const char *parameter, struct region_part *part, struct problem *problem);
+                                const char *parameter, struct region_part *part, struct error *error);
 // Does nothing if the part is not open. No kernel uses its bytes any more.
 void region_release(struct region_part *part);
 
-// Copies all of it to `out`. False with a problem.
-VX_WARN_UNUSED bool region_read(const struct region_part *part, char *out, struct problem *problem);
-// Copies `bytes`, which the part has, to its beginning. False with a problem.
-VX_WARN_UNUSED bool region_write(struct region_part *part, const char *data, size_t bytes, struct problem *problem);
+// Copies all of it to `out`. False with an error.
+VX_WARN_UNUSED bool region_read(const struct region_part *part, char *out, struct error *error);
+// Copies `bytes`, which the part has, to its beginning. False with an error.
+VX_WARN_UNUSED bool region_write(struct region_part *part, const char *data, size_t bytes, struct error *error);
 
 // Where the device reaches `bytes`, which the part has, from its beginning: to write them or, aligned to
 // VX_TENSOR_ALIGNMENT, to read them. NULL: they must be copied.

@@ -19,7 +19,7 @@ static const char too_large[] = "the answer would have %zu bytes; allowed: up to
 
 // Called once the tensors' sizes are known. The output, or the sink of the whole answer, holds the tensors behind the
 // file's header if they stay there; the header has a multiple of their alignment.
-static enum vx_status provide_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status provide_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   struct job *job = cls;
   const struct answer_kind *kind = job->result.kind;
   job->tensor_layout = *layout;
@@ -49,7 +49,7 @@ static bool allow_scratch(void *cls, size_t bytes) {
 static bool is_stopped(void *cls) { return job_is_stopped(cls); }
 
 static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
-                             struct vx_error *error) {
+                             struct error *error) {
   const struct job *job = cls;
   return hands_spread(job->services->hands, own, pieces, error);
 }
@@ -94,7 +94,7 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
 
 // ---- the lanes ------------------------------------------------------------------------------------------------------
 
-static enum vx_status run_on(struct job *job, struct device *device, struct vx_lane *lane, struct vx_error *error) {
+static enum vx_status run_on(struct job *job, struct device *device, struct vx_lane *lane, struct error *error) {
   job->result.device = device;
   job->result.answer.backend = device->backend->name;
   job->result.answer.device = device->description.name;
@@ -114,7 +114,7 @@ static bool bring_points(struct job *job) {
 
 // If the owner of a region shortens it meanwhile, the GPU may have read old bytes there, or written to pages that are
 // the region's no more. That region is copied from then on, and the job runs again.
-static enum vx_status run_on_gpu(struct job *job, const struct lanes *lanes, struct vx_error *error) {
+static enum vx_status run_on_gpu(struct job *job, const struct lanes *lanes, struct error *error) {
   enum vx_status status = run_on(job, lanes->gpu, lanes->on_gpu, error);
   while (job->shared && !shared_verify_or_unpin(job) && status == VX_OK) {
     job_release_buffer(&job->held.output);
@@ -146,7 +146,7 @@ static void give_up_seat(const struct job *job, const struct lanes *lanes, const
 // Whether the GPU is to blame. A network has its own bound of memory, and its own failures.
 static bool is_to_blame(const struct job *job, enum vx_status status) {
   bool of_network = job->work.op == VX_DETECT && (status == VX_FAILED || status == VX_OUT_OF_MEMORY);
-  return !job->result.problem.kind && !of_network;  // nor is the budget the GPU's
+  return !job->result.error.kind && !of_network;  // nor is the budget the GPU's
 }
 
 // Logs and counts a job that a GPU failed. If the GPU is lost, tells the others so, once.
@@ -166,10 +166,10 @@ static void report(struct job *job, struct device *gpu, bool trial, enum vx_stat
 }
 
 // Runs the job on the GPU, if there is one for it. If the GPU fails, the CPU does the job and writes the same bytes.
-static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, struct vx_error *error) {
+static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, struct error *error) {
   struct device *gpu = lanes->gpu;
   enum vx_status gpu_status = VX_OK;
-  struct vx_error gpu_error = {""};
+  struct error gpu_error = {0};
   bool trial = false;
   if (gpu && gpu->backend->runs(&job->work) && device_take(job->services->devices, gpu, clock_ns(), &trial)) {
     gpu_status = run_on_gpu(job, lanes, error);
@@ -183,7 +183,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
     if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
   if (job->work.op == VX_DETECT) job->work.params.detect.seat = NULL;
-  job->result.problem.kind = PROBLEM_NONE;  // what the GPU could not have, the CPU may not need
+  job->result.error.kind = ERROR_NONE;  // what the GPU could not have, the CPU may not need
   bool reachable = !source_rows(job) || bring_points(job);
   enum vx_status status = reachable ? run_on(job, &job->services->devices->cpu, lanes->on_cpu, error) : VX_REFUSED;
   // The GPU is at fault if the CPU can do what it refused. If the CPU cannot, or comes to no end, that is not known.
@@ -202,18 +202,14 @@ static const char *parameter_at_fault(const struct job *job, enum vx_status stat
 
 // Whether a pass of the job's own was ended. It may have failed with a problem that is not true.
 static bool was_stopped(struct job *job) {
-  struct vx_error error;
+  struct error error;
   return vx_stop_status(&job->stop, &error) == VX_STOPPED && !job_refuse_stopped(job, error.text);
 }
 
-static bool failed(struct job *job, enum vx_status status, const struct vx_error *error) {
-  static const enum problem_kind kinds[] = {[VX_REFUSED] = PROBLEM_IMPOSSIBLE,
-                                            [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL,
-                                            [VX_DEVICE_LOST] = PROBLEM_DEFECT,
-                                            [VX_FAILED] = PROBLEM_MODEL_FAILED};
+static bool failed(struct job *job, enum vx_status status, const struct error *error) {
   if (status == VX_STOPPED) return job_refuse_stopped(job, error->text);
-  if (job->result.problem.kind) return false;  // there was no room for the answer or the scratch
-  return problem_set(&job->result.problem, kinds[status], parameter_at_fault(job, status), "%s", error->text);
+  if (job->result.error.kind) return false;  // there was no room for the answer or the scratch
+  return error_refuse(&job->result.error, (enum error_kind)status, parameter_at_fault(job, status), "%s", error->text);
 }
 
 // Writes a file that is a copy of the tensors, if it has any. They are the input of that, so they take its place: the
@@ -221,18 +217,18 @@ static bool failed(struct job *job, enum vx_status status, const struct vx_error
 static bool write_file(struct job *job) {
   const struct answer_kind *kind = job->result.kind;
   struct text text = text_over(NULL, 0);
-  if (!kind->write(&job->result.answer, &job->tensor_layout, NULL, &text, &job->result.problem)) return false;
+  if (!kind->write(&job->result.answer, &job->tensor_layout, NULL, &text, &job->result.error)) return false;
   size_t size = text.length + 1;  // the builder's NUL
   if (job->work.tensors && text.length > job->services->max_response_bytes)
-    return problem_set(&job->result.problem, PROBLEM_IMPOSSIBLE, NULL, too_large, text.length,
-                       job->services->max_response_bytes);
+    return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, NULL, too_large, text.length,
+                        job->services->max_response_bytes);
   job_release_buffer(&job->held.input);
   job->held.input = job->held.output;
   job->held.output = NULL;
   if (!job_acquire_output(job, size)) return false;
   text = text_over(job->held.output->data, size);
   bool written = kind->write(&job->result.answer, &job->tensor_layout, job->held.input ? job->held.input->data : NULL,
-                             &text, &job->result.problem);
+                             &text, &job->result.error);
   job->result.length = text.length;  // what was measured may be more
   return written;
 }
@@ -315,15 +311,15 @@ static void count(struct job *job) {
 }
 
 static bool is_in_time(struct job *job, int64_t now_ns) {
-  return !job_is_stale(job, now_ns) || problem_set(&job->result.problem, PROBLEM_DEADLINE, NULL,
-                                                   "the deadline passed before the job began, after %lld ms",
-                                                   (long long)((now_ns - job->queued_ns) / NS_PER_MS));
+  return !job_is_stale(job, now_ns) || error_refuse(&job->result.error, ERROR_DEADLINE, NULL,
+                                                    "the deadline passed before the job began, after %lld ms",
+                                                    (long long)((now_ns - job->queued_ns) / NS_PER_MS));
 }
 
 static bool run(struct job *job, const struct lanes *lanes) {
-  struct vx_error error = {""};
+  struct error error = {0};
   int64_t now_ns = clock_ns();
-  if (!is_in_time(job, now_ns) || !job_may_fit(job, &job->result.problem)) return false;
+  if (!is_in_time(job, now_ns) || !job_may_fit(job, &job->result.error)) return false;
   prepare(job, lanes, now_ns);
   enum vx_status status = run_lanes(job, lanes, &error);
   job_release_scratch(job);

@@ -18,27 +18,27 @@ static struct job_shared *shared_of(struct job *job) {
 
 // Opens a part of a region of the job's client, if that may use regions at all.
 static bool open_part(const struct job *job, const struct region_ref *ref, const char *parameter,
-                      struct region_part *part, struct problem *problem) {
+                      struct region_part *part, struct error *error) {
   struct regions *regions = job->services->regions;
   const struct region_user user = {job->client, job->spec.regions_registered};
-  return job_may_use_state(job, problem) && regions_allow(regions, job->spec.local, problem) &&
-         region_open(regions, user, ref, parameter, part, problem);
+  return job_may_use_state(job, error) && regions_allow(regions, job->spec.local, error) &&
+         region_open(regions, user, ref, parameter, part, error);
 }
 
 // ---- the source -----------------------------------------------------------------------------------------------------
 
-bool shared_read(void *cls, const struct region_ref *ref, char *out, struct problem *problem) {
+bool shared_read(void *cls, const struct region_ref *ref, char *out, struct error *error) {
   struct job *job = cls;
   struct region_part part;
-  if (!open_part(job, ref, of_tensor, &part, problem)) return false;
-  bool good = region_read(&part, out, problem);
+  if (!open_part(job, ref, of_tensor, &part, error)) return false;
+  bool good = region_read(&part, out, error);
   region_release(&part);
   shared_of(job)->copied++;
   return good;
 }
 
 bool source_open(struct job *job, const struct region_ref *ref) {
-  return open_part(job, ref, job->infer ? of_tensor : of_points, &shared_of(job)->source, &job->result.problem);
+  return open_part(job, ref, job->infer ? of_tensor : of_points, &shared_of(job)->source, &job->result.error);
 }
 
 // Whether the GPU will run the job, and nothing else touches its points: they are rows as they are.
@@ -58,7 +58,7 @@ bool source_reach(struct job *job, const struct device *gpu) {
 
 bool source_copy(struct job *job) {
   struct region_part *source = &job->shared->source;
-  bool good = job_acquire_rows(job, source->bytes) && region_read(source, job->held.rows->data, &job->result.problem);
+  bool good = job_acquire_rows(job, source->bytes) && region_read(source, job->held.rows->data, &job->result.error);
   region_release(source);
   if (!good) return false;
   job->shared->copied++;
@@ -71,7 +71,7 @@ bool source_copy(struct job *job) {
 static bool add_sink(struct job *job, const struct region_ref *ref, const char *parameter, int tensor) {
   struct job_shared *shared = shared_of(job);
   struct sink *sink = &shared->sink[shared->sinks];
-  if (!open_part(job, ref, parameter, &sink->part, &job->result.problem)) return false;
+  if (!open_part(job, ref, parameter, &sink->part, &job->result.error)) return false;
   sink->tensor = tensor;
   shared->sinks++;
   return true;
@@ -97,8 +97,8 @@ bool sinks_reserve(struct job *job) {
     const char *what = sink->tensor == WHOLE_ANSWER ? "the answer" : vx_tensor_name((enum vx_tensor)sink->tensor);
     size_t bytes = bytes_of(job, sink), room = sink->part.bytes;
     if (bytes > room)
-      return problem_set(&job->result.problem, PROBLEM_IMPOSSIBLE, sink->part.parameter,
-                         "%s has %zu bytes; the region's part has %zu", what, bytes, room);
+      return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, sink->part.parameter,
+                          "%s has %zu bytes; the region's part has %zu", what, bytes, room);
   }
   return true;
 }
@@ -152,9 +152,8 @@ char *sinks_reach(struct job *job) {
 
 // A client that is gone may use its memory for something else by now.
 static bool commit(struct job *job, struct sink *sink, const char *data, size_t bytes) {
-  if (atomic_load(job->spec.gone))
-    return problem_set(&job->result.problem, PROBLEM_DEADLINE, NULL, "the client is gone");
-  if (!region_write(&sink->part, data, bytes, &job->result.problem)) return false;
+  if (atomic_load(job->spec.gone)) return error_refuse(&job->result.error, ERROR_DEADLINE, NULL, "the client is gone");
+  if (!region_write(&sink->part, data, bytes, &job->result.error)) return false;
   job->shared->copied += !job->shared->in_place;
   return true;
 }

@@ -13,8 +13,8 @@
 
 // ---- the source -----------------------------------------------------------------------------------------------------
 
-// Copies a part of a region of the job's client to `out`. False with a problem.
-VX_WARN_UNUSED bool shared_read(void *job, const struct region_ref *ref, char *out, struct problem *problem);
+// Copies a part of a region of the job's client to `out`. False with an error.
+VX_WARN_UNUSED bool shared_read(void *job, const struct region_ref *ref, char *out, struct error *error);
 
 // Opens a part of a region as the job's source.
 VX_WARN_UNUSED bool source_open(struct job *job, const struct region_ref *ref);

@@ -14,20 +14,18 @@ enum { MOST_OUTPUT_BYTES = 128 << 10, MOST_COLUMNS = 5 };
 
 // ---- lanes ----------------------------------------------------------------------------------------------------------
 
-bool small_start(struct small *small, const struct options *options, const struct devices *devices, char *error,
-                 size_t error_size) {
+bool small_start(struct small *small, const struct options *options, const struct devices *devices,
+                 struct error *error) {
   *small = (struct small){.most_points = options->small_job_points};
   pthread_mutex_init(&small->lock, NULL);
   if (small->most_points == 0) return true;
   small->lane = calloc((size_t)options->io_threads, sizeof *small->lane);
-  struct vx_error reason = {"out of memory"};
+  error_set(error, "out of memory");
   for (; small->lane && small->count < options->io_threads; small->count++)
-    if (vx_cpu_backend.lane_open(devices->cpu.handle, VX_LANE_QUICK, &small->lane[small->count], &reason) != VX_OK)
-      break;
+    if (vx_cpu_backend.lane_open(devices->cpu.handle, VX_LANE_QUICK, &small->lane[small->count], error) != VX_OK) break;
   small->free = small->count;
   if (small->count == options->io_threads) return true;
-  snprintf(error, error_size, "lanes for small jobs: %s", reason.text);
-  return false;
+  return error_prefix(error, "lanes for small jobs: ");
 }
 
 void small_end(struct small *small) {
@@ -68,7 +66,7 @@ static bool is_direct(const struct job *job) {
 // If each point had a voxel of its own.
 static bool has_small_output(const struct job *job, int64_t points) {
   struct vx_layout layout;
-  struct vx_error error;
+  struct error error;
   return job_layout(job, points, &layout, &error) == VX_OK && layout.bytes <= MOST_OUTPUT_BYTES;
 }
 

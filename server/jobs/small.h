@@ -28,7 +28,7 @@ struct small {
 
 // Opens as many lanes as a listener has I/O threads. If none is free, a job goes to the workers. False with a reason.
 VX_WARN_UNUSED bool small_start(struct small *small, const struct options *options, const struct devices *devices,
-                                char *error, size_t error_size);
+                                struct error *error);
 void small_end(struct small *small);
 
 // Runs the job if it is small and a lane is free: then it has its result, and `done` is not called. Otherwise it is as

@@ -52,12 +52,12 @@ static struct job_stream *begin_stream(struct job *job) {
 enum stream_entry sweeps_begin(struct job *job, bool may_wait) {
   struct job_stream *stream = job->stream ? job->stream : begin_stream(job);
   if (stream->turn.stream) return STREAM_TURN;
-  if (!job_may_use_state(job, &job->result.problem)) return STREAM_REFUSED;
+  if (!job_may_use_state(job, &job->result.error)) return STREAM_REFUSED;
   stream->turn.time = stream_sweep(&job->asked, 0).time;
   stream->turn.listed = job->asked.sent.count > 0;
   stream->turn.begin = on_begin;
   return stream_enter(streams_of(job), job->client, job->asked.stream.name, &stream->turn, may_wait,
-                      &job->result.problem);
+                      &job->result.error);
 }
 
 // ---- joining --------------------------------------------------------------------------------------------------------
@@ -101,8 +101,7 @@ static bool make_sweeps(struct job *job) {
   for (int32_t i = 0; i < stream_sweeps(&job->asked); i++) {
     struct body_sweep body = stream_sweep(&job->asked, i);
     struct sweep *sweep = *link = sweep_new(streams_of(job));
-    if (!sweep)
-      return problem_set(&job->result.problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a sweep now");
+    if (!sweep) return error_refuse(&job->result.error, ERROR_MEMORY_FULL, NULL, "there is no memory for a sweep now");
     sweep->time = body.time;
     sweep->place = body.pose;
     sweep->points = body.points;
@@ -134,9 +133,9 @@ static bool part_sweeps(struct job *job) {
 static bool acquire_rows(struct job *job, int64_t rows) {
   size_t row = (size_t)job_request_columns(&job->asked) * sizeof(float), most = job->services->max_body_bytes;
   if ((uint64_t)rows > most / row)
-    return problem_set(&job->result.problem, PROBLEM_BODY_TOO_LARGE, "sweeps",
-                       "the joined sweeps have %lld points of %zu bytes; allowed: up to %zu bytes", (long long)rows,
-                       row, most);
+    return error_refuse(&job->result.error, ERROR_BODY_TOO_LARGE, "sweeps",
+                        "the joined sweeps have %lld points of %zu bytes; allowed: up to %zu bytes", (long long)rows,
+                        row, most);
   return rows == 0 || job_acquire_rows(job, (size_t)rows * row);
 }
 
@@ -152,7 +151,7 @@ static bool join(struct job *job, const struct gathered *gathered) {
     rows += joined->sweeps[i].points.joined;
     if (gathered->list[i].sweep == own) own->counts = joined->sweeps[i].points;
   }
-  return job_request_join(&job->asked, rows, &job->result.problem);
+  return job_request_join(&job->asked, rows, &job->result.error);
 }
 
 // Whether the sweep is no larger than all sweeps together may be.
@@ -161,14 +160,14 @@ static bool may_fit(const struct job *job, const struct sweep *sweep) {
 }
 
 static bool refuse_memory(struct job *job, const struct shortage *shortage) {
-  enum problem_kind kind = grant_problem(shortage->grant, PROBLEM_MEMORY_FULL);
+  enum error_kind kind = grant_error(shortage->grant, ERROR_MEMORY_FULL);
   size_t bytes = job->stream->sweep->memory->capacity;
   if (!may_fit(job, job->stream->sweep))
-    return problem_set(&job->result.problem, PROBLEM_IMPOSSIBLE, NULL,
-                       "the sweep takes %zu bytes of memory; stream_memory_bytes is %lld", bytes,
-                       (long long)streams_of(job)->memory_bytes);
-  return problem_set(&job->result.problem, kind, NULL,
-                     "there is no room for a sweep of %zu bytes in stream_memory_bytes now", bytes);
+    return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, NULL,
+                        "the sweep takes %zu bytes of memory; stream_memory_bytes is %lld", bytes,
+                        (long long)streams_of(job)->memory_bytes);
+  return error_refuse(&job->result.error, kind, NULL,
+                      "there is no room for a sweep of %zu bytes in stream_memory_bytes now", bytes);
 }
 
 // The sweep's memory counts as that of streams from now on; if need be, older sweeps make room. They make none for a
@@ -202,7 +201,7 @@ bool sweeps_join(struct job *job) {
   struct gathered gathered;
   if (!make_sweeps(job) || !part_sweeps(job) ||
       !gather_sweeps(streams_of(job), &stream->turn, &job->asked.stream, &shape, stream->sweep, &gathered,
-                     &job->result.problem))
+                     &job->result.error))
     return false;
   for (int32_t i = 0; i < gathered.count; i++)
     if (!gathered.list[i].sent) stream->gathered_bytes += gathered.list[i].sweep->bytes;

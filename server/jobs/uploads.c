@@ -198,23 +198,22 @@ static size_t due(const struct reserving *it, int64_t come) {
   return (size_t)(all ? expected : come * MEMORY_PER_BYTE);
 }
 
-static bool reserve_slot(const struct reserving *it, struct shortage *shortage, struct problem *problem) {
+static bool reserve_slot(const struct reserving *it, struct shortage *shortage, struct error *error) {
   if (atomic_load(&it->upload->slot_reserved)) return true;
-  if (!queue_slot_acquire(it->job->services->clients, it->job->client, use_of(it->upload), shortage, problem))
+  if (!queue_slot_acquire(it->job->services->clients, it->job->client, use_of(it->upload), shortage, error))
     return false;
   atomic_store(&it->upload->slot_reserved, true);
   return true;
 }
 
 // Memory for so many bytes of body; those that are there are kept.
-static bool reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage,
-                          struct problem *problem) {
+static bool reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage, struct error *error) {
   struct upload *upload = it->upload;
   size_t mine = capacity_of(upload), lead = it->job->spec.lead;
   if (lead + bytes <= mine) return true;
   struct buffer *larger = buffer_acquire(it->job->services->buffers, it->job->client, share_of_body(use_of(upload)),
                                          lead + bytes, mine, shortage);
-  if (!larger) return shortage_refuse(shortage, "a body", problem);
+  if (!larger) return shortage_refuse(shortage, "a body", error);
   if (upload->input) {
     memcpy(larger->data + lead, upload->input->data + lead, (size_t)it->written);
     buffer_release(upload->input);
@@ -226,17 +225,17 @@ static bool reserve_input(const struct reserving *it, size_t bytes, struct short
 
 // Whether the client's shares would allow that; nothing is taken.
 static bool may_reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage,
-                              struct problem *problem) {
+                              struct error *error) {
   size_t mine = capacity_of(it->upload), all = it->job->spec.lead + bytes;
   return all <= mine ||
          buffer_may_acquire(it->job->services->buffers, it->job->client, share_of_body(use_of(it->upload)), all, mine,
                             shortage) ||
-         shortage_refuse(shortage, "a body", problem);
+         shortage_refuse(shortage, "a body", error);
 }
 
 // A queue slot, and memory for so many bytes of body.
-static bool reserve(const struct reserving *it, size_t bytes, struct shortage *shortage, struct problem *problem) {
-  return reserve_slot(it, shortage, problem) && (!bytes || reserve_input(it, bytes, shortage, problem));
+static bool reserve(const struct reserving *it, size_t bytes, struct shortage *shortage, struct error *error) {
+  return reserve_slot(it, shortage, error) && (!bytes || reserve_input(it, bytes, shortage, error));
 }
 
 // An upload preempts only those that are slower than it is.
@@ -258,16 +257,16 @@ static void want_rest(struct need *need, const struct upload *upload) {
   need->more = is_memory(need->shortage.share) && rest > 0 ? rest : 0;
 }
 
-static bool reserve_from_others(const struct reserving *it, size_t bytes, struct problem *problem) {
+static bool reserve_from_others(const struct reserving *it, size_t bytes, struct error *error) {
   struct shortage shortage;
-  if (reserve(it, bytes, &shortage, problem)) return true;
+  if (reserve(it, bytes, &shortage, error)) return true;
   struct need need = need_of(it, bytes);
   do {
     need.shortage = shortage;
     want_rest(&need, it->upload);
     if (!make_room(&need)) return false;
-  } while (!reserve(it, bytes, &shortage, problem));
-  problem->kind = PROBLEM_NONE;
+  } while (!reserve(it, bytes, &shortage, error));
+  error->kind = ERROR_NONE;
   return true;
 }
 
@@ -281,33 +280,32 @@ void upload_init(struct peer *peer) {
 }
 
 // Reserves what is known to be due at the headers; the client's shares must allow the rest too.
-bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct problem *problem) {
+bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error) {
   struct upload *upload = &peer->upload;
   const struct reserving it = {peer, upload, job, 0};
   atomic_store(&upload->client, job->client);
   atomic_store(&upload->use, (int)job_lane_use(job));
   atomic_store(&upload->expected, (int64_t)bytes);
   struct need need = {.services = job->services, .client = job->client, .slower_than = patience_s};
-  while (!reserve(&it, due(&it, 0), &need.shortage, problem) ||
-         !may_reserve_input(&it, bytes, &need.shortage, problem)) {
+  while (!reserve(&it, due(&it, 0), &need.shortage, error) || !may_reserve_input(&it, bytes, &need.shortage, error)) {
     want_rest(&need, upload);
     if (evict_sweep(&need)) continue;
     release(upload, job->services);
     if (!could_make_room(&need)) return false;
     break;
   }
-  problem->kind = PROBLEM_NONE;
+  error->kind = ERROR_NONE;
   return true;
 }
 
 // Takes the reservation out of the reach of other threads. False if the upload was preempted, or its connection ended.
-static bool lock(struct peer *peer, const struct job *job, struct problem *problem) {
+static bool lock(struct peer *peer, const struct job *job, struct error *error) {
   struct watcher *watcher = job->services->uploads->watcher;
   while (!peer_move(peer, PEER_UPLOAD, PEER_LOCKED)) {
     pthread_mutex_lock(&watcher->lock);  // whoever preempts it has finished then
     bool preempted = peer_move(peer, PEER_PREEMPTED, PEER_UPLOAD), failed = peer_is_failed(peer);
     pthread_mutex_unlock(&watcher->lock);
-    if (preempted || failed) return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, PREEMPTED);
+    if (preempted || failed) return error_refuse(error, ERROR_MEMORY_FULL, NULL, PREEMPTED);
   }
   return true;
 }
@@ -315,23 +313,23 @@ static bool lock(struct peer *peer, const struct job *job, struct problem *probl
 // If all connections have ended meanwhile, the next step finds out.
 static void unlock(struct peer *peer) { (void)peer_move(peer, PEER_LOCKED, PEER_UPLOAD); }
 
-bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size, struct problem *problem) {
+bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size, struct error *error) {
   struct upload *upload = &peer->upload;
   int64_t come = atomic_load(&upload->bytes);
   const struct reserving it = {peer, upload, job, come - (int64_t)size};
-  if (!lock(peer, job, problem)) return false;
-  bool good = has_all(&it, come) || reserve_from_others(&it, due(&it, come), problem);
+  if (!lock(peer, job, error)) return false;
+  bool good = has_all(&it, come) || reserve_from_others(&it, due(&it, come), error);
   if (good) memcpy(upload->input->data + job->spec.lead + it.written, data, size);
   unlock(peer);
   return good;
 }
 
-bool upload_commit(struct peer *peer, struct job *job, struct problem *problem) {
+bool upload_commit(struct peer *peer, struct job *job, struct error *error) {
   struct upload *upload = &peer->upload;
   int64_t bytes = atomic_load(&upload->bytes);
   const struct reserving it = {peer, upload, job, bytes};
-  if (!lock(peer, job, problem)) return false;
-  bool good = reserve_from_others(&it, 0, problem);
+  if (!lock(peer, job, error)) return false;
+  bool good = reserve_from_others(&it, 0, error);
   if (good) {
     job->held.queue_slot = share_of_queue_slot(use_of(upload));
     job->held.input = upload->input;

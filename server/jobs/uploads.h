@@ -41,14 +41,14 @@ VX_WARN_UNUSED bool uploads_make_room(struct job_services *services, struct clie
 
 // A request has come. Nothing is reserved, and upload_cancel does nothing.
 void upload_init(struct peer *peer);
-// The headers of the job's request are here: `bytes` of body are due (0: none, or unknown). False with a problem if
+// The headers of the job's request are here: `bytes` of body are due (0: none, or unknown). False with an error if
 // there is no room, nor would be if others were preempted.
-VX_WARN_UNUSED bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct problem *problem);
-// Appends bytes of the body, which peer_upload_progress has counted. False with a problem.
+VX_WARN_UNUSED bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error);
+// Appends bytes of the body, which peer_upload_progress has counted. False with an error.
 VX_WARN_UNUSED bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size,
-                                 struct problem *problem);
-// The body is whole: the job gets what was reserved, its queue slot and its input. False with a problem.
-VX_WARN_UNUSED bool upload_commit(struct peer *peer, struct job *job, struct problem *problem);
+                                 struct error *error);
+// The body is whole: the job gets what was reserved, its queue slot and its input. False with an error.
+VX_WARN_UNUSED bool upload_commit(struct peer *peer, struct job *job, struct error *error);
 // The upload is over in any other way: gives back what it holds.
 void upload_cancel(struct peer *peer, const struct job *job);
 

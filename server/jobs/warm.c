@@ -14,11 +14,11 @@ struct warming {
   struct detector *detector;
   struct worker *worker;
   size_t scratch_bytes;
-  bool serves;            // already, so requests may run it meanwhile
-  bool alone;             // no request did
-  bool charged;           // what the run asked for of the budget
-  bool ran;               // somewhere
-  struct vx_error fault;  // of a run on the CPU, unless others took the memory; "" = none
+  bool serves;         // already, so requests may run it meanwhile
+  bool alone;          // no request did
+  bool charged;        // what the run asked for of the budget
+  bool ran;            // somewhere
+  struct error fault;  // of a run on the CPU, unless others took the memory; "" = none
 };
 
 static bool allow_scratch(void *cls, size_t bytes) {
@@ -37,7 +37,7 @@ static bool is_alone(const struct warming *warming) {
 
 // A job over one point in the middle of the grid. It has no tensors, so it has no output.
 static enum vx_status run_once(struct warming *warming, const struct device *device, struct vx_lane *lane,
-                               struct vx_seat *seat, struct vx_error *error) {
+                               struct vx_seat *seat, struct error *error) {
   static const int32_t one = 1;
   const struct vx_detector *core = detector_core(warming->detector);
   _Alignas(VX_TENSOR_ALIGNMENT) float point[VX_MAX_FEATURES] = {0};
@@ -87,7 +87,7 @@ static void lose(const struct jobs *jobs, struct device *gpu, const char *reason
 static bool warm_on_gpu(struct warming *warming, const struct options *options) {
   const struct lanes *lanes = &warming->worker->lanes;
   struct vx_place place = {.tf32 = options->network_tf32, .memory_bytes = (size_t)options->network_memory_bytes};
-  struct vx_error error = {""};
+  struct error error = {0};
   int64_t began_ns = clock_ns();
   if (!lanes->on_gpu || !lanes->gpu->backend->place || device_state(lanes->gpu) == DEVICE_LOST) return false;
   struct seats *seats = detector_seats(warming->detector);
@@ -102,7 +102,7 @@ static bool warm_on_gpu(struct warming *warming, const struct options *options) 
 
 static void warm_on_cpu(struct warming *warming) {
   const struct device *cpu = &warming->jobs->devices.cpu;
-  struct vx_error error = {""};
+  struct error error = {0};
   int64_t began_ns = clock_ns();
   enum vx_status status = run_once(warming, cpu, warming->worker->lanes.on_cpu, NULL, &error);
   report(warming, cpu, began_ns, status == VX_OK ? NULL : error.text);
@@ -138,9 +138,10 @@ static void warm_detector(struct warming *warming, const struct options *options
 // Workers of the CPU come to it only if no GPU has run the network.
 static void judge(const struct warming *warming, struct detectors *detectors, const struct detectors *before,
                   size_t index) {
-  char reason[sizeof warming->fault.text + 32];
-  snprintf(reason, sizeof reason, "the network does not run: %s", warming->fault.text);
-  if (!warming->ran && warming->fault.text[0]) detectors_refuse(detectors, before, index, reason);
+  struct error fault = warming->fault;
+  if (warming->ran || !fault.text[0]) return;
+  error_prefix(&fault, "the network does not run: ");
+  detectors_refuse(detectors, before, index, fault.text);
 }
 
 void warm_up(struct jobs *jobs, const struct options *options, struct detectors *detectors,
@@ -180,14 +181,14 @@ static void make_rows(struct sampling *sampling) {
     }
 }
 
-static enum vx_status give_samples(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give_samples(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   struct sampling *sampling = cls;
   *block = sampling->samples;
   return layout->bytes <= sizeof sampling->samples ? VX_OK : vx_refuse(error, "%zu bytes of samples", layout->bytes);
 }
 
 static enum vx_status sample(struct sampling *sampling, const struct device *device, struct vx_lane *lane,
-                             struct vx_error *error) {
+                             struct error *error) {
   static const struct vx_caller caller = {.output = give_samples};
   static const int32_t points = PLACEMENT_POINTS, samples = PLACEMENT_SAMPLES;
   int32_t rows;
@@ -208,7 +209,7 @@ static enum vx_status sample(struct sampling *sampling, const struct device *dev
 
 // The least time of several runs. The first run, which may load kernels, does not count.
 static enum vx_status measure(const struct device *device, struct vx_lane *lane, int64_t *least_ns,
-                              struct vx_error *error) {
+                              struct error *error) {
   struct sampling *sampling = device->backend->host_alloc(device->handle, sizeof *sampling);
   if (!sampling) return VX_OUT_OF_MEMORY;
   make_rows(sampling);
@@ -227,7 +228,7 @@ static enum vx_status measure(const struct device *device, struct vx_lane *lane,
 
 static void measure_target(struct jobs *jobs, enum target target, struct worker *worker, struct device *device,
                            struct vx_lane *lane) {
-  struct vx_error error = {"out of memory"};
+  struct error error = {.text = "out of memory"};
   int64_t least_ns;
   pthread_mutex_lock(&worker->busy);
   enum vx_status status = measure(device, lane, &least_ns, &error);

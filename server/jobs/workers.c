@@ -88,7 +88,7 @@ void workers_tick(struct workers *workers, int64_t now_ns) {
 
 // The queue that the job goes to is closed already.
 static void refuse_late(struct job *job) {
-  (void)problem_set(&job->result.problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
+  (void)error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; ask another one");
   job_release(job);
 }
 
@@ -130,13 +130,10 @@ static void *worker_main(void *argument) {
   return NULL;
 }
 
-static bool open_lane(const struct device *device, enum vx_lane_use use, struct vx_lane **lane, char *error,
-                      size_t error_size) {
-  struct vx_error reason = {""};
-  if (device->backend->lane_open(device->handle, use, lane, &reason) == VX_OK) return true;
-  snprintf(error, error_size, "worker on %s: %s", device->description.name, reason.text);
+static bool open_lane(const struct device *device, enum vx_lane_use use, struct vx_lane **lane, struct error *error) {
+  if (device->backend->lane_open(device->handle, use, lane, error) == VX_OK) return true;
   *lane = NULL;
-  return false;
+  return error_prefix(error, "worker on %s: ", device->description.name);
 }
 
 static void close_lanes(struct worker *worker) {
@@ -147,21 +144,20 @@ static void close_lanes(struct worker *worker) {
 
 // Opens the worker's lane on its GPU, if it has one. A GPU on which no lane can be opened, for lack of memory for
 // example, counts as lost. With `must` (`--backend cuda`) that is an error instead.
-static bool open_gpu_lane(struct worker *worker, bool must, char *error, size_t error_size) {
+static bool open_gpu_lane(struct worker *worker, bool must, struct error *error) {
   struct lanes *lanes = &worker->lanes;
   if (!lanes->gpu || device_state(lanes->gpu) == DEVICE_LOST) return true;
-  if (open_lane(lanes->gpu, worker->use, &lanes->on_gpu, error, error_size)) return true;
+  if (open_lane(lanes->gpu, worker->use, &lanes->on_gpu, error)) return true;
   if (must) return false;
-  log_event(LOG_WARNING, "a GPU is left out", "reason", error);
-  (void)device_lose(worker->workers->devices, lanes->gpu, error);
+  log_event(LOG_WARNING, "a GPU is left out", "reason", error->text);
+  (void)device_lose(worker->workers->devices, lanes->gpu, error->text);
   return true;
 }
 
-static bool start_worker(struct worker *worker, bool must, char *error, size_t error_size) {
+static bool start_worker(struct worker *worker, bool must, struct error *error) {
   struct devices *devices = worker->workers->devices;
   struct lanes *lanes = &worker->lanes;
-  if (!open_gpu_lane(worker, must, error, error_size) ||
-      !open_lane(&devices->cpu, worker->use, &lanes->on_cpu, error, error_size)) {
+  if (!open_gpu_lane(worker, must, error) || !open_lane(&devices->cpu, worker->use, &lanes->on_cpu, error)) {
     close_lanes(worker);
     return false;
   }
@@ -172,7 +168,7 @@ static bool start_worker(struct worker *worker, bool must, char *error, size_t e
   pthread_mutex_init(&worker->busy, NULL);
   int code = pthread_create(&worker->thread, NULL, worker_main, worker);
   if (code == 0) return true;
-  snprintf(error, error_size, "worker: pthread_create: %s", strerror(code));
+  error_set(error, "worker: pthread_create: %s", strerror(code));
   close_lanes(worker);
   return false;
 }
@@ -198,8 +194,8 @@ static int64_t crew_size(const struct crew *crew, int64_t gpus) {
   return on_gpus > crew->on_cpu ? on_gpus : crew->on_cpu;
 }
 
-static bool start_crew(struct workers *workers, enum vx_lane_use use, const struct crew *crew, bool must, char *error,
-                       size_t error_size) {
+static bool start_crew(struct workers *workers, enum vx_lane_use use, const struct crew *crew, bool must,
+                       struct error *error) {
   struct devices *devices = workers->devices;
   for (int64_t i = 0; i < crew_size(crew, devices->count); i++) {
     struct worker *worker = &workers->worker[workers->count];
@@ -208,15 +204,15 @@ static bool start_crew(struct workers *workers, enum vx_lane_use use, const stru
     worker->on_cpu = i < crew->on_cpu;
     worker->lanes.gpu = i < devices->count * crew->streams ? &devices->gpu[i % devices->count] : NULL;
     worker->beside = use == VX_LANE_LONG && workers->placement && !worker->lanes.gpu;
-    if (!start_worker(worker, must, error, error_size)) return false;
+    if (!start_worker(worker, must, error)) return false;
     workers->count++;
   }
   return true;
 }
 
 bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
-                   struct queue queues[VX_LANE_USES], struct placement *placement, struct hands *hands, char *error,
-                   size_t error_size) {
+                   struct queue queues[VX_LANE_USES], struct placement *placement, struct hands *hands,
+                   struct error *error) {
   struct crew crews[VX_LANE_USES];
   int64_t wanted = 0;
   for (int use = 0; use < VX_LANE_USES; use++) {
@@ -231,11 +227,11 @@ bool workers_start(struct workers *workers, const struct options *options, struc
   workers->hands = hands;
   workers->worker = calloc((size_t)wanted, sizeof *workers->worker);
   if (!workers->worker) {
-    snprintf(error, error_size, "workers: out of memory");
+    error_set(error, "workers: out of memory");
     return false;
   }
   for (int use = 0; use < VX_LANE_USES; use++)
-    if (!start_crew(workers, use, &crews[use], options->backend == BACKEND_CUDA, error, error_size)) return false;
+    if (!start_crew(workers, use, &crews[use], options->backend == BACKEND_CUDA, error)) return false;
   return true;
 }
 

@@ -50,7 +50,7 @@ struct workers {
 // Opens the lanes and starts the threads. False with a reason. `placement`: of the queue of long jobs.
 VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
                                   struct queue queues[VX_LANE_USES], struct placement *placement, struct hands *hands,
-                                  char *error, size_t error_size);
+                                  struct error *error);
 // Call after the queues were closed. Waits for the threads. /v1/status may still read the workers.
 void workers_join(struct workers *workers);
 // Closes the lanes, once no network has a seat on them.

@@ -94,7 +94,7 @@ static void close_both(const struct acceptor *acceptor) {
 }
 
 bool acceptor_start(struct acceptor *acceptor, const struct listeners *listeners, const struct acceptor_taker *taker,
-                    char *error, size_t error_size) {
+                    struct error *error) {
   *acceptor = (struct acceptor){.epoll_fd = epoll_create1(EPOLL_CLOEXEC),
                                 .stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                 .listeners = listeners,
@@ -102,7 +102,7 @@ bool acceptor_start(struct acceptor *acceptor, const struct listeners *listeners
   bool good = acceptor->epoll_fd >= 0 && acceptor->stop_fd >= 0 && watch_all(acceptor);
   int reason = good ? pthread_create(&acceptor->thread, NULL, acceptor_main, acceptor) : errno;
   if (!reason) return true;
-  snprintf(error, error_size, "acceptor: %s", strerror(reason));
+  error_set(error, "acceptor: %s", strerror(reason));
   close_both(acceptor);
   return false;
 }

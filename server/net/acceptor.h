@@ -36,7 +36,7 @@ struct acceptor {
 
 // Starts the thread. False with a reason; nothing is left open then.
 VX_WARN_UNUSED bool acceptor_start(struct acceptor *acceptor, const struct listeners *listeners,
-                                   const struct acceptor_taker *taker, char *error, size_t error_size);
+                                   const struct acceptor_taker *taker, struct error *error);
 // Ends the thread: nothing is taken any more. Who connects from now on waits in the listener's socket.
 void acceptor_stop(struct acceptor *acceptor);
 

@@ -89,10 +89,10 @@ static enum grant count_in(const struct peer *peer) {
 
 // With the lock held: counts the new peer to its client's connections, and ends another if there is no room.
 // False with the reason in `*refusal`.
-static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind *refusal) {
+static bool let_in(struct watcher *watcher, struct peer *peer, enum error_kind *refusal) {
   enum grant grant = count_in(peer);
   if (grant != GRANTED && make_room(watcher, peer, grant == OVER_CLIENT_SHARE)) grant = count_in(peer);
-  *refusal = grant_problem(grant, PROBLEM_CONNECTIONS_FULL);
+  *refusal = grant_error(grant, ERROR_CONNECTIONS_FULL);
   peer->counted = grant == GRANTED;
   return peer->counted;
 }
@@ -100,11 +100,11 @@ static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind
 // With the lock held. Without TLS, writes the refusal to the socket. The connection stays open for a moment: the
 // library closes it once its request comes, so that no reset keeps the client from reading the refusal. With TLS, or if
 // there are REFUSED_PEERS such connections, it is shut at once.
-static void refuse_connection(struct watcher *watcher, struct peer *peer, enum problem_kind kind) {
+static void refuse_connection(struct watcher *watcher, struct peer *peer, enum error_kind kind) {
   atomic_store(&peer->phase, PEER_FAILED);
   peer_write_failure(peer, kind,
-                     kind == PROBLEM_CLIENT_OVER_SHARE ? "this client has as many connections as are left to others"
-                                                       : "all connections are in use");
+                     kind == ERROR_CLIENT_OVER_SHARE ? "this client has as many connections as are left to others"
+                                                     : "all connections are in use");
   log_event(LOG_DEBUG, "a connection is refused", "client", peer->address);
   peer->refused = !peer->tls && watcher->refused_count < REFUSED_PEERS;
   watcher->refused_count += peer->refused;
@@ -142,7 +142,7 @@ struct peer *connection_opened(struct watcher *watcher, struct places *places, i
   struct client *client = clients_join(places->clients, "", address);
   if (!client) return turn_away(watcher);
   struct peer *peer = &watcher->peers[fd];
-  enum problem_kind refusal;
+  enum error_kind refusal;
   pthread_mutex_lock(&watcher->lock);
   *peer = (struct peer){.fd = fd,
                         .generation = peer->generation + 1,
@@ -177,7 +177,7 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
   if (fd < 0) return;
   (void)shutdown(fd, SHUT_WR);  // the library has done so, but not in every case
   // If the reading side was shut from here, an end of file says nothing about the client.
-  bool shut = peer->cut || peer->failure == PROBLEM_BODY_STALLED || peer->failure == PROBLEM_DRAINING;
+  bool shut = peer->cut || peer->failure == ERROR_BODY_STALLED || peer->failure == ERROR_DRAINING;
   int64_t until_ns = clock_ns() + (shut ? shut_linger_ns : linger_ns);
   watcher->lingering[watcher->lingering_count++] =
       (struct lingering){fd, peer->places, peer->client, shut, until_ns, LINGER_BYTES};
@@ -189,8 +189,8 @@ static enum peer_end end_of(const struct watcher *watcher, const struct peer *pe
   int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * (WATCHER_TICK_MS * NS_PER_MS);
   if (peer->turned_away) return PEER_END_NO_ROOM;
   if (peer->cut) return peer->cut;
-  if (peer->failure == PROBLEM_CLIENT_OVER_SHARE) return PEER_END_OVER_SHARE;
-  if (peer->failure == PROBLEM_CONNECTIONS_FULL) return PEER_END_FULL;
+  if (peer->failure == ERROR_CLIENT_OVER_SHARE) return PEER_END_OVER_SHARE;
+  if (peer->failure == ERROR_CONNECTIONS_FULL) return PEER_END_FULL;
   if (peer->failure) return PEER_END_UPLOAD;
   if (peer_is_failed(peer)) return PEER_END_MADE_ROOM;
   if (idle_ns > watcher->limits.idle_timeout_ns) return PEER_END_IDLE_TIMEOUT;
@@ -218,7 +218,7 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
 
 // ---- ended from here ------------------------------------------------------------------------------------------------
 
-void connection_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail) {
+void connection_fail(struct watcher *watcher, struct peer *peer, enum error_kind kind, const char *detail) {
   pthread_mutex_lock(&watcher->lock);
   if (peer_move(peer, PEER_UPLOAD, PEER_FAILED) || peer_move(peer, PEER_PREEMPTED, PEER_FAILED))
     peer_write_failure(peer, kind, detail);
@@ -237,7 +237,7 @@ bool connection_go_on(struct watcher *watcher, struct peer *peer) {
   return !failed;
 }
 
-void connections_fail_uploads(struct watcher *watcher, enum problem_kind kind, const char *detail) {
+void connections_fail_uploads(struct watcher *watcher, enum error_kind kind, const char *detail) {
   pthread_mutex_lock(&watcher->lock);
   for (size_t fd = 0; fd < watcher->peers_used; fd++)
     if (watcher->peers[fd].open && peer_move(&watcher->peers[fd], PEER_UPLOAD, PEER_FAILED))
@@ -245,18 +245,18 @@ void connections_fail_uploads(struct watcher *watcher, enum problem_kind kind, c
   pthread_mutex_unlock(&watcher->lock);
 }
 
-enum problem_kind connection_failure(struct watcher *watcher, const struct peer *peer) {
-  if (!peer_is_failed(peer)) return PROBLEM_NONE;
+enum error_kind connection_failure(struct watcher *watcher, const struct peer *peer) {
+  if (!peer_is_failed(peer)) return ERROR_NONE;
   pthread_mutex_lock(&watcher->lock);
-  enum problem_kind failure = peer->failure;
+  enum error_kind failure = peer->failure;
   pthread_mutex_unlock(&watcher->lock);
   return failure;
 }
 
-unsigned long long connections_refused(const struct watcher *watcher, enum problem_kind kind) {
+unsigned long long connections_refused(const struct watcher *watcher, enum error_kind kind) {
   switch (kind) {
-    case PROBLEM_CLIENT_OVER_SHARE: return (unsigned long long)atomic_load(&watcher->ended[PEER_END_OVER_SHARE]);
-    case PROBLEM_CONNECTIONS_FULL: return (unsigned long long)atomic_load(&watcher->ended[PEER_END_FULL]);
+    case ERROR_CLIENT_OVER_SHARE: return (unsigned long long)atomic_load(&watcher->ended[PEER_END_OVER_SHARE]);
+    case ERROR_CONNECTIONS_FULL: return (unsigned long long)atomic_load(&watcher->ended[PEER_END_FULL]);
     default: return 0;
   }
 }

@@ -18,17 +18,17 @@ void connection_closed(struct watcher *watcher, struct peer *peer);
 
 // Ends an upload in the middle: writes the problem straight to the socket. A TLS stream just ends instead. The caller
 // then lets the library close the connection. Does nothing if no upload is under way.
-void connection_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail);
+void connection_fail(struct watcher *watcher, struct peer *peer, enum error_kind kind, const char *detail);
 // The body of an upload that was held is read again. False if the connection was ended from here.
 VX_WARN_UNUSED bool connection_go_on(struct watcher *watcher, struct peer *peer);
-// The problem with which the connection was failed from here; PROBLEM_NONE if there is none.
-enum problem_kind connection_failure(struct watcher *watcher, const struct peer *peer);
+// The problem with which the connection was failed from here; ERROR_NONE if there is none.
+enum error_kind connection_failure(struct watcher *watcher, const struct peer *peer);
 // Does what connection_fail does to all uploads that are under way; the watcher then closes the connections.
-void connections_fail_uploads(struct watcher *watcher, enum problem_kind kind, const char *detail);
+void connections_fail_uploads(struct watcher *watcher, enum error_kind kind, const char *detail);
 // Makes the close of the connection a lingering one: after an early answer, the watcher reads on for a while.
 void connection_linger(struct watcher *watcher, struct peer *peer);
 
 // Connections refused so far, before any request, with that problem. Each is counted once it has ended.
-unsigned long long connections_refused(const struct watcher *watcher, enum problem_kind kind);
+unsigned long long connections_refused(const struct watcher *watcher, enum error_kind kind);
 
 #endif

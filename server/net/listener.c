@@ -24,19 +24,16 @@ struct opening {
   int before;  // listeners of an earlier list
   const struct listen_rules *rules;
   const char *verb;  // what cannot be done, for the reason
-  char *error;
-  size_t error_size;
+  struct error *error;
   char where[256];  // the item of the list
 };
 
 __attribute__((format(printf, 2, 3))) static bool fail(const struct opening *opening, const char *format, ...) {
-  char reason[256];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(reason, sizeof reason, format, arguments);
+  vsnprintf(opening->error->text, sizeof opening->error->text, format, arguments);
   va_end(arguments);
-  snprintf(opening->error, opening->error_size, "cannot %s %s: %s", opening->verb, opening->where, reason);
-  return false;
+  return error_prefix(opening->error, "cannot %s %s: ", opening->verb, opening->where);
 }
 
 // Takes the reason from errno, and closes `fd` unless it is -1.
@@ -304,11 +301,13 @@ static bool open_one(const struct opening *opening) {
 }
 
 static bool open_all(struct listeners *listeners, bool check, const char *list, const struct listen_rules *rules,
-                     char *error, size_t error_size) {
-  struct opening opening = {
-      .listeners = listeners, .check = check, .before = listeners->count, .rules = rules, .verb = "listen on"};
-  opening.error = error;
-  opening.error_size = error_size;
+                     struct error *error) {
+  struct opening opening = {.listeners = listeners,
+                            .check = check,
+                            .before = listeners->count,
+                            .rules = rules,
+                            .verb = "listen on",
+                            .error = error};
   int items = 0;
   for (const char *next = list;; next++) {
     size_t length = strcspn(next, ",");
@@ -320,16 +319,16 @@ static bool open_all(struct listeners *listeners, bool check, const char *list, 
   }
 }
 
-bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules, char *error,
-                    size_t error_size) {
-  if (open_all(listeners, false, list, rules, error, error_size)) return true;
+bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules,
+                    struct error *error) {
+  if (open_all(listeners, false, list, rules, error)) return true;
   listeners_close(listeners);
   return false;
 }
 
-bool listeners_check(struct listeners *checked, const char *list, const struct listen_rules *rules, char *error,
-                     size_t error_size) {
-  return open_all(checked, true, list, rules, error, error_size);
+bool listeners_check(struct listeners *checked, const char *list, const struct listen_rules *rules,
+                     struct error *error) {
+  return open_all(checked, true, list, rules, error);
 }
 
 void listeners_close(struct listeners *listeners) {
@@ -388,10 +387,8 @@ static int connect_unix(const struct opening *opening, int timeout_s) {
   return fd;
 }
 
-int listener_connect(const char *list, int timeout_s, bool *tcp, char *error, size_t error_size) {
-  struct opening opening = {.verb = "connect to"};
-  opening.error = error;
-  opening.error_size = error_size;
+int listener_connect(const char *list, int timeout_s, bool *tcp, struct error *error) {
+  struct opening opening = {.verb = "connect to", .error = error};
   snprintf(opening.where, sizeof opening.where, "%.*s", (int)strcspn(list, ","), list);
   *tcp = !is_unix(&opening);
   if (strcmp(opening.where, systemd_word) == 0) {

@@ -38,11 +38,11 @@ struct listen_rules {
 // to `listeners`, which begins empty. If a name has several addresses, the first that can be bound is taken. False with
 // a reason; all of `listeners` are closed then.
 VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules,
-                                   char *error, size_t error_size);
+                                   struct error *error);
 // Checks the list as far as possible without binding or listening. `checked` begins empty and notes what was checked:
 // of the lists of one daemon, no two listeners may have the same address. False with a reason.
 VX_WARN_UNUSED bool listeners_check(struct listeners *checked, const char *list, const struct listen_rules *rules,
-                                    char *error, size_t error_size);
+                                    struct error *error);
 // Closes the descriptors and removes the paths of Unix sockets, unless another file is there by now. A socket of
 // systemd's goes on listening: clients wait in it for the next process.
 void listeners_close(struct listeners *listeners);
@@ -50,7 +50,7 @@ void listeners_close(struct listeners *listeners);
 // Connects to the first item of `list`, as a client on the same machine does. `*tcp` becomes whether that is a TCP
 // socket. The connect fails if it takes longer than `timeout_s` seconds, and so does each later read or write. Returns
 // a blocking descriptor, which is the caller's, or -1 with a reason.
-VX_WARN_UNUSED int listener_connect(const char *list, int timeout_s, bool *tcp, char *error, size_t error_size);
+VX_WARN_UNUSED int listener_connect(const char *list, int timeout_s, bool *tcp, struct error *error);
 
 // Writes who is at the other end of an accepted connection: an IP address (an IPv4-mapped IPv6 address as IPv4),
 // unix:UID, or "unknown".

@@ -127,15 +127,15 @@ double peer_rate(const struct peer *peer, int64_t now_ns) {
 
 // ---- written past the library ---------------------------------------------------------------------------------------
 
-void peer_write_failure(struct peer *peer, enum problem_kind kind, const char *detail) {
-  struct problem problem;
+void peer_write_failure(struct peer *peer, enum error_kind kind, const char *detail) {
+  struct error error;
   char body[1024], message[1536], traceparent[TRACEPARENT_LENGTH + 1];
-  (void)problem_set(&problem, kind, NULL, "%s", detail);
+  (void)error_refuse(&error, kind, NULL, "%s", detail);
   peer->failure = kind;
   if (peer->tls) return;  // only the library can write into a TLS stream, and it writes nothing now
   peer->linger = true;
   struct text text = text_over(body, sizeof body);
-  problem_render(&problem, peer->style, peer->request_id, &text);
+  problem_render(&error, peer->style, peer->request_id, &text);
   const struct problem_info *info = problem_info(kind);
   int status = problem_status(kind, peer->style);
   char retry[32] = "", names[256] = "";

@@ -86,20 +86,20 @@ struct peer {
   atomic_llong since_ns;       // when the upload, the reply or the idleness began, or the upload went on
   atomic_llong since_bytes;    // of the body that had come then
   struct upload upload;
-  char request_id[129];       // of the upload
-  enum problem_style style;   // likewise: how its client is told of problems
-  struct trace trace;         // likewise
-  bool takes_interim;         // HTTP/1.1: a 100 Continue may come at any time before the answer
-  atomic_llong answer;        // bytes of memory that the answer takes, while it is sent
-  bool head_open;             // the IO thread's: a request's first line is here, its headers are not
-  const char *target_end;     // likewise: that of its first line, in the library's memory
-  bool asked;                 // likewise: a request has come
-  struct request *request;    // likewise: it is not completed yet
-  bool turned_away;           // likewise: there was no memory for a request
-  bool probed;                // the watcher's; the rest under its lock
-  struct pace pace;           // of the body that comes or the answer that goes,
-  int64_t paced_since_ns;     // which began then
-  enum problem_kind failure;  // why it is in phase FAILED; PROBLEM_NONE if it made room, or the server stops
+  char request_id[129];      // of the upload
+  enum problem_style style;  // likewise: how its client is told of problems
+  struct trace trace;        // likewise
+  bool takes_interim;        // HTTP/1.1: a 100 Continue may come at any time before the answer
+  atomic_llong answer;       // bytes of memory that the answer takes, while it is sent
+  bool head_open;            // the IO thread's: a request's first line is here, its headers are not
+  const char *target_end;    // likewise: that of its first line, in the library's memory
+  bool asked;                // likewise: a request has come
+  struct request *request;   // likewise: it is not completed yet
+  bool turned_away;          // likewise: there was no memory for a request
+  bool probed;               // the watcher's; the rest under its lock
+  struct pace pace;          // of the body that comes or the answer that goes,
+  int64_t paced_since_ns;    // which began then
+  enum error_kind failure;   // why it is in phase FAILED; ERROR_NONE if it made room, or the server stops
   bool open;
   bool refused;       // kept open beside max_connections, so that its client can read the refusal
   bool linger;        // the close is a lingering one
@@ -141,7 +141,7 @@ double peer_rate(const struct peer *peer, int64_t now_ns);
 
 // Notes the problem as the peer's failure. Without TLS, also writes it straight to the socket as an HTTP answer. The
 // send buffer is empty before an answer, so the short text goes out whole or not at all.
-void peer_write_failure(struct peer *peer, enum problem_kind kind, const char *detail);
+void peer_write_failure(struct peer *peer, enum error_kind kind, const char *detail);
 // Finds out whether a client that has finished sending has left or waits for its answer. Sends it 100 Continue, once a
 // request and without TLS: a client of HTTP/1.1 ignores that, and the host of one that has left answers with a reset.
 void peer_probe(struct peer *peer);

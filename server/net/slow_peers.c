@@ -35,7 +35,7 @@ struct peer *slow_peers_end_one(struct watcher *watcher, const struct places *pl
   struct peer *peer = slowest_of(watcher, places, client, now_ns);
   if (!peer) return NULL;
   if (peer_move(peer, PEER_UPLOAD, PEER_FAILED)) {
-    peer_write_failure(peer, PROBLEM_CONNECTIONS_FULL,
+    peer_write_failure(peer, ERROR_CONNECTIONS_FULL,
                        "all connections are in use, and this one moved the fewest bytes a second");
     peer->cut = PEER_END_PREEMPTED;
     (void)shutdown(peer->fd, SHUT_RD);

@@ -20,11 +20,11 @@ static const uint64_t stop_event = UINT64_MAX;   // no descriptor's event has th
 
 // Why an upload must end now, or NULL.
 static const char *upload_fault(const struct watcher *watcher, struct peer *peer, int phase, int64_t now_ns,
-                                enum problem_kind *kind) {
+                                enum error_kind *kind) {
   int64_t elapsed = now_ns - atomic_load(&peer->since_ns);
-  *kind = PROBLEM_MEMORY_FULL;
+  *kind = ERROR_MEMORY_FULL;
   if (phase == PEER_PREEMPTED) return PREEMPTED;
-  *kind = PROBLEM_BODY_STALLED;
+  *kind = ERROR_BODY_STALLED;
   if (elapsed > watcher->limits.upload_timeout_ns) return "the body was not complete within upload_timeout_s";
   double due = (double)watcher->limits.upload_min_rate * (double)(elapsed - grace_ns) / (double)NS_PER_S;
   if (elapsed > grace_ns && (double)atomic_load(&peer->upload.bytes) < due)
@@ -35,13 +35,13 @@ static const char *upload_fault(const struct watcher *watcher, struct peer *peer
 // With the lock held, so that the descriptor of an open peer is the connection's: connection_closed waits for the lock.
 static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_ns) {
   int phase = atomic_load(&peer->phase);
-  enum problem_kind kind;
+  enum error_kind kind;
   peer_note_rate(peer, now_ns);
   bool comes = phase == PEER_UPLOAD || phase == PEER_PREEMPTED;
   const char *fault = comes ? upload_fault(watcher, peer, phase, now_ns, &kind) : NULL;
   if (fault && peer_move(peer, phase, PEER_FAILED)) {
     peer_write_failure(peer, kind, fault);
-    if (kind == PROBLEM_MEMORY_FULL) peer->cut = PEER_END_PREEMPTED;
+    if (kind == ERROR_MEMORY_FULL) peer->cut = PEER_END_PREEMPTED;
     phase = PEER_FAILED;
   }
   // Once the reading side is shut, the library reads what is there, then an end of file, and closes. A connection whose
@@ -119,8 +119,8 @@ static void *watcher_main(void *argument) {
   }
 }
 
-static bool fail(struct watcher *watcher, char *error, size_t error_size, const char *what) {
-  snprintf(error, error_size, "watcher: %s: %s", what, strerror(errno));
+static bool fail(struct watcher *watcher, struct error *error, const char *what) {
+  error_set(error, "watcher: %s: %s", what, strerror(errno));
   if (watcher->epoll_fd >= 0) close(watcher->epoll_fd);
   if (watcher->stop_fd >= 0) close(watcher->stop_fd);
   free(watcher->peers);
@@ -128,8 +128,8 @@ static bool fail(struct watcher *watcher, char *error, size_t error_size, const 
 }
 
 bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits, struct clients *clients,
-                   struct clients *page_clients, void (*tick)(void *cls, int64_t now_ns), void *tick_cls, char *error,
-                   size_t error_size) {
+                   struct clients *page_clients, void (*tick)(void *cls, int64_t now_ns), void *tick_cls,
+                   struct error *error) {
   enum { MOST_PEERS = 1 << 20 };
   *watcher = (struct watcher){.limits = *limits,
                               .places = {.clients = clients},
@@ -139,19 +139,18 @@ bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits,
                               .epoll_fd = -1,
                               .stop_fd = -1};
   struct rlimit files;
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return fail(watcher, error, error_size, "getrlimit");
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return fail(watcher, error, "getrlimit");
   watcher->peer_count = files.rlim_cur < MOST_PEERS ? (size_t)files.rlim_cur : MOST_PEERS;
   watcher->peers = calloc(watcher->peer_count, sizeof *watcher->peers);  // memory is used as far as descriptors reach
   watcher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   watcher->stop_fd = eventfd(0, EFD_CLOEXEC);
-  if (!watcher->peers || watcher->epoll_fd < 0 || watcher->stop_fd < 0)
-    return fail(watcher, error, error_size, "start");
+  if (!watcher->peers || watcher->epoll_fd < 0 || watcher->stop_fd < 0) return fail(watcher, error, "start");
   struct epoll_event event = {.events = EPOLLIN, .data.u64 = stop_event};
   if (epoll_ctl(watcher->epoll_fd, EPOLL_CTL_ADD, watcher->stop_fd, &event) != 0)
-    return fail(watcher, error, error_size, "epoll_ctl");
+    return fail(watcher, error, "epoll_ctl");
   pthread_mutex_init(&watcher->lock, NULL);
   errno = pthread_create(&watcher->thread, NULL, watcher_main, watcher);
-  if (errno) return fail(watcher, error, error_size, "pthread_create");
+  if (errno) return fail(watcher, error, "pthread_create");
   return true;
 }
 

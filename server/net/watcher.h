@@ -85,7 +85,7 @@ static inline uint64_t watcher_event_key(uint32_t generation, int fd) {
 // reason; nothing is left open then.
 VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits, struct clients *clients,
                                   struct clients *page_clients, void (*tick)(void *cls, int64_t now_ns), void *tick_cls,
-                                  char *error, size_t error_size);
+                                  struct error *error);
 void watcher_halt(struct watcher *watcher);     // ends the thread: nothing ticks any more
 void watcher_destroy(struct watcher *watcher);  // after the HTTP library has closed every connection
 

@@ -14,8 +14,8 @@
 
 static void describe_problems(struct text *out) {
   text_put(out, "[");
-  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++) {
-    const struct problem_info *info = problem_info((enum problem_kind)kind);
+  for (int kind = ERROR_NONE + 1; kind < ERROR_COUNT; kind++) {
+    const struct problem_info *info = problem_info((enum error_kind)kind);
     text_printf(out, "%s\n    {\"name\":\"%s\",\"status\":%d,\"retry_after\":%d,\"title\":", kind > 1 ? "," : "",
                 info->name, info->status, info->retry_after);
     text_json_string(out, info->title, strlen(info->title));

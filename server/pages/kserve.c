@@ -12,24 +12,23 @@
 
 // ---- the server -----------------------------------------------------------------------------------------------------
 
-bool kserve_write_live(const struct view *view, const struct page_asked *asked, struct text *out,
-                       struct problem *problem) {
-  (void)view, (void)asked, (void)problem;
+bool kserve_write_live(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error) {
+  (void)view, (void)asked, (void)error;
   text_put(out, "{\"live\":true}\n");
   return true;
 }
 
 bool kserve_write_ready(const struct view *view, const struct page_asked *asked, struct text *out,
-                        struct problem *problem) {
+                        struct error *error) {
   (void)asked;
-  if (!view_is_ready(view, problem)) return false;
+  if (!view_is_ready(view, error)) return false;
   text_put(out, "{\"ready\":true}\n");
   return true;
 }
 
 bool kserve_write_server(const struct view *view, const struct page_asked *asked, struct text *out,
-                         struct problem *problem) {
-  (void)asked, (void)problem;
+                         struct error *error) {
+  (void)asked, (void)error;
   text_printf(out,
               "{\"name\":\"voxeld\",\"version\":\"" VOXELD_VERSION "\",\"extensions\":[\"binary_tensor_data\","
               "\"parameters\",\"model_configuration\",\"model_repository\",\"statistics\"%s]}\n",
@@ -44,14 +43,14 @@ typedef void (*model_writer)(const struct view *view, const struct model *model,
 
 // Models that do not serve are refused if `serving`.
 static bool write_one(const struct view *view, const struct page_asked *asked, bool serving, model_writer writer,
-                      struct text *out, struct problem *problem) {
+                      struct text *out, struct error *error) {
   struct job_request memory;
   struct model model;
   bool found = model_find(shelf_look(view->shelf), asked->name, asked->version, &memory, &model);
-  bool serves = !found || !serving || model_serves(&model, problem);
+  bool serves = !found || !serving || model_serves(&model, error);
   if (found && serves) writer(view, &model, out);
   shelf_leave(view->shelf);
-  return serves && (found || model_missing(asked->name, asked->version, problem));
+  return serves && (found || model_missing(asked->name, asked->version, error));
 }
 
 // Writes all as the elements of a list. Models that do not serve are left out if `serving`.
@@ -91,8 +90,8 @@ static void write_config(const struct view *view, const struct model *model, str
 }
 
 bool kserve_write_models(const struct view *view, const struct page_asked *asked, struct text *out,
-                         struct problem *problem) {
-  (void)asked, (void)problem;
+                         struct error *error) {
+  (void)asked, (void)error;
   text_put(out, "{\"models\":[");
   write_each(view, false, write_name, out);
   text_put(out, "]}\n");
@@ -100,19 +99,19 @@ bool kserve_write_models(const struct view *view, const struct page_asked *asked
 }
 
 bool kserve_write_model(const struct view *view, const struct page_asked *asked, struct text *out,
-                        struct problem *problem) {
-  return write_one(view, asked, true, write_metadata, out, problem);
+                        struct error *error) {
+  return write_one(view, asked, true, write_metadata, out, error);
 }
 
 bool kserve_write_config(const struct view *view, const struct page_asked *asked, struct text *out,
-                         struct problem *problem) {
-  return write_one(view, asked, true, write_config, out, problem);
+                         struct error *error) {
+  return write_one(view, asked, true, write_config, out, error);
 }
 
 bool kserve_write_model_ready(const struct view *view, const struct page_asked *asked, struct text *out,
-                              struct problem *problem) {
+                              struct error *error) {
   text_put(out, "{\"name\":");
-  if (!write_one(view, asked, true, write_name, out, problem) || !view_is_ready(view, problem)) return false;
+  if (!write_one(view, asked, true, write_name, out, error) || !view_is_ready(view, error)) return false;
   text_put(out, ",\"ready\":true}\n");
   return true;
 }
@@ -128,8 +127,8 @@ static void write_refused(const struct model *model, struct text *out) {
 }
 
 static void write_entry(const struct view *view, const struct model *model, struct text *out) {
-  struct problem problem = {.detail = ""};
-  bool ready = view_is_ready(view, &problem) && model_serves(model, &problem);
+  struct error error = {0};
+  bool ready = view_is_ready(view, &error) && model_serves(model, &error);
   text_put(out, "{\"name\":");
   write_name(view, model, out);
   write_version(model, out);
@@ -137,15 +136,15 @@ static void write_entry(const struct view *view, const struct model *model, stru
   if (ready && model->refused)
     write_refused(model, out);
   else
-    text_json_string(out, problem.detail, strlen(problem.detail));
+    text_json_string(out, error.text, strlen(error.text));
   text_put(out, "}");
 }
 
 bool kserve_write_index(const struct view *view, const struct page_asked *asked, struct text *out,
-                        struct problem *problem) {
+                        struct error *error) {
   bool only_ready;
-  struct problem why;
-  if (!model_read_index(asked->body, asked->body_size, &only_ready, problem)) return false;
+  struct error why;
+  if (!model_read_index(asked->body, asked->body_size, &only_ready, error)) return false;
   text_put(out, "[");
   if (!only_ready || view_is_ready(view, &why)) write_each(view, only_ready, write_entry, out);
   text_put(out, "]\n");
@@ -153,13 +152,13 @@ bool kserve_write_index(const struct view *view, const struct page_asked *asked,
 }
 
 bool kserve_refuse_load(const struct view *view, const struct page_asked *asked, struct text *out,
-                        struct problem *problem) {
+                        struct error *error) {
   (void)view, (void)out;
-  return problem_set(problem, PROBLEM_UNSUPPORTED, NULL,
-                     "'%.80s' cannot be loaded or unloaded by request: models are the operations, the presets and "
-                     "those of models_dir, which "
-                     "are read at the start and on SIGHUP",
-                     asked->name);
+  return error_refuse(error, ERROR_UNSUPPORTED, NULL,
+                      "'%.80s' cannot be loaded or unloaded by request: models are the operations, the presets and "
+                      "those of models_dir, which "
+                      "are read at the start and on SIGHUP",
+                      asked->name);
 }
 
 // ---- statistics -----------------------------------------------------------------------------------------------------
@@ -191,16 +190,16 @@ static void write_model_stats(const struct view *view, const struct model *model
 }
 
 bool kserve_write_stats(const struct view *view, const struct page_asked *asked, struct text *out,
-                        struct problem *problem) {
+                        struct error *error) {
   text_put(out, "{\"model_stats\":[");
-  if (!write_one(view, asked, false, write_model_stats, out, problem)) return false;
+  if (!write_one(view, asked, false, write_model_stats, out, error)) return false;
   text_put(out, "]}\n");
   return true;
 }
 
 bool kserve_write_all_stats(const struct view *view, const struct page_asked *asked, struct text *out,
-                            struct problem *problem) {
-  (void)asked, (void)problem;
+                            struct error *error) {
+  (void)asked, (void)error;
   text_put(out, "{\"model_stats\":[");
   write_each(view, false, write_model_stats, out);
   text_put(out, "]}\n");

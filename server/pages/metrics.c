@@ -44,12 +44,12 @@ static void write_requests(const struct view *view, const char *name, struct tex
     const atomic_uint_fast64_t *outcomes = view->counters->requests[endpoint];
     const char *path = route_of((enum endpoint)endpoint)->path;
     enum problem_style style = route_style(path);
-    for (int kind = 0; kind < PROBLEM_COUNT; kind++) {
-      int status = problem_status((enum problem_kind)kind, style);
+    for (int kind = 0; kind < ERROR_COUNT; kind++) {
+      int status = problem_status((enum error_kind)kind, style);
       unsigned long long sum = 0;
       bool first = true;
-      for (int other = 0; other < PROBLEM_COUNT; other++) {
-        if (problem_status((enum problem_kind)other, style) != status) continue;
+      for (int other = 0; other < ERROR_COUNT; other++) {
+        if (problem_status((enum error_kind)other, style) != status) continue;
         if (other < kind) first = false;
         sum += counter_value(&outcomes[other]);
       }
@@ -68,10 +68,10 @@ static void write_durations(const struct view *view, const char *name, struct te
 }
 
 static void write_refusals(const struct view *view, const char *name, struct text *out) {
-  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++)
-    write_labelled(out, name, "reason", problem_info((enum problem_kind)kind)->name,
-                   counters_of_outcome(view->counters, (enum problem_kind)kind) +
-                       connections_refused(view->watcher, (enum problem_kind)kind));
+  for (int kind = ERROR_NONE + 1; kind < ERROR_COUNT; kind++)
+    write_labelled(out, name, "reason", problem_info((enum error_kind)kind)->name,
+                   counters_of_outcome(view->counters, (enum error_kind)kind) +
+                       connections_refused(view->watcher, (enum error_kind)kind));
 }
 
 static void write_unparsed(const struct view *view, const char *name, struct text *out) {

@@ -28,38 +28,38 @@
 #endif
 
 static bool write_presets(const struct view *view, const struct page_asked *asked, struct text *out,
-                          struct problem *problem) {
-  (void)asked, (void)problem;
+                          struct error *error) {
+  (void)asked, (void)error;
   presets_write(shelf_look(view->shelf)->presets, out);
   shelf_leave(view->shelf);
   return true;
 }
 
 static bool write_preset(const struct view *view, const struct page_asked *asked, struct text *out,
-                         struct problem *problem) {
+                         struct error *error) {
   const struct preset *preset = presets_find(shelf_look(view->shelf)->presets, asked->name);
   if (preset) preset_write(preset, out);
   shelf_leave(view->shelf);
   if (!preset)
-    return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is no preset '%.80s'; see /v1/presets", asked->name);
+    return error_refuse(error, ERROR_NOT_FOUND, NULL, "there is no preset '%.80s'; see /v1/presets", asked->name);
   text_put(out, "\n");
   return true;
 }
 
 static bool write_detectors(const struct view *view, const struct page_asked *asked, struct text *out,
-                            struct problem *problem) {
-  (void)asked, (void)problem;
+                            struct error *error) {
+  (void)asked, (void)error;
   detectors_write(shelf_look(view->shelf)->detectors, out);
   shelf_leave(view->shelf);
   return true;
 }
 
 static bool write_detector(const struct view *view, const struct page_asked *asked, struct text *out,
-                           struct problem *problem) {
+                           struct error *error) {
   bool found = detectors_write_one(shelf_look(view->shelf)->detectors, asked->name, out);
   shelf_leave(view->shelf);
   if (!found)
-    return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is no model '%.80s'; see /v1/models", asked->name);
+    return error_refuse(error, ERROR_NOT_FOUND, NULL, "there is no model '%.80s'; see /v1/models", asked->name);
   text_put(out, "\n");
   return true;
 }
@@ -210,8 +210,8 @@ static void write_limits(const struct options *options, struct text *out) {
 }
 
 static bool write_status(const struct view *view, const struct page_asked *asked, struct text *out,
-                         struct problem *problem) {
-  (void)problem;
+                         struct error *error) {
+  (void)error;
   const struct options *options = view->options;
   struct buffers_use use = buffers_use(&view->jobs->buffers);
   text_printf(out, "{\"version\":\"%s\"", VOXELD_VERSION);
@@ -239,37 +239,37 @@ static bool write_status(const struct view *view, const struct page_asked *asked
 }
 
 static bool write_health(const struct view *view, const struct page_asked *asked, struct text *out,
-                         struct problem *problem) {
-  (void)view, (void)asked, (void)problem;
+                         struct error *error) {
+  (void)view, (void)asked, (void)error;
   text_put(out, "ok\n");
   return true;
 }
 
 static bool write_ready(const struct view *view, const struct page_asked *asked, struct text *out,
-                        struct problem *problem) {
+                        struct error *error) {
   (void)asked;
-  if (!view_is_ready(view, problem)) return false;
+  if (!view_is_ready(view, error)) return false;
   text_printf(out, "%s\n", phase_name(view));
   return true;
 }
 
 static bool write_metrics(const struct view *view, const struct page_asked *asked, struct text *out,
-                          struct problem *problem) {
-  (void)asked, (void)problem;
+                          struct error *error) {
+  (void)asked, (void)error;
   metrics_write(view, out);
   return true;
 }
 
 static bool write_openapi(const struct view *view, const struct page_asked *asked, struct text *out,
-                          struct problem *problem) {
-  (void)view, (void)asked, (void)problem;
+                          struct error *error) {
+  (void)view, (void)asked, (void)error;
   text_append(out, resource_openapi.text, resource_openapi.size);
   return true;
 }
 
 static bool write_describe(const struct view *view, const struct page_asked *asked, struct text *out,
-                           struct problem *problem) {
-  (void)view, (void)asked, (void)problem;
+                           struct error *error) {
+  (void)view, (void)asked, (void)error;
   describe_write(out);
   return true;
 }

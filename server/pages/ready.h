@@ -6,18 +6,17 @@
 #include "server/base/phase.h"
 #include "server/pages/view.h"
 
-// False with a problem.
-static inline bool view_is_ready(const struct view *view, struct problem *problem) {
+// False with an error.
+static inline bool view_is_ready(const struct view *view, struct error *error) {
   switch (atomic_load(view->phase)) {
     case PHASE_READY: return true;
     case PHASE_LEAVING:
-    case PHASE_DRAINING: return problem_set(problem, PROBLEM_DRAINING, NULL, "the server is stopping");
+    case PHASE_DRAINING: return error_refuse(error, ERROR_DRAINING, NULL, "the server is stopping");
     default:
       if (atomic_load(&view->warming->all) == 0)
-        return problem_set(problem, PROBLEM_NOT_READY, NULL, "the server is starting");
-      return problem_set(problem, PROBLEM_NOT_READY, NULL,
-                         "the server runs its networks once: %lld of %lld runs are done",
-                         (long long)atomic_load(&view->warming->done), (long long)atomic_load(&view->warming->all));
+        return error_refuse(error, ERROR_NOT_READY, NULL, "the server is starting");
+      return error_refuse(error, ERROR_NOT_READY, NULL, "the server runs its networks once: %lld of %lld runs are done",
+                          (long long)atomic_load(&view->warming->done), (long long)atomic_load(&view->warming->all));
   }
 }
 

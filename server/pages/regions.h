@@ -7,17 +7,16 @@
 
 // The client's own regions: that of the path's name or, without one, all.
 bool regions_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
-                          struct problem *problem);
-bool regions_act_register(const struct view *view, const struct page_asked *asked, struct problem *problem);
-bool regions_act_unregister(const struct view *view, const struct page_asked *asked, struct problem *problem);
+                          struct error *error);
+bool regions_act_register(const struct view *view, const struct page_asked *asked, struct error *error);
+bool regions_act_unregister(const struct view *view, const struct page_asked *asked, struct error *error);
 
 // CUDA memory is not shared.
-bool regions_write_none(const struct view *view, const struct page_asked *asked, struct text *out,
-                        struct problem *problem);
-bool regions_act_refuse(const struct view *view, const struct page_asked *asked, struct problem *problem);
+bool regions_write_none(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
+bool regions_act_refuse(const struct view *view, const struct page_asked *asked, struct error *error);
 
 // What was done has no other answer.
 bool regions_write_nothing(const struct view *view, const struct page_asked *asked, struct text *out,
-                           struct problem *problem);
+                           struct error *error);
 
 #endif

@@ -10,41 +10,41 @@ const struct page_header streams_headers[] = {
     {"Cache-Control", "no-store"}, {"Connection", "close"}, {"X-Accel-Buffering", "no"}, {NULL, NULL}};
 
 // Only while it is joined is the client sure to exist.
-static struct client *join(const struct view *view, const struct page_asked *asked, struct problem *problem) {
+static struct client *join(const struct view *view, const struct page_asked *asked, struct error *error) {
   struct client *client = clients_join(view->clients, asked->user, asked->address);
-  if (!client) problem_set(problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
+  if (!client) error_refuse(error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
   return client;
 }
 
 bool streams_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
-                          struct problem *problem) {
-  struct client *client = join(view, asked, problem);
+                          struct error *error) {
+  struct client *client = join(view, asked, error);
   if (!client) return false;
-  bool good = streams_write(&view->jobs->streams, client, asked->name[0] ? asked->name : NULL, out, problem);
+  bool good = streams_write(&view->jobs->streams, client, asked->name[0] ? asked->name : NULL, out, error);
   clients_leave(view->clients, client);
   return good;
 }
 
-bool streams_act_drop(const struct view *view, const struct page_asked *asked, struct problem *problem) {
-  struct client *client = join(view, asked, problem);
+bool streams_act_drop(const struct view *view, const struct page_asked *asked, struct error *error) {
+  struct client *client = join(view, asked, error);
   if (!client) return false;
-  bool good = streams_drop(&view->jobs->streams, client, asked->name, problem);
+  bool good = streams_drop(&view->jobs->streams, client, asked->name, error);
   clients_leave(view->clients, client);
   return good;
 }
 
 bool streams_write_nothing(const struct view *view, const struct page_asked *asked, struct text *out,
-                           struct problem *problem) {
-  (void)view, (void)asked, (void)problem;
+                           struct error *error) {
+  (void)view, (void)asked, (void)error;
   text_put(out, "{}\n");
   return true;
 }
 
 bool streams_follow(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
-                    struct problem *problem) {
-  struct client *client = join(view, asked, problem);
+                    struct error *error) {
+  struct client *client = join(view, asked, error);
   if (!client) return false;
-  bool good = streams_subscribe(&view->jobs->streams, client, asked->name, subscriber, problem);
+  bool good = streams_subscribe(&view->jobs->streams, client, asked->name, subscriber, error);
   clients_leave(view->clients, client);
   return good;
 }
@@ -88,8 +88,7 @@ static bool fill(struct job *job, const struct gathered *gathered, const struct 
   struct text header = text_over(data + 8, LAST_HEADER);
   write_header(&report, terms, rows, columns, &header);
   if (!text_complete(&header))
-    return problem_set(&job->result.problem, PROBLEM_DEFECT, NULL, "the header of the file has %zu bytes",
-                       header.length);
+    return error_refuse(&job->result.error, ERROR_DEFECT, NULL, "the header of the file has %zu bytes", header.length);
   for (size_t i = header.length; i < LAST_HEADER; i++) data[8 + i] = ' ';
   job->result.length = lead + (size_t)rows * (size_t)columns * sizeof(float);
   return true;
@@ -100,21 +99,21 @@ bool streams_fill_last(const struct view *view, const struct page_asked *asked, 
   struct gathered gathered;
   struct stream_terms terms;
   struct sweep_shape shape;
-  if (!gather_last(streams, job->client, asked->name, &gathered, &terms, &shape, &job->result.problem)) return false;
+  if (!gather_last(streams, job->client, asked->name, &gathered, &terms, &shape, &job->result.error)) return false;
   bool good = job_acquire_output(job, last_bytes(&gathered, &terms, &shape)) && fill(job, &gathered, &terms, &shape);
   gathered_release(streams, &gathered);
   return good;
 }
 
 bool streams_measure_last(const struct view *view, const struct page_asked *asked, int64_t *length,
-                          struct problem *problem) {
+                          struct error *error) {
   struct streams *streams = &view->jobs->streams;
   struct gathered gathered;
   struct stream_terms terms;
   struct sweep_shape shape;
-  struct client *client = join(view, asked, problem);
+  struct client *client = join(view, asked, error);
   if (!client) return false;
-  bool there = gather_last(streams, client, asked->name, &gathered, &terms, &shape, problem);
+  bool there = gather_last(streams, client, asked->name, &gathered, &terms, &shape, error);
   if (there) {
     *length = terms.remove_close > 0 ? -1 : (int64_t)last_bytes(&gathered, &terms, &shape);
     gathered_release(streams, &gathered);

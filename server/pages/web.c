@@ -41,10 +41,10 @@ const char *web_tag(const char *file) {
   return found ? found->tag : NULL;
 }
 
-bool web_write(const struct view *view, const struct page_asked *asked, struct text *out, struct problem *problem) {
+bool web_write(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error) {
   (void)view;
   const struct resource *file = find(asked->name);
-  if (!file) return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "the pages have no file '%.80s'", asked->name);
+  if (!file) return error_refuse(error, ERROR_NOT_FOUND, NULL, "the pages have no file '%.80s'", asked->name);
   text_append(out, file->text, file->size);
   return true;
 }

@@ -15,6 +15,6 @@ extern const struct page_header web_headers[];
 
 const char *web_media_type(const char *file);  // by the end of its name
 const char *web_tag(const char *file);         // NULL: there is no such file
-bool web_write(const struct view *view, const struct page_asked *asked, struct text *out, struct problem *problem);
+bool web_write(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
 
 #endif

@@ -74,23 +74,23 @@ static bool take(struct events *events, struct subscriber *subscriber, struct ev
   return true;
 }
 
-static bool let_in(struct events *events, struct client *client, struct problem *problem) {
+static bool let_in(struct events *events, struct client *client, struct error *error) {
   if (events->closed)
-    return problem_set(problem, PROBLEM_DRAINING, NULL, "the server is stopping; subscribe to another one");
+    return error_refuse(error, ERROR_DRAINING, NULL, "the server is stopping; subscribe to another one");
   enum grant grant = client_take(events->clients, client, SHARE_SUBSCRIBERS, 1, 0);
   return grant == GRANTED ||
-         problem_set(problem, grant_problem(grant, PROBLEM_CONNECTIONS_FULL), NULL,
-                     "there is no room for another subscriber: all clients together have up to %d, one up to half of "
-                     "those that others leave",
-                     SUBSCRIBERS_MAX);
+         error_refuse(error, grant_error(grant, ERROR_CONNECTIONS_FULL), NULL,
+                      "there is no room for another subscriber: all clients together have up to %d, one up to half of "
+                      "those that others leave",
+                      SUBSCRIBERS_MAX);
 }
 
 // ---- subscribers ----------------------------------------------------------------------------------------------------
 
 bool events_subscribe(struct events *events, struct client *client, const struct event *open,
-                      struct subscriber *subscriber, struct problem *problem) {
+                      struct subscriber *subscriber, struct error *error) {
   pthread_mutex_lock(&events->lock);
-  bool good = let_in(events, client, problem);
+  bool good = let_in(events, client, error);
   if (good) {
     subscriber->client = client;
     subscriber->first = subscriber->count = 0;

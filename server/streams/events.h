@@ -84,10 +84,10 @@ struct events {
 void events_init(struct events *events, struct clients *clients);
 void events_destroy(struct events *events);  // no subscriber is left
 
-// Begins with `open`. One whose request began before the last events_end ends at once. False with a problem: too many,
+// Begins with `open`. One whose request began before the last events_end ends at once. False with an error: too many,
 // or the server stops.
 VX_WARN_UNUSED bool events_subscribe(struct events *events, struct client *client, const struct event *open,
-                                     struct subscriber *subscriber, struct problem *problem);
+                                     struct subscriber *subscriber, struct error *error);
 void events_unsubscribe(struct events *events, struct subscriber *subscriber);
 // Tells the client's subscribers.
 void events_tell(struct events *events, const struct client *client, const struct event *event);

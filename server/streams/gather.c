@@ -38,24 +38,24 @@ static int32_t see(const struct stream *stream, struct sweep *own, int32_t most,
 
 static const char *dtype_word(enum vx_dtype dtype) { return dtype == VX_FLOAT16 ? "float16" : "float32"; }
 
-static bool check_shape(const struct stream *stream, const struct sweep_shape *shape, struct problem *problem) {
+static bool check_shape(const struct stream *stream, const struct sweep_shape *shape, struct error *error) {
   const struct sweep_shape *own = &stream->shape;
   return !stream->count || (own->columns == shape->columns && own->dtype == shape->dtype) ||
-         problem_set(problem, PROBLEM_STREAM_SHAPE, own->columns == shape->columns ? "dtype" : "num_features",
-                     "the sweep has %d columns of %s; those of the stream '%s' have %d of %s", (int)shape->columns,
-                     dtype_word(shape->dtype), stream->name, (int)own->columns, dtype_word(own->dtype));
+         error_refuse(error, ERROR_STREAM_SHAPE, own->columns == shape->columns ? "dtype" : "num_features",
+                      "the sweep has %d columns of %s; those of the stream '%s' have %d of %s", (int)shape->columns,
+                      dtype_word(shape->dtype), stream->name, (int)own->columns, dtype_word(own->dtype));
 }
 
 // Whether the sweep may be the newest of its stream: it is later than that, or has the same time and takes its place.
-static bool check_time(const struct stream *stream, double time, bool listed, struct problem *problem) {
+static bool check_time(const struct stream *stream, double time, bool listed, struct error *error) {
   char own[40], newest[40];
   struct text given = text_over(own, sizeof own), had = text_over(newest, sizeof newest);
   if (!stream->count || time >= stream->sweeps[0]->time) return true;
   value_write_double(time, &given);
   value_write_double(stream->sweeps[0]->time, &had);
-  return problem_set(problem, PROBLEM_STREAM_TIME, listed ? "times" : "time",
-                     "%s is %s, but the stream '%s' has a sweep of %s; times must rise",
-                     listed ? "the newest of times" : "time", own, stream->name, newest);
+  return error_refuse(error, ERROR_STREAM_TIME, listed ? "times" : "time",
+                      "%s is %s, but the stream '%s' has a sweep of %s; times must rise",
+                      listed ? "the newest of times" : "time", own, stream->name, newest);
 }
 
 // With the lock held: where the sensor was. The mount is that of the request or, if it has none, that of the stream.
@@ -89,29 +89,28 @@ static void take_losses(struct stream *stream, struct stream_turn *turn) {
 
 // With the lock held.
 static bool gather(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
-                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
-                   struct problem *problem) {
+                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered, struct error *error) {
   struct stream *stream = turn->stream;
   struct seen seen[STREAMS_JOINED_MAX];
   seen[0].count = 0;
   char name[STREAM_NAME_SIZE];
   int32_t count = 0;
   stream->dropped = false;
-  if (!check_time(stream, own->time, turn->listed, problem)) return false;
+  if (!check_time(stream, own->time, turn->listed, error)) return false;
   mount(stream, terms, own);
   gathered->begun = stream->count == 0;
   gathered->repeated = stream->count > 0 && stream->sweeps[0]->time == own->time;
   for (size_t cursor = 0; count < STREAMS_JOINED_MAX && stream_next(terms, &cursor, name); count++) {
     struct stream *other = streams_find(streams, stream->client, name);
     (void)see(other, other == stream ? own : NULL, terms->sweeps, &seen[count]);
-    if (other && !check_shape(other, shape, problem)) return false;
+    if (other && !check_shape(other, shape, error)) return false;
     if (other) take_losses(other, turn);
   }
   if (seen[0].count == 0) {
     size_t cursor = 0;
     (void)!stream_next(terms, &cursor, name);
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, "streams",
-                       "there is no sweep of '%s', whose frame all are to be moved into; send one first", name);
+    return error_refuse(error, ERROR_IMPOSSIBLE, "streams",
+                        "there is no sweep of '%s', whose frame all are to be moved into; send one first", name);
   }
   list(seen, count, terms->sweeps, gathered);
   gathered->evicted = turn->evicted;
@@ -120,18 +119,17 @@ static bool gather(struct streams *streams, struct stream_turn *turn, const stru
 }
 
 bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
-                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
-                   struct problem *problem) {
+                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered, struct error *error) {
   *gathered = (struct gathered){.count = 0};
   pthread_mutex_lock(&streams->lock);
   streams_expire(streams, clock_ns());
-  bool good = gather(streams, turn, terms, shape, own, gathered, problem);
+  bool good = gather(streams, turn, terms, shape, own, gathered, error);
   streams_unlock(streams);
   return good;
 }
 
 bool gather_last(struct streams *streams, const struct client *client, const char *name, struct gathered *gathered,
-                 struct stream_terms *terms, struct sweep_shape *shape, struct problem *problem) {
+                 struct stream_terms *terms, struct sweep_shape *shape, struct error *error) {
   *gathered = (struct gathered){.count = 0};
   pthread_mutex_lock(&streams->lock);
   streams_expire(streams, clock_ns());
@@ -146,7 +144,7 @@ bool gather_last(struct streams *streams, const struct client *client, const cha
     list(&seen, 1, terms->sweeps, gathered);
   }
   streams_unlock(streams);
-  return there || streams_refuse_name(name, problem);
+  return there || streams_refuse_name(name, error);
 }
 
 void gathered_release(struct streams *streams, struct gathered *gathered) {

@@ -24,15 +24,15 @@ struct gathered {
 
 // Gathers what the request of this turn joins: its own sweeps, the newest first, and those that the streams have. One
 // of the same time as one of its own is left out. Adds the mount to the places of its own. Each has one more user then.
-// False with a problem: the newest is older than that of the stream, or a stream's shape is another.
+// False with an error: the newest is older than that of the stream, or a stream's shape is another.
 VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
-                                  struct problem *problem);
+                                  struct error *error);
 // Gathers the sweeps that the client's stream has, and tells their shape and the terms of its last request. False with
 // a problem if there is no such stream.
 VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *client, const char *name,
                                 struct gathered *gathered, struct stream_terms *terms, struct sweep_shape *shape,
-                                struct problem *problem);
+                                struct error *error);
 void gathered_release(struct streams *streams, struct gathered *gathered);
 
 // The request of this turn has succeeded: its stream keeps its own sweeps among those that it has, and no more sweeps

@@ -6,9 +6,9 @@
 #include "api/params/values.h"
 #include "server/base/clock.h"
 
-bool streams_refuse_name(const char *name, struct problem *problem) {
-  return problem_set(problem, PROBLEM_NOT_FOUND, NULL,
-                     "there is no stream '%.80s' of this client; see /v1/streams. Streams end with the server", name);
+bool streams_refuse_name(const char *name, struct error *error) {
+  return error_refuse(error, ERROR_NOT_FOUND, NULL,
+                      "there is no stream '%.80s' of this client; see /v1/streams. Streams end with the server", name);
 }
 
 static void write_sweep(const struct sweep *sweep, int64_t now_ns, struct text *out) {
@@ -63,7 +63,7 @@ static void write_all(const struct streams *streams, const struct client *client
 }
 
 bool streams_write(struct streams *streams, const struct client *client, const char *name, struct text *out,
-                   struct problem *problem) {
+                   struct error *error) {
   int64_t now_ns = clock_ns();
   pthread_mutex_lock(&streams->lock);
   streams_expire(streams, now_ns);
@@ -77,10 +77,10 @@ bool streams_write(struct streams *streams, const struct client *client, const c
   if (!name) write_all(streams, client, out);
   streams_unlock(streams);
   text_put(out, "\n");
-  return shown || !name || streams_refuse_name(name, problem);
+  return shown || !name || streams_refuse_name(name, error);
 }
 
-bool streams_drop(struct streams *streams, const struct client *client, const char *name, struct problem *problem) {
+bool streams_drop(struct streams *streams, const struct client *client, const char *name, struct error *error) {
   pthread_mutex_lock(&streams->lock);
   struct stream *stream = streams_find(streams, client, name);
   bool there = stream && stream->count > 0;
@@ -92,7 +92,7 @@ bool streams_drop(struct streams *streams, const struct client *client, const ch
     streams_prune(streams, stream);
   }
   streams_unlock(streams);
-  return there || streams_refuse_name(name, problem);
+  return there || streams_refuse_name(name, error);
 }
 
 // ---- subscribers ----------------------------------------------------------------------------------------------------
@@ -111,14 +111,14 @@ static struct event opening(const struct streams *streams, const struct client *
 }
 
 bool streams_subscribe(struct streams *streams, struct client *client, const char *name, struct subscriber *subscriber,
-                       struct problem *problem) {
-  if (!streams_allow(streams, problem)) return false;
-  if (name[0] && !stream_name_is_sound(name, strlen(name))) return streams_refuse_name(name, problem);
+                       struct error *error) {
+  if (!streams_allow(streams, error)) return false;
+  if (name[0] && !stream_name_is_sound(name, strlen(name))) return streams_refuse_name(name, error);
   memcpy(subscriber->stream, name, strlen(name) + 1);
   pthread_mutex_lock(&streams->lock);
   streams_expire(streams, clock_ns());
   const struct event open = opening(streams, client, name);
-  bool good = events_subscribe(&streams->events, client, &open, subscriber, problem);
+  bool good = events_subscribe(&streams->events, client, &open, subscriber, error);
   streams_unlock(streams);
   return good;
 }

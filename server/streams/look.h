@@ -5,17 +5,17 @@
 #include "api/base/text.h"
 #include "server/streams/streams.h"
 
-// Writes the client's stream of that name as an object, or all (NULL) as a member of one. False with a problem if there
+// Writes the client's stream of that name as an object, or all (NULL) as a member of one. False with an error if there
 // is none of that name.
 VX_WARN_UNUSED bool streams_write(struct streams *streams, const struct client *client, const char *name,
-                                  struct text *out, struct problem *problem);
-// Drops all sweeps of the client's stream. False with a problem if there is none of that name.
+                                  struct text *out, struct error *error);
+// Drops all sweeps of the client's stream. False with an error if there is none of that name.
 VX_WARN_UNUSED bool streams_drop(struct streams *streams, const struct client *client, const char *name,
-                                 struct problem *problem);
+                                 struct error *error);
 // Subscribes to the client's stream of that name, which need not have begun, or to all ("").
 VX_WARN_UNUSED bool streams_subscribe(struct streams *streams, struct client *client, const char *name,
-                                      struct subscriber *subscriber, struct problem *problem);
+                                      struct subscriber *subscriber, struct error *error);
 // Says that the client has no such stream. Returns false.
-bool streams_refuse_name(const char *name, struct problem *problem);
+bool streams_refuse_name(const char *name, struct error *error);
 
 #endif

@@ -16,10 +16,10 @@ void streams_init(struct streams *streams, const struct options *options, struct
   events_init(&streams->events, clients);
 }
 
-bool streams_allow(const struct streams *streams, struct problem *problem) {
+bool streams_allow(const struct streams *streams, struct error *error) {
   return streams->memory_bytes > 0 ||
-         problem_set(problem, PROBLEM_UNSUPPORTED, "stream",
-                     "this server keeps no streams; its operator can allow that (--stream-memory-bytes)");
+         error_refuse(error, ERROR_UNSUPPORTED, "stream",
+                      "this server keeps no streams; its operator can allow that (--stream-memory-bytes)");
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------
@@ -155,20 +155,21 @@ bool streams_evict(struct streams *streams, const struct client *client) {
 
 // ---- adding ---------------------------------------------------------------------------------------------------------
 
-static bool refuse_share(enum grant grant, struct problem *problem) {
-  return problem_set(problem, grant_problem(grant, PROBLEM_MEMORY_FULL), "stream",
-                     "there is no room for another stream: all clients together have up to %d, one up to half of those "
-                     "that others leave; delete some",
-                     STREAMS_MAX);
+static bool refuse_share(enum grant grant, struct error *error) {
+  return error_refuse(
+      error, grant_error(grant, ERROR_MEMORY_FULL), "stream",
+      "there is no room for another stream: all clients together have up to %d, one up to half of those "
+      "that others leave; delete some",
+      STREAMS_MAX);
 }
 
-struct stream *streams_add(struct streams *streams, struct client *client, const char *name, struct problem *problem) {
+struct stream *streams_add(struct streams *streams, struct client *client, const char *name, struct error *error) {
   enum grant grant = client_take(streams->clients, client, SHARE_STREAMS, 1, 0);
-  if (grant != GRANTED && !refuse_share(grant, problem)) return NULL;
+  if (grant != GRANTED && !refuse_share(grant, error)) return NULL;
   struct stream *stream = calloc(1, sizeof *stream);
   if (!stream) {
     client_give(streams->clients, client, SHARE_STREAMS, 1);
-    problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a stream now");
+    error_refuse(error, ERROR_MEMORY_FULL, NULL, "there is no memory for a stream now");
     return NULL;
   }
   stream->client = client;

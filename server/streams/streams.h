@@ -84,8 +84,8 @@ struct streams {
 void streams_init(struct streams *streams, const struct options *options, struct clients *clients,
                   void (*give)(struct buffer *memory));
 void streams_destroy(struct streams *streams);  // no turn is left, and no sweep of a request
-// False with a problem: this server keeps none.
-VX_WARN_UNUSED bool streams_allow(const struct streams *streams, struct problem *problem);
+// False with an error: this server keeps none.
+VX_WARN_UNUSED bool streams_allow(const struct streams *streams, struct error *error);
 // To be called now and then: drops sweeps that came stream_ttl_s ago or earlier, and looks after subscribers.
 void streams_tick(struct streams *streams, int64_t now_ns);
 // Drops the oldest sweep of the client, or of all (NULL), to make room. One that is read would make none now. False if
@@ -102,8 +102,8 @@ void sweeps_leave(struct streams *streams, struct sweep *first);
 
 // NULL: the client has no such stream.
 struct stream *streams_find(const struct streams *streams, const struct client *client, const char *name);
-// A new stream, without sweeps. NULL with a problem.
-struct stream *streams_add(struct streams *streams, struct client *client, const char *name, struct problem *problem);
+// A new stream, without sweeps. NULL with an error.
+struct stream *streams_add(struct streams *streams, struct client *client, const char *name, struct error *error);
 // Ends the stream if it has no sweep and nobody has a turn in it.
 void streams_prune(struct streams *streams, struct stream *stream);
 // Tells subscribers what happened to the stream, which has `count` sweeps left; for `dropped`, see struct event.

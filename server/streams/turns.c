@@ -2,11 +2,11 @@
 #include "server/streams/turns.h"
 
 // With the lock held.
-static bool wait_in(struct stream *stream, struct stream_turn *turn, struct problem *problem) {
+static bool wait_in(struct stream *stream, struct stream_turn *turn, struct error *error) {
   struct stream_turn **link = &stream->waiting;
   if (stream->waiting_count == STREAM_WAITING)
-    return problem_set(problem, PROBLEM_CLIENT_OVER_SHARE, "stream",
-                       "%d requests of the stream '%s' wait for their turn already", STREAM_WAITING, stream->name);
+    return error_refuse(error, ERROR_CLIENT_OVER_SHARE, "stream",
+                        "%d requests of the stream '%s' wait for their turn already", STREAM_WAITING, stream->name);
   while (*link && (*link)->time <= turn->time) link = &(*link)->next;
   turn->next = *link;
   *link = turn;
@@ -17,23 +17,23 @@ static bool wait_in(struct stream *stream, struct stream_turn *turn, struct prob
 
 // With the lock held.
 static enum stream_entry enter(struct streams *streams, struct client *client, const char *name,
-                               struct stream_turn *turn, bool may_wait, struct problem *problem) {
+                               struct stream_turn *turn, bool may_wait, struct error *error) {
   struct stream *stream = streams_find(streams, client, name);
-  if (!stream) stream = streams_add(streams, client, name, problem);
+  if (!stream) stream = streams_add(streams, client, name, error);
   if (!stream) return STREAM_REFUSED;
   if (stream->turn && !may_wait) return STREAM_WAITS;
-  if (stream->turn) return wait_in(stream, turn, problem) ? STREAM_WAITS : STREAM_REFUSED;
+  if (stream->turn) return wait_in(stream, turn, error) ? STREAM_WAITS : STREAM_REFUSED;
   stream->turn = turn;
   turn->stream = stream;
   return STREAM_TURN;
 }
 
 enum stream_entry stream_enter(struct streams *streams, struct client *client, const char *name,
-                               struct stream_turn *turn, bool may_wait, struct problem *problem) {
-  if (!streams_allow(streams, problem)) return STREAM_REFUSED;
+                               struct stream_turn *turn, bool may_wait, struct error *error) {
+  if (!streams_allow(streams, error)) return STREAM_REFUSED;
   turn->evicted = turn->expired = 0;
   pthread_mutex_lock(&streams->lock);
-  enum stream_entry entry = enter(streams, client, name, turn, may_wait, problem);
+  enum stream_entry entry = enter(streams, client, name, turn, may_wait, error);
   pthread_mutex_unlock(&streams->lock);
   return entry;
 }

@@ -24,7 +24,7 @@ enum stream_entry { STREAM_TURN, STREAM_WAITS, STREAM_REFUSED };
 // Takes a turn in the client's stream of that name, which begins with it if there is none. STREAM_WAITS: `begin` will
 // be called; if the turn may not wait, it has not entered. STREAM_REFUSED: there is a problem.
 VX_WARN_UNUSED enum stream_entry stream_enter(struct streams *streams, struct client *client, const char *name,
-                                              struct stream_turn *turn, bool may_wait, struct problem *problem);
+                                              struct stream_turn *turn, bool may_wait, struct error *error);
 // Ends the turn, and begins the next. What its answer was to tell of and did not is left to a later one. Does nothing
 // if the turn has not entered.
 void stream_leave(struct streams *streams, struct stream_turn *turn);

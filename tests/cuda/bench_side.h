@@ -15,7 +15,7 @@ struct side {
 };
 
 static inline enum vx_status side_give_output(void *cls, const struct vx_layout *layout, void **block,
-                                              struct vx_error *error) {
+                                              struct error *error) {
   struct side *side = cls;
   side->bytes = layout->bytes;
   if (layout->bytes > side->output_bytes) {
@@ -33,7 +33,7 @@ static inline enum vx_status side_give_output(void *cls, const struct vx_layout 
 // False, with a word that names the program, if there is no such device.
 static inline bool side_open(struct side *side, const char *program, const struct vx_backend *backend,
                              enum vx_lane_use use) {
-  struct vx_error error = {"this build has no CUDA"};
+  struct error error = {.text = "this build has no CUDA"};
   *side = (struct side){.backend = backend};
   if (backend && backend->open(0, &side->device, &error) == VX_OK &&
       backend->lane_open(side->device, use, &side->lane, &error) == VX_OK)

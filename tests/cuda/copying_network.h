@@ -36,7 +36,7 @@ static inline bool is_aligned(const struct vx_network_value *value) {
   return value->shape.bytes == 0 || (uintptr_t)value->data % 16 == 0;
 }
 
-static inline enum vx_status run_seat(struct vx_seat *seat, const struct vx_network_run *run, struct vx_error *error) {
+static inline enum vx_status run_seat(struct vx_seat *seat, const struct vx_network_run *run, struct error *error) {
   const struct vx_network_value *in = &run->input[0];
   unsigned char *from = malloc(in->shape.bytes);
   bool good = from != NULL && is_aligned(in) &&
@@ -56,8 +56,7 @@ static inline enum vx_status run_seat(struct vx_seat *seat, const struct vx_netw
   free(from);
   seat->runs++;
   if (good) return VX_OK;
-  (void)vx_refuse(error, "the network's stand-in cannot copy");
-  return VX_FAILED;
+  return vx_fail(error, VX_FAILED, "the network's stand-in cannot copy");
 }
 
 static const struct vx_engine copying_engine = {.name = "copying", .seat_run = run_seat};

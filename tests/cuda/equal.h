@@ -69,7 +69,7 @@ void side_close(struct side *side);
 // Fills side->job; its inputs stay where they are.
 void side_set_job(struct side *side, const struct vx_job *asked, const struct scan *scan);
 // Runs one job over poisoned memory.
-enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan, struct vx_error *error);
+enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan, struct error *error);
 
 // Places: random ones, aligned in any way, of most tensors of the side's jobs. Without places_open there are none.
 void places_open(struct side *side);

@@ -53,7 +53,7 @@ static void random_encoder(struct random *random, struct vx_job *asked) {
 static void fit_map(struct vx_job *asked, int32_t clouds, double most) {
   struct vx_voxelize *params = &asked->params.voxelize;
   struct vx_grid grid;
-  struct vx_error error;
+  struct error error;
   for (int turns = 0; turns < 64; turns++) {
     bool good = vx_grid_of(params, clouds, &grid, &error) == VX_OK;
     double values = (double)grid.cells[0] * grid.cells[1] * grid.cells[2] * clouds * vx_encoder_width(&params->encoder);

@@ -18,7 +18,7 @@ static void count(bool good, const char *what, const char *why) {
 
 // As small as when it was opened, while its side keeps memory of the host for large jobs.
 static void renew_lane(struct side *side) {
-  struct vx_error error = {""};
+  struct error error = {0};
   side->backend->lane_close(side->lane);
   if (side->backend->lane_open(side->device, VX_LANE_QUICK, &side->lane, &error) != VX_OK) {
     fprintf(stderr, "%s\n", error.text);
@@ -32,7 +32,7 @@ struct sampler {
   pthread_t thread;
   struct side side;
   struct scan scan;
-  struct vx_error error;
+  struct error error;
   enum vx_status status;
   atomic_bool done;
 };
@@ -81,7 +81,7 @@ static bool nothing_kept(void) {
 
 static void grow_beside(struct side *side, const struct sampler *sampler, const struct vx_job *asked,
                         const struct scan *scan) {
-  struct vx_error error = {""};
+  struct error error = {0};
   count(side_run(side, asked, scan, &error) == VX_OK, scan->name, error.text);
   count(!atomic_load(&sampler->done), scan->name, "waited for another lane's sampling");
 }
@@ -90,7 +90,7 @@ static void grow_beside(struct side *side, const struct sampler *sampler, const 
 static void test_beside_sampling(struct side sides[2], struct random *random) {
   static struct sampler sampler;
   static struct scan some, many;
-  struct vx_error error = {""};
+  struct error error = {0};
   struct vx_job large = pillars(0.02f, 5), giant = giant_job();
   fill_scan(random, &some, SOME, "a lane that grows");
   fill_scan(random, &many, MANY, "a lane that grows, and gives back");
@@ -124,7 +124,7 @@ static void *take_memory(void) {
 static void test_out_of_memory(struct side sides[2], struct random *random) {
   static struct scan some, many;
   struct vx_description description;
-  struct vx_error error = {""};
+  struct error error = {0};
   struct vx_job large = pillars(0.02f, 5), giant = giant_job();
   sides[1].backend->describe(sides[1].device, &description);
   if (description.integrated) return;

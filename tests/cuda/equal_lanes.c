@@ -41,7 +41,7 @@ void fill_scan(struct random *random, struct scan *scan, int64_t num_points, con
 static void test_many_jobs(struct random *random) {
   enum { JOBS = 20000, COMPARED = 200 };
   struct vx_job hashed = pillars(0.001f, 3), direct = pillars(0.5f, 3);
-  struct vx_error error;
+  struct error error;
   struct scan scan;
   struct side sides[2];  // whose outputs are as small as the jobs, as they are poisoned each time
   side_open(&sides[0], &vx_cpu_backend);

@@ -90,7 +90,7 @@ static void test_huge_grids(struct side sides[2]) {
 
 static size_t dense_bytes(const struct vx_job *asked, int32_t clouds) {
   struct vx_layout layout;
-  struct vx_error error;
+  struct error error;
   struct vx_job job = *asked;
   job.tensors &= VX_DENSE_TENSORS;
   job.num_clouds = clouds;

@@ -148,7 +148,7 @@ static void test_stop(struct side sides[2], struct random *random) {
   struct boxes boxes = {random, ANYWHERE, 1000, 0, 1, false};
   const struct vx_nms params = {0.5f, VX_MAX_RANKED, VX_MAX_RANKED, 1, 0, 0};
   struct vx_job asked = {.op = VX_NMS, .params.nms = params, .tensors = VX_NMS_TENSORS};
-  struct vx_error error = {""};
+  struct error error = {0};
   memset(&scan, 0, sizeof scan);
   scan.num_points = scan.counts[0] = 400000;
   scan.num_clouds = 1;

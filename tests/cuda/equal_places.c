@@ -8,7 +8,7 @@
 enum { ROOM = 64 << 20, GUARD = 48, POISON = 0xA5, MOST_BETWEEN = GUARD + 64 };
 
 void places_open(struct side *side) {
-  struct vx_error error = {""};
+  struct error error = {0};
   void *memory = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory != MAP_FAILED && side->backend->host_pin(side->device, memory, ROOM, &error) == VX_OK) {
     side->places_at = memory;

@@ -30,7 +30,7 @@ static void fail(const char *what) {
 
 static bool open_region(struct region *region, const struct side *gpu) {
   char key[64];
-  struct vx_error error = {""};
+  struct error error = {0};
   snprintf(key, sizeof key, "/voxeld-equal-%d", (int)getpid());
   region->output = (POINT_BYTES / GUARD + 1) * GUARD;
   region->bytes = region->output + ROOM + GUARD;
@@ -58,7 +58,7 @@ struct output {
   struct vx_layout layout;
 };
 
-static enum vx_status give_region(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give_region(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   struct output *output = cls;
   output->layout = *layout;
   if (layout->bytes > ROOM) return vx_refuse(error, "%zu bytes are too many", layout->bytes);
@@ -70,7 +70,7 @@ static const struct vx_caller caller = {.output = give_region};
 
 static bool run(struct side *gpu, struct region *region, const struct vx_job *asked, const struct scan *scan,
                 struct output *output) {
-  struct vx_error error = {""};
+  struct error error = {0};
   *output = (struct output){.region = region};
   side_set_job(gpu, asked, scan);
   gpu->job.inputs[VX_POINTS].data = region->pinned;
@@ -91,7 +91,7 @@ static bool each_has_one_fate(const struct vx_counts *counts) {
 
 static void check_undisturbed(struct side sides[2], struct region *region, const struct vx_job *asked,
                               const struct scan *scan) {
-  struct vx_error error = {""};
+  struct error error = {0};
   struct output output;
   memcpy(region->owned, scan->points, POINT_BYTES);
   bool good = side_run(&sides[0], asked, scan, &error) == VX_OK && run(&sides[1], region, asked, scan, &output);

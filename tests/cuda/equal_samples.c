@@ -94,7 +94,7 @@ static void test_stopped(struct side sides[2], struct random *random) {
   struct vx_job asked = sampling_of(3);
   const struct vx_box within = {.max = {50, 50, 50}};
   for (int i = 0; i < 12; i++) {
-    struct vx_error error = {""};
+    struct error error = {0};
     scan.num_points = i % 3 == 0 ? 1500000 : 300000;  // kernels of several kinds
     scan.num_clouds = 1;
     scan.counts[0] = (int32_t)scan.num_points;

@@ -21,13 +21,10 @@ static void *room(struct side *side, void **memory, size_t *bytes, size_t need) 
   return *memory;
 }
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   struct side *side = cls;
   side->layout = *layout;
-  if (side->refuse_output || layout->bytes > (size_t)6 << 30) {
-    snprintf(error->text, sizeof error->text, "refused by the test");
-    return VX_REFUSED;
-  }
+  if (side->refuse_output || layout->bytes > (size_t)6 << 30) return vx_refuse(error, "refused by the test");
   *block = room(side, &side->output, &side->output_bytes, layout->bytes);
   places_give(side, layout);
   return VX_OK;
@@ -40,7 +37,7 @@ static bool is_stopped(void *cls) {
 }
 
 void side_open(struct side *side, const struct vx_backend *backend) {
-  struct vx_error error;
+  struct error error;
   memset(side, 0, sizeof *side);
   side->backend = backend;
   if (backend->open(0, &side->device, &error) != VX_OK ||
@@ -100,8 +97,7 @@ static void move_inputs(struct side *side, size_t offset) {
   }
 }
 
-enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan,
-                        struct vx_error *error) {
+enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan, struct error *error) {
   if (side->output != NULL) {
     size_t poisoned = side->output_bytes < (size_t)64 << 20 ? side->output_bytes : (size_t)64 << 20;
     memset(side->output, 0xA5, poisoned);
@@ -113,8 +109,7 @@ enum vx_status side_run(struct side *side, const struct vx_job *asked, const str
   if (!scan->unseen) move_inputs(side, scan->offset);
   enum vx_status status = side->backend->run(side->lane, &side->job, error);
   if (status != VX_OK || side->job.places == NULL || places_gather(side)) return status;
-  snprintf(error->text, sizeof error->text, "bytes beside a tensor's place were written");
-  return VX_FAILED;
+  return vx_fail(error, VX_FAILED, "bytes beside a tensor's place were written");
 }
 
 // --- comparison ---
@@ -214,7 +209,7 @@ static void describe_job(const struct vx_job *job, char *text, size_t size) {
 }
 
 void compare(struct side sides[2], const struct vx_job *asked, const struct scan *scan, const char *name) {
-  struct vx_error errors[2] = {{""}, {""}};
+  struct error errors[2] = {0};
   enum vx_status cpu = side_run(&sides[0], asked, scan, &errors[0]);
   for (int again = 0; again < 2; again++) {
     char reason[256], text[256];

@@ -73,7 +73,7 @@ struct gpu {
   struct vx_layout layout;
 };
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   struct gpu *gpu = cls;
   gpu->layout = *layout;
   if (layout->bytes > gpu->output_bytes) {
@@ -107,7 +107,7 @@ static bool load(struct gpu *gpu, const char *directory, const char *name, size_
 }
 
 static bool read_params(const struct gpu *gpu, const char *query, struct vx_job *asked) {
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   struct query items = {.count = 0};
   char text[512];
   snprintf(text, sizeof text, "%s", query);
@@ -119,8 +119,8 @@ static bool read_params(const struct gpu *gpu, const char *query, struct vx_job 
     items.items[items.count++] = (struct query_item){item, value, strlen(item), strlen(value)};
   }
   struct job_request request;
-  if (!job_request_from_query(&request, VX_VOXELIZE, &items, &(const struct named){gpu->presets, NULL}, &problem)) {
-    fprintf(stderr, "gpu-bench: %s: %s\n", query, problem.detail);
+  if (!job_request_from_query(&request, VX_VOXELIZE, &items, &(const struct named){gpu->presets, NULL}, &error)) {
+    fprintf(stderr, "gpu-bench: %s: %s\n", query, error.text);
     return false;
   }
   *asked = request.job;
@@ -140,7 +140,7 @@ static bool time_rounds(struct gpu *gpu, const struct work *work, const struct v
                         const struct frame *frames, int num_frames, bool resident, int repeat, struct times *times) {
   enum { IN, VOXELIZE, FEATURES, DEVICE, OUT, WHOLE, COLUMNS };
   static double us[COLUMNS][MAX_REPEAT];
-  struct vx_error error = {""};
+  struct error error = {0};
   *times = (struct times){.voxels = 0};
   for (int i = -WARM_UP; i < repeat; i++) {
     const struct frame *frame = &frames[(i + WARM_UP) % num_frames];
@@ -235,7 +235,7 @@ static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
   struct work work = {.name = arguments[0], .query = arguments[0], .frames = {arguments[1]}};
   struct vx_job asked;
   struct frame frame;
-  struct vx_error error = {""};
+  struct error error = {0};
   int32_t voxels;
   bool good = read_params(gpu, work.query, &asked) &&
               load(gpu, directory, arguments[1],
@@ -268,17 +268,16 @@ int main(int argc, char **argv) {
     fprintf(stderr, "gpu-bench: --repeat takes 1 to %d\n", MAX_REPEAT);
     return 2;
   }
-  char reason[512] = "this build has no CUDA";
-  struct vx_error error = {""};
+  struct error error = {.text = "this build has no CUDA"};
   struct gpu gpu = {.backend = vx_backend_find("cuda")};
   if (!gpu.backend || gpu.backend->open(0, &gpu.device, &error) != VX_OK ||
       gpu.backend->lane_open(gpu.device, VX_LANE_QUICK, &gpu.lane, &error) != VX_OK) {
-    printf("gpu-bench: skipped: %s\n", error.text[0] ? error.text : reason);
+    printf("gpu-bench: skipped: %s\n", error.text);
     return 77;
   }
-  gpu.presets = presets_load("", reason, sizeof reason);
+  gpu.presets = presets_load("", &error);
   if (!gpu.presets) {
-    fprintf(stderr, "gpu-bench: %s\n", reason);
+    fprintf(stderr, "gpu-bench: %s\n", error.text);
     return 1;
   }
   bool good = true;

@@ -58,7 +58,7 @@ static void fill(const struct work *work, struct side sides[2]) {
   }
 }
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   const struct side *side = cls;
   (void)layout, (void)error;
   *block = side->kept;  // no job keeps more than MOST
@@ -66,7 +66,7 @@ static enum vx_status give_output(void *cls, const struct vx_layout *layout, voi
 }
 
 static bool open_side(struct side *side, const struct vx_backend *backend) {
-  struct vx_error error = {"this build has no CUDA"};
+  struct error error = {.text = "this build has no CUDA"};
   *side = (struct side){.backend = backend};
   if (!backend || backend->open(0, &side->device, &error) != VX_OK ||
       backend->lane_open(side->device, VX_LANE_QUICK, &side->lane, &error) != VX_OK) {
@@ -95,7 +95,7 @@ struct times {
 static bool run(struct side *side, const struct work *work, int repeat, struct times *times) {
   static double in[MAX_REPEAT], nms[MAX_REPEAT], whole[MAX_REPEAT];
   static const struct vx_caller caller = {.output = give_output};
-  struct vx_error error = {""};
+  struct error error = {0};
   for (int i = -WARM_UP; i < repeat; i++) {
     struct vx_job job = {.op = VX_NMS,
                          .params.nms = {0.01f, work->pre_max, work->post_max, 1, 0, 0},

@@ -38,7 +38,7 @@ struct side {
   size_t output_bytes;  // of the last answer
 };
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   struct side *side = cls;
   if (layout->bytes > MEMORY) return vx_refuse(error, "no memory for %zu bytes", layout->bytes);
   side->output_bytes = layout->bytes;
@@ -48,7 +48,7 @@ static enum vx_status give_output(void *cls, const struct vx_layout *layout, voi
 }
 
 static bool open_side(struct side *side, const struct vx_backend *backend) {
-  struct vx_error error = {"this build has no CUDA"};
+  struct error error = {.text = "this build has no CUDA"};
   *side = (struct side){.backend = backend};
   if (!backend || backend->open(0, &side->device, &error) != VX_OK ||
       backend->lane_open(side->device, VX_LANE_QUICK, &side->lane, &error) != VX_OK) {
@@ -79,7 +79,7 @@ static bool time_side(struct side *side, const struct work *work, const struct v
   static double us[COLUMNS][MAX_REPEAT];
   int32_t rows[1];
   struct vx_job job = *asked;
-  struct vx_error error = {""};
+  struct error error = {0};
   job.row_counts = rows;
   job.caller = &caller;
   job.cls = side;

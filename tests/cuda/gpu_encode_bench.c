@@ -113,7 +113,7 @@ static bool time_side(struct side *side, const struct work *work, struct vx_job 
   enum { VOXELIZE, ENCODER, SCATTER, COLUMNS };
   static double us[COLUMNS][MAX_REPEAT];
   int32_t voxels;
-  struct vx_error error = {""};
+  struct error error = {0};
   job.cls = side;
   job.row_counts = &voxels;
   for (int i = repeat == 1 ? 0 : -WARM_UP; i < repeat; i++) {

@@ -34,7 +34,7 @@ static bool time_side(struct side *side, const struct work *work, const void *po
                       double *sample_us, double *whole_us) {
   static double us[2][MAX_REPEAT];
   int32_t counts[MAX_CLOUDS], samples[MAX_CLOUDS], voxels[MAX_CLOUDS];
-  struct vx_error error = {""};
+  struct error error = {0};
   const struct vx_job asked = {.op = VX_FPS,
                                .params.fps.sampling = {.enabled = true, .max_work = INT64_MAX},
                                .inputs = {vx_points_of(VX_FLOAT32, 0, COLUMNS, NULL)},

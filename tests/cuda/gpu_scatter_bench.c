@@ -73,7 +73,7 @@ static bool time_side(struct side *side, const struct work *work, const unsigned
   enum { IN, SCATTER, OUT, DEVICE, WHOLE, COLUMNS };
   static double us[COLUMNS][MAX_REPEAT];
   static int32_t row_counts[VX_MAX_CLOUDS];
-  struct vx_error error = {""};
+  struct error error = {0};
   for (int i = -WARM_UP; i < repeat; i++) {
     struct vx_job job = {.op = VX_SCATTER,
                          .inputs = {{work->dtype, 2, {work->rows, work->channels}, data},

@@ -145,11 +145,11 @@ static bool takes_its_jobs(void) {
 int main(int argc, char **argv) {
   struct options options = {.directory = "../shared/data", .jobs = 300, .samplings = -1, .largest = 2000000, .seed = 1};
   static struct side sides[2];
-  char error[256];
+  struct error error;
   parse(argc, argv, &options);
-  struct presets *presets = presets_load("", error, sizeof error);
+  struct presets *presets = presets_load("", &error);
   if (presets == NULL) {
-    fprintf(stderr, "%s\n", error);
+    fprintf(stderr, "%s\n", error.text);
     return 2;
   }
   side_open(&sides[0], &vx_cpu_backend);

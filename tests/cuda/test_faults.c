@@ -41,7 +41,7 @@ static void gather_places(struct block *block) {
       memcpy(block->memory + block->layout.offset[t], block->places[t], block->layout.shape[t].bytes);
 }
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **memory, struct vx_error *error) {
+static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **memory, struct error *error) {
   struct block *block = cls;
   block->layout = *layout;
   block->memory = aligned_alloc(VX_TENSOR_ALIGNMENT, (layout->bytes / VX_TENSOR_ALIGNMENT + 1) * VX_TENSOR_ALIGNMENT);
@@ -51,14 +51,13 @@ static enum vx_status give_output(void *cls, const struct vx_layout *layout, voi
     if (block->job != NULL) give_places(block);
     return VX_OK;
   }
-  snprintf(error->text, sizeof error->text, "no memory for the test");
-  return VX_OUT_OF_MEMORY;
+  return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for the test");
 }
 
 static const struct vx_caller caller = {.output = give_output};
 
 static enum vx_status run(const struct vx_backend *backend, struct vx_lane *lane, const struct way *way,
-                          struct block *block, struct vx_counts *out, struct vx_error *error) {
+                          struct block *block, struct vx_counts *out, struct error *error) {
   static int32_t row_counts[WAY_CLOUDS];
   struct vx_job job = way_job(way);
   job.caller = &caller;
@@ -89,7 +88,7 @@ static bool is_right(const struct block *block, const struct vx_counts *own, con
 // The lane is as good as new: the same bytes and counts as the CPU's.
 static bool agrees(struct vx_lane *lane, const struct way *way, const struct block *right,
                    const struct vx_counts *sum) {
-  struct vx_error error = {""};
+  struct error error = {0};
   struct vx_counts own;
   struct block block;
   bool good = run(&vx_cuda_backend, lane, way, &block, &own, &error) == VX_OK && is_right(&block, &own, right, sum);
@@ -107,7 +106,7 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
   }
   for (int class = VX_REFUSED; class <= VX_DEVICE_LOST; class ++) {
     for (long long call = 1; call <= calls; call++, faults++) {
-      struct vx_error error = {""};
+      struct error error = {0};
       struct vx_counts own;
       struct block block;
       inject_set((enum vx_status) class, call, INJECT_ONCE);
@@ -131,7 +130,7 @@ static void go_through_growth(struct vx_device *device, const struct block *righ
   for (int class = VX_REFUSED; class <= VX_DEVICE_LOST; class ++) {
     bool reached = true;
     for (long long call = 1; reached; call++, faults++) {
-      struct vx_error error = {""};
+      struct error error = {0};
       struct vx_counts own;
       struct block block;
       struct vx_lane *lane;
@@ -155,7 +154,7 @@ static void go_through_growth(struct vx_device *device, const struct block *righ
 
 // Opening fails as it should at each of its calls, and works after that.
 static void go_through_opening(struct vx_device *device) {
-  struct vx_error error = {""};
+  struct error error = {0};
   struct vx_lane *lane = NULL;
   for (long long call = 1;; call++, faults++) {
     inject_set(VX_OUT_OF_MEMORY, call, INJECT_FROM_THERE);
@@ -170,7 +169,7 @@ static void go_through_opening(struct vx_device *device) {
 // What could not be pinned is not pinned in part: the next try works, and unpinning.
 static void go_through_pinning(struct vx_device *device) {
   enum { BYTES = 1 << 16 };
-  struct vx_error error = {""};
+  struct error error = {0};
   void *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   for (int class = VX_REFUSED; memory != MAP_FAILED && class <= VX_DEVICE_LOST; class ++) {
     bool reached = true;
@@ -189,7 +188,7 @@ static void go_through_pinning(struct vx_device *device) {
 }
 
 static bool pin_places(struct vx_device *device) {
-  struct vx_error error = {"no memory for the test"};
+  struct error error = {"no memory for the test"};
   void *memory = mmap(NULL, PLACES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   bool good = memory != MAP_FAILED && vx_cuda_backend.host_pin(device, memory, PLACES_BYTES, &error) == VX_OK;
   if (good) places_at = memory;
@@ -198,7 +197,7 @@ static bool pin_places(struct vx_device *device) {
 }
 
 int main(void) {
-  struct vx_error error = {""};
+  struct error error = {0};
   struct vx_device *cpu, *gpu;
   struct vx_lane *cpu_lane, *gpu_lane;
   if (vx_cuda_backend.open(0, &gpu, &error) != VX_OK) {

@@ -17,25 +17,25 @@ enum { HEAD = 3, MOST_DECODED = 1 << 18, MOST_BYTES = 10 << 20 };
 struct outcome {
   char *bytes;  // of MOST_DECODED
   size_t length;
-  enum problem_kind fault;  // PROBLEM_BODY_TOO_LARGE if there is more
+  enum error_kind fault;  // ERROR_BODY_TOO_LARGE if there is more
 };
 
 static void decode_piece(struct decoder *decoder, const char *data, size_t size, size_t room, struct outcome *outcome) {
-  struct problem problem;
+  struct error error;
   struct coding_step step = {.in = data, .in_size = size};
   do {
     size_t left = MOST_DECODED - outcome->length;
     step.out = outcome->bytes + outcome->length;
     step.out_size = room < left ? room : left;
     if (!left) {
-      outcome->fault = PROBLEM_BODY_TOO_LARGE;
+      outcome->fault = ERROR_BODY_TOO_LARGE;
       return;
     }
-    bool good = decoder_run(decoder, &step, &problem);
+    bool good = decoder_run(decoder, &step, &error);
     outcome->length = (size_t)(step.out - outcome->bytes);
     assert(decoder_bytes(decoder) < MOST_BYTES);
     if (!good) {
-      outcome->fault = problem.kind;
+      outcome->fault = error.kind;
       return;
     }
   } while (step.out_size == 0);
@@ -44,13 +44,13 @@ static void decode_piece(struct decoder *decoder, const char *data, size_t size,
 
 static void decode(struct decoder *decoder, const char *data, size_t size, size_t piece, size_t room,
                    struct outcome *outcome) {
-  struct problem problem;
+  struct error error;
   outcome->length = 0;
-  outcome->fault = PROBLEM_NONE;
+  outcome->fault = ERROR_NONE;
   decoder_begin(decoder);
   for (size_t at = 0; at < size && !outcome->fault; at += piece)
     decode_piece(decoder, data + at, size - at < piece ? size - at : piece, room, outcome);
-  if (!outcome->fault && !decoder_end(decoder, &problem)) outcome->fault = problem.kind;
+  if (!outcome->fault && !decoder_end(decoder, &error)) outcome->fault = error.kind;
 }
 
 static bool never(void *cls) {
@@ -66,7 +66,7 @@ static void check_encoded(enum coding coding, struct decoder *decoder, const cha
   size_t length = encoder_run(encoder, (struct coding_step){data, size, coded, size + 1024}, never, NULL);
   assert(length > 0);
   decode(decoder, coded, length, length, MOST_DECODED, outcome);
-  assert(outcome->fault == PROBLEM_NONE && outcome->length == size && memcmp(outcome->bytes, data, size) == 0);
+  assert(outcome->fault == ERROR_NONE && outcome->length == size && memcmp(outcome->bytes, data, size) == 0);
   encoder_free(encoder);
   free(coded);
 }
@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   decode(decoders[coding], body, size, size + 1, MOST_DECODED, &whole);
   decode(decoders[coding], body, size, 1 + data[1], 1 + 64 * (size_t)data[2], &torn);
   // A fault right behind the most that is decoded may be found first.
-  bool at_most = whole.fault == PROBLEM_BODY_TOO_LARGE || torn.fault == PROBLEM_BODY_TOO_LARGE;
+  bool at_most = whole.fault == ERROR_BODY_TOO_LARGE || torn.fault == ERROR_BODY_TOO_LARGE;
   assert(whole.fault == torn.fault || at_most);
   if (!whole.fault && !torn.fault)
     assert(whole.length == torn.length && memcmp(whole.bytes, torn.bytes, whole.length) == 0);

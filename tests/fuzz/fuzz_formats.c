@@ -17,38 +17,38 @@ static const char *const columns_of[][2] = {
     {"num_features", "3"}, {"num_features", "4"}, {"fields", "x,y,z,intensity,ring"}, {"fields", "a,b,c"}};
 
 static void ask(struct job_request *request, uint8_t choice) {
-  struct problem problem;
+  struct error error;
   const char *const *columns = columns_of[choice >> 2 & 3];
   job_request_init(request, VX_TRANSFORM);
-  bool good = job_request_set(request, columns[0], strlen(columns[0]), columns[1], strlen(columns[1]), &problem);
+  bool good = job_request_set(request, columns[0], strlen(columns[0]), columns[1], strlen(columns[1]), &error);
   request->format = FORMAT_PCD + choice % 3;
-  good = good && job_request_finish(request, &problem);
+  good = good && job_request_finish(request, &error);
   assert(good);
 }
 
-static void check_problem(const struct problem *problem) {
-  assert(problem->kind > PROBLEM_NONE && problem->kind < PROBLEM_COUNT && problem->detail[0]);
+static void check_problem(const struct error *error) {
+  assert(error->kind > ERROR_NONE && error->kind < ERROR_COUNT && error->text[0]);
 }
 
 static void check_hint(const char *body, size_t size) {
   const char *hint = format_hint(FORMAT_RAW, body, size);
-  struct problem problem = {.kind = PROBLEM_BAD_BODY, .detail = "it"};
-  format_suggest(FORMAT_RAW, body, size, &problem);
-  assert(strncmp(problem.detail, "it", 2) == 0 && (hint != NULL) == (strlen(problem.detail) > 2));
+  struct error error = {.kind = ERROR_BAD_BODY, .text = "it"};
+  format_suggest(FORMAT_RAW, body, size, &error);
+  assert(strncmp(error.text, "it", 2) == 0 && (hint != NULL) == (strlen(error.text) > 2));
 }
 
 static void gather(const struct job_request *request, struct cloud_file *file, const struct cloud_columns *columns,
                    char *body) {
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   size_t bytes = (size_t)file->points * job_request_row_bytes(request);
   char *rows = malloc(bytes + 1);
   assert(rows);
   const char *in_place = cloud_rows(file, columns);
-  bool gathered = cloud_gather(file, columns, rows, &problem);
-  if (!gathered) check_problem(&problem);
+  bool gathered = cloud_gather(file, columns, rows, &error);
+  if (!gathered) check_problem(&error);
   if (in_place) assert(gathered && memcmp(in_place, rows, bytes) == 0);
   if (gathered && cloud_shrinks(file, columns)) {
-    bool again = cloud_gather(file, columns, body, &problem);
+    bool again = cloud_gather(file, columns, body, &error);
     assert(again && memcmp(body, rows, bytes) == 0);
   }
   free(rows);
@@ -58,22 +58,22 @@ static void read_body(const struct job_request *asked, char *body, size_t size) 
   static struct cloud_file file;
   static struct job_request request;
   struct cloud_columns columns;
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   char *unpacked = NULL;
   request = *asked;
   check_hint(body, size);
-  bool good = format_open(request.format, body, size, NULL, &file, &problem) &&
-              cloud_choose(&file, &request, &columns, &problem) && job_request_split(&request, file.points, &problem);
+  bool good = format_open(request.format, body, size, NULL, &file, &error) &&
+              cloud_choose(&file, &request, &columns, &error) && job_request_split(&request, file.points, &error);
   if (good && file.layout == CLOUD_PACKED) {
     if (file.unpacked_bytes > MOST_BYTES) return;  // the server has such a limit too
     unpacked = malloc(file.unpacked_bytes + 1);
     assert(unpacked);
-    good = cloud_unpack(&file, unpacked, &problem);
+    good = cloud_unpack(&file, unpacked, &error);
   }
   if (good)
     gather(&request, &file, &columns, body);
   else
-    check_problem(&problem);
+    check_problem(&error);
   free(unpacked);
 }
 

@@ -37,19 +37,19 @@ static void on_free(const volatile void *memory) {
 
 // ---- bodies ---------------------------------------------------------------------------------------------------------
 
-static void check_problem(const struct problem *problem) {
-  assert(problem->kind > PROBLEM_NONE && problem->kind < PROBLEM_COUNT && problem->detail[0]);
-  assert(problem->kind != PROBLEM_MEMORY_FULL);  // what was charged is enough
+static void check_problem(const struct error *error) {
+  assert(error->kind > ERROR_NONE && error->kind < ERROR_COUNT && error->text[0]);
+  assert(error->kind != ERROR_MEMORY_FULL);  // what was charged is enough
 }
 
 // A preset, or an operation with its defaults.
 static void choose_model(uint8_t choice, struct infer *infer, struct job_request *request) {
   static const enum vx_op ops[] = {VX_VOXELIZE, VX_FPS, VX_TRANSFORM};
   enum vx_op op = choice & 64 ? VX_NMS : choice & 32 ? VX_DECODE : ops[choice % 3];
-  struct problem problem;
+  struct error error;
   job_request_init(request, op);
   *infer = (struct infer){.model = vx_operation_of(op)->name, .version = "1", .preset = choice & 16, .head_bytes = -1};
-  bool good = !infer->preset || op != VX_TRANSFORM || job_request_finish(request, &problem);
+  bool good = !infer->preset || op != VX_TRANSFORM || job_request_finish(request, &error);
   assert(good);
 }
 
@@ -76,9 +76,9 @@ static void check_values(const struct job_request *request) {
 }
 
 // Shared memory that is full of one byte, or is not there.
-static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct problem *problem) {
+static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct error *error) {
   (void)cls;
-  if (ref->offset % 2) return problem_set(problem, PROBLEM_BAD_BODY, NULL, "there is no such region");
+  if (ref->offset % 2) return error_refuse(error, ERROR_BAD_BODY, NULL, "there is no such region");
   memset(out, 1, ref->bytes);
   return true;
 }
@@ -87,17 +87,17 @@ static const struct infer_memory memory = {read_shared, NULL, NULL};
 
 // As a worker does it.
 static void take_inputs(const struct infer_body *body, struct job_request *request) {
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   size_t bytes = infer_inputs_bytes(&body->inputs);
   char *copy = NULL;
   bool good = infer_inputs_bind(&body->inputs, request);
   if (!good && bytes <= MOST_BYTES) {
     assert(posix_memalign((void **)&copy, VX_TENSOR_ALIGNMENT, bytes) == 0);
-    good = infer_inputs_copy(&body->inputs, &memory, copy, request, &problem);
-    if (!good) check_problem(&problem);
+    good = infer_inputs_copy(&body->inputs, &memory, copy, request, &error);
+    if (!good) check_problem(&error);
   }
   if (good) check_values(request);
-  if (good && !job_request_split(request, vx_sizes_of(&request->job).rows, &problem)) check_problem(&problem);
+  if (good && !job_request_split(request, vx_sizes_of(&request->job).rows, &error)) check_problem(&error);
   free(copy);
 }
 
@@ -105,18 +105,18 @@ static void read_body(uint8_t choice, const char *bytes, size_t size) {
   static struct job_request request;
   struct infer infer;
   struct infer_body body;
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   choose_model(choice, &infer, &request);
   infer.head_bytes = head_bytes(choice, bytes, size);
   size_t before = most_in_use = in_use, cost = infer_json_cost(bytes, infer_json_bytes(&infer, size));
-  bool good = infer_read(&body, bytes, size, &memory, &infer, &request, &problem);
+  bool good = infer_read(&body, bytes, size, &memory, &infer, &request, &error);
   assert(counted && most_in_use - before <= cost);
   if (good) {
     assert(memchr(infer.id, '\0', sizeof infer.id));
     assert(infer_answer_kind(&infer, &request));
     take_inputs(&body, &request);
   } else {
-    check_problem(&problem);
+    check_problem(&error);
   }
   infer_end(&body);
   assert(in_use == before);
@@ -124,8 +124,8 @@ static void read_body(uint8_t choice, const char *bytes, size_t size) {
 
 static void read_index(const char *bytes, size_t size) {
   bool ready;
-  struct problem problem;
-  if (!model_read_index(bytes, size, &ready, &problem)) check_problem(&problem);
+  struct error error;
+  if (!model_read_index(bytes, size, &ready, &error)) check_problem(&error);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

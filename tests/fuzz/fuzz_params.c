@@ -22,7 +22,7 @@ static void check_grid(const struct job_request *request) {
     assert(isfinite(job->range_min[a]) && isfinite(job->range_max[a]) && job->range_min[a] < job->range_max[a]);
   }
   struct vx_grid grid;
-  struct vx_error error;
+  struct error error;
   assert(vx_grid_of(job, request->num_clouds ? request->num_clouds : 1, &grid, &error) == VX_OK);
   for (int a = 0; a < 3; a++) assert(grid.cells[a] > 0);
 }
@@ -163,36 +163,36 @@ static void check_rendering(const struct job_request *request) {
   free(json);
 }
 
-static void check_problem(const struct problem *problem) {
+static void check_problem(const struct error *error) {
   char memory[8192];
   struct text out = text_over(memory, sizeof memory);
-  assert(problem->kind > PROBLEM_NONE && problem->kind < PROBLEM_COUNT && problem->detail[0]);
-  problem_render(problem, PROBLEM_STYLE_HTTP, "", &out);
+  assert(error->kind > ERROR_NONE && error->kind < ERROR_COUNT && error->text[0]);
+  problem_render(error, PROBLEM_STYLE_HTTP, "", &out);
   assert(text_complete(&out));
 }
 
 static void check_query(enum vx_op op, const struct query *query, const struct presets *presets, int64_t rows) {
   static struct job_request request;
-  struct problem problem = {.kind = PROBLEM_NONE};
-  if (!job_request_from_query(&request, op, query, &(const struct named){presets, NULL}, &problem)) {
-    check_problem(&problem);
+  struct error error = {.kind = ERROR_NONE};
+  if (!job_request_from_query(&request, op, query, &(const struct named){presets, NULL}, &error)) {
+    check_problem(&error);
     return;
   }
   check_request(&request);
   check_rendering(&request);
   request.max_sampling_work = 1000;
   bool joined = request.stream.name[0];  // until then its clouds are not checked
-  if (job_request_split(&request, rows, &problem) && (!joined || job_request_join(&request, rows, &problem)))
+  if (job_request_split(&request, rows, &error) && (!joined || job_request_join(&request, rows, &error)))
     check_split(&request, rows);
   else
-    check_problem(&problem);
+    check_problem(&error);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static struct presets *presets;
   static struct query query;
-  char error[512];
-  if (!presets) presets = presets_load("", error, sizeof error);
+  struct error error;
+  if (!presets) presets = presets_load("", &error);
   assert(presets);
 
   query_split((const char *)data, (const char *)data + size, &query);

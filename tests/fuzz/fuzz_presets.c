@@ -22,18 +22,18 @@ static void check_rendering(const struct preset *preset) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  char error[256] = "";
+  struct error error;
   char *copy = malloc(size ? size : 1);  // of the exact size: a read past the end is seen
   assert(copy);
   memcpy(copy, data, size);
-  struct preset *preset = preset_parse("fuzzed", copy, size, error, sizeof error);
+  struct preset *preset = preset_parse("fuzzed", copy, size, &error);
   free(copy);
-  assert(preset ? !error[0] : error[0] != '\0');
+  assert(preset ? !error.text[0] : error.text[0] != '\0');
   if (preset) {
-    struct problem problem;
+    struct error error;
     struct job_request request = *presets_request(preset);
     assert(strcmp(preset_name(preset), "fuzzed") == 0 && strcmp(request.preset, "fuzzed") == 0);
-    assert(job_request_finish(&request, &problem));
+    assert(job_request_finish(&request, &error));
     check_rendering(preset);
   }
   preset_free(preset);

@@ -52,8 +52,8 @@ static void begin(void) {
   assert(good && client && memory >= 0 && atexit(remove_memory) == 0);
 }
 
-static void check_problem(const struct problem *problem) {
-  assert(problem->kind > PROBLEM_NONE && problem->kind < PROBLEM_COUNT && problem->detail[0]);
+static void check_problem(const struct error *error) {
+  assert(error->kind > ERROR_NONE && error->kind < ERROR_COUNT && error->text[0]);
 }
 
 static void set_length(size_t wanted) {
@@ -76,10 +76,10 @@ static void check_written(const struct region_terms *terms) {
   char json[2048];
   struct text out = text_over(json, sizeof json);
   struct region_terms again;
-  struct problem problem;
+  struct error error;
   region_terms_write(terms, &out);
   assert(text_complete(&out));
-  assert(region_terms_read(terms->name, json, out.length, &again, &problem));
+  assert(region_terms_read(terms->name, json, out.length, &again, &error));
   assert(strcmp(again.key, terms->key) == 0 && again.offset == terms->offset && again.bytes == terms->bytes);
 }
 
@@ -87,25 +87,25 @@ static void enter(const char *argument) {
   const char *space = strchr(argument, ' ');
   char name[128];
   struct region_terms terms;
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   if (!space) return;
   snprintf(name, sizeof name, "%.*s", (int)(space - argument), argument);
-  if (!region_terms_read(name, space + 1, strlen(space + 1), &terms, &problem)) {
-    check_problem(&problem);
+  if (!region_terms_read(name, space + 1, strlen(space + 1), &terms, &error)) {
+    check_problem(&error);
     return;
   }
   check_written(&terms);
   if (strcmp(terms.key, "k") == 0) memcpy(terms.key, key, sizeof key);
   bool fits = strcmp(terms.key, key) == 0 && region_holds(length, terms.offset, terms.bytes) && !find(name);
-  bool good = regions_register(&regions, client, &(struct object_asker){"", "127.0.0.1"}, &terms, &problem);
-  if (!good) check_problem(&problem);
+  bool good = regions_register(&regions, client, &(struct object_asker){"", "127.0.0.1"}, &terms, &error);
+  if (!good) check_problem(&error);
   assert(good ? fits : !fits || count >= REGIONS_MAX / 2);
   if (good) known[count++] = terms;
 }
 
 static void leave(const char *name) {
-  struct problem problem;
-  bool good = regions_unregister(&regions, client, name, &problem);
+  struct error error;
+  bool good = regions_unregister(&regions, client, name, &error);
   assert(good);  // nobody writes
   for (int i = count - 1; i >= 0; i--)
     if (!name || strcmp(known[i].name, name) == 0) known[i] = known[--count];
@@ -114,14 +114,14 @@ static void leave(const char *name) {
 static void show(const char *name) {
   static char page[REGIONS_MAX * 512];
   struct text out = text_over(page, sizeof page);
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   struct json_document document;
-  json_error_t error;
-  bool good = regions_write(&regions, client, name, &out, &problem);
+  json_error_t where;
+  bool good = regions_write(&regions, client, name, &out, &error);
   assert(good == (!name || find(name)));
-  if (!good) check_problem(&problem);
+  if (!good) check_problem(&error);
   if (!good || !text_complete(&out)) return;  // text that is no UTF-8 grows
-  bool opened = json_open(&document, page, out.length, &error);
+  bool opened = json_open(&document, page, out.length, &where);
   assert(opened && (int)json_array_size(document.root) == (name ? 1 : count));
   json_close(&document);
 }
@@ -136,48 +136,48 @@ static bool is_there(const struct region_ref *ref) {
 }
 
 static bool open_part(const struct region_ref *ref, struct region_part *part) {
-  struct problem problem = {.kind = PROBLEM_NONE};
-  if (region_open(&regions, (struct region_user){client, ULLONG_MAX}, ref, "p", part, &problem)) return true;
-  check_problem(&problem);
+  struct error error = {.kind = ERROR_NONE};
+  if (region_open(&regions, (struct region_user){client, ULLONG_MAX}, ref, "p", part, &error)) return true;
+  check_problem(&error);
   assert(!is_there(ref));
   return false;
 }
 
 static void read_part(const struct region_ref *ref) {
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   struct region_part part;
   if (!open_part(ref, &part)) return;
   assert(ref->bytes <= SIZE);
   char *out = malloc(ref->bytes + 1);
   assert(out);
-  bool good = region_read(&part, out, &problem);
+  bool good = region_read(&part, out, &error);
   region_release(&part);
   assert(good == is_there(ref) || (good && ref->bytes == 0));
-  if (!good) check_problem(&problem);
+  if (!good) check_problem(&error);
   if (good && ref->bytes) assert(memcmp(out, shadow + find(ref->name)->offset + ref->offset, ref->bytes) == 0);
   free(out);
 }
 
 static void write_part(const struct region_ref *ref) {
   static char data[SIZE];
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   struct region_part part;
   size_t bytes = ref->bytes < SIZE ? (size_t)ref->bytes : SIZE;
   memset(data, WRITTEN, sizeof data);
   if (!open_part(ref, &part)) return;
-  bool good = region_write(&part, data, bytes, &problem);
+  bool good = region_write(&part, data, bytes, &error);
   region_release(&part);
   assert(good == is_there(ref));
-  if (!good) check_problem(&problem);
+  if (!good) check_problem(&error);
   if (good) memset(shadow + find(ref->name)->offset + ref->offset, WRITTEN, bytes);
 }
 
 static void by_parameter(const char *name, const char *value, void (*use)(const struct region_ref *ref)) {
   static struct job_request request;
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   job_request_init(&request, VX_TRANSFORM);
-  if (!job_request_set(&request, name, strlen(name), value, strlen(value), &problem)) {
-    check_problem(&problem);
+  if (!job_request_set(&request, name, strlen(name), value, strlen(value), &error)) {
+    check_problem(&error);
     return;
   }
   const struct region_ref *ref = *name == 'p' ? &request.points_region : &request.output_region;
@@ -186,15 +186,15 @@ static void by_parameter(const char *name, const char *value, void (*use)(const 
 }
 
 static void by_json(const char *value, void (*use)(const struct region_ref *ref)) {
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   struct region_ref ref;
   struct json_document document;
-  if (!json_open_sent(&document, "the line", value, strlen(value), NULL, &problem)) return;
-  bool good = region_ref_read(document.root, &ref, &problem);
+  if (!json_open_sent(&document, "the line", value, strlen(value), NULL, &error)) return;
+  bool good = region_ref_read(document.root, &ref, &error);
   if (good)
     use(&ref);
   else
-    check_problem(&problem);
+    check_problem(&error);
   json_close(&document);
 }
 
@@ -230,7 +230,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   assert(text);
   memcpy(text, data, size);
   text[size] = '\0';
-  bool started = regions_init(&regions, &options, &clients, NULL, 0);
+  bool started = regions_init(&regions, &options, &clients, NULL);
   assert(started);
   set_length(SIZE);
   for (size_t i = 0; i < SIZE; i++) shadow[i] = (unsigned char)(i % 251);

@@ -101,16 +101,15 @@ static void set_times(struct answer *answer, struct vx_job *job, int64_t ns) {
 static void check_copy(const char *media_type, const struct answer *answer, const struct vx_sizes *sizes) {
   const struct answer_kind *kind = answer_kind_of(media_type);
   struct vx_layout layout;
-  struct vx_error error;
-  struct problem problem;
+  struct error error;
   if (vx_layout_of(kind->tensors(answer->request), sizes, &layout, &error) != VX_OK || layout.bytes > MOST_BYTES)
     return;
   char *tensors = calloc(1, layout.bytes + 1);
   struct text file = text_over(NULL, 0);
-  assert(tensors && kind->write(answer, &layout, NULL, &file, &problem));
+  assert(tensors && kind->write(answer, &layout, NULL, &file, &error));
   size_t size = file.length + 1;
   file = text_over(malloc(size), size);
-  assert(file.data && kind->write(answer, &layout, tensors, &file, &problem));
+  assert(file.data && kind->write(answer, &layout, tensors, &file, &error));
   assert(text_complete(&file) && file.length == size - 1);
   free(file.data);
   free(tensors);
@@ -143,7 +142,7 @@ static void check_answer(const struct figures *figures, const char *id, const st
                           .job = &job,
                           .look = {true, 5, "a hint"}};
   struct vx_layout layout;
-  struct vx_error error;
+  struct error error;
   if (vx_layout_of(job.tensors, &sizes, &layout, &error) != VX_OK || layout.bytes > MOST_BYTES) return;
 
   size_t reserve = answer_header_reserve(&answer, &layout);
@@ -162,8 +161,9 @@ static void check_answer(const struct figures *figures, const char *id, const st
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static struct presets *presets;
   static struct job_request request;
-  char error[512], id[129] = "";
-  if (!presets) presets = presets_load("", error, sizeof error);
+  struct error error = {0};
+  char id[129] = "";
+  if (!presets) presets = presets_load("", &error);
   assert(presets);
 
   struct figures figures;
@@ -176,11 +176,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   figures.ns &= INT64_MAX, figures.count &= INT64_MAX;
 
   struct query query;
-  struct problem problem;
   query_split(cursor + id_length, end, &query);
   bool sound =
-      job_request_from_query(&request, figures.op % VX_OPS, &query, &(const struct named){presets, NULL}, &problem);
+      job_request_from_query(&request, figures.op % VX_OPS, &query, &(const struct named){presets, NULL}, &error);
   query_free(&query);
-  if (sound && job_request_split(&request, figures.points, &problem)) check_answer(&figures, id, &request);
+  if (sound && job_request_split(&request, figures.points, &error)) check_answer(&figures, id, &request);
   return sound ? 0 : -1;
 }

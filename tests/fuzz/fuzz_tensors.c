@@ -27,8 +27,8 @@ static void check_input(const struct vx_input *input, const char *body, size_t s
 // The request of a preset that has the operation: heads need parameters.
 static void begin(struct job_request *request, enum vx_op op) {
   static struct presets *presets;
-  char error[512];
-  if (!presets) presets = presets_load("", error, sizeof error);
+  struct error error;
+  if (!presets) presets = presets_load("", &error);
   assert(presets);
   const char *name = op == VX_DECODE_CENTER ? "nuscenes_centerpoint_voxel01" : "kitti_pointpillar";
   const struct job_request *from = presets_request_of(presets_find(presets, name), op);
@@ -40,18 +40,18 @@ static void begin(struct job_request *request, enum vx_op op) {
 
 static void read_body(enum vx_op op, char *body, size_t size) {
   static struct job_request request;
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   begin(&request, op);
-  bool good = tensors_read(body, size, &request, &problem);
+  bool good = tensors_read(body, size, &request, &error);
   if (good) {
     bool points = vx_operation_of(op)->items == VX_POINT_ITEMS;
     for (int i = 0; i < VX_MAX_INPUTS; i++) {
       const struct vx_input *input = &request.job.inputs[i];
       check_input(input, body, size, i == 0 && points ? VX_TENSOR_ALIGNMENT : vx_dtype_size(input->dtype));
     }
-    good = job_request_split(&request, vx_sizes_of(&request.job).rows, &problem);
+    good = job_request_split(&request, vx_sizes_of(&request.job).rows, &error);
   }
-  if (!good) assert(problem.kind > PROBLEM_NONE && problem.kind < PROBLEM_COUNT && problem.detail[0]);
+  if (!good) assert(error.kind > ERROR_NONE && error.kind < ERROR_COUNT && error.text[0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

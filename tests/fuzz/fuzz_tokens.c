@@ -42,28 +42,29 @@ static void check_table(const struct tokens *tokens, const char *text) {
 }
 
 static void check_new_token(const char *name) {
-  char token[TOKEN_SIZE], line[TOKEN_LINE_SIZE], error[256] = "";
-  if (!token_make(name, token, line, error, sizeof error)) {
-    assert(error[0]);
+  char token[TOKEN_SIZE], line[TOKEN_LINE_SIZE];
+  struct error error = {0};
+  if (!token_make(name, token, line, &error)) {
+    assert(error.text[0]);
     return;
   }
-  struct tokens *tokens = tokens_parse(line, strlen(line), error, sizeof error);
+  struct tokens *tokens = tokens_parse(line, strlen(line), &error);
   assert(tokens && tokens_count(tokens) == 1 && strcmp(tokens_find(tokens, token), name) == 0);
   assert(!strstr(line, token));
   tokens_free(tokens);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  char error[256] = "";
+  struct error error;
   char *copy = malloc(size ? size : 1),
        *text = malloc(size + 1);  // the one of the exact size: a read past the end is seen
   assert(copy && text);
   memcpy(copy, data, size);
   memcpy(text, data, size);
   text[size] = '\0';
-  struct tokens *tokens = tokens_parse(copy, size, error, sizeof error);
+  struct tokens *tokens = tokens_parse(copy, size, &error);
   free(copy);
-  assert(tokens ? !error[0] : strncmp(error, "line ", 5) == 0);
+  assert(tokens ? !error.text[0] : strncmp(error.text, "line ", 5) == 0);
   // A NUL is no part of a name or a sum; in a comment it may stand.
   if (tokens && strlen(text) == size) check_table(tokens, text);
   tokens_free(tokens);

@@ -92,27 +92,28 @@ static void read_options(struct server *server, char *const own[], int own_count
                                  "1000000",  "--trusted-proxies",
                                  "127.0.0.4"};
   enum { COMMON = sizeof common / sizeof *common };
-  char *arguments[COMMON + 8] = {NULL}, *none[] = {NULL}, error[512];
+  char *arguments[COMMON + 8] = {NULL}, *none[] = {NULL};
+  struct error error = {0};
   enum options_action action;
   assert(own_count <= 8);
   memcpy(arguments, common, sizeof common);
   memcpy(arguments + COMMON, own, (size_t)own_count * sizeof *own);
-  if (options_read(COMMON + own_count, arguments, none, &server->options, &action, error, sizeof error)) return;
-  fprintf(stderr, "%s\n", error);
+  if (options_read(COMMON + own_count, arguments, none, &server->options, &action, &error)) return;
+  fprintf(stderr, "%s\n", error.text);
   abort();
 }
 
 static void start(struct server *server) {
-  char error[512];
+  struct error error;
   server->started_ns = clock_ns();
-  if (server_prepare(server, error, sizeof error) && server_start(server, on_gpu_lost, NULL, error, sizeof error))
-    return;
-  fprintf(stderr, "%s\n", error);
+  if (server_prepare(server, &error) && server_start(server, on_gpu_lost, NULL, &error)) return;
+  fprintf(stderr, "%s\n", error.text);
   abort();
 }
 
 void daemons_need(void) {
-  char error[512], listen[128];
+  struct error error = {0};
+  char listen[128];
   if (servers[PLAIN].http.daemon[0]) return;
   assert(mkdtemp(directory));
   snprintf(socket_path, sizeof socket_path, "%s/socket", directory);
@@ -127,7 +128,7 @@ void daemons_need(void) {
   read_options(&servers[TLS], tls, sizeof tls / sizeof *tls);
   log_configure((enum log_level)servers[PLAIN].options.log_level, (enum log_format)servers[PLAIN].options.log_format);
   signal(SIGPIPE, SIG_IGN);
-  assert(log_start(error, sizeof error));
+  assert(log_start(&error));
   for (int i = 0; i < DAEMONS; i++) start(&servers[i]);
   atexit(stop_daemons);
 }

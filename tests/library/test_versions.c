@@ -130,10 +130,10 @@ static void a_rehearsal_tells_what_was_called(void **state) {
 }
 
 static int find_row(void **state) {
-  char error[256] = "";
+  struct error error;
   (void)state;
-  if (library_find(&row, MHD_get_version(), error, sizeof error)) return 0;
-  print_error("%s\n", error);
+  if (library_find(&row, MHD_get_version(), &error)) return 0;
+  print_error("%s\n", error.text);
   return -1;
 }
 

@@ -61,9 +61,9 @@ static void try_all(const struct trap *traps, int count) {
 
 int main(void) {
   struct library library;
-  char error[256];
-  if (!library_find(&library, MHD_get_version(), error, sizeof error)) {
-    (void)fprintf(stderr, "traps: %s\n", error);
+  struct error error;
+  if (!library_find(&library, MHD_get_version(), &error)) {
+    (void)fprintf(stderr, "traps: %s\n", error.text);
     return 2;
   }
   stage_strict = library.strict;

@@ -18,7 +18,7 @@ static void on_gpu_lost(void *cls) { (void)cls; }
 
 // On the CPU. The options must stay. As in the daemon, long jobs get up to half of the memory.
 static void open_job_room(struct options *options) {
-  char error[256];
+  struct error error;
   const int64_t limits[SHARES] = {[SHARE_JOBS] = options->queue_depth,
                                   [SHARE_LONG_JOBS] = options->queue_depth,
                                   [SHARE_BYTES] = options->memory_budget_bytes,
@@ -29,8 +29,7 @@ static void open_job_room(struct options *options) {
   atomic_store(&gone, false);
   assert_true(clients_init(&clients, 16, limits));
   client = clients_join(&clients, "", "192.0.2.1");
-  if (!jobs_start(&jobs, options, &clients, &counters, &watcher, on_gpu_lost, NULL, error, sizeof error))
-    fail_msg("%s", error);
+  if (!jobs_start(&jobs, options, &clients, &counters, &watcher, on_gpu_lost, NULL, &error)) fail_msg("%s", error.text);
 }
 
 // The jobs have ended, and hold nothing any more.

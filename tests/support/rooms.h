@@ -41,15 +41,15 @@ static void on_gpu_lost(void *cls) { (void)cls; }
 
 static int open_rooms(void **state) {
   (void)state;
-  char error[256];
+  struct error error;
   const int64_t limits[SHARES] = {[SHARE_CONNECTIONS] = 100,
                                   [SHARE_JOBS] = 64,
                                   [SHARE_LONG_JOBS] = 65,
                                   [SHARE_DETECTION_JOBS] = 66,
                                   [SHARE_BYTES] = 16 << 20};
   http_init(&http);
-  return shelf_open(&shelf, "", "", "", 1, 0, error, sizeof error) && clients_init(&clients, 4, limits) &&
-                 jobs_start(&jobs, &options, &clients, &counters, &watcher, on_gpu_lost, NULL, error, sizeof error)
+  return shelf_open(&shelf, "", "", "", 1, 0, &error) && clients_init(&clients, 4, limits) &&
+                 jobs_start(&jobs, &options, &clients, &counters, &watcher, on_gpu_lost, NULL, &error)
              ? 0
              : -1;
 }

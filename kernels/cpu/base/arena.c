@@ -50,7 +50,7 @@ static void *grown(const struct cpu_arena *arena, size_t bytes) {
 }
 
 enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured, const struct vx_job *job,
-                                 struct vx_error *error) {
+                                 struct error *error) {
   if (measured->used > arena->bytes) {
     // A quarter more than needed: a scan that is a little larger than the last one then costs no new mapping. Pages
     // that no job touches cost nothing. What a lane may keep is taken without asking, so no more than that.
@@ -62,15 +62,13 @@ enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena
       bytes = whole_pages(measured->used, 0);
       if (!is_allowed(job, bytes)) {
         cpu_arena_trim(arena, 0);
-        snprintf(error->text, sizeof error->text, "%zu bytes of scratch are more than there may be", bytes);
-        return VX_OUT_OF_MEMORY;
+        return vx_fail(error, VX_OUT_OF_MEMORY, "%zu bytes of scratch are more than there may be", bytes);
       }
     }
     void *memory = grown(arena, bytes);
     if (memory == MAP_FAILED) {
       cpu_arena_trim(arena, 0);
-      snprintf(error->text, sizeof error->text, "no memory for %zu bytes of scratch", measured->used);
-      return VX_OUT_OF_MEMORY;
+      return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for %zu bytes of scratch", measured->used);
     }
     *arena = (struct cpu_arena){.memory = memory, .bytes = bytes};
   }

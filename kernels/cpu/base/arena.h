@@ -20,7 +20,7 @@ void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size);
 // Forgets what was taken and makes room for all that `measured` took. VX_OUT_OF_MEMORY if there is not enough memory,
 // or the job's caller does not allow it.
 VX_WARN_UNUSED enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured,
-                                                const struct vx_job *job, struct vx_error *error);
+                                                const struct vx_job *job, struct error *error);
 
 // Says that the memory will be written as a whole: the system then brings it in large pages if it has some.
 void cpu_arena_fill(struct cpu_arena *arena);

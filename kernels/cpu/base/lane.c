@@ -25,18 +25,15 @@ static bool allow_nothing(void *cls, size_t bytes) {
   return false;
 }
 
-enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, const struct cpu_arena *measured,
-                                    struct vx_error *error) {
+enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, const struct cpu_arena *measured, struct error *error) {
   static const struct vx_caller caller = {.scratch = allow_nothing};
   static const struct vx_job nobody = {.caller = &caller};
   if (vx_stop_now(hand->stop)) {
     return vx_stop_status(hand->stop, error);
   }
   // Asked for too much, the arena would lose what it has, and the lane's next job would fault it in again.
-  if (measured->used > VX_SCRATCH_KEPT) {
-    snprintf(error->text, sizeof error->text, "%zu bytes of scratch are more than a helper takes", measured->used);
-    return VX_OUT_OF_MEMORY;
-  }
+  if (measured->used > VX_SCRATCH_KEPT)
+    return vx_fail(error, VX_OUT_OF_MEMORY, "%zu bytes of scratch are more than a helper takes", measured->used);
   return cpu_arena_reserve(&hand->lane->scratch, measured, &nobody, error);
 }
 

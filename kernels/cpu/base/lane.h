@@ -20,7 +20,7 @@ void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *i
 // Makes room in the lane of a hand that helps, for all that `measured` took. VX_STOPPED if it is stopped already,
 // VX_OUT_OF_MEMORY beyond VX_SCRATCH_KEPT; both leave the lane's scratch as it is.
 VX_WARN_UNUSED enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, const struct cpu_arena *measured,
-                                                   struct vx_error *error);
+                                                   struct error *error);
 
 // The first `count` values of the job's points as float32. float16 points are converted into `widened`.
 const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened);

@@ -131,14 +131,14 @@ static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_
 // ---- all together ----
 
 static enum vx_status decode_task(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end,
-                                  struct vx_error *error) {
+                                  struct error *error) {
   int64_t began = cpu_now_ns();
   add_boxes(center, cloud, task, begin, end);
   center->nms.radius = center->params->radii[center->params->num_radii > 1 ? task : 0];
   return cpu_found_suppress(&center->found, cloud, began, error);
 }
 
-static enum vx_status decode_cloud(struct center *center, int32_t cloud, struct vx_error *error) {
+static enum vx_status decode_cloud(struct center *center, int32_t cloud, struct error *error) {
   struct vx_job *job = center->job;
   int32_t ends[VX_MAX_CLASSES + 1] = {0}, label = 0;
   int64_t began = cpu_now_ns();
@@ -154,7 +154,7 @@ static enum vx_status decode_cloud(struct center *center, int32_t cloud, struct 
   return status;
 }
 
-enum vx_status cpu_decode_center(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+enum vx_status cpu_decode_center(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   const struct vx_decode_center *params = &job->params.center;
   struct center center = {.job = job, .params = params, .sizes = vx_sizes_of(job), .nms = params->nms};
   struct cpu_arena measured = {0};

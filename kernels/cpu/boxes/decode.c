@@ -103,7 +103,7 @@ static void add_boxes(struct decode *decode, int32_t cloud, int32_t candidates) 
 
 // ---- all together ----
 
-static enum vx_status decode_cloud(struct decode *decode, int32_t cloud, struct vx_error *error) {
+static enum vx_status decode_cloud(struct decode *decode, int32_t cloud, struct error *error) {
   int64_t began = cpu_now_ns();
   int32_t candidates = list_candidates(decode, cloud);
   add_boxes(decode, cloud, candidates);
@@ -111,7 +111,7 @@ static enum vx_status decode_cloud(struct decode *decode, int32_t cloud, struct 
   return cpu_found_suppress(&decode->found, cloud, began, error);
 }
 
-enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   const struct vx_decode *params = &job->params.decode;
   struct decode decode = {.job = job, .params = params, .sizes = vx_sizes_of(job)};
   struct cpu_arena measured = {0};

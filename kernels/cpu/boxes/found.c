@@ -61,7 +61,7 @@ static void choose(struct cpu_found *found, int32_t number) {
   found->chosen[found->num_chosen++] = found->candidates[number];
 }
 
-enum vx_status cpu_found_suppress(struct cpu_found *found, int32_t cloud, int64_t began, struct vx_error *error) {
+enum vx_status cpu_found_suppress(struct cpu_found *found, int32_t cloud, int64_t began, struct error *error) {
   struct vx_job *job = found->job;
   int64_t decoded = cpu_now_ns();
   int32_t kept = cpu_suppress(&found->suppressor, found->count, found->kept, &job->counts);
@@ -95,7 +95,7 @@ static void write_tensors(const struct cpu_found *found, const struct vx_layout 
   }
 }
 
-enum vx_status cpu_found_write(const struct cpu_found *found, struct vx_error *error) {
+enum vx_status cpu_found_write(const struct cpu_found *found, struct error *error) {
   struct vx_layout layout;
   void *output = NULL;
   if (found->job->tensors == 0) {

@@ -48,9 +48,9 @@ void cpu_found_add(struct cpu_found *found, const struct cpu_candidate *candidat
 // Suppresses among the boxes that were added since the last call, and keeps the others as the cloud's. `began` is when
 // their decoding did. VX_STOPPED with an error if the caller stops the job.
 VX_WARN_UNUSED enum vx_status cpu_found_suppress(struct cpu_found *found, int32_t cloud, int64_t began,
-                                                 struct vx_error *error);
+                                                 struct error *error);
 
 // Writes the tensors of the kept boxes, if any are wanted.
-VX_WARN_UNUSED enum vx_status cpu_found_write(const struct cpu_found *found, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cpu_found_write(const struct cpu_found *found, struct error *error);
 
 #endif

@@ -38,7 +38,7 @@ static int32_t list_valid(struct nms *nms, int32_t begin, int32_t end) {
   return valid;
 }
 
-static enum vx_status suppress(struct nms *nms, struct vx_error *error) {
+static enum vx_status suppress(struct nms *nms, struct error *error) {
   struct vx_job *job = nms->job;
   int32_t begin = 0, kept = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
@@ -51,7 +51,7 @@ static enum vx_status suppress(struct nms *nms, struct vx_error *error) {
   return vx_stop_status(job->stop, error);
 }
 
-static enum vx_status write_output(const struct nms *nms, struct vx_error *error) {
+static enum vx_status write_output(const struct nms *nms, struct error *error) {
   struct vx_layout layout;
   void *output = NULL;
   enum vx_status status = vx_take_output(nms->job, &layout, &output, error);
@@ -61,7 +61,7 @@ static enum vx_status write_output(const struct nms *nms, struct vx_error *error
   return status;
 }
 
-enum vx_status cpu_nms(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+enum vx_status cpu_nms(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   const struct vx_nms *params = &job->params.nms;
   struct nms nms = {.job = job,
                     .scores = job->inputs[VX_SCORES].data,

@@ -24,7 +24,7 @@ static void lay_out(struct vx_detection *detection, struct cpu_arena *arena) {
   }
 }
 
-static enum vx_status prepare(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status prepare(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   struct cpu_arena measured = {0};
   lay_out(detection, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->between, &measured, detection->job, error);
@@ -37,7 +37,7 @@ static enum vx_status prepare(struct vx_lane *lane, struct vx_detection *detecti
 
 // --- the stages ---
 
-static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   int32_t row_counts[VX_MAX_CLOUDS];
   struct vx_job voxelize = vx_detection_voxelize(detection, row_counts);
   enum vx_status status = vx_begin_job(&voxelize, error);
@@ -79,7 +79,7 @@ static void move_channels(const struct vx_detector_map *map, struct vx_stop *sto
   }
 }
 
-static enum vx_status compute_maps(struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status compute_maps(struct vx_detection *detection, struct error *error) {
   int64_t began = cpu_now_ns();
   enum vx_status status = vx_detection_network(detection, error);
   for (int i = 0; i < VX_MAX_INPUTS && status == VX_OK; i++) {
@@ -92,7 +92,7 @@ static enum vx_status compute_maps(struct vx_detection *detection, struct vx_err
   return status == VX_OK ? vx_stop_status(detection->job->stop, error) : status;
 }
 
-static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   struct vx_job decode = vx_detection_decode(detection);
   detection->decode = &decode;
   enum vx_status status = vx_detection_check_time(detection, "boxes were made", error);
@@ -108,7 +108,7 @@ static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detectio
 }
 
 // Copies what is left between the stages to the job's tensors, as far as they are wanted.
-static enum vx_status show_stages(struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status show_stages(struct vx_detection *detection, struct error *error) {
   struct vx_shown shown[VX_SHOWN_TENSORS];
   int64_t began = cpu_now_ns();
   enum vx_status status = vx_detection_settle(detection, error);
@@ -124,7 +124,7 @@ static enum vx_status show_stages(struct vx_detection *detection, struct vx_erro
   return status == VX_OK ? vx_stop_status(detection->job->stop, error) : status;
 }
 
-enum vx_status cpu_detect(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+enum vx_status cpu_detect(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   struct vx_detection detection = vx_detection_of(job);
   enum vx_status status = voxelize(lane, &detection, error);
   if (status == VX_OK) {

@@ -48,7 +48,7 @@ static int32_t find_candidates(struct vx_stop *stop, const float *rows, int32_t 
   return candidates;
 }
 
-enum vx_status cpu_fps_prepare(struct cpu_fps *fps, const float *rows, const int32_t *counts, struct vx_error *error) {
+enum vx_status cpu_fps_prepare(struct cpu_fps *fps, const float *rows, const int32_t *counts, struct error *error) {
   int64_t began = cpu_now_ns();
   struct vx_job *job = fps->job;
   fps->columns = (int32_t)job->inputs[VX_POINTS].dims[1];
@@ -113,7 +113,7 @@ static void write_samples(const struct sampling *sampling, const struct cpu_fps_
 
 // The run's own lane has its desk already. A helper's lane gets one for as long as it helps.
 static enum vx_status take_desk(const struct sampling *sampling, const struct vx_hand *hand, struct cpu_fps_desk *desk,
-                                struct vx_error *error) {
+                                struct error *error) {
   const struct cpu_fps *fps = sampling->fps;
   struct cpu_arena measured = {0};
   *desk = fps->desk;
@@ -128,7 +128,7 @@ static enum vx_status take_desk(const struct sampling *sampling, const struct vx
   return status;
 }
 
-static enum vx_status sample_cloud(void *cls, const struct vx_hand *hand, int32_t number, struct vx_error *error) {
+static enum vx_status sample_cloud(void *cls, const struct vx_hand *hand, int32_t number, struct error *error) {
   const struct sampling *sampling = cls;
   const struct cpu_fps *fps = sampling->fps;
   struct cpu_fps_desk desk;
@@ -153,7 +153,7 @@ static enum vx_status sample_cloud(void *cls, const struct vx_hand *hand, int32_
 }
 
 enum vx_status cpu_fps(struct cpu_fps *fps, struct vx_lane *lane, const struct vx_layout *layout, void *output,
-                       struct vx_error *error) {
+                       struct error *error) {
   struct vx_job *job = fps->job;
   int64_t began = cpu_now_ns();
   struct sampling sampling = {fps, lane, layout, output};
@@ -180,14 +180,14 @@ static int32_t largest_cloud(const struct vx_job *job) {
   return largest;
 }
 
-static enum vx_status write_output(struct cpu_fps *fps, struct vx_lane *lane, struct vx_error *error) {
+static enum vx_status write_output(struct cpu_fps *fps, struct vx_lane *lane, struct error *error) {
   struct vx_layout layout;
   void *output = NULL;
   enum vx_status status = vx_take_output(fps->job, &layout, &output, error);
   return status == VX_OK ? cpu_fps(fps, lane, &layout, output, error) : status;
 }
 
-enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   struct cpu_fps fps;
   struct cpu_arena measured = {0};
   int32_t largest = largest_cloud(job);

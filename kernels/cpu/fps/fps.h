@@ -35,14 +35,14 @@ void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_job
 
 // Finds the first sample of each cloud. VX_REFUSED if too few rows of a cloud are finite. Call vx_begin_samples first.
 VX_WARN_UNUSED enum vx_status cpu_fps_prepare(struct cpu_fps *fps, const float *rows, const int32_t *counts,
-                                              struct vx_error *error);
+                                              struct error *error);
 
 // Chooses the samples and writes their tensors, on the lane of the job's run and those of helpers. VX_STOPPED if the
 // caller stopped the job.
 VX_WARN_UNUSED enum vx_status cpu_fps(struct cpu_fps *fps, struct vx_lane *lane, const struct vx_layout *layout,
-                                      void *output, struct vx_error *error);
+                                      void *output, struct error *error);
 
 // Runs a job that samples points.
-VX_WARN_UNUSED enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
 #endif

@@ -28,7 +28,7 @@ static void lay_out(struct scatter *scatter, struct cpu_arena *arena) {
   scatter->placed = cpu_arena_take(arena, rows, sizeof *scatter->placed);
 }
 
-static enum vx_status prepare(struct scatter *scatter, struct vx_lane *lane, struct vx_error *error) {
+static enum vx_status prepare(struct scatter *scatter, struct vx_lane *lane, struct error *error) {
   struct cpu_arena measured = {0};
   const struct vx_job *job = scatter->job;
   enum vx_status status = vx_scatter_cells(&job->params.scatter, job->num_clouds, &scatter->cloud_cells, error);
@@ -98,7 +98,7 @@ static void place(struct scatter *scatter) {
   }
 }
 
-static enum vx_status write_output(const struct scatter *scatter, struct vx_error *error) {
+static enum vx_status write_output(const struct scatter *scatter, struct error *error) {
   const struct vx_job *job = scatter->job;
   const struct vx_input *features = &job->inputs[VX_FEATURES];
   struct vx_layout layout;
@@ -119,7 +119,7 @@ static enum vx_status write_output(const struct scatter *scatter, struct vx_erro
   return vx_stop_status(job->stop, error);
 }
 
-enum vx_status cpu_scatter(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+enum vx_status cpu_scatter(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   struct scatter scatter = {.job = job, .coords = job->inputs[VX_COORDS].data, .rows = (int32_t)job->counts.received};
   int64_t began = cpu_now_ns();
   enum vx_status status = prepare(&scatter, lane, error);

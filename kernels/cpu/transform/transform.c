@@ -68,7 +68,7 @@ static void cut(struct transform *transform) {
 }
 
 // Lists the points of a slice that are kept.
-static enum vx_status list_kept(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+static enum vx_status list_kept(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
   const struct transform *transform = cls;
   struct slice *slice = &transform->slices[piece];
   const float *matrix = vx_matrix_of(&transform->job->inputs[VX_MATRIX], slice->cloud);
@@ -94,7 +94,7 @@ static void add_fates(const struct slice *slice, struct vx_counts *counts) {
   }
 }
 
-static enum vx_status find_kept(struct transform *transform, struct vx_error *error) {
+static enum vx_status find_kept(struct transform *transform, struct error *error) {
   struct vx_job *job = transform->job;
   const struct vx_pieces pieces = {transform->num_slices, list_kept, transform};
   enum vx_status status = vx_spread(job, transform->lane, &pieces, error);
@@ -126,7 +126,7 @@ static void write_points(const struct transform *transform, struct vx_stop *stop
 }
 
 // Writes a slice's part of the tensors.
-static enum vx_status write_slice(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+static enum vx_status write_slice(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
   const struct transform *transform = cls;
   const struct vx_layout *layout = transform->layout;
   const struct slice *slice = &transform->slices[piece];
@@ -140,7 +140,7 @@ static enum vx_status write_slice(void *cls, const struct vx_hand *hand, int32_t
   return vx_stop_status(hand->stop, error);
 }
 
-static enum vx_status write_output(struct transform *transform, struct vx_error *error) {
+static enum vx_status write_output(struct transform *transform, struct error *error) {
   struct vx_job *job = transform->job;
   struct vx_layout layout;
   void *output = NULL;
@@ -156,7 +156,7 @@ static enum vx_status write_output(struct transform *transform, struct vx_error 
   return status;
 }
 
-enum vx_status cpu_transform(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+enum vx_status cpu_transform(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   struct transform transform = {
       .job = job, .lane = lane, .params = &job->params.transform, .columns = job->inputs[VX_POINTS].dims[1]};
   struct cpu_arena measured = {0};

@@ -77,7 +77,7 @@ static void write_cloud(const struct writing *writing, struct cpu_run *part, int
   write_targets(writing, part, number);
 }
 
-static enum vx_status write_piece(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+static enum vx_status write_piece(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
   const struct writing *writing = cls;
   int32_t first = piece * writing->step;
   struct cpu_run part;
@@ -106,7 +106,7 @@ static int32_t step_of(const struct writing *writing) {
   return even > most ? most : even > PIECE_ROWS ? even : most < PIECE_ROWS ? most : PIECE_ROWS;
 }
 
-static enum vx_status write_all(struct writing *writing, struct vx_error *error) {
+static enum vx_status write_all(struct writing *writing, struct error *error) {
   int64_t began = cpu_now_ns();
   if (writing->count == 0) {
     return VX_OK;
@@ -122,7 +122,7 @@ static enum vx_status write_all(struct writing *writing, struct vx_error *error)
 // --- tensors -------------------------------------------------------------------------------------------------------
 
 static enum vx_status write_one(const struct cpu_run *run, const struct cpu_writer *writer, void *out, size_t bytes,
-                                struct vx_error *error) {
+                                struct error *error) {
   struct writing writing = begin(run, writer);
   if (bytes > 0) {
     add(&writing, writer, out, bytes);
@@ -130,14 +130,14 @@ static enum vx_status write_one(const struct cpu_run *run, const struct cpu_writ
   return write_all(&writing, error);
 }
 
-enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct vx_error *error) {
+enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct error *error) {
   size_t bytes = (size_t)run->num_rows * (size_t)run->columns * sizeof *means;
   return write_one(run, &cpu_writer_of_means, means, bytes, error);
 }
 
 // Writes the tensors of `layout` of the unit and the stage of `like`.
 static enum vx_status write_those(const struct cpu_run *run, const struct cpu_writer *like,
-                                  const struct vx_layout *layout, unsigned char *output, struct vx_error *error) {
+                                  const struct vx_layout *layout, unsigned char *output, struct error *error) {
   struct writing writing = begin(run, like);
   for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     const struct cpu_writer *writer = &cpu_writers[tensor];
@@ -151,7 +151,7 @@ static enum vx_status write_those(const struct cpu_run *run, const struct cpu_wr
 
 // bev_features is made of rows. If no tensor of the output has them, they are made in scratch.
 static enum vx_status find_features(struct cpu_run *run, const struct vx_layout *layout, unsigned char *output,
-                                    struct vx_error *error) {
+                                    struct error *error) {
   enum vx_tensor rows = cpu_run_feature_tensor(run);
   if (!cpu_run_hides_features(run)) {
     run->features = output + layout->offset[rows];
@@ -162,7 +162,7 @@ static enum vx_status find_features(struct cpu_run *run, const struct vx_layout 
 }
 
 enum vx_status cpu_write_tensors(struct cpu_run *run, const struct vx_layout *layout, void *output,
-                                 struct vx_error *error) {
+                                 struct error *error) {
   // One of each unit and stage, in the order in which they are written.
   static const enum vx_tensor likes[] = {VX_VOXEL_COORDS, VX_ENCODED_FEATURES, VX_BEV_FEATURES, VX_OCCUPANCY};
   enum vx_status status = VX_OK;

@@ -98,7 +98,7 @@ void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
 // --- parts ---------------------------------------------------------------------------------------------------------
 
 enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_hand *hand, bool cloud, struct cpu_run *part,
-                              struct vx_error *error) {
+                              struct error *error) {
   struct cpu_arena measured = {0};
   enum vx_status status = VX_OK;
   *part = *run;

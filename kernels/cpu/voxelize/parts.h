@@ -10,7 +10,7 @@ void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 // The run as the hand is to see it that does a piece of it, with room for a cloud in hand or only for a pillar. Fails
 // only for a hand that helps.
 VX_WARN_UNUSED enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_hand *hand, bool cloud,
-                                             struct cpu_run *part, struct vx_error *error);
+                                             struct cpu_run *part, struct error *error);
 
 // Gives each cloud its places in the lists of the whole job.
 void cpu_parts_place(struct cpu_run *run);

@@ -51,7 +51,7 @@ struct tools {
 // The run's own hand has these arrays for the cloud: they get their contents after the shares are united, when nobody
 // needs the tools any more. A share may get all voxels of the cloud, so each hand has room for that.
 static enum vx_status take_tools(const struct cpu_run *run, const struct vx_hand *hand, struct tools *tools,
-                                 struct vx_error *error) {
+                                 struct error *error) {
   uint64_t slots = cpu_cell_index_slots(run->num_points, run->map.key.bits), most = (uint64_t)run->num_points;
   struct cpu_arena measured = {0}, *arena = &measured;
   *tools = (struct tools){run->cells, run->voxel_of};
@@ -103,7 +103,7 @@ static void deal(const struct cpu_run *run, struct vx_stop *stop, int32_t number
   }
 }
 
-static enum vx_status look_up_segment(void *cls, const struct vx_hand *hand, int32_t number, struct vx_error *error) {
+static enum vx_status look_up_segment(void *cls, const struct vx_hand *hand, int32_t number, struct error *error) {
   const struct cpu_run *run = cls;
   const struct cpu_cut *cut = &run->cut;
   struct cpu_segment *segment = &cut->segments[number];
@@ -163,7 +163,7 @@ static int32_t sum_up(const struct cpu_cut *cut, const struct tools *tools, int3
   return sum;
 }
 
-static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t share, struct vx_error *error) {
+static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t share, struct error *error) {
   const struct cpu_run *run = cls;
   const struct cpu_cut *cut = &run->cut;
   struct tools tools;
@@ -198,7 +198,7 @@ struct numbering {
   const struct cpu_cloud *cloud;
 };
 
-static enum vx_status number_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+static enum vx_status number_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
   const struct numbering *numbering = cls;
   const struct cpu_run *run = numbering->run;
   const struct cpu_cut *cut = &run->cut;
@@ -222,7 +222,7 @@ static int32_t number_of(const struct cpu_cut *cut, int32_t place) {
   return cut->dealt[cut->dealt[place].same_as].number;
 }
 
-static enum vx_status pack_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+static enum vx_status pack_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
   const struct cpu_run *run = cls;
   const struct cpu_cut *cut = &run->cut;
   const struct cpu_segment *segment = &cut->segments[piece];
@@ -255,7 +255,7 @@ static int32_t *find_places(const struct listing *listing, struct vx_stop *stop,
   return next;
 }
 
-static enum vx_status list_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+static enum vx_status list_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
   const struct listing *listing = cls;
   const struct cpu_cut *cut = &listing->run->cut;
   const struct cpu_segment *segment = &cut->segments[piece];
@@ -303,9 +303,9 @@ static void place_segments(struct cpu_run *run, const struct cpu_cloud *cloud) {
   counts->out_of_range += cloud->end - cloud->begin - inside - not_finite;
 }
 
-typedef enum vx_status step(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error);
+typedef enum vx_status step(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error);
 
-static enum vx_status spread(const struct cpu_run *run, step *step, void *cls, struct vx_error *error) {
+static enum vx_status spread(const struct cpu_run *run, step *step, void *cls, struct error *error) {
   const struct vx_pieces pieces = {run->cut.count, step, cls};
   return vx_spread(run->job, run->lane, &pieces, error);
 }
@@ -314,7 +314,7 @@ static bool is_packed(const struct cpu_run *run) {
   return run->ids_wanted || run->sectioned || (run->job->tensors & VX_PILLAR_MAPS) != 0;
 }
 
-enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
+enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   struct numbering numbering = {run, cloud};
   begin_segments(run, cloud);
   enum vx_status status = spread(run, look_up_segment, run, error);
@@ -331,7 +331,7 @@ enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *c
   return status == VX_OK && is_packed(run) ? spread(run, pack_segment, run, error) : status;
 }
 
-enum vx_status cpu_list_segments(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
+enum vx_status cpu_list_segments(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   struct listing listing = {run, run->rows + cloud->first_row, run->num_rows - cloud->first_row};
   return spread(run, list_segment, &listing, error);
 }

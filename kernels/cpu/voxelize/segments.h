@@ -17,10 +17,10 @@ void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 // As cpu_index_points and cpu_make_rows, for the run's own hand and a cloud that is cut. run.inside and run.voxel_of
 // are only filled if something but the list reads them.
 VX_WARN_UNUSED enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *cloud,
-                                                 struct vx_error *error);
+                                                 struct error *error);
 
 // As cpu_list_points, likewise.
 VX_WARN_UNUSED enum vx_status cpu_list_segments(struct cpu_run *run, const struct cpu_cloud *cloud,
-                                                struct vx_error *error);
+                                                struct error *error);
 
 #endif

@@ -51,7 +51,7 @@ static void read_params(struct cpu_run *run) {
 }
 
 // A cloud is not cut if that took more scratch than a lane may keep.
-static enum vx_status take_scratch(struct cpu_run *run, struct vx_error *error) {
+static enum vx_status take_scratch(struct cpu_run *run, struct error *error) {
   struct cpu_arena measured = {0};
   run->cut.count = cpu_segments_wanted(run);
   cpu_parts_lay_out(run, &measured);
@@ -67,7 +67,7 @@ static enum vx_status take_scratch(struct cpu_run *run, struct vx_error *error) 
   return status;
 }
 
-static enum vx_status prepare(struct cpu_run *run, struct vx_error *error) {
+static enum vx_status prepare(struct cpu_run *run, struct error *error) {
   enum vx_status status = vx_grid_of(run->params, run->job->num_clouds, &run->grid, error);
   if (status == VX_OK) {
     measure_clouds(run);
@@ -82,7 +82,7 @@ static enum vx_status prepare(struct cpu_run *run, struct vx_error *error) {
 }
 
 // And makes their rows.
-static enum vx_status find_voxels(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
+static enum vx_status find_voxels(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   if (run->cut.count > 0) {
     return cpu_index_segments(run, cloud, error);
   }
@@ -91,7 +91,7 @@ static enum vx_status find_voxels(struct cpu_run *run, const struct cpu_cloud *c
   return VX_OK;
 }
 
-static enum vx_status list_points(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
+static enum vx_status list_points(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   if (run->lists_wanted && run->cut.count > 0) {
     return cpu_list_segments(run, cloud, error);
   }
@@ -102,7 +102,7 @@ static enum vx_status list_points(struct cpu_run *run, const struct cpu_cloud *c
 }
 
 // Finds the rows of one cloud and appends them to those of the clouds before it.
-static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
+static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   enum vx_status status = find_voxels(run, cloud, error);
   if (status == VX_OK) {
     cpu_gather_maps(run, cloud);
@@ -126,7 +126,7 @@ static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *c
   return vx_stop_status(run->stop, error);
 }
 
-static enum vx_status group_piece(void *cls, const struct vx_hand *hand, int32_t number, struct vx_error *error) {
+static enum vx_status group_piece(void *cls, const struct vx_hand *hand, int32_t number, struct error *error) {
   const struct cpu_run *run = cls;
   struct cpu_grouped *grouped = &run->grouped[number];
   struct vx_job job = *run->job;
@@ -149,7 +149,7 @@ static enum vx_status group_piece(void *cls, const struct vx_hand *hand, int32_t
   return status;
 }
 
-static enum vx_status group_clouds(struct cpu_run *run, struct vx_error *error) {
+static enum vx_status group_clouds(struct cpu_run *run, struct error *error) {
   const struct vx_pieces clouds = {run->job->num_clouds, group_piece, run};
   cpu_parts_place(run);
   enum vx_status status = vx_spread(run->job, run->lane, &clouds, error);
@@ -160,7 +160,7 @@ static enum vx_status group_clouds(struct cpu_run *run, struct vx_error *error) 
   return status;
 }
 
-static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) {
+static enum vx_status write_output(struct cpu_run *run, struct error *error) {
   struct vx_job *job = run->job;
   struct vx_layout layout;
   void *output = NULL;
@@ -183,7 +183,7 @@ static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) 
   return status;
 }
 
-enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   int64_t began = cpu_now_ns();
   struct cpu_run run = {
       .job = job, .lane = lane, .stop = job->stop, .params = &job->params.voxelize, .sampling = vx_sampling_of(job)};

@@ -4,6 +4,6 @@
 
 #include "kernels/kernels.h"
 
-VX_WARN_UNUSED enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
 #endif

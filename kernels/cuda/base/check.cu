@@ -51,17 +51,16 @@ static cudaError_t instead_of(cudaError_t result) {
 static cudaError_t instead_of(cudaError_t result) { return result; }
 #endif
 
-enum vx_status cuda_check(cudaError_t result, const char *what, struct vx_error *error) {
+enum vx_status cuda_check(cudaError_t result, const char *what, struct error *error) {
   result = instead_of(result);
   if (result == cudaSuccess) {
     return VX_OK;
   }
   (void)cudaGetLastError();  // so that the next launch does not report this error again
-  snprintf(error->text, sizeof error->text, "%.120s: %s (%s)", what, cudaGetErrorString(result),
-           cudaGetErrorName(result));
-  return status_of(result);
+  return vx_fail(error, status_of(result), "%.120s: %s (%s)", what, cudaGetErrorString(result),
+                 cudaGetErrorName(result));
 }
 
-enum vx_status cuda_launched(const char *kernel, struct vx_error *error) {
+enum vx_status cuda_launched(const char *kernel, struct error *error) {
   return cuda_check(cudaGetLastError(), kernel, error);
 }

@@ -11,7 +11,7 @@
 
 // --- memory ---
 
-enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx_error *error) {
+enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct error *error) {
   struct cudaPointerAttributes first = {}, last = {};
   CUDA_CALL(cudaPointerGetAttributes(&first, memory), error);
   CUDA_CALL(cudaPointerGetAttributes(&last, (const char *)memory + bytes - 1), error);
@@ -22,37 +22,28 @@ enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx
   return VX_OK;
 }
 
-static enum vx_status see_part(const void *memory, size_t bytes, bool pinned, void **seen, struct vx_error *error) {
+static enum vx_status see_part(const void *memory, size_t bytes, bool pinned, void **seen, struct error *error) {
   CUDA_TRY(cuda_see(memory, bytes, seen, error));
-  if (*seen == NULL && pinned) {
-    snprintf(error->text, sizeof error->text, "the device does not see memory that was pinned for it");
-    return VX_REFUSED;
-  }
+  if (*seen == NULL && pinned) return vx_refuse(error, "the device does not see memory that was pinned for it");
   return VX_OK;
 }
 
 enum vx_status cuda_see_part(const struct cuda_run *run, const void *memory, size_t bytes, void **seen,
-                             struct vx_error *error) {
+                             struct error *error) {
   return see_part(memory, bytes, run->job->pinned, seen, error);
 }
 
-static enum vx_status register_pages(void *memory, size_t bytes, struct vx_error *error) {
+static enum vx_status register_pages(void *memory, size_t bytes, struct error *error) {
   void *seen = NULL;
   CUDA_CALL(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped), error);
   CUDA_TRY(cuda_see(memory, bytes, &seen, error));
-  if (seen != memory) {
-    snprintf(error->text, sizeof error->text, "the device sees pinned memory at other addresses than the host");
-    return VX_REFUSED;
-  }
+  if (seen != memory) return vx_refuse(error, "the device sees pinned memory at other addresses than the host");
   return VX_OK;
 }
 
 // A GPU that shares the host's memory may cache it in other ways than the owner of the pages does.
-enum vx_status cuda_pin(struct vx_device *device, void *memory, size_t bytes, struct vx_error *error) {
-  if (device->description.integrated) {
-    snprintf(error->text, sizeof error->text, "an integrated GPU pins no memory of others");
-    return VX_REFUSED;
-  }
+enum vx_status cuda_pin(struct vx_device *device, void *memory, size_t bytes, struct error *error) {
+  if (device->description.integrated) return vx_refuse(error, "an integrated GPU pins no memory of others");
   CUDA_CALL(cudaSetDevice(device->index), error);
   enum vx_status status = register_pages(memory, bytes, error);
   if (status != VX_OK) {
@@ -72,7 +63,7 @@ size_t cuda_input_bytes(const struct cuda_run *run) {
   return (size_t)run->num_points * run->columns * (run->halves ? sizeof(uint16_t) : sizeof(float));
 }
 
-enum vx_status cuda_copy_source(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_copy_source(const struct cuda_run *run, struct error *error) {
   if (run->source == run->source_copy) {
     CUDA_CALL(cudaMemcpyAsync(run->source_copy, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run),
                               cudaMemcpyHostToDevice, run->stream),
@@ -99,7 +90,7 @@ static void pause_briefly(void) {
 
 // Sampling and suppression can take long: the host sleeps between its looks and asks the caller whether to stop.
 static enum vx_status await_long(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
-                                 bool *stopped, struct vx_error *error) {
+                                 bool *stopped, struct error *error) {
   enum { LOOK_NS = 50000, LOOKS_PER_QUERY = 200 };
   const struct timespec pause = {0, LOOK_NS};
   const struct vx_job *job = run->job;
@@ -124,7 +115,7 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
 // driver call before that: each would hold the driver's lock against the launches of other lanes. A kernel that fails
 // never writes, and the driver then reports the error.
 enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
-                          struct vx_error *error) {
+                          struct error *error) {
   enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };
   int64_t began = now_ns(), waited = 0;
   bool stopped = false;
@@ -143,32 +134,26 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
   if (*word != sequence) {
     CUDA_CALL(cudaStreamSynchronize(run->stream), error);
   }
-  if (*word != sequence) {
-    snprintf(error->text, sizeof error->text, "the device did all its work and gave no answer");
-    return VX_DEVICE_LOST;
-  }
+  if (*word != sequence) return vx_fail(error, VX_DEVICE_LOST, "the device did all its work and gave no answer");
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   CUDA_TRY(cuda_check(cudaPeekAtLastError(), "cudaPeekAtLastError", error));
   if (stopped) {
-    snprintf(error->text, sizeof error->text, "ended before all %s",
-             run->sampling != NULL ? "samples were chosen" : "boxes were compared");
+    (void)vx_fail(error, VX_STOPPED, "ended before all %s",
+                  run->sampling != NULL ? "samples were chosen" : "boxes were compared");
   }
   return stopped ? VX_STOPPED : VX_OK;
 }
 
-enum vx_status cuda_read_tally(struct cuda_run *run, uint32_t sequence, struct vx_error *error) {
+enum vx_status cuda_read_tally(struct cuda_run *run, uint32_t sequence, struct error *error) {
   CUDA_TRY(cuda_await(run, &run->lane->report->sized, sequence, error));
   run->sizes = ((const struct cuda_report *)run->lane->report)->tally;
-  if (run->sizes.unplaced != 0) {
-    snprintf(error->text, sizeof error->text, "%u items found no slot", run->sizes.unplaced);
-    return VX_DEVICE_LOST;
-  }
+  if (run->sizes.unplaced != 0) return vx_fail(error, VX_DEVICE_LOST, "%u items found no slot", run->sizes.unplaced);
   return VX_OK;
 }
 
 // --- output ---
 
-enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_take_output(struct cuda_run *run, struct error *error) {
   if (run->resident) {
     struct vx_sizes sizes = vx_sizes_of(run->job);
     return vx_layout_of(run->tensors, &sizes, &run->layout, error);
@@ -178,7 +163,7 @@ enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error) {
   return VX_OK;
 }
 
-enum vx_status cuda_take_zeros(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_take_zeros(struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_take_output(run, error));
   if (run->resident) {
     CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
@@ -230,7 +215,7 @@ static void read_times(const struct cuda_run *run) {
 
 // Adds a part of the image, from `offset` on, to those that are sent. What the device does not see is copied instead.
 static enum vx_status bring(const struct cuda_run *run, size_t offset, size_t bytes, void *to, bool pinned,
-                            struct cuda_parts *parts, struct vx_error *error) {
+                            struct cuda_parts *parts, struct error *error) {
   const unsigned char *from = run->lane->image.memory + offset;
   void *seen = NULL;
   CUDA_TRY(see_part(to, bytes, pinned, &seen, error));
@@ -242,7 +227,7 @@ static enum vx_status bring(const struct cuda_run *run, size_t offset, size_t by
   return VX_OK;
 }
 
-static enum vx_status bring_each(const struct cuda_run *run, struct cuda_parts *parts, struct vx_error *error) {
+static enum vx_status bring_each(const struct cuda_run *run, struct cuda_parts *parts, struct error *error) {
   const struct vx_layout *layout = &run->layout;
   const struct vx_job *job = run->job;
   struct vx_layout block = *layout;
@@ -258,12 +243,12 @@ static enum vx_status bring_each(const struct cuda_run *run, struct cuda_parts *
   return VX_OK;
 }
 
-static enum vx_status bring_image(const struct cuda_run *run, struct cuda_parts *parts, struct vx_error *error) {
+static enum vx_status bring_image(const struct cuda_run *run, struct cuda_parts *parts, struct error *error) {
   return run->job->places != NULL ? bring_each(run, parts, error)
                                   : bring(run, 0, run->layout.bytes, run->output, run->job->pinned, parts, error);
 }
 
-enum vx_status cuda_finish_output(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_finish_output(const struct cuda_run *run, struct error *error) {
   struct cuda_parts parts = {};
   if (run->layout.bytes == 0) {
     return cuda_clean(run, error);

@@ -11,7 +11,7 @@ static size_t bytes_of(const struct vx_input *input) {
   return bytes;
 }
 
-enum vx_status cuda_see_inputs(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_see_inputs(struct cuda_run *run, struct error *error) {
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
     const struct vx_input *input = &run->job->inputs[i];
     struct cuda_input *seen = &run->inputs[i];
@@ -38,7 +38,7 @@ void cuda_take_inputs(struct cuda_run *run, struct cuda_arena *arena) {
   }
 }
 
-enum vx_status cuda_copy_inputs(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_copy_inputs(struct cuda_run *run, struct error *error) {
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
     struct cuda_input *input = &run->inputs[i];
     if (is_copied(input)) {

@@ -6,10 +6,10 @@
 #include "kernels/cuda/base/memory.cuh"
 
 // Fills run->inputs: where the device can read each of the job's inputs, if it can. Data is aligned as its type needs.
-VX_WARN_UNUSED enum vx_status cuda_see_inputs(struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_see_inputs(struct cuda_run *run, struct error *error);
 // Takes room for the inputs that the device cannot read in place.
 void cuda_take_inputs(struct cuda_run *run, struct cuda_arena *arena);
 // Enqueues the copies of these inputs. After it the `data` of each input is what kernels read.
-VX_WARN_UNUSED enum vx_status cuda_copy_inputs(struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_copy_inputs(struct cuda_run *run, struct error *error);
 
 #endif

@@ -35,7 +35,7 @@ static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
 }
 
 enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_operation *operation,
-                            struct vx_layout *layout, struct vx_error *error) {
+                            struct vx_layout *layout, struct error *error) {
   CUDA_TRY(vx_begin_job(job, error));
   struct cuda_run run = read_job(lane, job);
   run.resident = layout != NULL;

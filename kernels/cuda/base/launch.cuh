@@ -21,7 +21,7 @@ static inline unsigned cuda_looping_blocks(const struct cuda_run *run, uint64_t 
 template <typename params>
 static inline enum vx_status cuda_launch(const char *name, void (*kernel)(params), uint64_t blocks, unsigned threads,
                                          size_t shared_bytes, const struct cuda_run *run, const params &p,
-                                         struct vx_error *error) {
+                                         struct error *error) {
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

@@ -31,7 +31,7 @@ void *cuda_take(struct cuda_arena *arena, uint64_t count, size_t size) {
 
 // The device's default pool keeps nothing that is free beyond the next synchronization: its threshold is 0. An
 // allocation takes new memory rather than wait for a free in another lane's stream.
-enum vx_status cuda_find_pool(struct vx_device *device, struct vx_error *error) {
+enum vx_status cuda_find_pool(struct vx_device *device, struct error *error) {
   int supported = 0, no = 0;
   CUDA_CALL(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device->index), error);
   if (supported != 0) {
@@ -41,8 +41,7 @@ enum vx_status cuda_find_pool(struct vx_device *device, struct vx_error *error) 
   return VX_OK;
 }
 
-static enum vx_status take_block(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
-                                 struct vx_error *error) {
+static enum vx_status take_block(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, struct error *error) {
   void *memory = NULL;
   cudaMemPool_t pool = lane->device->pool;
   cudaError_t result =
@@ -58,7 +57,7 @@ static bool is_of_table(const struct vx_lane *lane, const struct cuda_memory *bl
 }
 
 // Memory that could not be freed is not used again. What takes its place is not clean.
-static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block, struct vx_error *error) {
+static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block, struct error *error) {
   void *memory = block->memory;
   lane->clean = lane->clean && !is_of_table(lane, block);
   *block = {};
@@ -72,7 +71,7 @@ static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block
 
 // Returns what the lane freed to the driver, for other blocks, lanes and processes. The pool releases only memory whose
 // stream the host has seen to be past the free.
-static enum vx_status give_back(struct vx_lane *lane, struct vx_error *error) {
+static enum vx_status give_back(struct vx_lane *lane, struct error *error) {
   if (lane->device->pool != NULL) {
     CUDA_CALL(cudaStreamSynchronize(lane->stream), error);
     CUDA_CALL(cudaMemPoolTrimTo(lane->device->pool, 0), error);
@@ -83,14 +82,11 @@ static enum vx_status give_back(struct vx_lane *lane, struct vx_error *error) {
 
 // Grows to a power of two, so a job that is a little larger needs no new allocation. If that much does not fit, the
 // size itself may, once nothing is left free in the pool. Sizes are whole words: a kernel may change bits of the last.
-enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, struct vx_error *error) {
+enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, struct error *error) {
   if (bytes <= block->bytes) {
     return VX_OK;
   }
-  if (bytes > PTRDIFF_MAX) {
-    snprintf(error->text, sizeof error->text, "no device has memory for such a job");
-    return VX_OUT_OF_MEMORY;
-  }
+  if (bytes > PTRDIFF_MAX) return vx_fail(error, VX_OUT_OF_MEMORY, "no device has memory for such a job");
   bytes += -bytes % sizeof(uint32_t);
   size_t grown = MEGABYTE;
   while (grown < bytes) {
@@ -189,14 +185,14 @@ static size_t control_bytes(uint64_t num_tiles) {
 }
 
 static enum vx_status reserve_table(struct vx_lane *lane, uint64_t num_tiles, uint64_t num_keys, uint64_t num_cells,
-                                    uint64_t num_groups, struct vx_error *error) {
+                                    uint64_t num_groups, struct error *error) {
   CUDA_TRY(cuda_reserve(lane, &lane->control, control_bytes(num_tiles), error));
   CUDA_TRY(cuda_reserve(lane, &lane->keys, num_keys * sizeof(uint64_t), error));
   CUDA_TRY(cuda_reserve(lane, &lane->cells, num_cells * sizeof(struct cuda_cell), error));
   return cuda_reserve(lane, &lane->marks, num_groups * CUDA_MARK_WORDS * sizeof(uint32_t), error);
 }
 
-static enum vx_status clear(struct vx_lane *lane, struct vx_error *error) {
+static enum vx_status clear(struct vx_lane *lane, struct error *error) {
   CUDA_CALL(cudaMemsetAsync(lane->control.memory, 0, lane->control.bytes, lane->stream), error);
   CUDA_CALL(cudaMemsetAsync(lane->keys.memory, 0xFF, lane->keys.bytes, lane->stream), error);
   CUDA_CALL(cudaMemsetAsync(lane->cells.memory, 0xFF, lane->cells.bytes, lane->stream), error);
@@ -204,7 +200,7 @@ static enum vx_status clear(struct vx_lane *lane, struct vx_error *error) {
   return VX_OK;
 }
 
-static enum vx_status take_control(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status take_control(struct cuda_run *run, struct error *error) {
   struct vx_lane *lane = run->lane;
   if (!lane->clean) {
     CUDA_TRY(clear(lane, error));
@@ -218,18 +214,18 @@ static enum vx_status take_control(struct cuda_run *run, struct vx_error *error)
   return VX_OK;
 }
 
-static enum vx_status reserve_control(const struct cuda_run *run, struct vx_error *error) {
+static enum vx_status reserve_control(const struct cuda_run *run, struct error *error) {
   uint64_t num_groups = run->marked ? cuda_mark_groups(run->num_cells) : 0;
   return reserve_table(run->lane, run->num_tiles, run->direct ? 0 : run->table_slots, run->table_slots, num_groups,
                        error);
 }
 
-enum vx_status cuda_prepare_control(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_prepare_control(struct cuda_run *run, struct error *error) {
   CUDA_TRY(reserve_control(run, error));
   return take_control(run, error);
 }
 
-enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_prepare_memory(struct cuda_run *run, struct error *error) {
   struct vx_lane *lane = run->lane;
   CUDA_TRY(reserve_control(run, error));
   struct cuda_arena measured = {};
@@ -247,7 +243,7 @@ enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error)
 
 // --- the lane's life ---
 
-enum vx_status cuda_presize(struct vx_lane *lane, struct vx_error *error) {
+enum vx_status cuda_presize(struct vx_lane *lane, struct error *error) {
   CUDA_TRY(reserve_table(lane, USUAL_POINTS / CUDA_TILE, USUAL_CELLS, USUAL_CELLS, 0, error));
   CUDA_TRY(cuda_reserve(lane, &lane->scratch, 16 * MEGABYTE, error));
   return cuda_reserve(lane, &lane->image, 64 * MEGABYTE, error);
@@ -260,7 +256,7 @@ static struct cuda_memory *block_of(struct vx_lane *lane, int i) {
   return i < (int)(sizeof blocks / sizeof blocks[0]) ? blocks[i] : NULL;
 }
 
-enum vx_status cuda_trim(struct vx_lane *lane, struct vx_error *error) {
+enum vx_status cuda_trim(struct vx_lane *lane, struct error *error) {
   size_t sum = 0;
   for (int i = 0; block_of(lane, i) != NULL; i++) {
     sum += block_of(lane, i)->bytes;
@@ -274,7 +270,7 @@ enum vx_status cuda_trim(struct vx_lane *lane, struct vx_error *error) {
 }
 
 void cuda_free_all(struct vx_lane *lane) {
-  struct vx_error unread;
+  struct error unread;
   for (int i = 0; block_of(lane, i) != NULL; i++) {
     (void)free_block(lane, block_of(lane, i), &unread);
   }

@@ -10,6 +10,6 @@ static __global__ void __launch_bounds__(BLOCK) publish_kernel(const __grid_cons
   publish(p);
 }
 
-enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct vx_error *error) {
+enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct error *error) {
   return cuda_launch("publish_kernel", publish_kernel, 1, BLOCK, 0, run, publish_params_of(run, sequence), error);
 }

@@ -52,6 +52,6 @@ static __device__ void publish(const struct publish_params &p) {
 }
 
 // Enqueues the same as a kernel of its own, if no gather does it.
-VX_WARN_UNUSED enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct error *error);
 
 #endif

@@ -79,7 +79,7 @@ static __global__ void __launch_bounds__(SEND_BLOCK) send_kernel(const __grid_co
 }
 
 template <int most>
-static enum vx_status send(const struct cuda_run *run, const struct cuda_parts *parts, struct vx_error *error) {
+static enum vx_status send(const struct cuda_run *run, const struct cuda_parts *parts, struct error *error) {
   struct send_params<most> p = {};
   uint64_t bytes = 0;
   for (int i = 0; i < parts->count; i++) {
@@ -95,7 +95,7 @@ static enum vx_status send(const struct cuda_run *run, const struct cuda_parts *
   return cuda_launch("send_kernel", send_kernel<most>, blocks, SEND_BLOCK, 0, run, p, error);
 }
 
-enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *parts, struct vx_error *error) {
+enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *parts, struct error *error) {
   return parts->count <= 1 ? send<1>(run, parts, error) : send<VX_TENSOR_COUNT>(run, parts, error);
 }
 
@@ -140,7 +140,7 @@ static __global__ void __launch_bounds__(BLOCK) clean_kernel(const __grid_consta
   }
 }
 
-enum vx_status cuda_clean(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_clean(const struct cuda_run *run, struct error *error) {
   struct clean_params p = {};
   p.records = run->records;
   p.keys = run->keys;
@@ -173,13 +173,12 @@ static __global__ void __launch_bounds__(BLOCK) fetch_kernel(const __grid_consta
   }
 }
 
-enum vx_status cuda_fetch(const struct cuda_run *run, const void *from, void *to, uint32_t words,
-                          struct vx_error *error) {
+enum vx_status cuda_fetch(const struct cuda_run *run, const void *from, void *to, uint32_t words, struct error *error) {
   struct fetch_params p = {(const uint32_t *)from, (uint32_t *)to, words};
   return cuda_launch("fetch_kernel", fetch_kernel, 1, BLOCK, 0, run, p, error);
 }
 
-enum vx_status cuda_fetch_clouds(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_fetch_clouds(const struct cuda_run *run, struct error *error) {
   return cuda_fetch(run, run->lane->device_orders->cloud_points, (void *)run->clouds.first_point,
                     (uint32_t)run->clouds.count + 1, error);
 }

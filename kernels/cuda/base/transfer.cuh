@@ -17,12 +17,12 @@ struct cuda_parts {
 
 // Sends the parts, and tells the host the end of the job.
 VX_WARN_UNUSED enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *parts,
-                                        struct vx_error *error);
+                                        struct error *error);
 // Removes what the job left in the lane's table and counters.
-VX_WARN_UNUSED enum vx_status cuda_clean(const struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_clean(const struct cuda_run *run, struct error *error);
 // Copies `words` words. `from`: host memory as the device sees it.
 VX_WARN_UNUSED enum vx_status cuda_fetch(const struct cuda_run *run, const void *from, void *to, uint32_t words,
-                                         struct vx_error *error);
-VX_WARN_UNUSED enum vx_status cuda_fetch_clouds(const struct cuda_run *run, struct vx_error *error);
+                                         struct error *error);
+VX_WARN_UNUSED enum vx_status cuda_fetch_clouds(const struct cuda_run *run, struct error *error);
 
 #endif

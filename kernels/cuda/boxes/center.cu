@@ -130,7 +130,7 @@ static __global__ void __launch_bounds__(MAKE_BLOCK) make_centers_kernel(const _
   }
 }
 
-static enum vx_status make(const struct cuda_found *found, const struct center_head *head, struct vx_error *error) {
+static enum vx_status make(const struct cuda_found *found, const struct center_head *head, struct error *error) {
   struct make_params p = {};
   p.head = *head;
   p.segments = found->segments;
@@ -163,7 +163,7 @@ static void lay_out_tasks(struct center_head *head, struct cuda_found *found) {
   memcpy(found->task_first, head->task_first, sizeof found->task_first);
 }
 
-enum vx_status cuda_decode_center(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_decode_center(struct cuda_run *run, struct error *error) {
   if (run->num_points == 0) {
     return cuda_write_none(run, error);
   }

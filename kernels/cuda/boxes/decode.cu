@@ -99,7 +99,7 @@ static __global__ void __launch_bounds__(MAKE_BLOCK) make_anchors_kernel(const _
   }
 }
 
-static enum vx_status make(const struct cuda_found *found, const struct anchor_head *head, struct vx_error *error) {
+static enum vx_status make(const struct cuda_found *found, const struct anchor_head *head, struct error *error) {
   struct make_params p = {};
   p.head = *head;
   p.clouds = found->segments;
@@ -130,7 +130,7 @@ static struct anchor_head head_of(const struct cuda_found *found, const struct v
   return head;
 }
 
-enum vx_status cuda_decode(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_decode(struct cuda_run *run, struct error *error) {
   if (run->num_points == 0) {
     return cuda_write_none(run, error);
   }

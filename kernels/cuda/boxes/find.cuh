@@ -187,7 +187,7 @@ static inline struct find_segments find_segments_of(const struct cuda_found *fou
 // Enqueues the pass over the job's first input. `least` as vx_least_logit has it.
 template <typename head>
 static inline enum vx_status cuda_find(const struct cuda_found *found, const head &judge, float least,
-                                       struct vx_error *error) {
+                                       struct error *error) {
   const struct cuda_run *run = found->run;
   find_params<head> p = {};
   p.judge = judge;

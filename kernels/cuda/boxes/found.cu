@@ -59,7 +59,7 @@ static void fill_parts(struct cuda_found *found) {
 }
 
 // The numbers of what is found are where another operation has its tiles, which are zero when a job begins.
-enum vx_status cuda_prepare_found(struct cuda_found *found, struct vx_error *error) {
+enum vx_status cuda_prepare_found(struct cuda_found *found, struct error *error) {
   struct cuda_run *run = found->run;
   struct cuda_arena measured = {}, arena = {};
   found->segments.count = (uint32_t)run->clouds.count * found->tasks;
@@ -123,7 +123,7 @@ static __global__ void __launch_bounds__(BLOCK) settle_found_kernel(const __grid
   publish(p.publish);
 }
 
-static enum vx_status settle(const struct cuda_found *found, struct vx_error *error) {
+static enum vx_status settle(const struct cuda_found *found, struct error *error) {
   const struct cuda_run *run = found->run;
   struct settle_params p = {};
   p.num_kept = found->suppression.num_kept;
@@ -137,7 +137,7 @@ static enum vx_status settle(const struct cuda_found *found, struct vx_error *er
 }
 
 // What has no other fate is below the threshold; what is compared and neither kept nor suppressed is over post_max.
-static enum vx_status read_sizes(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->lane->sequence, error));
   const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
   const struct cuda_tally *sizes = &report->tally;
@@ -222,7 +222,7 @@ static __global__ void __launch_bounds__(BLOCK) write_found_kernel(const __grid_
   }
 }
 
-static enum vx_status write(const struct cuda_found *found, struct vx_error *error) {
+static enum vx_status write(const struct cuda_found *found, struct error *error) {
   const struct cuda_run *run = found->run;
   const struct vx_layout *layout = &run->layout;
   struct write_params p = {};
@@ -254,7 +254,7 @@ static enum vx_status write(const struct cuda_found *found, struct vx_error *err
   return cuda_launch("write_found_kernel", write_found_kernel, blocks, BLOCK, 0, run, p, error);
 }
 
-enum vx_status cuda_write_none(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_write_none(struct cuda_run *run, struct error *error) {
   if (run->tensors == 0) {
     return VX_OK;
   }
@@ -265,7 +265,7 @@ enum vx_status cuda_write_none(struct cuda_run *run, struct vx_error *error) {
   return VX_OK;
 }
 
-enum vx_status cuda_finish_found(struct cuda_found *found, struct vx_error *error) {
+enum vx_status cuda_finish_found(struct cuda_found *found, struct error *error) {
   struct cuda_run *run = found->run;
   CUDA_TRY(cuda_suppress(run, &found->suppression, error));
   CUDA_TRY(settle(found, error));

@@ -46,10 +46,10 @@ struct cuda_found {
 };
 
 // The output of a job whose maps are empty.
-VX_WARN_UNUSED enum vx_status cuda_write_none(struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_write_none(struct cuda_run *run, struct error *error);
 // Gives all arrays their place and brings the inputs to the device, once the decoder has said its part.
-VX_WARN_UNUSED enum vx_status cuda_prepare_found(struct cuda_found *found, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_prepare_found(struct cuda_found *found, struct error *error);
 // All that comes after the boxes.
-VX_WARN_UNUSED enum vx_status cuda_finish_found(struct cuda_found *found, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_finish_found(struct cuda_found *found, struct error *error);
 
 #endif

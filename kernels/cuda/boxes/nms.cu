@@ -111,7 +111,7 @@ static __global__ void __launch_bounds__(BLOCK) judge_boxes_kernel(const __grid_
   }
 }
 
-static enum vx_status judge(const struct nms *nms, struct vx_error *error) {
+static enum vx_status judge(const struct nms *nms, struct error *error) {
   const struct cuda_run *run = nms->run;
   struct judge_params p = {};
   p.box_source = (const float *)run->inputs[VX_BOXES].data;
@@ -167,7 +167,7 @@ static __global__ void __launch_bounds__(BLOCK) pack_kernel(const __grid_constan
   }
 }
 
-static enum vx_status pack(const struct nms *nms, struct vx_error *error) {
+static enum vx_status pack(const struct nms *nms, struct error *error) {
   const struct cuda_run *run = nms->run;
   const struct cuda_suppression *s = &nms->suppression;
   struct pack_params p = {};
@@ -215,7 +215,7 @@ static void lay_out(struct nms *nms, struct cuda_arena *arena) {
 }
 
 // The counts of the boxes' keys are where another operation has its tiles, which are zero when a job begins.
-static enum vx_status prepare(struct nms *nms, struct vx_error *error) {
+static enum vx_status prepare(struct nms *nms, struct error *error) {
   struct cuda_run *run = nms->run;
   struct cuda_suppression *s = &nms->suppression;
   struct cuda_arena measured = {}, arena = {};
@@ -242,7 +242,7 @@ static enum vx_status prepare(struct nms *nms, struct vx_error *error) {
 }
 
 // Brings what the first kernel does not.
-static enum vx_status fetch(struct nms *nms, struct vx_error *error) {
+static enum vx_status fetch(struct nms *nms, struct error *error) {
   struct cuda_run *run = nms->run;
   if (run->clouds.count > 1) {
     CUDA_TRY(cuda_fetch_clouds(run, error));
@@ -256,7 +256,7 @@ static enum vx_status fetch(struct nms *nms, struct vx_error *error) {
   return VX_OK;
 }
 
-static enum vx_status read_sizes(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->lane->sequence, error));
   run->sizes = ((const struct cuda_report *)run->lane->report)->tally;
   struct vx_job *job = run->job;
@@ -274,7 +274,7 @@ static enum vx_status read_sizes(struct cuda_run *run, struct vx_error *error) {
   return VX_OK;
 }
 
-enum vx_status cuda_nms(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_nms(struct cuda_run *run, struct error *error) {
   if (run->num_points == 0) {
     return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
   }

@@ -4,6 +4,6 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-VX_WARN_UNUSED enum vx_status cuda_nms(struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_nms(struct cuda_run *run, struct error *error);
 
 #endif

@@ -175,7 +175,7 @@ void cuda_take_ranking(struct cuda_ranking *ranking, struct cuda_arena *arena) {
   take(arena, &ranking->ranked, cuda_ranked_room(ranking->segments, ranking->most));
 }
 
-enum vx_status cuda_rank(const struct cuda_run *run, const struct cuda_ranking *ranking, struct vx_error *error) {
+enum vx_status cuda_rank(const struct cuda_run *run, const struct cuda_ranking *ranking, struct error *error) {
   const struct cuda_segments *segments = &ranking->segments;
   uint32_t listed = min(segments->largest, most_listed(ranking->most));
   struct rank_params p = {*ranking, cuda_stop_of(run), cuda_slices(run, *segments, listed, WARP, 4)};

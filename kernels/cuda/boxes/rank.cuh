@@ -19,6 +19,6 @@ struct cuda_ranking {
 // Takes `ranked`. Runs twice, as all layouts do.
 void cuda_take_ranking(struct cuda_ranking *ranking, struct cuda_arena *arena);
 VX_WARN_UNUSED enum vx_status cuda_rank(const struct cuda_run *run, const struct cuda_ranking *ranking,
-                                        struct vx_error *error);
+                                        struct error *error);
 
 #endif

@@ -287,7 +287,7 @@ void cuda_take_suppression(struct cuda_suppression *suppression, struct cuda_are
 }
 
 enum vx_status cuda_suppress(const struct cuda_run *run, const struct cuda_suppression *suppression,
-                             struct vx_error *error) {
+                             struct error *error) {
   uint32_t longest = longest_of(suppression), segments = suppression->segments.count;
   struct suppress_params p = {*suppression, 0, 0, cuda_stop_of(run), run->tally};
   uint32_t side = cuda_blocks(min(longest, (uint32_t)CHUNK), TILE);

@@ -76,7 +76,7 @@ static void add_map(const struct vx_detection *detection, int number, struct mov
   p->num_tiles += map->cloud_tiles * (uint64_t)detection->job->num_clouds;
 }
 
-enum vx_status cuda_move_channels(struct vx_lane *lane, const struct vx_detection *detection, struct vx_error *error) {
+enum vx_status cuda_move_channels(struct vx_lane *lane, const struct vx_detection *detection, struct error *error) {
   struct cuda_run run = {};
   struct move_params p = {};
   for (int i = 0; i < VX_DETECTOR_MAPS; i++) {

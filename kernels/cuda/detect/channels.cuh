@@ -7,6 +7,6 @@
 
 // From `written` to `last`, of those maps that need it.
 VX_WARN_UNUSED enum vx_status cuda_move_channels(struct vx_lane *lane, const struct vx_detection *detection,
-                                                 struct vx_error *error);
+                                                 struct error *error);
 
 #endif

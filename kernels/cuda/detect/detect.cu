@@ -27,7 +27,7 @@ static bool is_whole(int64_t values, size_t size) { return (uint64_t)values * si
 static bool lies_well(const struct vx_detector *detector) {
   const struct vx_voxelize *voxelize = &detector->voxelize;
   struct vx_grid grid;
-  struct vx_error error;
+  struct error error;
   bool well = vx_grid_of(voxelize, 1, &grid, &error) == VX_OK &&
               is_whole((int64_t)grid.cells[0] * grid.cells[1] * grid.cells[2] * vx_encoder_width(&voxelize->encoder),
                        vx_dtype_size(voxelize->feature_dtype));
@@ -57,7 +57,7 @@ static __global__ void note_kernel(const __grid_constant__ struct note_params p)
 }
 
 // Enqueues that the device notes when it gets there.
-static enum vx_status note(struct vx_lane *lane, enum cuda_note which, struct vx_error *error) {
+static enum vx_status note(struct vx_lane *lane, enum cuda_note which, struct error *error) {
   struct cuda_run run = {};
   run.lane = lane;
   run.stream = lane->stream;
@@ -86,7 +86,7 @@ static void lay_out(struct vx_detection *detection, struct cuda_arena *arena) {
   }
 }
 
-static enum vx_status reserve_maps(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status reserve_maps(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   struct cuda_arena measured = {}, arena = {};
   lay_out(detection, &measured);
   CUDA_TRY(cuda_reserve(lane, &lane->maps, measured.used, error));
@@ -101,7 +101,7 @@ static void swap_image(struct vx_lane *lane) {
   lane->features = image;
 }
 
-static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   int32_t row_counts[VX_MAX_CLOUDS];
   struct vx_job voxelize = vx_detection_voxelize(detection, row_counts);
   struct vx_layout layout;  // the same as detection->features
@@ -118,7 +118,7 @@ static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detect
 // --- the network ---
 
 // A library that fails may have lost the device, or left an error behind that is none of the next call.
-static enum vx_status run_network(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status run_network(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   enum vx_status status = vx_detection_network(detection, error);
   (void)cudaGetLastError();
   if (status == VX_FAILED || status == VX_OUT_OF_MEMORY) {
@@ -127,7 +127,7 @@ static enum vx_status run_network(struct vx_lane *lane, struct vx_detection *det
   return status;
 }
 
-static enum vx_status compute_maps(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status compute_maps(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   CUDA_TRY(note(lane, CUDA_NETWORK_BEGUN, error));
   CUDA_TRY(run_network(lane, detection, error));
   CUDA_TRY(cuda_move_channels(lane, detection, error));
@@ -136,7 +136,7 @@ static enum vx_status compute_maps(struct vx_lane *lane, struct vx_detection *de
 
 // --- boxes ---
 
-static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   struct vx_job decode = vx_detection_decode(detection);
   CUDA_TRY(vx_detection_check_time(detection, "boxes were made", error));
   detection->decode = &decode;
@@ -151,7 +151,7 @@ static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detectio
 
 // Writes zeros to a part of the output; the host may not touch what the device sees of pinned memory.
 static enum vx_status clear(struct vx_lane *lane, unsigned char *output, unsigned char *seen, size_t begin, size_t end,
-                            struct vx_error *error) {
+                            struct error *error) {
   if (begin < end && seen != NULL) {
     CUDA_CALL(cudaMemsetAsync(seen + begin, 0, end - begin, lane->stream), error);
   } else if (begin < end) {
@@ -161,7 +161,7 @@ static enum vx_status clear(struct vx_lane *lane, unsigned char *output, unsigne
 }
 
 static enum vx_status copy_shown(struct vx_lane *lane, const struct vx_detection *detection, unsigned char *seen,
-                                 struct vx_error *error) {
+                                 struct error *error) {
   const struct vx_layout *layout = &detection->layout;
   struct vx_shown shown[VX_SHOWN_TENSORS];
   int count = vx_detection_shown(detection, shown);
@@ -185,7 +185,7 @@ static enum vx_status copy_shown(struct vx_lane *lane, const struct vx_detection
 }
 
 // Copies what is left between the stages to the job's tensors, as far as they are wanted.
-static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   struct vx_job *job = detection->job;
   struct cuda_run run = {};
   void *seen = NULL;
@@ -204,7 +204,7 @@ static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *det
   return VX_OK;
 }
 
-static enum vx_status run_stages(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+static enum vx_status run_stages(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   CUDA_TRY(voxelize(lane, detection, error));
   CUDA_TRY(compute_maps(lane, detection, error));
   CUDA_TRY(decode(lane, detection, error));
@@ -212,7 +212,7 @@ static enum vx_status run_stages(struct vx_lane *lane, struct vx_detection *dete
   return show_stages(lane, detection, error);
 }
 
-enum vx_status cuda_detect(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+enum vx_status cuda_detect(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   struct vx_detection detection = vx_detection_of(job);
   CUDA_TRY(vx_begin_job(job, error));
   CUDA_CALL(cudaSetDevice(lane->device->index), error);

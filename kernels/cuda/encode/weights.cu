@@ -42,7 +42,7 @@ static void copy(const struct vx_encoder *encoder, float *weights) {
   }
 }
 
-enum vx_status cuda_bring_weights(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_bring_weights(struct cuda_run *run, struct error *error) {
   struct vx_lane *lane = run->lane;
   const struct vx_encoder *encoder = &run->params->encoder;
   size_t count = all_weights(encoder);
@@ -50,10 +50,7 @@ enum vx_status cuda_bring_weights(struct cuda_run *run, struct vx_error *error) 
     lane->num_weights = 0;
     CUDA_TRY(cuda_reserve(lane, &lane->weights, count * sizeof(float), error));
     float *grown = (float *)realloc(lane->host_weights, count * sizeof(float));
-    if (grown == NULL) {
-      snprintf(error->text, sizeof error->text, "no memory for %zu weights", count);
-      return VX_OUT_OF_MEMORY;
-    }
+    if (grown == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for %zu weights", count);
     lane->host_weights = grown;
     copy(encoder, grown);
     CUDA_CALL(cudaMemcpyAsync(lane->weights.memory, grown, count * sizeof(float), cudaMemcpyHostToDevice, run->stream),

@@ -49,7 +49,7 @@ void cuda_fps_measure(struct cuda_run *run, const int32_t *rows) {
   }
 }
 
-enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struct vx_error *error) {
+enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struct error *error) {
   cuda_fps_measure(run, rows);
   CUDA_TRY(cuda_fps_measure_sort(run, &run->fps.cub_bytes, error));
   struct cuda_arena measured = {}, arena = {};
@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(BLOCK) fps_write_kernel(const __grid_co
   }
 }
 
-enum vx_status cuda_fps_write(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_fps_write(const struct cuda_run *run, struct error *error) {
   const struct vx_layout *layout = &run->layout;
   const struct cuda_fps *fps = &run->fps;
   struct write_params p = {};
@@ -161,7 +161,7 @@ enum vx_status cuda_fps_write(const struct cuda_run *run, struct vx_error *error
 
 // --- candidates ---
 
-enum vx_status cuda_fps_check(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_fps_check(struct cuda_run *run, struct error *error) {
   struct vx_job *job = run->job;
   const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
   CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->lane->sequence + 2, error));
@@ -173,7 +173,7 @@ enum vx_status cuda_fps_check(struct cuda_run *run, struct vx_error *error) {
 
 // --- a job that samples points ---
 
-static enum vx_status find_candidates(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status find_candidates(struct cuda_run *run, struct error *error) {
   struct vx_counts *counts = &run->job->counts;
   CUDA_TRY(cuda_copy_source(run, error));
   CUDA_TRY(cuda_fps_sort(run, error));
@@ -185,7 +185,7 @@ static enum vx_status find_candidates(struct cuda_run *run, struct vx_error *err
 }
 
 // Points that the device cannot read in place get a copy. float32 points are copied to where the rows go anyway.
-static enum vx_status take_source(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status take_source(struct cuda_run *run, struct error *error) {
   void *source;
   CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
@@ -200,7 +200,7 @@ static enum vx_status take_source(struct cuda_run *run, struct vx_error *error) 
   return VX_OK;
 }
 
-enum vx_status cuda_sample_points(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_sample_points(struct cuda_run *run, struct error *error) {
   CUDA_TRY(vx_begin_samples(run->job, run->job->point_counts, error));
   if (run->num_points == 0) {
     return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);

@@ -10,14 +10,14 @@
 #include "kernels/cuda/base/run.cuh"
 
 // Gives the arrays their place. `rows`: [num_clouds], the rows of each cloud.
-VX_WARN_UNUSED enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struct error *error);
 // Sets the rows of each cloud, at most those reserved, without a new place for the arrays.
 void cuda_fps_measure(struct cuda_run *run, const int32_t *rows);
 // Waits for the number of candidates. VX_REFUSED if a cloud has too few.
-VX_WARN_UNUSED enum vx_status cuda_fps_check(struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_fps_check(struct cuda_run *run, struct error *error);
 // Enqueues the writing of the sampled tensors into the image.
-VX_WARN_UNUSED enum vx_status cuda_fps_write(const struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_fps_write(const struct cuda_run *run, struct error *error);
 
-VX_WARN_UNUSED enum vx_status cuda_sample_points(struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_sample_points(struct cuda_run *run, struct error *error);
 
 #endif

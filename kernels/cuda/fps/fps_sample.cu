@@ -259,7 +259,7 @@ static void set_attributes(cudaLaunchConfig_t *config, cudaLaunchAttribute attri
   }
 }
 
-enum vx_status cuda_fps_sample(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_fps_sample(const struct cuda_run *run, struct error *error) {
   const struct cuda_fps *fps = &run->fps;
   const struct vx_device *device = run->lane->device;
   const struct kernel *kernel = kernel_for(fps->largest_cloud, device);
@@ -293,7 +293,7 @@ enum vx_status cuda_fps_sample(const struct cuda_run *run, struct vx_error *erro
                     error);
 }
 
-enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct vx_error *error) {
+enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct error *error) {
   int shared_bytes;
   CUDA_CALL(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device->index), error);
   device->largest_cluster = 1;

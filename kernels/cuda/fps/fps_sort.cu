@@ -257,12 +257,12 @@ static cudaError_t sort_keys(const struct cuda_run *run, void *cub, size_t *byte
                                          FPS_CLOUD_BIT + cloud_bits, run->stream);
 }
 
-enum vx_status cuda_fps_measure_sort(const struct cuda_run *run, size_t *bytes, struct vx_error *error) {
+enum vx_status cuda_fps_measure_sort(const struct cuda_run *run, size_t *bytes, struct error *error) {
   *bytes = 0;
   return cuda_check(sort_keys(run, NULL, bytes), "cub::DeviceRadixSort", error);
 }
 
-static enum vx_status find_boxes(const struct cuda_run *run, struct vx_error *error) {
+static enum vx_status find_boxes(const struct cuda_run *run, struct error *error) {
   const struct cuda_fps *fps = &run->fps;
   uint32_t num_clouds = (uint32_t)run->clouds.count;
   struct begin_params begin = {
@@ -283,7 +283,7 @@ static enum vx_status find_boxes(const struct cuda_run *run, struct vx_error *er
                      box, error);
 }
 
-enum vx_status cuda_fps_sort(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_fps_sort(const struct cuda_run *run, struct error *error) {
   const struct cuda_fps *fps = &run->fps;
   unsigned blocks = cuda_blocks(fps->num_rows, BLOCK);
   CUDA_TRY(find_boxes(run, error));

@@ -19,8 +19,8 @@ struct cuda_fps_box {
 };
 
 // Bytes of temporary storage that the sort needs.
-VX_WARN_UNUSED enum vx_status cuda_fps_measure_sort(const struct cuda_run *run, size_t *bytes, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_fps_measure_sort(const struct cuda_run *run, size_t *bytes, struct error *error);
 // Enqueues the count of the candidates and, if any are to be sampled, their ordering.
-VX_WARN_UNUSED enum vx_status cuda_fps_sort(const struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_fps_sort(const struct cuda_run *run, struct error *error);
 
 #endif

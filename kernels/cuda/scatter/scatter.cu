@@ -129,7 +129,7 @@ static __global__ void __launch_bounds__(BLOCK) place_kernel(const __grid_consta
   }
 }
 
-static enum vx_status place(const struct scatter *scatter, struct vx_error *error) {
+static enum vx_status place(const struct scatter *scatter, struct error *error) {
   const struct cuda_run *run = scatter->run;
   const int32_t *size = run->job->params.scatter.grid_size;
   struct place_params p = {};
@@ -273,7 +273,7 @@ static __global__ void __launch_bounds__(BLOCK) write_kernel(const __grid_consta
 }
 
 // Enqueues the counting, or the writing of the values, or both at once.
-static enum vx_status write(const struct scatter *scatter, bool count, bool values, struct vx_error *error) {
+static enum vx_status write(const struct scatter *scatter, bool count, bool values, struct error *error) {
   const struct cuda_run *run = scatter->run;
   struct write_params p = {};
   p.slots = run->slots;
@@ -307,7 +307,7 @@ static void lay_out(struct scatter *scatter, struct cuda_arena *arena) {
   cuda_take_inputs(run, arena);
 }
 
-static enum vx_status prepare(struct scatter *scatter, struct vx_error *error) {
+static enum vx_status prepare(struct scatter *scatter, struct error *error) {
   struct cuda_run *run = scatter->run;
   struct vx_lane *lane = run->lane;
   struct cuda_arena measured = {}, arena = {};
@@ -330,7 +330,7 @@ static enum vx_status prepare(struct scatter *scatter, struct vx_error *error) {
   return VX_OK;
 }
 
-static enum vx_status read_counts(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status read_counts(struct cuda_run *run, struct error *error) {
   struct vx_job *job = run->job;
   CUDA_TRY(cuda_read_tally(run, run->lane->sequence, error));
   job->counts.kept = run->sizes.num_cells;
@@ -346,7 +346,7 @@ static enum vx_status read_counts(struct cuda_run *run, struct vx_error *error) 
 }
 
 // A map that could be large is not begun before the caller has given memory for it.
-enum vx_status cuda_scatter(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_scatter(struct cuda_run *run, struct error *error) {
   struct scatter scatter = {};
   scatter.run = run;
   CUDA_TRY(vx_scatter_cells(&run->job->params.scatter, run->clouds.count, &scatter.cells, error));

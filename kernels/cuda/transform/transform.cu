@@ -105,7 +105,7 @@ static __global__ void __launch_bounds__(BLOCK) judge_kernel(const __grid_consta
   }
 }
 
-static enum vx_status judge(const struct transform *transform, struct vx_error *error) {
+static enum vx_status judge(const struct transform *transform, struct error *error) {
   const struct cuda_run *run = transform->run;
   const struct vx_transform *params = &run->job->params.transform;
   struct judge_params p = {};
@@ -169,7 +169,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) list_kernel(const __grid_co
   }
 }
 
-static enum vx_status list(const struct transform *transform, struct vx_error *error) {
+static enum vx_status list(const struct transform *transform, struct error *error) {
   const struct cuda_run *run = transform->run;
   struct list_params p = {};
   p.clouds = run->clouds;
@@ -221,7 +221,7 @@ static __global__ void __launch_bounds__(BLOCK) write_kernel(const __grid_consta
   }
 }
 
-static enum vx_status write(const struct transform *transform, struct vx_error *error) {
+static enum vx_status write(const struct transform *transform, struct error *error) {
   const struct cuda_run *run = transform->run;
   const struct vx_layout *layout = &run->layout;
   unsigned char *image = run->lane->image.memory;
@@ -255,7 +255,7 @@ static void lay_out(struct transform *transform, struct cuda_arena *arena) {
   take(arena, &transform->kept, run->num_points);
 }
 
-static enum vx_status prepare(struct transform *transform, struct vx_error *error) {
+static enum vx_status prepare(struct transform *transform, struct error *error) {
   struct cuda_run *run = transform->run;
   struct cuda_arena measured = {}, arena = {};
   void *source;
@@ -271,7 +271,7 @@ static enum vx_status prepare(struct transform *transform, struct vx_error *erro
 }
 
 // Brings the places of the clouds and their matrices to the device.
-static enum vx_status fetch(struct transform *transform, struct vx_error *error) {
+static enum vx_status fetch(struct transform *transform, struct error *error) {
   struct cuda_run *run = transform->run;
   const struct vx_input *matrix = &run->job->inputs[VX_MATRIX];
   bool several = matrix->dims[0] > 1;
@@ -299,7 +299,7 @@ static void read_rows(const struct cuda_run *run, const volatile struct cuda_rep
   }
 }
 
-static enum vx_status read_sizes(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_read_tally(run, run->lane->sequence, error));
   struct vx_job *job = run->job;
   job->counts.kept = run->sizes.kept;
@@ -314,7 +314,7 @@ static enum vx_status read_sizes(struct cuda_run *run, struct vx_error *error) {
   return VX_OK;
 }
 
-enum vx_status cuda_transform(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_transform(struct cuda_run *run, struct error *error) {
   if (run->num_points == 0) {
     return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
   }

@@ -79,7 +79,7 @@ static __global__ void __launch_bounds__(BLOCK) assign_kernel(const __grid_const
   }
 }
 
-enum vx_status cuda_assign(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_assign(const struct cuda_run *run, struct error *error) {
   struct assign_params p = {};
   p.clouds = run->clouds;
   p.slots = run->slots;

@@ -68,7 +68,7 @@ static __global__ void __launch_bounds__(BLOCK) write_bev_kernel(const __grid_co
   }
 }
 
-enum vx_status cuda_write_bev(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_write_bev(const struct cuda_run *run, struct error *error) {
   struct bev_params p = {};
   static_cast<struct row_params &>(p) = row_params_of(run);
   p.plan = cuda_plan_of(run);

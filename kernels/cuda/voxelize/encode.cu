@@ -156,7 +156,7 @@ void cuda_measure_encoder(struct cuda_run *run) {
   run->num_rooms = (uint64_t)blocks_of(run) * WARPS;
 }
 
-enum vx_status cuda_encode(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_encode(const struct cuda_run *run, struct error *error) {
   struct encode_params p = encode_params_of(run);
   void (*kernel)(struct encode_params) = encode_kernel<all_layers>;
   if (is_small(&run->params->encoder)) {

@@ -174,7 +174,7 @@ static cudaError_t scan_stays(const struct cuda_run *run, void *temporary, size_
                                        run->stream);
 }
 
-enum vx_status cuda_measure_filter(const struct cuda_run *run, size_t *bytes, struct vx_error *error) {
+enum vx_status cuda_measure_filter(const struct cuda_run *run, size_t *bytes, struct error *error) {
   return cuda_check(scan_stays(run, NULL, bytes), "cub::DeviceScan", error);
 }
 
@@ -221,7 +221,7 @@ static __global__ void __launch_bounds__(BLOCK) empty_blocks_kernel(const __grid
   }
 }
 
-enum vx_status cuda_filter(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_filter(const struct cuda_run *run, struct error *error) {
   struct filter_params p = filter_params_of(run);
   unsigned row_blocks = cuda_blocks(run->row_capacity, BLOCK), slot_blocks = cuda_blocks(p.num_slots, BLOCK);
   empty_blocks_kernel<<<slot_blocks, BLOCK, 0, run->stream>>>(p);

@@ -4,8 +4,8 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-VX_WARN_UNUSED enum vx_status cuda_filter(const struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_filter(const struct cuda_run *run, struct error *error);
 // Bytes of temporary storage that the filter needs.
-VX_WARN_UNUSED enum vx_status cuda_measure_filter(const struct cuda_run *run, size_t *bytes, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_measure_filter(const struct cuda_run *run, size_t *bytes, struct error *error);
 
 #endif

@@ -224,7 +224,7 @@ static struct gather_params gather_params_of(const struct cuda_run *run) {
 }
 
 template <int few, int many, bool by_chunks>
-static enum vx_status launch(const struct cuda_run *run, struct gather_params p, bool publish, struct vx_error *error) {
+static enum vx_status launch(const struct cuda_run *run, struct gather_params p, bool publish, struct error *error) {
   size_t shared_bytes = by_chunks ? max(chunk_bytes<few>(p), chunk_bytes<many>(p)) : 0;
   p.id_blocks = run->rows == NULL ? 0 : cuda_looping_blocks(run, run->num_points, BLOCK, 4);
   int at_once = blocks_at_once(by_chunks, run->lane->device->description.compute_capability);
@@ -234,7 +234,7 @@ static enum vx_status launch(const struct cuda_run *run, struct gather_params p,
                      p.publish_blocks + p.row_blocks + p.id_blocks, BLOCK, shared_bytes, run, p, error);
 }
 
-enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_error *error) {
+enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct error *error) {
   const vx_tensor_set voxels = VX_TENSOR_BIT(VX_VOXELS),
                       large = VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
   struct gather_params p = gather_params_of(run);

@@ -5,6 +5,6 @@
 #include "kernels/cuda/base/run.cuh"
 
 // Writes the image. `publish`: also tells the host the sizes.
-VX_WARN_UNUSED enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct error *error);
 
 #endif

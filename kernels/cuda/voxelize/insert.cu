@@ -110,7 +110,7 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
   }
 }
 
-enum vx_status cuda_insert(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_insert(const struct cuda_run *run, struct error *error) {
   struct insert_params p = {};
   p.map = run->map;
   p.z_cells = (uint64_t)run->grid.cells[2];

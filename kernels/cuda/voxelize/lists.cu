@@ -234,7 +234,7 @@ static __global__ void __launch_bounds__(BLOCK, 3) order_lists_kernel(const __gr
   }
 }
 
-enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct vx_error *error) {
+enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct error *error) {
   struct lists_params p = {};
   p.clouds = run->clouds;
   p.records = run->records;

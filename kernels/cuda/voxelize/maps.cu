@@ -172,7 +172,7 @@ static __global__ void __launch_bounds__(BLOCK) settle_kernel(const __grid_const
 
 // --- launches ---
 
-static enum vx_status map_params_of(const struct cuda_run *run, struct map_params *p, struct vx_error *error) {
+static enum vx_status map_params_of(const struct cuda_run *run, struct map_params *p, struct error *error) {
   struct vx_layout dense;
   struct vx_sizes sizes = cuda_sizes_of(run, 0);
   CUDA_TRY(vx_layout_of(run->tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS), &sizes, &dense, error));
@@ -192,7 +192,7 @@ static enum vx_status map_params_of(const struct cuda_run *run, struct map_param
   return VX_OK;
 }
 
-enum vx_status cuda_write_maps(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_write_maps(const struct cuda_run *run, struct error *error) {
   struct map_params p = {};
   CUDA_TRY(map_params_of(run, &p, error));
   unsigned clear_blocks = cuda_looping_blocks(run, p.map_bytes / sizeof(uint4), 4 * BLOCK, 8);

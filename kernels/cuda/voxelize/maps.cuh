@@ -5,6 +5,6 @@
 #include "kernels/cuda/base/run.cuh"
 
 // Writes all of them but bev_features.
-VX_WARN_UNUSED enum vx_status cuda_write_maps(const struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_write_maps(const struct cuda_run *run, struct error *error);
 
 #endif

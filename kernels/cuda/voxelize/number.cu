@@ -111,7 +111,7 @@ static __global__ void __launch_bounds__(VX_MAX_CLOUDS)
   }
 }
 
-enum vx_status cuda_number(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_number(const struct cuda_run *run, struct error *error) {
   struct number_params p = {};
   p.clouds = run->clouds;
   p.slots = run->slots;

@@ -109,7 +109,7 @@ static __global__ void __launch_bounds__(BLOCK) place_rows_kernel(const __grid_c
   }
 }
 
-enum vx_status cuda_order_rows(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_order_rows(const struct cuda_run *run, struct error *error) {
   struct order_params p = {};
   p.clouds = run->clouds;
   p.records = run->records;
@@ -171,7 +171,7 @@ static cudaError_t sort_rows(const struct cuda_run *run, const struct row_sort_p
                                          run->stream);
 }
 
-enum vx_status cuda_sort_rows(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_sort_rows(const struct cuda_run *run, struct error *error) {
   struct row_sort_params p = {};
   p.clouds = run->clouds;
   p.records = run->records;
@@ -227,7 +227,7 @@ static cudaError_t sort_points(const struct cuda_run *run, const struct point_so
 }
 
 // The sort is stable, so each cell's points stay in input order. Cells are listed by number anyway.
-enum vx_status cuda_sort_lists(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_sort_lists(const struct cuda_run *run, struct error *error) {
   struct point_sort_params p = {};
   p.slots = run->slots;
   p.cells = run->cells;

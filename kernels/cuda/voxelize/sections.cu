@@ -177,7 +177,7 @@ static __global__ void __launch_bounds__(BLOCK) section_rows_kernel(const __grid
   }
 }
 
-enum vx_status cuda_count_sections(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_count_sections(const struct cuda_run *run, struct error *error) {
   if (run->job->sections.count == 0) {
     return VX_OK;
   }

@@ -5,6 +5,6 @@
 #include "kernels/cuda/base/run.cuh"
 
 // Enqueues the counting, if the job has sections: after the block filter and before the tally is published.
-VX_WARN_UNUSED enum vx_status cuda_count_sections(const struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_count_sections(const struct cuda_run *run, struct error *error);
 
 #endif

@@ -71,7 +71,7 @@ static void plan(struct cuda_run *run) {
 }
 
 // Also refuses a job of which no output would fit a size_t. That of the worst case may not, even if the job's does.
-static enum vx_status plan_image(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status plan_image(struct cuda_run *run, struct error *error) {
   struct vx_layout largest, none, one;
   struct vx_sizes most = cuda_sizes_of(run, run->row_capacity), no_row = cuda_sizes_of(run, 0),
                   one_row = cuda_sizes_of(run, 1);
@@ -87,7 +87,7 @@ static enum vx_status plan_image(struct cuda_run *run, struct vx_error *error) {
   return VX_OK;
 }
 
-static enum vx_status prepare(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status prepare(struct cuda_run *run, struct error *error) {
   void *source;
   read_params(run);
   CUDA_TRY(plan_image(run, error));
@@ -104,7 +104,7 @@ static enum vx_status prepare(struct cuda_run *run, struct vx_error *error) {
 
 // --- what the device says ---
 
-static enum vx_status read_sizes(struct cuda_run *run, uint32_t sequence, struct vx_error *error) {
+static enum vx_status read_sizes(struct cuda_run *run, uint32_t sequence, struct error *error) {
   CUDA_TRY(cuda_read_tally(run, sequence, error));
   const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
   const struct cuda_tally *tally = &run->sizes;
@@ -127,7 +127,7 @@ static enum vx_status read_sizes(struct cuda_run *run, uint32_t sequence, struct
 
 // --- stages ---
 
-static enum vx_status find_cells(const struct cuda_run *run, struct vx_error *error) {
+static enum vx_status find_cells(const struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_copy_source(run, error));
   if (run->clouds.count > 1) {
     CUDA_TRY(cuda_fetch_clouds(run, error));
@@ -142,7 +142,7 @@ static bool lists_too_long(const struct cuda_run *run) {
   return run->whole_lists && run->sizes.longest > CUDA_SHARED_LIST;
 }
 
-static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct vx_error *error) {
+static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct error *error) {
   if (run->whole_lists) {
     CUDA_TRY(cuda_order_lists(run, sorted, error));
   }
@@ -155,7 +155,7 @@ static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct 
 }
 
 // Enqueues all that writes the image. `publish`: also tells the host the sizes.
-static enum vx_status write_image(const struct cuda_run *run, bool publish, struct vx_error *error) {
+static enum vx_status write_image(const struct cuda_run *run, bool publish, struct error *error) {
   bool mapped = (run->tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS)) != 0;
   CUDA_TRY(cuda_gather(run, publish, error));
   CUDA_TRY(mapped ? cuda_write_maps(run, error) : VX_OK);
@@ -164,7 +164,7 @@ static enum vx_status write_image(const struct cuda_run *run, bool publish, stru
 }
 
 // Called when all sizes are known: takes the output's memory, or refuses the job before more is done for it.
-static enum vx_status settle(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status settle(struct cuda_run *run, struct error *error) {
   if (run->sampling != NULL) {
     CUDA_TRY(vx_begin_samples(run->job, run->job->row_counts, error));
   }
@@ -175,7 +175,7 @@ static enum vx_status settle(struct cuda_run *run, struct vx_error *error) {
 }
 
 // Enqueues as much as possible before any size is known.
-static enum vx_status run_eagerly(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status run_eagerly(struct cuda_run *run, struct error *error) {
   uint32_t sequence = run->lane->sequence;
   CUDA_TRY(find_rows(run, false, error));
   CUDA_TRY(run->tensors != 0 ? write_image(run, true, error) : cuda_publish(run, sequence, error));
@@ -190,7 +190,7 @@ static enum vx_status run_eagerly(struct cuda_run *run, struct vx_error *error) 
 }
 
 // Waits for each size before the next stage.
-static enum vx_status run_in_steps(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status run_in_steps(struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_publish(run, run->lane->sequence, error));
   CUDA_TRY(read_sizes(run, run->lane->sequence, error));
   bool sorted = lists_too_long(run);
@@ -213,7 +213,7 @@ static enum vx_status run_in_steps(struct cuda_run *run, struct vx_error *error)
 }
 
 // Runs before the gather, which writes the means to sample. Reserves for the most rows that each cloud can have.
-static enum vx_status reserve_samples(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status reserve_samples(struct cuda_run *run, struct error *error) {
   for (int32_t cloud = 0; cloud < run->job->num_clouds; cloud++) {
     int32_t points = run->job->point_counts[cloud], most = run->params->max_voxels;
     run->job->row_counts[cloud] = points < most ? points : most;
@@ -221,7 +221,7 @@ static enum vx_status reserve_samples(struct cuda_run *run, struct vx_error *err
   return cuda_fps_reserve(run, run->job->row_counts, error);
 }
 
-static enum vx_status sample_voxels(struct cuda_run *run, struct vx_error *error) {
+static enum vx_status sample_voxels(struct cuda_run *run, struct error *error) {
   cuda_fps_measure(run, run->job->row_counts);
   if (run->fps.num_rows > 0) {
     CUDA_TRY(cuda_fps_sort(run, error));
@@ -231,7 +231,7 @@ static enum vx_status sample_voxels(struct cuda_run *run, struct vx_error *error
   return cuda_fps_write(run, error);
 }
 
-enum vx_status cuda_voxelize(struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_voxelize(struct cuda_run *run, struct error *error) {
   CUDA_TRY(vx_grid_of(run->params, run->job->num_clouds, &run->grid, error));
   bool sampled = run->sampling != NULL && run->tensors != 0;
   if (run->num_points == 0) {

@@ -67,7 +67,7 @@ struct bench_timing bench_timing_of(double *ms, int count) {
 // -------------------------------------------------------------------------------------------------------------
 
 bool bench_open(const struct vx_backend *table, struct bench_backend *backend) {
-  struct vx_error error = {{0}};
+  struct error error = {0};
   memset(backend, 0, sizeof *backend);
   backend->table = table;
   if (table->open(0, &backend->device, &error) != VX_OK) return complain(table->name, error.text);
@@ -96,13 +96,11 @@ static bool grow(struct bench_backend *backend, void **memory, size_t *bytes, si
   return *memory != NULL;
 }
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   struct bench_backend *backend = cls;
   backend->layout = *layout;
-  if (!grow(backend, &backend->out, &backend->out_bytes, layout->bytes)) {
-    snprintf(error->text, sizeof error->text, "no host memory for %zu bytes of output", layout->bytes);
-    return VX_OUT_OF_MEMORY;
-  }
+  if (!grow(backend, &backend->out, &backend->out_bytes, layout->bytes))
+    return vx_fail(error, VX_OUT_OF_MEMORY, "no host memory for %zu bytes of output", layout->bytes);
   *block = backend->out;
   return VX_OK;
 }
@@ -113,7 +111,7 @@ static const struct vx_caller caller = {.output = give_output};
 static bool run_once(struct bench_backend *backend, const struct vx_job *asked, const struct bench_scan *scan,
                      struct vx_job *job) {
   int32_t voxels = 0;
-  struct vx_error error = {{0}};
+  struct error error = {0};
   *job = job_over(asked, backend->in, 1, &scan->rows);
   job->caller = &caller;
   job->cls = backend;

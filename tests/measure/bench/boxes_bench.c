@@ -13,7 +13,7 @@
 enum { REPEAT = 51, WARM_UP = 5, MEMORY = 1 << 20 };  // bytes of an answer
 
 static void *output;
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   (void)cls, (void)error;
   if (layout->bytes > MEMORY) abort();
   *block = output;
@@ -21,7 +21,7 @@ static enum vx_status give_output(void *cls, const struct vx_layout *layout, voi
 }
 
 static bool run(const struct vx_backend *backend, struct vx_lane *lane, const struct heads_anchors *maps,
-                struct vx_job *job, struct vx_error *error) {
+                struct vx_job *job, struct error *error) {
   static const struct vx_caller caller = {.output = give_output};
   static int32_t kept[1];
   *job = heads_anchor_job(maps);
@@ -34,7 +34,7 @@ static bool measure(const struct vx_backend *backend, struct vx_lane *lane, stru
                     int objects) {
   double decode[REPEAT], nms[REPEAT];
   struct vx_job job;
-  struct vx_error error;
+  struct error error;
   heads_fill_anchors(maps, count, objects);
   for (int i = -WARM_UP; i < REPEAT; i++) {
     if (!run(backend, lane, maps, &job, &error)) {
@@ -57,7 +57,7 @@ int main(void) {
   const struct vx_backend *backend = vx_backend_find("cpu");
   struct vx_device *device;
   struct vx_lane *lane;
-  struct vx_error error;
+  struct error error;
   static struct heads_anchors maps;
   static _Alignas(64) unsigned char memory[MEMORY];
   output = memory;

@@ -95,17 +95,17 @@ static void await(void) {
   pthread_mutex_unlock(&lock);
 }
 
-static bool ask(struct job *job, const struct kind *kind, int64_t points, struct problem *problem) {
+static bool ask(struct job *job, const struct kind *kind, int64_t points, struct error *error) {
   char counts[VX_MAX_CLOUDS];
   size_t length = 0;
   job_request_init(&job->asked, kind->op);
   for (const struct parameter *row = kind->parameters; row->name; row++)
-    if (!job_request_set(&job->asked, row->name, strlen(row->name), row->value, strlen(row->value), problem))
+    if (!job_request_set(&job->asked, row->name, strlen(row->name), row->value, strlen(row->value), error))
       return false;
   for (int32_t cloud = 0; cloud < kind->clouds; cloud++)
     length += (size_t)snprintf(counts + length, sizeof counts - length, "%s%lld", cloud ? "," : "", (long long)points);
-  return job_request_set(&job->asked, "point_counts", 12, counts, length, problem) &&
-         job_request_finish(&job->asked, problem) && job_request_split(&job->asked, points * kind->clouds, problem);
+  return job_request_set(&job->asked, "point_counts", 12, counts, length, error) &&
+         job_request_finish(&job->asked, error) && job_request_split(&job->asked, points * kind->clouds, error);
 }
 
 // Fills the body: the scan again and again, or points evenly strided from it.
@@ -116,8 +116,8 @@ static void fill(struct job *job, const struct kind *kind, const float *scan, in
     for (int64_t i = 0; i < points; i++, body += row_bytes) memcpy(body, scan + rows * i / points * COLUMNS, row_bytes);
 }
 
-static bool complain(const struct problem *problem) {
-  fprintf(stderr, "cores-bench: %s\n", problem->detail);
+static bool complain(const struct error *error) {
+  fprintf(stderr, "cores-bench: %s\n", error->text);
   return false;
 }
 
@@ -126,7 +126,7 @@ static atomic_bool gone;
 // The job is the caller's afterwards, with its output.
 static bool run(struct room *room, const struct kind *kind, const float *scan, int64_t rows, struct job *job,
                 double *ms) {
-  struct problem problem;
+  struct error error;
   int64_t points = kind->points ? kind->points : rows;
   job_init(job, &room->jobs.services);
   job->client = room->client;
@@ -135,16 +135,16 @@ static bool run(struct room *room, const struct kind *kind, const float *scan, i
   job->spec.done = on_done;
   job->spec.started_ns = job->queued_ns = clock_ns();
   job->deadline_ns = INT64_MAX;
-  if (!ask(job, kind, points, &problem)) return complain(&problem);
+  if (!ask(job, kind, points, &error)) return complain(&error);
   if (!job_acquire_queue_slot(job) || !job_acquire_rows(job, (size_t)(points * kind->clouds) * COLUMNS * sizeof *scan))
-    return complain(&job->result.problem);
+    return complain(&job->result.error);
   job_use_rows(job);
   fill(job, kind, scan, rows, points);
   double began_us = timing_now_us();
   if (!jobs_submit(&room->jobs, job)) return false;
   await();
   *ms = (timing_now_us() - began_us) / 1e3;
-  return job->result.answered || complain(&job->result.problem);
+  return job->result.answered || complain(&job->result.error);
 }
 
 // ---- rooms ----------------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ static struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};  // of no c
 static void on_gpu_lost(void *cls) { (void)cls; }
 
 static bool open_room(struct room *room, int64_t workers) {
-  char error[256];
+  struct error error;
   const int64_t limits[SHARES] = {
       [SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = MEMORY, [SHARE_LONG_BYTES] = MEMORY};
   room->workers = workers;
@@ -167,10 +167,9 @@ static bool open_room(struct room *room, int64_t workers) {
   options_fit(&room->options, workers);
   if (!clients_init(&room->clients, 4, limits)) return false;
   room->client = clients_join(&room->clients, "", "192.0.2.1");
-  if (jobs_start(&room->jobs, &room->options, &room->clients, &room->counters, &watcher, on_gpu_lost, NULL, error,
-                 sizeof error))
+  if (jobs_start(&room->jobs, &room->options, &room->clients, &room->counters, &watcher, on_gpu_lost, NULL, &error))
     return true;
-  fprintf(stderr, "cores-bench: %s\n", error);
+  fprintf(stderr, "cores-bench: %s\n", error.text);
   return false;
 }
 

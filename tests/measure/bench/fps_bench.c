@@ -114,7 +114,7 @@ static int parse_options(int argc, char **argv, struct options *options) {
 
 static bool run_ours(struct fps_bench *bench, const struct cpu_sample_task *task, struct bench_timing *timing) {
   static double ms[BENCH_MAX_REPEAT];
-  struct vx_error error;
+  struct error error;
   for (int i = -WARM_UP; i < bench->options.repeat; i++) {
     struct cpu_sampler sampler;
     struct cpu_arena measured = {0};

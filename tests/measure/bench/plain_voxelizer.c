@@ -10,7 +10,7 @@ enum { FIRST_CAPACITY = 4 };
 
 int64_t plain_grid_bytes(const struct vx_job *asked) {
   struct vx_grid grid;
-  struct vx_error error;
+  struct error error;
   int64_t bytes;
   if (vx_grid_of(&asked->params.voxelize, 1, &grid, &error) != VX_OK) return INT64_MAX;
   if (__builtin_mul_overflow((int64_t)grid.cells[0] * grid.cells[1], grid.cells[2], &bytes)) return INT64_MAX;
@@ -18,20 +18,17 @@ int64_t plain_grid_bytes(const struct vx_job *asked) {
   return bytes;
 }
 
-bool plain_open(const struct vx_job *asked, struct plain_voxelizer *plain, struct vx_error *error) {
+bool plain_open(const struct vx_job *asked, struct plain_voxelizer *plain, struct error *error) {
   memset(plain, 0, sizeof *plain);
-  if (asked->params.voxelize.block_filter.enabled || asked->inputs[VX_POINTS].dtype != VX_FLOAT32) {
-    snprintf(error->text, sizeof error->text, "the plain voxelizer has no block filter and reads float32 only");
-    return false;
-  }
+  if (asked->params.voxelize.block_filter.enabled || asked->inputs[VX_POINTS].dtype != VX_FLOAT32)
+    return error_set(error, "the plain voxelizer has no block filter and reads float32 only");
   if (vx_grid_of(&asked->params.voxelize, 1, &plain->grid, error) != VX_OK) return false;
   int64_t bytes = plain_grid_bytes(asked);
   plain->asked = *asked;
   plain->cells = (size_t)bytes / sizeof(struct plain_list);
   if (bytes != INT64_MAX) return true;
-  snprintf(error->text, sizeof error->text, "a grid of %d x %d x %d lists is no number of bytes", plain->grid.cells[0],
-           plain->grid.cells[1], plain->grid.cells[2]);
-  return false;
+  return error_set(error, "a grid of %d x %d x %d lists is no number of bytes", plain->grid.cells[0],
+                   plain->grid.cells[1], plain->grid.cells[2]);
 }
 
 // An empty list in every cell.

@@ -42,7 +42,7 @@ struct plain_voxelizer {
 int64_t plain_grid_bytes(const struct vx_job *asked);
 
 // False with a reason if these parameters are beyond it (block filter, half-precision input) or memory is short.
-VX_WARN_UNUSED bool plain_open(const struct vx_job *asked, struct plain_voxelizer *plain, struct vx_error *error);
+VX_WARN_UNUSED bool plain_open(const struct vx_job *asked, struct plain_voxelizer *plain, struct error *error);
 VX_WARN_UNUSED bool plain_run(struct plain_voxelizer *plain, const float *points,
                               int64_t num_points);  // false: out of memory
 void plain_close(struct plain_voxelizer *plain);

@@ -208,7 +208,7 @@ static bool open_plain(const struct bench *bench, const struct vx_job *asked, st
             bytes >> 20);
     return false;
   }
-  struct vx_error error;
+  struct error error;
   if (plain_open(asked, plain, &error)) return true;
   fprintf(stderr, "voxel-bench: no plain voxelizer here: %s\n", error.text);
   return false;
@@ -381,11 +381,11 @@ static bool run_all(struct bench *bench, int32_t columns, struct row *rows) {
 
 static bool run(struct bench *bench, int num_paths, char **paths) {
   struct job_request request;
-  struct problem problem;
+  struct error error;
   if (!setting(&bench->options, "preset") && !add_setting(&bench->options, "preset", 6, "voxelize_cuda")) return false;
   if (!job_request_from_query(&request, VX_VOXELIZE, &bench->options.query, &(const struct named){bench->presets, NULL},
-                              &problem)) {
-    fprintf(stderr, "voxel-bench: %s\n", problem.detail);
+                              &error)) {
+    fprintf(stderr, "voxel-bench: %s\n", error.text);
     return false;
   }
   if (request.num_clouds > 0) {
@@ -411,9 +411,9 @@ int main(int argc, char **argv) {
   int status = parse_options(argc, argv, &bench.options);
   if (status >= 0) return status;
 
-  char error[512];
-  bench.presets = presets_load("", error, sizeof error);
-  if (!bench.presets) fprintf(stderr, "voxel-bench: %s\n", error);
+  struct error error;
+  bench.presets = presets_load("", &error);
+  if (!bench.presets) fprintf(stderr, "voxel-bench: %s\n", error.text);
   bool ok = bench.presets && run(&bench, argc - optind, argv + optind) && !bench.disagreed;
 
   for (int b = 0; b < bench.num_open; b++) bench_close(&bench.open[b]);

@@ -36,26 +36,22 @@ struct vx_lane {
   struct vx_lane *cpu;
 };
 
-static enum vx_status count_devices(int *count, struct vx_error *error) {
+static enum vx_status count_devices(int *count, struct error *error) {
   const char *text = getenv("VOXELD_STANDIN_DEVICES");
   *count = text == NULL ? 0 : atoi(text);
   if (*count > 0) {
     return VX_OK;
   }
-  snprintf(error->text, sizeof error->text, "this build has a stand-in for CUDA, and no device is asked of it");
-  return VX_REFUSED;
+  return vx_refuse(error, "this build has a stand-in for CUDA, and no device is asked of it");
 }
 
-static enum vx_status open_device(int index, struct vx_device **device, struct vx_error *error) {
+static enum vx_status open_device(int index, struct vx_device **device, struct error *error) {
   int count;
   enum vx_status status = count_devices(&count, error);
   if (status != VX_OK) {
     return status;
   }
-  if (index < 0 || index >= count) {
-    snprintf(error->text, sizeof error->text, "there is no CUDA device %d: there are %d", index, count);
-    return VX_REFUSED;
-  }
+  if (index < 0 || index >= count) return vx_refuse(error, "there is no CUDA device %d: there are %d", index, count);
   *device = malloc(sizeof **device);
   if (*device == NULL) {
     return VX_OUT_OF_MEMORY;
@@ -80,7 +76,7 @@ static void describe(const struct vx_device *device, struct vx_description *desc
   snprintf(description->name, sizeof description->name, "stand-in %d", device->index);
 }
 
-static enum vx_status checked(const char *call, struct vx_error *error) {
+static enum vx_status checked(const char *call, struct error *error) {
   enum vx_status status = inject_next();
   if (status != VX_OK) {
     snprintf(error->text, sizeof error->text, "%s: a fault was asked for", call);
@@ -89,7 +85,7 @@ static enum vx_status checked(const char *call, struct vx_error *error) {
 }
 
 static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
-                                struct vx_error *error) {
+                                struct error *error) {
   enum vx_status status = checked("lane", error);
   if (status != VX_OK) {
     return status;
@@ -123,7 +119,7 @@ static void place(const struct vx_lane *lane, struct vx_place *place) {
 #define MADV_POPULATE_WRITE 23
 #endif
 
-static enum vx_status pin(struct vx_device *device, void *memory, size_t bytes, struct vx_error *error) {
+static enum vx_status pin(struct vx_device *device, void *memory, size_t bytes, struct error *error) {
   (void)device;
   enum vx_status status = checked("pin", error);
   if (status == VX_OK && madvise(memory, bytes, MADV_POPULATE_WRITE) != 0) {
@@ -191,19 +187,16 @@ static void *take_copy(size_t bytes) {
   return copy;
 }
 
-static enum vx_status copy_points(struct vx_job *job, struct behind *behind, struct vx_error *error) {
+static enum vx_status copy_points(struct vx_job *job, struct behind *behind, struct error *error) {
   size_t bytes = points_bytes(job);
   behind->points = take_copy(bytes);
-  if (behind->points == NULL) {
-    snprintf(error->text, sizeof error->text, "no memory for a copy of pinned points");
-    return VX_OUT_OF_MEMORY;
-  }
+  if (behind->points == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a copy of pinned points");
   read_pinned(behind->points, (char *)(uintptr_t)job->inputs[VX_POINTS].data, bytes);
   job->inputs[VX_POINTS].data = behind->points;
   return VX_OK;
 }
 
-static enum vx_status checked_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status checked_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   struct behind *behind = cls;
   enum vx_status status = behind->caller->output(behind->cls, layout, block, error);
   if (status == VX_OK) {
@@ -280,23 +273,20 @@ static int slowness_ms(void) {
 }
 
 // The linker puts the one in the place of the other (cmake/flavours.cmake).
-enum vx_status __real_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
-enum vx_status __wrap_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
+enum vx_status __real_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct error *error);
+enum vx_status __wrap_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
-enum vx_status __wrap_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+enum vx_status __wrap_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   const struct timespec millisecond = {0, 1000000};
   for (int ms = slowness_ms(); ms > 0; ms--) {
-    if (job->caller->stopped != NULL && job->caller->stopped(job->cls)) {
-      snprintf(error->text, sizeof error->text, "the sampling was stopped");
-      return VX_STOPPED;
-    }
+    if (job->caller->stopped != NULL && job->caller->stopped(job->cls))
+      return vx_fail(error, VX_STOPPED, "the sampling was stopped");
     nanosleep(&millisecond, NULL);
   }
   return __real_cpu_sample_points(lane, job, error);
 }
 
-static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct behind *behind,
-                               struct vx_error *error) {
+static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct behind *behind, struct error *error) {
   const void *points = job->inputs[VX_POINTS].data;
   enum vx_status status = job->pinned ? copy_points(job, behind, error) : VX_OK;
   if (status == VX_OK) {
@@ -317,7 +307,7 @@ static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct 
   return status;
 }
 
-static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   struct behind behind = {.job = job, .caller = job->caller, .cls = job->cls};
   enum vx_status status = checked("begin", error);
   if (status == VX_OK) {

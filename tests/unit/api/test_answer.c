@@ -15,8 +15,8 @@ static struct presets *presets;
 
 static int load(void **state) {
   (void)state;
-  char error[256];
-  presets = presets_load("", error, sizeof error);
+  struct error error;
+  presets = presets_load("", &error);
   return presets ? 0 : -1;
 }
 
@@ -54,7 +54,7 @@ static json_t *header_of_request(const struct job_request *request, const char *
                           .job = &job,
                           .look = {.stripped = true, .columns = 5}};
   struct vx_layout layout;
-  struct vx_error error;
+  struct error error;
   struct vx_sizes all = vx_sizes_of(&job);
   all.rows = sizes->rows;
   all.voxels = sizes->voxels;
@@ -96,15 +96,15 @@ static json_t *metadata_in(const json_t *header) {
 static struct job_request sampling_request(bool voxels, bool stacked) {
   static const char *const values[][2] = {{"point_cloud_range", "0,0,0,4,4,4"}, {"voxel_size", "1,1,1"}};
   struct job_request request;
-  struct problem problem;
+  struct error error;
   job_request_init(&request, voxels ? VX_VOXELIZE : VX_FPS);
   for (size_t i = 0; voxels && i < 2; i++)
     assert_true(
-        job_request_set(&request, values[i][0], strlen(values[i][0]), values[i][1], strlen(values[i][1]), &problem));
+        job_request_set(&request, values[i][0], strlen(values[i][0]), values[i][1], strlen(values[i][1]), &error));
   const char *name = voxels ? "fps" : "num_samples", *number = stacked ? "6,0" : "0";
-  assert_true(job_request_set(&request, "point_counts", 12, "50,0", 4, &problem));
-  assert_true(job_request_set(&request, name, strlen(name), number, strlen(number), &problem));
-  assert_true(job_request_finish(&request, &problem) && job_request_split(&request, 50, &problem));
+  assert_true(job_request_set(&request, "point_counts", 12, "50,0", 4, &error));
+  assert_true(job_request_set(&request, name, strlen(name), number, strlen(number), &error));
+  assert_true(job_request_finish(&request, &error) && job_request_split(&request, 50, &error));
   return request;
 }
 

@@ -55,38 +55,38 @@ static size_t coded_as(enum coding coding, const char *data, size_t size, char *
   return length;
 }
 
-// Feeds one piece through a small room. False with a problem.
+// Feeds one piece through a small room. False with an error.
 static bool feed(struct decoder *decoder, const char *data, size_t size, size_t room, size_t *length,
-                 struct problem *problem) {
+                 struct error *error) {
   struct coding_step step = {.in = data, .in_size = size};
   do {
     step.out = decoded + *length;
     step.out_size = room;
     assert_true(*length + room <= sizeof decoded);
-    if (!decoder_run(decoder, &step, problem)) return false;
+    if (!decoder_run(decoder, &step, error)) return false;
     *length = (size_t)(step.out - decoded);
   } while (step.out_size == 0);
   assert_int_equal(step.in_size, 0);
   return true;
 }
 
-// Decodes two pieces that meet at `split`. False with a problem.
+// Decodes two pieces that meet at `split`. False with an error.
 static bool decode(struct decoder *decoder, const char *data, size_t size, size_t split, size_t room, size_t *length,
-                   struct problem *problem) {
+                   struct error *error) {
   *length = 0;
   decoder_begin(decoder);
-  return feed(decoder, data, split, room, length, problem) &&
-         feed(decoder, data + split, size - split, room, length, problem) && decoder_end(decoder, problem);
+  return feed(decoder, data, split, room, length, error) &&
+         feed(decoder, data + split, size - split, room, length, error) && decoder_end(decoder, error);
 }
 
 static void decodes_at_every_split(enum coding coding, const char *data, size_t size, size_t copies) {
   struct decoder *decoder = decoder_new(coding);
-  struct problem problem;
+  struct error error;
   size_t length;
   assert_non_null(decoder);
   for (size_t split = 0; split <= size; split++) {
-    if (!decode(decoder, data, size, split, 1 + split % 700, &length, &problem))
-      fail_msg("%s, split at %zu: %s", coding_name(coding), split, problem.detail);
+    if (!decode(decoder, data, size, split, 1 + split % 700, &length, &error))
+      fail_msg("%s, split at %zu: %s", coding_name(coding), split, error.text);
     assert_int_equal(length, copies * PLAIN);
     for (size_t i = 0; i < copies; i++) assert_memory_equal(decoded + i * PLAIN, plain, PLAIN);
   }
@@ -98,11 +98,11 @@ static void refuses_at_every_split(enum coding coding, const char *data, size_t 
   struct decoder *decoder = decoder_new(coding);
   assert_non_null(decoder);
   for (size_t split = 0; split <= size; split++) {
-    struct problem problem = {.kind = PROBLEM_NONE};
+    struct error error = {.kind = ERROR_NONE};
     size_t length;
-    assert_false(decode(decoder, data, size, split, 100, &length, &problem));
-    assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
-    if (!strstr(problem.detail, says)) fail_msg("%s, split at %zu: %s", coding_name(coding), split, problem.detail);
+    assert_false(decode(decoder, data, size, split, 100, &length, &error));
+    assert_int_equal(error.kind, ERROR_BAD_BODY);
+    if (!strstr(error.text, says)) fail_msg("%s, split at %zu: %s", coding_name(coding), split, error.text);
   }
   decoder_free(decoder);
 }
@@ -139,10 +139,10 @@ static void a_bomb_fills_what_room_there_is(void **state) {
   for (enum coding coding = CODING_GZIP; coding < CODINGS; coding++) {
     size_t size = coded_as(coding, zeros, coding == CODING_ZSTD ? 8 * MB : MB, data);
     struct decoder *decoder = decoder_new(coding);
-    struct problem problem;
+    struct error error;
     decoder_begin(decoder);
     struct coding_step step = {data, size, decoded, 1000};
-    assert_true(decoder_run(decoder, &step, &problem));
+    assert_true(decoder_run(decoder, &step, &error));
     assert_int_equal(step.out_size, 0);
     assert_ptr_equal(step.out, decoded + 1000);
     assert_true(decoder_bytes(decoder) < (size_t)10 * MB);
@@ -159,11 +159,11 @@ static void truncated(void **state) {
     size_t size = coded_as(coding, plain, 100, data);
     struct decoder *decoder = decoder_new(coding);
     for (size_t come = 0; come < size; come++) {
-      struct problem problem = {.kind = PROBLEM_NONE};
+      struct error error = {.kind = ERROR_NONE};
       size_t length;
-      assert_false(decode(decoder, data, come, come / 2, 100, &length, &problem));
-      assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
-      assert_non_null(strstr(problem.detail, "the body ends before its"));
+      assert_false(decode(decoder, data, come, come / 2, 100, &length, &error));
+      assert_int_equal(error.kind, ERROR_BAD_BODY);
+      assert_non_null(strstr(error.text, "the body ends before its"));
     }
     decoder_free(decoder);
   }
@@ -211,9 +211,9 @@ static void a_large_window(void **state) {
       continue;
     }
     struct decoder *decoder = decoder_new(CODING_ZSTD);
-    struct problem problem;
+    struct error error;
     size_t length;
-    assert_true(decode(decoder, data, sizeof data - 1, 3, 10, &length, &problem));
+    assert_true(decode(decoder, data, sizeof data - 1, 3, 10, &length, &error));
     assert_int_equal(length, 1);
     assert_true(decoder_bytes(decoder) > (size_t)8 * MB && decoder_bytes(decoder) < (size_t)10 * MB);
     decoder_free(decoder);

@@ -27,7 +27,7 @@ static void describe(const struct vx_engine_library *library, struct vx_engine_d
 }
 
 static enum vx_status network_open(struct vx_engine_library *library, const char *path, int threads,
-                                   size_t memory_bytes, struct vx_network **network, struct vx_error *error) {
+                                   size_t memory_bytes, struct vx_network **network, struct error *error) {
   (void)library;
   assert_int_equal(threads, 3);
   assert_int_equal(memory_bytes, 4096);
@@ -155,9 +155,9 @@ static int remove_folder(void **state) {
 static struct detectors *load(void) {
   const struct detector_means means = {
       .engine = &engine, .library = (struct vx_engine_library *)(void *)&shape, .threads = 3, .memory_bytes = 4096};
-  char error[512] = "";
-  struct detectors *detectors = detectors_load(folder, &means, error, sizeof error);
-  if (!detectors) fail_msg("%s", error);
+  struct error error;
+  struct detectors *detectors = detectors_load(folder, &means, &error);
+  if (!detectors) fail_msg("%s", error.text);
   assert_int_equal(detectors_count(detectors), 1);
   return detectors;
 }
@@ -415,19 +415,19 @@ static void what_a_detector_says_of_itself(void **state) {
   assert_string_equal(written(detectors),
                       "{\"models\":[{\"name\":\"one\",\"version\":\"1\",\"description\":\"a model\",\"ready\":false,"
                       "\"reason\":\"net.onnx: it is torn\"}]}\n");
-  struct problem problem;
-  assert_null(detectors_need(detectors, "two", &problem));
-  assert_int_equal(problem.kind, PROBLEM_BAD_PARAMETER);
-  assert_null(detectors_need(detectors, "one", &problem));
-  assert_int_equal(problem.kind, PROBLEM_MODEL_FAILED);
-  assert_string_equal(problem.detail, "the model one does not serve: net.onnx: it is torn");
+  struct error error;
+  assert_null(detectors_need(detectors, "two", &error));
+  assert_int_equal(error.kind, ERROR_BAD_PARAMETER);
+  assert_null(detectors_need(detectors, "one", &error));
+  assert_int_equal(error.kind, ERROR_MODEL_FAILED);
+  assert_string_equal(error.text, "the model one does not serve: net.onnx: it is torn");
   detectors_free(detectors);
 }
 
 // Parses "a=1&b=2" as a request of a detection with the model of the folder. NULL, or what is wrong; `parameter` gets
 // which.
 static const char *asks(const char *text, const char **parameter, struct job_request *request) {
-  static struct problem problem;
+  static struct error error;
   char memory[256];
   struct query query = {.count = 0};
   struct detectors *detectors = load();
@@ -437,10 +437,10 @@ static const char *asks(const char *text, const char **parameter, struct job_req
     assert_non_null(equals);
     query.items[query.count++] = (struct query_item){item, equals + 1, (size_t)(equals - item), strlen(equals + 1)};
   }
-  bool good = job_request_from_query(request, VX_DETECT, &query, &(const struct named){NULL, detectors}, &problem);
+  bool good = job_request_from_query(request, VX_DETECT, &query, &(const struct named){NULL, detectors}, &error);
   detectors_free(detectors);  // nothing below follows the request's pointer
-  *parameter = good ? NULL : problem.parameter;
-  return good ? NULL : problem.detail;
+  *parameter = good ? NULL : error.parameter;
+  return good ? NULL : error.text;
 }
 
 static void what_a_detection_is_asked_with(void **state) {
@@ -474,21 +474,21 @@ static char other_fault[256];  // of the model in it
 
 // A folder beside the model. NULL, or what is wrong with having it.
 static const char *beside(const char *name) {
-  static char error[512];
+  static struct error error;
   const struct detector_means means = {.engine = &engine, .missing = {.text = "no engine"}};
   char path[256];
   snprintf(path, sizeof path, "%s/%s", folder, name);
   assert_int_equal(mkdir(path, 0700), 0);
-  error[0] = '\0';
-  struct detectors *detectors = detectors_load(folder, &means, error, sizeof error);
+  error.text[0] = '\0';
+  struct detectors *detectors = detectors_load(folder, &means, &error);
   if (detectors) assert_int_equal(detectors_count(detectors), name[0] == '.' ? 1 : 2);
   if (detectors) assert_string_equal(detector_fault(detectors_find(detectors, "one")), "no engine");
   const struct detector *other = detectors ? detectors_find(detectors, name) : NULL;
   if (other) snprintf(other_fault, sizeof other_fault, "%s", detector_fault(other));
-  assert_int_equal(detectors != NULL, !error[0]);
+  assert_int_equal(detectors != NULL, !error.text[0]);
   detectors_free(detectors);
   assert_int_equal(rmdir(path), 0);
-  return error[0] ? error : NULL;
+  return error.text[0] ? error.text : NULL;
 }
 
 static void names_of_folders(void **state) {
@@ -513,16 +513,16 @@ static void names_of_folders(void **state) {
 
 // NULL, or what is wrong with the folder.
 static const char *loads(size_t models) {
-  static char error[512];
+  static struct error error;
   const struct detector_means means = {.engine = &engine, .missing = {.text = "no engine"}};
-  error[0] = '\0';
-  struct detectors *detectors = detectors_load(folder, &means, error, sizeof error);
+  error.text[0] = '\0';
+  struct detectors *detectors = detectors_load(folder, &means, &error);
   if (detectors) assert_int_equal(detectors_count(detectors), models);
   for (size_t i = 1; detectors && i < models; i++)
     assert_true(strcmp(detector_name(detectors_at(detectors, i - 1)), detector_name(detectors_at(detectors, i))) < 0);
-  assert_int_equal(detectors != NULL, !error[0]);
+  assert_int_equal(detectors != NULL, !error.text[0]);
   detectors_free(detectors);
-  return error[0] ? error : NULL;
+  return error.text[0] ? error.text : NULL;
 }
 
 static void there_are_only_so_many(void **state) {
@@ -568,7 +568,7 @@ static void one_that_serves_is_kept_for_broken_files(void **state) {
     assert_ptr_equal(detectors_find(set, "one"), served);
     assert_null(detector_fault(served));
     assert_string_equal(detectors_refused(set, "one")->version, "1");
-    assert_string_equal(detectors_refused(set, "one")->reason, "net.onnx: it is torn");
+    assert_string_equal(detectors_refused(set, "one")->reason.text, "net.onnx: it is torn");
     assert_ptr_equal(detectors_refusal(set, 0), detectors_refused(set, "one"));
     assert_null(detectors_refused(set, "two"));
     const char *text = written(set),
@@ -594,15 +594,15 @@ static void one_that_cannot_be_used_is_replaced_or_refused(void **state) {
   detectors_refuse(set, first, 0, "it does not run");
   assert_ptr_equal(detectors_at(set, 0), detectors_at(first, 0));
   assert_null(detector_fault(detectors_at(set, 0)));
-  assert_string_equal(detectors_refusal(set, 0)->reason, "it does not run");
+  assert_string_equal(detectors_refusal(set, 0)->reason.text, "it does not run");
   detectors_free(set);
   detectors_refuse(first, NULL, 0, "it does not run");
   detectors_refuse(first, NULL, 0, "another reason");
   assert_string_equal(detector_fault(detectors_at(first, 0)), "it does not run");
   assert_non_null(strstr(written(first), "\"ready\":false,\"reason\":\"it does not run\""));
-  struct problem problem;
-  assert_null(detectors_need(first, "one", &problem));
-  assert_string_equal(problem.detail, "the model one does not serve: it does not run");
+  struct error error;
+  assert_null(detectors_need(first, "one", &error));
+  assert_string_equal(error.text, "the model one does not serve: it does not run");
   set = load();
   detectors_refuse(set, first, 0, "nor does this one");
   assert_null(detectors_refusal(set, 0));

@@ -16,7 +16,7 @@
 
 static char folder[32], path[64];
 static struct file file;
-static char error[256];
+static struct error error;
 static int next_fd;  // what open() returns while nothing is leaked
 
 static int unused_fd(void) {
@@ -50,11 +50,11 @@ static void write_file(const char *text) {
 }
 
 static void refused(const char *reason) {
-  assert_false(file_read("thing", path, 4, &file, error, sizeof error));
+  assert_false(file_read("thing", path, 4, &file, &error));
   assert_null(file.bytes);
   char expected[128];
   snprintf(expected, sizeof expected, "thing %s: %s", path, reason);
-  assert_string_equal(error, expected);
+  assert_string_equal(error.text, expected);
 }
 
 static void up_to_the_bound_is_read(void **state) {
@@ -62,7 +62,7 @@ static void up_to_the_bound_is_read(void **state) {
   static const char *const texts[] = {"", "a", "abcd"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     write_file(texts[i]);
-    assert_true(file_read("thing", path, 4, &file, error, sizeof error));
+    assert_true(file_read("thing", path, 4, &file, &error));
     assert_int_equal(file.size, strlen(texts[i]));
     assert_memory_equal(file.bytes, texts[i], file.size);
     file_free(&file);
@@ -77,7 +77,7 @@ static void an_open_mode_is_told(void **state) {
   write_file("abc");
   for (unsigned mode = 0600; mode <= 0604; mode += 4) {
     assert_int_equal(chmod(path, mode), 0);
-    assert_true(file_read("thing", path, 4, &file, error, sizeof error));
+    assert_true(file_read("thing", path, 4, &file, &error));
     assert_int_equal(file.exposed, mode == 0604);
     file_free(&file);
   }
@@ -90,7 +90,7 @@ static void a_link_leads_to_its_file(void **state) {
   write_file("abc");
   assert_int_equal(rename(path, other), 0);
   assert_int_equal(symlink("other", path), 0);
-  assert_true(file_read("thing", path, 4, &file, error, sizeof error));
+  assert_true(file_read("thing", path, 4, &file, &error));
   assert_int_equal(file.size, 3);
   unlink(other);
 }

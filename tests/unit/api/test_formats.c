@@ -15,17 +15,17 @@
 #include "api/wire/lzf.h"
 
 static struct job_request request;
-static struct problem problem;
+static struct error error;
 
 static void ask(enum body_format format, const char *parameters) {
   job_request_init(&request, VX_TRANSFORM);
   for (const char *at = parameters; *at; at += strcspn(at, "&"), at += *at == '&') {
     const char *equals = strchr(at, '=');
-    if (!job_request_set(&request, at, (size_t)(equals - at), equals + 1, strcspn(equals + 1, "&"), &problem))
-      fail_msg("%s", problem.detail);
+    if (!job_request_set(&request, at, (size_t)(equals - at), equals + 1, strcspn(equals + 1, "&"), &error))
+      fail_msg("%s", error.text);
   }
   request.format = format;
-  if (!job_request_finish(&request, &problem)) fail_msg("%s", problem.detail);
+  if (!job_request_finish(&request, &error)) fail_msg("%s", error.text);
 }
 
 // Copies the body to memory of its exact size, so that a sanitizer sees a read past its end. The rows are the caller's;
@@ -38,19 +38,19 @@ static float *read_file(enum body_format format, const char *bytes, size_t size,
   assert_non_null(body);
   memcpy(body, bytes, size);
   ask(format, parameters);
-  problem = (struct problem){.kind = PROBLEM_NONE};
-  bool good = format_open(format, body, size, NULL, &file, &problem) &&
-              cloud_choose(&file, &request, &columns, &problem) && job_request_split(&request, file.points, &problem);
+  error = (struct error){.kind = ERROR_NONE};
+  bool good = format_open(format, body, size, NULL, &file, &error) && cloud_choose(&file, &request, &columns, &error) &&
+              job_request_split(&request, file.points, &error);
   if (good && file.layout == CLOUD_PACKED) {
     unpacked = malloc(file.unpacked_bytes + 1);
-    good = cloud_unpack(&file, unpacked, &problem);
+    good = cloud_unpack(&file, unpacked, &error);
   }
   if (good) rows = malloc((size_t)(file.points + 1) * job_request_row_bytes(&request));
-  if (good && !cloud_gather(&file, &columns, (char *)rows, &problem)) {
+  if (good && !cloud_gather(&file, &columns, (char *)rows, &error)) {
     free(rows);
     rows = NULL;
   }
-  assert_int_equal(rows != NULL, problem.kind == PROBLEM_NONE);
+  assert_int_equal(rows != NULL, error.kind == ERROR_NONE);
   if (rows && request.intensity_scale != 0) cloud_scale(&request, columns.intensity, NULL, (char *)rows);
   free(unpacked);
   free(body);
@@ -60,7 +60,7 @@ static float *read_file(enum body_format format, const char *bytes, size_t size,
 static void gives(enum body_format format, const char *bytes, size_t size, const char *parameters, int count,
                   const float *expected) {
   float *rows = read_file(format, bytes, size, parameters);
-  if (!rows) fail_msg("%s", problem.detail);
+  if (!rows) fail_msg("%s", error.text);
   assert_int_equal(request.job.inputs[VX_POINTS].dims[0] * request.num_features, count);
   assert_memory_equal(rows, expected, (size_t)count * sizeof *expected);
   free(rows);
@@ -70,8 +70,8 @@ static void is_refused(enum body_format format, const char *bytes, size_t size, 
                        const char *reason) {
   float *rows = read_file(format, bytes, size, parameters);
   if (rows) fail_msg("not refused: %.*s", (int)size, bytes);
-  assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
-  if (!strstr(problem.detail, reason)) fail_msg("'%s', not '%s'", problem.detail, reason);
+  assert_int_equal(error.kind, ERROR_BAD_BODY);
+  if (!strstr(error.text, reason)) fail_msg("'%s', not '%s'", error.text, reason);
 }
 
 // ---- PCD ------------------------------------------------------------------------------------------------------------

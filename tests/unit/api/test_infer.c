@@ -17,11 +17,11 @@
 static struct infer infer;
 static struct infer_body body;
 static struct job_request request;
-static struct problem problem;
+static struct error error;
 static char *bytes;  // of the body
 
 // Shared memory that is full of one byte.
-static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct problem *reason) {
+static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct error *reason) {
   (void)cls, (void)reason;
   memset(out, 1, ref->bytes);
   return true;
@@ -38,9 +38,9 @@ static bool read_by(const struct infer *by, const char *json, const void *tensor
   if (size) memcpy(bytes + head, tensors, size);
   infer = *by;
   if (tensors) infer.head_bytes = (int64_t)head;
-  problem = (struct problem){.kind = PROBLEM_NONE};
-  bool good = infer_read(&body, bytes, head + size, &shared, &infer, &request, &problem);
-  assert_int_equal(good, problem.kind == PROBLEM_NONE);
+  error = (struct error){.kind = ERROR_NONE};
+  bool good = infer_read(&body, bytes, head + size, &shared, &infer, &request, &error);
+  assert_int_equal(good, error.kind == ERROR_NONE);
   return good;
 }
 
@@ -52,12 +52,12 @@ static bool read_to(enum vx_op op, const char *json, const void *tensors, size_t
 }
 
 static void reads(enum vx_op op, const char *json, const void *tensors, size_t size) {
-  if (!read_to(op, json, tensors, size)) fail_msg("%s: %s", json, problem.detail);
+  if (!read_to(op, json, tensors, size)) fail_msg("%s: %s", json, error.text);
 }
 
 static void refuses(const char *json, const void *tensors, size_t size, const char *reason) {
   if (read_to(VX_TRANSFORM, json, tensors, size)) fail_msg("taken: %s", json);
-  if (!strstr(problem.detail, reason)) fail_msg("%s: %s", json, problem.detail);
+  if (!strstr(error.text, reason)) fail_msg("%s: %s", json, error.text);
   infer_end(&body);
 }
 
@@ -144,7 +144,7 @@ static void parameters_are_those_of_a_query(void **state) {
 static void a_body_without_json_is_rows_of_the_model(void **state) {
   (void)state;
   job_request_init(&request, VX_TRANSFORM);
-  assert_true(job_request_set(&request, "num_features", 12, "5", 1, &problem));
+  assert_true(job_request_set(&request, "num_features", 12, "5", 1, &error));
   const struct infer raw = {.model = "m", .version = "1", .preset = true};
   assert_true(read_by(&raw, "", (float[10]){0}, 10 * sizeof(float)));
   assert_int_equal(points()->tensor.dims[0], 2);
@@ -154,7 +154,7 @@ static void a_body_without_json_is_rows_of_the_model(void **state) {
   assert_true(infer.binary & VX_TENSOR_BIT(VX_TENSOR_COUNT - 1));
   infer_end(&body);
   assert_false(read_by(&raw, "", (float[8]){0}, 8 * sizeof(float)));
-  assert_non_null(strstr(problem.detail, "a multiple of 20"));
+  assert_non_null(strstr(error.text, "a multiple of 20"));
   infer_end(&body);
 }
 
@@ -167,7 +167,7 @@ static void points_may_be_json(void **state) {
     float rows[8];
     reads(VX_TRANSFORM, lists[i], NULL, 0);
     assert_null(points()->binary);
-    assert_true(infer_input_copy(points(), "points", &shared, (char *)rows, &problem));
+    assert_true(infer_input_copy(points(), "points", &shared, (char *)rows, &error));
     assert_memory_equal(rows, two_points, sizeof rows);
     infer_end(&body);
   }
@@ -182,8 +182,8 @@ static void points_as_json_must_be_as_many_as_the_shape_says(void **state) {
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
     float *rows = malloc(8 * sizeof *rows);
     reads(VX_TRANSFORM, lists[i], NULL, 0);
-    if (infer_input_copy(points(), "points", &shared, (char *)rows, &problem)) fail_msg("taken: %s", lists[i]);
-    assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
+    if (infer_input_copy(points(), "points", &shared, (char *)rows, &error)) fail_msg("taken: %s", lists[i]);
+    assert_int_equal(error.kind, ERROR_BAD_BODY);
     infer_end(&body);
     free(rows);
   }
@@ -218,13 +218,13 @@ static void several_inputs_are_bound_by_name(void **state) {
   assert_int_equal(request.point_counts[0], 2);
   assert_false(infer_inputs_bind(&body.inputs, &request));
   assert_true(infer_inputs_bytes(&body.inputs) <= sizeof values);
-  assert_true(infer_inputs_copy(&body.inputs, &shared, values, &request, &problem));
+  assert_true(infer_inputs_copy(&body.inputs, &shared, values, &request, &error));
   const struct vx_input *inputs = request.job.inputs;
   assert_memory_equal(inputs[0].data, boxes, sizeof boxes);
   assert_memory_equal(inputs[1].data, scores, sizeof scores);
   assert_memory_equal(inputs[2].data, labels, sizeof labels);
   assert_int_equal(inputs[2].dtype, VX_INT32);
-  assert_true(job_request_split(&request, 2, &problem));
+  assert_true(job_request_split(&request, 2, &error));
   infer_end(&body);
 }
 
@@ -249,8 +249,8 @@ static void whole_numbers_must_be_whole_and_fit(void **state) {
     char json[512], values[4 * VX_TENSOR_ALIGNMENT];
     snprintf(json, sizeof json, "{\"inputs\":[" BOXES "," SCORES ",%s]}", wrong[i]);
     reads(VX_NMS, json, (float[14]){0}, 14 * sizeof(float));
-    assert_false(infer_inputs_copy(&body.inputs, &shared, values, &request, &problem));
-    assert_non_null(strstr(problem.detail, "the data of labels is no list of 2 whole numbers"));
+    assert_false(infer_inputs_copy(&body.inputs, &shared, values, &request, &error));
+    assert_non_null(strstr(error.text, "the data of labels is no list of 2 whole numbers"));
     infer_end(&body);
   }
 }
@@ -314,12 +314,12 @@ static void inputs_that_an_operation_needs_are_asked_for(void **state) {
   };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     assert_false(read_to(wrong[i].op, wrong[i].json, NULL, 0));
-    if (!strstr(problem.detail, wrong[i].reason)) fail_msg("%s: %s", wrong[i].json, problem.detail);
+    if (!strstr(error.text, wrong[i].reason)) fail_msg("%s: %s", wrong[i].json, error.text);
     infer_end(&body);
   }
   job_request_init(&request, VX_NMS);
   assert_false(read_by(&(struct infer){.model = "nms"}, "", "1234", 4));
-  assert_non_null(strstr(problem.detail, "a body without JSON is the input points, which nms does not have"));
+  assert_non_null(strstr(error.text, "a body without JSON is the input points, which nms does not have"));
   infer_end(&body);
 }
 
@@ -327,7 +327,7 @@ static void a_head_longer_than_its_body_is_refused(void **state) {
   (void)state;
   job_request_init(&request, VX_TRANSFORM);
   assert_false(read_by(&(struct infer){.model = "transform", .head_bytes = 3}, "{}", NULL, 0));
-  assert_non_null(strstr(problem.detail, "is 3; the body has 2 bytes"));
+  assert_non_null(strstr(error.text, "is 3; the body has 2 bytes"));
   infer_end(&body);
 }
 
@@ -348,8 +348,8 @@ static void the_cost_grows_with_the_json_alone(void **state) {
   assert_int_equal(infer_json_cost(large, size), 0);
   infer = all;
   job_request_init(&request, VX_TRANSFORM);
-  assert_false(infer_read(&body, large, size, &shared, &infer, &request, &problem));
-  assert_int_equal(problem.kind, PROBLEM_BODY_TOO_LARGE);
+  assert_false(infer_read(&body, large, size, &shared, &infer, &request, &error));
+  assert_int_equal(error.kind, ERROR_BODY_TOO_LARGE);
   infer_end(&body);
   free(large);
 }

@@ -11,9 +11,9 @@
 #include "api/base/json.h"
 
 static struct json_document document;
-static json_error_t error;
+static json_error_t where;
 
-static bool open_text(const char *text) { return json_open(&document, text, strlen(text), &error); }
+static bool open_text(const char *text) { return json_open(&document, text, strlen(text), &where); }
 
 // A text of `count` times `unit`, with commas between. The unit may have %x for its number, so that keys differ.
 static char *many(const char *open, const char *unit, const char *close, int count) {
@@ -58,7 +58,7 @@ static void the_cost_is_enough(void **state) {
       bool list = i < sizeof units / sizeof *units;
       const char *unit = list ? units[i] : members[i - sizeof units / sizeof *units];
       char *text = many(list ? "[" : "{", unit, list ? "]" : "}", counts[n]);
-      if (!open_text(text)) fail_msg("%d times %s: %s", counts[n], unit, error.text);
+      if (!open_text(text)) fail_msg("%d times %s: %s", counts[n], unit, where.text);
       assert_true(document.used <= document.size);
       json_close(&document);
       free(text);
@@ -77,7 +77,7 @@ static void the_cost_is_enough_for_one_large_text(void **state) {
       strcpy(text, around[i][0]);
       memset(text + begin, '0', (size_t)length);
       strcpy(text + begin + length, around[i][1]);
-      if (!open_text(text)) fail_msg("%d bytes between %s and %s: %s", length, around[i][0], around[i][1], error.text);
+      if (!open_text(text)) fail_msg("%d bytes between %s and %s: %s", length, around[i][0], around[i][1], where.text);
       json_close(&document);
       free(text);
     }
@@ -87,7 +87,7 @@ static void the_cost_is_enough_for_one_large_text(void **state) {
 static void documents_are_apart(void **state) {
   (void)state;
   struct json_document first, second;
-  assert_true(json_open(&first, "{\"a\":[1,\"b\"]}", 13, &error) && json_open(&second, "{\"a\":2}", 7, &error));
+  assert_true(json_open(&first, "{\"a\":[1,\"b\"]}", 13, &where) && json_open(&second, "{\"a\":2}", 7, &where));
   assert_int_equal(json_integer_value(json_object_get(second.root, "a")), 2);
   json_close(&second);
   assert_string_equal(json_string_value(json_array_get(json_object_get(first.root, "a"), 1)), "b");
@@ -98,14 +98,14 @@ static void documents_are_apart(void **state) {
 
 static void what_is_no_json_is_refused(void **state) {
   (void)state;
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   assert_false(open_text("{\"a\":1,\n\"a\":2}"));
-  assert_int_equal(error.line, 2);
+  assert_int_equal(where.line, 2);
   assert_null(document.memory);
   assert_false(open_text("") || open_text("[1,2") || open_text("nul"));
-  assert_false(json_open_sent(&document, "the body's JSON", "[1,", 3, NULL, &problem));
-  assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
-  assert_non_null(strstr(problem.detail, "the body's JSON, line 1, column 3: "));
+  assert_false(json_open_sent(&document, "the body's JSON", "[1,", 3, NULL, &error));
+  assert_int_equal(error.kind, ERROR_BAD_BODY);
+  assert_non_null(strstr(error.text, "the body's JSON, line 1, column 3: "));
   assert_null(document.memory);
 }
 

@@ -16,8 +16,8 @@
 static struct job_request request;
 
 static void ask(enum vx_op op, const char *name, const char *value) {
-  struct problem problem;
-  if (!job_request_set(&request, name, strlen(name), value, strlen(value), &problem)) fail_msg("%s", problem.detail);
+  struct error error;
+  if (!job_request_set(&request, name, strlen(name), value, strlen(value), &error)) fail_msg("%s", error.text);
   assert_int_equal(request.job.op, op);
 }
 
@@ -124,8 +124,8 @@ static void inputs_are_those_of_the_operation(void **state) {
 
 static void each_operation_can_be_told(void **state) {
   (void)state;
-  char error[256];
-  struct presets *presets = presets_load("", error, sizeof error);
+  struct error error;
+  struct presets *presets = presets_load("", &error);
   assert_non_null(presets);
   const struct named named = {presets, NULL};
   for (enum vx_op op = 0; op < VX_OPS; op++) {
@@ -142,8 +142,8 @@ static void each_operation_can_be_told(void **state) {
 static void models_are_found_by_name(void **state) {
   (void)state;
   struct model model;
-  char error[256];
-  struct presets *presets = presets_load("", error, sizeof error);
+  struct error error;
+  struct presets *presets = presets_load("", &error);
   assert_non_null(presets);
   const struct named named = {presets, NULL};
   assert_true(model_find(&named, "kitti_second", "", &request, &model) && model.preset);
@@ -160,8 +160,8 @@ static void models_are_found_by_name(void **state) {
 static void a_preset_has_a_model_for_each_of_its_operations(void **state) {
   (void)state;
   struct model model;
-  char error[256];
-  struct presets *presets = presets_load("", error, sizeof error);
+  struct error error;
+  struct presets *presets = presets_load("", &error);
   assert_non_null(presets);
   const struct named named = {presets, NULL};
   assert_true(model_find(&named, "kitti_pointpillar_decode", "", &request, &model) && model.preset);
@@ -198,7 +198,7 @@ static void a_preset_has_a_model_for_each_of_its_operations(void **state) {
 static void the_list_has_each_name_once(void **state) {
   (void)state;
   struct model model;
-  char directory[] = "/tmp/voxeld-models-XXXXXX", path[96], error[256], name[MODEL_NAME_SIZE];
+  char directory[] = "/tmp/voxeld-models-XXXXXX", path[96], name[MODEL_NAME_SIZE];
   static const char *const files[] = {"fps", "kitti_second_nms"};
   assert_non_null(mkdtemp(directory));
   for (int i = 0; i < 2; i++) {
@@ -208,8 +208,9 @@ static void the_list_has_each_name_once(void **state) {
     fputs("{\"description\":\"d\",\"operation\":\"fps\",\"parameters\":{\"num_samples\":7}}", file);
     fclose(file);
   }
-  struct presets *presets = presets_load(directory, error, sizeof error);
-  if (!presets) fail_msg("%s", error);
+  struct error error;
+  struct presets *presets = presets_load(directory, &error);
+  if (!presets) fail_msg("%s", error.text);
   const struct named named = {presets, NULL};
   size_t listed = 0, hidden = 0;
   for (size_t number = 0; number < model_numbers(&named); number++) {
@@ -241,16 +242,16 @@ static void every_name_fits(void **state) {
 
 static void the_list_may_be_asked_of_those_that_are_ready(void **state) {
   (void)state;
-  struct problem problem;
+  struct error error;
   bool ready = true;
-  assert_true(model_read_index("", 0, &ready, &problem) && !ready);
-  assert_true(model_read_index("{\"ready\":true}", 14, &ready, &problem) && ready);
-  assert_true(model_read_index(" {\"ready\":false} ", 17, &ready, &problem) && !ready);
-  assert_true(model_read_index("{}", 2, &ready, &problem) && !ready);
+  assert_true(model_read_index("", 0, &ready, &error) && !ready);
+  assert_true(model_read_index("{\"ready\":true}", 14, &ready, &error) && ready);
+  assert_true(model_read_index(" {\"ready\":false} ", 17, &ready, &error) && !ready);
+  assert_true(model_read_index("{}", 2, &ready, &error) && !ready);
   static const char *const wrong[] = {"[]", "true", "{\"ready\":1}", "{\"ready\":null}", "{", "{}x"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-    assert_false(model_read_index(wrong[i], strlen(wrong[i]), &ready, &problem));
-    assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
+    assert_false(model_read_index(wrong[i], strlen(wrong[i]), &ready, &error));
+    assert_int_equal(error.kind, ERROR_BAD_BODY);
   }
 }
 

@@ -15,8 +15,8 @@ static struct presets *presets;
 
 static int load(void **state) {
   (void)state;
-  char error[256];
-  presets = presets_load("", error, sizeof error);
+  struct error error;
+  presets = presets_load("", &error);
   return presets ? 0 : -1;
 }
 
@@ -27,7 +27,7 @@ static int unload(void **state) {
 }
 
 // Parses "a=1&b=2"; a NUL in a value is written as \1.
-static bool parse_for(enum vx_op op, const char *text, struct job_request *request, struct problem *problem) {
+static bool parse_for(enum vx_op op, const char *text, struct job_request *request, struct error *error) {
   static char memory[20000];
   struct query query = {.count = 0};
   snprintf(memory, sizeof memory, "%s", text);
@@ -40,12 +40,12 @@ static bool parse_for(enum vx_op op, const char *text, struct job_request *reque
       if (value[i] == '\1') value[i] = '\0';
     query.items[query.count++] = (struct query_item){item, value, name_length, value_length};
   }
-  *problem = (struct problem){.kind = PROBLEM_NONE};
-  return job_request_from_query(request, op, &query, &(const struct named){presets, NULL}, problem);
+  *error = (struct error){.kind = ERROR_NONE};
+  return job_request_from_query(request, op, &query, &(const struct named){presets, NULL}, error);
 }
 
-static bool parse(const char *text, struct job_request *request, struct problem *problem) {
-  return parse_for(VX_VOXELIZE, text, request, problem);
+static bool parse(const char *text, struct job_request *request, struct error *error) {
+  return parse_for(VX_VOXELIZE, text, request, error);
 }
 
 #define GRID "point_cloud_range=0,0,0,10,10,10&voxel_size=1,1,1"
@@ -53,8 +53,8 @@ static bool parse(const char *text, struct job_request *request, struct problem 
 static void defaults_hold(void **state) {
   (void)state;
   struct job_request request;
-  struct problem problem;
-  assert_true(parse(GRID, &request, &problem));
+  struct error error;
+  assert_true(parse(GRID, &request, &error));
   assert_int_equal(request.num_features, 4);
   assert_int_equal(request.job.params.voxelize.max_points_per_voxel, 32);
   assert_int_equal(request.job.params.voxelize.max_voxels, 40000);
@@ -67,12 +67,12 @@ static void defaults_hold(void **state) {
 static void every_value_is_read(void **state) {
   (void)state;
   struct job_request request;
-  struct problem problem;
+  struct error error;
   assert_true(parse(
       GRID
       "&num_features=5&dtype=float16&max_points_per_voxel=7&max_voxels=9&feature=points,pillar&feature_dtype=float16"
       "&order=key&fill=mean&block_filter=2,3,0.5,4&outputs=voxels,voxel_point_mask&point_counts=3,0,4&timeout_ms=12",
-      &request, &problem));
+      &request, &error));
   assert_int_equal(request.num_features, 5);
   assert_int_equal(request.dtype, VX_FLOAT16);
   assert_int_equal(request.job.params.voxelize.feature_dtype, VX_FLOAT16);
@@ -94,85 +94,85 @@ static void every_value_is_read(void **state) {
 static void the_first_word_replaces_that_of_a_preset(void **state) {
   (void)state;
   struct job_request request;
-  struct problem problem;
-  assert_true(parse("preset=nuscenes_dynamic_pillar", &request, &problem));
+  struct error error;
+  assert_true(parse("preset=nuscenes_dynamic_pillar", &request, &error));
   assert_int_equal(request.job.params.voxelize.order, VX_ORDER_KEY);
-  assert_true(parse("preset=nuscenes_dynamic_pillar&order=first", &request, &problem));
+  assert_true(parse("preset=nuscenes_dynamic_pillar&order=first", &request, &error));
   assert_int_equal(request.job.params.voxelize.order, VX_ORDER_FIRST);
-  assert_true(parse("preset=voxelize_cuda", &request, &problem));
+  assert_true(parse("preset=voxelize_cuda", &request, &error));
   assert_int_equal(request.job.params.voxelize.feature_dtype, VX_FLOAT16);
-  assert_true(parse("preset=voxelize_cuda&feature_dtype=float32", &request, &problem));
+  assert_true(parse("preset=voxelize_cuda&feature_dtype=float32", &request, &error));
   assert_int_equal(request.job.params.voxelize.feature_dtype, VX_FLOAT32);
 }
 
 struct refusal {
   const char *query, *parameter;
-  enum problem_kind kind;
+  enum error_kind kind;
 };
 
 static void check_refusal(enum vx_op op, const struct refusal *expected) {
   struct job_request request;
-  struct problem problem;
-  if (parse_for(op, expected->query, &request, &problem)) fail_msg("%s was taken", expected->query);
-  if (problem.kind != expected->kind || strcmp(problem.parameter, expected->parameter) != 0)
-    fail_msg("%s: problem %d at '%s': %s", expected->query, (int)problem.kind, problem.parameter, problem.detail);
-  assert_true(strlen(problem.detail) > 10);
+  struct error error;
+  if (parse_for(op, expected->query, &request, &error)) fail_msg("%s was taken", expected->query);
+  if ((enum error_kind)error.kind != expected->kind || strcmp(error.parameter, expected->parameter) != 0)
+    fail_msg("%s: problem %d at '%s': %s", expected->query, (int)error.kind, error.parameter, error.text);
+  assert_true(strlen(error.text) > 10);
 }
 
 static void refusals_name_the_parameter(void **state) {
   (void)state;
   static const struct refusal cases[] = {
-      {"", "point_cloud_range", PROBLEM_BAD_PARAMETER},
-      {"point_cloud_range=0,0,0,10,10,10", "voxel_size", PROBLEM_BAD_PARAMETER},
-      {GRID "&num_features=2", "num_features", PROBLEM_BAD_PARAMETER},
-      {GRID "&num_features=65", "num_features", PROBLEM_BAD_PARAMETER},
-      {GRID "&num_features=4.0", "num_features", PROBLEM_BAD_PARAMETER},
-      {GRID "&num_features=+4", "num_features", PROBLEM_BAD_PARAMETER},
-      {GRID "&num_features= 4", "num_features", PROBLEM_BAD_PARAMETER},
-      {GRID "&num_features=4,4", "num_features", PROBLEM_BAD_PARAMETER},
-      {GRID "&num_features=", "num_features", PROBLEM_BAD_PARAMETER},
-      {GRID "&num_features", "num_features", PROBLEM_BAD_PARAMETER},
-      {GRID "&num_features=4\1", "num_features", PROBLEM_BAD_PARAMETER},
-      {GRID "&max_voxels=0", "max_voxels", PROBLEM_BAD_PARAMETER},
-      {GRID "&max_voxels=16777217", "max_voxels", PROBLEM_BAD_PARAMETER},
-      {GRID "&max_voxels=99999999999999999999", "max_voxels", PROBLEM_BAD_PARAMETER},
-      {GRID "&max_points_per_voxel=1025", "max_points_per_voxel", PROBLEM_BAD_PARAMETER},
-      {GRID "&max_points_per_voxel=-1", "max_points_per_voxel", PROBLEM_BAD_PARAMETER},
-      {GRID "&feature=mean,mean", "feature", PROBLEM_BAD_PARAMETER},
-      {GRID "&feature=voxels", "feature", PROBLEM_BAD_PARAMETER},
-      {GRID "&feature=mean,", "feature", PROBLEM_BAD_PARAMETER},
-      {GRID "&order=random", "order", PROBLEM_BAD_PARAMETER},
-      {GRID "&dtype=float64", "dtype", PROBLEM_BAD_PARAMETER},
-      {GRID "&outputs=voxels", "outputs", PROBLEM_BAD_PARAMETER},
-      {GRID "&outputs=sampled_points", "outputs", PROBLEM_BAD_PARAMETER},
-      {GRID "&block_filter=on", "block_filter", PROBLEM_BAD_PARAMETER},
-      {GRID "&block_filter=0,1,1,1", "block_filter", PROBLEM_BAD_PARAMETER},
-      {GRID "&block_filter=1,33,1,1", "block_filter", PROBLEM_BAD_PARAMETER},
-      {GRID "&block_filter=1,1,1", "block_filter", PROBLEM_BAD_PARAMETER},
-      {GRID "&point_counts=1,-1", "point_counts", PROBLEM_BAD_PARAMETER},
-      {GRID "&point_counts=1,,1", "point_counts", PROBLEM_BAD_PARAMETER},
-      {GRID "&point_counts=4294967297", "point_counts", PROBLEM_BAD_PARAMETER},
-      {GRID "&preset=nobody", "preset", PROBLEM_BAD_PARAMETER},
-      {GRID "&order=key&order=key", "order", PROBLEM_BAD_PARAMETER},
-      {"preset=kitti_second&preset=kitti_second", "preset", PROBLEM_BAD_PARAMETER},
-      {GRID "&voxel_sise=1,1,1", "voxel_sise", PROBLEM_BAD_PARAMETER},
-      {"point_cloud_range=0,0,0,10,10,10&voxel_size=0,1,1", "voxel_size", PROBLEM_BAD_PARAMETER},
-      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,-1,1", "voxel_size", PROBLEM_BAD_PARAMETER},
-      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,1e-60,1", "voxel_size", PROBLEM_BAD_PARAMETER},
-      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,nan,1", "voxel_size", PROBLEM_BAD_PARAMETER},
-      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,0x1p0,1", "voxel_size", PROBLEM_BAD_PARAMETER},
-      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,1", "voxel_size", PROBLEM_BAD_PARAMETER},
-      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,1,1,1", "voxel_size", PROBLEM_BAD_PARAMETER},
-      {"point_cloud_range=0,0,0,10,-10,10&voxel_size=1,1,1", "point_cloud_range", PROBLEM_BAD_PARAMETER},
-      {"point_cloud_range=0,0,0,10,0,10&voxel_size=1,1,1", "point_cloud_range", PROBLEM_BAD_PARAMETER},
-      {"point_cloud_range=0,0,0,1e39,10,10&voxel_size=1,1,1", "point_cloud_range", PROBLEM_BAD_PARAMETER},
-      {"point_cloud_range=0,0,0,1e10,10,10&voxel_size=1,1,1", "voxel_size", PROBLEM_IMPOSSIBLE},
-      {"point_cloud_range=-3e38,0,0,3e38,10,10&voxel_size=1,1,1", "voxel_size", PROBLEM_IMPOSSIBLE},
-      {"point_cloud_range=0,0,0,2e9,2e9,10&voxel_size=1,1,1", "voxel_size", PROBLEM_IMPOSSIBLE},
-      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,1,100", "voxel_size", PROBLEM_IMPOSSIBLE},
-      {GRID "&max_points_per_voxel=0&feature=points", "max_points_per_voxel", PROBLEM_IMPOSSIBLE},
-      {GRID "&max_points_per_voxel=0&feature=pillar", "max_points_per_voxel", PROBLEM_IMPOSSIBLE},
-      {GRID "&max_points_per_voxel=0&outputs=voxel_point_mask", "max_points_per_voxel", PROBLEM_IMPOSSIBLE},
+      {"", "point_cloud_range", ERROR_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10", "voxel_size", ERROR_BAD_PARAMETER},
+      {GRID "&num_features=2", "num_features", ERROR_BAD_PARAMETER},
+      {GRID "&num_features=65", "num_features", ERROR_BAD_PARAMETER},
+      {GRID "&num_features=4.0", "num_features", ERROR_BAD_PARAMETER},
+      {GRID "&num_features=+4", "num_features", ERROR_BAD_PARAMETER},
+      {GRID "&num_features= 4", "num_features", ERROR_BAD_PARAMETER},
+      {GRID "&num_features=4,4", "num_features", ERROR_BAD_PARAMETER},
+      {GRID "&num_features=", "num_features", ERROR_BAD_PARAMETER},
+      {GRID "&num_features", "num_features", ERROR_BAD_PARAMETER},
+      {GRID "&num_features=4\1", "num_features", ERROR_BAD_PARAMETER},
+      {GRID "&max_voxels=0", "max_voxels", ERROR_BAD_PARAMETER},
+      {GRID "&max_voxels=16777217", "max_voxels", ERROR_BAD_PARAMETER},
+      {GRID "&max_voxels=99999999999999999999", "max_voxels", ERROR_BAD_PARAMETER},
+      {GRID "&max_points_per_voxel=1025", "max_points_per_voxel", ERROR_BAD_PARAMETER},
+      {GRID "&max_points_per_voxel=-1", "max_points_per_voxel", ERROR_BAD_PARAMETER},
+      {GRID "&feature=mean,mean", "feature", ERROR_BAD_PARAMETER},
+      {GRID "&feature=voxels", "feature", ERROR_BAD_PARAMETER},
+      {GRID "&feature=mean,", "feature", ERROR_BAD_PARAMETER},
+      {GRID "&order=random", "order", ERROR_BAD_PARAMETER},
+      {GRID "&dtype=float64", "dtype", ERROR_BAD_PARAMETER},
+      {GRID "&outputs=voxels", "outputs", ERROR_BAD_PARAMETER},
+      {GRID "&outputs=sampled_points", "outputs", ERROR_BAD_PARAMETER},
+      {GRID "&block_filter=on", "block_filter", ERROR_BAD_PARAMETER},
+      {GRID "&block_filter=0,1,1,1", "block_filter", ERROR_BAD_PARAMETER},
+      {GRID "&block_filter=1,33,1,1", "block_filter", ERROR_BAD_PARAMETER},
+      {GRID "&block_filter=1,1,1", "block_filter", ERROR_BAD_PARAMETER},
+      {GRID "&point_counts=1,-1", "point_counts", ERROR_BAD_PARAMETER},
+      {GRID "&point_counts=1,,1", "point_counts", ERROR_BAD_PARAMETER},
+      {GRID "&point_counts=4294967297", "point_counts", ERROR_BAD_PARAMETER},
+      {GRID "&preset=nobody", "preset", ERROR_BAD_PARAMETER},
+      {GRID "&order=key&order=key", "order", ERROR_BAD_PARAMETER},
+      {"preset=kitti_second&preset=kitti_second", "preset", ERROR_BAD_PARAMETER},
+      {GRID "&voxel_sise=1,1,1", "voxel_sise", ERROR_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=0,1,1", "voxel_size", ERROR_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,-1,1", "voxel_size", ERROR_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,1e-60,1", "voxel_size", ERROR_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,nan,1", "voxel_size", ERROR_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,0x1p0,1", "voxel_size", ERROR_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,1", "voxel_size", ERROR_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,1,1,1", "voxel_size", ERROR_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,-10,10&voxel_size=1,1,1", "point_cloud_range", ERROR_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,0,10&voxel_size=1,1,1", "point_cloud_range", ERROR_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,1e39,10,10&voxel_size=1,1,1", "point_cloud_range", ERROR_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,1e10,10,10&voxel_size=1,1,1", "voxel_size", ERROR_IMPOSSIBLE},
+      {"point_cloud_range=-3e38,0,0,3e38,10,10&voxel_size=1,1,1", "voxel_size", ERROR_IMPOSSIBLE},
+      {"point_cloud_range=0,0,0,2e9,2e9,10&voxel_size=1,1,1", "voxel_size", ERROR_IMPOSSIBLE},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,1,100", "voxel_size", ERROR_IMPOSSIBLE},
+      {GRID "&max_points_per_voxel=0&feature=points", "max_points_per_voxel", ERROR_IMPOSSIBLE},
+      {GRID "&max_points_per_voxel=0&feature=pillar", "max_points_per_voxel", ERROR_IMPOSSIBLE},
+      {GRID "&max_points_per_voxel=0&outputs=voxel_point_mask", "max_points_per_voxel", ERROR_IMPOSSIBLE},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_refusal(VX_VOXELIZE, &cases[i]);
 }
@@ -180,39 +180,39 @@ static void refusals_name_the_parameter(void **state) {
 static void refusals_of_columns(void **state) {
   (void)state;
   static const struct refusal cases[] = {
-      {"format=las", "format", PROBLEM_BAD_PARAMETER},
-      {"format=", "format", PROBLEM_BAD_PARAMETER},
-      {"format=pcd&dtype=float16", "dtype", PROBLEM_BAD_PARAMETER},
-      {"fields=x,y", "fields", PROBLEM_BAD_PARAMETER},
-      {"fields=x,y,z,", "fields", PROBLEM_BAD_PARAMETER},
-      {"fields=x,y,z,a,a", "fields", PROBLEM_BAD_PARAMETER},
-      {"fields=x,y,z,\1", "fields", PROBLEM_BAD_PARAMETER},
-      {"fields=x,y,z,a\tb", "fields", PROBLEM_BAD_PARAMETER},
-      {"fields=y,x,z", "fields", PROBLEM_BAD_PARAMETER},
-      {"fields=a,b,c,x", "fields", PROBLEM_BAD_PARAMETER},
-      {"fields=x,y,z&num_features=4", "num_features", PROBLEM_BAD_PARAMETER},
-      {"num_features=4&fields=x,y,z", "num_features", PROBLEM_BAD_PARAMETER},
-      {"intensity_scale=2", "intensity_scale", PROBLEM_BAD_PARAMETER},
-      {"intensity_scale=2&fields=x,y,z,i", "intensity_scale", PROBLEM_BAD_PARAMETER},
-      {"intensity_scale=0&format=pcd", "intensity_scale", PROBLEM_BAD_PARAMETER},
-      {"intensity_scale=1e39&format=pcd", "intensity_scale", PROBLEM_BAD_PARAMETER},
-      {"intensity_scale=2&fields=x,y,z,intensity&dtype=float16", "intensity_scale", PROBLEM_BAD_PARAMETER},
+      {"format=las", "format", ERROR_BAD_PARAMETER},
+      {"format=", "format", ERROR_BAD_PARAMETER},
+      {"format=pcd&dtype=float16", "dtype", ERROR_BAD_PARAMETER},
+      {"fields=x,y", "fields", ERROR_BAD_PARAMETER},
+      {"fields=x,y,z,", "fields", ERROR_BAD_PARAMETER},
+      {"fields=x,y,z,a,a", "fields", ERROR_BAD_PARAMETER},
+      {"fields=x,y,z,\1", "fields", ERROR_BAD_PARAMETER},
+      {"fields=x,y,z,a\tb", "fields", ERROR_BAD_PARAMETER},
+      {"fields=y,x,z", "fields", ERROR_BAD_PARAMETER},
+      {"fields=a,b,c,x", "fields", ERROR_BAD_PARAMETER},
+      {"fields=x,y,z&num_features=4", "num_features", ERROR_BAD_PARAMETER},
+      {"num_features=4&fields=x,y,z", "num_features", ERROR_BAD_PARAMETER},
+      {"intensity_scale=2", "intensity_scale", ERROR_BAD_PARAMETER},
+      {"intensity_scale=2&fields=x,y,z,i", "intensity_scale", ERROR_BAD_PARAMETER},
+      {"intensity_scale=0&format=pcd", "intensity_scale", ERROR_BAD_PARAMETER},
+      {"intensity_scale=1e39&format=pcd", "intensity_scale", ERROR_BAD_PARAMETER},
+      {"intensity_scale=2&fields=x,y,z,intensity&dtype=float16", "intensity_scale", ERROR_BAD_PARAMETER},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_refusal(VX_TRANSFORM, &cases[i]);
   char names[1024] = "fields=n";
   for (int i = 0; i < 64; i++) snprintf(names + strlen(names), sizeof names - strlen(names), ",%d", i);
-  check_refusal(VX_TRANSFORM, &(struct refusal){names, "fields", PROBLEM_BAD_PARAMETER});  // 65
+  check_refusal(VX_TRANSFORM, &(struct refusal){names, "fields", ERROR_BAD_PARAMETER});  // 65
   memset(names + strlen("fields="), 'n', 256);
   memcpy(names + strlen("fields=") + 250, ",a,b,c", 7);
-  check_refusal(VX_TRANSFORM, &(struct refusal){names, "fields", PROBLEM_BAD_PARAMETER});  // 256 bytes
+  check_refusal(VX_TRANSFORM, &(struct refusal){names, "fields", ERROR_BAD_PARAMETER});  // 256 bytes
 }
 
 static void columns_are_named(void **state) {
   (void)state;
   struct job_request request;
-  struct problem problem;
+  struct error error;
   assert_true(
-      parse("preset=kitti_second&fields=x,y,z,intensity,a \"b\"&format=pcd&intensity_scale=0.25", &request, &problem));
+      parse("preset=kitti_second&fields=x,y,z,intensity,a \"b\"&format=pcd&intensity_scale=0.25", &request, &error));
   assert_int_equal(request.num_features, 5);
   assert_int_equal(request.job.inputs[VX_POINTS].dims[1], 5);
   assert_int_equal(request.format, FORMAT_PCD);
@@ -222,8 +222,8 @@ static void columns_are_named(void **state) {
   assert_non_null(strstr(memory,
                          "\"num_features\":5,\"dtype\":\"float32\",\"format\":\"pcd\",\"fields\":[\"x\",\"y\",\"z\","
                          "\"intensity\",\"a \\\"b\\\"\"],\"intensity_scale\":0.25,"));
-  assert_true(parse("preset=kitti_second&fields=x,y,z&num_features=3", &request, &problem));
-  assert_true(parse("preset=kitti_second", &request, &problem));
+  assert_true(parse("preset=kitti_second&fields=x,y,z&num_features=3", &request, &error));
+  assert_true(parse("preset=kitti_second", &request, &error));
   text = text_over(memory, sizeof memory);
   job_request_write(&request, &text);
   assert_null(strstr(memory, "format"));
@@ -232,33 +232,33 @@ static void columns_are_named(void **state) {
 static void refusals_of_samples(void **state) {
   (void)state;
   static const struct refusal voxels[] = {
-      {GRID "&fps=", "fps", PROBLEM_BAD_PARAMETER},
-      {GRID "&fps", "fps", PROBLEM_BAD_PARAMETER},
-      {GRID "&fps=-1", "fps", PROBLEM_BAD_PARAMETER},
-      {GRID "&fps=1,", "fps", PROBLEM_BAD_PARAMETER},
-      {GRID "&fps=1\1", "fps", PROBLEM_BAD_PARAMETER},
-      {GRID "&fps=2147483648", "fps", PROBLEM_BAD_PARAMETER},
-      {GRID "&fps=1&fps=1", "fps", PROBLEM_BAD_PARAMETER},
-      {GRID "&fps=1&start=-1", "start", PROBLEM_BAD_PARAMETER},
-      {GRID "&fps=1&start=1,1", "start", PROBLEM_BAD_PARAMETER},
-      {GRID "&start=0", "start", PROBLEM_BAD_PARAMETER},
-      {GRID "&num_samples=1", "num_samples", PROBLEM_BAD_PARAMETER},
-      {"preset=kitti_second&outputs=sampled_indices", "outputs", PROBLEM_BAD_PARAMETER},
+      {GRID "&fps=", "fps", ERROR_BAD_PARAMETER},
+      {GRID "&fps", "fps", ERROR_BAD_PARAMETER},
+      {GRID "&fps=-1", "fps", ERROR_BAD_PARAMETER},
+      {GRID "&fps=1,", "fps", ERROR_BAD_PARAMETER},
+      {GRID "&fps=1\1", "fps", ERROR_BAD_PARAMETER},
+      {GRID "&fps=2147483648", "fps", ERROR_BAD_PARAMETER},
+      {GRID "&fps=1&fps=1", "fps", ERROR_BAD_PARAMETER},
+      {GRID "&fps=1&start=-1", "start", ERROR_BAD_PARAMETER},
+      {GRID "&fps=1&start=1,1", "start", ERROR_BAD_PARAMETER},
+      {GRID "&start=0", "start", ERROR_BAD_PARAMETER},
+      {GRID "&num_samples=1", "num_samples", ERROR_BAD_PARAMETER},
+      {"preset=kitti_second&outputs=sampled_indices", "outputs", ERROR_BAD_PARAMETER},
   };
   static const struct refusal points[] = {
-      {"", "num_samples", PROBLEM_BAD_PARAMETER},
-      {"start=0", "num_samples", PROBLEM_BAD_PARAMETER},
-      {"num_samples=1.5", "num_samples", PROBLEM_BAD_PARAMETER},
-      {"num_samples=1,,1", "num_samples", PROBLEM_BAD_PARAMETER},
-      {"num_samples=1&num_samples=1", "num_samples", PROBLEM_BAD_PARAMETER},
-      {"num_samples=1&start=2147483648", "start", PROBLEM_BAD_PARAMETER},
-      {"num_samples=1&preset=kitti_second", "preset", PROBLEM_BAD_PARAMETER},
-      {"preset=nobody&num_samples=1", "preset", PROBLEM_BAD_PARAMETER},
-      {"num_samples=1&feature=mean", "feature", PROBLEM_BAD_PARAMETER},
-      {"num_samples=1&fps=1", "fps", PROBLEM_BAD_PARAMETER},
-      {"num_samples=1&outputs=voxels", "outputs", PROBLEM_BAD_PARAMETER},
-      {"num_samples=1&outputs=sampled_points,voxel_coords", "outputs", PROBLEM_BAD_PARAMETER},
-      {"num_samples=1&outputs=", "outputs", PROBLEM_BAD_PARAMETER},
+      {"", "num_samples", ERROR_BAD_PARAMETER},
+      {"start=0", "num_samples", ERROR_BAD_PARAMETER},
+      {"num_samples=1.5", "num_samples", ERROR_BAD_PARAMETER},
+      {"num_samples=1,,1", "num_samples", ERROR_BAD_PARAMETER},
+      {"num_samples=1&num_samples=1", "num_samples", ERROR_BAD_PARAMETER},
+      {"num_samples=1&start=2147483648", "start", ERROR_BAD_PARAMETER},
+      {"num_samples=1&preset=kitti_second", "preset", ERROR_BAD_PARAMETER},
+      {"preset=nobody&num_samples=1", "preset", ERROR_BAD_PARAMETER},
+      {"num_samples=1&feature=mean", "feature", ERROR_BAD_PARAMETER},
+      {"num_samples=1&fps=1", "fps", ERROR_BAD_PARAMETER},
+      {"num_samples=1&outputs=voxels", "outputs", ERROR_BAD_PARAMETER},
+      {"num_samples=1&outputs=sampled_points,voxel_coords", "outputs", ERROR_BAD_PARAMETER},
+      {"num_samples=1&outputs=", "outputs", ERROR_BAD_PARAMETER},
   };
   for (size_t i = 0; i < sizeof voxels / sizeof *voxels; i++) check_refusal(VX_VOXELIZE, &voxels[i]);
   for (size_t i = 0; i < sizeof points / sizeof *points; i++) check_refusal(VX_FPS, &points[i]);
@@ -269,8 +269,8 @@ static void refusals_of_samples(void **state) {
 static void samples_of_points(void **state) {
   (void)state;
   struct job_request request;
-  struct problem problem;
-  assert_true(parse_for(VX_FPS, "num_samples=7", &request, &problem));
+  struct error error;
+  assert_true(parse_for(VX_FPS, "num_samples=7", &request, &error));
   assert_int_equal(request.job.op, VX_FPS);
   assert_true(request.job.params.fps.sampling.enabled);
   assert_int_equal(request.job.params.fps.sampling.start, 0);
@@ -280,7 +280,7 @@ static void samples_of_points(void **state) {
   assert_true(parse_for(VX_FPS,
                         "num_features=6&dtype=float16&point_counts=9,0,8&num_samples=7,0,3&start=5"
                         "&outputs=sampled_distances&timeout_ms=12",
-                        &request, &problem));
+                        &request, &error));
   assert_int_equal(request.num_features, 6);
   assert_int_equal(request.dtype, VX_FLOAT16);
   assert_int_equal(request.job.params.fps.sampling.start, 5);
@@ -293,19 +293,19 @@ static void samples_of_points(void **state) {
 static void samples_of_voxels(void **state) {
   (void)state;
   struct job_request request;
-  struct problem problem;
-  assert_true(parse(GRID, &request, &problem));
+  struct error error;
+  assert_true(parse(GRID, &request, &error));
   assert_false(request.job.params.voxelize.sampling.enabled);
-  assert_true(parse(GRID "&fps=9&start=2", &request, &problem));
+  assert_true(parse(GRID "&fps=9&start=2", &request, &error));
   assert_true(request.job.params.voxelize.sampling.enabled);
   assert_int_equal(request.job.params.voxelize.sampling.start, 2);
   assert_int_equal(request.job.tensors, SAMPLES | VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) |
                                             VX_TENSOR_BIT(VX_VOXEL_FEATURES));
-  assert_true(parse(GRID "&fps=0&outputs=voxel_coords,sampled_distances", &request, &problem));
+  assert_true(parse(GRID "&fps=0&outputs=voxel_coords,sampled_distances", &request, &error));
   assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_SAMPLED_DISTANCES));
   // The means are there to be sampled, whether they are returned or not, and without a cap.
-  assert_true(parse("preset=kitti_pointpillar&fps=5&max_points_per_voxel=0&feature=mean", &request, &problem));
-  assert_true(parse("preset=nuscenes_dynamic_pillar&fps=5", &request, &problem));
+  assert_true(parse("preset=kitti_pointpillar&fps=5&max_points_per_voxel=0&feature=mean", &request, &error));
+  assert_true(parse("preset=nuscenes_dynamic_pillar&fps=5", &request, &error));
   assert_int_equal(request.job.tensors, SAMPLES | VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) |
                                             VX_TENSOR_BIT(VX_VOXEL_FEATURES));
 }
@@ -335,22 +335,22 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct job_request request;
-    struct problem problem;
-    assert_true(parse_for(VX_FPS, cases[i].query, &request, &problem));
+    struct error error;
+    assert_true(parse_for(VX_FPS, cases[i].query, &request, &error));
     request.max_sampling_work = cases[i].max_work;
-    bool taken = job_request_split(&request, cases[i].rows, &problem);
-    if (taken != !cases[i].parameter) fail_msg("%s: %s", cases[i].query, problem.detail);
+    bool taken = job_request_split(&request, cases[i].rows, &error);
+    if (taken != !cases[i].parameter) fail_msg("%s: %s", cases[i].query, error.text);
     if (taken) assert_int_equal(request.sample_counts[request.num_clouds - 1], cases[i].last);
-    if (!taken) assert_string_equal(problem.parameter, cases[i].parameter);
+    if (!taken) assert_string_equal(error.parameter, cases[i].parameter);
   }
   struct job_request request;
-  struct problem problem;
-  assert_true(parse(GRID "&fps=5&point_counts=1,0", &request, &problem));  // voxels are counted later
-  assert_true(job_request_split(&request, 1, &problem));
+  struct error error;
+  assert_true(parse(GRID "&fps=5&point_counts=1,0", &request, &error));  // voxels are counted later
+  assert_true(job_request_split(&request, 1, &error));
   assert_int_equal(request.sample_counts[1], 5);
-  assert_true(parse(GRID "&fps=5,5,5&point_counts=1,0", &request, &problem));
-  assert_false(job_request_split(&request, 1, &problem));
-  assert_string_equal(problem.parameter, "fps");
+  assert_true(parse(GRID "&fps=5,5,5&point_counts=1,0", &request, &error));
+  assert_false(job_request_split(&request, 1, &error));
+  assert_string_equal(error.parameter, "fps");
 }
 
 // A job that samples nothing has no counts of samples, whatever else its request holds.
@@ -366,9 +366,9 @@ static void only_sampling_jobs_have_sample_counts(void **state) {
                {VX_TRANSFORM, "matrix=1,0,0,5,0,1,0,6,0,0,1,7,0,0,0,1", false}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct job_request request;
-    struct problem problem;
-    if (!parse_for(cases[i].op, cases[i].query, &request, &problem)) fail_msg("%s", problem.detail);
-    assert_true(job_request_split(&request, 2, &problem));
+    struct error error;
+    if (!parse_for(cases[i].op, cases[i].query, &request, &error)) fail_msg("%s", error.text);
+    assert_true(job_request_split(&request, 2, &error));
     struct vx_job job = job_request_job(&request, NULL);
     assert_int_equal(job.sample_counts != NULL, cases[i].samples);
     if (cases[i].op == VX_TRANSFORM) assert_true(((const float *)job.inputs[VX_MATRIX].data)[3] == 5);
@@ -385,12 +385,12 @@ static void the_last_row_of_a_matrix_is_fixed(void **state) {
         snprintf(query + strlen(query), sizeof query - strlen(query), "%s%d", i ? "," : "", other != one);
       }
       struct job_request request;
-      struct problem problem;
-      assert_false(parse_for(VX_TRANSFORM, query, &request, &problem));
-      assert_string_equal(problem.parameter, "matrix");
+      struct error error;
+      assert_false(parse_for(VX_TRANSFORM, query, &request, &error));
+      assert_string_equal(error.parameter, "matrix");
       char reason[64];
       snprintf(reason, sizeof reason, "the last row of matrix number %d is ", matrix);
-      assert_non_null(strstr(problem.detail, reason));
+      assert_non_null(strstr(error.text, reason));
     }
   }
 }
@@ -410,10 +410,10 @@ static void samples_are_shown(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct job_request request;
-    struct problem problem;
+    struct error error;
     char memory[2048];
     struct text text = text_over(memory, sizeof memory);
-    assert_true(parse_for(cases[i].op, cases[i].query, &request, &problem));
+    assert_true(parse_for(cases[i].op, cases[i].query, &request, &error));
     job_request_write(&request, &text);
     if (!strstr(memory, cases[i].shown)) fail_msg("%s: %s", cases[i].query, memory);
   }
@@ -422,8 +422,8 @@ static void samples_are_shown(void **state) {
 static void a_query_overrides_its_preset(void **state) {
   (void)state;
   struct job_request request;
-  struct problem problem;
-  assert_true(parse("max_voxels=7&preset=kitti_pointpillar", &request, &problem));
+  struct error error;
+  assert_true(parse("max_voxels=7&preset=kitti_pointpillar", &request, &error));
   assert_int_equal(request.job.params.voxelize.max_voxels, 7);
   assert_int_equal(request.job.params.voxelize.max_points_per_voxel, 32);
   assert_string_equal(request.preset, "kitti_pointpillar");
@@ -433,10 +433,10 @@ static void a_query_overrides_its_preset(void **state) {
 static void other_features_than_the_presets_bring_their_tensors(void **state) {
   (void)state;
   struct job_request request;
-  struct problem problem;
-  assert_true(parse("preset=nuscenes_dynamic_pillar", &request, &problem));
+  struct error error;
+  assert_true(parse("preset=nuscenes_dynamic_pillar", &request, &error));
   assert_true(request.job.tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS));
-  assert_true(parse("preset=nuscenes_dynamic_pillar&feature=points&max_points_per_voxel=4", &request, &problem));
+  assert_true(parse("preset=nuscenes_dynamic_pillar&feature=points&max_points_per_voxel=4", &request, &error));
   assert_int_equal(request.job.tensors,
                    VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) | VX_TENSOR_BIT(VX_VOXELS));
 }
@@ -444,14 +444,14 @@ static void other_features_than_the_presets_bring_their_tensors(void **state) {
 static void clouds_must_add_up(void **state) {
   (void)state;
   struct job_request request;
-  struct problem problem;
-  assert_true(parse(GRID "&point_counts=2147483647,2147483647", &request, &problem));
-  assert_false(job_request_split(&request, -2, &problem));
-  assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
-  assert_true(parse(GRID "&point_counts=1,2", &request, &problem));
-  assert_true(job_request_split(&request, 3, &problem));
-  assert_true(parse(GRID, &request, &problem));
-  assert_true(job_request_split(&request, 3, &problem));
+  struct error error;
+  assert_true(parse(GRID "&point_counts=2147483647,2147483647", &request, &error));
+  assert_false(job_request_split(&request, -2, &error));
+  assert_int_equal(error.kind, ERROR_BAD_BODY);
+  assert_true(parse(GRID "&point_counts=1,2", &request, &error));
+  assert_true(job_request_split(&request, 3, &error));
+  assert_true(parse(GRID, &request, &error));
+  assert_true(job_request_split(&request, 3, &error));
   assert_int_equal(request.num_clouds, 1);
   assert_int_equal(request.point_counts[0], 3);
 }
@@ -459,14 +459,14 @@ static void clouds_must_add_up(void **state) {
 static void as_many_clouds_as_allowed(void **state) {
   (void)state;
   struct job_request request;
-  struct problem problem;
+  struct error error;
   char query[8192] = GRID "&point_counts=1";
   for (int i = 1; i < VX_MAX_CLOUDS; i++) strcat(query, ",1");
-  assert_true(parse(query, &request, &problem));
+  assert_true(parse(query, &request, &error));
   assert_int_equal(request.num_clouds, VX_MAX_CLOUDS);
   strcat(query, ",1");
-  assert_false(parse(query, &request, &problem));
-  assert_string_equal(problem.parameter, "point_counts");
+  assert_false(parse(query, &request, &error));
+  assert_string_equal(error.parameter, "point_counts");
 }
 
 int main(void) {

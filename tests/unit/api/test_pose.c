@@ -90,23 +90,23 @@ static void motion(void **state) {
 // ---- requests -------------------------------------------------------------------------------------------------------
 
 static struct job_request request;
-static struct problem problem;
+static struct error error;
 
 static bool finishes(const char *const *items) {
   static const char *const grid[] = {"point_cloud_range", "-1,-1,-1,1,1,1", "voxel_size", "1,1,1", NULL};
   job_request_init(&request, VX_VOXELIZE);
   for (int part = 0; part < 2; part++)
     for (const char *const *item = part ? items : grid; *item; item += 2)
-      if (!job_request_set(&request, item[0], strlen(item[0]), item[1], strlen(item[1]), &problem)) return false;
-  return job_request_finish(&request, &problem);
+      if (!job_request_set(&request, item[0], strlen(item[0]), item[1], strlen(item[1]), &error)) return false;
+  return job_request_finish(&request, &error);
 }
 #define FINISHES(...) finishes((const char *const[]){__VA_ARGS__, NULL})
 
 #define POSE "pose", "0,0,0,1,0,0,0"
 
-static void refused(const char *parameter, enum problem_kind kind) {
-  assert_string_equal(problem.parameter, parameter);
-  assert_int_equal(problem.kind, kind);
+static void refused(const char *parameter, enum error_kind kind) {
+  assert_string_equal(error.parameter, parameter);
+  assert_int_equal(error.kind, kind);
 }
 
 static void terms(void **state) {
@@ -117,28 +117,28 @@ static void terms(void **state) {
   assert_int_equal(request.job.inputs[VX_POINTS].dims[1], 5);
   assert_int_equal(job_request_row_bytes(&request), 16);
   assert_false(FINISHES("stream", "roof", "time", "1"));
-  refused("pose", PROBLEM_BAD_PARAMETER);
+  refused("pose", ERROR_BAD_PARAMETER);
   assert_false(FINISHES("stream", "roof", POSE));
-  refused("time", PROBLEM_BAD_PARAMETER);
+  refused("time", ERROR_BAD_PARAMETER);
   assert_false(FINISHES("sweeps", "3"));
-  refused("sweeps", PROBLEM_BAD_PARAMETER);
+  refused("sweeps", ERROR_BAD_PARAMETER);
   assert_false(FINISHES("stream", "a/b", POSE, "time", "1"));
-  refused("stream", PROBLEM_BAD_PARAMETER);
+  refused("stream", ERROR_BAD_PARAMETER);
   assert_false(FINISHES("stream", ".", POSE, "time", "1") || FINISHES("stream", "..", POSE, "time", "1"));
-  refused("stream", PROBLEM_BAD_PARAMETER);
+  refused("stream", ERROR_BAD_PARAMETER);
   assert_true(FINISHES("stream", ".a", POSE, "time", "1") && FINISHES("stream", "...", POSE, "time", "1"));
   assert_false(FINISHES("stream", "a", "streams", "a,..", POSE, "time", "1"));
-  refused("streams", PROBLEM_BAD_PARAMETER);
+  refused("streams", ERROR_BAD_PARAMETER);
   assert_false(FINISHES("stream", "roof", "time", "1", "pose", "0,0,0,2,0,0,0"));
-  refused("pose", PROBLEM_NOT_RIGID);
+  refused("pose", ERROR_NOT_RIGID);
   assert_false(FINISHES("stream", "roof", "time", "1", POSE, "mount", "0,0,0,2,0,0,0"));
-  refused("mount", PROBLEM_NOT_RIGID);
+  refused("mount", ERROR_NOT_RIGID);
   assert_false(FINISHES("stream", "roof", "streams", "front,rear", POSE, "time", "1"));
-  refused("streams", PROBLEM_BAD_PARAMETER);
+  refused("streams", ERROR_BAD_PARAMETER);
   assert_false(FINISHES("stream", "roof", "streams", "roof,r ar", POSE, "time", "1"));
-  refused("streams", PROBLEM_BAD_PARAMETER);
+  refused("streams", ERROR_BAD_PARAMETER);
   assert_false(FINISHES("stream", "a", "streams", "a,b,c", POSE, "time", "1", "sweeps", "22"));
-  refused("sweeps", PROBLEM_BAD_PARAMETER);
+  refused("sweeps", ERROR_BAD_PARAMETER);
   assert_true(FINISHES("stream", "a", "streams", "a,b,c", POSE, "time", "1", "sweeps", "21"));
 }
 
@@ -152,10 +152,10 @@ static void several_sweeps(void **state) {
   (void)state;
   assert_true(FINISHES(COUNTS, TIMES, POSES, "sweeps", "3"));
   assert_int_equal(stream_sweeps(&request), 2);
-  assert_false(job_request_split(&request, 31, &problem));
-  refused("point_counts", PROBLEM_BAD_BODY);
+  assert_false(job_request_split(&request, 31, &error));
+  refused("point_counts", ERROR_BAD_BODY);
   assert_true(FINISHES(COUNTS, TIMES, POSES, "sweeps", "3"));
-  assert_true(job_request_split(&request, 30, &problem));
+  assert_true(job_request_split(&request, 30, &error));
   assert_int_equal(request.num_clouds, 1);
   struct body_sweep older = stream_sweep(&request, 1);
   assert_true(older.time == 1.5 && older.points == 20 && older.pose.translation[0] == 7);
@@ -171,30 +171,30 @@ static void refused_lists(void **state) {
   static const struct {
     const char *items[12];
     const char *parameter;
-    enum problem_kind kind;
+    enum error_kind kind;
   } cases[] = {
-      {{COUNTS, TIMES}, "poses", PROBLEM_BAD_PARAMETER},
-      {{COUNTS, POSES}, "times", PROBLEM_BAD_PARAMETER},
-      {{COUNTS, POSE, "time", "1"}, "times", PROBLEM_BAD_PARAMETER},
-      {{"stream", "roof", TIMES, POSES}, "point_counts", PROBLEM_BAD_PARAMETER},
-      {{COUNTS, TIMES, POSES, "time", "1"}, "time", PROBLEM_BAD_PARAMETER},
-      {{COUNTS, TIMES, POSES, POSE}, "pose", PROBLEM_BAD_PARAMETER},
-      {{COUNTS, TIMES, POSES, "sweeps", "1"}, "point_counts", PROBLEM_BAD_PARAMETER},
-      {{COUNTS, POSES, "times", "2,2"}, "times", PROBLEM_BAD_PARAMETER},
-      {{COUNTS, POSES, "times", "1,2"}, "times", PROBLEM_BAD_PARAMETER},
-      {{COUNTS, POSES, "times", "3,2,1"}, "times", PROBLEM_BAD_PARAMETER},
-      {{COUNTS, POSES, "times", "3,nan"}, "times", PROBLEM_BAD_PARAMETER},
-      {{COUNTS, TIMES, "poses", "0,0,0,1,0,0,0"}, "poses", PROBLEM_BAD_PARAMETER},
-      {{COUNTS, TIMES, "poses", "0,0,0,1,0,0,0,0,0,0,1,0,0,0,0"}, "poses", PROBLEM_BAD_PARAMETER},
-      {{COUNTS, TIMES, "poses", "0,0,0,1,0,0,0,0,0,0,2,0,0,0"}, "poses", PROBLEM_NOT_RIGID},
-      {{TIMES}, "times", PROBLEM_BAD_PARAMETER},
-      {{POSES}, "poses", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, TIMES}, "poses", ERROR_BAD_PARAMETER},
+      {{COUNTS, POSES}, "times", ERROR_BAD_PARAMETER},
+      {{COUNTS, POSE, "time", "1"}, "times", ERROR_BAD_PARAMETER},
+      {{"stream", "roof", TIMES, POSES}, "point_counts", ERROR_BAD_PARAMETER},
+      {{COUNTS, TIMES, POSES, "time", "1"}, "time", ERROR_BAD_PARAMETER},
+      {{COUNTS, TIMES, POSES, POSE}, "pose", ERROR_BAD_PARAMETER},
+      {{COUNTS, TIMES, POSES, "sweeps", "1"}, "point_counts", ERROR_BAD_PARAMETER},
+      {{COUNTS, POSES, "times", "2,2"}, "times", ERROR_BAD_PARAMETER},
+      {{COUNTS, POSES, "times", "1,2"}, "times", ERROR_BAD_PARAMETER},
+      {{COUNTS, POSES, "times", "3,2,1"}, "times", ERROR_BAD_PARAMETER},
+      {{COUNTS, POSES, "times", "3,nan"}, "times", ERROR_BAD_PARAMETER},
+      {{COUNTS, TIMES, "poses", "0,0,0,1,0,0,0"}, "poses", ERROR_BAD_PARAMETER},
+      {{COUNTS, TIMES, "poses", "0,0,0,1,0,0,0,0,0,0,1,0,0,0,0"}, "poses", ERROR_BAD_PARAMETER},
+      {{COUNTS, TIMES, "poses", "0,0,0,1,0,0,0,0,0,0,2,0,0,0"}, "poses", ERROR_NOT_RIGID},
+      {{TIMES}, "times", ERROR_BAD_PARAMETER},
+      {{POSES}, "poses", ERROR_BAD_PARAMETER},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     assert_false(finishes(cases[i].items));
     refused(cases[i].parameter, cases[i].kind);
   }
-  assert_non_null(strstr(problem.detail, "without stream"));
+  assert_non_null(strstr(error.text, "without stream"));
 }
 
 // 32 sweeps are the most; each with 16 numbers of the longest fits.
@@ -212,11 +212,11 @@ static void most_sweeps(void **state) {
       assert_true(FINISHES("stream", "roof", "point_counts", counts, "times", times, "poses", poses));
   }
   assert_false(FINISHES("stream", "roof", "point_counts", counts, "times", "1", POSES));
-  refused("point_counts", PROBLEM_BAD_PARAMETER);
+  refused("point_counts", ERROR_BAD_PARAMETER);
   assert_false(FINISHES("stream", "roof", "point_counts", counts, "times", times, POSES));
-  refused("times", PROBLEM_BAD_PARAMETER);
+  refused("times", ERROR_BAD_PARAMETER);
   assert_false(FINISHES(COUNTS, TIMES, "poses", poses));
-  refused("poses", PROBLEM_BAD_PARAMETER);
+  refused("poses", ERROR_BAD_PARAMETER);
 }
 
 // With a name of the longest, each is found whole, in its order.
@@ -243,12 +243,12 @@ static void names(void **state) {
 static void too_many_columns(void **state) {
   (void)state;
   assert_true(FINISHES("stream", "roof", POSE, "time", "1", "num_features", "64", "time_column", "yes"));
-  assert_true(job_request_split(&request, 10, &problem));
-  assert_false(job_request_join(&request, 10, &problem));
-  refused("time_column", PROBLEM_BAD_PARAMETER);
+  assert_true(job_request_split(&request, 10, &error));
+  assert_false(job_request_join(&request, 10, &error));
+  refused("time_column", ERROR_BAD_PARAMETER);
   assert_true(FINISHES("stream", "roof", POSE, "time", "1", "num_features", "63", "time_column", "yes"));
-  assert_true(job_request_split(&request, 10, &problem));
-  assert_true(job_request_join(&request, 25, &problem));
+  assert_true(job_request_split(&request, 10, &error));
+  assert_true(job_request_join(&request, 25, &error));
   assert_int_equal(request.point_counts[0], 25);
 }
 

@@ -22,8 +22,8 @@ static void built_in_presets_load(void **state) {
                                       "voxelize_cuda",
                                       "waymo_centerpoint",
                                       "waymo_pointpillar"};
-  char error[256];
-  struct presets *presets = presets_load("", error, sizeof error);
+  struct error error;
+  struct presets *presets = presets_load("", &error);
   assert_non_null(presets);
   assert_int_equal(presets_count(presets), sizeof names / sizeof *names);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -66,18 +66,18 @@ static void refused_files_say_why(void **state) {
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"feature\":[[\"mean\"]]}}", "feature is not allowed"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    char error[256] = "";
-    struct preset *preset = preset_parse("p", cases[i].json, strlen(cases[i].json), error, sizeof error);
-    if (preset || !strstr(error, cases[i].reason)) fail_msg("%s: %s", cases[i].json, error);
+    struct error error;
+    struct preset *preset = preset_parse("p", cases[i].json, strlen(cases[i].json), &error);
+    if (preset || !strstr(error.text, cases[i].reason)) fail_msg("%s: %s", cases[i].json, error.text);
   }
 }
 
 static void a_preset_may_sample(void **state) {
   (void)state;
   static const char json[] = "{\"description\":\"d\",\"parameters\":{" GOOD ",\"fps\":[3,4],\"start\":2}}";
-  char error[256] = "";
-  struct preset *preset = preset_parse("p", json, strlen(json), error, sizeof error);
-  if (!preset) fail_msg("%s", error);
+  struct error error;
+  struct preset *preset = preset_parse("p", json, strlen(json), &error);
+  if (!preset) fail_msg("%s", error.text);
   const struct job_request *request = presets_request(preset);
   assert_true(request->job.params.voxelize.sampling.enabled);
   assert_int_equal(request->job.params.voxelize.sampling.start, 2);
@@ -91,11 +91,12 @@ static void a_preset_has_an_operation(void **state) {
   static const char *const operations[] = {"", "\"operation\":\"voxelize\",", "\"operation\":\"fps\","};
   static const char *const parameters[] = {GOOD, GOOD, "\"num_samples\":[3,4],\"start\":2"};
   for (int i = 0; i < 3; i++) {
-    char json[256], error[256] = "", memory[2048];
+    char json[256], memory[2048];
+    struct error error;
     struct text text = text_over(memory, sizeof memory);
     snprintf(json, sizeof json, "{\"description\":\"d\",%s\"parameters\":{%s}}", operations[i], parameters[i]);
-    struct preset *preset = preset_parse("p", json, strlen(json), error, sizeof error);
-    if (!preset) fail_msg("%s", error);
+    struct preset *preset = preset_parse("p", json, strlen(json), &error);
+    if (!preset) fail_msg("%s", error.text);
     assert_int_equal(presets_request(preset)->job.op, i == 2 ? VX_FPS : VX_VOXELIZE);
     preset_write(preset, &text);
     assert_int_equal(strstr(memory, "\"operation\":\"fps\"") != NULL, i == 2);
@@ -108,10 +109,11 @@ static void a_preset_may_have_several_operations(void **state) {
   (void)state;
   static const char json[] = "{\"description\":\"d\",\"nms\":{\"nms_post_max\":7},\"parameters\":{" GOOD
                              "},\"fps\":{\"num_samples\":5,\"timeout_ms\":9}}";
-  char error[256] = "", memory[4096];
+  struct error error = {0};
+  char memory[4096];
   struct text text = text_over(memory, sizeof memory);
-  struct preset *preset = preset_parse("p", json, strlen(json), error, sizeof error);
-  if (!preset) fail_msg("%s", error);
+  struct preset *preset = preset_parse("p", json, strlen(json), &error);
+  if (!preset) fail_msg("%s", error.text);
   assert_ptr_equal(presets_request_of(preset, VX_VOXELIZE), presets_request(preset));
   assert_int_equal(presets_request_of(preset, VX_NMS)->job.params.nms.post_max, 7);
   assert_int_equal(presets_request_of(preset, VX_FPS)->timeout_ms, 9);
@@ -126,8 +128,8 @@ static void a_preset_may_have_several_operations(void **state) {
 // What a model's operations have in common is equal, and each built-in head is that of a model.
 static void built_in_heads_fit_their_grids(void **state) {
   (void)state;
-  char error[256];
-  struct presets *presets = presets_load("", error, sizeof error);
+  struct error error;
+  struct presets *presets = presets_load("", &error);
   assert_non_null(presets);
   int heads = 0;
   for (size_t i = 0; i < presets_count(presets); i++) {
@@ -155,7 +157,8 @@ static void built_in_heads_fit_their_grids(void **state) {
 // A matrix for each of the most clouds, every number as long as one can be.
 static void a_preset_may_hold_all_matrices(void **state) {
   (void)state;
-  char json[65536], error[256] = "";
+  char json[65536];
+  struct error error = {0};
   struct text text = text_over(json, sizeof json);
   text_put(&text, "{\"description\":\"d\",\"operation\":\"transform\",\"parameters\":{\"matrix\":[");
   for (int i = 0; i < REQUEST_MATRICES; i++) {
@@ -163,15 +166,16 @@ static void a_preset_may_hold_all_matrices(void **state) {
     text_printf(&text, "0,0,0,1%s", i < REQUEST_MATRICES - 1 ? "," : "]}}");
   }
   assert_true(text_complete(&text));
-  struct preset *preset = preset_parse("p", json, text.length, error, sizeof error);
-  if (!preset) fail_msg("%s", error);
+  struct preset *preset = preset_parse("p", json, text.length, &error);
+  if (!preset) fail_msg("%s", error.text);
   assert_int_equal(presets_request(preset)->num_matrices, REQUEST_MATRICES);
   preset_free(preset);
 }
 
 static void a_directory_overrides_and_adds(void **state) {
   (void)state;
-  char directory[] = "/tmp/voxeld-presets-XXXXXX", path[64], error[256];
+  char directory[] = "/tmp/voxeld-presets-XXXXXX", path[64];
+  struct error error = {0};
   assert_non_null(mkdtemp(directory));
   // The last two are no presets: a hidden file, such as an editor leaves, and one of another kind.
   static const char *const files[] = {"kitti_second.json", "mine.json", ".#mine.json", "mine.txt"};
@@ -183,8 +187,8 @@ static void a_directory_overrides_and_adds(void **state) {
     fputs(i < 2 ? "{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":77}}" : "rubbish", file);
     fclose(file);
   }
-  struct presets *presets = presets_load(directory, error, sizeof error);
-  if (!presets) fail_msg("%s", error);
+  struct presets *presets = presets_load(directory, &error);
+  if (!presets) fail_msg("%s", error.text);
   assert_int_equal(presets_count(presets), 10);
   assert_int_equal(presets_request(presets_find(presets, "kitti_second"))->job.params.voxelize.max_voxels, 77);
   assert_int_equal(presets_request(presets_find(presets, "mine"))->job.params.voxelize.max_voxels, 77);
@@ -194,8 +198,8 @@ static void a_directory_overrides_and_adds(void **state) {
     unlink(path);
   }
   rmdir(directory);
-  assert_null(presets_load(directory, error, sizeof error));
-  assert_non_null(strstr(error, directory));
+  assert_null(presets_load(directory, &error));
+  assert_non_null(strstr(error.text, directory));
 }
 
 int main(void) {

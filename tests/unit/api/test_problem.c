@@ -11,19 +11,19 @@
 
 static enum problem_style style;
 
-static const char *rendered(const struct problem *problem, const char *request_id) {
+static const char *rendered(const struct error *error, const char *request_id) {
   static char memory[2048];
   struct text text = text_over(memory, sizeof memory);
-  problem_render(problem, style, request_id, &text);
+  problem_render(error, style, request_id, &text);
   assert_true(text_complete(&text));
   return memory;
 }
 
 static void all_members(void **state) {
   (void)state;
-  struct problem problem;
-  assert_false(problem_set(&problem, PROBLEM_BAD_PARAMETER, "max_voxels", "max_voxels is %d", 0));
-  assert_string_equal(rendered(&problem, "r-1"),
+  struct error error;
+  assert_false(error_refuse(&error, ERROR_BAD_PARAMETER, "max_voxels", "max_voxels is %d", 0));
+  assert_string_equal(rendered(&error, "r-1"),
                       "{\"type\":\"urn:voxeld:problem:bad-parameter\",\"status\":400,"
                       "\"title\":\"A parameter is unknown, repeated or out of bounds\","
                       "\"detail\":\"max_voxels is 0\",\"parameter\":\"max_voxels\",\"request_id\":\"r-1\"}\n");
@@ -31,42 +31,42 @@ static void all_members(void **state) {
 
 static void without_parameter_and_request(void **state) {
   (void)state;
-  struct problem problem;
-  assert_false(problem_set(&problem, PROBLEM_QUEUE_FULL, NULL, "a \"b\""));
-  assert_string_equal(rendered(&problem, ""), "{\"type\":\"urn:voxeld:problem:queue-full\",\"status\":503,"
-                                              "\"title\":\"The queue is full\",\"detail\":\"a \\\"b\\\"\"}\n");
+  struct error error;
+  assert_false(error_refuse(&error, ERROR_QUEUE_FULL, NULL, "a \"b\""));
+  assert_string_equal(rendered(&error, ""), "{\"type\":\"urn:voxeld:problem:queue-full\",\"status\":503,"
+                                            "\"title\":\"The queue is full\",\"detail\":\"a \\\"b\\\"\"}\n");
 }
 
 static void each_kind_has_its_own_name_and_title(void **state) {
   (void)state;
-  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++) {
-    const struct problem_info *info = problem_info((enum problem_kind)kind);
-    struct problem problem;
+  for (int kind = ERROR_NONE + 1; kind < ERROR_COUNT; kind++) {
+    const struct problem_info *info = problem_info((enum error_kind)kind);
+    struct error error;
     char expected[256];
-    (void)problem_set(&problem, (enum problem_kind)kind, NULL, "detail");
+    (void)error_refuse(&error, (enum error_kind)kind, NULL, "detail");
     snprintf(expected, sizeof expected, ":%s\",\"status\":%d,\"title\":\"%s\",", info->name, info->status, info->title);
-    assert_non_null(strstr(rendered(&problem, ""), expected));
+    assert_non_null(strstr(rendered(&error, ""), expected));
     assert_true(problem_phrase(info->status)[0]);
-    for (int other = PROBLEM_NONE; other < kind; other++) {
-      assert_string_not_equal(info->name, problem_info((enum problem_kind)other)->name);
-      assert_string_not_equal(info->title, problem_info((enum problem_kind)other)->title);
+    for (int other = ERROR_NONE; other < kind; other++) {
+      assert_string_not_equal(info->name, problem_info((enum error_kind)other)->name);
+      assert_string_not_equal(info->title, problem_info((enum error_kind)other)->title);
     }
   }
 }
 
 static void kserve_clients_get_an_error_and_its_statuses(void **state) {
   (void)state;
-  struct problem problem;
+  struct error error;
   style = PROBLEM_STYLE_KSERVE;
-  (void)problem_set(&problem, PROBLEM_IMPOSSIBLE, NULL, "too \"many\"");
-  const char *text = rendered(&problem, "r-1");
+  (void)error_refuse(&error, ERROR_IMPOSSIBLE, NULL, "too \"many\"");
+  const char *text = rendered(&error, "r-1");
   style = PROBLEM_STYLE_HTTP;
   assert_non_null(strstr(text, "\"status\":400,"));
   assert_non_null(strstr(text, "\"detail\":\"too \\\"many\\\"\",\"error\":\"too \\\"many\\\"\",\"request_id\""));
-  assert_int_equal(problem_status(PROBLEM_UNSUPPORTED_MEDIA, PROBLEM_STYLE_KSERVE), 501);
-  assert_int_equal(problem_status(PROBLEM_MEMORY_FULL, PROBLEM_STYLE_KSERVE), 503);
-  assert_int_equal(problem_status(PROBLEM_NONE, PROBLEM_STYLE_KSERVE), 200);
-  assert_int_equal(problem_status(PROBLEM_IMPOSSIBLE, PROBLEM_STYLE_HTTP), 422);
+  assert_int_equal(problem_status(ERROR_UNSUPPORTED_MEDIA, PROBLEM_STYLE_KSERVE), 501);
+  assert_int_equal(problem_status(ERROR_MEMORY_FULL, PROBLEM_STYLE_KSERVE), 503);
+  assert_int_equal(problem_status(ERROR_NONE, PROBLEM_STYLE_KSERVE), 200);
+  assert_int_equal(problem_status(ERROR_IMPOSSIBLE, PROBLEM_STYLE_HTTP), 422);
   assert_string_equal(problem_phrase(501), "Not Implemented");
   assert_string_equal(problem_media_type(PROBLEM_STYLE_KSERVE), "application/json");
 }

@@ -110,10 +110,10 @@ static void the_path_tells_the_protocol(void **state) {
   assert_int_equal(route_style("/v2/nowhere"), PROBLEM_STYLE_KSERVE);
   assert_int_equal(route_style("/v22"), PROBLEM_STYLE_HTTP);
   assert_int_equal(route_style("/v1/fps"), PROBLEM_STYLE_HTTP);
-  struct problem problem;
-  assert_false(route_missing("/v2/nowhere", &problem));
-  assert_non_null(strstr(problem.detail, "/v2/nowhere"));
-  assert_non_null(strstr(problem.detail, "/openapi.yaml"));
+  struct error error;
+  assert_false(route_missing("/v2/nowhere", &error));
+  assert_non_null(strstr(error.text, "/v2/nowhere"));
+  assert_non_null(strstr(error.text, "/openapi.yaml"));
 }
 
 static void probes_and_pages_for_browsers_need_no_credentials(void **state) {
@@ -158,28 +158,28 @@ static void a_missing_path_is_refused_with_those_there_are(void **state) {
   char path[1000];
   memset(path, 'x', sizeof path - 1);
   path[sizeof path - 1] = '\0';
-  struct problem problem;
-  assert_false(route_missing(path, &problem));
-  assert_int_equal(problem.kind, PROBLEM_NOT_FOUND);
-  assert_null(strstr(problem.detail, path));
+  struct error error;
+  assert_false(route_missing(path, &error));
+  assert_int_equal(error.kind, ERROR_NOT_FOUND);
+  assert_null(strstr(error.text, path));
   path[200] = '\0';
-  assert_non_null(strstr(problem.detail, path));
+  assert_non_null(strstr(error.text, path));
   for (int endpoint = 0; endpoint < ENDPOINT_UNKNOWN; endpoint++)
     if (route_style(route_of((enum endpoint)endpoint)->path) == PROBLEM_STYLE_HTTP)
-      assert_non_null(strstr(problem.detail, route_of((enum endpoint)endpoint)->path));
+      assert_non_null(strstr(error.text, route_of((enum endpoint)endpoint)->path));
 }
 
 static void methods_are_checked(void **state) {
   (void)state;
-  struct problem problem;
-  assert_true(route_takes(ENDPOINT_VOXELIZE, "POST", &problem));
-  assert_true(route_takes(ENDPOINT_STATUS, "GET", &problem));
-  assert_true(route_takes(ENDPOINT_STATUS, "HEAD", &problem));
+  struct error error;
+  assert_true(route_takes(ENDPOINT_VOXELIZE, "POST", &error));
+  assert_true(route_takes(ENDPOINT_STATUS, "GET", &error));
+  assert_true(route_takes(ENDPOINT_STATUS, "HEAD", &error));
   static const char *const wrong[] = {"GET", "HEAD", "post", "PUT", "OPTIONS", ""};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-    assert_false(route_takes(ENDPOINT_VOXELIZE, wrong[i], &problem));
-    assert_int_equal(problem.kind, PROBLEM_METHOD_NOT_ALLOWED);
-    assert_false(route_takes(ENDPOINT_FPS, wrong[i], &problem));
+    assert_false(route_takes(ENDPOINT_VOXELIZE, wrong[i], &error));
+    assert_int_equal(error.kind, ERROR_METHOD_NOT_ALLOWED);
+    assert_false(route_takes(ENDPOINT_FPS, wrong[i], &error));
   }
   assert_string_equal(route_allow(ENDPOINT_VOXELIZE), "POST");
   assert_string_equal(route_allow(ENDPOINT_STATUS), "GET, HEAD");
@@ -189,7 +189,7 @@ static void methods_are_checked(void **state) {
 static void a_path_may_have_two_methods(void **state) {
   (void)state;
   struct route_names names;
-  struct problem problem;
+  struct error error;
   enum endpoint found = route_find("/v1/streams/roof", &names);
   assert_int_equal(found, ENDPOINT_STREAM);
   assert_string_equal(names.name, "roof");
@@ -198,7 +198,7 @@ static void a_path_may_have_two_methods(void **state) {
   assert_int_equal(route_with(found, "DELETE"), ENDPOINT_STREAM_DELETE);
   assert_int_equal(route_with(found, "POST"), ENDPOINT_STREAM);
   assert_int_equal(route_with(ENDPOINT_UNKNOWN, "GET"), ENDPOINT_UNKNOWN);
-  assert_false(route_takes(route_with(found, "POST"), "POST", &problem));
+  assert_false(route_takes(route_with(found, "POST"), "POST", &error));
   assert_string_equal(route_allow(ENDPOINT_STREAM), "GET, HEAD, DELETE");
   assert_string_equal(route_allow(ENDPOINT_STREAM_DELETE), "GET, HEAD, DELETE");
   assert_int_equal(route_counted(ENDPOINT_STREAM_DELETE), ENDPOINT_STREAM);

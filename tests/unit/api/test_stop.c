@@ -22,11 +22,11 @@ static struct job_request request;
 
 static int make_rows(void **state) {
   (void)state;
-  struct problem problem;
+  struct error error;
   for (int i = 0; i < ROWS; i++)
     for (int c = 0; c < COLUMNS; c++) rows[i][c] = (float)(i * 7 % 101) / 8;
   job_request_init(&request, VX_TRANSFORM);
-  return job_request_finish(&request, &problem) && job_request_split(&request, ROWS, &problem) ? 0 : -1;
+  return job_request_finish(&request, &error) && job_request_split(&request, ROWS, &error) ? 0 : -1;
 }
 
 // ---- what takes long ------------------------------------------------------------------------------------------------
@@ -35,14 +35,14 @@ static int make_rows(void **state) {
 static bool read_file(enum body_format format, const char *header, const char *line, int number, struct vx_stop *stop) {
   static struct cloud_file file;
   struct cloud_columns columns;
-  struct problem problem;
+  struct error error;
   size_t head = strlen(header), each = strlen(line), size = head + each * (size_t)number;
   char *body = malloc(size + 1);  // with the NUL of the last line
   assert_non_null(body);
   memcpy(body, header, head + 1);
   for (int i = 0; i < number; i++) memcpy(body + head + each * (size_t)i, line, each + 1);
-  bool good = format_open(format, body, size, stop, &file, &problem) &&
-              cloud_choose(&file, &request, &columns, &problem) && cloud_gather(&file, &columns, (char *)out, &problem);
+  bool good = format_open(format, body, size, stop, &file, &error) && cloud_choose(&file, &request, &columns, &error) &&
+              cloud_gather(&file, &columns, (char *)out, &error);
   free(body);
   return good;
 }
@@ -88,13 +88,13 @@ static bool read_json(struct vx_stop *stop) {
   static char text[2 * ROWS + 2];
   const struct vx_input tensor = {VX_UINT8, 1, {ROWS}, NULL};
   struct json_document list;
-  struct problem problem;
+  struct error error;
   for (int i = 0; i < ROWS; i++) {
     text[2 * i] = i ? ',' : '[';
     text[2 * i + 1] = '1';
   }
   text[2 * ROWS] = ']';
-  bool good = json_open_sent(&list, "the list", text, 2 * ROWS + 1, stop, &problem) &&
+  bool good = json_open_sent(&list, "the list", text, 2 * ROWS + 1, stop, &error) &&
               infer_write_numbers(list.root, &tensor, ROWS, stop, (char *)out);
   json_close(&list);
   return good;
@@ -114,8 +114,7 @@ static bool write_answer(const struct answer_kind *kind, struct vx_stop *stop) {
   struct vx_job job = job_request_job(&request, rows);
   struct answer answer = {.request_id = "id", .backend = "cpu", .device = "cpu", .request = &request, .job = &job};
   struct vx_layout layout;
-  struct vx_error error;
-  struct problem problem;
+  struct error error;
   struct text text = text_over(NULL, 0);
   job.row_counts = (int32_t *)counts;
   job.counts.received = job.counts.kept = ROWS;
@@ -123,13 +122,13 @@ static bool write_answer(const struct answer_kind *kind, struct vx_stop *stop) {
   struct vx_sizes sizes = vx_sizes_of(&job);
   assert_int_equal(vx_layout_of(VX_TRANSFORM_TENSORS, &sizes, &layout, &error), VX_OK);
   assert_true(layout.bytes <= sizeof tensors);
-  assert_true(kind->write(&answer, &layout, NULL, &text, &problem));
+  assert_true(kind->write(&answer, &layout, NULL, &text, &error));
   size_t measured = text.length, room = measured + 1;
   char *file = malloc(room);
   assert_non_null(file);
   text = text_over(file, room);
   answer.stop = stop;
-  assert_true(kind->write(&answer, &layout, tensors, &text, &problem));
+  assert_true(kind->write(&answer, &layout, tensors, &text, &error));
   assert_true(text.length <= measured);
   free(file);
   return !stop->has_stopped;

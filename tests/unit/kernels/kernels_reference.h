@@ -29,7 +29,7 @@ static struct vx_lane *lane;
 
 static inline int open_backend(void **state) {
   (void)state;
-  struct vx_error error;
+  struct error error;
   const char *name = getenv("VOXELD_TEST_BACKEND");
   backend = vx_backend_find(name ? name : "cpu");
   return !backend || backend->open(0, &device, &error) != VX_OK ||
@@ -45,7 +45,7 @@ static inline int close_backend(void **state) {
 
 struct outcome {
   enum vx_status status;
-  struct vx_error error;
+  struct error error;
   struct vx_counts counts;
   int32_t row_counts[VX_MAX_CLOUDS];
   int64_t stage_ns[VX_STAGE_COUNT];
@@ -54,8 +54,7 @@ struct outcome {
   unsigned char *block;
 };
 
-static inline enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block,
-                                         struct vx_error *error) {
+static inline enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   (void)error;
   struct outcome *outcome = cls;
   outcome->outputs++;

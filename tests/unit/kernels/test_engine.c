@@ -71,7 +71,7 @@ static const struct vx_place place = {1, &stream, false, 1 << 20};
 
 struct trial {
   enum vx_status status, seated;
-  struct vx_error error;
+  struct error error;
   struct vx_network_shape shape;
   struct vx_engine_description description;
   float twice[6], more[6];
@@ -99,7 +99,7 @@ static enum vx_status try_seat(struct vx_network *network, struct trial *trial) 
 
 // Opens library and network, runs, closes: until one of them fails; then the same with a seat.
 static struct trial try_all(const char *library_path) {
-  struct trial trial = {.error = {""}};
+  struct trial trial = {.error = {0}};
   struct vx_engine_library *library;
   struct vx_network *network;
   trial.status = engine->open(library_path, &library, &trial.error);
@@ -183,7 +183,7 @@ static void a_library_without_cuda_has_no_seats(void **state) {
 static void a_seat_is_refused_if_the_file_has_changed(void **state) {
   (void)state;
   struct vx_engine_library *library;
-  struct vx_error error = {""};
+  struct error error = {0};
   assert_int_equal(engine->open(standin_path(), &library, &error), VX_OK);
   for (int way = 0; way < 3; way++) {
     struct vx_network *network;
@@ -267,7 +267,7 @@ static void a_run_of_too_many_tensors_is_refused(void **state) {
   (void)state;
   struct vx_engine_library *library;
   struct vx_network *network;
-  struct vx_error error;
+  struct error error;
   struct vx_network_value values[VX_NETWORK_TENSORS + 1];
   float x[3] = {0};
   for (int i = 0; i <= VX_NETWORK_TENSORS; i++) values[i] = value("x", 1, 3, x);
@@ -284,7 +284,7 @@ static void a_run_of_too_many_tensors_is_refused(void **state) {
 static void a_missing_library_is_named(void **state) {
   (void)state;
   struct vx_engine_library *library;
-  struct vx_error error;
+  struct error error;
   assert_int_equal(engine->open("/nowhere/libonnxruntime.so", &library, &error), VX_REFUSED);
   assert_non_null(strstr(error.text, "/nowhere/libonnxruntime.so"));
   assert_int_equal(engine->open("libm.so.6", &library, &error), VX_REFUSED);
@@ -425,7 +425,7 @@ static void the_real_library_refuses_what_does_not_fit(void **state) {
   const char *library_path = need_real_library();
   struct vx_engine_library *library;
   struct vx_network *network = NULL;
-  struct vx_error error;
+  struct error error;
   float x[8] = {0}, y[8];
   struct message good = real_network();
   assert_int_equal(engine->open(library_path, &library, &error), VX_OK);
@@ -464,7 +464,7 @@ static struct message network_with_weights(const char *kind, int rows) {
   return model_of(&graph);
 }
 
-static enum vx_status run_rows(struct vx_network *network, int64_t rows, struct vx_error *error) {
+static enum vx_status run_rows(struct vx_network *network, int64_t rows, struct error *error) {
   float *x = test_calloc((size_t)rows * 3, sizeof *x), *y = test_calloc((size_t)rows * 3, sizeof *y);
   x[rows * 3 - 1] = 1.5F;
   const struct vx_network_value in = value("x", rows, 3, x), out = value("more", rows, 3, y);
@@ -477,7 +477,7 @@ static enum vx_status run_rows(struct vx_network *network, int64_t rows, struct 
 
 // Runs that each keep a block, until there is no room for the next: what is kept is given back then.
 static void try_bounded_runs(struct vx_network *network) {
-  struct vx_error error = {""};
+  struct error error = {0};
   for (int round = 0; round < 3; round++)
     for (int64_t rows = 10000; rows <= 70000; rows += 10000)
       if (run_rows(network, rows, &error) != VX_OK) fail_msg("%lld rows: %s", (long long)rows, error.text);
@@ -493,7 +493,7 @@ static void try_bounds(const char *library_path, const char *within, size_t with
                        size_t beyond_size) {
   struct vx_engine_library *library;
   struct vx_network *network = NULL, *free_network = NULL;
-  struct vx_error error = {""};
+  struct error error = {0};
   size_t usual = bound;
   assert_int_equal(engine->open(library_path, &library, &error), VX_OK);
   write_network(within, within_size);

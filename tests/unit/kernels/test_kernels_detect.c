@@ -46,13 +46,9 @@ static void write_map(const struct vx_network *network, const struct vx_network_
   }
 }
 
-static enum vx_status run_network(struct vx_network *network, const struct vx_network_run *run,
-                                  struct vx_error *error) {
+static enum vx_status run_network(struct vx_network *network, const struct vx_network_run *run, struct error *error) {
   network->runs++;
-  if (network->fails) {
-    (void)vx_refuse(error, "the network fails");
-    return VX_FAILED;
-  }
+  if (network->fails) return vx_fail(error, VX_FAILED, "the network fails");
   assert_int_equal(run->inputs, 1);
   assert_string_equal(run->input[0].name, "map");
   assert_int_equal(run->input[0].shape.dims[1], WIDTH);
@@ -310,7 +306,7 @@ static void a_job_ends_between_its_stages(void **state) {
     const struct vx_job asked = detect_job(VX_DECODE_TENSORS);
     struct patience patience = {.left = left};
     struct vx_job job = job_over(&asked, points, CLOUDS, counts);
-    struct vx_error error;
+    struct error error;
     job.caller = &(const struct vx_caller){.output = give_output, .stopped = runs_out};
     job.cls = &patience;
     job.row_counts = patience.outcome.row_counts;

@@ -49,7 +49,7 @@ struct asking {
   struct stop *stop;
 };
 
-static enum vx_status give_asking(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give_asking(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   return give_output(&((struct asking *)cls)->outcome, layout, block, error);
 }
 
@@ -436,7 +436,7 @@ static void stopped(void **state) {
   }
 }
 
-static enum vx_status give_nothing(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give_nothing(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   (void)layout, (void)block;
   strcpy(error->text, "nothing");
   ++*(int *)cls;
@@ -449,7 +449,7 @@ static void output_that_is_refused(void **state) {
   for (int voxels = 0; voxels < 2; voxels++) {
     int times = 0;
     int32_t rows[1], count = 100, samples = 5;
-    struct vx_error error;
+    struct error error;
     const struct vx_job asked = voxels ? voxel_params() : fps_params();
     struct vx_job job = job_over(&asked, points, 1, &count);
     job.sample_counts = &samples;

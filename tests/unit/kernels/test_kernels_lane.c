@@ -20,7 +20,7 @@ static void scatter(struct random *random, float low, float high) {
 
 // The same job on a lane that has done others and on a fresh one: the same bytes.
 static void assert_as_on_fresh_lane(const struct vx_job *asked, int32_t count) {
-  struct vx_error error;
+  struct error error;
   struct vx_lane *fresh;
   assert_int_equal(backend->lane_open(device, VX_LANE_QUICK, &fresh, &error), VX_OK);
   struct outcome used = run_scan(asked, points, count), expected = run_on(fresh, asked, points, 1, &count);
@@ -105,7 +105,7 @@ static void tables_are_seeded(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
   struct random random = {22};
-  struct vx_error error;
+  struct error error;
   struct vx_lane *lanes[2];
   struct outcome outcomes[2];
   struct vx_job asked = plain_params(2000);
@@ -129,7 +129,7 @@ static void scratch_grows(void **state) {
   struct random random = {18};
   struct vx_job asked = plain_params(10);
   scatter(&random, 0, 10);
-  struct vx_error error;
+  struct error error;
   struct vx_lane *growing;
   assert_int_equal(backend->lane_open(device, VX_LANE_QUICK, &growing, &error), VX_OK);
   for (int32_t count = 1; count <= MOST; count *= 3) {
@@ -169,7 +169,7 @@ static void huge_scratch_is_given_back(void **state) {
   free(check_scan(&asked, points, 100).block);
 }
 
-static enum vx_status refuse_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status refuse_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   (void)layout;
   (void)block;
   strcpy(error->text, "no room for the answer");
@@ -183,7 +183,7 @@ static void output_failure_propagates(void **state) {
   scatter(&random, 0, 10);
   enum vx_status statuses[] = {VX_REFUSED, VX_OUT_OF_MEMORY, VX_DEVICE_LOST};
   for (int i = 0; i < 3; i++) {
-    struct vx_error error = {""};
+    struct error error = {0};
     int32_t count = 50, voxels;
     const struct vx_job asked = plain_params(10);
     struct vx_job job = job_over(&asked, points, 1, &count);
@@ -221,7 +221,7 @@ static void arena_sizes_are_checked(void **state) {
   (void)state;
   struct cpu_arena measured = {0}, arena = {0};
   const struct vx_job job = {.num_clouds = 1};
-  struct vx_error error = {""};
+  struct error error = {0};
   cpu_arena_take(&measured, UINT64_MAX / 2, 4);
   assert_true(measured.used == SIZE_MAX);
   cpu_arena_take(&measured, 1, 1);
@@ -243,7 +243,7 @@ static void much_scratch_is_asked_for(void **state) {
   struct cpu_arena little = {.used = VX_SCRATCH_KEPT / 2}, much = {.used = 2 * VX_SCRATCH_KEPT}, arena = {0};
   const struct vx_caller caller = {.scratch = allow};
   const struct vx_job job = {.caller = &caller};
-  struct vx_error error = {""};
+  struct error error = {0};
   scratch_allowed = scratch_asked = 0;
   assert_int_equal(cpu_arena_reserve(&arena, &little, &job, &error), VX_OK);
   assert_int_equal(scratch_asked, 0);
@@ -264,7 +264,7 @@ static void scratch_that_may_be_kept_is_kept(void **state) {
   (void)state;
   struct cpu_arena much = {.used = 2 * VX_SCRATCH_KEPT}, arena = {0};
   const struct vx_job job = {0};
-  struct vx_error error;
+  struct error error;
   const size_t places[] = {0, VX_SCRATCH_KEPT - 1, VX_SCRATCH_KEPT, 2 * VX_SCRATCH_KEPT - 1};
   assert_int_equal(cpu_arena_reserve(&arena, &much, &job, &error), VX_OK);
   unsigned char *memory = cpu_arena_take(&arena, much.used, 1);
@@ -290,7 +290,7 @@ static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {
   struct vx_lane helper = {.seed = {0}};
   struct vx_stop stop = {is_busy, &busy, 0, false};
   const struct vx_hand hand = {&helper, &stop};
-  struct vx_error error;
+  struct error error;
   assert_int_equal(cpu_reserve_for_help(&hand, &little, &error), VX_OK);
   const struct cpu_arena before = helper.scratch;
   assert_int_equal(cpu_reserve_for_help(&hand, &much, &error), VX_OUT_OF_MEMORY);
@@ -369,7 +369,7 @@ static void one_device(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
   struct vx_device *second;
-  struct vx_error error;
+  struct error error;
   assert_int_equal(backend->open(1, &second, &error), VX_REFUSED);
 }
 

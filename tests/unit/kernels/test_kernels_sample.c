@@ -92,7 +92,7 @@ static void plain(const struct cloud *cloud, int32_t samples, int32_t start, int
 static bool sample(const struct cpu_sample_task *task, bool any_processor) {
   struct cpu_sampler sampler;
   struct cpu_arena measured = {0};
-  struct vx_error error;
+  struct error error;
   cpu_sampler_lay_out(&sampler, &measured, task->num_points);
   assert_int_equal(cpu_arena_reserve(&arena, &measured, &(const struct vx_job){.num_clouds = 1}, &error), VX_OK);
   cpu_sampler_lay_out(&sampler, &arena, task->num_points);

@@ -46,7 +46,7 @@ static bool has_other_work(void *cls) {
   return crew->unwilling && crew->patience-- <= 0;
 }
 
-static enum vx_status give(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+static enum vx_status give(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   return give_output(&((struct crew *)cls)->outcome, layout, block, error);
 }
 
@@ -61,7 +61,7 @@ static int32_t count_hands(void *cls) {
 }
 
 static enum vx_status do_own(struct crew *crew, const struct vx_hand *own, const struct vx_pieces *pieces,
-                             int32_t piece, struct vx_error *error) {
+                             int32_t piece, struct error *error) {
   enum vx_status status = pieces->run(pieces->cls, own, piece, error);
   crew->stop_after -= crew->stop_after > 0;
   return status;
@@ -69,9 +69,9 @@ static enum vx_status do_own(struct crew *crew, const struct vx_hand *own, const
 
 // In a random order; each piece by whoever the dice say. What helpers give up is done last, by the own hand.
 static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
-                             struct vx_error *error) {
+                             struct error *error) {
   struct crew *crew = cls;
-  struct vx_error unheard;
+  struct error unheard;
   int32_t order[MOST_PIECES], again[MOST_PIECES], left = 0;
   enum vx_status status = VX_OK;
   assert_in_range(pieces->count, 2, MOST_PIECES);
@@ -102,7 +102,7 @@ static enum vx_status spread(void *cls, const struct vx_hand *own, const struct 
 static struct crew crew_of(int helpers, bool unwilling, uint64_t seed) {
   struct crew crew = {.random = {seed}, .helpers = helpers, .unwilling = unwilling, .stop_after = -1};
   for (int i = 0; i < helpers; i++) {
-    struct vx_error error;
+    struct error error;
     assert_int_equal(backend->lane_open(device, VX_LANE_QUICK, &crew.lanes[i], &error), VX_OK);
   }
   return crew;
@@ -344,7 +344,7 @@ static void helpers_take_little_scratch(void **state) {
   struct crew crew = crew_of(1, false, 3);
   struct vx_job asked = plain_params(2000);
   struct vx_job job = job_over(&asked, flat, 2, counts);
-  struct vx_error error;
+  struct error error;
   job.caller = &(const struct vx_caller){.output = give, .spread = spread};
   job.cls = &crew;
   job.row_counts = crew.outcome.row_counts;
@@ -371,7 +371,7 @@ static void a_cut_asks_for_no_scratch(void **state) {
   (void)state;
   enum { LARGE = 1000000 };
   float *flat = calloc(LARGE, COLUMNS * sizeof *flat);
-  struct vx_error error;
+  struct error error;
   int cuts = 0;
   for (int32_t count = 400000; count <= LARGE; count += 50000) {
     struct crew crew = crew_of(3, false, 3);

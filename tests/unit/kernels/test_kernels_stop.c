@@ -33,8 +33,7 @@ static int make_rows(void **state) {
 
 // ---- a detector -----------------------------------------------------------------------------------------------------
 
-static enum vx_status run_network(struct vx_network *network, const struct vx_network_run *run,
-                                  struct vx_error *error) {
+static enum vx_status run_network(struct vx_network *network, const struct vx_network_run *run, struct error *error) {
   (void)network, (void)error;
   for (int i = 0; i < run->outputs; i++)
     for (size_t at = 0; at < run->output[i].shape.bytes / sizeof(float); at++)
@@ -256,7 +255,7 @@ static void a_pass_ends_once_and_for_all(void **state) {
   (void)state;
   int left = 2;
   struct vx_stop stop = {say, &left, 0, false};
-  struct vx_error error;
+  struct error error;
   assert_int_equal(pass_over(&stop, 0, 0), 0);
   assert_int_equal(pass_over(&stop, 7, VX_STRIDE - 1), VX_STRIDE - 8);
   assert_int_equal(left, 2);                                            // too few to ask

@@ -3,7 +3,7 @@
 #include "kernels/samples.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
-static struct vx_error error;
+static struct error error;
 
 static void names(void **state) {
   (void)state;
@@ -76,7 +76,7 @@ static void assert_shape(const struct vx_shape *shape, enum vx_dtype dtype, int 
 
 // Lays out the job's tensors for these sizes; the job gives the other sizes.
 static enum vx_status lay_out(const struct vx_job *job, struct vx_sizes sizes, struct vx_layout *layout,
-                              struct vx_error *reason) {
+                              struct error *reason) {
   struct vx_sizes all = vx_sizes_of(job);
   all.clouds = sizes.clouds;
   all.rows = sizes.rows;

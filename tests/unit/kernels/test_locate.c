@@ -88,7 +88,7 @@ static void every_way(void **state) {
     }
     for (size_t g = 0; g < sizeof grids / sizeof *grids; g++) {
       struct vx_grid grid;
-      struct vx_error error;
+      struct error error;
       assert_int_equal(vx_grid_of(&grids[g], 1, &grid, &error), VX_OK);
       struct vx_cell_map map = vx_cell_map_of(&grids[g], &grid);
       for (int32_t count = 1; count <= CPU_CHUNK; count++) {

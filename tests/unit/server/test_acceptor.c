@@ -17,7 +17,7 @@
 
 enum { MOST = 64 };
 
-static char error[256];
+static struct error error;
 static struct listeners listeners;
 static struct acceptor acceptor;
 
@@ -68,8 +68,8 @@ static int open_both(void **state) {
   snprintf(list, sizeof list, "127.0.0.1:0,unix:/tmp/voxeld-test-acceptor-%d", (int)getpid());
   count = 0;
   atomic_store(&full, false);
-  assert_true(listeners_open(&listeners, list, &rules, error, sizeof error));
-  assert_true(acceptor_start(&acceptor, &listeners, &taker, error, sizeof error));
+  assert_true(listeners_open(&listeners, list, &rules, &error));
+  assert_true(acceptor_start(&acceptor, &listeners, &taker, &error));
   return 0;
 }
 
@@ -82,7 +82,7 @@ static int close_all(void **state) {
 
 static int connect_to(int index) {
   bool tcp;
-  int fd = listener_connect(listeners.at[index].address, 5, &tcp, error, sizeof error);
+  int fd = listener_connect(listeners.at[index].address, 5, &tcp, &error);
   assert_true(fd >= 0);
   return fd;
 }
@@ -109,7 +109,7 @@ static void what_comes_after_the_stop_waits(void **state) {
   acceptor_stop(&acceptor);
   int fd = connect_to(0);
   assert_int_equal(count, 0);
-  assert_true(acceptor_start(&acceptor, &listeners, &taker, error, sizeof error));
+  assert_true(acceptor_start(&acceptor, &listeners, &taker, &error));
   wait_for(1);
   assert_int_equal(send(fd, &byte, 1, 0), 1);
   acceptor_stop(&acceptor);
@@ -183,10 +183,10 @@ static void it_does_not_start_without_descriptors(void **state) {
   (void)state;
   acceptor_stop(&acceptor);
   const struct rlimit files = take_descriptors();
-  bool started = acceptor_start(&acceptor, &listeners, &taker, error, sizeof error);
+  bool started = acceptor_start(&acceptor, &listeners, &taker, &error);
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
   assert_false(started);
-  assert_non_null(strstr(error, "acceptor: "));
+  assert_non_null(strstr(error.text, "acceptor: "));
 }
 
 int main(void) {

@@ -16,37 +16,37 @@ static void who_enters(void **state) {
   static const struct {
     bool takes_tokens, anonymous;
     struct credential credential;
-    enum problem_kind kind;  // PROBLEM_NONE: it enters
-  } cases[] = {{false, false, {0, NULL, NULL}, PROBLEM_NONE},
-               {false, false, {1, "Basic abc", NULL}, PROBLEM_NONE},
-               {false, false, {2, "Basic abc", NULL}, PROBLEM_BAD_REQUEST},
-               {true, false, {0, NULL, NULL}, PROBLEM_UNAUTHORIZED},
-               {true, false, {1, "Basic abc", NULL}, PROBLEM_INVALID_TOKEN},
-               {true, false, {1, "Bearerabc", NULL}, PROBLEM_INVALID_TOKEN},
-               {true, true, {0, NULL, NULL}, PROBLEM_NONE},
-               {true, true, {1, "Basic abc", NULL}, PROBLEM_INVALID_TOKEN}};
+    enum error_kind kind;  // ERROR_NONE: it enters
+  } cases[] = {{false, false, {0, NULL, NULL}, ERROR_NONE},
+               {false, false, {1, "Basic abc", NULL}, ERROR_NONE},
+               {false, false, {2, "Basic abc", NULL}, ERROR_BAD_REQUEST},
+               {true, false, {0, NULL, NULL}, ERROR_UNAUTHORIZED},
+               {true, false, {1, "Basic abc", NULL}, ERROR_INVALID_TOKEN},
+               {true, false, {1, "Bearerabc", NULL}, ERROR_INVALID_TOKEN},
+               {true, true, {0, NULL, NULL}, ERROR_NONE},
+               {true, true, {1, "Basic abc", NULL}, ERROR_INVALID_TOKEN}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct access access = {.takes_tokens = cases[i].takes_tokens, .anonymous = cases[i].anonymous};
-    struct problem problem = {.kind = PROBLEM_NONE};
+    struct error error = {.kind = ERROR_NONE};
     char user[USER_SIZE] = "x";
-    assert_int_equal(access_check(&access, &cases[i].credential, user, &problem), cases[i].kind == PROBLEM_NONE);
-    assert_int_equal(problem.kind, cases[i].kind);
-    assert_true(cases[i].kind != PROBLEM_NONE || user[0] == '\0');
+    assert_int_equal(access_check(&access, &cases[i].credential, user, &error), cases[i].kind == ERROR_NONE);
+    assert_int_equal(error.kind, cases[i].kind);
+    assert_true(cases[i].kind != ERROR_NONE || user[0] == '\0');
   }
 }
 
 static void what_is_asked_for(void **state) {
   (void)state;
   struct access access = {.takes_tokens = true};
-  struct problem problem;
+  struct error error;
   char user[USER_SIZE];
-  assert_false(access_check(&access, &(struct credential){.count = 0}, user, &problem));
-  assert_string_equal(problem.detail, "show a token (Authorization: Bearer TOKEN)");
-  for (enum problem_kind kind = 0; kind < PROBLEM_COUNT; kind++) {
+  assert_false(access_check(&access, &(struct credential){.count = 0}, user, &error));
+  assert_string_equal(error.text, "show a token (Authorization: Bearer TOKEN)");
+  for (enum error_kind kind = 0; kind < ERROR_COUNT; kind++) {
     const char *challenge = access_challenge(kind);
-    if (kind == PROBLEM_UNAUTHORIZED)
+    if (kind == ERROR_UNAUTHORIZED)
       assert_string_equal(challenge, "Bearer realm=\"voxeld\"");
-    else if (kind == PROBLEM_INVALID_TOKEN)
+    else if (kind == ERROR_INVALID_TOKEN)
       assert_string_equal(challenge, "Bearer realm=\"voxeld\", error=\"invalid_token\"");
     else
       assert_null(challenge);
@@ -79,8 +79,9 @@ static int remove_file(void **state) {
 
 // Writes a file with the token of one user.
 static void write_token(const char *name, char token[TOKEN_SIZE]) {
-  char line[TOKEN_LINE_SIZE], error[256];
-  assert_true(token_make(name, token, line, error, sizeof error));
+  char line[TOKEN_LINE_SIZE];
+  struct error error = {0};
+  assert_true(token_make(name, token, line, &error));
   FILE *file = fopen(options.token_file, "w");
   assert_non_null(file);
   assert_true(fprintf(file, "%s\n", line) > 0 && fclose(file) == 0);
@@ -90,19 +91,20 @@ static void write_token(const char *name, char token[TOKEN_SIZE]) {
 static const char *enters(struct access *access, const char *scheme, const char *token) {
   static char user[USER_SIZE];
   char header[TOKEN_SIZE + 32];
-  struct problem problem = {.kind = PROBLEM_NONE};
+  struct error error = {.kind = ERROR_NONE};
   snprintf(header, sizeof header, "%s%s", scheme, token);
-  bool good = access_check(access, &(struct credential){.count = 1, .value = header}, user, &problem);
-  assert_int_equal(problem.kind, good ? PROBLEM_NONE : PROBLEM_INVALID_TOKEN);
+  bool good = access_check(access, &(struct credential){.count = 1, .value = header}, user, &error);
+  assert_int_equal(error.kind, good ? ERROR_NONE : ERROR_INVALID_TOKEN);
   return good ? user : NULL;
 }
 
 static void a_token_is_its_users_until_it_is_replaced(void **state) {
   (void)state;
   struct access access;
-  char first[TOKEN_SIZE], second[TOKEN_SIZE], error[256];
+  char first[TOKEN_SIZE], second[TOKEN_SIZE];
+  struct error error = {0};
   write_token("alice", first);
-  if (!access_open(&access, &options, error, sizeof error)) fail_msg("%s", error);
+  if (!access_open(&access, &options, &error)) fail_msg("%s", &error);
   assert_true(access_may_expose(&access));
   static const char *const schemes[] = {"Bearer ", "bearer   ", "BEARER "}, *const others[] = {"Bearer", "Beare ",
                                                                                                "Bearer\t"};
@@ -114,12 +116,12 @@ static void a_token_is_its_users_until_it_is_replaced(void **state) {
   }
   write_token("bob", second);
   assert_null(enters(&access, "Bearer ", second));
-  assert_true(access_reload_tokens(&access, &options, error, sizeof error));
+  assert_true(access_reload_tokens(&access, &options, &error));
   assert_string_equal(enters(&access, "Bearer ", second), "bob");
   assert_null(enters(&access, "Bearer ", first));
   const struct options none = {.token_file = "/nowhere/tokens"};
-  assert_false(access_reload_tokens(&access, &none, error, sizeof error));
-  assert_non_null(strstr(error, none.token_file));
+  assert_false(access_reload_tokens(&access, &none, &error));
+  assert_non_null(strstr(error.text, none.token_file));
   assert_string_equal(enters(&access, "Bearer ", second), "bob");
   access_close(&access);
 }
@@ -127,10 +129,10 @@ static void a_token_is_its_users_until_it_is_replaced(void **state) {
 static void a_token_file_that_is_not_there_is_an_error(void **state) {
   (void)state;
   struct access access;
-  char error[256] = "";
+  struct error error;
   const struct options none = {.token_file = "/nowhere/tokens"};
-  assert_false(access_open(&access, &none, error, sizeof error));
-  assert_non_null(strstr(error, "/nowhere/tokens"));
+  assert_false(access_open(&access, &none, &error));
+  assert_non_null(strstr(error.text, "/nowhere/tokens"));
 }
 
 int main(void) {

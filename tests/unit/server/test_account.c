@@ -34,7 +34,7 @@ static int open_request(void **state) {
                              .path = "/v1/voxelize",
                              .address = "192.0.2.1",
                              .sent_bytes = 2400,
-                             .problem = {.kind = PROBLEM_NONE}};
+                             .error = {.kind = ERROR_NONE}};
   request.job.result.answered = true;
   request.job.result.answer.backend = "cpu";
   request.job.result.answer.receive_ns = 1 * NS_PER_MS;
@@ -67,7 +67,7 @@ static void says(const char *line, const char *part) {
 static void an_answer_is_counted_with_its_times(void **state) {
   (void)state;
   request_account(&request, false);
-  assert_int_equal(counter_value(&counters.requests[ENDPOINT_VOXELIZE][PROBLEM_NONE]), 1);
+  assert_int_equal(counter_value(&counters.requests[ENDPOINT_VOXELIZE][ERROR_NONE]), 1);
   assert_int_equal(counter_value(&counters.durations[ENDPOINT_VOXELIZE].sum_ns), 15 * NS_PER_MS);
   assert_int_equal(observations(&counters.stages[STAGE_SEND]), 1);
   assert_int_equal(counter_value(&counters.stages[STAGE_SEND].sum_ns), 5 * NS_PER_MS);
@@ -87,7 +87,7 @@ static void a_page_that_the_client_has_is_counted_as_304(void **state) {
   request.unchanged = true;
   request_account(&request, false);
   assert_int_equal(counter_value(&counters.unchanged[ENDPOINT_VIEWER]), 1);
-  assert_int_equal(counter_value(&counters.requests[ENDPOINT_VIEWER][PROBLEM_NONE]), 0);
+  assert_int_equal(counter_value(&counters.requests[ENDPOINT_VIEWER][ERROR_NONE]), 0);
   assert_int_equal(observations(&counters.durations[ENDPOINT_VIEWER]), 1);
   assert_int_equal(counters_outcomes(&counters).answered, 1);
   says(logged(), " endpoint=/ path=/v1/voxelize status=304 ");
@@ -99,7 +99,7 @@ static void an_answer_that_was_not_taken_is_not_counted_as_sent(void **state) {
   assert_int_equal(counter_value(&counters.aborted[ABORT_SEND]), 1);
   assert_int_equal(observations(&counters.stages[STAGE_SEND]), 0);
   assert_int_equal(observations(&counters.durations[ENDPOINT_VOXELIZE]), 0);
-  assert_int_equal(counters_of_outcome(&counters, PROBLEM_NONE), 0);
+  assert_int_equal(counters_of_outcome(&counters, ERROR_NONE), 0);
   assert_int_equal(counter_value(&counters.sent_bytes), 2400);
   const char *line = logged();
   says(line, " aborted=send received_bytes=1600 ");
@@ -112,7 +112,7 @@ static void the_stage_of_an_abort(void **state) {
   request.state = REQUEST_BODY;
   request_account(&request, true);
   request.state = REQUEST_REPLY;
-  request.problem.kind = PROBLEM_DEADLINE;
+  request.error.kind = ERROR_DEADLINE;
   request_account(&request, true);  // its client is here: the answer could not be sent
   atomic_store(&peer.gone, true);
   request_account(&request, true);
@@ -132,14 +132,14 @@ static void the_stage_of_an_abort(void **state) {
 static void the_level_tells_whose_fault_it_is(void **state) {
   (void)state;
   static const struct {
-    enum problem_kind kind;
+    enum error_kind kind;
     bool aborted;
     const char *level;
-  } cases[] = {{PROBLEM_NONE, false, " level=info "},      {PROBLEM_BAD_BODY, false, " level=info "},
-               {PROBLEM_DEFECT, false, " level=error "},   {PROBLEM_QUEUE_FULL, false, " level=warning "},
-               {PROBLEM_QUEUE_FULL, true, " level=info "}, {PROBLEM_DEFECT, true, " level=info "}};
+  } cases[] = {{ERROR_NONE, false, " level=info "},      {ERROR_BAD_BODY, false, " level=info "},
+               {ERROR_DEFECT, false, " level=error "},   {ERROR_QUEUE_FULL, false, " level=warning "},
+               {ERROR_QUEUE_FULL, true, " level=info "}, {ERROR_DEFECT, true, " level=info "}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    request.problem.kind = cases[i].kind;
+    request.error.kind = cases[i].kind;
     request_account(&request, cases[i].aborted);
     says(logged(), cases[i].level);
   }
@@ -148,13 +148,13 @@ static void the_level_tells_whose_fault_it_is(void **state) {
 static void a_refusal_is_logged_with_its_reason(void **state) {
   (void)state;
   static const struct {
-    enum problem_kind kind;
+    enum error_kind kind;
     const char *part;
   } cases[] = {
-      {PROBLEM_BAD_BODY, " level=info "}, {PROBLEM_QUEUE_FULL, " level=warning "}, {PROBLEM_DEFECT, " level=error "}};
+      {ERROR_BAD_BODY, " level=info "}, {ERROR_QUEUE_FULL, " level=warning "}, {ERROR_DEFECT, " level=error "}};
   request.job.result.answered = false;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    (void)problem_set(&request.problem, cases[i].kind, NULL, "two words");
+    (void)error_refuse(&request.error, cases[i].kind, NULL, "two words");
     request_account(&request, false);
     const char *line = logged();
     says(line, cases[i].part);

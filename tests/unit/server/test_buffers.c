@@ -24,7 +24,7 @@ static struct buffer *take(size_t size) {
 
 static int open_pool(void **state) {
   (void)state;
-  struct vx_error error;
+  struct error error;
   if (vx_cpu_backend.open(0, &devices.cpu.handle, &error) != VX_OK) return -1;
   const int64_t limits[SHARES] = {
       [SHARE_BYTES] = 100 * SMALLEST, [SHARE_LONG_BYTES] = 4 * SMALLEST, [SHARE_STREAM_BYTES] = 3 * SMALLEST};

@@ -12,7 +12,7 @@
 static struct clients clients;
 static struct events events;
 static struct client *ours, *other;
-static struct problem problem;
+static struct error error;
 static struct event event;
 static char memory[EVENT_TEXT_SIZE];
 
@@ -57,7 +57,7 @@ static bool subscribe_since(int64_t came_ns, struct ear *ear, struct client *cli
   ear->subscriber.came_ns = came_ns;
   ear->subscriber.sleep = on_sleep;
   ear->subscriber.wake = on_wake;
-  return events_subscribe(&events, client, &open, &ear->subscriber, &problem);
+  return events_subscribe(&events, client, &open, &ear->subscriber, &error);
 }
 
 static bool subscribe(struct ear *ear, struct client *client, const char *stream) {
@@ -213,7 +213,7 @@ static void the_last_word(void **state) {
   takes(&ears[1], EVENT_END);
   assert_string_equal(event.reason, "stop");
   assert_false(subscribe(&ears[2], ours, "a"));
-  assert_int_equal(problem.kind, PROBLEM_DRAINING);
+  assert_int_equal(error.kind, ERROR_DRAINING);
 }
 
 // Its credentials may have been withdrawn since they were checked.
@@ -236,8 +236,8 @@ static void share_of_subscribers(void **state) {
   (void)state;
   assert_true(subscribe(&ears[0], ours, "") && subscribe(&ears[1], ours, ""));
   assert_false(subscribe(&ears[2], ours, "") && subscribe(&ears[3], ours, ""));
-  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
-  assert_non_null(strstr(problem.detail, "all clients together have up to 256"));
+  assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
+  assert_non_null(strstr(error.text, "all clients together have up to 256"));
   assert_true(subscribe(&ears[3], other, ""));
   while (events.first) events_unsubscribe(&events, events.first);
   assert_int_equal(clients_use(&clients).held[SHARE_SUBSCRIBERS], 0);

@@ -27,7 +27,7 @@ static struct vx_lane *lane;    // of this thread, as the worker of a job
 static struct vx_lane *second;  // of the same thread, as one that helps
 
 static void open_room(int64_t workers) {
-  struct vx_error error;
+  struct error error;
   options = (struct options){.workers = workers,
                              .sampling_workers = workers,
                              .queue_depth = 64,
@@ -63,7 +63,7 @@ static bool is_stopped(void *cls) {
   return atomic_load(&test.stop);
 }
 
-static enum vx_status do_piece(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+static enum vx_status do_piece(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
   (void)cls, (void)error;
   if (hand->lane == lane) {
     while (test.await_help && atomic_load(&test.begun) == 0) sched_yield();
@@ -84,7 +84,7 @@ static enum vx_status spread(int32_t count) {
   struct vx_stop stop = {is_stopped, NULL, 0, false};
   const struct vx_hand own = {lane, &stop};
   const struct vx_pieces pieces = {count, do_piece, NULL};
-  struct vx_error error;
+  struct error error;
   return hands_spread(&jobs.hands, &own, &pieces, &error);
 }
 
@@ -135,12 +135,12 @@ static void await(int count) {
 }
 
 static void set(struct job *made, const char *name, const char *value) {
-  struct problem problem;
-  assert_true(job_request_set(&made->asked, name, strlen(name), value, strlen(value), &problem));
+  struct error error;
+  assert_true(job_request_set(&made->asked, name, strlen(name), value, strlen(value), &error));
 }
 
 static void make(struct job *made, enum kind kind) {
-  struct problem problem;
+  struct error error;
   int64_t points = kind == LONE ? LONE_POINTS : POINTS;
   job_init(made, &jobs.services);
   made->client = client;
@@ -158,8 +158,8 @@ static void make(struct job *made, enum kind kind) {
     set(made, "voxel_size", "0.1,0.1,0.1");
     set(made, "order", kind == LONE ? "first" : "key");
   }
-  assert_true(job_request_finish(&made->asked, &problem));
-  assert_true(job_request_split(&made->asked, points, &problem));
+  assert_true(job_request_finish(&made->asked, &error));
+  assert_true(job_request_split(&made->asked, points, &error));
   assert_true(job_acquire_queue_slot(made));
   assert_true(job_acquire_rows(made, (size_t)points * COLUMNS * sizeof(float)));
   job_use_rows(made);
@@ -287,7 +287,7 @@ static void a_batch_is_stopped_in_a_hurry(void **state) {
   assert_true(jobs_submit(&jobs, job));
   await(1);
   assert_false(job->result.answered);
-  assert_int_equal(job->result.problem.kind, PROBLEM_DRAINING);
+  assert_int_equal(job->result.error.kind, ERROR_DRAINING);
   close_room();
 }
 

@@ -65,7 +65,7 @@ static int close_room(void **state) {
 
 // One that voxelizes POINTS points, or samples as many of them.
 static void make(struct job *job, enum vx_op op, const char *samples) {
-  struct problem problem;
+  struct error error;
   job_init(job, &jobs.services);
   job->client = client;
   job->spec.id = "test";
@@ -76,13 +76,13 @@ static void make(struct job *job, enum vx_op op, const char *samples) {
   job_request_init(&job->asked, op);
   if (op == VX_VOXELIZE) {
     static const char range[] = "0,0,0,10,10,10", size[] = "1,1,1";
-    assert_true(job_request_set(&job->asked, "point_cloud_range", 17, range, strlen(range), &problem));
-    assert_true(job_request_set(&job->asked, "voxel_size", 10, size, strlen(size), &problem));
+    assert_true(job_request_set(&job->asked, "point_cloud_range", 17, range, strlen(range), &error));
+    assert_true(job_request_set(&job->asked, "voxel_size", 10, size, strlen(size), &error));
   } else {
-    assert_true(job_request_set(&job->asked, "num_samples", 11, samples, strlen(samples), &problem));
+    assert_true(job_request_set(&job->asked, "num_samples", 11, samples, strlen(samples), &error));
   }
-  assert_true(job_request_finish(&job->asked, &problem));
-  assert_true(job_request_split(&job->asked, POINTS, &problem));
+  assert_true(job_request_finish(&job->asked, &error));
+  assert_true(job_request_split(&job->asked, POINTS, &error));
   assert_true(job_acquire_queue_slot(job));
   assert_true(job_acquire_rows(job, POINT_BYTES));
   job_use_rows(job);
@@ -102,39 +102,38 @@ static bool runs_all(const struct vx_job *work) {
   return true;
 }
 
-static enum vx_status refuse_all(struct vx_lane *lane, struct vx_job *work, struct vx_error *error) {
+static enum vx_status refuse_all(struct vx_lane *lane, struct vx_job *work, struct error *error) {
   (void)lane, (void)work;
-  snprintf(error->text, sizeof error->text, "not with this GPU");
-  return VX_REFUSED;
+  return vx_refuse(error, "not with this GPU");
 }
 
 // What the CPU comes to, after the GPU.
-static enum vx_status stop_at_once(struct vx_lane *lane, struct vx_job *work, struct vx_error *error) {
+static enum vx_status stop_at_once(struct vx_lane *lane, struct vx_job *work, struct error *error) {
   (void)lane, (void)work, (void)error;
   return VX_STOPPED;
 }
 
-static enum vx_status find_no_memory(struct vx_lane *lane, struct vx_job *work, struct vx_error *error) {
+static enum vx_status find_no_memory(struct vx_lane *lane, struct vx_job *work, struct error *error) {
   (void)lane, (void)work, (void)error;
   return VX_OUT_OF_MEMORY;
 }
 
 static int64_t running;
 
-static enum vx_status see_running(struct vx_lane *lane, struct vx_job *work, struct vx_error *error) {
+static enum vx_status see_running(struct vx_lane *lane, struct vx_job *work, struct error *error) {
   (void)lane, (void)work, (void)error;
   running = atomic_load(&jobs.devices.cpu.running);
   return VX_STOPPED;
 }
 
-typedef enum vx_status run_function(struct vx_lane *lane, struct vx_job *work, struct vx_error *error);
+typedef enum vx_status run_function(struct vx_lane *lane, struct vx_job *work, struct error *error);
 
 // The failures that the GPU is blamed for after one job, on this thread.
 static int blamed_if_cpu(run_function *cpu_run, struct job *job) {
   struct vx_backend refusing = {.name = "cuda", .runs = runs_all, .run = refuse_all}, cpu = vx_cpu_backend;
   struct device *gpu = &jobs.devices.gpu[0];
   struct lanes lanes = {.gpu = gpu};
-  struct vx_error error;
+  struct error error;
   *gpu = (struct device){.backend = &refusing};
   assert_int_equal(cpu.lane_open(jobs.devices.cpu.handle, VX_LANE_QUICK, &lanes.on_cpu, &error), VX_OK);
   if (cpu_run) cpu.run = cpu_run;
@@ -210,7 +209,7 @@ static void too_large_a_file(void **state) {
   jobs.services.max_response_bytes = 20 * 1024;
   run(&job);
   assert_false(job.result.answered);
-  assert_int_equal(job.result.problem.kind, PROBLEM_IMPOSSIBLE);
+  assert_int_equal(job.result.error.kind, ERROR_IMPOSSIBLE);
   assert_true(job.tensor_layout.bytes <= 20 * 1024);
   assert_null(job.held.output);
 }
@@ -231,7 +230,7 @@ static void no_budget_for_a_file(void **state) {
   jobs.buffers.budget = 2 * 65536 - 1;
   run(&job);
   assert_false(job.result.answered);
-  assert_int_equal(job.result.problem.kind, PROBLEM_IMPOSSIBLE);
+  assert_int_equal(job.result.error.kind, ERROR_IMPOSSIBLE);
 }
 
 static void past_its_deadline_it_is_not_begun(void **state) {
@@ -240,7 +239,7 @@ static void past_its_deadline_it_is_not_begun(void **state) {
   job.deadline_ns = clock_ns() - 1;
   run(&job);
   assert_false(job.result.answered || job.result.begun);
-  assert_int_equal(job.result.problem.kind, PROBLEM_DEADLINE);
+  assert_int_equal(job.result.error.kind, ERROR_DEADLINE);
   assert_null(job.held.output);
 }
 
@@ -258,7 +257,7 @@ static void what_runs_is_stopped_in_a_hurry(void **state) {
   jobs_hurry(&jobs);
   run(&job);
   assert_false(job.result.answered);
-  assert_int_equal(job.result.problem.kind, PROBLEM_DRAINING);
+  assert_int_equal(job.result.error.kind, ERROR_DRAINING);
 }
 
 // The one worker that samples is held in its job's `done`, and another job waits behind it.
@@ -270,7 +269,7 @@ static void on_done_held(struct job *held) {
   on_done(held);
 }
 
-static void refuse_what_waits(void (*refuse)(void), enum problem_kind kind, int64_t deadline_ns) {
+static void refuse_what_waits(void (*refuse)(void), enum error_kind kind, int64_t deadline_ns) {
   pthread_mutex_lock(&hold);
   make(&job, VX_FPS, "10");
   make(&other, VX_FPS, "10");
@@ -283,7 +282,7 @@ static void refuse_what_waits(void (*refuse)(void), enum problem_kind kind, int6
   await(1);
   assert_true(pthread_equal(finisher, pthread_self()));
   assert_false(other.result.answered || other.result.begun);
-  assert_int_equal(other.result.problem.kind, kind);
+  assert_int_equal(other.result.error.kind, kind);
   pthread_mutex_unlock(&hold);
   await(2);
   job_release_buffer(&job.held.output);
@@ -294,12 +293,12 @@ static void tick(void) { jobs_tick(&jobs, 2); }
 
 static void what_waits_is_refused_in_a_hurry(void **state) {
   (void)state;
-  refuse_what_waits(hurry, PROBLEM_DRAINING, INT64_MAX);
+  refuse_what_waits(hurry, ERROR_DRAINING, INT64_MAX);
 }
 
 static void what_waits_past_its_deadline_is_refused(void **state) {
   (void)state;
-  refuse_what_waits(tick, PROBLEM_DEADLINE, 1);
+  refuse_what_waits(tick, ERROR_DEADLINE, 1);
 }
 
 static void too_large_an_answer(void **state) {
@@ -308,7 +307,7 @@ static void too_large_an_answer(void **state) {
   jobs.services.max_response_bytes = 100;
   run(&job);
   assert_false(job.result.answered);
-  assert_int_equal(job.result.problem.kind, PROBLEM_IMPOSSIBLE);
+  assert_int_equal(job.result.error.kind, ERROR_IMPOSSIBLE);
   assert_null(job.held.output);
 }
 
@@ -325,7 +324,7 @@ static void maps_that_cannot_fit_are_not_begun(void **state) {
     assert_int_equal(job.result.answered, i == 0);
     if (job.result.answered) job_release_buffer(&job.held.output);
   }
-  assert_int_equal(job.result.problem.kind, PROBLEM_IMPOSSIBLE);
+  assert_int_equal(job.result.error.kind, ERROR_IMPOSSIBLE);
 }
 
 static void gpu_is_blamed_for_what_the_cpu_can_do_alone(void **state) {

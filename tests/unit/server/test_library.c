@@ -13,15 +13,15 @@
 
 // What library_find does with the version, and what it logs.
 static bool finds(const char *version, struct library *library, char *said, size_t size) {
-  char error[256] = "";
+  struct error error;
   FILE *file = tmpfile();
   int kept = dup(STDERR_FILENO);
   assert_true(file && kept >= 0 && dup2(fileno(file), STDERR_FILENO) == STDERR_FILENO);
-  bool found = library_find(library, version, error, sizeof error);
+  bool found = library_find(library, version, &error);
   assert_int_equal(dup2(kept, STDERR_FILENO), STDERR_FILENO);
   close(kept);
   rewind(file);
-  size_t length = found ? fread(said, 1, size - 1, file) : (size_t)snprintf(said, size, "%s", error);
+  size_t length = found ? fread(said, 1, size - 1, file) : (size_t)snprintf(said, size, "%s", error.text);
   said[length] = '\0';
   assert_int_equal(fclose(file), 0);
   return found;

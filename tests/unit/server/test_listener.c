@@ -19,14 +19,14 @@
 
 #include "server/net/listener.h"
 
-static char error[256];
+static struct error error;
 
 // Checks the list alone, as --check-config does.
 static bool check(const char *list, bool may_expose) {
   struct listeners listeners = {.count = 0};
   const struct listen_rules rules = {.unix_mode = 0600, .may_expose = may_expose};
-  error[0] = '\0';
-  bool good = listeners_check(&listeners, list, &rules, error, sizeof error);
+  error.text[0] = '\0';
+  bool good = listeners_check(&listeners, list, &rules, &error);
   listeners_close(&listeners);
   return good;
 }
@@ -54,10 +54,10 @@ static void lists_are_checked(void **state) {
               "allowed: up to 8 listeners"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_false(check(bad[i].list, true));
-    if (!strstr(error, bad[i].reason)) fail_msg("no '%s' in '%s'", bad[i].reason, error);
+    if (!strstr(error.text, bad[i].reason)) fail_msg("no '%s' in '%s'", bad[i].reason, error.text);
   }
   assert_false(check(long_path, false));
-  assert_non_null(strstr(error, "1 to 107 bytes"));
+  assert_non_null(strstr(error.text, "1 to 107 bytes"));
   long_path[strlen(long_path) - 1] = '\0';
   assert_true(check(long_path, false));
   assert_true(check("127.0.0.1:1,127.0.0.1:2,unix:/tmp/voxeld-none", false));
@@ -66,10 +66,10 @@ static void lists_are_checked(void **state) {
       "127.0.0.1:1,127.0.0.2:1"};
   static const char *const exposed[] = {"0.0.0.0:1", "[::]:1", "[::ffff:192.0.2.1]:1", "192.0.2.1:1,127.0.0.1:1"};
   for (size_t i = 0; i < sizeof near / sizeof *near; i++)
-    if (!check(near[i], false)) fail_msg("%s", error);
+    if (!check(near[i], false)) fail_msg("%s", error.text);
   for (size_t i = 0; i < sizeof exposed / sizeof *exposed; i++) {
     assert_false(check(exposed[i], false));
-    assert_non_null(strstr(error, "without credentials"));
+    assert_non_null(strstr(error.text, "without credentials"));
     assert_true(check(exposed[i], true));
   }
 }
@@ -103,22 +103,22 @@ static int open_descriptors(void) {
 
 static bool open_list(const char *list, bool may_expose) {
   const struct listen_rules rules = {.unix_mode = 0640, .may_expose = may_expose, .pages = true};
-  error[0] = '\0';
-  return listeners_open(&listeners, list, &rules, error, sizeof error);
+  error.text[0] = '\0';
+  return listeners_open(&listeners, list, &rules, &error);
 }
 
 // Refused for this reason, and nothing is left open.
 static void refused(const char *list, bool may_expose, const char *reason) {
   int before = open_descriptors();
   assert_false(open_list(list, may_expose));
-  if (!strstr(error, reason)) fail_msg("no '%s' in '%s'", reason, error);
+  if (!strstr(error.text, reason)) fail_msg("no '%s' in '%s'", reason, error.text);
   assert_int_equal(listeners.count, 0);
   assert_int_equal(open_descriptors(), before);
 }
 
 static bool reaches(const char *address, bool is_tcp) {
   bool tcp = !is_tcp;
-  int fd = listener_connect(address, 5, &tcp, error, sizeof error);
+  int fd = listener_connect(address, 5, &tcp, &error);
   return fd >= 0 && close(fd) == 0 && tcp == is_tcp;
 }
 
@@ -154,7 +154,7 @@ static void what_fails_leaves_nothing(void **state) {
   char list[256], taken[128];
   struct listeners other = {.count = 0};
   const struct listen_rules rules = {.unix_mode = 0600};
-  assert_true(listeners_open(&other, "127.0.0.1:0", &rules, error, sizeof error));
+  assert_true(listeners_open(&other, "127.0.0.1:0", &rules, &error));
   snprintf(taken, sizeof taken, "%s", other.at[0].address);
   snprintf(list, sizeof list, "127.0.0.1:0,%s,%s", unix_item, taken);
   refused(list, false, "bind: Address already in use");
@@ -163,7 +163,7 @@ static void what_fails_leaves_nothing(void **state) {
   refused("127.0.0.1:0,0.0.0.0:0", false, "without credentials");
   listeners_close(&other);
   assert_false(reaches(taken, true));
-  assert_non_null(strstr(error, "connect: Connection refused"));
+  assert_non_null(strstr(error.text, "connect: Connection refused"));
 }
 
 // Fills the queue of the one who listens there: who would connect now waits.
@@ -301,7 +301,7 @@ static void what_is_no_such_socket_is_refused(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     hand_over(tcp_socket(rows[i].type, rows[i].host, rows[i].listens), FIRST);
     assert_int_equal(open_list(rows[i].list, rows[i].may_expose), !rows[i].reason);
-    if (rows[i].reason && !strstr(error, rows[i].reason)) fail_msg("no '%s' in '%s'", rows[i].reason, error);
+    if (rows[i].reason && !strstr(error.text, rows[i].reason)) fail_msg("no '%s' in '%s'", rows[i].reason, error.text);
     listeners_close(&listeners);
   }
 }
@@ -314,7 +314,7 @@ static void there_are_too_many_with_those_handed_over(void **state) {
   int before = open_descriptors();
   assert_false(
       open_list("systemd,127.0.0.1:0,127.0.0.1:0,127.0.0.1:0,127.0.0.1:0,127.0.0.1:0,127.0.0.1:0,127.0.0.1:0", false));
-  assert_non_null(strstr(error, "allowed: up to 8 listeners"));
+  assert_non_null(strstr(error.text, "allowed: up to 8 listeners"));
   assert_int_equal(open_descriptors(), before - 2);  // those are closed too
 }
 
@@ -323,12 +323,12 @@ static void there_are_too_many_with_those_handed_over(void **state) {
 static void a_client_is_told_why_it_cannot_connect(void **state) {
   (void)state;
   bool tcp = false;
-  error[0] = '\0';
-  assert_int_equal(listener_connect("systemd", 1, &tcp, error, sizeof error), -1);
-  assert_non_null(strstr(error, "systemd gives the address of its socket only to the service"));
-  assert_int_equal(listener_connect("unix:/tmp/voxeld-none/there,127.0.0.1:1", 1, &tcp, error, sizeof error), -1);
+  error.text[0] = '\0';
+  assert_int_equal(listener_connect("systemd", 1, &tcp, &error), -1);
+  assert_non_null(strstr(error.text, "systemd gives the address of its socket only to the service"));
+  assert_int_equal(listener_connect("unix:/tmp/voxeld-none/there,127.0.0.1:1", 1, &tcp, &error), -1);
   assert_false(tcp);
-  assert_non_null(strstr(error, "unix:/tmp/voxeld-none/there: connect: No such file or directory"));
+  assert_non_null(strstr(error.text, "unix:/tmp/voxeld-none/there: connect: No such file or directory"));
 }
 
 static void who_is_at_the_other_end(void **state) {
@@ -344,7 +344,7 @@ static void who_is_at_the_other_end(void **state) {
   assert_int_equal(close(ends[0]) | close(ends[1]), 0);
   bool tcp;
   assert_true(open_list("127.0.0.1:0", false));
-  int client = listener_connect(listeners.at[0].address, 5, &tcp, error, sizeof error);
+  int client = listener_connect(listeners.at[0].address, 5, &tcp, &error);
   listener_peer(client, address);
   assert_string_equal(address, "127.0.0.1");
   assert_int_equal(close(client), 0);

@@ -157,12 +157,12 @@ static void a_field_of_any_kind_fits_or_is_left_out(void **state) {
 // The last test: the thread of the log does not start again.
 static void each_line_that_nobody_reads_is_counted(void **state) {
   (void)state;
-  char reason[256];
+  struct error reason;
   assert_int_equal(log_lines_dropped(), 0);
   assert_true(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
   int kept = dup(logged_ends[0]);
   assert_true(kept >= 0 && close(logged_ends[0]) == 0);
-  assert_true(log_start(reason, sizeof reason));
+  assert_true(log_start(&reason));
   assert_int_equal(close(kept), 0);                   // no reader is left
   moved_clock_ns = (long long)time(NULL) * NS_PER_S;  // by which log_stop waits for the thread
   for (int i = 0; i < 7; i++) log_event(LOG_INFO, "one", "key", "value");

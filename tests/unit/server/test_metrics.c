@@ -39,9 +39,9 @@ static void has(const char *line) {
 static void a_histogram_has_buckets_sum_and_count(void **state) {
   (void)state;
 #define OF "{endpoint=\"/v1/voxelize\""
-  counters_request(&counters, ENDPOINT_VOXELIZE, PROBLEM_NONE, 10 * NS_PER_MS);  // on a bound: in its bucket
-  counters_request(&counters, ENDPOINT_VOXELIZE, PROBLEM_NONE, 1500 * NS_PER_MS);
-  counters_request(&counters, ENDPOINT_VOXELIZE, PROBLEM_NONE, 60 * NS_PER_S);
+  counters_request(&counters, ENDPOINT_VOXELIZE, ERROR_NONE, 10 * NS_PER_MS);  // on a bound: in its bucket
+  counters_request(&counters, ENDPOINT_VOXELIZE, ERROR_NONE, 1500 * NS_PER_MS);
+  counters_request(&counters, ENDPOINT_VOXELIZE, ERROR_NONE, 60 * NS_PER_S);
   write_page();
   has("voxeld_request_duration_seconds_bucket" OF ",le=\"0.005\"} 0");
   has("voxeld_request_duration_seconds_bucket" OF ",le=\"0.01\"} 1");
@@ -119,9 +119,9 @@ static void codes_of_the_library_or_other(void **state) {
 
 static void answers_of_one_status_are_one_sample(void **state) {
   (void)state;
-  counters_request(&counters, ENDPOINT_FPS, PROBLEM_BAD_BODY, 1);
-  counters_request(&counters, ENDPOINT_FPS, PROBLEM_BAD_PARAMETER, 1);
-  counters_request(&counters, ENDPOINT_FPS, PROBLEM_NONE, 1);
+  counters_request(&counters, ENDPOINT_FPS, ERROR_BAD_BODY, 1);
+  counters_request(&counters, ENDPOINT_FPS, ERROR_BAD_PARAMETER, 1);
+  counters_request(&counters, ENDPOINT_FPS, ERROR_NONE, 1);
   write_page();
   has("voxeld_requests_total{endpoint=\"/v1/fps\",code=\"400\"} 2");
   has("voxeld_requests_total{endpoint=\"/v1/fps\",code=\"200\"} 1");

@@ -33,7 +33,7 @@ static int remove_file(void **state) {
   return unlink(path);
 }
 
-static bool read_options(char **arguments, char **environment, struct options *options, char error[256]) {
+static bool read_options(char **arguments, char **environment, struct options *options, struct error *error) {
   enum options_action action;
   char *none[] = {NULL}, *argv[16] = {"voxeld"};
   int argc = 1;
@@ -41,7 +41,7 @@ static bool read_options(char **arguments, char **environment, struct options *o
     argv[argc] = arguments[argc - 1];
     argc++;
   }
-  return options_read(argc, argv, environment ? environment : none, options, &action, error, 256);
+  return options_read(argc, argv, environment ? environment : none, options, &action, error);
 }
 
 static void threads_fit_the_processors(void **state) {
@@ -52,16 +52,16 @@ static void threads_fit_the_processors(void **state) {
   char *none[] = {NULL};
   char *given[] = {"--workers=5", "--sampling-workers=6", "--network-threads=7", "--io-threads=64", NULL};
   struct options options;
-  char error[256] = "";
+  struct error error;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (!read_options(none, NULL, &options, error)) fail_msg("%s", error);
+    if (!read_options(none, NULL, &options, &error)) fail_msg("%s", error.text);
     options_fit(&options, rows[i].processors);
     assert_int_equal(options.workers, rows[i].workers);
     assert_int_equal(options.sampling_workers, rows[i].sampling_workers);
     assert_int_equal(options.network_threads, rows[i].network_threads);
     assert_int_equal(options.io_threads, rows[i].io_threads);
   }
-  if (!read_options(given, NULL, &options, error)) fail_msg("%s", error);
+  if (!read_options(given, NULL, &options, &error)) fail_msg("%s", error.text);
   options_fit(&options, 2);
   assert_int_equal(options.workers, 5);
   assert_int_equal(options.sampling_workers, 6);
@@ -72,12 +72,12 @@ static void threads_fit_the_processors(void **state) {
 static void later_sources_win(void **state) {
   (void)state;
   struct options options;
-  char error[256] = "";
+  struct error error;
   assert_int_equal(
       write_file("{\"# workers\":\"x\",\"workers\":1,\"io_threads\":3,\"queue_depth\":5,\"backend\":\"cpu\"}"), 0);
   char *arguments[] = {config_argument, "--queue-depth", "7", NULL},
        *environment[] = {"VOXELD_IO_THREADS=4", "VOXELD_QUEUE_DEPTH=6", NULL};
-  if (!read_options(arguments, environment, &options, error)) fail_msg("%s", error);
+  if (!read_options(arguments, environment, &options, &error)) fail_msg("%s", error.text);
   assert_int_equal(options.workers, 1);
   assert_int_equal(options.io_threads, 4);
   assert_int_equal(options.queue_depth, 7);
@@ -88,13 +88,14 @@ static void later_sources_win(void **state) {
 static void options_of_sampling(void **state) {
   (void)state;
   struct options options;
-  char error[256] = "", *arguments[] = {"--sampling-streams=3", "--max-sampling-work", "1000000000000000", NULL},
+  struct error error = {0};
+  char *arguments[] = {"--sampling-streams=3", "--max-sampling-work", "1000000000000000", NULL},
        *environment[] = {"VOXELD_SAMPLING_WORKERS=5", NULL};
-  assert_true(read_options(NULL, NULL, &options, error));
+  assert_true(read_options(NULL, NULL, &options, &error));
   assert_int_equal(options.sampling_workers, 0);
   assert_int_equal(options.sampling_streams, 2);
   assert_int_equal(options.max_sampling_work, INT64_C(10000000000));
-  if (!read_options(arguments, environment, &options, error)) fail_msg("%s", error);
+  if (!read_options(arguments, environment, &options, &error)) fail_msg("%s", error.text);
   assert_int_equal(options.sampling_workers, 5);
   assert_int_equal(options.sampling_streams, 3);
   assert_int_equal(options.max_sampling_work, INT64_C(1000000000000000));
@@ -103,15 +104,16 @@ static void options_of_sampling(void **state) {
 static void print_config_reads_back(void **state) {
   (void)state;
   struct options options, again;
-  char error[256] = "", memory[16384];
+  struct error error = {0};
+  char memory[16384];
   char *arguments[] = {"--listen=unix:/tmp/a b\"c", "--workers=9", "--upload-min-rate", "0", NULL},
        *reread[] = {config_argument, NULL};
-  assert_true(read_options(arguments, NULL, &options, error));
+  assert_true(read_options(arguments, NULL, &options, &error));
   struct text text = text_over(memory, sizeof memory);
   options_print_config(&options, &text);
   assert_true(text_complete(&text));
   assert_int_equal(write_file(memory), 0);
-  if (!read_options(reread, NULL, &again, error)) fail_msg("%s", error);
+  if (!read_options(reread, NULL, &again, &error)) fail_msg("%s", error.text);
   snprintf(options.config, sizeof options.config, "%s", path);
   assert_memory_equal(&options, &again, sizeof options);
 }
@@ -140,9 +142,10 @@ static void refusals_say_what_is_allowed(void **state) {
                {"--config", "/nowhere/at/all.json", "/nowhere/at/all.json"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct options options;
-    char error[256] = "", *arguments[] = {cases[i].argument, cases[i].value, NULL};
-    if (read_options(arguments, NULL, &options, error) || !strstr(error, cases[i].reason))
-      fail_msg("%s %s: '%s'", cases[i].argument, cases[i].value ? cases[i].value : "", error);
+    struct error error = {0};
+    char *arguments[] = {cases[i].argument, cases[i].value, NULL};
+    if (read_options(arguments, NULL, &options, &error) || !strstr(error.text, cases[i].reason))
+      fail_msg("%s %s: '%s'", cases[i].argument, cases[i].value ? cases[i].value : "", error.text);
   }
 }
 
@@ -202,19 +205,21 @@ static void bad_files_say_where(void **state) {
                {"{\"workers\":1,\"workers\":2}", "line"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct options options;
-    char error[256] = "", *arguments[] = {config_argument, NULL};
+    struct error error = {0};
+    char *arguments[] = {config_argument, NULL};
     assert_int_equal(write_file(cases[i].json), 0);
-    if (read_options(arguments, NULL, &options, error) || !strstr(error, cases[i].reason))
-      fail_msg("%s: '%s'", cases[i].json, error);
+    if (read_options(arguments, NULL, &options, &error) || !strstr(error.text, cases[i].reason))
+      fail_msg("%s: '%s'", cases[i].json, error.text);
   }
 }
 
 static void bad_environment_names_its_variable(void **state) {
   (void)state;
   struct options options;
-  char error[256] = "", *environment[] = {"VOXELD_WORKERS=many", NULL};
-  assert_false(read_options(NULL, environment, &options, error));
-  assert_non_null(strstr(error, "VOXELD_WORKERS"));
+  struct error error = {0};
+  char *environment[] = {"VOXELD_WORKERS=many", NULL};
+  assert_false(read_options(NULL, environment, &options, &error));
+  assert_non_null(strstr(error.text, "VOXELD_WORKERS"));
 }
 
 static void device_lists(void **state) {
@@ -237,9 +242,10 @@ static void device_lists(void **state) {
     if (list.count) assert_int_equal(list.index[list.count - 1], lists[i].last);
   }
   struct options options;
-  char error[256] = "", *arguments[] = {"--devices", "1,1", NULL};
-  assert_false(read_options(arguments, NULL, &options, error));
-  assert_non_null(strstr(error, "devices is '1,1'; allowed: all"));
+  struct error error = {0};
+  char *arguments[] = {"--devices", "1,1", NULL};
+  assert_false(read_options(arguments, NULL, &options, &error));
+  assert_non_null(strstr(error.text, "devices is '1,1'; allowed: all"));
 }
 
 static void modes(void **state) {
@@ -256,9 +262,10 @@ static void modes(void **state) {
     if (modes[i].good) assert_int_equal(mode, modes[i].mode);
   }
   struct options options;
-  char error[256] = "", *arguments[] = {"--unix-mode", "rw", NULL};
-  assert_false(read_options(arguments, NULL, &options, error));
-  assert_non_null(strstr(error, "unix_mode is 'rw'; allowed: octal"));
+  struct error error = {0};
+  char *arguments[] = {"--unix-mode", "rw", NULL};
+  assert_false(read_options(arguments, NULL, &options, &error));
+  assert_non_null(strstr(error.text, "unix_mode is 'rw'; allowed: octal"));
 }
 
 // Of the actions, those that need the options read them.
@@ -280,13 +287,14 @@ static void actions_read_options_or_not(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct options options;
     enum options_action action;
-    char error[256], flag[32], *bad[] = {"VOXELD_WORKERS=none", NULL}, *good[] = {"VOXELD_STREAMS=7", NULL};
+    struct error error = {0};
+    char flag[32], *bad[] = {"VOXELD_WORKERS=none", NULL}, *good[] = {"VOXELD_STREAMS=7", NULL};
     snprintf(flag, sizeof flag, "%s", rows[i].flag);
     char *argv[] = {"voxeld", flag, NULL};
-    assert_true(options_read(2, argv, good, &options, &action, error, sizeof error));
+    assert_true(options_read(2, argv, good, &options, &action, &error));
     assert_int_equal(action, rows[i].action);
     assert_int_equal(options.streams == 7, rows[i].reads);
-    assert_int_equal(options_read(2, argv, bad, &options, &action, error, sizeof error), !rows[i].reads);
+    assert_int_equal(options_read(2, argv, bad, &options, &action, &error), !rows[i].reads);
   }
 }
 
@@ -300,10 +308,11 @@ static void prefixes_of_shared_memory(void **state) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     for (int allowed = 0; allowed < 2; allowed++) {
       struct options options;
-      char error[256] = "", *allow = allowed ? "yes" : "no";
+      struct error error = {0};
+      char *allow = allowed ? "yes" : "no";
       char *arguments[] = {"--allow-shared-memory", allow, "--shared-memory-prefix", rows[i].list, NULL};
-      if (read_options(arguments, NULL, &options, error) != (rows[i].good || !allowed))
-        fail_msg("'%s', allowed: %s: '%s'", rows[i].list, allow, error);
+      if (read_options(arguments, NULL, &options, &error) != (rows[i].good || !allowed))
+        fail_msg("'%s', allowed: %s: '%s'", rows[i].list, allow, error.text);
     }
   }
 }
@@ -326,9 +335,10 @@ static void flags(void **state) {
                {{"--token-file"}, false, false}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct options options;
-    char error[256] = "", *arguments[5] = {NULL};
+    struct error error = {0};
+    char *arguments[5] = {NULL};
     memcpy(arguments, cases[i].arguments, sizeof cases[i].arguments);
-    assert_int_equal(read_options(arguments, NULL, &options, error), cases[i].good);
+    assert_int_equal(read_options(arguments, NULL, &options, &error), cases[i].good);
     if (cases[i].good) assert_int_equal(options.allow_anonymous, cases[i].anonymous);
   }
 }
@@ -336,13 +346,14 @@ static void flags(void **state) {
 static void parts_of_tls_need_each_other(void **state) {
   (void)state;
   struct options options;
-  char error[256] = "", *alone[] = {"--tls-key=k", NULL}, *authority[] = {"--tls-client-ca=c", NULL},
+  struct error error = {0};
+  char *alone[] = {"--tls-key=k", NULL}, *authority[] = {"--tls-client-ca=c", NULL},
        *both[] = {"--tls-key=k", "--tls-cert=c", "--tls-client-ca=a", NULL};
-  assert_false(read_options(alone, NULL, &options, error));
-  assert_non_null(strstr(error, "tls_cert and tls_key"));
-  assert_false(read_options(authority, NULL, &options, error));
-  assert_non_null(strstr(error, "tls_client_ca needs"));
-  assert_true(read_options(both, NULL, &options, error));
+  assert_false(read_options(alone, NULL, &options, &error));
+  assert_non_null(strstr(error.text, "tls_cert and tls_key"));
+  assert_false(read_options(authority, NULL, &options, &error));
+  assert_non_null(strstr(error.text, "tls_client_ca needs"));
+  assert_true(read_options(both, NULL, &options, &error));
 }
 
 int main(void) {

@@ -16,14 +16,14 @@
 #include "tests/support/rooms.h"
 
 static char page[1 << 18];
-static struct problem problem;
+static struct error error;
 
 static bool ask(enum endpoint endpoint, const char *name, bool local) {
   const struct page_asked asked = {
       .name = name, .version = "", .user = "", .address = "192.0.2.1", .local = local, .body = "", .body_size = 0};
   struct text text = text_over(page, sizeof page);
-  problem = (struct problem){.kind = PROBLEM_NONE};
-  bool good = pages[endpoint].write(&view, &asked, &text, &problem);
+  error = (struct error){.kind = ERROR_NONE};
+  bool good = pages[endpoint].write(&view, &asked, &text, &error);
   assert_true(text_complete(&text));
   return good;
 }
@@ -66,8 +66,8 @@ static void counts_and_limits(void **state) {
   }
   atomic_store(&http.service.requests.active, 31);
   atomic_store(&http.service.requests.open, 32);
-  counters_request(&counters, ENDPOINT_FPS, PROBLEM_NONE, 1);
-  for (int i = 0; i < 2; i++) counters_request(&counters, ENDPOINT_FPS, PROBLEM_BAD_BODY, 1);
+  counters_request(&counters, ENDPOINT_FPS, ERROR_NONE, 1);
+  for (int i = 0; i < 2; i++) counters_request(&counters, ENDPOINT_FPS, ERROR_BAD_BODY, 1);
   for (int i = 0; i < 3; i++) counters_abort(&counters, ABORT_SEND);
   jobs.hands.use = (struct hands_use){71, 72, 73, 74};
   jobs.small.most_points = 75;
@@ -189,12 +189,12 @@ static void each_phase_has_its_answers(void **state) {
   static const struct {
     enum phase phase;
     const char *name;
-    enum problem_kind refusal;
+    enum error_kind refusal;
     bool indexed;
-  } rows[] = {{PHASE_STARTING, "starting", PROBLEM_NOT_READY, false},
-              {PHASE_READY, "ready", PROBLEM_NONE, true},
-              {PHASE_LEAVING, "leaving", PROBLEM_DRAINING, false},
-              {PHASE_DRAINING, "draining", PROBLEM_DRAINING, false}};
+  } rows[] = {{PHASE_STARTING, "starting", ERROR_NOT_READY, false},
+              {PHASE_READY, "ready", ERROR_NONE, true},
+              {PHASE_LEAVING, "leaving", ERROR_DRAINING, false},
+              {PHASE_DRAINING, "draining", ERROR_DRAINING, false}};
   static const enum endpoint endpoints[] = {ENDPOINT_READYZ, ENDPOINT_KSERVE_READY, ENDPOINT_MODEL_READY};
   static const char *const answers[] = {"ready\n", "{\"ready\":true}\n", "{\"name\":\"fps\",\"ready\":true}\n"};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -204,9 +204,9 @@ static void each_phase_has_its_answers(void **state) {
     snprintf(expected, sizeof expected, ",\"state\":\"%s\",", rows[i].name);
     has(expected);
     for (size_t e = 0; e < sizeof endpoints / sizeof *endpoints; e++) {
-      assert_int_equal(ask(endpoints[e], "fps", true), rows[i].refusal == PROBLEM_NONE);
-      assert_int_equal(problem.kind, rows[i].refusal);
-      if (rows[i].refusal == PROBLEM_NONE) assert_string_equal(page, answers[e]);
+      assert_int_equal(ask(endpoints[e], "fps", true), rows[i].refusal == ERROR_NONE);
+      assert_int_equal(error.kind, rows[i].refusal);
+      if (rows[i].refusal == ERROR_NONE) assert_string_equal(page, answers[e]);
     }
     assert_true(ask(ENDPOINT_MODEL_INDEX, "", true));
     has(rows[i].indexed ? "{\"name\":\"fps\",\"version\":\"1\",\"state\":\"READY\",\"reason\":\"\"},\n {\"name\":"
@@ -223,17 +223,17 @@ static void an_index_of_what_is_ready(void **state) {
   struct page_asked asked = {
       .name = "", .version = "", .user = "", .address = "", .body = body, .body_size = strlen(body)};
   struct text text = text_over(page, sizeof page);
-  assert_true(pages[ENDPOINT_MODEL_INDEX].write(&view, &asked, &text, &problem));
+  assert_true(pages[ENDPOINT_MODEL_INDEX].write(&view, &asked, &text, &error));
   has("[{\"name\":\"voxelize\",");
   atomic_store(&phase, PHASE_DRAINING);
   text = text_over(page, sizeof page);
-  assert_true(pages[ENDPOINT_MODEL_INDEX].write(&view, &asked, &text, &problem));
+  assert_true(pages[ENDPOINT_MODEL_INDEX].write(&view, &asked, &text, &error));
   assert_string_equal(page, "[]\n");
   atomic_store(&phase, PHASE_READY);
   asked.body_size = 1;
   text = text_over(page, sizeof page);
-  assert_false(pages[ENDPOINT_MODEL_INDEX].write(&view, &asked, &text, &problem));
-  assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
+  assert_false(pages[ENDPOINT_MODEL_INDEX].write(&view, &asked, &text, &error));
+  assert_int_equal(error.kind, ERROR_BAD_BODY);
 }
 
 // ---- statistics -----------------------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ static void statistics_of_a_model(void **state) {
   has("\"batch_stats\":[]},\n {\"name\":\"fps\",\"version\":\"1\",\"last_inference\":17,");
   has("\"batch_stats\":[]}]}\n");
   assert_false(ask(ENDPOINT_MODEL_STATS, "nowhere", true));
-  assert_int_equal(problem.kind, PROBLEM_NOT_FOUND);
+  assert_int_equal(error.kind, ERROR_NOT_FOUND);
   atomic_store(&counters.models.first, NULL);
 }
 
@@ -287,7 +287,7 @@ static void files_for_browsers(void **state) {
   }
   assert_null(web_tag("none.js"));
   assert_false(ask(ENDPOINT_WEB, "none.js", true));
-  assert_int_equal(problem.kind, PROBLEM_NOT_FOUND);
+  assert_int_equal(error.kind, ERROR_NOT_FOUND);
 }
 
 int main(void) {

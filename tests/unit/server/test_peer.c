@@ -144,7 +144,7 @@ static void a_failed_upload_does_not_go_on(void **state) {
 static void an_error_past_the_library_is_a_whole_answer(void **state) {
   (void)state;
   assert_true(peer_upload_begin(&peer, "r1", PROBLEM_STYLE_HTTP, &trace, true, 0));
-  peer_write_failure(&peer, PROBLEM_DRAINING, "the time is over");
+  peer_write_failure(&peer, ERROR_DRAINING, "the time is over");
   const char *answer = written(), *body = strstr(answer, "\r\n\r\n");
   assert_non_null(body);
   assert_ptr_equal(strstr(answer, "HTTP/1.1 503 Service Unavailable\r\n"), answer);
@@ -154,16 +154,16 @@ static void an_error_past_the_library_is_a_whole_answer(void **state) {
   char length[64];
   snprintf(length, sizeof length, "\r\nContent-Length: %zu\r\n", strlen(body + 4));
   assert_non_null(strstr(answer, length));
-  assert_int_equal(peer.failure, PROBLEM_DRAINING);
+  assert_int_equal(peer.failure, ERROR_DRAINING);
   assert_true(peer.linger);
 }
 
 static void nothing_is_written_into_a_tls_stream(void **state) {
   (void)state;
   peer.tls = (struct tls_session *)(void *)&peer;
-  peer_write_failure(&peer, PROBLEM_BODY_STALLED, "too slow");
+  peer_write_failure(&peer, ERROR_BODY_STALLED, "too slow");
   assert_string_equal(written(), "");
-  assert_int_equal(peer.failure, PROBLEM_BODY_STALLED);
+  assert_int_equal(peer.failure, ERROR_BODY_STALLED);
   assert_false(peer.linger);
 }
 

@@ -27,7 +27,7 @@ static int pinned, unpinned;
 static bool refuses, stays;  // the next call to pin; each call to unpin
 static char key[64];
 
-static enum vx_status pin(struct vx_device *device, void *pages, size_t bytes, struct vx_error *error) {
+static enum vx_status pin(struct vx_device *device, void *pages, size_t bytes, struct error *error) {
   (void)device, (void)error;
   assert_int_equal((uintptr_t)pages % 4096 + bytes % 4096, 0);
   if (refuses || madvise(pages, bytes, MADV_POPULATE_WRITE) != 0) return VX_REFUSED;

@@ -24,7 +24,7 @@ static struct clients clients;
 static struct options options;
 static struct regions regions;
 static struct client *ours, *other;
-static struct problem problem;
+static struct error error;
 static char key[64];
 static const char *user;  // who asks
 static int memory, files;
@@ -48,9 +48,7 @@ static int open_all(void **state) {
   options.allow_shared_memory = true;
   options.shared_memory_pinned_bytes = 2 * SIZE;
   snprintf(options.shared_memory_prefix, sizeof options.shared_memory_prefix, "points,voxeld-unit");
-  if (!clients_init(&clients, REGIONS_MAX, limits) ||
-      !regions_init(&regions, &options, &clients, problem.detail, sizeof problem.detail))
-    return -1;
+  if (!clients_init(&clients, REGIONS_MAX, limits) || !regions_init(&regions, &options, &clients, &error)) return -1;
   ours = clients_join(&clients, "", "127.0.0.1");
   other = clients_join(&clients, "lidar-7", "127.0.0.1");
   snprintf(key, sizeof key, "/voxeld-unit-%d", (int)getpid());
@@ -81,7 +79,7 @@ static bool enter(struct client *client, const char *address, const char *its_ke
                   uint64_t bytes) {
   struct region_terms terms = terms_of(name, its_key, offset, bytes);
   const struct object_asker asker = {user, address};
-  return regions_register(&regions, client, &asker, &terms, &problem);
+  return regions_register(&regions, client, &asker, &terms, &error);
 }
 
 static bool add(struct client *client, const char *name, uint64_t offset, uint64_t bytes) {
@@ -89,7 +87,7 @@ static bool add(struct client *client, const char *name, uint64_t offset, uint64
 }
 
 static bool leave(struct client *client, const char *name) {
-  return regions_unregister(&regions, client, name, &problem);
+  return regions_unregister(&regions, client, name, &error);
 }
 
 static struct region_ref part(const char *name, uint64_t offset, uint64_t bytes) {
@@ -101,16 +99,16 @@ static struct region_ref part(const char *name, uint64_t offset, uint64_t bytes)
 // Reads a part, or only opens it (NULL).
 static bool read_by(struct region_user reader, const struct region_ref *ref, char *out) {
   struct region_part opened;
-  if (!region_open(&regions, reader, ref, "points_region", &opened, &problem)) return false;
-  bool good = !out || region_read(&opened, out, &problem);
+  if (!region_open(&regions, reader, ref, "points_region", &opened, &error)) return false;
+  bool good = !out || region_read(&opened, out, &error);
   region_release(&opened);
   return good;
 }
 
 static bool write_by(struct region_user writer, const struct region_ref *ref, const char *data) {
   struct region_part opened;
-  if (!region_open(&regions, writer, ref, "output_region", &opened, &problem)) return false;
-  bool good = region_write(&opened, data, strlen(data), &problem);
+  if (!region_open(&regions, writer, ref, "output_region", &opened, &error)) return false;
+  bool good = region_write(&opened, data, strlen(data), &error);
   region_release(&opened);
   return good;
 }
@@ -128,17 +126,17 @@ static bool put(const struct client *client, const char *name, uint64_t offset, 
 static const char *listed(const struct client *client, const char *name) {
   static char text[512];
   struct text out = text_over(text, sizeof text);
-  return regions_write(&regions, client, name, &out, &problem) ? text : problem.detail;
+  return regions_write(&regions, client, name, &out, &error) ? text : error.text;
 }
 
 static void who_may_share(void **state) {
   (void)state;
-  assert_true(regions_allow(&regions, true, &problem));
-  assert_false(regions_allow(&regions, false, &problem));
-  assert_int_equal(problem.kind, PROBLEM_NO_SHARED_MEMORY);
+  assert_true(regions_allow(&regions, true, &error));
+  assert_false(regions_allow(&regions, false, &error));
+  assert_int_equal(error.kind, ERROR_NO_SHARED_MEMORY);
   regions.allowed = false;
-  assert_false(regions_allow(&regions, true, &problem));
-  assert_non_null(strstr(problem.detail, "--allow-shared-memory"));
+  assert_false(regions_allow(&regions, true, &error));
+  assert_non_null(strstr(error.text, "--allow-shared-memory"));
 }
 
 static void bytes_are_copied(void **state) {
@@ -153,8 +151,8 @@ static void bytes_are_copied(void **state) {
   assert_string_equal(bytes, "0xyz4");
   assert_true(get(ours, "a", 0, 64, NULL) && get(ours, "a", 64, 0, bytes));
   assert_false(get(ours, "a", 0, 65, NULL) || get(ours, "a", 65, 0, NULL) || get(ours, "a", UINT64_MAX, 2, NULL));
-  assert_int_equal(problem.kind, PROBLEM_BAD_PARAMETER);
-  assert_string_equal(problem.parameter, "points_region");
+  assert_int_equal(error.kind, ERROR_BAD_PARAMETER);
+  assert_string_equal(error.parameter, "points_region");
 }
 
 // A request that began before means none of that name that came later.
@@ -168,17 +166,17 @@ static void a_request_means_what_was_registered_when_it_began(void **state) {
   assert_true(leave(ours, "a"));
   assert_true(add(ours, "a", 0, 64));
   assert_false(read_by(early, &ref, &byte));
-  assert_non_null(strstr(problem.detail, "no region 'a'"));
+  assert_non_null(strstr(error.text, "no region 'a'"));
   assert_false(write_by(early, &ref, "x"));
   assert_true(get(ours, "a", 0, 1, &byte));
 }
 
 static void regions_are_their_clients(void **state) {
   (void)state;
-  char unknown[sizeof problem.detail], bytes[8];
+  char unknown[sizeof error.text], bytes[8];
   assert_true(add(ours, "a", 0, 64));
   assert_false(get(other, "a", 0, 1, bytes));
-  snprintf(unknown, sizeof unknown, "%s", problem.detail);
+  snprintf(unknown, sizeof unknown, "%s", error.text);
   assert_true(leave(other, "a"));
   assert_true(leave(other, NULL));
   assert_string_equal(listed(other, NULL), "[]\n");
@@ -190,7 +188,7 @@ static void regions_are_their_clients(void **state) {
   assert_string_equal(listed(ours, NULL), expected);
   assert_true(leave(ours, "a"));
   assert_false(get(ours, "a", 0, 1, bytes));
-  assert_string_equal(problem.detail, unknown);
+  assert_string_equal(error.text, unknown);
   assert_true(get(other, "a", 0, 1, bytes));
 }
 
@@ -203,17 +201,17 @@ static void a_region_lies_in_its_memory(void **state) {
 
 static void keys_that_are_refused(void **state) {
   (void)state;
-  char link[80], with[sizeof problem.detail];
+  char link[80], with[sizeof error.text];
   static const char *const wrong[] = {"/voxeld-uni", "/", "", "/x", "voxeld_unit", "../voxeld-unit"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     assert_false(enter(ours, "127.0.0.1", wrong[i], "a", 0, 1));
-    assert_non_null(strstr(problem.detail, "points,voxeld-unit"));
+    assert_non_null(strstr(error.text, "points,voxeld-unit"));
   }
   static const char *const absent[] = {"/voxeld-unit-none", "/voxeld-unit/../x", "points"};
   for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
     assert_false(enter(ours, "127.0.0.1", absent[i], "a", 0, 1));
     snprintf(with, sizeof with, "the key '%s' cannot be opened", absent[i]);
-    assert_non_null(strstr(problem.detail, with));
+    assert_non_null(strstr(error.text, with));
   }
   assert_true(enter(ours, "127.0.0.1", key + 1, "b", 0, 1));  // without the slash
   snprintf(link, sizeof link, "//%s", key);
@@ -235,7 +233,7 @@ static void clients_of_unix_sockets_own_their_memory(void **state) {
   strcpy(options.token_file, "tokens");  // changes nothing here
   assert_true(enter(ours, own, key, "a", 0, 1));
   assert_false(enter(other, alien, key, "a", 0, 1));
-  assert_non_null(strstr(problem.detail, "cannot be opened"));
+  assert_non_null(strstr(error.text, "cannot be opened"));
   if (geteuid() != 0 || fchown(memory, 1, 1) != 0) return;
   assert_true(enter(ours, "unix:1", key, "b", 0, 1));
   assert_false(enter(other, "unix:0", key, "a", 0, 1));  // root too
@@ -245,7 +243,7 @@ static void clients_of_unix_sockets_own_their_memory(void **state) {
 static bool may_have(const char *its_user, const char *its_key) {
   user = its_user;
   assert_false(enter(ours, "127.0.0.1", its_key, "a", 0, 1));
-  return strstr(problem.detail, "cannot be opened");
+  return strstr(error.text, "cannot be opened");
 }
 
 static const char *keys_of(const char *its_user, const char *address) {
@@ -269,12 +267,11 @@ static void users_have_keys_of_their_own(void **state) {
         "points",     "points:",     "points:ann", "points:anna:x", "points::ann:",    "points-ann:x",
         "pointsann:", "points:ANN:", "x:ann:",     ":ann:",         "points:bob:ann:", "points:an%6E:x"};
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) assert_false(may_have("ann", wrong[k]));
-    assert_non_null(
-        strstr(problem.detail, "one of points:ann:,voxeld-unit:ann: (--shared-memory-prefix, and the user's"));
+    assert_non_null(strstr(error.text, "one of points:ann:,voxeld-unit:ann: (--shared-memory-prefix, and the user's"));
     assert_false(may_have("anna", "points:ann:x") || may_have("a", "points:a%3Ab:") || may_have("%61", "points:%61:"));
     assert_true(may_have("%61", "points:%2561:"));
     assert_false(may_have("", "points") || may_have("", "points:x") || may_have("", "points::x"));
-    assert_int_equal(problem.kind, PROBLEM_NO_SHARED_MEMORY);
+    assert_int_equal(error.kind, ERROR_NO_SHARED_MEMORY);
     assert_string_equal(keys_of("cert:7", "127.0.0.1"), "[\"points:cert%3A7:\",\"voxeld-unit:cert%3A7:\"]");
     assert_string_equal(keys_of("", "127.0.0.1"), "[]");
     assert_string_equal(keys_of("ann", "unix:7"), "[\"points\",\"voxeld-unit\"]");
@@ -303,7 +300,7 @@ static void shares(void **state) {
     more = add(ours, name, 0, 1);
   }
   assert_int_equal(taken, REGIONS_MAX / 2);
-  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
+  assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   assert_true(add(other, "a", 0, 1));
   renew_memory();  // now ours make room for our next one
   assert_false(add(ours, "new", 0, 1));
@@ -317,8 +314,8 @@ static void shares(void **state) {
 static void no_room_at_all(void **state) {
   (void)state;
   char name[16];
-  problem.kind = PROBLEM_NONE;
-  for (int user = 0; problem.kind != PROBLEM_MEMORY_FULL; user++) {
+  error.kind = ERROR_NONE;
+  for (int user = 0; error.kind != ERROR_MEMORY_FULL; user++) {
     snprintf(name, sizeof name, "user-%d", user);
     struct client *client = clients_join(&clients, name, "127.0.0.1");
     for (int i = 0; snprintf(name, sizeof name, "%d", i), add(client, name, 0, 1); i++) continue;
@@ -337,10 +334,10 @@ static void owners_shorten_their_memory(void **state) {
   assert_int_equal(ftruncate(memory, 100), 0);
   assert_true(get(ours, "a", 0, 100, bytes));
   assert_false(get(ours, "a", 0, 101, bytes));
-  assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
-  assert_non_null(strstr(problem.detail, "shortened"));
+  assert_int_equal(error.kind, ERROR_BAD_BODY);
+  assert_non_null(strstr(error.text, "shortened"));
   assert_false(put(ours, "a", 98, 10, "xyz"));
-  assert_non_null(strstr(problem.detail, "shortened"));
+  assert_non_null(strstr(error.text, "shortened"));
   struct stat object;
   assert_true(fstat(memory, &object) == 0 && object.st_size == 100);
   assert_true(put(ours, "a", 97, 10, "xyz"));
@@ -352,7 +349,7 @@ static void owners_shorten_their_memory(void **state) {
 
 static sem_t kernels_end;
 
-static enum vx_status pin(struct vx_device *device, void *pages, size_t bytes, struct vx_error *error) {
+static enum vx_status pin(struct vx_device *device, void *pages, size_t bytes, struct error *error) {
   (void)device, (void)error, (void)pages, (void)bytes;
   return VX_OK;
 }
@@ -374,13 +371,13 @@ static void a_part_outlives_its_registration(void **state) {
   struct region_part opened;
   assert_int_equal(pwrite(memory, "x", 1, 10), 1);
   assert_true(add(ours, "a", 0, SIZE));
-  assert_true(region_open(&regions, reader, &ref, "output_region", &opened, &problem));
+  assert_true(region_open(&regions, reader, &ref, "output_region", &opened, &error));
   assert_true(leave(ours, "a"));
-  assert_true(region_read(&opened, &byte, &problem));
+  assert_true(region_read(&opened, &byte, &error));
   assert_int_equal(byte, 'x');
-  assert_false(region_write(&opened, "y", 1, &problem) || region_device_ptr(&opened, 1, &gpu, true));
-  assert_int_equal(problem.kind, PROBLEM_BAD_PARAMETER);
-  assert_non_null(strstr(problem.detail, "no region 'a'"));
+  assert_false(region_write(&opened, "y", 1, &error) || region_device_ptr(&opened, 1, &gpu, true));
+  assert_int_equal(error.kind, ERROR_BAD_PARAMETER);
+  assert_non_null(strstr(error.text, "no region 'a'"));
   assert_int_equal(clients_use(&clients).held[SHARE_REGIONS], 1);
   assert_int_equal(sem_init(&kernels_end, 0, 1), 0);
   region_release(&opened);
@@ -394,11 +391,11 @@ static void nobody_waits_for_a_gpu(void **state) {
   struct region_part reached;
   assert_int_equal(sem_init(&kernels_end, 0, 0), 0);
   assert_true(add(ours, "a", 0, SIZE));
-  assert_true(region_open(&regions, user, &ref, "output_region", &reached, &problem));
+  assert_true(region_open(&regions, user, &ref, "output_region", &reached, &error));
   assert_true(region_device_ptr(&reached, SIZE, &gpu, true));
   assert_false(leave(ours, "a"));
-  assert_int_equal(problem.kind, PROBLEM_REGION_BUSY);
-  assert_non_null(strstr(problem.detail, "writes to the region 'a'"));
+  assert_int_equal(error.kind, ERROR_REGION_BUSY);
+  assert_non_null(strstr(error.text, "writes to the region 'a'"));
   assert_false(get(ours, "a", 0, 1, NULL));
   assert_string_equal(listed(ours, NULL), "[]\n");
   assert_int_equal(regions_use(&regions).count, 0);

@@ -43,17 +43,17 @@ static void on_done(struct job *done) {
 
 // `query`: name=value pairs with & between.
 static void set(const char *query) {
-  struct problem problem;
+  struct error error;
   while (*query) {
     size_t length = strcspn(query, "&"), name = strcspn(query, "=");
-    if (!job_request_set(&job.asked, query, name, query + name + 1, length - name - 1, &problem))
-      fail_msg("%s", problem.detail);
+    if (!job_request_set(&job.asked, query, name, query + name + 1, length - name - 1, &error))
+      fail_msg("%s", error.text);
     query += length + (query[length] == '&');
   }
 }
 
 static void make(enum vx_op op, int64_t points, const char *query) {
-  struct problem problem;
+  struct error error;
   job_init(&job, &jobs.services);
   job.client = client;
   job.spec.id = "test";
@@ -64,8 +64,8 @@ static void make(enum vx_op op, int64_t points, const char *query) {
   job_request_init(&job.asked, op);
   if (op == VX_VOXELIZE) set("point_cloud_range=0,0,0,10,10,10&voxel_size=0.1,0.1,0.1");
   set(query);
-  if (!job_request_finish(&job.asked, &problem)) fail_msg("%s: %s", query, problem.detail);
-  if (!job_request_split(&job.asked, points, &problem)) fail_msg("%s: %s", query, problem.detail);
+  if (!job_request_finish(&job.asked, &error)) fail_msg("%s: %s", query, error.text);
+  if (!job_request_split(&job.asked, points, &error)) fail_msg("%s: %s", query, error.text);
   assert_true(job_acquire_queue_slot(&job));
   assert_true(job_acquire_rows(&job, (size_t)points * ROOM * sizeof(float) + 1));
   job_use_rows(&job);
@@ -168,7 +168,7 @@ static void a_job_that_is_too_late_has_its_problem(void **state) {
   job.deadline_ns = clock_ns() - 1;
   assert_true(jobs_run_small(&jobs, &job));
   assert_false(job.result.answered);
-  assert_int_equal(job.result.problem.kind, PROBLEM_DEADLINE);
+  assert_int_equal(job.result.error.kind, ERROR_DEADLINE);
   give_back();
 }
 

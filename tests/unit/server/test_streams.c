@@ -21,7 +21,7 @@ struct buffer {
 static struct clients clients;
 static struct streams streams;
 static struct client *ours, *other;
-static struct problem problem;
+static struct error error;
 static struct gathered gathered;
 static const struct sweep_shape shape = {4, VX_FLOAT32};
 static int memories;  // that are not given back
@@ -75,8 +75,8 @@ static struct sweep *sweep_of(double time) {
 static bool send_sweeps(struct client *client, const struct stream_terms *terms, const struct sweep_shape *its_shape,
                         struct sweep *own, int32_t lost, bool succeeds) {
   struct stream_turn turn = {.time = own->time, .listed = own->next != NULL};
-  assert_int_equal(stream_enter(&streams, client, terms->name, &turn, true, &problem), STREAM_TURN);
-  bool good = gather_sweeps(&streams, &turn, terms, its_shape, own, &gathered, &problem);
+  assert_int_equal(stream_enter(&streams, client, terms->name, &turn, true, &error), STREAM_TURN);
+  bool good = gather_sweeps(&streams, &turn, terms, its_shape, own, &gathered, &error);
   if (good && succeeds) keep_sweeps(&streams, &turn, terms, its_shape, own, lost);
   if (good) gathered_release(&streams, &gathered);
   sweeps_leave(&streams, own);
@@ -151,14 +151,14 @@ static void refused_sweeps(void **state) {
   struct stream_terms later = terms_of("a", 3, 3);
   assert_true(send("a", 2, 3));
   assert_false(send("a", 1.5, 3));
-  assert_int_equal(problem.kind, PROBLEM_STREAM_TIME);
-  assert_string_equal(problem.parameter, "time");
-  assert_non_null(strstr(problem.detail, "time is 1.5, but the stream 'a' has a sweep of 2"));
+  assert_int_equal(error.kind, ERROR_STREAM_TIME);
+  assert_string_equal(error.parameter, "time");
+  assert_non_null(strstr(error.text, "time is 1.5, but the stream 'a' has a sweep of 2"));
   assert_false(send_to(ours, &later, &wider, true));
-  assert_int_equal(problem.kind, PROBLEM_STREAM_SHAPE);
-  assert_string_equal(problem.parameter, "num_features");
+  assert_int_equal(error.kind, ERROR_STREAM_SHAPE);
+  assert_string_equal(error.parameter, "num_features");
   assert_false(send_to(ours, &later, &halves, true));
-  assert_string_equal(problem.parameter, "dtype");
+  assert_string_equal(error.parameter, "dtype");
   assert_true(send_to(ours, &later, &shape, false));  // gathers, and then fails
   assert_int_equal(memories, 1);
   assert_true(send("a", 2.5, 3));
@@ -183,9 +183,9 @@ static void sent_along(void **state) {
   assert_int_equal(streams_use(&streams).bytes, 4 * CAPACITY);
   assert_int_equal(memories, 4);
   assert_false(SEND_ALONG(4, 4.5, 4));
-  assert_int_equal(problem.kind, PROBLEM_STREAM_TIME);
-  assert_string_equal(problem.parameter, "times");
-  assert_non_null(strstr(problem.detail, "the newest of times is 4.5, but the stream 'a' has a sweep of 5"));
+  assert_int_equal(error.kind, ERROR_STREAM_TIME);
+  assert_string_equal(error.parameter, "times");
+  assert_non_null(strstr(error.text, "the newest of times is 4.5, but the stream 'a' has a sweep of 5"));
   assert_true(SEND_ALONG(2, 7, 6));
   assert_int_equal(memories, 2);
 }
@@ -286,15 +286,15 @@ static void read_while_dropped(void **state) {
   struct stream_terms terms;
   struct sweep_shape its_shape;
   assert_true(send("a", 1, 2) && send("a", 2, 2));
-  assert_true(gather_last(&streams, ours, "a", &gathered, &terms, &its_shape, &problem));
+  assert_true(gather_last(&streams, ours, "a", &gathered, &terms, &its_shape, &error));
   assert_int_equal(gathered.count, 2);
   assert_true(gathered.newest->time == 2 && terms.sweeps == 2 && its_shape.columns == 4);
-  assert_true(streams_drop(&streams, ours, "a", &problem));
+  assert_true(streams_drop(&streams, ours, "a", &error));
   assert_int_equal(memories, 2);
   gathered_release(&streams, &gathered);
   assert_int_equal(memories, 0);
-  assert_false(gather_last(&streams, ours, "a", &gathered, &terms, &its_shape, &problem));
-  assert_int_equal(problem.kind, PROBLEM_NOT_FOUND);
+  assert_false(gather_last(&streams, ours, "a", &gathered, &terms, &its_shape, &error));
+  assert_int_equal(error.kind, ERROR_NOT_FOUND);
 }
 
 // ---- clients --------------------------------------------------------------------------------------------------------
@@ -306,15 +306,15 @@ static void own_streams(void **state) {
   struct stream_terms theirs = terms_of("a", 1, 2);
   assert_true(send("a", 5, 2));
   assert_true(send_to(other, &theirs, &shape, true) && gathered.begun);
-  assert_false(streams_drop(&streams, other, "b", &problem));
-  assert_int_equal(problem.kind, PROBLEM_NOT_FOUND);
-  assert_true(streams_drop(&streams, other, "a", &problem));
-  assert_false(streams_write(&streams, other, "a", &out, &problem));
+  assert_false(streams_drop(&streams, other, "b", &error));
+  assert_int_equal(error.kind, ERROR_NOT_FOUND);
+  assert_true(streams_drop(&streams, other, "a", &error));
+  assert_false(streams_write(&streams, other, "a", &out, &error));
   out = text_over(memory, sizeof memory);
-  assert_true(streams_write(&streams, other, NULL, &out, &problem));
+  assert_true(streams_write(&streams, other, NULL, &out, &error));
   assert_string_equal(memory, "{\"streams\":[]}\n");
   out = text_over(memory, sizeof memory);
-  assert_true(streams_write(&streams, ours, "a", &out, &problem));
+  assert_true(streams_write(&streams, ours, "a", &out, &error));
   assert_non_null(strstr(memory, "\"sweeps\":[{\"time\":5,"));
 }
 
@@ -322,9 +322,9 @@ static void share_of_streams(void **state) {
   (void)state;
   struct stream_turn turn = {.time = 1};
   assert_true(send("a", 1, 1) && send("b", 1, 1) && send("c", 1, 1));
-  assert_int_equal(stream_enter(&streams, ours, "d", &turn, true, &problem), STREAM_REFUSED);
-  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
-  assert_int_equal(stream_enter(&streams, other, "d", &turn, true, &problem), STREAM_TURN);
+  assert_int_equal(stream_enter(&streams, ours, "d", &turn, true, &error), STREAM_REFUSED);
+  assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
+  assert_int_equal(stream_enter(&streams, other, "d", &turn, true, &error), STREAM_TURN);
   stream_leave(&streams, &turn);
 }
 
@@ -348,10 +348,10 @@ static void subscribers(void **state) {
   struct stream_terms theirs = terms_of("a", 1, 3);
   struct event event;
   assert_true(send("a", 1, 3));
-  assert_false(streams_subscribe(&streams, ours, "a b", &one, &problem));
-  assert_int_equal(problem.kind, PROBLEM_NOT_FOUND);
-  assert_true(streams_subscribe(&streams, ours, "a", &one, &problem));
-  assert_true(streams_subscribe(&streams, ours, "", &all, &problem));
+  assert_false(streams_subscribe(&streams, ours, "a b", &one, &error));
+  assert_int_equal(error.kind, ERROR_NOT_FOUND);
+  assert_true(streams_subscribe(&streams, ours, "a", &one, &error));
+  assert_true(streams_subscribe(&streams, ours, "", &all, &error));
   is_told(&one, EVENT_OPEN, 1, 0);
   assert_int_equal(events_take(&streams.events, &all, &event, clock_ns()), EVENT_TAKEN);
   assert_int_equal(event.streams, 1);
@@ -367,7 +367,7 @@ static void subscribers(void **state) {
   is_told(&one, EVENT_EVICTED, 0, 1);
   assert_true(send("a", 1, 3));
   is_told(&one, EVENT_SWEEP, 1, 0);
-  assert_true(streams_drop(&streams, ours, "a", &problem));
+  assert_true(streams_drop(&streams, ours, "a", &error));
   is_told(&one, EVENT_DELETED, 0, 0);
   assert_int_equal(one.count, 0);
   assert_int_equal(all.count, 8);  // the sweep of `b`, and that it was evicted
@@ -380,7 +380,7 @@ static void told_of_sweeps_without_room(void **state) {
   static const atomic_bool no = false;
   struct subscriber one = {.half_closed = &no, .gone = &no, .sleep = nothing, .wake = nothing};
   assert_true(send("a", 1, 3));
-  assert_true(streams_subscribe(&streams, ours, "a", &one, &problem));
+  assert_true(streams_subscribe(&streams, ours, "a", &one, &error));
   is_told(&one, EVENT_OPEN, 1, 0);
   assert_true(send_along((const double[]){5, 4}, 2, 3, 2));
   is_told(&one, EVENT_SWEEP, 3, 0);
@@ -399,8 +399,8 @@ static void in_the_frame_of_the_first(void **state) {
   strcpy(rear.joined, "front,rear,left");
   rear.num_joined = 3;
   assert_false(send_to(ours, &rear, &shape, true));
-  assert_int_equal(problem.kind, PROBLEM_IMPOSSIBLE);
-  assert_non_null(strstr(problem.detail, "no sweep of 'front'"));
+  assert_int_equal(error.kind, ERROR_IMPOSSIBLE);
+  assert_non_null(strstr(error.text, "no sweep of 'front'"));
   assert_true(send("front", 1, 2) && send("front", 2, 2));
   rear.mount_numbers.count = POSE_QUATERNION;
   rear.mount = pose_identity;
@@ -412,8 +412,8 @@ static void in_the_frame_of_the_first(void **state) {
   rear.mount_numbers.count = 0;  // the stream has it
   struct stream_turn turn = {.time = 1.6};
   struct sweep *own = sweep_of(1.6);
-  assert_int_equal(stream_enter(&streams, ours, "rear", &turn, true, &problem), STREAM_TURN);
-  assert_true(gather_sweeps(&streams, &turn, &rear, &shape, own, &gathered, &problem));
+  assert_int_equal(stream_enter(&streams, ours, "rear", &turn, true, &error), STREAM_TURN);
+  assert_true(gather_sweeps(&streams, &turn, &rear, &shape, own, &gathered, &error));
   static const struct {
     double time;
     int stream;
@@ -439,7 +439,7 @@ static void last_is_of_the_stream_alone(void **state) {
   strcpy(rear.joined, "front,rear");
   rear.num_joined = 2;
   assert_true(send("front", 1, 2) && send_to(ours, &rear, &shape, true));
-  assert_true(gather_last(&streams, ours, "rear", &gathered, &told, &its_shape, &problem));
+  assert_true(gather_last(&streams, ours, "rear", &gathered, &told, &its_shape, &error));
   assert_int_equal(gathered.count, 1);
   assert_true(stream_next(&told, &cursor, name));
   assert_string_equal(name, "rear");
@@ -457,9 +457,9 @@ static void dropped_meanwhile(void **state) {
   assert_true(send("a", 1, 2));
   for (int number = 0; number < 2; number++) {
     struct sweep *own = sweep_of(2);
-    assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &problem), STREAM_TURN);
-    assert_true(gather_sweeps(&streams, &turn, &terms, &shape, own, &gathered, &problem));
-    assert_true(streams_drop(&streams, ours, "a", &problem) == (number == 0));
+    assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &error), STREAM_TURN);
+    assert_true(gather_sweeps(&streams, &turn, &terms, &shape, own, &gathered, &error));
+    assert_true(streams_drop(&streams, ours, "a", &error) == (number == 0));
     assert_int_equal(streams_use(&streams).sweeps, 0);
     keep_sweeps(&streams, &turn, &terms, &shape, own, 0);
     assert_int_equal(streams_use(&streams).sweeps, number);  // the second had nothing to drop
@@ -469,9 +469,9 @@ static void dropped_meanwhile(void **state) {
     terms.mount_numbers.count = 0;
   }
   struct sweep *own = sweep_of(3);
-  assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &problem), STREAM_TURN);
+  assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &error), STREAM_TURN);
   own->time = 3;
-  assert_true(gather_sweeps(&streams, &turn, &terms, &shape, own, &gathered, &problem));
+  assert_true(gather_sweeps(&streams, &turn, &terms, &shape, own, &gathered, &error));
   assert_true(own->place.translation[0] == 0);  // nor has it the mount
   gathered_release(&streams, &gathered);
   sweeps_leave(&streams, own);
@@ -491,7 +491,7 @@ static void earliest_goes_next(void **state) {
   begun_count = 0;
   for (int i = 0; i < 4; i++) {
     turns[i].begin = on_begin;
-    assert_int_equal(stream_enter(&streams, ours, "a", &turns[i], true, &problem), i ? STREAM_WAITS : STREAM_TURN);
+    assert_int_equal(stream_enter(&streams, ours, "a", &turns[i], true, &error), i ? STREAM_WAITS : STREAM_TURN);
   }
   for (int i = 0; i < 3; i++) {
     assert_int_equal(begun_count, i);
@@ -512,10 +512,10 @@ static void waiting_is_bounded(void **state) {
   for (int i = 0; i < STREAM_WAITING + 2; i++) {
     turns[i].begin = on_begin;
     enum stream_entry expected = i == 0 ? STREAM_TURN : i <= STREAM_WAITING ? STREAM_WAITS : STREAM_REFUSED;
-    assert_int_equal(stream_enter(&streams, ours, "a", &turns[i], true, &problem), expected);
+    assert_int_equal(stream_enter(&streams, ours, "a", &turns[i], true, &error), expected);
   }
-  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
-  assert_int_equal(stream_enter(&streams, ours, "a", &turns[STREAM_WAITING + 1], false, &problem), STREAM_WAITS);
+  assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
+  assert_int_equal(stream_enter(&streams, ours, "a", &turns[STREAM_WAITING + 1], false, &error), STREAM_WAITS);
   assert_null(turns[STREAM_WAITING + 1].stream);  // it may not wait, so it has not entered
   for (int i = 0; i <= STREAM_WAITING; i++) stream_leave(&streams, &turns[i]);
   assert_int_equal(begun_count, STREAM_WAITING);
@@ -531,7 +531,7 @@ static void those_that_wait_too_long_are_taken_out(void **state) {
     const char *name = i < 4 ? "a" : "b";
     enum stream_entry expected = i == 0 || i == 4 ? STREAM_TURN : STREAM_WAITS;
     turns[i].begin = on_begin;
-    assert_int_equal(stream_enter(&streams, ours, name, &turns[i], true, &problem), expected);
+    assert_int_equal(stream_enter(&streams, ours, name, &turns[i], true, &error), expected);
   }
   assert_null(streams_take_waiting(&streams, is_late, 0));
   struct stream_turn *taken = streams_take_waiting(&streams, is_late, 3500000000);
@@ -555,12 +555,12 @@ static void no_streams(void **state) {
   (void)state;
   struct stream_turn turn = {.time = 1};
   streams.memory_bytes = 0;
-  assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &problem), STREAM_REFUSED);
-  assert_int_equal(problem.kind, PROBLEM_UNSUPPORTED);
-  problem.kind = PROBLEM_NONE;
+  assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &error), STREAM_REFUSED);
+  assert_int_equal(error.kind, ERROR_UNSUPPORTED);
+  error.kind = ERROR_NONE;
   struct subscriber subscriber;
-  assert_false(streams_subscribe(&streams, ours, "a", &subscriber, &problem));
-  assert_int_equal(problem.kind, PROBLEM_UNSUPPORTED);
+  assert_false(streams_subscribe(&streams, ours, "a", &subscriber, &error));
+  assert_int_equal(error.kind, ERROR_UNSUPPORTED);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)

@@ -17,17 +17,17 @@
 #define SUM_B "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d"
 
 static struct tokens *parse(const char *text) {
-  char error[256] = "";
-  struct tokens *tokens = tokens_parse(text, strlen(text), error, sizeof error);
-  if (!tokens) print_message("%s\n", error);
+  struct error error;
+  struct tokens *tokens = tokens_parse(text, strlen(text), &error);
+  if (!tokens) print_message("%s\n", error.text);
   assert_non_null(tokens);
   return tokens;
 }
 
 static void refused(const char *text, size_t size, const char *reason) {
-  char error[256] = "";
-  assert_null(tokens_parse(text, size, error, sizeof error));
-  if (!strstr(error, reason)) fail_msg("'%s' does not say '%s'", error, reason);
+  struct error error;
+  assert_null(tokens_parse(text, size, &error));
+  if (!strstr(error.text, reason)) fail_msg("'%s' does not say '%s'", error.text, reason);
 }
 
 #define REFUSED(text, reason) refused(text, sizeof(text) - 1, reason)
@@ -101,14 +101,15 @@ static void malformed_lines_are_refused_with_their_number(void **state) {
 
 static void a_reason_shows_nothing_of_the_line(void **state) {
   (void)state;
-  char error[256];
-  assert_null(tokens_parse("alice vxt_secret", 16, error, sizeof error));
-  assert_null(strstr(error, "secret"));
+  struct error error;
+  assert_null(tokens_parse("alice vxt_secret", 16, &error));
+  assert_null(strstr(error.text, "secret"));
 }
 
 static void names_have_up_to_64_bytes(void **state) {
   (void)state;
-  char name[TOKEN_NAME_MAX + 2], text[256], error[256];
+  char name[TOKEN_NAME_MAX + 2], text[256];
+  struct error error = {0};
   memset(name, 'n', sizeof name);
   name[TOKEN_NAME_MAX] = '\0';
   snprintf(text, sizeof text, "%s sha256:" SUM_A, name);
@@ -116,7 +117,7 @@ static void names_have_up_to_64_bytes(void **state) {
   assert_string_equal(tokens_find(tokens, "a"), name);
   tokens_free(tokens);
   snprintf(text, sizeof text, "%sn sha256:" SUM_A, name);
-  assert_null(tokens_parse(text, strlen(text), error, sizeof error));
+  assert_null(tokens_parse(text, strlen(text), &error));
 }
 
 static void names_and_sums_stand_once(void **state) {
@@ -129,37 +130,39 @@ static void names_and_sums_stand_once(void **state) {
 static void as_many_as_the_limit(void **state) {
   (void)state;
   enum { LINE = 128 };
-  char *text = malloc((size_t)(TOKENS_MAX + 1) * LINE), error[256];
+  char *text = malloc((size_t)(TOKENS_MAX + 1) * LINE);
+  struct error error = {0};
   assert_non_null(text);
   size_t length = 0;
   for (int i = 1; i < TOKENS_MAX; i++) length += (size_t)snprintf(text + length, LINE, "n%d sha256:%064x\n", i, i);
   length += (size_t)snprintf(text + length, LINE, "last sha256:" SUM_A "\n");
-  struct tokens *tokens = tokens_parse(text, length, error, sizeof error);
+  struct tokens *tokens = tokens_parse(text, length, &error);
   assert_non_null(tokens);
   assert_int_equal(tokens_count(tokens), TOKENS_MAX);
   assert_string_equal(tokens_find(tokens, "a"), "last");
   tokens_free(tokens);
   length += (size_t)snprintf(text + length, LINE, "more sha256:" SUM_B "\n");
-  assert_null(tokens_parse(text, length, error, sizeof error));
-  assert_non_null(strstr(error, "more than 1024"));
+  assert_null(tokens_parse(text, length, &error));
+  assert_non_null(strstr(error.text, "more than 1024"));
   free(text);
 }
 
 static void new_tokens_are_found_by_their_line(void **state) {
   (void)state;
-  char token[TOKEN_SIZE], other[TOKEN_SIZE], line[TOKEN_LINE_SIZE], error[256];
-  assert_true(token_make("lidar-7", token, line, error, sizeof error));
+  char token[TOKEN_SIZE], other[TOKEN_SIZE], line[TOKEN_LINE_SIZE];
+  struct error error = {0};
+  assert_true(token_make("lidar-7", token, line, &error));
   struct tokens *tokens = parse(line);
   assert_string_equal(tokens_find(tokens, token), "lidar-7");
   assert_int_equal(strlen(token), 4 + 43);
   assert_int_equal(strspn(token + 4, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"), 43);
   assert_null(strstr(line, token));
-  assert_true(token_make("lidar-7", other, line, error, sizeof error));
+  assert_true(token_make("lidar-7", other, line, &error));
   assert_string_not_equal(token, other);
   assert_null(tokens_find(tokens, other));
   tokens_free(tokens);
-  assert_false(token_make("", token, line, error, sizeof error));
-  assert_false(token_make("a b", token, line, error, sizeof error));
+  assert_false(token_make("", token, line, &error));
+  assert_false(token_make("a b", token, line, &error));
 }
 
 static void a_token_too_long_is_none(void **state) {
@@ -173,32 +176,33 @@ static void a_token_too_long_is_none(void **state) {
 
 static void files_are_loaded_and_looked_at(void **state) {
   (void)state;
-  char path[] = "/tmp/voxeld-tokens-XXXXXX", error[512];
+  char path[] = "/tmp/voxeld-tokens-XXXXXX";
+  struct error error = {0};
   bool exposed;
   int fd = mkstemp(path);
   assert_true(fd >= 0);
   assert_true(write(fd, "a sha256:" SUM_A "\n", 9 + 64 + 1) == 9 + 64 + 1);
-  struct tokens *tokens = tokens_load(path, &exposed, error, sizeof error);
+  struct tokens *tokens = tokens_load(path, &exposed, &error);
   assert_non_null(tokens);
   assert_false(exposed);
   tokens_free(tokens);
   assert_int_equal(fchmod(fd, 0644), 0);
-  tokens = tokens_load(path, &exposed, error, sizeof error);
+  tokens = tokens_load(path, &exposed, &error);
   assert_non_null(tokens);
   assert_true(exposed);
   tokens_free(tokens);
   assert_true(write(fd, "b\n", 2) == 2);
-  assert_null(tokens_load(path, &exposed, error, sizeof error));
-  assert_non_null(strstr(error, path));
-  assert_non_null(strstr(error, "line 2"));
+  assert_null(tokens_load(path, &exposed, &error));
+  assert_non_null(strstr(error.text, path));
+  assert_non_null(strstr(error.text, "line 2"));
   assert_int_equal(ftruncate(fd, 2 << 20), 0);
-  assert_null(tokens_load(path, &exposed, error, sizeof error));
-  assert_non_null(strstr(error, "more than 1048576 bytes"));
+  assert_null(tokens_load(path, &exposed, &error));
+  assert_non_null(strstr(error.text, "more than 1048576 bytes"));
   close(fd);
   unlink(path);
-  assert_null(tokens_load(path, &exposed, error, sizeof error));
-  assert_non_null(strstr(error, "No such file"));
-  assert_null(tokens_load("/tmp", &exposed, error, sizeof error));
+  assert_null(tokens_load(path, &exposed, &error));
+  assert_non_null(strstr(error.text, "No such file"));
+  assert_null(tokens_load("/tmp", &exposed, &error));
 }
 
 int main(void) {

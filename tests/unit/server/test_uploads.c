@@ -28,7 +28,7 @@ static int ends[UPLOADS];           // those of their clients
 static struct job owns[UPLOADS];    // their jobs
 static struct client *owners[UPLOADS];
 static struct trace trace;
-static struct problem problem;
+static struct error error;
 
 static int open_room(void **state) {
   (void)state;
@@ -84,9 +84,9 @@ static bool announce_op(int index, enum vx_op op, size_t bytes) {
   job->client = owners[index];
   job->spec.gone = &gone;
   job_request_init(&job->asked, op);
-  if (op == VX_FPS) assert_true(job_request_set(&job->asked, "num_samples", 11, "8", 1, &problem));
-  if (op != VX_VOXELIZE && !job_request_finish(&job->asked, &problem)) fail_msg("%s", problem.detail);
-  return upload_begin(&peers[index], job, bytes, &problem) &&
+  if (op == VX_FPS) assert_true(job_request_set(&job->asked, "num_samples", 11, "8", 1, &error));
+  if (op != VX_VOXELIZE && !job_request_finish(&job->asked, &error)) fail_msg("%s", error.text);
+  return upload_begin(&peers[index], job, bytes, &error) &&
          peer_upload_begin(&peers[index], "r", PROBLEM_STYLE_HTTP, &trace, true, clock_ns());
 }
 
@@ -94,7 +94,7 @@ static bool announce(int index, size_t bytes) { return announce_op(index, VX_VOX
 
 static bool receive_text(int index, const char *data, size_t bytes) {
   peer_upload_progress(&peers[index], bytes);
-  return upload_write(&peers[index], &owns[index], data, bytes, &problem);
+  return upload_write(&peers[index], &owns[index], data, bytes, &error);
 }
 
 static bool receive(int index, size_t bytes) {
@@ -103,7 +103,7 @@ static bool receive(int index, size_t bytes) {
 }
 
 static bool commit(int index) {
-  return upload_commit(&peers[index], &owns[index], &problem) && peer_upload_end(&peers[index]);
+  return upload_commit(&peers[index], &owns[index], &error) && peer_upload_end(&peers[index]);
 }
 
 // The upload is held, and goes on.
@@ -169,7 +169,7 @@ static void slowest_gives_up_and_is_told(void **state) {
   assert_null(input(2));
   assert_false(atomic_load(&peers[2].upload.slot_reserved));
   assert_false(receive(2, 1000));
-  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+  assert_int_equal(error.kind, ERROR_MEMORY_FULL);
   assert_int_equal(atomic_load(&jobs.uploads.preempted), 1);
 }
 
@@ -194,7 +194,7 @@ static void fast_paused_and_whole_are_not_preempted(void **state) {
   assert_true(receive(3, MB) && commit(3));
   pass_ms(300);
   assert_false(announce(4, 4 * MB));
-  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+  assert_int_equal(error.kind, ERROR_MEMORY_FULL);
   assert_preempted(0);
   pass_ms(3000);  // now the first is slow
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB) && commit(4));
@@ -229,7 +229,7 @@ static void slower_one_takes_nothing_from_a_faster(void **state) {
   }
   assert_true(announce(4, 4 * MB));
   assert_false(receive(4, 5000));
-  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+  assert_int_equal(error.kind, ERROR_MEMORY_FULL);
   assert_preempted(0);
   assert_true(uploads_were_refused(&jobs.uploads));
   assert_false(uploads_were_refused(&jobs.uploads));
@@ -245,7 +245,7 @@ static void flood_takes_nothing_from_a_slow_one_that_holds_less(void **state) {
     pass_ms(50);
   }
   assert_false(announce(4, 4 * MB) && receive(4, 4 * MB));
-  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+  assert_int_equal(error.kind, ERROR_MEMORY_FULL);
   assert_preempted(0);
   pass_ms(2000);
   assert_int_equal(send(ends[3], "x", 1, 0), 1);  // the server has not read it
@@ -263,7 +263,7 @@ static void answer_takes_what_an_upload_does_not_fill(void **state) {
   job_init(job, &jobs.services);
   job->client = owners[4];
   assert_true(job_acquire_output(job, 3 * MB));
-  assert_int_equal(problem.kind, PROBLEM_NONE);
+  assert_int_equal(error.kind, ERROR_NONE);
   assert_preempted(1);
   assert_true(job_acquire_scratch(job, 4 * MB));
   assert_preempted(2);
@@ -313,12 +313,12 @@ static void flood_takes_nothing_from_a_client_that_holds_less(void **state) {
   assert_true(announce(2, MB) && receive(2, COME));  // slow, with 7 MB free
   pass_ms(3000);
   assert_false(announce_of(0, 3, 4 * MB));
-  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
+  assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   struct job *answer = &owns[4];
   job_init(answer, &jobs.services);
   answer->client = owners[0];
   assert_false(job_acquire_output(answer, 4 * MB));
-  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
+  assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   assert_preempted(0);
   assert_true(announce(5, MB) && receive(5, MB));  // another client finds room
   assert_preempted(0);
@@ -341,7 +341,7 @@ static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
   for (int i = 4; i < 8; i++) assert_true(announce_of(4, i, MB) && receive(i, 10));
   pass_ms(20);
   assert_false(announce_of(4, 8, MB));
-  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
+  assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   pass_ms(600);  // now they are known to be slow
   assert_true(announce_of(4, 8, MB) && receive(8, COME));
   assert_preempted(1);
@@ -397,7 +397,7 @@ static void what_its_thread_uses_is_not_preempted(void **state) {
   pass_ms(3000);
   for (int i = 0; i < 12; i++) assert_true(peer_move(&peers[i], PEER_UPLOAD, PEER_LOCKED));
   assert_false(announce(12, 1000));
-  assert_int_equal(problem.kind, PROBLEM_QUEUE_FULL);
+  assert_int_equal(error.kind, ERROR_QUEUE_FULL);
   assert_true(peer_move(&peers[5], PEER_LOCKED, PEER_UPLOAD));
   peer_upload_hold(&peers[5]);
   assert_true(announce(12, 1000) && receive(12, 1000));

@@ -46,12 +46,12 @@ static void pass_ms(int64_t ms) {
 
 static int open_watcher(void **state) {
   (void)state;
-  char error[256];
+  struct error error;
   const int64_t most[SHARES] = {[SHARE_CONNECTIONS] = MOST, [SHARE_LINGERING] = 4};
   trace_begin(&trace, NULL);
   if (sem_init(&ticked, 0, 0) != 0 || !clients_init(&clients, 2 * MOST, most)) return -1;
   if (!clients_init(&page_clients, 2 * MOST, most)) return -1;
-  if (!watcher_start(&watcher, &limits, &clients, &page_clients, on_tick, NULL, error, sizeof error)) return -1;
+  if (!watcher_start(&watcher, &limits, &clients, &page_clients, on_tick, NULL, &error)) return -1;
   do {  // its first look at the clock may come after any of these
     clock_move_ms(WATCHER_TICK_MS);
     (void)poll(NULL, 0, 1);
@@ -191,7 +191,7 @@ static void a_body_that_is_not_read_is_not_late(void **state) {
 static int64_t lingering(const struct client *client) { return client_held(&clients, client, SHARE_LINGERING); }
 
 // A connection that lingers; its client is kept for the test to look at.
-static struct client *linger(struct end *end, enum problem_kind failure) {
+static struct client *linger(struct end *end, enum error_kind failure) {
   *end = connect_as("192.0.2.1", false);
   struct client *client = clients_join(&clients, "", "192.0.2.1");
   begin_upload(end);
@@ -219,7 +219,7 @@ static void send_some(struct end *end) {
 static void a_close_lingers_while_its_client_sends(void **state) {
   (void)state;
   struct end end;
-  struct client *client = linger(&end, PROBLEM_NONE);
+  struct client *client = linger(&end, ERROR_NONE);
   for (int i = 0; i < 9; i++) {
     pass_ms(500);  // silent ones too
     assert_int_equal(lingering(client), 1);
@@ -231,7 +231,7 @@ static void a_close_lingers_while_its_client_sends(void **state) {
 static void a_close_lingers_five_seconds_at_most(void **state) {
   (void)state;
   struct end end;
-  struct client *client = linger(&end, PROBLEM_NONE);
+  struct client *client = linger(&end, ERROR_NONE);
   pass_ms(5000);
   assert_int_equal(lingering(client), 1);
   pass_ms(50);
@@ -258,7 +258,7 @@ static void a_close_that_was_shut_from_here_lingers_too(void **state) {
 static void a_lingering_close_ends_with_its_client(void **state) {
   (void)state;
   struct end end;
-  struct client *client = linger(&end, PROBLEM_BODY_TOO_LARGE);
+  struct client *client = linger(&end, ERROR_BODY_TOO_LARGE);
   assert_int_equal(shutdown(end.fd, SHUT_WR), 0);
   pass_ms(50);
   assert_int_equal(lingering(client), 0);
@@ -268,7 +268,7 @@ static void a_lingering_close_ends_with_its_client(void **state) {
 static void a_lingering_close_reads_so_much_and_no_more(void **state) {
   (void)state;
   struct end end;
-  struct client *client = linger(&end, PROBLEM_NONE);
+  struct client *client = linger(&end, ERROR_NONE);
   pthread_mutex_lock(&watcher.lock);
   watcher.lingering[0].bytes_left = 1500;
   pthread_mutex_unlock(&watcher.lock);
@@ -284,7 +284,7 @@ static void a_lingering_close_reads_so_much_and_no_more(void **state) {
 static void a_lingering_close_shows_its_client_the_end(void **state) {
   (void)state;
   struct end end;
-  struct client *client = linger(&end, PROBLEM_NONE);
+  struct client *client = linger(&end, ERROR_NONE);
   char byte;
   assert_int_equal(recv(end.fd, &byte, 1, MSG_DONTWAIT), 0);
   leave(&end, client);
@@ -492,12 +492,12 @@ static void there_is_a_slot_for_each_descriptor(void **state) {
   (void)state;
   struct watcher other;
   struct rlimit files, few;
-  char error[256];
+  struct error error;
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
   few = files;
   few.rlim_cur = 200;
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-  assert_true(watcher_start(&other, &limits, &clients, &page_clients, no_tick, NULL, error, sizeof error));
+  assert_true(watcher_start(&other, &limits, &clients, &page_clients, no_tick, NULL, &error));
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
   assert_int_equal(other.peer_count, 200);
   watcher_halt(&other);
