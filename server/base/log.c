@@ -1,5 +1,6 @@
 // Log lines and the thread that writes them to stderr; see log.h.
 #include "server/base/log.h"
+#include "server/base/lock.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -54,7 +55,7 @@ static bool write_out(const char *bytes, size_t length) {
 // ---- the ring -------------------------------------------------------------------------------------------------------
 
 static struct {
-  pthread_mutex_t lock;
+  struct lock lock;
   pthread_cond_t more;
   pthread_t thread;
   bool running;        // lines go into the ring
@@ -63,7 +64,7 @@ static struct {
   uint64_t untold;     // lines dropped and not yet reported by a line
   atomic_uint_fast64_t dropped;
   char bytes[RING_BYTES];
-} ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+} ring = {.lock = LOCK_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
 
 uint64_t log_lines_dropped(void) { return atomic_load_explicit(&ring.dropped, memory_order_relaxed); }
 
@@ -72,8 +73,8 @@ static void drop(uint64_t lines) {
   atomic_fetch_add_explicit(&ring.dropped, lines, memory_order_relaxed);
 }
 
-// With the lock held. A line is short: copying it under the lock is quicker than taking the lock twice.
-static void push(const char *line, size_t length) {
+// A line is short: copying it under the lock is quicker than taking the lock twice.
+static void push(const char *line, size_t length) HOLDS(ring.lock) {
   if (length > RING_BYTES - ring.used) {
     drop(1);
     return;
@@ -86,8 +87,8 @@ static void push(const char *line, size_t length) {
   pthread_cond_signal(&ring.more);
 }
 
-// With the lock held: takes as many whole lines as fit. The ring has at least one, and no line is longer than a batch.
-static size_t take(char batch[PIPE_BUF]) {
+// Takes as many whole lines as fit. The ring has at least one, and no line is longer than a batch.
+static size_t take(char batch[PIPE_BUF]) HOLDS(ring.lock) {
   size_t length = ring.used < PIPE_BUF ? ring.used : PIPE_BUF, straight = RING_BYTES - ring.first;
   if (straight > length) straight = length;
   memcpy(batch, ring.bytes + ring.first, straight);
@@ -98,8 +99,8 @@ static size_t take(char batch[PIPE_BUF]) {
   return length;
 }
 
-// With the lock held: how many dropped lines to report now. 0 while the ring is more than half full.
-static uint64_t tell_dropped(void) {
+// How many dropped lines to report now. 0 while the ring is more than half full.
+static uint64_t tell_dropped(void) HOLDS(ring.lock) {
   uint64_t untold = ring.used <= RING_BYTES / 2 ? ring.untold : 0;
   ring.untold -= untold;
   return untold;
@@ -120,40 +121,40 @@ static void write_dropped(uint64_t lines) {
   if (line.wanted) (void)write_out(line.memory, finish(&line));  // no second try: the metrics have the count
 }
 
-// With the lock held: sleeps without it for a moment, in which further lines gather. A line that finds the thread
+// Sleeps without it for a moment, in which further lines gather. A line that finds the thread
 // waiting has to wake it, which costs as much as writing the line. Under load one rest saves many of these wakes.
-static void rest(void) {
+static void rest(void) HOLDS(ring.lock) {
   static const struct timespec moment = {.tv_nsec = 5 * NS_PER_MS};
-  pthread_mutex_unlock(&ring.lock);
+  lock_release(&ring.lock);
   nanosleep(&moment, NULL);
-  pthread_mutex_lock(&ring.lock);
+  lock_acquire(&ring.lock);
 }
 
 static void *write_lines(void *argument) {
   char batch[PIPE_BUF];
-  pthread_mutex_lock(&ring.lock);
+  lock_acquire(&ring.lock);
   for (;;) {
     if (ring.used == 0 && !ring.stopping) rest();
-    while (ring.used == 0 && !ring.stopping) pthread_cond_wait(&ring.more, &ring.lock);
+    while (ring.used == 0 && !ring.stopping) lock_wait(&ring.lock, &ring.more);
     if (ring.used == 0) break;
     size_t length = take(batch);
     uint64_t untold = tell_dropped();
-    pthread_mutex_unlock(&ring.lock);
+    lock_release(&ring.lock);
     bool written = write_out(batch, length);
     if (untold) write_dropped(untold);
-    pthread_mutex_lock(&ring.lock);
+    lock_acquire(&ring.lock);
     if (!written) drop(count_lines(batch, length));
   }
-  pthread_mutex_unlock(&ring.lock);
+  lock_release(&ring.lock);
   return argument;
 }
 
 bool log_start(struct error *error) {
   int code = pthread_create(&ring.thread, NULL, write_lines, NULL);
   if (code == 0) {
-    pthread_mutex_lock(&ring.lock);
+    lock_acquire(&ring.lock);
     ring.running = true;
-    pthread_mutex_unlock(&ring.lock);
+    lock_release(&ring.lock);
     return true;
   }
   error_set(error, "log: pthread_create: %s", strerror(code));
@@ -161,13 +162,13 @@ bool log_start(struct error *error) {
 }
 
 void log_stop(void) {
-  pthread_mutex_lock(&ring.lock);
+  lock_acquire(&ring.lock);
   bool running = ring.running;
   ring.running = false;
   ring.stopping = true;
   atomic_store(&give_up_ns, clock_ns() + flush_ns);
   pthread_cond_signal(&ring.more);
-  pthread_mutex_unlock(&ring.lock);
+  lock_release(&ring.lock);
   if (!running) return;
   // Another process may fill the pipe between poll and write. The thread then blocks, and is not waited for any longer.
   struct timespec until;
@@ -265,10 +266,10 @@ static size_t finish(struct log_line *line) {
 void log_end(struct log_line *line) {
   if (!line->wanted) return;
   size_t length = finish(line);
-  pthread_mutex_lock(&ring.lock);
+  lock_acquire(&ring.lock);
   bool running = ring.running;
   if (running) push(line->memory, length);
-  pthread_mutex_unlock(&ring.lock);
+  lock_release(&ring.lock);
   if (!running) (void)write_out(line->memory, length);  // a log that cannot be written has nowhere to say so
 }
 

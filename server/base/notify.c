@@ -1,8 +1,8 @@
 // Notifying the supervisor; see notify.h.
 #include "server/base/notify.h"
+#include "server/base/lock.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #include "server/base/log.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER;
 static bool stopping;  // under the lock, which is held while a message is sent: none can overtake the last one
 
 static bool send_message(const char *message, size_t size) {
@@ -37,11 +37,11 @@ static bool send_message(const char *message, size_t size) {
 
 // `last`: none follows.
 static void notify(const char *message, size_t size, bool last) {
-  pthread_mutex_lock(&lock);
+  lock_acquire(&lock);
   bool good = stopping || send_message(message, size);
   int reason = errno;
   stopping |= last;
-  pthread_mutex_unlock(&lock);
+  lock_release(&lock);
   if (!good) log_event(LOG_WARNING, "the supervisor could not be notified", "reason", strerror(reason));
 }
 

@@ -10,13 +10,13 @@ bool clients_init(struct clients *clients, int64_t connections, const int64_t li
   *clients = (struct clients){.count = 2 * (size_t)connections};  // one for the connection, one for its request
   memcpy(clients->limits, limits, sizeof clients->limits);
   clients->client = calloc(clients->count, sizeof *clients->client);  // those never used take no memory
-  pthread_mutex_init(&clients->lock, NULL);
+  lock_init(&clients->lock);
   return clients->client;
 }
 
 void clients_destroy(struct clients *clients) {
   free(clients->client);
-  pthread_mutex_destroy(&clients->lock);
+  lock_destroy(&clients->lock);
 }
 
 // ---- names ----------------------------------------------------------------------------------------------------------
@@ -39,8 +39,8 @@ static size_t hash_of(const char *name) {
   return hash % CLIENT_HASHES;
 }
 
-// With the lock held: a free client; NULL if there is none.
-static struct client *new_client(struct clients *clients) {
+// A free client; NULL if there is none.
+static struct client *new_client(struct clients *clients) HOLDS(clients->lock) {
   struct client *client = clients->free;
   if (client)
     clients->free = client->next;
@@ -50,15 +50,14 @@ static struct client *new_client(struct clients *clients) {
   return client;
 }
 
-// With the lock held: whether it is in use.
+// Whether it is in use.
 static bool exists(const struct client *client) {
   for (int share = 0; share < SHARES; share++)
     if (client->held[share]) return true;
   return client->references > 0;
 }
 
-// With the lock held.
-static void end_if_unused(struct clients *clients, struct client *client) {
+static void end_if_unused(struct clients *clients, struct client *client) HOLDS(clients->lock) {
   if (exists(client)) return;
   struct client **link = &clients->hash[hash_of(client->name)];
   while (*link != client) link = &(*link)->next;
@@ -71,7 +70,7 @@ static void end_if_unused(struct clients *clients, struct client *client) {
 struct client *clients_join(struct clients *clients, const char *user, const char *address) {
   char name[CLIENT_NAME_SIZE];
   write_name(name, sizeof name, user, address);
-  pthread_mutex_lock(&clients->lock);
+  lock_acquire(&clients->lock);
   struct client **first = &clients->hash[hash_of(name)], *client = *first;
   while (client && strcmp(client->name, name) != 0) client = client->next;
   if (!client && (client = new_client(clients))) {
@@ -80,21 +79,22 @@ struct client *clients_join(struct clients *clients, const char *user, const cha
     *first = client;
   }
   if (client) client->references++;
-  pthread_mutex_unlock(&clients->lock);
+  lock_release(&clients->lock);
   return client;
 }
 
 void clients_leave(struct clients *clients, struct client *client) {
-  pthread_mutex_lock(&clients->lock);
+  lock_acquire(&clients->lock);
   client->references--;
   end_if_unused(clients, client);
-  pthread_mutex_unlock(&clients->lock);
+  lock_release(&clients->lock);
 }
 
 // ---- shares ---------------------------------------------------------------------------------------------------------
 
-// With the lock held: adds `amount`, which may be negative.
-static void hold(struct clients *clients, struct client *client, enum share share, int64_t amount) {
+// Adds `amount`, which may be negative.
+static void hold(struct clients *clients, struct client *client, enum share share, int64_t amount)
+    HOLDS(clients->lock) {
   client->held[share] += amount;
   clients->held[share] += amount;
 }
@@ -113,9 +113,8 @@ static int64_t few(const struct clients *clients, enum share share) {
 // of its own.
 static bool is_part(enum share share) { return share == SHARE_LONG_BYTES || share == SHARE_DETECTION_BYTES; }
 
-// With the lock held.
 static enum grant judge(const struct clients *clients, const struct client *client, enum share share, int64_t amount,
-                        int64_t mine) {
+                        int64_t mine) HOLDS(clients->lock) {
   int64_t limit = clients->limits[share], taken = clients->held[share];
   int64_t left = limit - taken - amount, then = client->held[share] + amount;
   bool only_client = taken == client->held[share], only_request = taken <= mine;
@@ -127,49 +126,49 @@ static enum grant judge(const struct clients *clients, const struct client *clie
 
 enum grant client_may_take(struct clients *clients, const struct client *client, enum share share, int64_t amount,
                            int64_t mine) {
-  pthread_mutex_lock(&clients->lock);
+  lock_acquire(&clients->lock);
   enum grant grant = judge(clients, client, share, amount, mine);
-  pthread_mutex_unlock(&clients->lock);
+  lock_release(&clients->lock);
   return grant;
 }
 
 enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount, int64_t mine) {
-  pthread_mutex_lock(&clients->lock);
+  lock_acquire(&clients->lock);
   enum grant grant = judge(clients, client, share, amount, mine);
   if (grant == GRANTED) hold(clients, client, share, amount);
-  pthread_mutex_unlock(&clients->lock);
+  lock_release(&clients->lock);
   return grant;
 }
 
 enum grant client_take_for_many(struct clients *clients, struct client *client, enum share share, int64_t amount) {
-  pthread_mutex_lock(&clients->lock);
+  lock_acquire(&clients->lock);
   bool granted = clients->limits[share] - clients->held[share] - amount >= clients->limits[share] / 8;
   if (granted) hold(clients, client, share, amount);
-  pthread_mutex_unlock(&clients->lock);
+  lock_release(&clients->lock);
   return granted ? GRANTED : OVER_SERVER_LIMIT;
 }
 
 void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount) {
-  pthread_mutex_lock(&clients->lock);
+  lock_acquire(&clients->lock);
   hold(clients, client, share, -amount);
   end_if_unused(clients, client);
-  pthread_mutex_unlock(&clients->lock);
+  lock_release(&clients->lock);
 }
 
 int64_t client_held(struct clients *clients, const struct client *client, enum share share) {
-  pthread_mutex_lock(&clients->lock);
+  lock_acquire(&clients->lock);
   int64_t held = client->held[share];
-  pthread_mutex_unlock(&clients->lock);
+  lock_release(&clients->lock);
   return held;
 }
 
 struct clients_use clients_use(struct clients *clients) {
   struct clients_use use;
-  pthread_mutex_lock(&clients->lock);
+  lock_acquire(&clients->lock);
   use.present = clients->present;
   memcpy(use.held, clients->held, sizeof use.held);
   memcpy(use.limits, clients->limits, sizeof use.limits);
-  pthread_mutex_unlock(&clients->lock);
+  lock_release(&clients->lock);
   return use;
 }
 
@@ -190,7 +189,7 @@ static double greed(const struct clients *clients, const int64_t held[SHARES]) {
 // Copies those of the next clients from `*number` on that exist, and moves `*number` behind them. Returns how many.
 static size_t copy_stretch(struct clients *clients, size_t *number, struct client_use out[STRETCH]) {
   size_t count = 0;
-  pthread_mutex_lock(&clients->lock);
+  lock_acquire(&clients->lock);
   size_t end = clients->used - *number < STRETCH ? clients->used : *number + STRETCH;
   for (; *number < end; ++*number) {
     const struct client *client = &clients->client[*number];
@@ -199,7 +198,7 @@ static size_t copy_stretch(struct clients *clients, size_t *number, struct clien
     memcpy(out[count].name, client->name, sizeof out[count].name);
     memcpy(out[count++].held, client->held, sizeof client->held);
   }
-  pthread_mutex_unlock(&clients->lock);
+  lock_release(&clients->lock);
   return count;
 }
 

@@ -12,7 +12,6 @@
 #ifndef VOXELD_CLIENTS_H
 #define VOXELD_CLIENTS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +19,7 @@
 
 #include "api/base/problem.h"
 #include "kernels/kernels.h"
+#include "server/base/lock.h"
 
 struct job;
 struct gate_entry;
@@ -78,7 +78,7 @@ struct client {
 enum { CLIENT_HASHES = 1024 };
 
 struct clients {
-  pthread_mutex_t lock;
+  struct lock lock;
   struct client *client;  // [count]
   size_t count, used;     // those from `used` on were never in use
   int64_t present;        // how many exist now

@@ -4,14 +4,14 @@
 void gate_init(struct gate *gate, int64_t each, void (*hold)(struct gate_entry *entry),
                void (*let_go)(struct gate_entry *entry)) {
   *gate = (struct gate){.each = each, .open = each == 0, .hold = hold, .let_go = let_go};
-  pthread_mutex_init(&gate->lock, NULL);
+  lock_init(&gate->lock);
 }
 
-void gate_destroy(struct gate *gate) { pthread_mutex_destroy(&gate->lock); }
+void gate_destroy(struct gate *gate) { lock_destroy(&gate->lock); }
 
 // ---- with the lock held ---------------------------------------------------------------------------------------------
 
-static void append(struct gate *gate, struct client *client, struct gate_entry *entry) {
+static void append(struct gate *gate, struct client *client, struct gate_entry *entry) HOLDS(gate->lock) {
   struct client_requests *requests = &client->requests;
   entry->next = NULL;
   if (requests->head) {
@@ -26,7 +26,7 @@ static void append(struct gate *gate, struct client *client, struct gate_entry *
 }
 
 // Lets the client's next entry in: puts it in front of `list`.
-static struct gate_entry *take(struct gate *gate, struct client *client, struct gate_entry *list) {
+static struct gate_entry *take(struct gate *gate, struct client *client, struct gate_entry *list) HOLDS(gate->lock) {
   struct client_requests *requests = &client->requests;
   struct gate_entry *entry = requests->head;
   requests->head = entry->next;
@@ -42,7 +42,7 @@ static struct gate_entry *take(struct gate *gate, struct client *client, struct 
 }
 
 // Lets in up to `most` entries of each client.
-static struct gate_entry *take_all(struct gate *gate, int64_t most) {
+static struct gate_entry *take_all(struct gate *gate, int64_t most) HOLDS(gate->lock) {
   struct gate_entry *list = NULL;
   for (struct client *client = gate->first, *next; client; client = next) {
     next = client->requests.next;
@@ -62,13 +62,13 @@ static void resume(const struct gate *gate, struct gate_entry *list) {
 }
 
 void gate_note(struct gate *gate, const struct client *client, int64_t now_ns) {
-  pthread_mutex_lock(&gate->lock);
+  lock_acquire(&gate->lock);
   recency_note(&gate->served, client, now_ns);
-  pthread_mutex_unlock(&gate->lock);
+  lock_release(&gate->lock);
 }
 
 bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *client, int64_t now_ns) {
-  pthread_mutex_lock(&gate->lock);
+  lock_acquire(&gate->lock);
   bool waits = recency_others(&gate->served, client, now_ns) && !gate->open && client->requests.count >= gate->each;
   entry->client = client;
   if (waits) {
@@ -77,7 +77,7 @@ bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *clie
   } else {
     client->requests.count++;
   }
-  pthread_mutex_unlock(&gate->lock);
+  lock_release(&gate->lock);
   return !waits;
 }
 
@@ -85,32 +85,32 @@ void gate_leave(struct gate *gate, struct gate_entry *entry) {
   struct client *client = entry->client;
   if (!client) return;
   entry->client = NULL;
-  pthread_mutex_lock(&gate->lock);
+  lock_acquire(&gate->lock);
   client->requests.count--;
   bool room = client->requests.head && client->requests.count < gate->each;
   struct gate_entry *next = room ? take(gate, client, NULL) : NULL;
-  pthread_mutex_unlock(&gate->lock);
+  lock_release(&gate->lock);
   resume(gate, next);
 }
 
 void gate_tick(struct gate *gate) {
-  pthread_mutex_lock(&gate->lock);
+  lock_acquire(&gate->lock);
   struct gate_entry *list = take_all(gate, gate->each);
-  pthread_mutex_unlock(&gate->lock);
+  lock_release(&gate->lock);
   resume(gate, list);
 }
 
 int64_t gate_waiting(struct gate *gate) {
-  pthread_mutex_lock(&gate->lock);
+  lock_acquire(&gate->lock);
   int64_t waiting = gate->waiting;
-  pthread_mutex_unlock(&gate->lock);
+  lock_release(&gate->lock);
   return waiting;
 }
 
 void gate_open(struct gate *gate) {
-  pthread_mutex_lock(&gate->lock);
+  lock_acquire(&gate->lock);
   gate->open = true;
   struct gate_entry *list = take_all(gate, INT64_MAX);
-  pthread_mutex_unlock(&gate->lock);
+  lock_release(&gate->lock);
   resume(gate, list);
 }

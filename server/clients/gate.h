@@ -11,11 +11,11 @@
 #ifndef VOXELD_GATE_H
 #define VOXELD_GATE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "server/base/lock.h"
 #include "server/clients/clients.h"
 #include "server/clients/recency.h"
 
@@ -29,7 +29,7 @@ struct gate_entry {
 };
 
 struct gate {
-  pthread_mutex_t lock;
+  struct lock lock;
   int64_t each;  // requests of one client in hand; 0 = any number
   bool open;     // nobody waits any more
   int64_t waiting;

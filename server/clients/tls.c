@@ -41,10 +41,10 @@ static void let_go(struct credentials *credentials) {
 }
 
 static struct credentials *take_current(struct tls *tls) {
-  pthread_mutex_lock(&tls->lock);
+  lock_acquire(&tls->lock);
   struct credentials *credentials = atomic_load(&tls->current);
   atomic_fetch_add(&credentials->references, 1);
-  pthread_mutex_unlock(&tls->lock);
+  lock_release(&tls->lock);
   return credentials;
 }
 
@@ -112,23 +112,23 @@ bool tls_init(struct tls *tls, const struct options *options, struct error *erro
   if (options->tls_cert[0] && !(credentials = load(options, error))) return false;
   atomic_init(&tls->current, credentials);
   tls->asks_clients = options->tls_client_ca[0] != '\0';
-  pthread_mutex_init(&tls->lock, NULL);
+  lock_init(&tls->lock);
   return true;
 }
 
 bool tls_reload(struct tls *tls, const struct options *options, struct error *error) {
   struct credentials *credentials = load(options, error);
   if (!credentials) return false;
-  pthread_mutex_lock(&tls->lock);
+  lock_acquire(&tls->lock);
   struct credentials *old = atomic_exchange(&tls->current, credentials);
-  pthread_mutex_unlock(&tls->lock);
+  lock_release(&tls->lock);
   let_go(old);
   return true;
 }
 
 void tls_destroy(struct tls *tls) {
   let_go(atomic_load(&tls->current));
-  pthread_mutex_destroy(&tls->lock);
+  lock_destroy(&tls->lock);
 }
 
 // ---- sessions -------------------------------------------------------------------------------------------------------

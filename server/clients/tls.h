@@ -10,18 +10,18 @@
 #ifndef VOXELD_TLS_H
 #define VOXELD_TLS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "kernels/kernels.h"
+#include "server/base/lock.h"
 #include "server/config/options.h"
 
 struct credentials;
 
 struct tls {
-  pthread_mutex_t lock;                   // held to take a reference to `current`, or to replace it
+  struct lock lock;                       // held to take a reference to `current`, or to replace it
   _Atomic(struct credentials *) current;  // NULL = no TLS
   bool asks_clients;                      // for a certificate: tls_client_ca is set
 };

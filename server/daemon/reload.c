@@ -1,5 +1,6 @@
 // Reloading; see reload.h.
 #include "server/daemon/reload.h"
+#include "server/base/lock.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -15,10 +16,10 @@ static const int64_t last_reload_ns = NS_PER_S;  // how long the stop waits for 
 
 static struct {
   pthread_t thread;
-  pthread_mutex_t lock;  // over the rest
+  struct lock lock;  // over the rest
   pthread_cond_t changed;
   bool wanted, in_progress, ending;
-} reloads = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+} reloads = {.lock = LOCK_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static bool reload_presets(struct server *server, struct error *error) {
   return shelf_reload_presets(&server->shelf, server->options.presets_dir, error);
@@ -73,12 +74,12 @@ static void reload(struct server *server) {
 
 // Waits until a reload is wanted. False: the stop has begun.
 static bool await(void) {
-  pthread_mutex_lock(&reloads.lock);
+  lock_acquire(&reloads.lock);
   reloads.in_progress = false;
-  while (!reloads.wanted && !reloads.ending) pthread_cond_wait(&reloads.changed, &reloads.lock);
+  while (!reloads.wanted && !reloads.ending) lock_wait(&reloads.lock, &reloads.changed);
   reloads.wanted = false;
   bool goes_on = reloads.in_progress = !reloads.ending;
-  pthread_mutex_unlock(&reloads.lock);
+  lock_release(&reloads.lock);
   return goes_on;
 }
 
@@ -93,26 +94,26 @@ bool reload_start(struct server *server, struct error *error) {
 }
 
 void reload_ask(void) {
-  pthread_mutex_lock(&reloads.lock);
+  lock_acquire(&reloads.lock);
   bool waits = reloads.in_progress;
   reloads.wanted = true;
   pthread_cond_signal(&reloads.changed);
-  pthread_mutex_unlock(&reloads.lock);
+  lock_release(&reloads.lock);
   if (waits) log_event(LOG_WARNING, "a reload is still in progress", "effect", "another follows once it ends");
 }
 
 static bool is_in_progress(void) {
-  pthread_mutex_lock(&reloads.lock);
+  lock_acquire(&reloads.lock);
   bool in_progress = reloads.in_progress;
-  pthread_mutex_unlock(&reloads.lock);
+  lock_release(&reloads.lock);
   return in_progress;
 }
 
 bool reload_end(void) {
-  pthread_mutex_lock(&reloads.lock);
+  lock_acquire(&reloads.lock);
   reloads.ending = true;
   pthread_cond_signal(&reloads.changed);
-  pthread_mutex_unlock(&reloads.lock);
+  lock_release(&reloads.lock);
   for (int64_t until_ns = clock_ns() + last_reload_ns; is_in_progress();) {
     if (clock_ns() > until_ns) return false;
     signals_rest();

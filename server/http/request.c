@@ -66,7 +66,7 @@ void request_uncount_active(struct request *request) {
 
 void requests_init(struct request_pool *pool) {
   *pool = (struct request_pool){.free = NULL};
-  pthread_mutex_init(&pool->lock, NULL);
+  lock_init(&pool->lock);
 }
 
 void requests_destroy(struct request_pool *pool) {
@@ -75,14 +75,14 @@ void requests_destroy(struct request_pool *pool) {
     free(pool->free);
     pool->free = next;
   }
-  pthread_mutex_destroy(&pool->lock);
+  lock_destroy(&pool->lock);
 }
 
 static struct request *take(struct request_pool *pool) {
-  pthread_mutex_lock(&pool->lock);
+  lock_acquire(&pool->lock);
   struct request *request = pool->free;
   if (request) pool->free = request->next;
-  pthread_mutex_unlock(&pool->lock);
+  lock_release(&pool->lock);
   return request ? request : malloc(sizeof *request);
 }
 
@@ -108,9 +108,9 @@ void request_free(struct request *request) {
   bool counted_open = request->counted_open;
   request_uncount_active(request);
   free(request->page_body);
-  pthread_mutex_lock(&pool->lock);
+  lock_acquire(&pool->lock);
   request->next = pool->free;
   pool->free = request;
-  pthread_mutex_unlock(&pool->lock);
+  lock_release(&pool->lock);
   if (counted_open) atomic_fetch_sub(&pool->open, 1);  // last: the drain waits for it
 }

@@ -5,11 +5,11 @@
 #ifndef VOXELD_SERVICE_H
 #define VOXELD_SERVICE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 #include "server/base/counters.h"
+#include "server/base/lock.h"
 #include "server/clients/access.h"
 #include "server/clients/clients.h"
 #include "server/clients/gate.h"
@@ -25,7 +25,7 @@ struct request;
 
 // The memory of requests, which is reused so that a warm daemon allocates none, and their counts.
 struct request_pool {
-  pthread_mutex_t lock;
+  struct lock lock;
   struct request *free;
   atomic_llong begun;   // all requests since the start
   atomic_llong open;    // requests whose headers are here and whose answer is not yet sent

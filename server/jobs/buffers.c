@@ -5,7 +5,7 @@
 
 void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients) {
   *buffers = (struct buffers){.devices = devices, .budget = budget, .clients = clients};
-  pthread_mutex_init(&buffers->lock, NULL);
+  lock_init(&buffers->lock);
 }
 
 static void release(struct buffer *list) {
@@ -19,12 +19,12 @@ static void release(struct buffer *list) {
 
 void buffers_destroy(struct buffers *buffers) {
   for (int tier = 0; tier < BUFFER_TIERS; tier++) release(buffers->free[tier]);
-  pthread_mutex_destroy(&buffers->lock);
+  lock_destroy(&buffers->lock);
 }
 
-// With the lock held: moves free buffers out of the pool, largest first, until `size` more bytes fit the budget. The
+// Moves free buffers out of the pool, largest first, until `size` more bytes fit the budget. The
 // caller releases the list that it gets, without the lock.
-static struct buffer *evict(struct buffers *buffers, size_t size) {
+static struct buffer *evict(struct buffers *buffers, size_t size) HOLDS(buffers->lock) {
   struct buffer *evicted = NULL;
   for (int tier = BUFFER_TIERS - 1; tier >= 0; tier--) {
     while (buffers->free[tier] && buffers->budget - buffers->allocated < size) {
@@ -51,14 +51,14 @@ static struct buffer *allocate(struct buffers *buffers, int tier) {
 
 bool budget_acquire(struct buffers *buffers, size_t bytes) {
   struct buffer *evicted = NULL;
-  pthread_mutex_lock(&buffers->lock);
+  lock_acquire(&buffers->lock);
   bool fits = bytes <= buffers->budget - buffers->in_use;  // else evicting does not help
   if (fits) {
     evicted = evict(buffers, bytes);
     buffers->allocated += bytes;
     buffers->in_use += bytes;
   }
-  pthread_mutex_unlock(&buffers->lock);
+  lock_release(&buffers->lock);
   release(evicted);
   return fits;
 }
@@ -69,22 +69,22 @@ void budget_release(struct buffers *buffers, size_t bytes) {
 }
 
 static struct buffer *reuse(struct buffers *buffers, int tier) {
-  pthread_mutex_lock(&buffers->lock);
+  lock_acquire(&buffers->lock);
   struct buffer *buffer = buffers->free[tier];
   if (buffer) {
     buffers->free[tier] = buffer->next;
     buffers->in_use += buffer->capacity;
   }
-  pthread_mutex_unlock(&buffers->lock);
+  lock_release(&buffers->lock);
   return buffer;
 }
 
 static void put_back(struct buffers *buffers, struct buffer *buffer) {
-  pthread_mutex_lock(&buffers->lock);
+  lock_acquire(&buffers->lock);
   buffer->next = buffers->free[buffer->tier];
   buffers->free[buffer->tier] = buffer;
   buffers->in_use -= buffer->capacity;
-  pthread_mutex_unlock(&buffers->lock);
+  lock_release(&buffers->lock);
 }
 
 // Whether the CPU's device allocated the buffer while no GPU worked, and one works again.

@@ -9,12 +9,12 @@
 #ifndef VOXELD_BUFFERS_H
 #define VOXELD_BUFFERS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "server/base/lock.h"
 #include "server/clients/clients.h"
 #include "server/config/buffer_size.h"
 #include "server/jobs/devices.h"
@@ -40,7 +40,7 @@ struct shortage {
 };
 
 struct buffers {
-  pthread_mutex_t lock;
+  struct lock lock;
   const struct devices *devices;
   struct clients *clients;
   struct buffer *free[BUFFER_TIERS];

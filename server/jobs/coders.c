@@ -5,7 +5,7 @@
 
 void coders_init(struct coders *coders) {
   *coders = (struct coders){.idle_bytes = 0};
-  pthread_mutex_init(&coders->lock, NULL);
+  lock_init(&coders->lock);
 }
 
 void coders_destroy(struct coders *coders) {
@@ -13,17 +13,17 @@ void coders_destroy(struct coders *coders) {
     while (coders->decoders[coding]) decoder_free(coders->decoder[coding][--coders->decoders[coding]]);
     while (coders->encoders[coding]) encoder_free(coders->encoder[coding][--coders->encoders[coding]]);
   }
-  pthread_mutex_destroy(&coders->lock);
+  lock_destroy(&coders->lock);
 }
 
 struct decoder *coders_acquire_decoder(struct coders *coders, enum coding coding) {
   struct decoder *decoder = NULL;
-  pthread_mutex_lock(&coders->lock);
+  lock_acquire(&coders->lock);
   if (coders->decoders[coding]) {
     decoder = coders->decoder[coding][--coders->decoders[coding]];
     coders->idle_bytes -= decoder_bytes(decoder);
   }
-  pthread_mutex_unlock(&coders->lock);
+  lock_release(&coders->lock);
   if (!decoder) decoder = decoder_new(coding);
   if (decoder) decoder_begin(decoder);
   return decoder;
@@ -32,29 +32,29 @@ struct decoder *coders_acquire_decoder(struct coders *coders, enum coding coding
 void coders_release_decoder(struct coders *coders, struct decoder *decoder) {
   enum coding coding = decoder_coding(decoder);
   size_t bytes = decoder_bytes(decoder);
-  pthread_mutex_lock(&coders->lock);
+  lock_acquire(&coders->lock);
   bool kept = coders->decoders[coding] < CODERS_IDLE && bytes <= CODERS_IDLE_BYTES - coders->idle_bytes;
   if (kept) {
     coders->decoder[coding][coders->decoders[coding]++] = decoder;
     coders->idle_bytes += bytes;
   }
-  pthread_mutex_unlock(&coders->lock);
+  lock_release(&coders->lock);
   if (!kept) decoder_free(decoder);
 }
 
 struct encoder *coders_acquire_encoder(struct coders *coders, enum coding coding) {
   struct encoder *encoder = NULL;
-  pthread_mutex_lock(&coders->lock);
+  lock_acquire(&coders->lock);
   if (coders->encoders[coding]) encoder = coders->encoder[coding][--coders->encoders[coding]];
-  pthread_mutex_unlock(&coders->lock);
+  lock_release(&coders->lock);
   return encoder ? encoder : encoder_new(coding);
 }
 
 void coders_release_encoder(struct coders *coders, struct encoder *encoder) {
   enum coding coding = encoder_coding(encoder);
-  pthread_mutex_lock(&coders->lock);
+  lock_acquire(&coders->lock);
   bool kept = coders->encoders[coding] < CODERS_IDLE;
   if (kept) coders->encoder[coding][coders->encoders[coding]++] = encoder;
-  pthread_mutex_unlock(&coders->lock);
+  lock_release(&coders->lock);
   if (!kept) encoder_free(encoder);
 }

@@ -5,16 +5,16 @@
 #ifndef VOXELD_CODERS_H
 #define VOXELD_CODERS_H
 
-#include <pthread.h>
 #include <stddef.h>
 
 #include "api/wire/decode.h"
 #include "api/wire/encode.h"
+#include "server/base/lock.h"
 
 enum { CODERS_IDLE = 64, CODERS_IDLE_BYTES = 32 << 20 };  // how many of each coding, how much in all
 
 struct coders {
-  pthread_mutex_t lock;
+  struct lock lock;
   size_t idle_bytes;  // of decoders
   int decoders[CODINGS], encoders[CODINGS];
   struct decoder *decoder[CODINGS][CODERS_IDLE];

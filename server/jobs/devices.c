@@ -47,7 +47,7 @@ static void close_gpus(struct devices *devices) {
 bool devices_open(struct devices *devices, const struct options *options, struct error *error) {
   struct device_list list;
   if (!device_list_read(options->devices, &list)) return false;  // options_read has checked it
-  pthread_mutex_init(&devices->lock, NULL);
+  lock_init(&devices->lock);
   if (!open_one(&devices->cpu, &vx_cpu_backend, 0, error)) return false;
   bool must = options->backend == BACKEND_CUDA;
   if (options->backend != BACKEND_CPU && !open_gpus(devices, &list, must, error)) {
@@ -62,7 +62,7 @@ bool devices_open(struct devices *devices, const struct options *options, struct
 void devices_close(struct devices *devices) {
   close_gpus(devices);
   devices->cpu.backend->close(devices->cpu.handle);
-  pthread_mutex_destroy(&devices->lock);
+  lock_destroy(&devices->lock);
 }
 
 // ---- states ---------------------------------------------------------------------------------------------------------
@@ -86,14 +86,13 @@ int devices_in(const struct devices *devices, enum device_state state) {
   return count;
 }
 
-// With the lock held. A paused GPU has a load of one less, so that a worker of it that waits gets the next job.
-static void set_state(struct devices *devices, struct device *device, enum device_state state) {
+// A paused GPU has a load of one less, so that a worker of it that waits gets the next job.
+static void set_state(struct devices *devices, struct device *device, enum device_state state) HOLDS(devices->lock) {
   enum device_state before = (enum device_state)atomic_exchange(&device->state, (int)state);
   atomic_fetch_add(&device->load, (before == DEVICE_PAUSED) - (state == DEVICE_PAUSED));
   atomic_fetch_add(&devices->working, (state == DEVICE_WORKING) - (before == DEVICE_WORKING));
 }
 
-// With the lock held.
 static bool may_be_tried(const struct device *device, int64_t now_ns) {
   return device_state(device) == DEVICE_PAUSED && !device->tried && now_ns >= device->retry_ns;
 }
@@ -101,9 +100,9 @@ static bool may_be_tried(const struct device *device, int64_t now_ns) {
 bool device_is_open(struct devices *devices, struct device *device, int64_t now_ns) {
   enum device_state state = device_state(device);
   if (state != DEVICE_PAUSED) return state == DEVICE_WORKING;
-  pthread_mutex_lock(&devices->lock);
+  lock_acquire(&devices->lock);
   bool open = may_be_tried(device, now_ns);
-  pthread_mutex_unlock(&devices->lock);
+  lock_release(&devices->lock);
   return open;
 }
 
@@ -111,10 +110,10 @@ bool device_take(struct devices *devices, struct device *device, int64_t now_ns,
   *trial = false;
   enum device_state state = device_state(device);
   if (state != DEVICE_PAUSED) return state == DEVICE_WORKING;
-  pthread_mutex_lock(&devices->lock);
+  lock_acquire(&devices->lock);
   *trial = may_be_tried(device, now_ns);
   if (*trial) device->tried = true;
-  pthread_mutex_unlock(&devices->lock);
+  lock_release(&devices->lock);
   return *trial;
 }
 
@@ -131,7 +130,7 @@ static void log_change(const struct device *device, enum device_state state, con
 
 // With the lock held, after a failure. Begins a pause after a few in a row, or doubles it after a trial.
 static void lengthen_pause(struct devices *devices, struct device *device, bool trial, const char *reason,
-                           int64_t now_ns) {
+                           int64_t now_ns) HOLDS(devices->lock) {
   int failures = atomic_fetch_add(&device->failures, 1) + 1;
   enum device_state state = device_state(device);
   if (state == DEVICE_WORKING && failures >= FAILURES_TO_PAUSE) {
@@ -151,38 +150,38 @@ bool device_tell(struct devices *devices, struct device *device, bool trial, enu
                  const char *reason, int64_t now_ns) {
   bool as_before = outcome == DEVICE_UNDECIDED || (outcome == DEVICE_DID && atomic_load(&device->failures) == 0);
   if (as_before && !trial) return false;
-  pthread_mutex_lock(&devices->lock);
+  lock_acquire(&devices->lock);
   enum device_state before = device_state(device);
   if (outcome == DEVICE_FAILED) lengthen_pause(devices, device, trial, reason, now_ns);
   if (outcome == DEVICE_DID) atomic_store(&device->failures, 0);
   if (outcome == DEVICE_DID && trial && before == DEVICE_PAUSED) set_state(devices, device, DEVICE_WORKING);
   if (trial) device->tried = false;
   enum device_state after = device_state(device);
-  pthread_mutex_unlock(&devices->lock);
+  lock_release(&devices->lock);
   if (after != before) log_change(device, after, reason);
   return after != before;
 }
 
 bool device_lose(struct devices *devices, struct device *device, const char *reason) {
-  pthread_mutex_lock(&devices->lock);
+  lock_acquire(&devices->lock);
   bool first = device_state(device) != DEVICE_LOST;
   if (first) {
     snprintf(device->reason, sizeof device->reason, "%s", reason);
     set_state(devices, device, DEVICE_LOST);
   }
-  pthread_mutex_unlock(&devices->lock);
+  lock_release(&devices->lock);
   return first;
 }
 
 struct device_health device_health(struct devices *devices, const struct device *device, int64_t now_ns) {
   struct device_health health = {.state = DEVICE_WORKING};
-  pthread_mutex_lock(&devices->lock);
+  lock_acquire(&devices->lock);
   health.state = device_state(device);
   if (health.state != DEVICE_WORKING) snprintf(health.reason, sizeof health.reason, "%s", device->reason);
   if (health.state == DEVICE_PAUSED) {
     health.paused_ns = now_ns - device->since_ns;
     health.retry_ns = device->retry_ns > now_ns ? device->retry_ns - now_ns : 0;
   }
-  pthread_mutex_unlock(&devices->lock);
+  lock_release(&devices->lock);
   return health;
 }

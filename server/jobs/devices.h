@@ -7,11 +7,11 @@
 #ifndef VOXELD_DEVICES_H
 #define VOXELD_DEVICES_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "kernels/kernels.h"
+#include "server/base/lock.h"
 #include "server/config/device_list.h"
 
 struct options;
@@ -42,7 +42,7 @@ struct devices {
   int count;           // of GPUs opened; 0: the CPU does everything
   atomic_int working;  // of them, those that are neither paused nor lost
   struct device cpu;
-  pthread_mutex_t lock;  // over the states
+  struct lock lock;  // over the states
 };
 
 // Opens the CPU and the GPUs that the options choose. A GPU that cannot be opened is logged and left out. With

@@ -22,15 +22,15 @@ struct spread {
 void hands_init(struct hands *hands, const struct devices *devices, struct queue queues[VX_LANE_USES],
                 const atomic_llong running[VX_LANE_USES], int64_t most) {
   *hands = (struct hands){.devices = devices, .queues = queues, .running = running, .most = most};
-  pthread_mutex_init(&hands->lock, NULL);
+  lock_init(&hands->lock);
 }
 
-void hands_destroy(struct hands *hands) { pthread_mutex_destroy(&hands->lock); }
+void hands_destroy(struct hands *hands) { lock_destroy(&hands->lock); }
 
 struct hands_use hands_use(struct hands *hands) {
-  awake_lock(&hands->lock);
+  lock_acquire_awake(&hands->lock);
   struct hands_use use = hands->use;
-  pthread_mutex_unlock(&hands->lock);
+  lock_release(&hands->lock);
   return use;
 }
 
@@ -46,12 +46,12 @@ static bool has_helper_changed(const void *cls) {
   return atomic_load(&await->spread->helpers) != await->before;
 }
 
-// The lock is held before and after, but not meanwhile. Returns whether a helper has joined or left.
-static bool await_helper(struct hands *hands, struct spread *spread) {
+// Releases the lock meanwhile. Returns whether a helper has joined or left.
+static bool await_helper(struct hands *hands, struct spread *spread) HOLDS(hands->lock) {
   struct await_helper await = {spread, atomic_load(&spread->helpers)};
-  pthread_mutex_unlock(&hands->lock);
+  lock_release(&hands->lock);
   awake_until(clock_ns() + AWAKE_NS, has_helper_changed, &await);
-  awake_lock(&hands->lock);
+  lock_acquire_awake(&hands->lock);
   return has_helper_changed(&await);
 }
 
@@ -67,20 +67,20 @@ static bool has_work_come(const void *cls) {
 }
 
 // Likewise. Returns whether pieces were shown meanwhile.
-static bool await_pieces(struct hands *hands, const struct queue *queue) {
+static bool await_pieces(struct hands *hands, const struct queue *queue) HOLDS(hands->lock) {
   struct await_pieces await = {hands, queue, atomic_load(&hands->showings)};
   hands->awake++;
-  pthread_mutex_unlock(&hands->lock);
+  lock_release(&hands->lock);
   awake_until(clock_ns() + AWAKE_NS, has_work_come, &await);
-  awake_lock(&hands->lock);
+  lock_acquire_awake(&hands->lock);
   hands->awake--;
   return atomic_load(&hands->showings) != await.before;
 }
 
-// ---- with the lock held ---------------------------------------------------------------------------------------------
+// ---- pieces and helpers ---------------------------------------------------------------------------------------------
 
 // How many more may work.
-static int64_t room(const struct hands *hands) {
+static int64_t room(const struct hands *hands) HOLDS(hands->lock) {
   int64_t at_work = hands->use.at_work;
   for (int use = 0; use < VX_LANE_USES; use++) at_work += atomic_load(&hands->running[use]);
   return hands->most - at_work;
@@ -97,24 +97,24 @@ static bool take(struct spread *spread, int32_t *piece) {
 }
 
 // A piece that a helper may do, of the oldest job that has one; NULL if there is none.
-static struct spread *take_to_help(struct hands *hands, int32_t *piece) {
+static struct spread *take_to_help(struct hands *hands, int32_t *piece) HOLDS(hands->lock) {
   struct spread *spread = hands->first;
   while (spread && (spread->helpers + spread->given_up == MOST_HELPERS || !take(spread, piece))) spread = spread->next;
   return spread;
 }
 
 // False once all pieces are done. Waits if the last ones are in the hands of helpers, who may give them up.
-static bool take_as_owner(struct hands *hands, struct spread *spread, int32_t *piece) {
+static bool take_as_owner(struct hands *hands, struct spread *spread, int32_t *piece) HOLDS(hands->lock) {
   bool taken;
   for (bool changes = true; !(taken = take(spread, piece)) && spread->helpers > 0;)
     if (changes)
       changes = await_helper(hands, spread);
     else
-      pthread_cond_wait(&spread->changed, &hands->lock);
+      lock_wait(&hands->lock, &spread->changed);
   return taken;
 }
 
-static void show(struct hands *hands, struct spread *spread) {
+static void show(struct hands *hands, struct spread *spread) HOLDS(hands->lock) {
   struct spread **last = &hands->first;
   while (*last) last = &(*last)->next;
   *last = spread;
@@ -122,17 +122,17 @@ static void show(struct hands *hands, struct spread *spread) {
 }
 
 // From now on nobody joins. Waits for those who help.
-static void hide(struct hands *hands, struct spread *spread) {
+static void hide(struct hands *hands, struct spread *spread) HOLDS(hands->lock) {
   struct spread **link = &hands->first;
   while (*link && *link != spread) link = &(*link)->next;
   if (*link) *link = spread->next;
-  while (spread->helpers > 0) pthread_cond_wait(&spread->changed, &hands->lock);
+  while (spread->helpers > 0) lock_wait(&hands->lock, &spread->changed);
 }
 
 // ---- the job's worker -----------------------------------------------------------------------------------------------
 
 // Workers to be woken for the pieces beside the first. One that is awake may still go to another job.
-static int64_t wanted(const struct hands *hands, int64_t pieces) {
+static int64_t wanted(const struct hands *hands, int64_t pieces) HOLDS(hands->lock) {
   int64_t more = room(hands);
   return (pieces - 1 < more ? pieces - 1 : more) - hands->awake;
 }
@@ -144,9 +144,9 @@ static void call(struct hands *hands, int64_t wanted) {
 
 int32_t hands_count(struct hands *hands) {
   bool shown = atomic_load(&hands->devices->working) == 0;
-  awake_lock(&hands->lock);
+  lock_acquire_awake(&hands->lock);
   int64_t more = shown ? room(hands) : 0;
-  pthread_mutex_unlock(&hands->lock);
+  lock_release(&hands->lock);
   return more > 0 ? (int32_t)more + 1 : 1;
 }
 
@@ -156,20 +156,20 @@ enum vx_status hands_spread(struct hands *hands, const struct vx_hand *own, cons
   bool shown = atomic_load(&hands->devices->working) == 0;
   enum vx_status status = VX_OK;
   int32_t piece;
-  awake_lock(&hands->lock);
+  lock_acquire_awake(&hands->lock);
   int64_t more = wanted(hands, pieces->count);
   if (shown) show(hands, &spread);
-  pthread_mutex_unlock(&hands->lock);
+  lock_release(&hands->lock);
   if (shown) call(hands, more);
-  awake_lock(&hands->lock);
+  lock_acquire_awake(&hands->lock);
   while (status == VX_OK && take_as_owner(hands, &spread, &piece)) {
-    pthread_mutex_unlock(&hands->lock);
+    lock_release(&hands->lock);
     status = pieces->run(pieces->cls, own, piece, error);
-    awake_lock(&hands->lock);
+    lock_acquire_awake(&hands->lock);
     hands->use.pieces += status == VX_OK;
   }
   hide(hands, &spread);
-  pthread_mutex_unlock(&hands->lock);
+  lock_release(&hands->lock);
   pthread_cond_destroy(&spread.changed);
   return status;
 }
@@ -196,17 +196,17 @@ static bool help_with(const struct spread *spread, int32_t piece, struct vx_lane
   return spread->pieces->run(spread->pieces->cls, &hand, piece, &error) == VX_OK;
 }
 
-// Does a piece if there is one and nothing else to do; the lock is held before and after. False also if the piece was
+// Does a piece if there is one and nothing else to do, and releases the lock meanwhile. False also if the piece was
 // given up: the helper then takes none of those that are left, since what was in its way may be so again.
-static bool help_once(struct hands *hands, struct vx_lane *lane, struct queue *queue) {
+static bool help_once(struct hands *hands, struct vx_lane *lane, struct queue *queue) HOLDS(hands->lock) {
   int32_t piece;
   struct spread *spread = queue_depth(queue) == 0 && room(hands) > 0 ? take_to_help(hands, &piece) : NULL;
   if (!spread) return false;
   atomic_fetch_add(&spread->helpers, 1);
   hands->use.at_work++;
-  pthread_mutex_unlock(&hands->lock);
+  lock_release(&hands->lock);
   bool done = help_with(spread, piece, lane, queue);
-  awake_lock(&hands->lock);
+  lock_acquire_awake(&hands->lock);
   hands->use.at_work--;
   hands->use.pieces += done;
   hands->use.helped += done;
@@ -217,11 +217,11 @@ static bool help_once(struct hands *hands, struct vx_lane *lane, struct queue *q
 }
 
 void hands_help(struct hands *hands, struct vx_lane *lane, struct queue *queue) {
-  awake_lock(&hands->lock);
+  lock_acquire_awake(&hands->lock);
   bool helped;
   do {
     for (helped = false; help_once(hands, lane, queue); helped = true)
       ;
   } while (helped && await_pieces(hands, queue));
-  pthread_mutex_unlock(&hands->lock);
+  lock_release(&hands->lock);
 }

@@ -18,11 +18,11 @@
 #ifndef VOXELD_HANDS_H
 #define VOXELD_HANDS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "server/base/lock.h"
 #include "server/jobs/devices.h"
 #include "server/jobs/queue.h"
 
@@ -36,7 +36,7 @@ struct hands_use {
 };
 
 struct hands {
-  pthread_mutex_t lock;
+  struct lock lock;
   struct spread *first;  // jobs whose pieces are shown, the oldest first
   struct hands_use use;
   int64_t awake;         // those who have helped and wait awake

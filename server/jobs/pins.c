@@ -102,7 +102,7 @@ static bool pin_chunks(struct pins *pins, size_t first, size_t last) {
 
 void pins_init(struct pins *pins, struct pinner *pinner, struct client *client, uint64_t offset, uint64_t bytes) {
   *pins = (struct pins){.pinner = pinner, .client = client, .offset = offset, .bytes = bytes};
-  pthread_mutex_init(&pins->lock, NULL);
+  lock_init(&pins->lock);
 }
 
 static bool may_pin(const struct pins *pins, const struct device *device) {
@@ -112,12 +112,12 @@ static bool may_pin(const struct pins *pins, const struct device *device) {
 
 char *pins_device_ptr(struct pins *pins, int fd, uint64_t at, size_t bytes, const struct device *device) {
   if (bytes == 0) return NULL;
-  pthread_mutex_lock(&pins->lock);
+  lock_acquire(&pins->lock);
   bool good = may_pin(pins, device);
   if (good && !pins->device) good = map(pins, fd, device);
   size_t begin = pins->lead + at;
   good = good && pin_chunks(pins, begin / PIN_CHUNK, (begin + bytes - 1) / PIN_CHUNK);
-  pthread_mutex_unlock(&pins->lock);
+  lock_release(&pins->lock);
   return good ? pins->memory + begin : NULL;
 }
 
@@ -129,9 +129,9 @@ bool pins_verify_or_unpin(struct pins *pins, const char *memory, size_t bytes) {
     whole = has_page(pins->pinner, pins->memory + (after < end ? after : end) - 1);
   }
   if (whole) return true;
-  pthread_mutex_lock(&pins->lock);
+  lock_acquire(&pins->lock);
   pins->failed = true;
-  pthread_mutex_unlock(&pins->lock);
+  lock_release(&pins->lock);
   return false;
 }
 
@@ -145,7 +145,7 @@ static bool unpin(struct pins *pins, size_t chunk) {
 
 void pins_close(struct pins *pins) {
   bool all = true;
-  pthread_mutex_destroy(&pins->lock);
+  lock_destroy(&pins->lock);
   if (!pins->device) return;
   for (size_t chunk = 0; chunk < chunks_of(pins); chunk++)
     if (pins->chunks[chunk] == PINNED && !unpin(pins, chunk)) all = false;

@@ -7,12 +7,12 @@
 #ifndef VOXELD_PINS_H
 #define VOXELD_PINS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/base/lock.h"
 #include "server/clients/clients.h"
 #include "server/jobs/devices.h"
 
@@ -29,7 +29,7 @@ struct pinner {
 
 // The pins of one client's memory, which is a part of an open file.
 struct pins {
-  pthread_mutex_t lock;
+  struct lock lock;
   struct pinner *pinner;
   struct client *client;
   uint64_t offset, bytes;       // of the memory in the file

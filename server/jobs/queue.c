@@ -7,10 +7,10 @@
 
 void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns) {
   *queue = (struct queue){.use = use, .awake_ns = awake_ns, .most = 1};
-  pthread_mutex_init(&queue->lock, NULL);
+  lock_init(&queue->lock);
 }
 
-void queue_destroy(struct queue *queue) { pthread_mutex_destroy(&queue->lock); }
+void queue_destroy(struct queue *queue) { lock_destroy(&queue->lock); }
 
 void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *load) {
   *waiter = (struct queue_waiter){.device = device, .load = load};
@@ -19,9 +19,9 @@ void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *lo
 
 void queue_waiter_destroy(struct queue_waiter *waiter) { (void)sem_destroy(&waiter->wake); }
 
-// ---- turns; with the lock held --------------------------------------------------------------------------------------
+// ---- turns ----------------------------------------------------------------------------------------------------------
 
-static void append_client(struct queue *queue, struct client *client) {
+static void append_client(struct queue *queue, struct client *client) HOLDS(queue->lock) {
   client->jobs[queue->use].next = NULL;
   queue->clients++;
   if (queue->last)
@@ -32,7 +32,7 @@ static void append_client(struct queue *queue, struct client *client) {
 }
 
 // While other clients are served, a client may run `most` jobs at once; otherwise any number.
-static bool may_run(const struct queue *queue, const struct client *client, int64_t now_ns) {
+static bool may_run(const struct queue *queue, const struct client *client, int64_t now_ns) HOLDS(queue->lock) {
   return client->jobs[queue->use].running < queue->most || queue->closed ||
          !recency_others(&queue->served, client, now_ns);
 }
@@ -43,7 +43,7 @@ static struct queue_waiter *less_loaded(struct queue_waiter *a, struct queue_wai
 }
 
 // What part of the work that waits is done before the last job of the client: each turn of it is one of all clients.
-static double part_ahead(const struct queue *queue, const struct client *client) {
+static double part_ahead(const struct queue *queue, const struct client *client) HOLDS(queue->lock) {
   int64_t ahead = client->jobs[queue->use].waiting * queue->clients, all = atomic_load(&queue->depth);
   return ahead < all ? (double)ahead / (double)all : 1;
 }
@@ -58,7 +58,7 @@ static enum target target_of(const struct queue_waiter *waiter) {
 }
 
 // The waiter that should get the client's next job, or NULL if none waits where that should run.
-static struct queue_waiter *choose(const struct queue *queue, const struct client *client) {
+static struct queue_waiter *choose(const struct queue *queue, const struct client *client) HOLDS(queue->lock) {
   struct queue_waiter *on_gpu = queue->awake, *on_cpu = queue->idle[QUEUE_CPU];
   for (int device = QUEUE_GPU; device < queue->devices; device++) on_gpu = less_loaded(on_gpu, queue->idle[device]);
   if (!has_targets(queue)) return less_loaded(on_gpu, on_cpu);
@@ -70,7 +70,8 @@ static struct queue_waiter *choose(const struct queue *queue, const struct clien
 
 // The first client that may run a job leaves the ring; NULL if there is none. `*waiter` is to get the job: the given
 // one or, if that is NULL, one that waits.
-static struct client *take_client(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter) {
+static struct client *take_client(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter)
+    HOLDS(queue->lock) {
   const struct queue_waiter *given = *waiter;
   struct client *before = NULL, *client = queue->first;
   while (client && !(may_run(queue, client, now_ns) && (given || (*waiter = choose(queue, client))))) {
@@ -95,7 +96,7 @@ static struct placement_cost cost_of(const struct queue *queue, const struct job
                         samples ? asked->sample_counts[0] : 0);
 }
 
-static void append(struct queue *queue, struct job *job) {
+static void append(struct queue *queue, struct job *job) HOLDS(queue->lock) {
   struct client_jobs *jobs = &job->client->jobs[queue->use];
   job->next = NULL;
   if (jobs->head)
@@ -112,7 +113,7 @@ static void append(struct queue *queue, struct job *job) {
   placement_wait(queue->placement, &job->cost);
 }
 
-static void leave(struct queue *queue, const struct job *job) {
+static void leave(struct queue *queue, const struct job *job) HOLDS(queue->lock) {
   job->client->jobs[queue->use].waiting--;
   queue->depth--;
   if (queue->placement) placement_leave(queue->placement, &job->cost);
@@ -120,7 +121,7 @@ static void leave(struct queue *queue, const struct job *job) {
 
 // Takes the next job of the client whose turn it is, or NULL. The client's next turn comes after those of all others.
 // As for take_client, it is for `*waiter`.
-static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter) {
+static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter) HOLDS(queue->lock) {
   struct client *client = take_client(queue, now_ns, waiter);
   if (!client) return NULL;
   struct client_jobs *jobs = &client->jobs[queue->use];
@@ -133,7 +134,7 @@ static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_
   return job;
 }
 
-static void give(struct queue *queue, struct queue_waiter *waiter, struct job *job) {
+static void give(struct queue *queue, struct queue_waiter *waiter, struct job *job) HOLDS(queue->lock) {
   if (job) atomic_fetch_add(waiter->load, 1);
   if (job && queue->placement) placement_begin(queue->placement, target_of(waiter), &job->cost);
   atomic_store(&waiter->job, job);
@@ -149,7 +150,7 @@ static void take_back(struct queue *queue, struct queue_waiter *waiter, const st
 // Whoever has taken a waiter off its stack wakes it, once.
 static void wake(struct queue_waiter *waiter) { (void)sem_post(&waiter->wake); }
 
-static struct queue_waiter *take_idle(struct queue *queue, int device) {
+static struct queue_waiter *take_idle(struct queue *queue, int device) HOLDS(queue->lock) {
   struct queue_waiter *waiter = queue->idle[device];
   if (!waiter) return NULL;
   queue->idle[device] = waiter->next;
@@ -158,7 +159,7 @@ static struct queue_waiter *take_idle(struct queue *queue, int device) {
 }
 
 // Gives the jobs that may run to the waiters.
-static void hand_over(struct queue *queue, int64_t now_ns) {
+static void hand_over(struct queue *queue, int64_t now_ns) HOLDS(queue->lock) {
   struct queue_waiter *waiter = NULL;
   struct job *job;
   while ((queue->awake || queue->asleep > 0) && (job = take_first(queue, now_ns, &waiter))) {
@@ -175,7 +176,7 @@ static void hand_over(struct queue *queue, int64_t now_ns) {
 
 // Whether a waiter may take the job that has just come. If the queue has a placement, only then are the jobs looked at
 // that wait: they were offered when they came, and are again whenever a worker begins to wait, and now and then.
-static bool is_wanted(const struct queue *queue, const struct job *job, int64_t now_ns) {
+static bool is_wanted(const struct queue *queue, const struct job *job, int64_t now_ns) HOLDS(queue->lock) {
   const struct client *client = job->client;
   return !queue->placement ||
          (client->jobs[queue->use].head == job && may_run(queue, client, now_ns) && choose(queue, client) != NULL);
@@ -183,14 +184,14 @@ static bool is_wanted(const struct queue *queue, const struct job *job, int64_t 
 
 bool queue_push(struct queue *queue, struct job *job) {
   int64_t now_ns = clock_ns();
-  pthread_mutex_lock(&queue->lock);
+  lock_acquire(&queue->lock);
   bool taken = !queue->closed;
   if (taken) {
     append(queue, job);
     recency_note(&queue->served, job->client, now_ns);
     if (is_wanted(queue, job, now_ns)) hand_over(queue, now_ns);
   }
-  pthread_mutex_unlock(&queue->lock);
+  lock_release(&queue->lock);
   return taken;
 }
 
@@ -202,22 +203,22 @@ void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct j
 }
 
 bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct job *job) {
-  pthread_mutex_lock(&queue->lock);
+  lock_acquire(&queue->lock);
   bool taken = !queue->closed;
   if (taken) {
     take_back(queue, waiter, job);
     append(queue, job);
     hand_over(queue, clock_ns());
   }
-  pthread_mutex_unlock(&queue->lock);
+  lock_release(&queue->lock);
   return taken;
 }
 
 void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns) {
-  pthread_mutex_lock(&queue->lock);
+  lock_acquire(&queue->lock);
   queue->most = workers > 2 ? workers - 1 : 1;
   hand_over(queue, now_ns);
-  pthread_mutex_unlock(&queue->lock);
+  lock_release(&queue->lock);
 }
 
 static bool has_job(const void *cls) {
@@ -225,29 +226,29 @@ static bool has_job(const void *cls) {
   return atomic_load(&waiter->job) != NULL;
 }
 
-// Waits awake for a job, for awake_ns at most. The lock is held before and after, but not meanwhile.
-static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
+// Waits awake for a job, for awake_ns at most, and releases the lock meanwhile.
+static void wait_awake(struct queue *queue, struct queue_waiter *waiter) HOLDS(queue->lock) {
   queue->awake = waiter;
-  pthread_mutex_unlock(&queue->lock);
+  lock_release(&queue->lock);
   awake_until(clock_ns() + queue->awake_ns, has_job, waiter);
-  pthread_mutex_lock(&queue->lock);
+  lock_acquire(&queue->lock);
   if (queue->awake == waiter) queue->awake = NULL;
 }
 
-// The lock is held before, but not after: many may wake at once, and would only wait for it.
-static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
+// Leaves the lock released: many may wake at once, and would only wait for it.
+static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) RELEASES(queue->lock) {
   waiter->next = queue->idle[waiter->device];
   queue->idle[waiter->device] = waiter;
   queue->asleep++;
   if (waiter->device >= queue->devices) queue->devices = waiter->device + 1;
   if (queue->placement) hand_over(queue, clock_ns());
-  pthread_mutex_unlock(&queue->lock);
+  lock_release(&queue->lock);
   while (sem_wait(&waiter->wake) != 0)  // a signal came
     ;
 }
 
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
-  pthread_mutex_lock(&queue->lock);
+  lock_acquire(&queue->lock);
   waiter->called = false;
   // If the queue has a placement, what waits may be for others. Once it is closed, any worker does.
   bool any = !queue->placement || queue->closed;
@@ -256,7 +257,7 @@ struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   if (!atomic_load(&waiter->job) && !queue->closed)
     wait_asleep(queue, waiter);
   else
-    pthread_mutex_unlock(&queue->lock);
+    lock_release(&queue->lock);
   return atomic_load(&waiter->job);
 }
 
@@ -265,19 +266,20 @@ int64_t queue_call(struct queue *queue, int64_t most) {
   int64_t called = 0;
   if (queue->asleep == 0) return 0;
   if (most > QUEUE_CALLED_MOST) most = QUEUE_CALLED_MOST;
-  pthread_mutex_lock(&queue->lock);
+  lock_acquire(&queue->lock);
   for (int device = 0; device < queue->devices; device++)
     for (struct queue_waiter *waiter; called < most && (waiter = take_idle(queue, device)); called++) {
       waiter->called = true;
       waiters[called] = waiter;
     }
-  pthread_mutex_unlock(&queue->lock);
+  lock_release(&queue->lock);
   for (int64_t i = 0; i < called; i++) wake(waiters[i]);
   return called;
 }
 
 // Moves a client's stale jobs (all if now_ns is INT64_MAX) to the end of a list. Returns the list's new end.
-static struct job **take_of(struct queue *queue, struct client_jobs *jobs, int64_t now_ns, struct job **end) {
+static struct job **take_of(struct queue *queue, struct client_jobs *jobs, int64_t now_ns, struct job **end)
+    HOLDS(queue->lock) {
   struct job **link = &jobs->head;
   while (*link) {
     struct job *job = *link;
@@ -298,7 +300,7 @@ static struct job **take_of(struct queue *queue, struct client_jobs *jobs, int64
 // Takes out the jobs that are stale at now_ns, or all if it is INT64_MAX. Clients with jobs left keep their turns.
 static struct job *take(struct queue *queue, int64_t now_ns) {
   struct job *taken = NULL, **end = &taken;
-  pthread_mutex_lock(&queue->lock);
+  lock_acquire(&queue->lock);
   struct client *client = queue->first, *next;
   queue->first = queue->last = NULL;
   queue->clients = 0;
@@ -308,7 +310,7 @@ static struct job *take(struct queue *queue, int64_t now_ns) {
     end = take_of(queue, jobs, now_ns, end);
     if (jobs->head) append_client(queue, client);
   }
-  pthread_mutex_unlock(&queue->lock);
+  lock_release(&queue->lock);
   return taken;
 }
 
@@ -321,11 +323,11 @@ struct job *queue_take_all(struct queue *queue) {
 
 // Those that sleep end, so they leave the stacks: nobody gives them a job or calls them from now on.
 void queue_close(struct queue *queue) {
-  pthread_mutex_lock(&queue->lock);
+  lock_acquire(&queue->lock);
   queue->closed = true;
   for (int device = 0; device < queue->devices; device++)
     for (struct queue_waiter *waiter; (waiter = take_idle(queue, device));) wake(waiter);
-  pthread_mutex_unlock(&queue->lock);
+  lock_release(&queue->lock);
 }
 
 int64_t queue_depth(const struct queue *queue) { return atomic_load(&queue->depth); }

@@ -16,13 +16,13 @@
 #ifndef VOXELD_QUEUE_H
 #define VOXELD_QUEUE_H
 
-#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "server/base/lock.h"
 #include "server/clients/clients.h"
 #include "server/clients/recency.h"
 #include "server/jobs/devices.h"
@@ -46,7 +46,7 @@ enum { QUEUE_CPU, QUEUE_GPU, QUEUE_DEVICES = QUEUE_GPU + MAX_DEVICES };
 enum { QUEUE_CALLED_MOST = 64 };
 
 struct queue {
-  pthread_mutex_t lock;
+  struct lock lock;
   enum vx_lane_use use;                      // of its jobs
   struct client *first, *last;               // clients with waiting jobs, in the order of their turns
   int64_t clients;                           // number of these

@@ -36,15 +36,15 @@ bool regions_allow(const struct regions *regions, bool local, struct error *erro
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-// With the lock held. Nobody uses the region, and it is in no list.
-static void end(struct regions *regions, struct region *region) {
+// Nobody uses the region, and it is in no list.
+static void end(struct regions *regions, struct region *region) HOLDS(regions->lock) {
   region->next = regions->ended;
   regions->ended = region;
   pthread_cond_signal(&regions->some_ended);
 }
 
-// With the lock held: one user less.
-static void release_user(struct regions *regions, struct region *region) {
+// One user less.
+static void release_user(struct regions *regions, struct region *region) HOLDS(regions->lock) {
   if (--region->users) return;
   struct region **link = &regions->first;
   while (*link != region) link = &(*link)->next;
@@ -52,19 +52,18 @@ static void release_user(struct regions *regions, struct region *region) {
   end(regions, region);
 }
 
-// With the lock held: from now on nobody begins to use the region.
-static void unlist(struct regions *regions, struct region *region) {
+// From now on nobody begins to use the region.
+static void unlist(struct regions *regions, struct region *region) HOLDS(regions->lock) {
   region->listed = false;
   release_user(regions, region);
 }
 
-// With the lock held.
 static bool is_of(const struct region *region, const struct client *client, const char *name) {
   return region->client == client && (!name || strcmp(region->terms.name, name) == 0);
 }
 
-// With the lock held.
-static struct region *find(const struct regions *regions, const struct client *client, const char *name) {
+static struct region *find(const struct regions *regions, const struct client *client, const char *name)
+    HOLDS(regions->lock) {
   struct region *region = regions->first;
   while (region && !(region->listed && is_of(region, client, name))) region = region->next;
   return region;
@@ -72,22 +71,22 @@ static struct region *find(const struct regions *regions, const struct client *c
 
 bool regions_unregister(struct regions *regions, const struct client *client, const char *name, struct error *error) {
   char written[REGION_NAME_SIZE] = "";
-  pthread_mutex_lock(&regions->lock);
+  lock_acquire(&regions->lock);
   for (struct region *region = regions->first, *next; region; region = next) {
     next = region->next;
     if (!is_of(region, client, name)) continue;
     if (region->writers) memcpy(written, region->terms.name, sizeof written);
     if (region->listed) unlist(regions, region);
   }
-  pthread_mutex_unlock(&regions->lock);
+  lock_release(&regions->lock);
   return !written[0] ||
          error_refuse(error, ERROR_REGION_BUSY, NULL,
                       "a job still writes to the region '%s'; no other begins to: unregister it again", written);
 }
 
-// With the lock held: removes the regions of the client, or of all (NULL), whose memory nobody else can open any more,
+// Removes the regions of the client, or of all (NULL), whose memory nobody else can open any more,
 // if no part is open and they were not used since then.
-static void remove_left(struct regions *regions, const struct client *client, int64_t since_ns) {
+static void remove_left(struct regions *regions, const struct client *client, int64_t since_ns) HOLDS(regions->lock) {
   for (struct region *region = regions->first, *next; region; region = next) {
     struct stat object;
     next = region->next;
@@ -98,12 +97,12 @@ static void remove_left(struct regions *regions, const struct client *client, in
 }
 
 void regions_tick(struct regions *regions, int64_t now_ns) {
-  pthread_mutex_lock(&regions->lock);
+  lock_acquire(&regions->lock);
   if (now_ns >= regions->tick_ns) {
     regions->tick_ns = now_ns + tick_ns;
     remove_left(regions, NULL, now_ns - left_ns);
   }
-  pthread_mutex_unlock(&regions->lock);
+  lock_release(&regions->lock);
 }
 
 // ---- the closer -----------------------------------------------------------------------------------------------------
@@ -121,19 +120,19 @@ static void close_all(struct regions *regions, struct region *ended) {
 
 static void *closer_main(void *argument) {
   struct regions *regions = argument;
-  pthread_mutex_lock(&regions->lock);
+  lock_acquire(&regions->lock);
   while (regions->ended || !regions->over) {
     struct region *ended = regions->ended;
     regions->ended = NULL;
     if (!ended) {
-      pthread_cond_wait(&regions->some_ended, &regions->lock);
+      lock_wait(&regions->lock, &regions->some_ended);
       continue;
     }
-    pthread_mutex_unlock(&regions->lock);
+    lock_release(&regions->lock);
     close_all(regions, ended);
-    pthread_mutex_lock(&regions->lock);
+    lock_acquire(&regions->lock);
   }
-  pthread_mutex_unlock(&regions->lock);
+  lock_release(&regions->lock);
   return NULL;
 }
 
@@ -142,7 +141,7 @@ bool regions_init(struct regions *regions, const struct options *options, struct
   bool allowed = options->allow_shared_memory;
   *regions = (struct regions){.clients = clients, .options = options, .allowed = allowed};
   int code = 0;
-  pthread_mutex_init(&regions->lock, NULL);
+  lock_init(&regions->lock);
   pthread_cond_init(&regions->some_ended, NULL);
   pinner_init(&regions->pinner, clients, !allowed || options->shared_memory_pinned_bytes == 0);
   if (allowed) code = pthread_create(&regions->closer, NULL, closer_main, regions);
@@ -153,15 +152,15 @@ bool regions_init(struct regions *regions, const struct options *options, struct
 }
 
 void regions_destroy(struct regions *regions) {
-  pthread_mutex_lock(&regions->lock);
+  lock_acquire(&regions->lock);
   while (regions->first) unlist(regions, regions->first);
   regions->over = true;
   pthread_cond_signal(&regions->some_ended);
-  pthread_mutex_unlock(&regions->lock);
+  lock_release(&regions->lock);
   if (regions->closes) pthread_join(regions->closer, NULL);
   pinner_destroy(&regions->pinner);
   pthread_cond_destroy(&regions->some_ended);
-  pthread_mutex_destroy(&regions->lock);
+  lock_destroy(&regions->lock);
 }
 
 // ---- registering ----------------------------------------------------------------------------------------------------
@@ -171,9 +170,9 @@ void regions_destroy(struct regions *regions) {
 static bool take_share(struct regions *regions, struct client *client, struct error *error) {
   enum grant grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
   if (grant == GRANTED) return true;
-  pthread_mutex_lock(&regions->lock);
+  lock_acquire(&regions->lock);
   remove_left(regions, grant == OVER_CLIENT_SHARE ? client : NULL, INT64_MAX);
-  pthread_mutex_unlock(&regions->lock);
+  lock_release(&regions->lock);
   return error_refuse(
       error, grant_error(grant, ERROR_MEMORY_FULL), NULL,
       "there is no room for another region: all clients together have up to %d, one up to half of those "
@@ -181,8 +180,8 @@ static bool take_share(struct regions *regions, struct client *client, struct er
       REGIONS_MAX);
 }
 
-// With the lock held: lists the region, if it may be.
-static bool list(struct regions *regions, struct region *region, struct error *error) {
+// Lists the region, if it may be.
+static bool list(struct regions *regions, struct region *region, struct error *error) HOLDS(regions->lock) {
   if (find(regions, region->client, region->terms.name))
     return error_refuse(error, ERROR_BAD_REQUEST, "name", "the region '%s' is registered already", region->terms.name);
   region->listed = true;
@@ -217,10 +216,10 @@ bool regions_register(struct regions *regions, struct client *client, const stru
   *region = (struct region){.regions = regions, .client = client, .terms = *terms};
   pins_init(&region->pins, &regions->pinner, client, terms->offset, terms->bytes);
   bool opened = open_object(region, regions->options, asker, error);
-  pthread_mutex_lock(&regions->lock);
+  lock_acquire(&regions->lock);
   bool listed = opened && list(regions, region, error);
   if (!listed) end(regions, region);
-  pthread_mutex_unlock(&regions->lock);
+  lock_release(&regions->lock);
   return listed;
 }
 
@@ -234,14 +233,14 @@ bool regions_write(struct regions *regions, const struct client *client, const c
                    struct error *error) {
   const char *comma = "";
   text_put(out, "[");
-  pthread_mutex_lock(&regions->lock);
+  lock_acquire(&regions->lock);
   for (const struct region *region = regions->first; region; region = region->next) {
     if (!region->listed || !is_of(region, client, name)) continue;
     text_put(out, comma);
     region_terms_write(&region->terms, out);
     comma = ",\n ";
   }
-  pthread_mutex_unlock(&regions->lock);
+  lock_release(&regions->lock);
   text_put(out, "]\n");
   return !name || comma[0] || refuse_name(error, ERROR_NOT_FOUND, NULL, name);
 }
@@ -250,13 +249,13 @@ bool regions_write(struct regions *regions, const struct client *client, const c
 
 bool region_open(struct regions *regions, struct region_user user, const struct region_ref *ref, const char *parameter,
                  struct region_part *part, struct error *error) {
-  pthread_mutex_lock(&regions->lock);
+  lock_acquire(&regions->lock);
   struct region *region = find(regions, user.client, ref->name);
   if (region && region->number > user.registered) region = NULL;
   uint64_t size = region ? region->terms.bytes : 0;
   bool good = region && region_holds(size, ref->offset, ref->bytes);
   if (good) region->users++;
-  pthread_mutex_unlock(&regions->lock);
+  lock_release(&regions->lock);
   *part = (struct region_part){.region = good ? region : NULL, .parameter = parameter, .bytes = (size_t)ref->bytes};
   if (good) part->at = region->terms.offset + ref->offset;
   if (good) return true;
@@ -269,18 +268,18 @@ bool region_open(struct regions *regions, struct region_user user, const struct 
 // Counts a writer, if the region is listed still: an unregistered one is written to no more.
 static bool begin_writing(struct region_part *part) {
   struct region *region = part->region;
-  pthread_mutex_lock(&region->regions->lock);
+  lock_acquire(&region->regions->lock);
   part->writes = region->listed;
   region->writers += part->writes;
-  pthread_mutex_unlock(&region->regions->lock);
+  lock_release(&region->regions->lock);
   return part->writes;
 }
 
 static void end_writing(struct region_part *part) {
   struct region *region = part->region;
-  pthread_mutex_lock(&region->regions->lock);
+  lock_acquire(&region->regions->lock);
   region->writers -= part->writes;
-  pthread_mutex_unlock(&region->regions->lock);
+  lock_release(&region->regions->lock);
   part->writes = false;
 }
 
@@ -290,10 +289,10 @@ void region_release(struct region_part *part) {
   struct regions *regions = region->regions;
   int64_t now_ns = clock_ns();
   region_leave_device(part);
-  pthread_mutex_lock(&regions->lock);
+  lock_acquire(&regions->lock);
   region->used_ns = now_ns;
   release_user(regions, region);
-  pthread_mutex_unlock(&regions->lock);
+  lock_release(&regions->lock);
   part->region = NULL;
 }
 
@@ -376,8 +375,8 @@ struct regions_use regions_use(struct regions *regions) {
                             .refusals = atomic_load(&regions->pinner.refusals),
                             .reached = atomic_load(&regions->reached),
                             .copied = atomic_load(&regions->copied)};
-  pthread_mutex_lock(&regions->lock);
+  lock_acquire(&regions->lock);
   for (const struct region *region = regions->first; region; region = region->next) use.count += region->listed;
-  pthread_mutex_unlock(&regions->lock);
+  lock_release(&regions->lock);
   return use;
 }

@@ -13,6 +13,7 @@
 
 #include "api/wire/region.h"
 #include "kernels/kernels.h"
+#include "server/base/lock.h"
 #include "server/clients/clients.h"
 #include "server/config/options.h"
 #include "server/jobs/objects.h"
@@ -23,7 +24,7 @@ enum { REGIONS_MAX = 256 };  // of all clients; each has a share of them
 struct region;
 
 struct regions {
-  pthread_mutex_t lock;
+  struct lock lock;
   struct region *first;
   struct clients *clients;
   const struct options *options;

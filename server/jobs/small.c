@@ -17,7 +17,7 @@ enum { MOST_OUTPUT_BYTES = 128 << 10, MOST_COLUMNS = 5 };
 bool small_start(struct small *small, const struct options *options, const struct devices *devices,
                  struct error *error) {
   *small = (struct small){.most_points = options->small_job_points};
-  pthread_mutex_init(&small->lock, NULL);
+  lock_init(&small->lock);
   if (small->most_points == 0) return true;
   small->lane = calloc((size_t)options->io_threads, sizeof *small->lane);
   error_set(error, "out of memory");
@@ -31,20 +31,20 @@ bool small_start(struct small *small, const struct options *options, const struc
 void small_end(struct small *small) {
   for (int64_t i = 0; i < small->count; i++) vx_cpu_backend.lane_close(small->lane[i]);
   free(small->lane);
-  pthread_mutex_destroy(&small->lock);
+  lock_destroy(&small->lock);
 }
 
 static struct vx_lane *take_lane(struct small *small) {
-  pthread_mutex_lock(&small->lock);
+  lock_acquire(&small->lock);
   struct vx_lane *lane = small->free > 0 ? small->lane[--small->free] : NULL;
-  pthread_mutex_unlock(&small->lock);
+  lock_release(&small->lock);
   return lane;
 }
 
 static void give_lane(struct small *small, struct vx_lane *lane) {
-  pthread_mutex_lock(&small->lock);
+  lock_acquire(&small->lock);
   small->lane[small->free++] = lane;
-  pthread_mutex_unlock(&small->lock);
+  lock_release(&small->lock);
 }
 
 // ---- which jobs -----------------------------------------------------------------------------------------------------

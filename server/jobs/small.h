@@ -8,18 +8,18 @@
 #ifndef VOXELD_SMALL_H
 #define VOXELD_SMALL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "server/base/lock.h"
 #include "server/config/options.h"
 #include "server/jobs/job.h"
 
 enum { SMALL_POINT_BYTES = 2048 };  // of scratch that a lane keeps, at most, for each of the most points of a job
 
 struct small {
-  pthread_mutex_t lock;
+  struct lock lock;
   int64_t most_points;    // of a small job; 0: none is
   struct vx_lane **lane;  // [count], those that are free first
   int64_t count, free;

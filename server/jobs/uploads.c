@@ -140,11 +140,11 @@ static bool make_room(const struct need *need) {
   struct peer *peer;
   if (need->shortage.share == SHARES) return false;  // nobody could give that up
   if (evict_sweep(need)) return true;
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   do {
     peer = giver(need, now_ns);
   } while (peer && !preempt(peer, need->services));
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
   if (!peer && is_memory(need->shortage.share)) atomic_store(&need->services->uploads->refused, true);
   return peer;
 }
@@ -158,9 +158,9 @@ bool uploads_make_room(struct job_services *services, struct client *client, con
 static bool could_make_room(const struct need *need) {
   struct watcher *watcher = need->services->uploads->watcher;
   if (need->shortage.share == SHARES) return false;
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   bool there = giver(need, clock_ns());
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
   return there;
 }
 
@@ -245,9 +245,9 @@ static struct need need_of(const struct reserving *it, size_t bytes) {
   if (!bytes) return need;
   struct watcher *watcher = need.services->uploads->watcher;
   int64_t expected = atomic_load(&it->upload->expected);
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   double own = seconds((double)(expected ? expected : (int64_t)bytes), peer_rate(it->peer, clock_ns()));
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
   if (own > patience_s) need.slower_than = own;
   return need;
 }
@@ -302,9 +302,9 @@ bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct
 static bool lock(struct peer *peer, const struct job *job, struct error *error) {
   struct watcher *watcher = job->services->uploads->watcher;
   while (!peer_move(peer, PEER_UPLOAD, PEER_LOCKED)) {
-    pthread_mutex_lock(&watcher->lock);  // whoever preempts it has finished then
+    lock_acquire(&watcher->lock);  // whoever preempts it has finished then
     bool preempted = peer_move(peer, PEER_PREEMPTED, PEER_UPLOAD), failed = peer_is_failed(peer);
-    pthread_mutex_unlock(&watcher->lock);
+    lock_release(&watcher->lock);
     if (preempted || failed) return error_refuse(error, ERROR_MEMORY_FULL, NULL, PREEMPTED);
   }
   return true;
@@ -347,7 +347,7 @@ void upload_cancel(struct peer *peer, const struct job *job) {
   struct upload *upload = &peer->upload;
   if (!atomic_load(&upload->memory) && !atomic_load(&upload->slot_reserved)) return;
   struct watcher *watcher = job->services->uploads->watcher;
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   release(upload, job->services);
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
 }

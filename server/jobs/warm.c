@@ -57,11 +57,11 @@ static enum vx_status run_once(struct warming *warming, const struct device *dev
   job.params.detect.seat = seat;
   warming->scratch_bytes = 0;
   warming->charged = true;
-  pthread_mutex_lock(&warming->worker->busy);
+  lock_acquire(&warming->worker->busy);
   warming->alone = is_alone(warming);
   enum vx_status status = device->backend->run(lane, &job, error);
   warming->alone = warming->alone && is_alone(warming);
-  pthread_mutex_unlock(&warming->worker->busy);
+  lock_release(&warming->worker->busy);
   budget_release(&warming->jobs->buffers, warming->scratch_bytes);
   return status;
 }
@@ -230,9 +230,9 @@ static void measure_target(struct jobs *jobs, enum target target, struct worker 
                            struct vx_lane *lane) {
   struct error error = {.text = "out of memory"};
   int64_t least_ns;
-  pthread_mutex_lock(&worker->busy);
+  lock_acquire(&worker->busy);
   enum vx_status status = measure(device, lane, &least_ns, &error);
-  pthread_mutex_unlock(&worker->busy);
+  lock_release(&worker->busy);
   bool good = status == VX_OK;
   if (good) atomic_store(&jobs->placement.measured_ns[target], least_ns);
   if (status == VX_DEVICE_LOST) lose(jobs, device, error.text);

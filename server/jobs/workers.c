@@ -24,18 +24,17 @@ static bool takes_jobs(const struct worker *worker, struct devices *devices) {
 // Waits until this worker takes jobs. False: the service stops.
 static bool stand_by(struct worker *worker, struct workers *workers) {
   if (takes_jobs(worker, workers->devices)) return true;
-  pthread_mutex_lock(&workers->lock);
-  while (!workers->stopping && !takes_jobs(worker, workers->devices))
-    pthread_cond_wait(&workers->needed, &workers->lock);
+  lock_acquire(&workers->lock);
+  while (!workers->stopping && !takes_jobs(worker, workers->devices)) lock_wait(&workers->lock, &workers->needed);
   bool stopping = workers->stopping;
-  pthread_mutex_unlock(&workers->lock);
+  lock_release(&workers->lock);
   return !stopping;
 }
 
 void workers_wake(struct workers *workers) {
-  pthread_mutex_lock(&workers->lock);
+  lock_acquire(&workers->lock);
   pthread_cond_broadcast(&workers->needed);
-  pthread_mutex_unlock(&workers->lock);
+  lock_release(&workers->lock);
 }
 
 int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use) {
@@ -62,7 +61,7 @@ static int64_t processor_ns(clockid_t clock) {
 }
 
 // With the lock held, so that no thread is joined meanwhile.
-static int64_t used_by_others_ns(const struct workers *workers) {
+static int64_t used_by_others_ns(const struct workers *workers) HOLDS(workers->lock) {
   int64_t used_ns = processor_ns(CLOCK_PROCESS_CPUTIME_ID);
   for (int64_t i = 0; i < workers->count; i++) {
     clockid_t clock;
@@ -74,14 +73,14 @@ static int64_t used_by_others_ns(const struct workers *workers) {
 
 void workers_tick(struct workers *workers, int64_t now_ns) {
   if (!workers->placement) return;
-  pthread_mutex_lock(&workers->lock);
+  lock_acquire(&workers->lock);
   if (!workers->stopping && now_ns > workers->since_ns) {
     int64_t used_ns = used_by_others_ns(workers);
     placement_note_used(workers->placement, (used_ns - workers->used_ns) * 1000 / (now_ns - workers->since_ns));
     workers->used_ns = used_ns;
     workers->since_ns = now_ns;
   }
-  pthread_mutex_unlock(&workers->lock);
+  lock_release(&workers->lock);
 }
 
 // ---- threads --------------------------------------------------------------------------------------------------------
@@ -123,9 +122,9 @@ static void *worker_main(void *argument) {
   struct queue *queue = &workers->queues[worker->use];
   struct job *job;
   while (stand_by(worker, workers) && ((job = queue_pop(queue, &worker->waiter)) || worker->waiter.called)) {
-    pthread_mutex_lock(&worker->busy);
+    lock_acquire(&worker->busy);
     if (!job || do_job(worker, job)) hands_help(workers->hands, worker->lanes.on_cpu, queue);
-    pthread_mutex_unlock(&worker->busy);
+    lock_release(&worker->busy);
   }
   return NULL;
 }
@@ -165,7 +164,7 @@ static bool start_worker(struct worker *worker, bool must, struct error *error) 
     queue_waiter_init(&worker->waiter, QUEUE_GPU + (int)(lanes->gpu - devices->gpu), &lanes->gpu->load);
   else
     queue_waiter_init(&worker->waiter, QUEUE_CPU, &devices->cpu.load);
-  pthread_mutex_init(&worker->busy, NULL);
+  lock_init(&worker->busy);
   int code = pthread_create(&worker->thread, NULL, worker_main, worker);
   if (code == 0) return true;
   error_set(error, "worker: pthread_create: %s", strerror(code));
@@ -219,7 +218,7 @@ bool workers_start(struct workers *workers, const struct options *options, struc
     crews[use] = crew_of(options, use);
     wanted += crew_size(&crews[use], devices->count);
   }
-  pthread_mutex_init(&workers->lock, NULL);
+  lock_init(&workers->lock);
   pthread_cond_init(&workers->needed, NULL);
   workers->devices = devices;
   workers->queues = queues;
@@ -236,10 +235,10 @@ bool workers_start(struct workers *workers, const struct options *options, struc
 }
 
 void workers_join(struct workers *workers) {
-  pthread_mutex_lock(&workers->lock);
+  lock_acquire(&workers->lock);
   workers->stopping = true;
   pthread_cond_broadcast(&workers->needed);
-  pthread_mutex_unlock(&workers->lock);
+  lock_release(&workers->lock);
   for (int64_t i = 0; i < workers->count; i++) pthread_join(workers->worker[i].thread, NULL);
   for (int64_t i = 0; i < workers->count; i++) queue_waiter_destroy(&workers->worker[i].waiter);
 }
@@ -247,9 +246,9 @@ void workers_join(struct workers *workers) {
 void workers_destroy(struct workers *workers) {
   for (int64_t i = 0; i < workers->count; i++) {
     close_lanes(&workers->worker[i]);
-    pthread_mutex_destroy(&workers->worker[i].busy);
+    lock_destroy(&workers->worker[i].busy);
   }
   free(workers->worker);
   pthread_cond_destroy(&workers->needed);
-  pthread_mutex_destroy(&workers->lock);
+  lock_destroy(&workers->lock);
 }

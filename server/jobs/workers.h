@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "server/base/lock.h"
 #include "server/config/options.h"
 #include "server/jobs/hands.h"
 #include "server/jobs/queue.h"
@@ -29,7 +30,7 @@ struct worker {
   bool on_cpu;           // takes jobs if no GPU works
   bool beside;           // takes some jobs even if one does
   struct lanes lanes;
-  pthread_mutex_t busy;  // over the lanes: held unless the worker waits
+  struct lock busy;  // over the lanes: held unless the worker waits
   struct queue_waiter waiter;
 };
 
@@ -40,7 +41,7 @@ struct workers {
   struct queue *queues;  // [VX_LANE_USES]
   struct hands *hands;
   atomic_llong running[VX_LANE_USES];  // jobs that run now, by the use of their lanes
-  pthread_mutex_t lock;                // for standing by: of `needed` and `stopping`
+  struct lock lock;                    // for standing by: of `needed` and `stopping`
   pthread_cond_t needed;
   bool stopping;
   struct placement *placement;  // NULL: there is no GPU

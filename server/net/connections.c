@@ -48,9 +48,10 @@ static struct peer *longest_idle(struct watcher *watcher, const struct peer *new
   return longest;
 }
 
-// With the lock held: ends the connection that longest_idle finds, but for those with a request that a busy server has
+// Ends the connection that longest_idle finds, but for those with a request that a busy server has
 // not read yet. `*late`: there were such. NULL if there is none.
-static struct peer *end_longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own, bool *late) {
+static struct peer *end_longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own, bool *late)
+    HOLDS(watcher->lock) {
   struct peer *peer;
   for (int looks = 0; looks < MOST_LOOKS && (peer = longest_idle(watcher, newcomer, own)); looks++) {
     bool asks = peer_has_unread(peer);
@@ -63,10 +64,10 @@ static struct peer *end_longest_idle(struct watcher *watcher, const struct peer 
   return NULL;
 }
 
-// With the lock held: ends a connection for `newcomer`, of its own client or of any there, an idle one rather than a
+// Ends a connection for `newcomer`, of its own client or of any there, an idle one rather than a
 // slow one. False if there is neither, or if requests are read so late that nobody's rate means anything. The search
 // looks at all connections, so after one in vain it is not repeated for look_again_ns.
-static bool make_room(struct watcher *watcher, const struct peer *newcomer, bool own) {
+static bool make_room(struct watcher *watcher, const struct peer *newcomer, bool own) HOLDS(watcher->lock) {
   struct client *client = own ? newcomer->client : NULL;
   int64_t *none_until_ns = own ? &client->none_until_ns : &newcomer->places->none_until_ns;
   int64_t now_ns = clock_ns();
@@ -87,9 +88,9 @@ static enum grant count_in(const struct peer *peer) {
                      : client_take(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
 }
 
-// With the lock held: counts the new peer to its client's connections, and ends another if there is no room.
+// Counts the new peer to its client's connections, and ends another if there is no room.
 // False with the reason in `*refusal`.
-static bool let_in(struct watcher *watcher, struct peer *peer, enum error_kind *refusal) {
+static bool let_in(struct watcher *watcher, struct peer *peer, enum error_kind *refusal) HOLDS(watcher->lock) {
   enum grant grant = count_in(peer);
   if (grant != GRANTED && make_room(watcher, peer, grant == OVER_CLIENT_SHARE)) grant = count_in(peer);
   *refusal = grant_error(grant, ERROR_CONNECTIONS_FULL);
@@ -97,10 +98,10 @@ static bool let_in(struct watcher *watcher, struct peer *peer, enum error_kind *
   return peer->counted;
 }
 
-// With the lock held. Without TLS, writes the refusal to the socket. The connection stays open for a moment: the
+// Without TLS, writes the refusal to the socket. The connection stays open for a moment: the
 // library closes it once its request comes, so that no reset keeps the client from reading the refusal. With TLS, or if
 // there are REFUSED_PEERS such connections, it is shut at once.
-static void refuse_connection(struct watcher *watcher, struct peer *peer, enum error_kind kind) {
+static void refuse_connection(struct watcher *watcher, struct peer *peer, enum error_kind kind) HOLDS(watcher->lock) {
   atomic_store(&peer->phase, PEER_FAILED);
   peer_write_failure(peer, kind,
                      kind == ERROR_CLIENT_OVER_SHARE ? "this client has as many connections as are left to others"
@@ -111,18 +112,18 @@ static void refuse_connection(struct watcher *watcher, struct peer *peer, enum e
   if (!peer->refused) (void)shutdown(peer->fd, SHUT_RDWR);
 }
 
-// With the lock held: ends the connection, whatever it does.
+// Ends the connection, whatever it does.
 static void end(struct peer *peer) {
   atomic_store(&peer->phase, PEER_FAILED);
   (void)shutdown(peer->fd, SHUT_RDWR);
 }
 
 void connections_end_all(struct watcher *watcher) {
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   atomic_store(&watcher->ending, true);
   for (size_t fd = 0; fd < watcher->peers_used; fd++)
     if (watcher->peers[fd].open) end(&watcher->peers[fd]);
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
 }
 
 static bool watch(struct watcher *watcher, struct peer *peer) {
@@ -143,7 +144,7 @@ struct peer *connection_opened(struct watcher *watcher, struct places *places, i
   if (!client) return turn_away(watcher);
   struct peer *peer = &watcher->peers[fd];
   enum error_kind refusal;
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   *peer = (struct peer){.fd = fd,
                         .generation = peer->generation + 1,
                         .since_ns = clock_ns(),
@@ -158,7 +159,7 @@ struct peer *connection_opened(struct watcher *watcher, struct places *places, i
     end(peer);
   else if (peer->open && !let_in(watcher, peer, &refusal))
     refuse_connection(watcher, peer, refusal);
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
   if (!peer->open) clients_leave(places->clients, client);
   if (!peer->open) return turn_away(watcher);
   atomic_fetch_add(&places->open, 1);
@@ -183,9 +184,9 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
       (struct lingering){fd, peer->places, peer->client, shut, until_ns, LINGER_BYTES};
 }
 
-// With the lock held: why the connection ended. The library ends idle connections too, and may do so a little before
+// Why the connection ended. The library ends idle connections too, and may do so a little before
 // the watcher, so two ticks are added to the idle time.
-static enum peer_end end_of(const struct watcher *watcher, const struct peer *peer) {
+static enum peer_end end_of(const struct watcher *watcher, const struct peer *peer) HOLDS(watcher->lock) {
   int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * (WATCHER_TICK_MS * NS_PER_MS);
   if (peer->turned_away) return PEER_END_NO_ROOM;
   if (peer->cut) return peer->cut;
@@ -201,7 +202,7 @@ static enum peer_end end_of(const struct watcher *watcher, const struct peer *pe
 void connection_closed(struct watcher *watcher, struct peer *peer) {
   struct places *places = peer->places;
   struct client *client = peer->client;
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
   (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
   // If a head was open, the library may have refused it and left bytes unread. A close would then reset the connection,
@@ -210,7 +211,7 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   peer->open = false;
   watcher->refused_count -= peer->refused;
   uncount(peer);
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
   clients_leave(places->clients, client);
   atomic_fetch_sub(&places->open, 1);
   atomic_fetch_sub(&watcher->connections, 1);
@@ -219,37 +220,37 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
 // ---- ended from here ------------------------------------------------------------------------------------------------
 
 void connection_fail(struct watcher *watcher, struct peer *peer, enum error_kind kind, const char *detail) {
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   if (peer_move(peer, PEER_UPLOAD, PEER_FAILED) || peer_move(peer, PEER_PREEMPTED, PEER_FAILED))
     peer_write_failure(peer, kind, detail);
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
 }
 
 // With the lock, since another thread that preempts the upload may be about to move it back to HELD. One that stays
 // preempted is refused by its next step.
 bool connection_go_on(struct watcher *watcher, struct peer *peer) {
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   atomic_store(&peer->since_bytes, atomic_load(&peer->upload.bytes));
   atomic_store(&peer->since_ns, clock_ns());
   (void)peer_move(peer, PEER_HELD, PEER_UPLOAD);
   bool failed = peer_is_failed(peer);
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
   return !failed;
 }
 
 void connections_fail_uploads(struct watcher *watcher, enum error_kind kind, const char *detail) {
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   for (size_t fd = 0; fd < watcher->peers_used; fd++)
     if (watcher->peers[fd].open && peer_move(&watcher->peers[fd], PEER_UPLOAD, PEER_FAILED))
       peer_write_failure(&watcher->peers[fd], kind, detail);  // the next tick ends it
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
 }
 
 enum error_kind connection_failure(struct watcher *watcher, const struct peer *peer) {
   if (!peer_is_failed(peer)) return ERROR_NONE;
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   enum error_kind failure = peer->failure;
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
   return failure;
 }
 
@@ -262,7 +263,7 @@ unsigned long long connections_refused(const struct watcher *watcher, enum error
 }
 
 void connection_linger(struct watcher *watcher, struct peer *peer) {
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   peer->linger = true;
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
 }

@@ -76,8 +76,8 @@ static int64_t coming_back(const struct watcher *watcher) {
 void slow_peers_end_answers(struct watcher *watcher, int64_t bytes, int64_t now_ns) {
   struct peer *peer;
   if (bytes <= 0) return;
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   bytes -= coming_back(watcher);
   for (; bytes > 0 && (peer = slowest_answer(watcher, now_ns)); bytes -= atomic_load(&peer->answer)) end_answer(peer);
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
 }

@@ -33,7 +33,7 @@ static const char *upload_fault(const struct watcher *watcher, struct peer *peer
 }
 
 // With the lock held, so that the descriptor of an open peer is the connection's: connection_closed waits for the lock.
-static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_ns) {
+static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_ns) HOLDS(watcher->lock) {
   int phase = atomic_load(&peer->phase);
   enum error_kind kind;
   peer_note_rate(peer, now_ns);
@@ -78,7 +78,7 @@ static bool drain_socket(struct lingering *lingering) {
   return lingering->bytes_left <= 0 || (got == 0 && !lingering->shut);
 }
 
-static void on_event(struct watcher *watcher, const struct epoll_event *event) {
+static void on_event(struct watcher *watcher, const struct epoll_event *event) HOLDS(watcher->lock) {
   int fd = (int)(event->data.u64 & UINT32_MAX);
   uint32_t generation = (uint32_t)(event->data.u64 >> 32);
   struct peer *peer = &watcher->peers[fd];
@@ -88,7 +88,7 @@ static void on_event(struct watcher *watcher, const struct epoll_event *event) {
   if (event->events & (EPOLLERR | EPOLLHUP)) atomic_store(&peer->gone, true);
 }
 
-static void sweep(struct watcher *watcher, int64_t now_ns) {
+static void sweep(struct watcher *watcher, int64_t now_ns) HOLDS(watcher->lock) {
   for (size_t fd = 0; fd < watcher->peers_used; fd++)
     if (watcher->peers[fd].open) check_peer(watcher, &watcher->peers[fd], now_ns);
   for (int i = watcher->lingering_count - 1; i >= 0; i--)
@@ -103,16 +103,16 @@ static void *watcher_main(void *argument) {
     int count = epoll_wait(watcher->epoll_fd, events, EVENTS, WATCHER_TICK_MS);
     int64_t now_ns = clock_ns();
     bool tick = now_ns - last_ns >= WATCHER_TICK_MS * NS_PER_MS;
-    pthread_mutex_lock(&watcher->lock);
+    lock_acquire(&watcher->lock);
     for (int i = 0; i < count; i++) {
       if (events[i].data.u64 == stop_event) {
-        pthread_mutex_unlock(&watcher->lock);
+        lock_release(&watcher->lock);
         return NULL;
       }
       on_event(watcher, &events[i]);
     }
     if (tick) sweep(watcher, now_ns);
-    pthread_mutex_unlock(&watcher->lock);
+    lock_release(&watcher->lock);
     if (!tick) continue;
     watcher->tick(watcher->tick_cls, now_ns);
     last_ns = now_ns;
@@ -148,7 +148,7 @@ bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits,
   struct epoll_event event = {.events = EPOLLIN, .data.u64 = stop_event};
   if (epoll_ctl(watcher->epoll_fd, EPOLL_CTL_ADD, watcher->stop_fd, &event) != 0)
     return fail(watcher, error, "epoll_ctl");
-  pthread_mutex_init(&watcher->lock, NULL);
+  lock_init(&watcher->lock);
   errno = pthread_create(&watcher->thread, NULL, watcher_main, watcher);
   if (errno) return fail(watcher, error, "pthread_create");
   return true;
@@ -164,6 +164,6 @@ void watcher_destroy(struct watcher *watcher) {
   while (watcher->lingering_count) end_lingering(watcher, 0);
   close(watcher->epoll_fd);
   close(watcher->stop_fd);
-  pthread_mutex_destroy(&watcher->lock);
+  lock_destroy(&watcher->lock);
   free(watcher->peers);
 }

@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/base/lock.h"
 #include "server/net/peer.h"
 
 struct watcher_limits {
@@ -60,7 +61,7 @@ enum { WATCHER_TICK_MS = 50, LINGER_SLOTS = 256, REFUSED_PEERS = 256, PAGES_CONN
 
 struct watcher {
   pthread_t thread;
-  pthread_mutex_t lock;
+  struct lock lock;
   int epoll_fd, stop_fd;
   struct watcher_limits limits;
   struct peer *peers;             // [peer_count], by file descriptor

@@ -11,10 +11,10 @@ static const int64_t doubt_ns = 1 * NS_PER_S;   // the same, if the client has f
 
 void events_init(struct events *events, struct clients *clients) {
   *events = (struct events){.clients = clients, .ended_ns = INT64_MIN};
-  pthread_mutex_init(&events->lock, NULL);
+  lock_init(&events->lock);
 }
 
-void events_destroy(struct events *events) { pthread_mutex_destroy(&events->lock); }
+void events_destroy(struct events *events) { lock_destroy(&events->lock); }
 
 // ---- with the lock held ---------------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ static void drop_first(struct subscriber *subscriber) {
   subscriber->count--;
 }
 
-static void keep(struct events *events, struct subscriber *subscriber, const struct event *event) {
+static void keep(struct events *events, struct subscriber *subscriber, const struct event *event) HOLDS(events->lock) {
   if (subscriber->count == EVENTS_KEPT) {
     drop_first(subscriber);
     subscriber->lost++;
@@ -54,7 +54,8 @@ static bool is_for(const struct subscriber *subscriber, const struct client *cli
 }
 
 // What was lost came before what is kept.
-static bool take(struct events *events, struct subscriber *subscriber, struct event *event, int64_t now_ns) {
+static bool take(struct events *events, struct subscriber *subscriber, struct event *event, int64_t now_ns)
+    HOLDS(events->lock) {
   if (subscriber->lost) {
     *event = (struct event){.kind = EVENT_LOST, .count = subscriber->lost};
     subscriber->lost = 0;
@@ -74,7 +75,7 @@ static bool take(struct events *events, struct subscriber *subscriber, struct ev
   return true;
 }
 
-static bool let_in(struct events *events, struct client *client, struct error *error) {
+static bool let_in(struct events *events, struct client *client, struct error *error) HOLDS(events->lock) {
   if (events->closed)
     return error_refuse(error, ERROR_DRAINING, NULL, "the server is stopping; subscribe to another one");
   enum grant grant = client_take(events->clients, client, SHARE_SUBSCRIBERS, 1, 0);
@@ -89,7 +90,7 @@ static bool let_in(struct events *events, struct client *client, struct error *e
 
 bool events_subscribe(struct events *events, struct client *client, const struct event *open,
                       struct subscriber *subscriber, struct error *error) {
-  pthread_mutex_lock(&events->lock);
+  lock_acquire(&events->lock);
   bool good = let_in(events, client, error);
   if (good) {
     subscriber->client = client;
@@ -103,36 +104,36 @@ bool events_subscribe(struct events *events, struct client *client, const struct
     events->use.subscribers++;
     keep(events, subscriber, open);
   }
-  pthread_mutex_unlock(&events->lock);
+  lock_release(&events->lock);
   return good;
 }
 
 void events_unsubscribe(struct events *events, struct subscriber *subscriber) {
-  pthread_mutex_lock(&events->lock);
+  lock_acquire(&events->lock);
   struct subscriber **link = &events->first;
   while (*link != subscriber) link = &(*link)->next;
   *link = subscriber->next;
   events->use.subscribers--;
   client_give(events->clients, subscriber->client, SHARE_SUBSCRIBERS, 1);
-  pthread_mutex_unlock(&events->lock);
+  lock_release(&events->lock);
 }
 
 void events_tell(struct events *events, const struct client *client, const struct event *event) {
-  pthread_mutex_lock(&events->lock);
+  lock_acquire(&events->lock);
   for (struct subscriber *each = events->first; each; each = each->next)
     if (!each->ending && is_for(each, client, event->stream)) keep(events, each, event);
-  pthread_mutex_unlock(&events->lock);
+  lock_release(&events->lock);
 }
 
 void events_tick(struct events *events, int64_t now_ns) {
-  pthread_mutex_lock(&events->lock);
+  lock_acquire(&events->lock);
   for (struct subscriber *each = events->first; each; each = each->next)
     if (is_due(each, now_ns)) wake(each);
-  pthread_mutex_unlock(&events->lock);
+  lock_release(&events->lock);
 }
 
 void events_end(struct events *events, const char *reason, bool closes) {
-  pthread_mutex_lock(&events->lock);
+  lock_acquire(&events->lock);
   events->closed = events->closed || closes;
   events->ending = reason;
   events->ended_ns = clock_ns();
@@ -140,18 +141,18 @@ void events_end(struct events *events, const char *reason, bool closes) {
     if (!each->ending) each->ending = reason;
     wake(each);
   }
-  pthread_mutex_unlock(&events->lock);
+  lock_release(&events->lock);
 }
 
 struct events_use events_use(struct events *events) {
-  pthread_mutex_lock(&events->lock);
+  lock_acquire(&events->lock);
   struct events_use use = events->use;
-  pthread_mutex_unlock(&events->lock);
+  lock_release(&events->lock);
   return use;
 }
 
 enum event_step events_take(struct events *events, struct subscriber *subscriber, struct event *event, int64_t now_ns) {
-  pthread_mutex_lock(&events->lock);
+  lock_acquire(&events->lock);
   bool over = subscriber->over || atomic_load(subscriber->gone);
   enum event_step step = over ? EVENT_OVER : EVENT_TAKEN;
   if (step == EVENT_TAKEN && !take(events, subscriber, event, now_ns)) {
@@ -159,7 +160,7 @@ enum event_step events_take(struct events *events, struct subscriber *subscriber
     subscriber->asleep = true;
     subscriber->sleep(subscriber);
   }
-  pthread_mutex_unlock(&events->lock);
+  lock_release(&events->lock);
   return step;
 }
 

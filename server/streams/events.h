@@ -9,7 +9,6 @@
 #ifndef VOXELD_STREAM_EVENTS_H
 #define VOXELD_STREAM_EVENTS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,6 +16,7 @@
 #include "api/base/problem.h"
 #include "api/params/stream.h"
 #include "api/wire/join.h"
+#include "server/base/lock.h"
 #include "server/clients/clients.h"
 
 enum {
@@ -72,7 +72,7 @@ struct events_use {
 };
 
 struct events {
-  pthread_mutex_t lock;
+  struct lock lock;
   struct clients *clients;
   struct subscriber *first;
   bool closed;

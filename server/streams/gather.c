@@ -58,14 +58,14 @@ static bool check_time(const struct stream *stream, double time, bool listed, st
                       listed ? "the newest of times" : "time", own, stream->name, newest);
 }
 
-// With the lock held: where the sensor was. The mount is that of the request or, if it has none, that of the stream.
+// Where the sensor was. The mount is that of the request or, if it has none, that of the stream.
 static void mount(const struct stream *stream, const struct stream_terms *terms, struct sweep *own) {
   bool given = terms->mount_numbers.count > 0;
   if (!given && !stream->mounted) return;
   for (; own; own = own->next) own->place = pose_compose(&own->place, given ? &terms->mount : &stream->mount);
 }
 
-// With the lock held: lists the sweeps of all streams that are seen. The first has one.
+// Lists the sweeps of all streams that are seen. The first has one.
 static void list(const struct seen *seen, int32_t streams, int32_t sweeps, struct gathered *gathered) {
   gathered->newest = seen[0].sweeps[0].sweep;
   gathered->wanted = (int64_t)streams * sweeps;
@@ -87,9 +87,9 @@ static void take_losses(struct stream *stream, struct stream_turn *turn) {
   stream->evicted = stream->expired = 0;
 }
 
-// With the lock held.
 static bool gather(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
-                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered, struct error *error) {
+                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered, struct error *error)
+    HOLDS(streams->lock) {
   struct stream *stream = turn->stream;
   struct seen seen[STREAMS_JOINED_MAX];
   seen[0].count = 0;
@@ -121,7 +121,7 @@ static bool gather(struct streams *streams, struct stream_turn *turn, const stru
 bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                    const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered, struct error *error) {
   *gathered = (struct gathered){.count = 0};
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   streams_expire(streams, clock_ns());
   bool good = gather(streams, turn, terms, shape, own, gathered, error);
   streams_unlock(streams);
@@ -131,7 +131,7 @@ bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const stru
 bool gather_last(struct streams *streams, const struct client *client, const char *name, struct gathered *gathered,
                  struct stream_terms *terms, struct sweep_shape *shape, struct error *error) {
   *gathered = (struct gathered){.count = 0};
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   streams_expire(streams, clock_ns());
   const struct stream *stream = streams_find(streams, client, name);
   bool there = stream && stream->count > 0;
@@ -148,15 +148,16 @@ bool gather_last(struct streams *streams, const struct client *client, const cha
 }
 
 void gathered_release(struct streams *streams, struct gathered *gathered) {
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   for (int32_t i = 0; i < gathered->count; i++) streams_let_go(streams, gathered->list[i].sweep);
   streams_unlock(streams);
 }
 
 // ---- keeping --------------------------------------------------------------------------------------------------------
 
-// With the lock held: the stream's sweeps become these, of which `replaced` took the place of others.
-static void put(struct streams *streams, struct stream *stream, const struct seen *seen, int32_t replaced) {
+// The stream's sweeps become these, of which `replaced` took the place of others.
+static void put(struct streams *streams, struct stream *stream, const struct seen *seen, int32_t replaced)
+    HOLDS(streams->lock) {
   for (int32_t i = 0; i < seen->count; i++) seen->sweeps[i].sweep->users++;
   streams_cut(streams, stream, 0);
   for (int32_t i = 0; i < seen->count; i++) {
@@ -170,9 +171,9 @@ static void put(struct streams *streams, struct stream *stream, const struct see
   streams->use.kept -= (unsigned long long)replaced;
 }
 
-// With the lock held: what the request of these terms leaves to its stream.
+// What the request of these terms leaves to its stream.
 static void keep(struct streams *streams, struct stream *stream, const struct stream_terms *terms,
-                 const struct sweep_shape *shape, struct sweep *own, int32_t lost) {
+                 const struct sweep_shape *shape, struct sweep *own, int32_t lost) HOLDS(streams->lock) {
   struct event event = {.kind = EVENT_SWEEP, .time = own->time, .points = own->counts, .begun = stream->count == 0};
   struct seen seen;
   event.repeated = stream->count > 0 && stream->sweeps[0]->time == own->time;
@@ -198,7 +199,7 @@ void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct
   struct sweep *sweep = own;
   do sweep->came_ns = now_ns;
   while ((sweep = sweep->next));
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   turn->evicted = turn->expired = 0;
   if (!turn->stream->dropped) keep(streams, turn->stream, terms, shape, own, lost);
   streams_unlock(streams);

@@ -65,7 +65,7 @@ static void write_all(const struct streams *streams, const struct client *client
 bool streams_write(struct streams *streams, const struct client *client, const char *name, struct text *out,
                    struct error *error) {
   int64_t now_ns = clock_ns();
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   streams_expire(streams, now_ns);
   const struct stream *stream = name ? streams_find(streams, client, name) : NULL;
   bool shown = stream && is_shown(stream, client);
@@ -81,7 +81,7 @@ bool streams_write(struct streams *streams, const struct client *client, const c
 }
 
 bool streams_drop(struct streams *streams, const struct client *client, const char *name, struct error *error) {
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   struct stream *stream = streams_find(streams, client, name);
   bool there = stream && stream->count > 0;
   if (there) {
@@ -115,7 +115,7 @@ bool streams_subscribe(struct streams *streams, struct client *client, const cha
   if (!streams_allow(streams, error)) return false;
   if (name[0] && !stream_name_is_sound(name, strlen(name))) return streams_refuse_name(name, error);
   memcpy(subscriber->stream, name, strlen(name) + 1);
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   streams_expire(streams, clock_ns());
   const struct event open = opening(streams, client, name);
   bool good = events_subscribe(&streams->events, client, &open, subscriber, error);

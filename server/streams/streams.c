@@ -12,7 +12,7 @@ void streams_init(struct streams *streams, const struct options *options, struct
                               .give = give,
                               .memory_bytes = options->stream_memory_bytes,
                               .ttl_ns = options->stream_ttl_s * NS_PER_S};
-  pthread_mutex_init(&streams->lock, NULL);
+  lock_init(&streams->lock);
   events_init(&streams->events, clients);
 }
 
@@ -34,17 +34,17 @@ void streams_let_go(struct streams *streams, struct sweep *sweep) {
 void streams_unlock(struct streams *streams) {
   struct sweep *ended = streams->ended;
   streams->ended = NULL;
-  pthread_mutex_unlock(&streams->lock);
+  lock_release(&streams->lock);
   if (!ended) return;
   struct sweep *last = ended;
   for (struct sweep *sweep = ended; sweep; sweep = sweep->next) {
     if (sweep->memory) streams->give(sweep->memory);
     last = sweep;
   }
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   last->next = streams->spare;
   streams->spare = ended;
-  pthread_mutex_unlock(&streams->lock);
+  lock_release(&streams->lock);
 }
 
 struct stream *streams_find(const struct streams *streams, const struct client *client, const char *name) {
@@ -108,14 +108,14 @@ void streams_expire(struct streams *streams, int64_t now_ns) {
 }
 
 void streams_tick(struct streams *streams, int64_t now_ns) {
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   streams_expire(streams, now_ns);
   streams_unlock(streams);
   events_tick(&streams->events, now_ns);
 }
 
 void streams_destroy(struct streams *streams) {
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   while (streams->first) {
     streams_cut(streams, streams->first, 0);
     streams_prune(streams, streams->first);
@@ -127,13 +127,13 @@ void streams_destroy(struct streams *streams) {
     streams->spare = next;
   }
   events_destroy(&streams->events);
-  pthread_mutex_destroy(&streams->lock);
+  lock_destroy(&streams->lock);
 }
 
 bool streams_evict(struct streams *streams, const struct client *client) {
   struct stream *oldest = NULL;
   int64_t came_ns = INT64_MAX;
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   for (struct stream *stream = streams->first; stream; stream = stream->next) {
     if (!stream->count || (client && stream->client != client)) continue;
     const struct sweep *last = stream->sweeps[stream->count - 1];
@@ -184,17 +184,17 @@ struct stream *streams_add(struct streams *streams, struct client *client, const
 // ---- sweeps ---------------------------------------------------------------------------------------------------------
 
 struct sweep *sweep_new(struct streams *streams) {
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   struct sweep *sweep = streams->spare;
   if (sweep) streams->spare = sweep->next;
-  pthread_mutex_unlock(&streams->lock);
+  lock_release(&streams->lock);
   if (!sweep) sweep = malloc(sizeof *sweep);
   if (sweep) *sweep = (struct sweep){.users = 1};
   return sweep;
 }
 
 void sweeps_leave(struct streams *streams, struct sweep *first) {
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   for (struct sweep *sweep = first, *next; sweep; sweep = next) {
     next = sweep->next;
     streams_let_go(streams, sweep);
@@ -203,8 +203,8 @@ void sweeps_leave(struct streams *streams, struct sweep *first) {
 }
 
 struct streams_use streams_use(struct streams *streams) {
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   struct streams_use use = streams->use;
-  pthread_mutex_unlock(&streams->lock);
+  lock_release(&streams->lock);
   return use;
 }

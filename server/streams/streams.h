@@ -9,7 +9,6 @@
 #ifndef VOXELD_STREAMS_H
 #define VOXELD_STREAMS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +16,7 @@
 #include "api/base/problem.h"
 #include "api/params/stream.h"
 #include "kernels/tensor.h"
+#include "server/base/lock.h"
 #include "server/clients/clients.h"
 #include "server/config/options.h"
 #include "server/streams/events.h"
@@ -69,7 +69,7 @@ struct streams_use {
 };
 
 struct streams {
-  pthread_mutex_t lock;
+  struct lock lock;
   struct stream *first;
   struct sweep *ended;  // used by nobody any more; their memory is given back without the lock
   struct sweep *spare;  // to be used again
@@ -101,20 +101,23 @@ void sweeps_leave(struct streams *streams, struct sweep *first);
 // ---- with the lock held ---------------------------------------------------------------------------------------------
 
 // NULL: the client has no such stream.
-struct stream *streams_find(const struct streams *streams, const struct client *client, const char *name);
+struct stream *streams_find(const struct streams *streams, const struct client *client, const char *name)
+    HOLDS(streams->lock);
 // A new stream, without sweeps. NULL with an error.
-struct stream *streams_add(struct streams *streams, struct client *client, const char *name, struct error *error);
+struct stream *streams_add(struct streams *streams, struct client *client, const char *name, struct error *error)
+    HOLDS(streams->lock);
 // Ends the stream if it has no sweep and nobody has a turn in it.
-void streams_prune(struct streams *streams, struct stream *stream);
+void streams_prune(struct streams *streams, struct stream *stream) HOLDS(streams->lock);
 // Tells subscribers what happened to the stream, which has `count` sweeps left; for `dropped`, see struct event.
-void streams_tell(struct streams *streams, const struct stream *stream, enum event_kind kind, int64_t dropped);
+void streams_tell(struct streams *streams, const struct stream *stream, enum event_kind kind, int64_t dropped)
+    HOLDS(streams->lock);
 // Drops the sweeps from number `first` on. The stream stays.
-void streams_cut(struct streams *streams, struct stream *stream, int32_t first);
+void streams_cut(struct streams *streams, struct stream *stream, int32_t first) HOLDS(streams->lock);
 // As streams_tick.
-void streams_expire(struct streams *streams, int64_t now_ns);
+void streams_expire(struct streams *streams, int64_t now_ns) HOLDS(streams->lock);
 // One user less.
-void streams_let_go(struct streams *streams, struct sweep *sweep);
+void streams_let_go(struct streams *streams, struct sweep *sweep) HOLDS(streams->lock);
 // Unlocks, and gives back the memory of sweeps that nobody uses any more.
-void streams_unlock(struct streams *streams);
+void streams_unlock(struct streams *streams) RELEASES(streams->lock);
 
 #endif

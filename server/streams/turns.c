@@ -1,7 +1,6 @@
 // See turns.h.
 #include "server/streams/turns.h"
 
-// With the lock held.
 static bool wait_in(struct stream *stream, struct stream_turn *turn, struct error *error) {
   struct stream_turn **link = &stream->waiting;
   if (stream->waiting_count == STREAM_WAITING)
@@ -15,9 +14,8 @@ static bool wait_in(struct stream *stream, struct stream_turn *turn, struct erro
   return true;
 }
 
-// With the lock held.
 static enum stream_entry enter(struct streams *streams, struct client *client, const char *name,
-                               struct stream_turn *turn, bool may_wait, struct error *error) {
+                               struct stream_turn *turn, bool may_wait, struct error *error) HOLDS(streams->lock) {
   struct stream *stream = streams_find(streams, client, name);
   if (!stream) stream = streams_add(streams, client, name, error);
   if (!stream) return STREAM_REFUSED;
@@ -32,16 +30,16 @@ enum stream_entry stream_enter(struct streams *streams, struct client *client, c
                                struct stream_turn *turn, bool may_wait, struct error *error) {
   if (!streams_allow(streams, error)) return STREAM_REFUSED;
   turn->evicted = turn->expired = 0;
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   enum stream_entry entry = enter(streams, client, name, turn, may_wait, error);
-  pthread_mutex_unlock(&streams->lock);
+  lock_release(&streams->lock);
   return entry;
 }
 
 struct stream_turn *streams_take_waiting(struct streams *streams,
                                          bool (*leaves)(struct stream_turn *turn, int64_t now_ns), int64_t now_ns) {
   struct stream_turn *taken = NULL, **end = &taken;
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   for (struct stream *stream = streams->first; stream; stream = stream->next) {
     for (struct stream_turn **link = &stream->waiting, *turn; (turn = *link);) {
       if (!leaves(turn, now_ns)) {
@@ -56,14 +54,14 @@ struct stream_turn *streams_take_waiting(struct streams *streams,
       end = &turn->next;
     }
   }
-  pthread_mutex_unlock(&streams->lock);
+  lock_release(&streams->lock);
   return taken;
 }
 
 void stream_leave(struct streams *streams, struct stream_turn *turn) {
   struct stream *stream = turn->stream;
   if (!stream) return;
-  pthread_mutex_lock(&streams->lock);
+  lock_acquire(&streams->lock);
   struct stream_turn *next = stream->waiting;
   turn->stream = NULL;
   stream->evicted += turn->evicted;
@@ -74,6 +72,6 @@ void stream_leave(struct streams *streams, struct stream_turn *turn) {
     stream->waiting_count--;
   }
   streams_prune(streams, stream);
-  pthread_mutex_unlock(&streams->lock);
+  lock_release(&streams->lock);
   if (next) next->begin(next);
 }

@@ -49,7 +49,9 @@ HOME = {
     "cuda_runtime.h": ("kernels/cuda/",),
     "dlfcn.h": ("kernels/engine/",),
 }
-ATTRIBUTE = re.compile(r"(?:__attribute__\(\((?:[^()]|\([^()]*\))*\)\)|VX_WARN_UNUSED)\s*")
+ATTRIBUTE = re.compile(
+    r"(?:__attribute__\(\((?:[^()]|\([^()]*\))*\)\)|VX_WARN_UNUSED|(?:HOLDS|ACQUIRES|RELEASES)\([^()]*\))\s*"
+)
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 # A function of other files too, as clang-format writes it: its definition, or its declaration.
 HEAD = r"^(?!static|typedef|#|return|enum \{|struct \w+ \{)[A-Za-z_][\w \t*]*?[ *](\w+)\([^;{}]*?\)"

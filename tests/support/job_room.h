@@ -11,8 +11,8 @@ static struct jobs jobs;
 static struct clients clients;
 static struct client *client;
 static struct counters counters;
-static struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};  // of no connections
-static atomic_bool gone;                                              // the client is, for its jobs
+static struct watcher watcher = {.lock = LOCK_INITIALIZER};  // of no connections
+static atomic_bool gone;                                     // the client is, for its jobs
 
 static void on_gpu_lost(void *cls) { (void)cls; }
 

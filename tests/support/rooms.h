@@ -21,7 +21,7 @@ static int64_t started_ns, started_unix_s = 1700000000;
 static struct counters counters;
 static struct shelf shelf;
 static struct clients clients;
-static struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct watcher watcher = {.lock = LOCK_INITIALIZER};
 static struct jobs jobs;
 static struct warm_progress warming;
 static struct http http = {.service = {.options = &options}};

@@ -149,7 +149,7 @@ static bool run(struct room *room, const struct kind *kind, const float *scan, i
 
 // ---- rooms ----------------------------------------------------------------------------------------------------------
 
-static struct watcher watcher = {.lock = PTHREAD_MUTEX_INITIALIZER};  // of no connections
+static struct watcher watcher = {.lock = LOCK_INITIALIZER};  // of no connections
 
 static void on_gpu_lost(void *cls) { (void)cls; }
 

@@ -26,7 +26,7 @@ static int open_request(void **state) {
   (void)state;
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return -1;
   client_fd = pair[1];
-  pthread_mutex_init(&watcher.lock, NULL);
+  lock_init(&watcher.lock);
   trace_begin(&trace, NULL);
   peer = (struct peer){.fd = pair[0]};
   request = (struct request){.state = REQUEST_DISCARD, .service = &service, .peer = &peer, .body_bytes = -1};
@@ -35,7 +35,7 @@ static int open_request(void **state) {
 
 static int close_request(void **state) {
   (void)state;
-  pthread_mutex_destroy(&watcher.lock);
+  lock_destroy(&watcher.lock);
   return close(peer.fd) + close(client_fd);
 }
 

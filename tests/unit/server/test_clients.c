@@ -408,10 +408,10 @@ static void *pop(void *argument) {
 
 static bool is_asleep(struct popper *popper) {
   bool asleep = false;
-  pthread_mutex_lock(&queue.lock);
+  lock_acquire(&queue.lock);
   for (struct queue_waiter *idle = queue.idle[popper->waiter.device]; idle; idle = idle->next)
     asleep |= idle == &popper->waiter;
-  pthread_mutex_unlock(&queue.lock);
+  lock_release(&queue.lock);
   return asleep;
 }
 

@@ -19,7 +19,7 @@ static bool trial;
 static int enter(void **state) {
   (void)state;
   memset(&devices, 0, sizeof devices);
-  pthread_mutex_init(&devices.lock, NULL);
+  lock_init(&devices.lock);
   devices.count = 2;
   atomic_store(&devices.working, 2);
   now_ns = 1000 * NS_PER_S;
@@ -28,7 +28,8 @@ static int enter(void **state) {
 
 static int leave(void **state) {
   (void)state;
-  return pthread_mutex_destroy(&devices.lock);
+  lock_destroy(&devices.lock);
+  return 0;
 }
 
 static bool take(void) { return device_take(&devices, gpu, now_ns, &trial); }

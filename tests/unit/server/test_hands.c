@@ -96,9 +96,9 @@ static int64_t sleepers(void) {
   int64_t asleep = 0;
   for (int use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs.queues[use];
-    pthread_mutex_lock(&queue->lock);
+    lock_acquire(&queue->lock);
     for (const struct queue_waiter *waiter = queue->idle[QUEUE_CPU]; waiter; waiter = waiter->next) asleep++;
-    pthread_mutex_unlock(&queue->lock);
+    lock_release(&queue->lock);
   }
   return asleep;
 }

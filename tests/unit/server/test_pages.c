@@ -155,9 +155,9 @@ static void gpus_and_their_states(void **state) {
 
 static void set_placement(struct placement *placement) {
   struct queue *queue = &jobs.queues[VX_LANE_LONG];
-  pthread_mutex_lock(&queue->lock);
+  lock_acquire(&queue->lock);
   queue->placement = placement;
-  pthread_mutex_unlock(&queue->lock);
+  lock_release(&queue->lock);
 }
 
 static void where_samplings_run(void **state) {

@@ -220,9 +220,9 @@ static void start(enum target target) {
   atomic_store(&popper->waiter.job, NULL);
   assert_int_equal(pthread_create(&popper->thread, NULL, pop, popper), 0);
   for (bool asleep = false; !asleep; sched_yield()) {
-    pthread_mutex_lock(&queue.lock);
+    lock_acquire(&queue.lock);
     asleep = queue.idle[device] == &popper->waiter || popper->waiter.job;
-    pthread_mutex_unlock(&queue.lock);
+    lock_release(&queue.lock);
   }
 }
 

@@ -269,9 +269,9 @@ static void a_lingering_close_reads_so_much_and_no_more(void **state) {
   (void)state;
   struct end end;
   struct client *client = linger(&end, ERROR_NONE);
-  pthread_mutex_lock(&watcher.lock);
+  lock_acquire(&watcher.lock);
   watcher.lingering[0].bytes_left = 1500;
-  pthread_mutex_unlock(&watcher.lock);
+  lock_release(&watcher.lock);
   send_some(&end);
   pass_ms(50);
   assert_int_equal(lingering(client), 1);
@@ -561,10 +561,10 @@ static struct end answer_slowly(const char *address) {
 }
 
 static int swap_descriptor(struct peer *peer, int fd) {
-  pthread_mutex_lock(&watcher.lock);
+  lock_acquire(&watcher.lock);
   int before = peer->fd;
   peer->fd = fd;
-  pthread_mutex_unlock(&watcher.lock);
+  lock_release(&watcher.lock);
   return before;
 }
 
@@ -591,9 +591,9 @@ static void a_connection_comes_from_a_slow_answer(void **state) {
   (void)state;
   struct end slow = answer_slowly("192.0.2.1");
   pass_ms(3000);
-  pthread_mutex_lock(&watcher.lock);
+  lock_acquire(&watcher.lock);
   struct peer *ended = slow_peers_end_one(&watcher, slow.peer->places, NULL, clock_ns());
-  pthread_mutex_unlock(&watcher.lock);
+  lock_release(&watcher.lock);
   assert_ptr_equal(ended, slow.peer);
   assert_int_equal(slow.peer->cut, PEER_END_PREEMPTED);
   assert_null(seen(&slow));

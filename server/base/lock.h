@@ -1,0 +1,55 @@
+// A mutex that the linter checks: `./dev lint` refuses a call of a HOLDS function without the lock, and a path that
+// ends with a lock held that the function should have released (clang's thread-safety analysis). For other compilers
+// it is a plain mutex. Any thread.
+#ifndef VOXELD_LOCK_H
+#define VOXELD_LOCK_H
+
+#include <pthread.h>
+
+#include "server/base/clock.h"
+
+#if defined(__clang__)
+#define LOCK_ATTRIBUTE(name) __attribute__((name))
+#else
+#define LOCK_ATTRIBUTE(name)
+#endif
+// Behind the parameters of a function: its caller holds the lock; the function acquires it; the function releases it.
+#define HOLDS(lock) LOCK_ATTRIBUTE(requires_capability(lock))
+#define ACQUIRES(lock) LOCK_ATTRIBUTE(acquire_capability(lock))
+#define RELEASES(lock) LOCK_ATTRIBUTE(release_capability(lock))
+// Behind the parameters of a function whose locks the analysis cannot follow; a comment there says why.
+#define LOCK_UNCHECKED LOCK_ATTRIBUTE(no_thread_safety_analysis)
+
+struct LOCK_ATTRIBUTE(capability("mutex")) lock {
+  pthread_mutex_t mutex;
+};
+
+#define LOCK_INITIALIZER {PTHREAD_MUTEX_INITIALIZER}
+static inline void lock_init(struct lock *lock) { pthread_mutex_init(&lock->mutex, NULL); }
+static inline void lock_destroy(struct lock *lock) { pthread_mutex_destroy(&lock->mutex); }
+
+static inline void lock_acquire(struct lock *lock) ACQUIRES(*lock) LOCK_UNCHECKED;
+static inline void lock_acquire(struct lock *lock) { pthread_mutex_lock(&lock->mutex); }
+
+static inline void lock_release(struct lock *lock) RELEASES(*lock) LOCK_UNCHECKED;
+static inline void lock_release(struct lock *lock) { pthread_mutex_unlock(&lock->mutex); }
+
+// Acquires a lock that threads on other processors hold for less than a microsecond as a rule. Spins before it sleeps:
+// to sleep and be woken takes a hundred times as long.
+static inline void lock_acquire_awake(struct lock *lock) ACQUIRES(*lock) LOCK_UNCHECKED;
+static inline void lock_acquire_awake(struct lock *lock) {
+  enum { TRIES = 100 };
+  for (int i = 0; i < TRIES; i++) {
+    if (pthread_mutex_trylock(&lock->mutex) == 0) return;
+    clock_pause();
+  }
+  pthread_mutex_lock(&lock->mutex);
+}
+
+// Releases the lock, sleeps until the condition is signalled, and acquires the lock again.
+static inline void lock_wait(struct lock *lock, pthread_cond_t *condition) HOLDS(*lock);
+static inline void lock_wait(struct lock *lock, pthread_cond_t *condition) {
+  pthread_cond_wait(condition, &lock->mutex);
+}
+
+#endif
