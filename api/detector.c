@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/base/json_write.h"
 #include "api/detector_files.h"
 #include "api/ops/detect.h"
 
@@ -29,12 +30,6 @@ static const struct vx_network_tensor *find(const struct vx_network_tensor *tens
   return NULL;
 }
 
-static void write_dims(const int64_t *dims, int rank, struct text *out) {
-  text_put(out, "[");
-  for (int i = 0; i < rank; i++) text_printf(out, "%s%lld", i ? "," : "", (long long)dims[i]);
-  text_put(out, "]");
-}
-
 static void write_dtypes(uint32_t dtypes, struct text *out) {
   for (int dtype = 0; dtype < VX_DTYPES; dtype++)
     if (dtypes & VX_DTYPE_BIT(dtype))
@@ -51,8 +46,8 @@ static bool check_tensor(struct detector *detector, const struct vx_network_tens
   struct text given = text_over(is, sizeof is), wanted = text_over(should, sizeof should);
   struct text allowed = text_over(types, sizeof types);
   write_dtypes(dtypes, &allowed);
-  write_dims(tensor->dims, tensor->rank, &given);
-  write_dims(dims, 4, &wanted);
+  json_put_integers(&given, tensor->dims, tensor->rank);
+  json_put_integers(&wanted, dims, 4);
   return error_set(&detector->fault, "%s: %s (%s) is %s %s; expected %s %s, where -1 is any length",
                    detector->files.network_file, field, tensor->name, vx_dtype_name(tensor->dtype), is, types, should);
 }
@@ -225,50 +220,36 @@ struct seats *detector_seats(struct detector *detector) {
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-static void write_string(const char *name, const char *value, struct text *out) {
-  text_printf(out, ",\"%s\":", name);
-  text_json_string(out, value, strlen(value));
-}
-
 static void write_tensors(const char *name, const struct vx_network_tensor *tensors, int count, struct text *out) {
-  text_printf(out, ",\"%s\":[", name);
+  json_printf(out, "%s:[", name);
   for (int i = 0; i < count; i++) {
-    text_put(out, i ? ",{\"name\":" : "{\"name\":");
-    text_json_string(out, tensors[i].name, strlen(tensors[i].name));
-    text_printf(out, ",\"dtype\":\"%s\",\"shape\":", vx_dtype_name(tensors[i].dtype));
-    write_dims(tensors[i].dims, tensors[i].rank, out);
-    text_put(out, "}");
+    json_printf(out, "{name:%s dtype:%s shape:", tensors[i].name, vx_dtype_name(tensors[i].dtype));
+    json_put_integers(out, tensors[i].dims, tensors[i].rank);
+    json_printf(out, "}");
   }
-  text_put(out, "]");
+  json_printf(out, "]");
 }
 
 static void write_parts(const struct detector *detector, struct text *out) {
   const struct detector_files *files = &detector->files;
   const struct vx_network_shape *shape = detector->core.engine->network_shape(detector->core.network);
-  text_put(out, ",\"voxelize\":");
+  json_printf(out, "ready:true voxelize:");
   job_request_write(files->voxelize, out);
-  text_printf(out, ",\"encoder\":{\"channels\":%d,\"layers\":%d,\"width\":%d}", (int)files->encoder.layers[0].inputs,
-              (int)files->layers, (int)files->width);
-  text_put(out, ",\"network\":{\"engine\":");
-  text_json_string(out, detector->engine, strlen(detector->engine));
-  text_printf(out, ",\"memory_limit_bytes\":%zu", detector->memory_bytes);
+  json_printf(out, "encoder:{channels:%d layers:%d width:%d} network:{engine:%s memory_limit_bytes:%zu",
+              files->encoder.layers[0].inputs, files->layers, files->width, detector->engine, detector->memory_bytes);
   write_tensors("inputs", shape->input, shape->inputs, out);
   write_tensors("outputs", shape->output, shape->outputs, out);
-  text_put(out, ",\"seats\":");
+  json_printf(out, "seats:");
   seats_write(&detector->seats, out);
-  text_put(out, "},\"decode\":");
+  json_printf(out, "}decode:");
   job_request_write(files->decode, out);
 }
 
 void detector_write(const struct detector *detector, struct text *out) {
-  const char *fault = detector_fault(detector);
-  text_put(out, "\"name\":");
-  text_json_string(out, detector->name, strlen(detector->name));
-  write_string("version", detector->files.version, out);
-  write_string("description", detector->files.description, out);
-  text_printf(out, ",\"ready\":%s", fault ? "false" : "true");
-  if (fault)
-    write_string("reason", fault, out);
-  else
+  json_printf(out, "name:%s version:%s description:%s", detector->name, detector->files.version,
+              detector->files.description);
+  if (atomic_load(&detector->serves))
     write_parts(detector, out);
+  else
+    json_printf(out, "ready:false reason:%s", detector->fault.text);
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "api/base/json_write.h"
+
 enum { MAX_DETECTORS = 64, MAX_ENTRIES = 4096 };  // entries of the directory, folders or not
 
 struct detectors {
@@ -158,16 +160,10 @@ long long detectors_seats(const struct detectors *detectors, int device) {
 
 static void write_at(const struct detectors *detectors, size_t index, struct text *out) {
   const struct detector_refusal *refusal = detectors_refusal(detectors, index);
-  text_put(out, "{");
+  json_printf(out, "{");
   detector_write(detectors->item[index].detector, out);
-  if (refusal) {
-    text_put(out, ",\"refused\":{\"version\":");
-    text_json_string(out, refusal->version, strlen(refusal->version));
-    text_put(out, ",\"reason\":");
-    text_json_string(out, refusal->reason.text, strlen(refusal->reason.text));
-    text_put(out, "}");
-  }
-  text_put(out, "}");
+  if (refusal) json_printf(out, "refused:{version:%s reason:%s}", refusal->version, refusal->reason.text);
+  json_printf(out, "}");
 }
 
 bool detectors_write_one(const struct detectors *detectors, const char *name, struct text *out) {
@@ -178,10 +174,7 @@ bool detectors_write_one(const struct detectors *detectors, const char *name, st
 }
 
 void detectors_write(const struct detectors *detectors, struct text *out) {
-  text_put(out, "{\"models\":[");
-  for (size_t i = 0; i < detectors->count; i++) {
-    if (i) text_put(out, ",\n");
-    write_at(detectors, i, out);
-  }
-  text_put(out, "]}\n");
+  json_printf(out, "{models:[");
+  for (size_t i = 0; i < detectors->count; i++) write_at(detectors, i, out);
+  json_printf(out, "]}\n");
 }

@@ -9,6 +9,7 @@
 
 #include "api/base/file.h"
 #include "api/base/json.h"
+#include "api/base/json_write.h"
 #include "api/resources.h"
 #include "api/settings.h"
 
@@ -217,26 +218,20 @@ const struct job_request *presets_request_of(const struct preset *preset, enum v
 }
 
 void preset_write(const struct preset *preset, struct text *out) {
-  text_put(out, "{\"name\":");
-  text_json_string(out, preset->name, strlen(preset->name));
-  text_put(out, ",\"description\":");
-  text_json_string(out, preset->description, strlen(preset->description));
-  if (preset->op != VX_VOXELIZE) text_printf(out, ",\"operation\":\"%s\"", vx_operation_of(preset->op)->name);
-  text_put(out, ",\"parameters\":");
+  json_printf(out, "{name:%s description:%s", preset->name, preset->description);
+  if (preset->op != VX_VOXELIZE) json_printf(out, "operation:%s", vx_operation_of(preset->op)->name);
+  json_printf(out, "parameters:");
   job_request_write(preset->requests[preset->op], out);
   for (enum vx_op op = 0; op < VX_OPS; op++) {
     if (!preset->requests[op] || op == preset->op) continue;
-    text_printf(out, ",\"%s\":", vx_operation_of(op)->name);
+    json_member(out, vx_operation_of(op)->name);
     job_request_write(preset->requests[op], out);
   }
-  text_put(out, "}");
+  json_printf(out, "}");
 }
 
 void presets_write(const struct presets *presets, struct text *out) {
-  text_put(out, "{\"presets\":[");
-  for (size_t i = 0; i < presets->count; i++) {
-    if (i) text_put(out, ",\n");
-    preset_write(presets->item[i], out);
-  }
-  text_put(out, "]}\n");
+  json_printf(out, "{presets:[");
+  for (size_t i = 0; i < presets->count; i++) preset_write(presets->item[i], out);
+  json_printf(out, "]}\n");
 }

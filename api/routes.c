@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "api/base/json_write.h"
+
 static const struct route routes[ENDPOINT_COUNT] = {
 #define X(endpoint, method, path, op, doc) {method, path, op, doc},
     ENDPOINTS(X)
@@ -114,9 +116,8 @@ bool route_takes(enum endpoint endpoint, const char *method, struct error *error
 }
 
 void routes_describe(struct text *out) {
-  text_put(out, "[");
+  json_printf(out, "[");
   for (int i = 0; i < ENDPOINT_UNKNOWN; i++)
-    text_printf(out, "%s\n    {\"method\":\"%s\",\"path\":\"%s\",\"doc\":\"%s\"}", i ? "," : "", routes[i].method,
-                routes[i].path, routes[i].doc);
-  text_put(out, "\n  ]");
+    json_printf(out, "{method:%s path:%s doc:%s}", routes[i].method, routes[i].path, routes[i].doc);
+  json_printf(out, "]");
 }

@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "api/base/json_write.h"
 
 struct seat {
   _Atomic(struct seat *) next;
@@ -76,20 +77,15 @@ int seats_count(const struct seats *seats, int device) {
 }
 
 void seats_write(const struct seats *seats, struct text *out) {
-  const struct seat *first = atomic_load(&seats->first);
-  text_put(out, "[");
-  for (const struct seat *seat = first; seat; seat = next_of(seat)) {
+  json_printf(out, "[");
+  for (const struct seat *seat = atomic_load(&seats->first); seat; seat = next_of(seat)) {
     bool vacant = atomic_load(&seat->state) == VACANT;
-    text_printf(out, "%s{\"device\":\"cuda:%d\",\"memory_limit_bytes\":%zu,\"tf32\":%s,\"in_use\":%s",
-                seat == first ? "" : ",", seat->place.device, seat->place.memory_bytes,
-                seat->place.tf32 ? "true" : "false", vacant ? "false" : "true");
-    if (vacant) {
-      text_put(out, ",\"reason\":");
-      text_json_string(out, seat->reason, strlen(seat->reason));
-    }
-    text_put(out, "}");
+    json_printf(out, "{device:'cuda:%d' memory_limit_bytes:%zu tf32:%i in_use:%i", seat->place.device,
+                seat->place.memory_bytes, seat->place.tf32, !vacant);
+    if (vacant) json_printf(out, "reason:%s", seat->reason);
+    json_printf(out, "}");
   }
-  text_put(out, "]");
+  json_printf(out, "]");
 }
 
 void seats_close(struct seats *seats, const struct vx_engine *engine) {

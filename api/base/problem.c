@@ -3,7 +3,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
+
+#include "api/base/json_write.h"
 
 static const struct problem_info problems[ERROR_COUNT] = {{200, "none", 0, "OK"},
 #define X(kind, status, name, retry, title) {status, name, retry, title},
@@ -60,18 +61,12 @@ bool error_refuse(struct error *error, enum error_kind kind, const char *paramet
   return false;
 }
 
-static void member(struct text *out, const char *name, const char *value) {
-  text_printf(out, ",\"%s\":", name);
-  text_json_string(out, value, strlen(value));
-}
-
 void problem_render(const struct error *error, enum problem_style style, const char *request_id, struct text *out) {
   const struct problem_info *info = problem_info(error->kind);
-  text_printf(out, "{\"type\":\"urn:voxeld:problem:%s\",\"status\":%d", info->name, problem_status(error->kind, style));
-  member(out, "title", info->title);
-  member(out, "detail", error->text);
-  if (style == PROBLEM_STYLE_KSERVE) member(out, "error", error->text);
-  if (error->parameter[0]) member(out, "parameter", error->parameter);
-  if (request_id[0]) member(out, "request_id", request_id);
-  text_put(out, "}\n");
+  json_printf(out, "{type:'urn:voxeld:problem:%s' status:%d title:%s detail:%s", info->name,
+              problem_status(error->kind, style), info->title, error->text);
+  if (style == PROBLEM_STYLE_KSERVE) json_printf(out, "error:%s", error->text);
+  if (error->parameter[0]) json_printf(out, "parameter:%s", error->parameter);
+  if (request_id[0]) json_printf(out, "request_id:%s", request_id);
+  json_printf(out, "}\n");
 }

@@ -9,12 +9,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { JSON_DEPTH = 16 };
+
+// Where in a JSON document the text ends; json_write.h keeps this.
+struct json_place {
+  // What the next value comes behind: nothing, a value, its name; or the words of a string, which it continues.
+  enum { JSON_NOTHING, JSON_VALUE, JSON_NAME, JSON_WORDS } behind;
+  unsigned char quotes;  // open strings: what is appended is escaped once for each
+  unsigned char lines;   // levels whose members have a line each, for readers
+  unsigned char depth;   // what is open; ends[depth - 1] ends the innermost
+  char ends[JSON_DEPTH];
+};
+
 struct text {
   char *data;       // the caller's; NUL-terminated after every call, cut to the capacity
   size_t capacity;  // bytes of data, the NUL included
   size_t length;    // bytes of the whole text, written or not
-  bool quoted;      // true inside a JSON string: what is appended is escaped
   bool cut;         // a piece is missing that could not be written, however much room there is
+  struct json_place json;
 };
 
 static inline struct text text_over(char *data, size_t capacity) {
@@ -25,25 +37,31 @@ static inline struct text text_over(char *data, size_t capacity) {
 // True if the whole text is there.
 static inline bool text_complete(const struct text *text) { return !text->cut && text->length < text->capacity; }
 
+// Inside a JSON string, what is appended is escaped, and bytes that are not UTF-8 become U+FFFD: a client may have sent
+// any. There, text_printf cuts the text if a piece has more than 511 bytes.
 void text_append(struct text *text, const char *bytes, size_t length);
 void text_put(struct text *text, const char *string);
-// A piece of any length; inside a JSON string one of more than 511 bytes cuts the text.
+// The same of bytes that need no escape, which is quicker: of one, and of several.
+static inline void text_put_plain(struct text *text, char byte);
+void text_append_plain(struct text *text, const char *bytes, size_t length);
 __attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const char *format, ...);
 
-// The name of a member of a JSON object: `comma`, then "name":
-void text_member(struct text *text, const char *comma, const char *name);
 void text_integer(struct text *text, int64_t value);
 // units / 10^decimals, with so many decimals.
 void text_fixed(struct text *text, int64_t units, int decimals);
 
-// A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD: the client may have sent anything.
-void text_json_string(struct text *text, const char *bytes, size_t length);
-
-// A float32 in the fewest digits that read back as the same float32. Without a '+', which means a space in a query:
-// 1e20.
+// A number in the fewest digits that read back as the same float32, or the same double. Without a '+', which means a
+// space in a query: 1e20.
 void text_float(struct text *text, float value);
+void text_double(struct text *text, double value);
 
-// Nanoseconds as microseconds with one decimal, the unit of the metadata's timing.
-void text_microseconds(struct text *text, int64_t nanoseconds);
+static inline void text_put_plain(struct text *text, char byte) {
+  if (text->length + 1 >= text->capacity) {
+    text_append_plain(text, &byte, 1);
+  } else {
+    text->data[text->length++] = byte;
+    text->data[text->length] = '\0';
+  }
+}
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "api/base/json_write.h"
+
 const char *const no_yes_words[] = {"no", "yes", NULL};
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
@@ -20,7 +22,7 @@ static bool read_head(const struct param *param, const char *value, const char *
 
 static void write_head(const struct param *param, const void *record, struct text *out) {
   (void)param;
-  text_printf(out, "\"%s\"", head_of(record));
+  json_put_string(out, head_of(record));
 }
 
 static const struct value_type value_head = {"string", true, read_head, write_head, NULL};

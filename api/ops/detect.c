@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/base/json_write.h"
 #include "api/ops/boxes.h"
 #include "api/ops/fates.h"
 #include "api/ops/rows.h"
@@ -161,29 +162,17 @@ static bool split(struct job_request *request, struct error *error) {
 
 // ---- metadata -------------------------------------------------------------------------------------------------------
 
-static void write_names(const char *names, struct text *out) {
-  for (const char *comma = ""; *names; comma = ",") {
-    size_t length = strcspn(names, ",");
-    text_put(out, comma);
-    text_json_string(out, names, length);
-    names += length + (names[length] == ',');
-  }
-}
-
 // The model's version, the names of the labels, and what became of the decoder's items.
 static void write_detection(const struct vx_job *job, struct text *out) {
   const struct vx_detector *detector = job->params.detect.detector;
   const struct vx_operation *head = vx_operation_of((enum vx_op)detector->head);
   long long kept = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) kept += job->row_counts[cloud];
-  text_put(out, ",\"model_version\":");
-  text_json_string(out, detector->version, strlen(detector->version));
-  text_put(out, ",\"class_names\":[");
-  write_names(detector->class_names, out);
-  text_printf(out, "],\"%s\":{\"received\":%lld,\"kept\":%lld", vx_item_name(head->items),
-              (long long)detector->items * job->num_clouds, kept);
+  json_printf(out, "model_version:%s class_names:", detector->version);
+  value_write_names(detector->class_names, out);
+  json_printf(out, "%s:{received:%ld kept:%lld", vx_item_name(head->items), detector->items * job->num_clouds, kept);
   fates_write(head->fates & ~VX_FATE_BIT(VX_FATE_KEPT), &job->counts, out);
-  text_put(out, "}");
+  json_printf(out, "}");
 }
 
 const struct operation operation_detect = {

@@ -1,10 +1,12 @@
 // See fates.h.
 #include "api/ops/fates.h"
 
+#include "api/base/json_write.h"
+
 void fates_write(uint32_t fates, const struct vx_counts *counts, struct text *out) {
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
     if (fates & VX_FATE_BIT(fate)) {
-      text_member(out, ",", vx_fate_name(fate));
-      text_integer(out, vx_fate_count(fate, counts));
+      json_member(out, vx_fate_name(fate));
+      json_put_integer(out, vx_fate_count(fate, counts));
     }
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/base/json_write.h"
 #include "api/params/params.h"
 #include "api/params/values.h"
 
@@ -256,9 +257,7 @@ void job_request_write(const struct job_request *request, struct text *out) {
 void operations_describe(struct text *out) {
   for (enum vx_op op = 0; op < VX_OPS; op++) {
     // The first operation's member keeps the name that it had before there were others.
-    text_put(out, op ? ",\n  \"" : "\n  \"");
-    if (op) text_printf(out, "%s_", vx_operation_of(op)->name);
-    text_put(out, "parameters\": ");
+    json_printf(out, op ? "%s_parameters:" : "parameters:", vx_operation_of(op)->name);
     params_describe(operations[op]->rows, out);
   }
 }

@@ -72,7 +72,7 @@ struct operation {
   bool (*split)(struct job_request *request, struct error *error);
   // Points the job to the request's arrays. May be NULL.
   void (*bind)(const struct job_request *request, struct vx_job *job);
-  // Writes the operation's own members of the metadata, each with a comma in front. May be NULL.
+  // Writes the operation's own members of the metadata. May be NULL.
   void (*write)(const struct vx_job *job, struct text *out);
   const char *samples;  // name of the parameter that says how many samples to choose; NULL if there is none
 };

@@ -1,6 +1,8 @@
 // See sampling.h.
 #include "api/ops/sampling.h"
 
+#include "api/base/json_write.h"
+
 static bool read_samples(const struct param *param, const char *value, const char *end, void *record) {
   struct job_request *request = record;
   request->num_sample_counts = 0;
@@ -12,11 +14,11 @@ static void write_samples(const struct param *param, const void *record, struct 
   (void)param;
   const struct job_request *request = record;
   if (request->num_sample_counts == 0)
-    text_put(out, "\"off\"");
+    json_put_string(out, "off");
   else if (request->num_sample_counts > 1)
     value_write_counts(request->sample_counts, request->num_sample_counts, out);
   else
-    text_printf(out, "%d", request->sample_counts[0]);
+    json_put_integer(out, request->sample_counts[0]);
 }
 
 const struct value_type value_samples = {"ints", false, read_samples, write_samples, NULL};

@@ -1,6 +1,7 @@
 // The parameters of POST /v1/transform; kernels/transform.h says what they mean.
 #include <string.h>
 
+#include "api/base/json_write.h"
 #include "api/ops/stream.h"
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
@@ -40,20 +41,21 @@ static bool read_crop(const struct param *param, const char *value, const char *
   return !params->cropped || read_box(value, end, &params->crop);
 }
 
-// The six numbers of a box, as the query has them.
-static void write_box(const struct vx_box *box, struct text *out) {
-  for (int i = 0; i < 6; i++) {
-    if (i) text_put(out, ",");
-    text_float(out, i < 3 ? box->min[i] : box->max[i - 3]);
-  }
+// In the order of a query.
+static float number_of(const struct vx_box *box, int number) {
+  return number < 3 ? box->min[number] : box->max[number - 3];
 }
 
 static void write_crop(const struct param *param, const void *record, struct text *out) {
   const struct vx_transform *params = &((const struct job_request *)record)->job.params.transform;
   (void)param;
-  text_put(out, params->cropped ? "[" : "\"off\"");
-  if (params->cropped) write_box(&params->crop, out);
-  if (params->cropped) text_put(out, "]");
+  if (!params->cropped) {
+    json_put_string(out, "off");
+    return;
+  }
+  json_printf(out, "[");
+  for (int number = 0; number < 6; number++) json_put_float(out, number_of(&params->crop, number));
+  json_printf(out, "]");
 }
 
 static const struct value_type value_crop = {"list", false, read_crop, write_crop, NULL};
@@ -78,13 +80,14 @@ static bool read_cut(const struct param *param, const char *value, const char *e
 static void write_cut(const struct param *param, const void *record, struct text *out) {
   const struct job_request *request = record;
   (void)param;
-  text_put(out, "\"");
+  json_begin_string(out);
   if (request->job.params.transform.num_cuts == 0) text_put(out, "off");
-  for (int32_t i = 0; i < request->job.params.transform.num_cuts; i++) {
-    if (i) text_put(out, ";");
-    write_box(&request->cuts[i], out);
-  }
-  text_put(out, "\"");
+  for (int32_t i = 0; i < request->job.params.transform.num_cuts; i++)
+    for (int number = 0; number < 6; number++) {
+      if (number || i) text_put(out, number ? "," : ";");
+      text_float(out, number_of(&request->cuts[i], number));
+    }
+  json_end(out);
 }
 
 static const struct value_type value_cut = {"string", false, read_cut, write_cut, NULL};

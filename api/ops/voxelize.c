@@ -1,6 +1,7 @@
 // The parameters of POST /v1/voxelize, and what its metadata adds; kernels/voxelize.h says what they mean.
 #include <float.h>
 
+#include "api/base/json_write.h"
 #include "api/ops/sampling.h"
 #include "api/ops/stream.h"
 
@@ -31,14 +32,13 @@ static bool read_block_filter(const struct param *param, const char *value, cons
 static void write_block_filter(const struct param *param, const void *record, struct text *out) {
   const struct vx_block_filter *filter = (const void *)((const char *)record + param->offset);
   if (!filter->enabled) {
-    text_put(out, "\"off\"");
+    json_put_string(out, "off");
     return;
   }
-  text_printf(out, "[%d,%d,", filter->factor, filter->size);
-  text_float(out, filter->low);
-  text_put(out, ",");
-  text_float(out, filter->high);
-  text_put(out, "]");
+  json_printf(out, "[%d %d", filter->factor, filter->size);
+  json_put_float(out, filter->low);
+  json_put_float(out, filter->high);
+  json_printf(out, "]");
 }
 
 static const struct value_type value_block_filter = {"list", false, read_block_filter, write_block_filter, NULL};
@@ -264,7 +264,7 @@ static void write_grid(const struct vx_job *job, struct text *out) {
   struct vx_grid grid = {{0, 0, 0}};
   struct error error;
   (void)!vx_grid_of(params, job->num_clouds, &grid, &error);  // was checked by check_grid
-  text_printf(out, ",\"grid_size\":[%d,%d,%d],\"effective_range\":", grid.cells[0], grid.cells[1], grid.cells[2]);
+  json_printf(out, "grid_size:[%d %d %d] effective_range:", grid.cells[0], grid.cells[1], grid.cells[2]);
   float range[6];
   for (int a = 0; a < 3; a++) {
     // The grid ends elsewhere if the range is not a whole number of voxels. JSON has no infinity, so FLT_MAX is the

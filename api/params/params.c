@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/base/json_write.h"
+
 int params_find(param_rows rows, const char *name, size_t length) {
   for (int i = 0; rows[i]; i++)
     if (strlen(rows[i]->name) == length && memcmp(rows[i]->name, name, length) == 0) return i;
@@ -27,36 +29,22 @@ void params_init(param_rows rows, void *record) {
 }
 
 void params_write(param_rows rows, const bool *given, const void *record, struct text *out) {
-  const char *comma = "";
-  text_put(out, "{");
+  json_printf(out, "{");
   for (int i = 0; rows[i]; i++) {
     if (!given[i] && !rows[i]->initial && !rows[i]->type->computed) continue;
-    text_member(out, comma, rows[i]->name);
+    json_member(out, rows[i]->name);
     rows[i]->type->write(rows[i], record, out);
-    comma = ",";
   }
-  text_put(out, "}");
-}
-
-static void describe(const struct param *param, struct text *out) {
-  char allowed[512];
-  param_allowed(param, allowed, sizeof allowed);
-  text_printf(out, "\n    {\"name\":\"%s\",\"type\":\"%s\",\"default\":", param->name, param->type->name);
-  if (param->initial)
-    text_json_string(out, param->initial, strlen(param->initial));
-  else
-    text_put(out, "null");
-  text_put(out, ",\"allowed\":");
-  text_json_string(out, allowed, strlen(allowed));
-  text_put(out, ",\"doc\":");
-  text_json_string(out, param->doc, strlen(param->doc));
-  text_put(out, "}");
+  json_printf(out, "}");
 }
 
 void params_describe(param_rows rows, struct text *out) {
-  for (int i = 0; rows[i]; i++) {
-    text_put(out, i ? "," : "[");
-    describe(rows[i], out);
+  char allowed[512];
+  json_printf(out, "[");
+  for (; *rows; rows++) {
+    param_allowed(*rows, allowed, sizeof allowed);
+    json_printf(out, "{name:%s type:%s default:%s allowed:%s doc:%s}", (*rows)->name, (*rows)->type->name,
+                (*rows)->initial, allowed, (*rows)->doc);
   }
-  text_put(out, "\n  ]");
+  json_printf(out, "]");
 }

@@ -1,9 +1,10 @@
 // See region.h.
 #include "api/params/region.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "api/base/json_write.h"
 
 bool region_name_set(char name[REGION_NAME_SIZE], const char *text, size_t length) {
   if (length == 0 || length >= REGION_NAME_SIZE) return false;
@@ -35,10 +36,7 @@ static bool read_region(const struct param *param, const char *value, const char
 
 static void write_region(const struct param *param, const void *record, struct text *out) {
   const struct region_ref *ref = (const void *)((const char *)record + param->offset);
-  char value[REGION_NAME_SIZE + 44];
-  int length = snprintf(value, sizeof value, "%s,%llu,%llu", ref->name, (unsigned long long)ref->offset,
-                        (unsigned long long)ref->bytes);
-  text_json_string(out, value, (size_t)length);
+  json_printf(out, "'%s,%lu,%lu'", ref->name, ref->offset, ref->bytes);
 }
 
 const struct value_type value_region = {"string", false, read_region, write_region, NULL};

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "api/base/json_write.h"
+
 bool stream_name_is_sound(const char *name, size_t length) {
   static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   if (length == 0 || length >= STREAM_NAME_SIZE) return false;
@@ -23,8 +25,7 @@ static bool read_stream(const struct param *param, const char *value, const char
 }
 
 static void write_stream(const struct param *param, const void *record, struct text *out) {
-  const char *name = (const char *)record + param->offset;
-  text_json_string(out, name, strlen(name));
+  json_put_string(out, (const char *)record + param->offset);
 }
 
 const struct value_type value_stream = {"string", false, read_stream, write_stream, NULL};

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/base/json_write.h"
 #include "kernels/tensor.h"
 
 #define FIELD(record, offset) ((void *)((char *)(record) + (offset)))
@@ -80,7 +81,7 @@ static bool read_int(const struct param *param, const char *value, const char *e
 }
 
 static void write_int(const struct param *param, const void *record, struct text *out) {
-  text_integer(out, *(const int32_t *)CONST_FIELD(record, param->offset));
+  json_put_integer(out, *(const int32_t *)CONST_FIELD(record, param->offset));
 }
 
 static void allow_int(const struct param *param, char *out, size_t size) {
@@ -92,12 +93,9 @@ static bool read_floats(const struct param *param, const char *value, const char
 }
 
 void value_write_floats(const float *values, int64_t count, struct text *out) {
-  text_put(out, "[");
-  for (int64_t i = 0; i < count; i++) {
-    if (i) text_put(out, ",");
-    text_float(out, values[i]);
-  }
-  text_put(out, "]");
+  json_printf(out, "[");
+  for (int64_t i = 0; i < count; i++) json_put_float(out, values[i]);
+  json_printf(out, "]");
 }
 
 static bool read_factor(const struct param *param, const char *value, const char *end, void *record) {
@@ -122,28 +120,14 @@ static bool read_doubles(const struct param *param, const char *value, const cha
   return value_ended(value, end);
 }
 
-void value_write_double(double value, struct text *out) {
-  char digits[40];
-  for (int precision = 15; precision <= 17; precision++) {
-    snprintf(digits, sizeof digits, "%.*g", precision, value);
-    if (strtod(digits, NULL) == value) break;
-  }
-  char *plus = strchr(digits, '+');
-  if (plus) memmove(plus, plus + 1, strlen(plus));
-  text_put(out, digits);
-}
-
 static void write_double(const struct param *param, const void *record, struct text *out) {
-  value_write_double(*(const double *)CONST_FIELD(record, param->offset), out);
+  json_put_double(out, *(const double *)CONST_FIELD(record, param->offset));
 }
 
 void value_write_doubles(const double *values, int32_t count, struct text *out) {
-  text_put(out, "[");
-  for (int32_t i = 0; i < count; i++) {
-    if (i) text_put(out, ",");
-    value_write_double(values[i], out);
-  }
-  text_put(out, "]");
+  json_printf(out, "[");
+  for (int32_t i = 0; i < count; i++) json_put_double(out, values[i]);
+  json_printf(out, "]");
 }
 
 static void write_doubles(const struct param *param, const void *record, struct text *out) {
@@ -175,7 +159,7 @@ static void allow_fraction(const struct param *param, char *out, size_t size) {
 }
 
 static void write_factor(const struct param *param, const void *record, struct text *out) {
-  text_float(out, *(const float *)CONST_FIELD(record, param->offset));
+  json_put_float(out, *(const float *)CONST_FIELD(record, param->offset));
 }
 
 static void write_floats(const struct param *param, const void *record, struct text *out) {
@@ -187,12 +171,9 @@ static bool read_counts(const struct param *param, const char *value, const char
 }
 
 void value_write_counts(const int32_t *values, int32_t count, struct text *out) {
-  text_put(out, "[");
-  for (int32_t i = 0; i < count; i++) {
-    if (i) text_put(out, ",");
-    text_integer(out, values[i]);
-  }
-  text_put(out, "]");
+  json_printf(out, "[");
+  for (int32_t i = 0; i < count; i++) json_put_integer(out, values[i]);
+  json_printf(out, "]");
 }
 
 static void write_counts(const struct param *param, const void *record, struct text *out) {
@@ -228,7 +209,7 @@ static bool read_word(const struct param *param, const char *value, const char *
 _Static_assert(sizeof(enum vx_dtype) == sizeof(int32_t), "an enum is written as an int32_t");
 
 static void write_word(const struct param *param, const void *record, struct text *out) {
-  text_printf(out, "\"%s\"", param->words[*(const int32_t *)CONST_FIELD(record, param->offset)]);
+  json_put_string(out, param->words[*(const int32_t *)CONST_FIELD(record, param->offset)]);
 }
 
 // Of a set: which of the names, by their numbers, are in it.
@@ -264,14 +245,10 @@ static bool read_set(const struct param *param, name_of name, uint64_t allowed, 
 }
 
 static void write_set(const struct param *param, name_of name, uint64_t set, struct text *out) {
-  const char *comma = "";
-  text_put(out, "[");
-  for (int i = 0; name(param, i); i++) {
-    if (!(set & BIT(i))) continue;
-    text_printf(out, "%s\"%s\"", comma, name(param, i));
-    comma = ",";
-  }
-  text_put(out, "]");
+  json_printf(out, "[");
+  for (int i = 0; name(param, i); i++)
+    if (set & BIT(i)) json_put_string(out, name(param, i));
+  json_printf(out, "]");
 }
 
 static bool read_words(const struct param *param, const char *value, const char *end, void *record) {
@@ -313,8 +290,7 @@ static bool read_text(const struct param *param, const char *value, const char *
 }
 
 static void write_text(const struct param *param, const void *record, struct text *out) {
-  const char *text = CONST_FIELD(record, param->offset);
-  text_json_string(out, text, strlen(text));
+  json_put_string(out, CONST_FIELD(record, param->offset));
 }
 
 // ---- names ----------------------------------------------------------------------------------------------------------
@@ -349,15 +325,16 @@ static bool read_names(const struct param *param, const char *value, const char 
   return value_ended(value, end) && *count >= param->least && *count <= param->most;
 }
 
-static void write_names(const struct param *param, const void *record, struct text *out) {
-  const char *cursor = CONST_FIELD(record, param->offset), *end = cursor + strlen(cursor), *comma = "";
+void value_write_names(const char *names, struct text *out) {
+  const char *end = names + strlen(names);
   char item[VALUE_NAMES_SIZE];
-  text_put(out, "[");
-  for (; value_next(&cursor, end, item, sizeof item); comma = ",") {
-    text_put(out, comma);
-    text_json_string(out, item, strlen(item));
-  }
-  text_put(out, "]");
+  json_printf(out, "[");
+  while (value_next(&names, end, item, sizeof item)) json_put_string(out, item);
+  json_printf(out, "]");
+}
+
+static void write_names(const struct param *param, const void *record, struct text *out) {
+  value_write_names(CONST_FIELD(record, param->offset), out);
 }
 
 // ---- the types ------------------------------------------------------------------------------------------------------

@@ -42,10 +42,10 @@ PARAM_WARN_UNUSED bool value_read_counts(const char *cursor, const char *end, in
 // The place of a name in a list that value_names has read; -1 if it is not there.
 int value_find_name(const char *names, const char *name, size_t length);
 
+// Arrays of JSON.
 void value_write_floats(const float *values, int64_t count, struct text *out);
-// In the fewest digits that read back as the same double, without a '+'.
-void value_write_double(double value, struct text *out);
 void value_write_doubles(const double *values, int32_t count, struct text *out);
 void value_write_counts(const int32_t *values, int32_t count, struct text *out);
+void value_write_names(const char *names, struct text *out);  // of a list that value_names has read
 
 #endif

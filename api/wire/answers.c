@@ -1,9 +1,8 @@
 // The table of the kinds of answer; see answers.h.
 #include "api/wire/answers.h"
 
-#include <string.h>
-
 #include "api/base/accept.h"
+#include "api/base/json_write.h"
 #include "api/wire/mcap.h"
 #include "api/wire/npz.h"
 #include "api/wire/pointcloud2_write.h"
@@ -28,12 +27,10 @@ static bool write_of_region(const struct answer *answer, const struct vx_layout 
                             struct text *out, struct error *error) {
   const struct region_ref *ref = &answer->request->output_region;
   (void)layout, (void)tensors, (void)error;
-  text_put(out, "{\"output_region\":{\"name\":");
-  text_json_string(out, ref->name, strlen(ref->name));
-  text_printf(out, ",\"offset\":%llu,\"bytes\":%zu},\"metadata\":", (unsigned long long)ref->offset,
+  json_printf(out, "{output_region:{name:%s offset:%lu bytes:%zu} metadata:", ref->name, ref->offset,
               answer->region_bytes);
   answer_metadata(answer, false, out);
-  text_put(out, "}\n");
+  json_printf(out, "}\n");
   return true;
 }
 
@@ -92,11 +89,7 @@ const struct answer_kind *answer_kind_of(const char *accept) {
 }
 
 void answer_kinds_describe(struct text *out) {
-  text_put(out, "[");
-  for (int i = 0; i < KINDS; i++) {
-    text_printf(out, "%s\n    {\"media_type\":\"%s\",\"doc\":", i ? "," : "", kinds[i].media_type);
-    text_json_string(out, kinds[i].doc, strlen(kinds[i].doc));
-    text_put(out, "}");
-  }
-  text_put(out, "\n  ]");
+  json_printf(out, "[");
+  for (int i = 0; i < KINDS; i++) json_printf(out, "{media_type:%s doc:%s}", kinds[i].media_type, kinds[i].doc);
+  json_printf(out, "]");
 }

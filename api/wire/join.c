@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/base/json_write.h"
 #include "api/ops/fates.h"
-#include "api/params/values.h"
 #include "kernels/half.h"
 #include "kernels/ops.h"
 #include "kernels/place.h"
@@ -50,7 +50,7 @@ static void write_name(const struct stream_terms *terms, int32_t number, struct 
   char name[STREAM_NAME_SIZE];
   size_t cursor = 0;
   for (int32_t i = 0; i <= number && stream_next(terms, &cursor, name); i++) continue;
-  text_json_string(out, name, strlen(name));
+  json_put_string(out, name);
 }
 
 // A job without sections drops no joined point but those that are not finite.
@@ -59,32 +59,26 @@ static void write_points(const struct join_report *report, int32_t number, const
   const struct vx_counts counts = {.kept = points->joined - points->not_finite, .not_finite = points->not_finite};
   bool counted = job && job->sections.count > 0;
   uint32_t fates = job ? vx_operation_of(job->op)->fates : VX_FATE_BIT(VX_FATE_NOT_FINITE);
-  text_printf(out, ",\"points\":{\"received\":%lld,\"removed_close\":%lld,\"joined\":%lld", (long long)points->received,
-              (long long)points->removed_close, (long long)points->joined);
+  json_printf(out, "points:{received:%ld removed_close:%ld joined:%ld", points->received, points->removed_close,
+              points->joined);
   fates_write(fates, counted ? &job->sections.counts[number] : &counts, out);
-  text_put(out, "}}");
+  json_printf(out, "}");
 }
 
 void join_report_write(const struct join_report *report, const struct stream_terms *terms, const struct vx_job *job,
                        struct text *out) {
-  text_put(out, "{\"name\":");
-  text_json_string(out, terms->name, strlen(terms->name));
-  text_put(out, ",\"frame\":");
+  json_printf(out, "{name:%s frame:", terms->name);
   write_name(terms, 0, out);
-  text_put(out, ",\"time\":");
-  value_write_double(report->now, out);
-  text_printf(out, ",\"asked\":%lld,\"begun\":%s,\"repeated\":%s,\"evicted\":%lld,\"expired\":%lld,\"sweeps\":[",
-              (long long)report->wanted, report->begun ? "true" : "false", report->repeated ? "true" : "false",
-              (long long)report->evicted, (long long)report->expired);
+  json_printf(out, "time:%g asked:%ld begun:%i repeated:%i evicted:%ld expired:%ld sweeps:[", report->now,
+              report->wanted, report->begun, report->repeated, report->evicted, report->expired);
   for (int32_t i = 0; i < report->count; i++) {
-    text_put(out, i ? ",{\"stream\":" : "{\"stream\":");
+    json_printf(out, "{stream:");
     write_name(terms, report->sweeps[i].stream, out);
-    text_put(out, ",\"time\":");
-    value_write_double(report->sweeps[i].time, out);
-    text_put(out, ",\"age_s\":");
-    text_float(out, report->sweeps[i].age);
-    text_printf(out, ",\"origin\":\"%s\"", report->sweeps[i].sent ? "sent" : "kept");
+    json_printf(out, "time:%g age_s:", report->sweeps[i].time);
+    json_put_float(out, report->sweeps[i].age);
+    json_printf(out, "origin:%s", report->sweeps[i].sent ? "sent" : "kept");
     write_points(report, i, job, out);
+    json_printf(out, "}");
   }
-  text_put(out, "]}");
+  json_printf(out, "]}");
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/base/json_write.h"
 #include "api/ops/fates.h"
 #include "api/params/values.h"
 #include "kernels/ops.h"
@@ -49,15 +50,13 @@ void answer_server_timing(const struct answer *answer, struct text *out) {
 }
 
 static void write_timing(const struct answer *answer, bool widest, struct text *out) {
-  const char *comma = "";
-  text_put(out, "{");
+  json_printf(out, "timing_us:{");
   for (int timing = 0; timing < TIMING_COUNT; timing++) {
     if (!answer_has_timing(answer, timing)) continue;
-    text_member(out, comma, answer_timing_name(timing));
-    text_microseconds(out, widest ? INT64_MAX : answer_timing_ns(answer, timing));
-    comma = ",";
+    json_member(out, answer_timing_name(timing));
+    json_put_fixed(out, (widest ? INT64_MAX : answer_timing_ns(answer, timing)) / 100, 1);
   }
-  text_put(out, "}");
+  json_printf(out, "}");
 }
 
 // ---- counts ---------------------------------------------------------------------------------------------------------
@@ -82,60 +81,45 @@ static void write_batch(const struct vx_job *job, struct text *out) {
   } parts[] = {{vx_operation_of(job->op)->mixed ? NULL : items_of(job), job->point_counts},
                {vx_operation_of(job->op)->rows, job->row_counts},
                {vx_sampling_of(job) ? "samples" : NULL, job->sample_counts}};
-  text_put(out, ",\"batch\":{\"size\":");
-  text_integer(out, job->num_clouds);
+  json_printf(out, "batch:{size:%d", job->num_clouds);
   for (size_t part = 0; part < sizeof parts / sizeof *parts; part++) {
     if (!parts[part].name) continue;
-    text_member(out, ",", parts[part].name);
+    json_member(out, parts[part].name);
     value_write_counts(parts[part].counts, job->num_clouds, out);
   }
-  text_put(out, "}");
+  json_printf(out, "}");
 }
 
 static void write_counts(const struct vx_job *job, struct text *out) {
   const struct vx_operation *operation = vx_operation_of(job->op);
   const struct vx_counts *counts = &job->counts;
-  text_member(out, ",", items_of(job));
-  text_put(out, "{\"received\":");
-  text_integer(out, counts->received);
+  json_printf(out, "%s:{received:%ld", items_of(job), counts->received);
   fates_write(operation->fates, counts, out);
-  text_put(out, "}");
-  for (int i = 0; operation->makes_voxels && i < VOXEL_FATES; i++) {
-    text_member(out, i ? "," : ",\"voxels\":{", voxel_fates[i].name);
-    text_integer(out, voxel_fate_count(i, counts));
-  }
-  if (operation->makes_voxels) text_put(out, "}");
-  if (vx_sampling_of(job)) text_printf(out, ",\"samples\":{\"chosen\":%lld}", (long long)counts->sampled);
+  json_printf(out, operation->makes_voxels ? "}voxels:{" : "}");
+  for (int i = 0; operation->makes_voxels && i < VOXEL_FATES; i++)
+    json_printf(out, "%s:%ld", voxel_fates[i].name, voxel_fate_count(i, counts));
+  if (operation->makes_voxels) json_printf(out, "}");
+  if (vx_sampling_of(job)) json_printf(out, "samples:{chosen:%ld}", counts->sampled);
 }
 
 // ---- metadata -------------------------------------------------------------------------------------------------------
 
-static void write_string(struct text *out, const char *name, const char *value) {
-  text_member(out, "", name);
-  text_json_string(out, value, strlen(value));
-  text_put(out, ",");
-}
-
 void answer_metadata(const struct answer *answer, bool widest, struct text *out) {
   const struct vx_job *job = answer->job;
   const struct operation *operation = operation_of(job->op);
-  text_put(out, "{");
-  write_string(out, "request_id", answer->request_id);
-  if (answer->trace_id) write_string(out, "trace_id", answer->trace_id);
-  write_string(out, "backend", answer->backend);
-  write_string(out, "device", answer->device);
-  text_put(out, "\"parameters\":");
+  json_printf(out, "{request_id:%s", answer->request_id);
+  if (answer->trace_id) json_printf(out, "trace_id:%s", answer->trace_id);
+  json_printf(out, "backend:%s device:%s parameters:", answer->backend, answer->device);
   job_request_write(answer->request, out);
   if (operation->write) operation->write(job, out);
   write_batch(job, out);
   write_counts(job, out);
   if (answer->look.joined) {
-    text_put(out, ",\"stream\":");
+    json_printf(out, "stream:");
     join_report_write(answer->look.joined, &answer->request->stream, job, out);
   }
-  text_put(out, ",\"warnings\":");
+  json_printf(out, "warnings:");
   warnings_write(job, &answer->look, out);
-  text_put(out, ",\"timing_us\":");
   write_timing(answer, widest, out);
-  text_put(out, "}");
+  json_printf(out, "}");
 }

@@ -1,9 +1,8 @@
 // Describes models; see model.h.
 #include "api/wire/model.h"
 
-#include <string.h>
-
 #include "api/base/json.h"
+#include "api/base/json_write.h"
 
 const char *model_datatype(enum vx_dtype dtype) {
   static const char *const names[] = {
@@ -24,9 +23,10 @@ bool model_missing(const char *name, const char *version, struct error *error) {
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
-// How a document writes a tensor's type and shape.
+// How a document has a tensor's type and shape.
 struct spelling {
-  const char *type, *shape;
+  const char *type, *prefix, *shape;
+  bool optional;  // it says which inputs are
 };
 
 // The logits of a cell if the preset names the classes; else -1. Only maps of anchors have offsets.
@@ -55,13 +55,14 @@ static int64_t length_of(const struct model *model, enum vx_extent extent, const
 }
 
 static void write_tensor(const struct model *model, const struct spelling *spelling, const char *name,
-                         enum vx_dtype dtype, const enum vx_extent *extents, struct text *out) {
+                         enum vx_dtype dtype, const enum vx_extent *extents, bool optional, struct text *out) {
   struct vx_sizes sizes = vx_sizes_of(&model->request->job);
   sizes.columns = model->request->num_features;
-  text_printf(out, "{\"name\":\"%s\",%s%s\",%s[", name, spelling->type, model_datatype(dtype), spelling->shape);
+  json_printf(out, "{name:%s %s:'%s%s' %s:[", name, spelling->type, spelling->prefix, model_datatype(dtype),
+              spelling->shape);
   for (int d = 0; d < VX_MAX_RANK && extents[d] != VX_EXTENT_NONE; d++)
-    text_printf(out, "%s%lld", d ? "," : "", (long long)length_of(model, extents[d], &sizes));
-  text_put(out, "]");
+    json_put_integer(out, length_of(model, extents[d], &sizes));
+  json_printf(out, optional && spelling->optional ? "]optional:true}" : "]}");
 }
 
 // The type that is told of an input which may have several: the body's for points, else the first.
@@ -72,64 +73,46 @@ static enum vx_dtype dtype_of(const struct model *model, const struct vx_input_r
   return points && row->dtypes & VX_DTYPE_BIT(VX_FLOAT16) ? model->request->dtype : first;
 }
 
-static void write_inputs(const struct model *model, const struct spelling *spelling, const char *optional,
-                         struct text *out) {
+static void write_inputs(const struct model *model, const struct spelling *spelling, struct text *out) {
   static const enum vx_extent clouds[] = {VX_EXTENT_BATCH, VX_EXTENT_NONE};
   const struct vx_input_row *rows = vx_operation_of(model->request->job.op)->inputs;
   const char *counts = job_request_counts(model->request);
-  for (int i = 0; i < VX_MAX_INPUTS && rows[i].name; i++) {
-    text_put(out, i ? "," : "");
-    write_tensor(model, spelling, rows[i].name, dtype_of(model, &rows[i]), rows[i].extents, out);
-    text_printf(out, "%s}", rows[i].optional ? optional : "");
-  }
-  if (!counts) return;
-  text_put(out, ",");
-  write_tensor(model, spelling, counts, VX_INT32, clouds, out);
-  text_printf(out, "%s}", optional);
+  for (int i = 0; i < VX_MAX_INPUTS && rows[i].name; i++)
+    write_tensor(model, spelling, rows[i].name, dtype_of(model, &rows[i]), rows[i].extents, rows[i].optional, out);
+  if (counts) write_tensor(model, spelling, counts, VX_INT32, clouds, true, out);
 }
 
 static void write_outputs(const struct model *model, const struct spelling *spelling, struct text *out) {
   const struct job_request *request = model->request;
   vx_tensor_set tensors = request->outputs ? request->outputs : operation_of(request->job.op)->tensors(request);
   vx_tensor_set halves = vx_sizes_of(&request->job).halves;
-  const char *comma = "";
-  for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    if (!(tensors & VX_TENSOR_BIT(tensor))) continue;
-    text_put(out, comma);
-    write_tensor(model, spelling, vx_tensor_name(tensor), vx_tensor_dtype(tensor, halves), vx_tensor_extents(tensor),
-                 out);
-    text_put(out, "}");
-    comma = ",";
-  }
+  for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
+    if (tensors & VX_TENSOR_BIT(tensor))
+      write_tensor(model, spelling, vx_tensor_name(tensor), vx_tensor_dtype(tensor, halves), vx_tensor_extents(tensor),
+                   false, out);
 }
 
 // ---- documents ------------------------------------------------------------------------------------------------------
 
 void model_write_metadata(const struct model *model, struct text *out) {
-  static const struct spelling spelling = {"\"datatype\":\"", "\"shape\":"};
-  text_put(out, "{\"name\":");
-  text_json_string(out, model->name, strlen(model->name));
-  text_put(out, ",\"versions\":[");
-  text_json_string(out, model->version, strlen(model->version));
-  text_put(out, "],\"platform\":\"voxeld\",\n \"inputs\":[");
-  write_inputs(model, &spelling, "", out);
-  text_put(out, "],\n \"outputs\":[");
+  static const struct spelling spelling = {"datatype", "", "shape", false};
+  json_printf(out, "{name:%s versions:[%s] platform:'voxeld' inputs:[", model->name, model->version);
+  write_inputs(model, &spelling, out);
+  json_printf(out, "]outputs:[");
   write_outputs(model, &spelling, out);
-  text_put(out, "]}\n");
+  json_printf(out, "]}\n");
 }
 
 // A max_batch_size of 0 says that no dimension in front of those here is a batch. Triton's versions are numbers, so the
 // policy names none.
 void model_write_config(const struct model *model, struct text *out) {
-  static const struct spelling spelling = {"\"data_type\":\"TYPE_", "\"dims\":"};
-  text_put(out, "{\"name\":");
-  text_json_string(out, model->name, strlen(model->name));
-  text_put(out, ",\"platform\":\"voxeld\",\"backend\":\"voxeld\",\"version_policy\":{\"latest\":{\"num_versions\":1}},"
-                "\"max_batch_size\":0,\n \"input\":[");
-  write_inputs(model, &spelling, ",\"optional\":true", out);
-  text_put(out, "],\n \"output\":[");
+  static const struct spelling spelling = {"data_type", "TYPE_", "dims", true};
+  json_printf(out, "{name:%s platform:'voxeld' backend:'voxeld' version_policy:{latest:{num_versions:1}}", model->name);
+  json_printf(out, "max_batch_size:0 input:[");
+  write_inputs(model, &spelling, out);
+  json_printf(out, "]output:[");
   write_outputs(model, &spelling, out);
-  text_put(out, "]}\n");
+  json_printf(out, "]}\n");
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/base/json.h"
+#include "api/base/json_write.h"
 
 static bool read_number(const json_t *root, const char *name, json_int_t least, uint64_t *number, struct error *error) {
   const json_t *value = json_object_get(root, name);
@@ -49,10 +50,5 @@ bool region_ref_read(const json_t *parameters, struct region_ref *ref, struct er
 }
 
 void region_terms_write(const struct region_terms *terms, struct text *out) {
-  text_put(out, "{\"name\":");
-  text_json_string(out, terms->name, strlen(terms->name));
-  text_put(out, ",\"key\":");
-  text_json_string(out, terms->key, strlen(terms->key));
-  text_printf(out, ",\"offset\":%llu,\"byte_size\":%llu}", (unsigned long long)terms->offset,
-              (unsigned long long)terms->bytes);
+  json_printf(out, "{name:%s key:%s offset:%lu byte_size:%lu}", terms->name, terms->key, terms->offset, terms->bytes);
 }

@@ -3,43 +3,38 @@
 
 #include <string.h>
 
+#include "api/base/json_write.h"
+
 enum { LENGTH_PREFIX = 8, ALIGNMENT = VX_TENSOR_ALIGNMENT };
 
-static void write_tensor(struct text *out, const char *name, int number, const struct vx_shape *shape, size_t offset) {
-  text_put(out, ",\"");
-  text_put(out, name);
-  if (number >= 0) text_integer(out, number);
-  text_put(out, "\":{\"dtype\":\"");
-  text_put(out, vx_dtype_name(shape->dtype));
-  text_put(out, "\",\"shape\":[");
-  for (int d = 0; d < shape->rank; d++) {
-    if (d) text_put(out, ",");
-    text_integer(out, shape->dims[d]);
-  }
-  text_put(out, "],\"data_offsets\":[");
-  text_integer(out, (int64_t)offset);
-  text_put(out, ",");
-  text_integer(out, (int64_t)(offset + shape->bytes));
-  text_put(out, "]}");
+// Behind its name.
+static void write_tensor(struct text *out, const struct vx_shape *shape, size_t offset) {
+  json_printf(out, "{dtype:%s shape:", vx_dtype_name(shape->dtype));
+  json_put_integers(out, shape->dims, shape->rank);
+  json_printf(out, "data_offsets:[%zu %zu]}", offset, offset + shape->bytes);
 }
 
 static void write_header(const struct answer *answer, const struct vx_layout *layout, bool widest, struct text *out) {
-  text_put(out, "{\"__metadata__\":{\"voxeld\":\"");
-  out->quoted = true;
+  json_printf(out, "{__metadata__:{voxeld:");
+  json_begin_string(out);
   answer_metadata(answer, widest, out);
-  out->quoted = false;
-  text_put(out, "\"}");
+  json_end(out);
+  json_printf(out, "}");
   size_t end = 0;
   int paddings = 0;
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(layout->tensors & VX_TENSOR_BIT(tensor))) continue;
     size_t gap = layout->offset[tensor] - end;
     struct vx_shape padding = {.dtype = VX_UINT8, .rank = 1, .dims = {(int64_t)gap}, .bytes = gap};
-    if (gap) write_tensor(out, "_padding_", paddings++, &padding, end);
-    write_tensor(out, vx_tensor_name((enum vx_tensor)tensor), -1, &layout->shape[tensor], layout->offset[tensor]);
+    if (gap) {
+      json_printf(out, "_padding_%d:", paddings++);
+      write_tensor(out, &padding, end);
+    }
+    json_printf(out, "%s:", vx_tensor_name((enum vx_tensor)tensor));
+    write_tensor(out, &layout->shape[tensor], layout->offset[tensor]);
     end = layout->offset[tensor] + layout->shape[tensor].bytes;
   }
-  text_put(out, "}");
+  json_printf(out, "}");
 }
 
 size_t answer_header_reserve(const struct answer *answer, const struct vx_layout *layout) {

@@ -1,10 +1,8 @@
 // See warnings.h.
 #include "api/wire/warnings.h"
 
-#include <string.h>
-
+#include "api/base/json_write.h"
 #include "api/wire/join.h"
-
 #include "kernels/ops.h"
 
 // ---- when -----------------------------------------------------------------------------------------------------------
@@ -156,21 +154,21 @@ bool warning_holds(enum warning warning, const struct vx_job *job, const struct 
 }
 
 void warnings_write(const struct vx_job *job, const struct body_look *look, struct text *out) {
-  const char *comma = "";
-  text_put(out, "[");
+  json_printf(out, "[");
   for (const struct row *row = rows; row < rows + WARNING_KINDS; row++) {
     if (!row->holds(job, look)) continue;
-    text_printf(out, "%s{\"kind\":\"%s\",\"detail\":\"", comma, row->kind);
+    json_printf(out, "{kind:%s detail:", row->kind);
+    json_begin_string(out);
     row->say(job, look, out);
-    text_put(out, "\"}");
-    comma = ",";
+    json_end(out);
+    json_printf(out, "}");
   }
-  text_put(out, "]");
+  json_printf(out, "]");
 }
 
 void warnings_describe(struct text *out) {
-  text_put(out, "[");
+  json_printf(out, "[");
   for (const struct row *row = rows; row < rows + WARNING_KINDS; row++)
-    text_printf(out, "%s\n    {\"kind\":\"%s\",\"doc\":\"%s\"}", row == rows ? "" : ",", row->kind, row->doc);
-  text_put(out, "\n  ]");
+    json_printf(out, "{kind:%s doc:%s}", row->kind, row->doc);
+  json_printf(out, "]");
 }

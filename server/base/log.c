@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/base/json_write.h"
 #include "server/base/clock.h"
 
 enum { RING_BYTES = 1 << 20, PATIENCE_MS = 100 };
@@ -112,13 +113,15 @@ static uint64_t count_lines(const char *bytes, size_t length) {
   return lines;
 }
 
-static size_t finish(struct log_line *line);
+static void finish(struct log_line *line);
 
 static void write_dropped(uint64_t lines) {
   struct log_line line;
   log_begin(&line, LOG_WARNING, "lines were dropped");
   log_integer(&line, "lines", (int64_t)lines);
-  if (line.wanted) (void)write_out(line.memory, finish(&line));  // no second try: the metrics have the count
+  if (!line.wanted) return;
+  finish(&line);
+  (void)write_out(line.memory, line.text.length);  // no second try: the metrics have the count
 }
 
 // Sleeps without it for a moment, in which further lines gather. A line that finds the thread
@@ -180,8 +183,7 @@ void log_stop(void) {
 // ---- lines ----------------------------------------------------------------------------------------------------------
 
 // Bytes of a line's memory that are kept for its end: the mark of a cut, a brace and the newline.
-static const char cut_logfmt[] = " cut=true\n", cut_json[] = ",\"cut\":true}\n";
-enum { TAIL = sizeof cut_json };
+enum { TAIL = sizeof ",'cut':true}\n" };
 _Static_assert(sizeof((struct log_line *)0)->memory <= PIPE_BUF, "a line is written at once");
 
 // Writes a value of logfmt bare if it is printable ASCII without spaces, quotes, = and \; else quoted and escaped as in
@@ -193,29 +195,36 @@ static void put_value(struct text *text, const char *value) {
   if (bare)
     text_put(text, value);
   else
-    text_json_string(text, value, strlen(value));
+    json_put_string(text, value);
 }
 
 static void put_key(struct text *text, const char *key) {
-  text_put(text, line_format == LOG_JSON ? ",\"" : " ");
-  text_put(text, key);
-  text_put(text, line_format == LOG_JSON ? "\":" : "=");
+  if (line_format == LOG_JSON) {
+    json_member(text, key);
+  } else {
+    text_put(text, text->length ? " " : "");
+    text_put(text, key);
+    text_put(text, "=");
+  }
 }
 
-// Removes a field that did not fit, since half a value would be no JSON. `before` is the line's length before it.
-static void settle(struct log_line *line, size_t before) {
+// Removes a field that did not fit, since half a value would be no JSON. `before` is the line's text before it.
+static void settle(struct log_line *line, const struct text *before) {
   if (text_complete(&line->text)) return;
-  line->text.length = before;
+  line->text = *before;
   line->cut = true;
 }
 
-static void put_time(struct text *text) {
+static void put_time(struct log_line *line) {
+  char time[40];
+  struct text text = text_over(time, sizeof time);
   struct timespec now;
   struct tm utc;
   clock_gettime(CLOCK_REALTIME, &now);
   gmtime_r(&now.tv_sec, &utc);
-  text_printf(text, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+  text_printf(&text, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
               utc.tm_hour, utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000);
+  log_string(line, "ts", time);
 }
 
 void log_begin(struct log_line *line, enum log_level level, const char *message) {
@@ -224,53 +233,53 @@ void log_begin(struct log_line *line, enum log_level level, const char *message)
   line->cut = false;
   if (!line->wanted) return;
   line->text = text_over(line->memory, sizeof line->memory - TAIL);
-  bool json = line_format == LOG_JSON;
-  text_put(&line->text, json ? "{\"ts\":\"" : "ts=");
-  put_time(&line->text);
-  text_printf(&line->text, json ? "\",\"level\":\"%s\"" : " level=%s", names[level - LOG_NOTICE]);
+  if (line_format == LOG_JSON) json_printf(&line->text, "{");
+  put_time(line);
+  log_string(line, "level", names[level - LOG_NOTICE]);
   log_string(line, "msg", message);
 }
 
 void log_string(struct log_line *line, const char *key, const char *value) {
   if (!line->wanted) return;
-  size_t before = line->text.length;
+  const struct text before = line->text;
   put_key(&line->text, key);
   put_value(&line->text, value);
-  settle(line, before);
+  settle(line, &before);
 }
 
 void log_integer(struct log_line *line, const char *key, int64_t value) {
   if (!line->wanted) return;
-  size_t before = line->text.length;
+  const struct text before = line->text;
   put_key(&line->text, key);
-  text_printf(&line->text, "%lld", (long long)value);
-  settle(line, before);
+  json_put_integer(&line->text, value);
+  settle(line, &before);
 }
 
 void log_milliseconds(struct log_line *line, const char *key, int64_t nanoseconds) {
   if (!line->wanted) return;
-  size_t before = line->text.length;
+  const struct text before = line->text;
   put_key(&line->text, key);
-  text_printf(&line->text, "%.3f", (double)nanoseconds / 1e6);
-  settle(line, before);
+  json_put_fixed(&line->text, (nanoseconds + NS_PER_US / 2) / NS_PER_US, 3);
+  settle(line, &before);
 }
 
-// Writes the end of a line and returns its whole length.
-static size_t finish(struct log_line *line) {
-  const char *end = line->cut ? cut_logfmt : "\n";
-  if (line_format == LOG_JSON) end = line->cut ? cut_json : "}\n";
-  memcpy(line->memory + line->text.length, end, strlen(end));
-  return line->text.length + strlen(end);
+static void finish(struct log_line *line) {
+  line->text.capacity += TAIL;
+  if (line->cut) {
+    put_key(&line->text, "cut");
+    json_printf(&line->text, "true");
+  }
+  json_printf(&line->text, line_format == LOG_JSON ? "}\n" : "\n");
 }
 
 void log_end(struct log_line *line) {
   if (!line->wanted) return;
-  size_t length = finish(line);
+  finish(line);
   lock_acquire(&ring.lock);
   bool running = ring.running;
-  if (running) push(line->memory, length);
+  if (running) push(line->memory, line->text.length);
   lock_release(&ring.lock);
-  if (!running) (void)write_out(line->memory, length);  // a log that cannot be written has nowhere to say so
+  if (!running) (void)write_out(line->memory, line->text.length);  // a log that cannot be written has nowhere to say so
 }
 
 void log_event(enum log_level level, const char *message, const char *key, const char *value) {

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/base/json_write.h"
+
 static void flag_name(const struct option *option, char out[64]) {
   snprintf(out, 64, "--%s", option->name);
   for (char *c = out; *c; c++)
@@ -40,37 +42,34 @@ void options_help(struct text *out) {
 static void write_value(const struct option *option, const struct options *options, struct text *out) {
   const void *field = (const char *)options + option->offset;
   if (option->type == TYPE_INT)
-    text_printf(out, "%lld", (long long)*(const int64_t *)field);
-  else if (option->type == TYPE_WORD)
-    text_printf(out, "\"%s\"", option->words[*(const int32_t *)field]);
+    json_put_integer(out, *(const int64_t *)field);
   else
-    text_json_string(out, field, strlen(field));
+    json_put_string(out, option->type == TYPE_WORD ? option->words[*(const int32_t *)field] : field);
 }
 
 void options_print_config(const struct options *options, struct text *out) {
-  const char *comma = "{\n";
+  out->json.lines = 1;
+  json_printf(out, "{");
   for (size_t i = 0; i < options_count; i++) {
     const struct option *option = &options_table[i];
     if (strcmp(option->name, "config") == 0) continue;
-    text_printf(out, "%s  \"# %s\": \"%s\",\n  \"%s\": ", comma, option->name, option->doc, option->name);
+    json_printf(out, "'# %s':%s %s:", option->name, option->doc, option->name);
     write_value(option, options, out);
-    comma = ",\n";
   }
-  text_put(out, "\n}\n");
+  json_printf(out, "}\n");
 }
 
 void options_describe(struct text *out) {
   static const char *const types[] = {"string", "int", "string"};
-  text_put(out, "[");
+  json_printf(out, "[");
   for (size_t i = 0; i < options_count; i++) {
     const struct option *option = &options_table[i];
     char environment[64], flag[64], allowed[128];
     option_variable(option, environment);
     flag_name(option, flag);
     option_allowed(option, allowed, sizeof allowed);
-    text_printf(out, "%s\n    {\"name\":\"%s\",\"flag\":\"%s\",\"env\":\"%s\",\"type\":\"%s\"", i ? "," : "",
-                option->name, flag, environment, types[option->type]);
-    text_printf(out, ",\"default\":\"%s\",\"allowed\":\"%s\",\"doc\":\"%s\"}", option->initial, allowed, option->doc);
+    json_printf(out, "{name:%s flag:%s env:%s type:%s default:%s allowed:%s doc:%s}", option->name, flag, environment,
+                types[option->type], option->initial, allowed, option->doc);
   }
-  text_put(out, "\n  ]");
+  json_printf(out, "]");
 }

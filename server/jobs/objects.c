@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/base/json_write.h"
 #include "api/wire/region.h"
 #include "server/clients/access.h"
 
@@ -52,19 +53,13 @@ static bool may_begin(const struct options *options, const char *own, const char
   return false;
 }
 
-static void write_beginnings(const struct options *options, const char *own, bool json, struct text *out) {
-  const char *prefix = options->shared_memory_prefix;
-  for (const char *comma = ""; *prefix; comma = ",") {
-    size_t length = strcspn(prefix, ",");
-    text_put(out, comma);
-    if (json) text_put(out, "\"");
-    out->quoted = json;
-    text_append(out, prefix, length);
-    text_put(out, own);
-    out->quoted = false;
-    if (json) text_put(out, "\"");
-    prefix += length + (prefix[length] == ',');
-  }
+// Writes the next beginning of keys, and moves the cursor behind it. False if there is none.
+static bool write_beginning(const char **prefix, const char *own, struct text *out) {
+  size_t length = strcspn(*prefix, ",");
+  text_append(out, *prefix, length);
+  text_put(out, own);
+  *prefix += length + ((*prefix)[length] == ',');
+  return **prefix;
 }
 
 static bool check_key(const struct options *options, const struct object_asker *asker, const char *key,
@@ -76,7 +71,7 @@ static bool check_key(const struct options *options, const struct object_asker *
                         "over TCP, this server shares memory only with clients that show a token or a certificate; "
                         "others may use a Unix socket");
   if (may_begin(options, own, key + strspn(key, "/"))) return true;
-  write_beginnings(options, own, false, &text);
+  for (const char *prefix = options->shared_memory_prefix; write_beginning(&prefix, own, &text);) text_put(&text, ",");
   return error_refuse(error, ERROR_BAD_REQUEST, "key", "the key is '%.80s'; allowed: keys that begin with one of %s%s",
                       key, beginnings,
                       own[0] ? " (--shared-memory-prefix, and the user's name)" : " (--shared-memory-prefix)");
@@ -84,9 +79,12 @@ static bool check_key(const struct options *options, const struct object_asker *
 
 void object_keys_write(const struct options *options, const struct object_asker *asker, struct text *out) {
   char own[OWN_SIZE];
-  text_put(out, "[");
-  if (write_own(options, asker, own)) write_beginnings(options, own, true, out);
-  text_put(out, "]");
+  bool any = write_own(options, asker, own);
+  for (const char *prefix = options->shared_memory_prefix; any && *prefix;) {
+    json_begin_string(out);
+    (void)write_beginning(&prefix, own, out);
+    json_end(out);
+  }
 }
 
 // ---- opening --------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ struct object_asker {
 // closes `fd`, if there is one, which may take long: the last to close an object frees its memory.
 VX_WARN_UNUSED bool object_open(const struct options *options, const struct object_asker *asker, const char *key,
                                 struct object *object, struct error *error);
-// Writes what the asker's keys may begin with, as a JSON array of strings.
+// Writes what the asker's keys may begin with, as the strings of a JSON array.
 void object_keys_write(const struct options *options, const struct object_asker *asker, struct text *out);
 
 #endif

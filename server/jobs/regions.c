@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/base/text.h"
+#include "api/base/json_write.h"
 #include "server/base/clock.h"
 
 struct region {
@@ -231,18 +231,17 @@ static bool refuse_name(struct error *error, enum error_kind kind, const char *p
 
 bool regions_write(struct regions *regions, const struct client *client, const char *name, struct text *out,
                    struct error *error) {
-  const char *comma = "";
-  text_put(out, "[");
+  bool found = false;
+  json_printf(out, "[");
   lock_acquire(&regions->lock);
   for (const struct region *region = regions->first; region; region = region->next) {
     if (!region->listed || !is_of(region, client, name)) continue;
-    text_put(out, comma);
     region_terms_write(&region->terms, out);
-    comma = ",\n ";
+    found = true;
   }
   lock_release(&regions->lock);
-  text_put(out, "]\n");
-  return !name || comma[0] || refuse_name(error, ERROR_NOT_FOUND, NULL, name);
+  json_printf(out, "]\n");
+  return !name || found || refuse_name(error, ERROR_NOT_FOUND, NULL, name);
 }
 
 // ---- parts ----------------------------------------------------------------------------------------------------------

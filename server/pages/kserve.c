@@ -2,9 +2,7 @@
 // Each model has one version.
 #include "server/pages/kserve.h"
 
-#include <stdio.h>
-#include <string.h>
-
+#include "api/base/json_write.h"
 #include "api/models.h"
 #include "kernels/ops.h"
 #include "server/pages/ready.h"
@@ -14,7 +12,7 @@
 
 bool kserve_write_live(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error) {
   (void)view, (void)asked, (void)error;
-  text_put(out, "{\"live\":true}\n");
+  json_printf(out, "{live:true}\n");
   return true;
 }
 
@@ -22,17 +20,17 @@ bool kserve_write_ready(const struct view *view, const struct page_asked *asked,
                         struct error *error) {
   (void)asked;
   if (!view_is_ready(view, error)) return false;
-  text_put(out, "{\"ready\":true}\n");
+  json_printf(out, "{ready:true}\n");
   return true;
 }
 
 bool kserve_write_server(const struct view *view, const struct page_asked *asked, struct text *out,
                          struct error *error) {
   (void)asked, (void)error;
-  text_printf(out,
-              "{\"name\":\"voxeld\",\"version\":\"" VOXELD_VERSION "\",\"extensions\":[\"binary_tensor_data\","
-              "\"parameters\",\"model_configuration\",\"model_repository\",\"statistics\"%s]}\n",
-              view->options->allow_shared_memory ? ",\"system_shared_memory\"" : "");
+  json_printf(out, "{name:'voxeld' version:%s extensions:['binary_tensor_data' 'parameters'", VOXELD_VERSION);
+  json_printf(out, "'model_configuration' 'model_repository' 'statistics'");
+  if (view->options->allow_shared_memory) json_put_string(out, "system_shared_memory");
+  json_printf(out, "]}\n");
   return true;
 }
 
@@ -58,25 +56,16 @@ static void write_each(const struct view *view, bool serving, model_writer write
   struct job_request memory;
   struct model model;
   char name[MODEL_NAME_SIZE];
-  const char *comma = "";
   const struct named *named = shelf_look(view->shelf);
   for (size_t number = 0; number < model_numbers(named); number++) {
-    if (!model_at(named, number, name, &memory, &model) || (serving && model.fault)) continue;
-    text_put(out, comma);
-    writer(view, &model, out);
-    comma = ",\n ";
+    if (model_at(named, number, name, &memory, &model) && !(serving && model.fault)) writer(view, &model, out);
   }
   shelf_leave(view->shelf);
 }
 
 static void write_name(const struct view *view, const struct model *model, struct text *out) {
   (void)view;
-  text_json_string(out, model->name, strlen(model->name));
-}
-
-static void write_version(const struct model *model, struct text *out) {
-  text_put(out, ",\"version\":");
-  text_json_string(out, model->version, strlen(model->version));
+  json_put_string(out, model->name);
 }
 
 static void write_metadata(const struct view *view, const struct model *model, struct text *out) {
@@ -92,9 +81,9 @@ static void write_config(const struct view *view, const struct model *model, str
 bool kserve_write_models(const struct view *view, const struct page_asked *asked, struct text *out,
                          struct error *error) {
   (void)asked, (void)error;
-  text_put(out, "{\"models\":[");
+  json_printf(out, "{models:[");
   write_each(view, false, write_name, out);
-  text_put(out, "]}\n");
+  json_printf(out, "]}\n");
   return true;
 }
 
@@ -110,9 +99,9 @@ bool kserve_write_config(const struct view *view, const struct page_asked *asked
 
 bool kserve_write_model_ready(const struct view *view, const struct page_asked *asked, struct text *out,
                               struct error *error) {
-  text_put(out, "{\"name\":");
+  json_printf(out, "{name:");
   if (!write_one(view, asked, true, write_name, out, error) || !view_is_ready(view, error)) return false;
-  text_put(out, ",\"ready\":true}\n");
+  json_printf(out, "ready:true}\n");
   return true;
 }
 
@@ -120,24 +109,19 @@ bool kserve_write_model_ready(const struct view *view, const struct page_asked *
 
 // Of a model that serves in place of newer files.
 static void write_refused(const struct model *model, struct text *out) {
-  char reason[768];
-  snprintf(reason, sizeof reason, "newer files%s%s are refused: %s", model->refused_version[0] ? " of version " : "",
-           model->refused_version, model->refused);
-  text_json_string(out, reason, strlen(reason));
+  json_printf(out, "reason:'newer files%s%s are refused: %s'", model->refused_version[0] ? " of version " : "",
+              model->refused_version, model->refused);
 }
 
 static void write_entry(const struct view *view, const struct model *model, struct text *out) {
   struct error error = {0};
   bool ready = view_is_ready(view, &error) && model_serves(model, &error);
-  text_put(out, "{\"name\":");
-  write_name(view, model, out);
-  write_version(model, out);
-  text_printf(out, ",\"state\":\"%s\",\"reason\":", ready ? "READY" : "UNAVAILABLE");
+  json_printf(out, "{name:%s version:%s state:%s", model->name, model->version, ready ? "READY" : "UNAVAILABLE");
   if (ready && model->refused)
     write_refused(model, out);
   else
-    text_json_string(out, error.text, strlen(error.text));
-  text_put(out, "}");
+    json_printf(out, "reason:%s", error.text);
+  json_printf(out, "}");
 }
 
 bool kserve_write_index(const struct view *view, const struct page_asked *asked, struct text *out,
@@ -145,9 +129,9 @@ bool kserve_write_index(const struct view *view, const struct page_asked *asked,
   bool only_ready;
   struct error why;
   if (!model_read_index(asked->body, asked->body_size, &only_ready, error)) return false;
-  text_put(out, "[");
+  json_printf(out, "[");
   if (!only_ready || view_is_ready(view, &why)) write_each(view, only_ready, write_entry, out);
-  text_put(out, "]\n");
+  json_printf(out, "]\n");
   return true;
 }
 
@@ -164,7 +148,7 @@ bool kserve_refuse_load(const struct view *view, const struct page_asked *asked,
 // ---- statistics -----------------------------------------------------------------------------------------------------
 
 static void write_duration(const char *name, unsigned long long count, unsigned long long ns, struct text *out) {
-  text_printf(out, ",\"%s\":{\"count\":%llu,\"ns\":%llu}", name, count, ns);
+  json_printf(out, "%s:{count:%llu ns:%llu}", name, count, ns);
 }
 
 // An answered request is one inference and one execution, of however many clouds. Nothing is cached.
@@ -174,34 +158,31 @@ static void write_model_stats(const struct view *view, const struct model *model
   const struct model_counts *counts = models_find(&view->counters->models, model->name);
   if (!counts) counts = &none;
   unsigned long long good = counter_value(&counts->succeeded);
-  text_put(out, "{\"name\":");
-  write_name(view, model, out);
-  write_version(model, out);
-  text_printf(out, ",\"last_inference\":%llu,\"inference_count\":%llu,\"execution_count\":%llu",
-              counter_value(&counts->last_unix_ms), good, good);
-  text_printf(out, ",\"inference_stats\":{\"success\":{\"count\":%llu,\"ns\":%llu}", good,
-              counter_value(&counts->succeeded_ns));
+  json_printf(out,
+              "{name:%s version:%s last_inference:%llu inference_count:%llu execution_count:%llu inference_stats:{",
+              model->name, model->version, counter_value(&counts->last_unix_ms), good, good);
+  write_duration("success", good, counter_value(&counts->succeeded_ns), out);
   write_duration("fail", counter_value(&counts->failed), counter_value(&counts->failed_ns), out);
   for (int part = 0; part < MODEL_PARTS; part++)
     write_duration(parts[part], good, counter_value(&counts->part_ns[part]), out);
   write_duration("cache_hit", 0, 0, out);
   write_duration("cache_miss", 0, 0, out);
-  text_put(out, "},\"batch_stats\":[]}");
+  json_printf(out, "}batch_stats:[]}");
 }
 
 bool kserve_write_stats(const struct view *view, const struct page_asked *asked, struct text *out,
                         struct error *error) {
-  text_put(out, "{\"model_stats\":[");
+  json_printf(out, "{model_stats:[");
   if (!write_one(view, asked, false, write_model_stats, out, error)) return false;
-  text_put(out, "]}\n");
+  json_printf(out, "]}\n");
   return true;
 }
 
 bool kserve_write_all_stats(const struct view *view, const struct page_asked *asked, struct text *out,
                             struct error *error) {
   (void)asked, (void)error;
-  text_put(out, "{\"model_stats\":[");
+  json_printf(out, "{model_stats:[");
   write_each(view, false, write_model_stats, out);
-  text_put(out, "]}\n");
+  json_printf(out, "]}\n");
   return true;
 }

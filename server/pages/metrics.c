@@ -2,8 +2,8 @@
 #include "server/pages/metrics.h"
 
 #include <stdio.h>
-#include <string.h>
 
+#include "api/base/json_write.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
 #include "server/base/process.h"
@@ -137,7 +137,7 @@ static void write_stages(const struct view *view, const char *name, struct text 
 static void write_build(const struct view *view, const char *name, struct text *out) {
   const struct device *device = devices_main(&view->jobs->devices);
   text_printf(out, "%s{version=\"%s\",backend=\"%s\",device=", name, VOXELD_VERSION, device->backend->name);
-  text_json_string(out, device->description.name, strlen(device->description.name));
+  json_put_string(out, device->description.name);
   text_put(out, "} 1\n");
 }
 
@@ -421,9 +421,8 @@ void metrics_write(const struct view *view, struct text *out) {
 }
 
 void metrics_describe(struct text *out) {
-  text_put(out, "[");
+  json_printf(out, "[");
   for (size_t i = 0; i < FAMILY_COUNT; i++)
-    text_printf(out, "%s\n    {\"name\":\"%s\",\"type\":\"%s\",\"doc\":\"%s\"}", i ? "," : "", families[i].name,
-                families[i].type, families[i].help);
-  text_put(out, "\n  ]");
+    json_printf(out, "{name:%s type:%s doc:%s}", families[i].name, families[i].type, families[i].help);
+  json_printf(out, "]");
 }

@@ -1,10 +1,9 @@
 // The pages; see pages.h.
 #include "server/pages/pages.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
+#include "api/base/json_write.h"
 #include "api/resources.h"
 #include "kernels/backends.h"
 #include "server/base/clock.h"
@@ -75,166 +74,132 @@ static void write_device(const struct view *view, const struct device *device, s
   struct devices *devices = &view->jobs->devices;
   const struct vx_description *description = &device->description;
   struct device_health health = device_health(devices, device, clock_ns());
-  text_printf(out, "{\"index\":%d,\"name\":", device->index);
-  text_json_string(out, description->name, strlen(description->name));
-  text_printf(out, ",\"memory_bytes\":%lld,\"compute_capability\":%d,\"integrated\":%s,\"state\":\"%s\"",
-              (long long)description->memory_bytes, description->compute_capability,
-              description->integrated ? "true" : "false", device_states[health.state]);
-  text_printf(out, ",\"running\":%lld,\"answered\":%lld", (long long)atomic_load(&device->running),
-              (long long)atomic_load(&device->answered));
+  json_printf(out, "{index:%d name:%s memory_bytes:%ld compute_capability:%d integrated:%i", device->index,
+              description->name, description->memory_bytes, description->compute_capability, description->integrated);
+  json_printf(out, "state:%s running:%lld answered:%lld", device_states[health.state], atomic_load(&device->running),
+              atomic_load(&device->answered));
   if (device != &devices->cpu) {
     long long seats = detectors_seats(shelf_look(view->shelf)->detectors, device->index);
     shelf_leave(view->shelf);
-    text_printf(out, ",\"network_seats\":%lld,\"network_memory_limit_bytes\":%lld", seats,
-                seats * (long long)view->options->network_memory_bytes);
+    json_printf(out, "network_seats:%lld network_memory_limit_bytes:%lld", seats,
+                seats * view->options->network_memory_bytes);
   }
   if (health.state == DEVICE_PAUSED)
-    text_printf(out, ",\"paused_s\":%.3f,\"next_trial_s\":%.3f", (double)health.paused_ns / 1e9,
-                (double)health.retry_ns / 1e9);
-  if (health.state != DEVICE_WORKING) {
-    text_put(out, ",\"reason\":");
-    text_json_string(out, health.reason, strlen(health.reason));
-  }
-  text_put(out, "}");
+    json_printf(out, "paused_s:%.3f next_trial_s:%.3f", (double)health.paused_ns / 1e9, (double)health.retry_ns / 1e9);
+  if (health.state != DEVICE_WORKING) json_printf(out, "reason:%s", health.reason);
+  json_printf(out, "}");
 }
 
 static void write_backend(const struct view *view, struct text *out) {
   struct devices *devices = &view->jobs->devices;
-  text_printf(out, ",\"backend\":{\"name\":\"%s\",\"devices\":[", devices_main(devices)->backend->name);
-  for (int i = 0; i < devices->count; i++) {
-    text_put(out, i ? "," : "");
-    write_device(view, &devices->gpu[i], out);
-  }
+  json_printf(out, "backend:{name:%s devices:[", devices_main(devices)->backend->name);
+  for (int i = 0; i < devices->count; i++) write_device(view, &devices->gpu[i], out);
   if (devices->count == 0) write_device(view, &devices->cpu, out);
-  text_put(out, "]}");
-}
-
-static void write_build(struct text *out) {
-  text_put(out, ",\"build\":{\"compiler\":");
-  text_json_string(out, BUILD_COMPILER, strlen(BUILD_COMPILER));
-  text_printf(out, ",\"libmicrohttpd\":\"%s\",\"cuda\":%s}", http_library_version(),
-              vx_backend_find("cuda") ? "true" : "false");
+  json_printf(out, "]}");
 }
 
 static void write_start(const struct view *view, struct text *out) {
   time_t started = (time_t)*view->started_unix_s;
   struct tm utc;
   gmtime_r(&started, &utc);
-  text_printf(out, ",\"started\":\"%04d-%02d-%02dT%02d:%02d:%02dZ\",\"uptime_s\":%.3f", utc.tm_year + 1900,
-              utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-              (double)(clock_ns() - *view->started_ns) / 1e9);
+  json_printf(out, "started:");
+  json_begin_string(out);
+  text_printf(out, "%04d-%02d-%02dT%02d:%02d:%02dZ", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
+              utc.tm_min, utc.tm_sec);
+  json_end(out);
+  json_printf(out, "uptime_s:%.3f", (double)(clock_ns() - *view->started_ns) / 1e9);
 }
 
 static void write_requests(const struct view *view, struct text *out) {
+  const struct request_pool *requests = &view->http->service.requests;
   struct outcomes outcomes = counters_outcomes(view->counters);
-  text_printf(out, ",\"requests\":{\"active\":%lld,\"open\":%lld",
-              (long long)atomic_load(&view->http->service.requests.active),
-              (long long)atomic_load(&view->http->service.requests.open));
-  text_printf(out, ",\"answered\":%llu,\"refused\":%llu,\"aborted\":%llu}", outcomes.answered, outcomes.refused,
+  json_printf(out, "requests:{active:%lld open:%lld answered:%llu refused:%llu aborted:%llu}",
+              atomic_load(&requests->active), atomic_load(&requests->open), outcomes.answered, outcomes.refused,
               outcomes.aborted);
 }
 
 static void write_lanes(const struct view *view, struct text *out) {
   for (int use = 0; use < VX_LANE_USES; use++) {
-    text_printf(out, ",\"%s\":{\"count\":%lld,\"running\":%lld}", lane_names[use].workers,
-                (long long)workers_at_work(&view->jobs->workers, use),
-                (long long)atomic_load(&view->jobs->workers.running[use]));
-    text_printf(out, ",\"%s\":{\"depth\":%lld,\"limit\":%lld}", lane_names[use].queue,
-                (long long)queue_depth(&view->jobs->queues[use]), (long long)view->options->queue_depth);
+    json_printf(out, "%s:{count:%ld running:%lld}", lane_names[use].workers, workers_at_work(&view->jobs->workers, use),
+                atomic_load(&view->jobs->workers.running[use]));
+    json_printf(out, "%s:{depth:%ld limit:%ld}", lane_names[use].queue, queue_depth(&view->jobs->queues[use]),
+                view->options->queue_depth);
   }
 }
 
 static void write_target(const struct placement *placement, enum target target, struct text *out) {
-  text_printf(out, "\"running\":%lld,\"answered\":%lld,\"measured_us\":%lld}",
-              (long long)atomic_load(&placement->at_work[target]), (long long)atomic_load(&placement->answered[target]),
-              (long long)(atomic_load(&placement->measured_ns[target]) / NS_PER_US));
+  json_printf(out, "running:%lld answered:%lld measured_us:%lld}", atomic_load(&placement->at_work[target]),
+              atomic_load(&placement->answered[target]), atomic_load(&placement->measured_ns[target]) / NS_PER_US);
 }
 
 static void write_placement(const struct view *view, struct text *out) {
   const struct placement *placement = view->jobs->queues[VX_LANE_LONG].placement;
   if (!placement) return;
-  text_put(out, ",\"sampling_placement\":{\"gpu\":{");
+  json_printf(out, "sampling_placement:{gpu:{");
   write_target(placement, TARGET_GPU, out);
-  text_printf(out, ",\"cpu\":{\"workers\":%lld,\"room\":%s,",
-              (long long)workers_beside(&view->jobs->workers, VX_LANE_LONG),
-              placement_has_room(placement) ? "true" : "false");
+  json_printf(out, "cpu:{workers:%ld room:%i", workers_beside(&view->jobs->workers, VX_LANE_LONG),
+              placement_has_room(placement));
   write_target(placement, TARGET_CPU, out);
-  text_printf(out, ",\"used_processors\":%.3f}", (double)atomic_load(&placement->used) / 1000);
+  json_printf(out, "used_processors:%.3f}", (double)atomic_load(&placement->used) / 1000);
 }
 
-static void write_help(const struct view *view, struct text *out) {
+static void write_work(const struct view *view, struct text *out) {
   struct hands_use use = hands_use(&view->jobs->hands);
-  text_printf(out, ",\"help\":{\"workers\":%lld,\"pieces\":%llu,\"helped\":%llu,\"given_up\":%llu}",
-              (long long)use.at_work, (unsigned long long)use.pieces, (unsigned long long)use.helped,
-              (unsigned long long)use.given_up);
+  const struct small *small = &view->jobs->small;
+  json_printf(out, "help:{workers:%ld pieces:%lu helped:%lu given_up:%lu}", use.at_work, use.pieces, use.helped,
+              use.given_up);
+  json_printf(out, "small_jobs:{points:%ld run:%llu}", small->most_points, atomic_load(&small->run));
 }
 
-static void write_small(const struct view *view, struct text *out) {
-  const struct small *small = &view->jobs->small;
-  text_printf(out, ",\"small_jobs\":{\"points\":%lld,\"run\":%llu}", (long long)small->most_points,
-              (unsigned long long)atomic_load(&small->run));
+static void write_memory(const struct view *view, struct text *out) {
+  struct buffers_use use = buffers_use(&view->jobs->buffers);
+  json_printf(out, "buffers:{budget_bytes:%zu allocated_bytes:%zu in_use_bytes:%zu}", use.budget, use.allocated,
+              use.in_use);
 }
 
 static void write_regions(const struct view *view, const struct page_asked *asked, struct text *out) {
   struct regions_use use = regions_use(&view->jobs->regions);
+  const struct options *options = view->options;
   const struct object_asker asker = {asked->user, asked->address};
-  text_printf(out, ",\"shared_memory\":{\"allowed\":%s,\"regions\":%lld,\"pinned_bytes\":%lld",
-              view->options->allow_shared_memory ? "true" : "false", (long long)use.count, (long long)use.pinned_bytes);
-  text_printf(out, ",\"pinned_limit_bytes\":%lld,\"pin_failures\":%llu,\"parts_in_place\":%llu,\"parts_copied\":%llu",
-              (long long)view->options->shared_memory_pinned_bytes, use.refusals, use.reached, use.copied);
-  text_put(out, ",\"keys\":");
-  if (asked->local && view->options->allow_shared_memory)
-    object_keys_write(view->options, &asker, out);
-  else
-    text_put(out, "[]");
-  text_put(out, "}");
+  json_printf(out, "shared_memory:{allowed:%i regions:%ld pinned_bytes:%ld pinned_limit_bytes:%ld",
+              options->allow_shared_memory, use.count, use.pinned_bytes, options->shared_memory_pinned_bytes);
+  json_printf(out, "pin_failures:%llu parts_in_place:%llu parts_copied:%llu keys:[", use.refusals, use.reached,
+              use.copied);
+  if (asked->local && options->allow_shared_memory) object_keys_write(options, &asker, out);
+  json_printf(out, "]}");
 }
 
 static void write_streams(const struct view *view, struct text *out) {
   struct streams_use use = streams_use(&view->jobs->streams);
-  text_printf(out, ",\"streams\":{\"count\":%lld,\"sweeps\":%lld,\"memory_bytes\":%lld,\"limit_bytes\":%lld",
-              (long long)use.streams, (long long)use.sweeps, (long long)use.bytes,
-              (long long)view->options->stream_memory_bytes);
-  text_printf(out, ",\"kept\":%llu,\"repeated\":%llu,\"evicted\":%llu,\"expired\":%llu", use.kept, use.repeated,
-              use.evicted, use.expired);
-  text_printf(out, ",\"subscribers\":%lld}", (long long)events_use(&view->jobs->streams.events).subscribers);
-}
-
-static void write_limits(const struct options *options, struct text *out) {
-  text_printf(
-      out,
-      ",\"limits\":{\"max_body_bytes\":%lld,\"max_response_bytes\":%lld,\"max_clouds\":%d,\"max_timeout_ms\":%lld,"
-      "\"max_sampling_work\":%lld}",
-      (long long)options->max_body_bytes, (long long)options->max_response_bytes, VX_MAX_CLOUDS,
-      (long long)options->max_timeout_ms, (long long)options->max_sampling_work);
+  json_printf(out, "streams:{count:%ld sweeps:%ld memory_bytes:%ld limit_bytes:%ld", use.streams, use.sweeps, use.bytes,
+              view->options->stream_memory_bytes);
+  json_printf(out, "kept:%llu repeated:%llu evicted:%llu expired:%llu subscribers:%ld}", use.kept, use.repeated,
+              use.evicted, use.expired, events_use(&view->jobs->streams.events).subscribers);
 }
 
 static bool write_status(const struct view *view, const struct page_asked *asked, struct text *out,
                          struct error *error) {
-  (void)error;
   const struct options *options = view->options;
-  struct buffers_use use = buffers_use(&view->jobs->buffers);
-  text_printf(out, "{\"version\":\"%s\"", VOXELD_VERSION);
-  write_build(out);
-  text_printf(out, ",\"state\":\"%s\"", phase_name(view));
+  (void)error;
+  json_printf(out, "{version:%s build:{compiler:%s libmicrohttpd:%s cuda:%i} state:%s", VOXELD_VERSION, BUILD_COMPILER,
+              http_library_version(), vx_backend_find("cuda") != NULL, phase_name(view));
   write_start(view, out);
-  text_put(out, ",\"address\":");
-  text_json_string(out, view->http->address, strlen(view->http->address));
+  json_printf(out, "address:%s", view->http->address);
   write_backend(view, out);
   write_lanes(view, out);
   write_placement(view, out);
-  write_help(view, out);
-  write_small(view, out);
+  write_work(view, out);
   write_requests(view, out);
-  text_printf(out, ",\"buffers\":{\"budget_bytes\":%zu,\"allocated_bytes\":%zu,\"in_use_bytes\":%zu}", use.budget,
-              use.allocated, use.in_use);
+  write_memory(view, out);
   write_regions(view, asked, out);
   write_streams(view, out);
-  text_printf(out, ",\"connections\":{\"open\":%lld,\"limit\":%lld}",
-              (long long)atomic_load(&view->watcher->places.open), (long long)options->max_connections);
+  json_printf(out, "connections:{open:%lld limit:%ld}", atomic_load(&view->watcher->places.open),
+              options->max_connections);
   shares_write(view, asked->local, out);
-  write_limits(options, out);
-  text_printf(out, ",\"log\":{\"lines_dropped\":%llu}}\n", (unsigned long long)log_lines_dropped());
+  json_printf(out, "limits:{max_body_bytes:%ld max_response_bytes:%ld max_clouds:%d", options->max_body_bytes,
+              options->max_response_bytes, VX_MAX_CLOUDS);
+  json_printf(out, "max_timeout_ms:%ld max_sampling_work:%ld} log:{lines_dropped:%lu}}\n", options->max_timeout_ms,
+              options->max_sampling_work, log_lines_dropped());
   return true;
 }
 

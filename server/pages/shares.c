@@ -1,7 +1,7 @@
 // Who holds how much; see shares.h.
 #include "server/pages/shares.h"
 
-#include <string.h>
+#include "api/base/json_write.h"
 
 enum { SHOWN = 16 };  // clients
 
@@ -16,25 +16,21 @@ static const struct {
 
 static void write_amounts(const int64_t amounts[SHARES], struct text *out) {
   for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
-    text_printf(out, "%s\"%s\":%lld", i ? "," : "", shown[i].name, (long long)amounts[shown[i].share]);
+    json_printf(out, "%s:%ld", shown[i].name, amounts[shown[i].share]);
 }
 
 void shares_write(const struct view *view, bool named, struct text *out) {
   struct client_use clients[SHOWN];
   struct clients_use use = clients_use(view->clients);
   size_t count = clients_greediest(view->clients, clients, SHOWN);
-  text_printf(out, ",\"clients\":{\"present\":%lld,\"limits\":{", (long long)use.present);
+  json_printf(out, "clients:{present:%ld limits:{", use.present);
   write_amounts(use.limits, out);
-  text_put(out, "},\"greediest\":[");
+  json_printf(out, "}greediest:[");
   for (size_t i = 0; i < count; i++) {
-    text_printf(out, "%s{\"number\":%zu,", i ? "," : "", clients[i].number);
-    if (named) {
-      text_put(out, "\"name\":");
-      text_json_string(out, clients[i].name, strlen(clients[i].name));
-      text_put(out, ",");
-    }
+    json_printf(out, "{number:%zu", clients[i].number);
+    if (named) json_printf(out, "name:%s", clients[i].name);
     write_amounts(clients[i].held, out);
-    text_put(out, "}");
+    json_printf(out, "}");
   }
-  text_put(out, "]}");
+  json_printf(out, "]}");
 }

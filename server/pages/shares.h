@@ -4,7 +4,7 @@
 
 #include "server/pages/view.h"
 
-// Writes `,"clients":{...}`. `named`: with the clients' names, which are users and addresses.
+// Writes the member `clients`. `named`: with the clients' names, which are users and addresses.
 void shares_write(const struct view *view, bool named, struct text *out);
 
 #endif

@@ -1,6 +1,7 @@
 // The pages of streams; see streams.h.
 #include "server/pages/streams.h"
 
+#include "api/base/json_write.h"
 #include "server/jobs/held.h"
 #include "server/jobs/sweeps.h"
 #include "server/pages/view.h"
@@ -56,14 +57,14 @@ enum { LAST_HEADER = 16384 - 8 };  // bytes: the report of JOINED_SWEEPS_MAX swe
 
 static void write_header(const struct join_report *report, const struct stream_terms *terms, int64_t rows,
                          int32_t columns, struct text *out) {
-  text_put(out, "{\"__metadata__\":{\"voxeld\":\"");
-  out->quoted = true;
-  text_put(out, "{\"stream\":");
+  json_printf(out, "{__metadata__:{voxeld:");
+  json_begin_string(out);
+  json_printf(out, "{stream:");
   join_report_write(report, terms, NULL, out);
-  text_put(out, "}");
-  out->quoted = false;
-  text_printf(out, "\"},\"points\":{\"dtype\":\"F32\",\"shape\":[%lld,%d],\"data_offsets\":[0,%lld]}}", (long long)rows,
-              (int)columns, (long long)rows * columns * (long long)sizeof(float));
+  json_printf(out, "}");
+  json_end(out);
+  json_printf(out, "}points:{dtype:'F32' shape:[%ld %d] data_offsets:[0 %ld]}}", rows, columns,
+              rows * columns * (int64_t)sizeof(float));
 }
 
 // If no point is removed.

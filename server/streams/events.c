@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "api/params/values.h"
+#include "api/base/json_write.h"
 #include "server/base/clock.h"
 
 static const int64_t pause_ns = 15 * NS_PER_S;  // without an event, until a beat
@@ -166,34 +166,16 @@ enum event_step events_take(struct events *events, struct subscriber *subscriber
 
 // ---- as text --------------------------------------------------------------------------------------------------------
 
-static void write_number(const char *name, int64_t value, struct text *out) {
-  text_printf(out, ",\"%s\":%lld", name, (long long)value);
-}
-
-static void write_time(const struct event *event, struct text *out) {
-  text_put(out, ",\"time\":");
-  value_write_double(event->time, out);
-}
-
-static void write_points(const struct join_counts *points, struct text *out) {
-  text_printf(out, ",\"points\":{\"received\":%lld,\"removed_close\":%lld,\"joined\":%lld,\"not_finite\":%lld}",
-              (long long)points->received, (long long)points->removed_close, (long long)points->joined,
-              (long long)points->not_finite);
-}
-
 static void write_stream(const struct event *event, struct text *out) {
-  text_put(out, "{\"stream\":");
-  text_json_string(out, event->stream, strlen(event->stream));
-  write_number("sweeps", event->sweeps, out);
+  const struct join_counts *points = &event->points;
+  json_printf(out, "stream:%s sweeps:%ld", event->stream, event->sweeps);
   bool newest = event->kind == EVENT_SWEEP || event->kind == EVENT_OPEN;
-  if (newest && event->sweeps) write_time(event, out);
-  if (event->kind == EVENT_SWEEP) {
-    text_printf(out, ",\"begun\":%s,\"repeated\":%s", event->begun ? "true" : "false",
-                event->repeated ? "true" : "false");
-    write_points(&event->points, out);
-  }
-  if (event->kind == EVENT_EVICTED || event->kind == EVENT_EXPIRED) write_number("dropped", event->count, out);
-  text_put(out, "}");
+  if (newest && event->sweeps) json_printf(out, "time:%g", event->time);
+  if (event->kind == EVENT_SWEEP)
+    json_printf(out, "begun:%i repeated:%i points:{received:%ld removed_close:%ld joined:%ld not_finite:%ld}",
+                event->begun, event->repeated, points->received, points->removed_close, points->joined,
+                points->not_finite);
+  if (event->kind == EVENT_EVICTED || event->kind == EVENT_EXPIRED) json_printf(out, "dropped:%ld", event->count);
 }
 
 void event_write(const struct event *event, struct text *out) {
@@ -203,13 +185,14 @@ void event_write(const struct event *event, struct text *out) {
     return;
   }
   text_printf(out, "event: %s\ndata: ", names[event->kind]);
+  json_printf(out, "{");
   if (event->kind == EVENT_END)
-    text_printf(out, "{\"reason\":\"%s\"}", event->reason);
+    json_printf(out, "reason:%s", event->reason);
   else if (event->kind == EVENT_LOST)
-    text_printf(out, "{\"events\":%lld}", (long long)event->count);
+    json_printf(out, "events:%ld", event->count);
   else if (event->stream[0])
     write_stream(event, out);
   else
-    text_printf(out, "{\"streams\":%lld}", (long long)event->streams);
-  text_put(out, "\n\n");
+    json_printf(out, "streams:%ld", event->streams);
+  json_printf(out, "}\n\n");
 }

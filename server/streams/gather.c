@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "api/params/values.h"
 #include "server/base/clock.h"
 #include "server/streams/look.h"
 
@@ -51,8 +50,8 @@ static bool check_time(const struct stream *stream, double time, bool listed, st
   char own[40], newest[40];
   struct text given = text_over(own, sizeof own), had = text_over(newest, sizeof newest);
   if (!stream->count || time >= stream->sweeps[0]->time) return true;
-  value_write_double(time, &given);
-  value_write_double(stream->sweeps[0]->time, &had);
+  text_double(&given, time);
+  text_double(&had, stream->sweeps[0]->time);
   return error_refuse(error, ERROR_STREAM_TIME, listed ? "times" : "time",
                       "%s is %s, but the stream '%s' has a sweep of %s; times must rise",
                       listed ? "the newest of times" : "time", own, stream->name, newest);

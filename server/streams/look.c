@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "api/params/values.h"
+#include "api/base/json_write.h"
 #include "server/base/clock.h"
 
 bool streams_refuse_name(const char *name, struct error *error) {
@@ -11,20 +11,14 @@ bool streams_refuse_name(const char *name, struct error *error) {
                       "there is no stream '%.80s' of this client; see /v1/streams. Streams end with the server", name);
 }
 
-static void write_sweep(const struct sweep *sweep, int64_t now_ns, struct text *out) {
-  text_put(out, "{\"time\":");
-  value_write_double(sweep->time, out);
-  text_printf(out, ",\"points\":%lld,\"memory_bytes\":%zu,\"kept_s\":%.3f}", (long long)sweep->points, sweep->bytes,
-              (double)(now_ns - sweep->came_ns) / NS_PER_S);
-}
-
 static void write_sweeps(const struct stream *stream, int64_t now_ns, struct text *out) {
-  text_put(out, ",\"sweeps\":[");
+  json_printf(out, "sweeps:[");
   for (int32_t i = 0; i < stream->count; i++) {
-    if (i) text_put(out, ",");
-    write_sweep(stream->sweeps[i], now_ns, out);
+    const struct sweep *sweep = stream->sweeps[i];
+    json_printf(out, "{time:%g points:%ld memory_bytes:%zu kept_s:%.3f}", sweep->time, sweep->points, sweep->bytes,
+                (double)(now_ns - sweep->came_ns) / NS_PER_S);
   }
-  text_put(out, "]");
+  json_printf(out, "]");
 }
 
 static void write_stream(const struct stream *stream, struct text *out) {
@@ -33,14 +27,11 @@ static void write_stream(const struct stream *stream, struct text *out) {
     points += stream->sweeps[i]->points;
     bytes += (int64_t)stream->sweeps[i]->bytes;
   }
-  text_put(out, "{\"name\":");
-  text_json_string(out, stream->name, strlen(stream->name));
-  text_printf(out, ",\"num_features\":%d,\"dtype\":\"%s\",\"mount\":%s,\"asked\":%d,\"points\":%lld",
-              (int)stream->shape.columns, stream->shape.dtype == VX_FLOAT16 ? "float16" : "float32",
-              stream->mounted ? "true" : "false", (int)stream->terms.sweeps, (long long)points);
-  text_printf(out, ",\"memory_bytes\":%lld,\"waiting\":%d,\"kept\":%d,\"time\":", (long long)bytes,
-              stream->waiting_count, (int)stream->count);
-  value_write_double(stream->sweeps[0]->time, out);
+  json_printf(out, "{name:%s num_features:%d dtype:%s mount:%i asked:%d points:%ld", stream->name,
+              stream->shape.columns, stream->shape.dtype == VX_FLOAT16 ? "float16" : "float32", stream->mounted,
+              stream->terms.sweeps, points);
+  json_printf(out, "memory_bytes:%ld waiting:%d kept:%d time:%g", bytes, stream->waiting_count, stream->count,
+              stream->sweeps[0]->time);
 }
 
 // A stream whose first request is under way has nothing to show yet.
@@ -50,16 +41,13 @@ static bool is_shown(const struct stream *stream, const struct client *client) {
 
 // Without the sweeps of each: a client may have ten thousands, and the I/O thread that writes them has others to serve.
 static void write_all(const struct streams *streams, const struct client *client, struct text *out) {
-  const char *comma = "";
-  text_put(out, "{\"streams\":[");
+  json_printf(out, "{streams:[");
   for (const struct stream *stream = streams->first; stream; stream = stream->next) {
     if (!is_shown(stream, client)) continue;
-    text_put(out, comma);
     write_stream(stream, out);
-    text_put(out, "}");
-    comma = ",";
+    json_printf(out, "}");
   }
-  text_put(out, "]}");
+  json_printf(out, "]}");
 }
 
 bool streams_write(struct streams *streams, const struct client *client, const char *name, struct text *out,
@@ -72,7 +60,7 @@ bool streams_write(struct streams *streams, const struct client *client, const c
   if (shown) {
     write_stream(stream, out);
     write_sweeps(stream, now_ns, out);
-    text_put(out, "}");
+    json_printf(out, "}");
   }
   if (!name) write_all(streams, client, out);
   streams_unlock(streams);

@@ -57,6 +57,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 HEAD = r"^(?!static|typedef|#|return|enum \{|struct \w+ \{)[A-Za-z_][\w \t*]*?[ *](\w+)\([^;{}]*?\)"
 DEFINITION = re.compile(HEAD + r" ?\{", re.MULTILINE)
 DECLARATION = re.compile(HEAD + r"[^;{}()]*;", re.MULTILINE)
+SPELLED = re.compile(r'\\":(?! )')  # the end of a name in JSON, in a literal of C
 # Embedded by the build: no file of the sources defines what it declares.
 GENERATED = {"api/resources.h"}
 
@@ -172,6 +173,11 @@ class Lines(unittest.TestCase):
             with self.subTest(path.relative_to(ROOT).as_posix()):
                 lines = path.read_text(encoding="utf-8").splitlines()
                 self.assertEqual([line for line in lines if len(line) > COLUMNS], [])
+
+    def test_only_the_writer_spells_json(self):
+        for path, text in sources():
+            with self.subTest(path):
+                self.assertEqual([line for line in text.splitlines() if SPELLED.search(line)], [])
 
     def test_files_are_short(self):
         for path, text in sources():

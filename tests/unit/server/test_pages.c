@@ -209,7 +209,7 @@ static void each_phase_has_its_answers(void **state) {
       if (rows[i].refusal == ERROR_NONE) assert_string_equal(page, answers[e]);
     }
     assert_true(ask(ENDPOINT_MODEL_INDEX, "", true));
-    has(rows[i].indexed ? "{\"name\":\"fps\",\"version\":\"1\",\"state\":\"READY\",\"reason\":\"\"},\n {\"name\":"
+    has(rows[i].indexed ? "{\"name\":\"fps\",\"version\":\"1\",\"state\":\"READY\",\"reason\":\"\"},{\"name\":"
                         : "{\"name\":\"fps\",\"version\":\"1\",\"state\":\"UNAVAILABLE\",\"reason\":\"the server is ");
     says(ENDPOINT_HEALTHZ, "", "ok\n");
     says(ENDPOINT_KSERVE_LIVE, "", "{\"live\":true}\n");
@@ -263,7 +263,7 @@ static void statistics_of_a_model(void **state) {
   assert_true(ask(ENDPOINT_MODELS_STATS, "", true));
   snprintf(expected, sizeof expected, part, "voxelize", "0,");
   has(expected);
-  has("\"batch_stats\":[]},\n {\"name\":\"fps\",\"version\":\"1\",\"last_inference\":17,");
+  has("\"batch_stats\":[]},{\"name\":\"fps\",\"version\":\"1\",\"last_inference\":17,");
   has("\"batch_stats\":[]}]}\n");
   assert_false(ask(ENDPOINT_MODEL_STATS, "nowhere", true));
   assert_int_equal(error.kind, ERROR_NOT_FOUND);

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/base/json_write.h"
 #include "server/base/clock.h"
 #include "server/jobs/regions.h"
 
@@ -249,7 +250,9 @@ static bool may_have(const char *its_user, const char *its_key) {
 static const char *keys_of(const char *its_user, const char *address) {
   static char written[256];
   struct text out = text_over(written, sizeof written);
+  json_printf(&out, "[");
   object_keys_write(&options, &(struct object_asker){its_user, address}, &out);
+  json_printf(&out, "]");
   return written;
 }
 
