@@ -109,6 +109,7 @@ voxeld_program(traps plain DIRECTORY tests SOURCES ${trap_sources} LIBRARIES ser
 set(http_flavours ${test_flavours})
 list(REMOVE_ITEM http_flavours tsan)
 voxeld_script_tests(http "tests/http/*.bats" 600 "${http_flavours}" ${BATS})
+voxeld_script_tests(http "tests/http/test_*.py" 600 "${http_flavours}" ${PYTHON})
 voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${test_flavours}" ${PYTHON})
 if(VOXELD_CUDA_FOUND)
   voxeld_test(fault.devices faults fault 900 ${PYTHON} tests/fault/test_devices.py)

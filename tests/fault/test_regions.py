@@ -17,8 +17,9 @@ import unittest
 
 from client import GRID, LONG_POINTS, MB, ROW, VOXELIZE, Daemon, FaultCase, many_rows, rows, wait_until
 from credentials import Authority, TlsDaemon, new_token
-from daemon import BACKEND, Reply
+from daemon import BACKEND, PATIENCE, Reply
 from shared import REGIONS, Memory
+from sources import UnixConnection
 
 POINTS = rows(5000)
 SIZE = len(POINTS)
@@ -596,7 +597,7 @@ class Access(FaultCase):
             path = os.path.join(folder, "socket")
             listen = ("--listen", f"unix:{path},127.0.0.1:0")
             with Daemon("--workers", "1", "--allow-shared-memory", *listen) as daemon:
-                connection = UnixConnection(path)
+                connection = UnixConnection(path, PATIENCE)
                 ask = lambda target, body=b"": daemon.request("POST", target, body, connection=connection)
                 terms = json.dumps({"key": memory.key, "byte_size": memory.size})
                 self.assertEqual(ask(f"{REGIONS}/region/a/register", terms).status, 200)
@@ -622,16 +623,6 @@ class TokenDaemon(Daemon):
     def request(self, method, path, body=None, headers=None, connection=None, source=None):
         shown = {name: value for name, value in {**self.headers, **(headers or {})}.items() if value is not None}
         return super().request(method, path, body, shown, connection, source)
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost")
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self.path)
 
 
 def own_address():

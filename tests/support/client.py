@@ -5,6 +5,7 @@ Standard library only.
 """
 
 import array
+import contextlib
 import http.client
 import json
 import math
@@ -243,7 +244,7 @@ class Raw:
         for line in lines[1:]:
             name, _, value = line.partition(":")
             headers[name.strip().title()] = value.strip()
-        length = int(headers.get("Content-Length", 0)) if has_body and status >= 200 else 0
+        length = int(headers.get("Content-Length", 0)) if has_body and status >= 200 and status != 304 else 0
         parts, got = [self.pending], len(self.pending)
         while got < length:
             self.pending = b""
@@ -253,6 +254,20 @@ class Raw:
         data = b"".join(parts)
         self.pending = data[length:]
         return Reply(status, headers, data[:length])
+
+    def until(self, words):
+        """What has come once these words have, without answers that were read."""
+        while words not in self.pending:
+            self._more()
+        return self.pending
+
+    def rest(self):
+        """All bytes until the peer closes."""
+        with contextlib.suppress(Closed):
+            while True:
+                self._more()
+        rest, self.pending = self.pending, b""
+        return rest
 
     def ended(self):
         """True once the peer has closed. What it sends before is dropped."""

@@ -16,10 +16,25 @@ def new_token(name):
 class Authority:
     """A certificate authority in a folder, by openssl with the extensions that Python 3.13 asks for."""
 
+    CONFIG = """[ca]
+default_ca = own
+[own]
+database = {0}.issued
+serial = {0}.serial
+new_certs_dir = {1}
+unique_subject = no
+default_md = sha256
+policy = any
+[any]
+commonName = supplied
+"""
+
     def __init__(self, folder, name):
         self.folder, self.name = folder, name
         own = ("-subj", f"/CN={name}", "-days", "2", "-addext", "keyUsage=critical,keyCertSign")
         self._run("req", "-x509", *self._key(name), *own, "-out", self.path(f"{name}.pem"))
+        (folder / f"{name}.config").write_text(self.CONFIG.format(folder / name, folder), encoding="utf-8")
+        (folder / f"{name}.issued").touch()
 
     def path(self, name):
         return str(self.folder / name)
@@ -31,35 +46,36 @@ class Authority:
         curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
         return (*curve, "-keyout", self.path(f"{name}.key"))
 
-    def sign(self, name, extension, own_name):
-        """NAME.pem and NAME.key."""
+    def sign(self, name, extension, own_name, dates=("-days", "2")):
+        """NAME.pem and NAME.key. `openssl ca` takes dates of the past in every version; `openssl x509` does not."""
         text = f"{extension}\nauthorityKeyIdentifier=keyid\n"
         (self.folder / "extensions").write_text(text, encoding="utf-8")
         self._run("req", *self._key(name), "-subj", f"/CN={own_name}", "-out", self.path("request"))
-        own = ("-CA", self.path(f"{self.name}.pem"), "-CAkey", self.path(f"{self.name}.key"), "-CAcreateserial")
-        extensions = ("-days", "2", "-extfile", self.path("extensions"))
-        self._run("x509", "-req", "-in", self.path("request"), *own, *extensions, "-out", self.path(f"{name}.pem"))
+        own = ("-cert", self.path(f"{self.name}.pem"), "-keyfile", self.path(f"{self.name}.key"), "-create_serial")
+        files = ("-in", self.path("request"), "-extfile", self.path("extensions"), "-out", self.path(f"{name}.pem"))
+        self._run("ca", "-batch", "-config", self.path(f"{self.name}.config"), *own, "-notext", *dates, *files)
 
 
 class TokenDaemon(Daemon):
     """Asks with a token unless told otherwise."""
 
-    def __init__(self, token, *args):
+    def __init__(self, token, *args, **more):
         self.token = token
-        super().__init__(*args)
+        super().__init__(*args, **more)
 
     def request(self, method, path, body=None, headers=None, connection=None, source=None):
         own = {"Authorization": f"Bearer {self.token}"}
         return super().request(method, path, body, {**own, **(headers or {})}, connection, source)
 
 
-class TlsDaemon(Daemon):
-    def __init__(self, folder, *args, client=None):
+class Tls:
+    """What speaks TLS to a listener whose certificate is server.pem in a folder, and its authority's ca.pem."""
+
+    def show(self, folder, client):
+        """The client's own certificate is NAME.pem, or it has none."""
         self.context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
         if client:
             self.context.load_cert_chain(folder / f"{client}.pem", folder / f"{client}.key")
-        own = ("--tls-cert", str(folder / "server.pem"), "--tls-key", str(folder / "server.key"))
-        super().__init__(*own, *args)
 
     def connection(self, timeout=PATIENCE, source=None):
         local = source and (source, 0)
@@ -72,3 +88,10 @@ class TlsDaemon(Daemon):
     def socket(self, timeout=PATIENCE, receive_buffer=None, source=None):
         plain = super().socket(timeout, receive_buffer, source)
         return self.context.wrap_socket(plain, server_hostname=self.address[0])
+
+
+class TlsDaemon(Tls, Daemon):
+    def __init__(self, folder, *args, client=None):
+        self.show(folder, client)
+        own = ("--tls-cert", str(folder / "server.pem"), "--tls-key", str(folder / "server.key"))
+        super().__init__(*own, *args)

@@ -21,7 +21,7 @@ import unittest
 import uuid
 
 import older_python  # noqa: F401
-from sources import HTTPConnection, bind_source
+from sources import HTTPConnection, UnixConnection, connected
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build" / "bin"
@@ -77,7 +77,43 @@ class Reply:
 OPERATOR = "127.0.0.99"
 
 
-class Daemon:
+class Listener:
+    """An address where a daemon can be asked, as its log names it: HOST:PORT or unix:PATH.
+
+    The daemon tells clients apart by address: with `source`, such as 127.0.0.2, a test is another client."""
+
+    def __init__(self, name):
+        host, _, port = name.rpartition(":")
+        self.address = port if host == "unix" else (host.strip("[]"), int(port))
+
+    def connection(self, timeout=PATIENCE, source=None):
+        if isinstance(self.address, str):
+            return UnixConnection(self.address, timeout)
+        return HTTPConnection(*self.address, timeout=timeout, source_address=source and (source, 0))
+
+    def socket(self, timeout=PATIENCE, receive_buffer=None, source=None):
+        """A bare connection."""
+        return connected(self.address, timeout, source, receive_buffer)
+
+    def request(self, method, path, body=None, headers=None, connection=None, source=None):
+        own = connection is None
+        connection = connection or self.connection(source=source)
+        try:
+            connection.request(method, path, body, headers or {}, encode_chunked="Transfer-Encoding" in (headers or {}))
+            response = connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
+        finally:
+            if own:
+                connection.close()
+
+    def get(self, path, headers=None, source=None):
+        return self.request("GET", path, None, headers, source=source)
+
+    def post(self, path, body=b"", headers=None, connection=None, source=None):
+        return self.request("POST", path, body, headers, connection, source)
+
+
+class Daemon(Listener):
     def __init__(self, *args, env=None):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
         # ASan keeps freed memory in quarantine, which would look like a leak; a small quarantine keeps little.
@@ -99,10 +135,11 @@ class Daemon:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:
-            last = wait_until(self._address, "a line with msg=listening").rpartition(",")[2]  # of several listeners
-            host, _, port = last.rpartition(":")
-            self.address = (host, int(port))
-            self.pages = self._pages()
+            self.listeners = wait_until(self._address, "a line with msg=listening").split(",")
+            super().__init__(self.listeners[-1])
+            pages = self._logged_field("pages")
+            self.page_listeners = pages.split(",") if pages else []
+            self.pages = Listener(self.page_listeners[-1]).address if pages else None
             wait_until(self._is_ready, "a 200 from /readyz")
             # A status request may count itself: what an idle daemon says is the measure of assert_quiet.
             self.idle_requests = min(self.status()["requests"]["active"] for _ in range(5))
@@ -121,18 +158,17 @@ class Daemon:
             self.lines.append(line.decode(errors="replace"))
 
     def _address(self):
+        """The listeners that the log names, or None so far."""
         if self.process.poll() is not None:
             self._reader.join(PATIENCE)
             raise RuntimeError(f"voxeld ended with {self.process.returncode} before it listened:\n{self.log()}")
+        return self._logged_field("address")
+
+    def _logged_field(self, name):
         for line in list(self.lines):
-            if "msg=listening" in line and (found := re.search(r"address=\"?([^\s\"]+)", line)):
+            if "msg=listening" in line and (found := re.search(rf' {name}="?([^\s"]+)', line)):
                 return found[1]
         return None
-
-    def _pages(self):
-        """The address of the one listener for pages, or None."""
-        found = re.search(r"msg=listening .* pages=(\S+):(\d+)\s", "".join(self.lines))
-        return found and (found[1], int(found[2]))
 
     def _is_ready(self):
         try:
@@ -154,44 +190,7 @@ class Daemon:
         wait_until(lambda: self.times_logged(mark), "the line of a request in the log")
         return [line for line in list(self.lines) if message in line]
 
-    # --- asking ---
-
-    # The daemon tells clients apart by address: with `source`, such as 127.0.0.2, a test is another client.
-
-    def connection(self, timeout=PATIENCE, source=None):
-        return HTTPConnection(*self.address, timeout=timeout, source_address=source and (source, 0))
-
-    def socket(self, timeout=PATIENCE, receive_buffer=None, source=None):
-        """A bare connection; a small receive buffer must be asked for before connecting."""
-        plain = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        if receive_buffer:
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        if source:
-            bind_source(plain, source)
-        plain.settimeout(timeout)
-        try:
-            plain.connect(self.address)
-        except OSError:
-            plain.close()
-            raise
-        return plain
-
-    def request(self, method, path, body=None, headers=None, connection=None, source=None):
-        own = connection is None
-        connection = connection or self.connection(source=source)
-        try:
-            connection.request(method, path, body, headers or {}, encode_chunked="Transfer-Encoding" in (headers or {}))
-            response = connection.getresponse()
-            return Reply(response.status, response.headers, response.read())
-        finally:
-            if own:
-                connection.close()
-
-    def get(self, path, headers=None, source=None):
-        return self.request("GET", path, None, headers, source=source)
-
-    def post(self, path, body=b"", headers=None, connection=None, source=None):
-        return self.request("POST", path, body, headers, connection, source)
+    # --- judging ---
 
     def status(self):
         reply = self.get("/v1/status", source=OPERATOR)

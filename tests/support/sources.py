@@ -17,23 +17,43 @@ def bind_source(unconnected, source):
     unconnected.bind((source, 0))
 
 
+def connected(address, timeout, source=None, receive_buffer=None):
+    """A socket connected to (host, port) or to the path of a Unix socket; by IPv4 it comes from `source`. A small
+    receive buffer must be asked for before connecting."""
+    unix = isinstance(address, str)
+    family = socket.AF_UNIX if unix else socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    plain = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        plain.settimeout(timeout)
+        if receive_buffer:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source and family == socket.AF_INET:
+            bind_source(plain, source)
+        plain.connect(address)
+    except OSError:
+        plain.close()
+        raise
+    return plain
+
+
 class HTTPConnection(http.client.HTTPConnection):
-    """One that leaves the port of its source_address to connect(). IPv4; it needs a timeout."""
+    """One that `connected` makes; it needs a timeout."""
 
     def connect(self):
-        if self.source_address is None:
-            super().connect()
-            return
-        self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        try:
-            bind_source(self.sock, self.source_address[0])
-            self.sock.connect((self.host, self.port))
-        except OSError:
-            self.close()
-            raise
+        self.sock = connected((self.host, self.port), self.timeout, self.source_address and self.source_address[0])
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class HTTPSConnection(http.client.HTTPSConnection, HTTPConnection):
     """It wraps what the other one connects."""
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """One to a Unix socket."""
+
+    def __init__(self, path, timeout):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = connected(self.path, self.timeout)
