@@ -1,0 +1,140 @@
+"""Bodies in other formats than raw rows: what may be sent, and what is said of a body that its query does not
+describe."""
+
+import gzip
+import struct
+import unittest
+
+from client import Raw, counters, head
+from daemon import wait_until
+from http_case import CHUNKED, FORM, JSON, SharedDaemonCase, floats
+
+LIMIT = 1 << 16
+VALUES = (1, 2, 3, 0.5, 4, 5, 6, 1)
+ROWS = floats(*VALUES)
+PCD_HEAD = b"FIELDS x y z intensity\nSIZE 4 4 4 4\nTYPE F F F F\nPOINTS 2\nDATA %b\n"
+TEXT_PCD = PCD_HEAD % b"ascii" + b"1 2 3 0.5\n4 5 6 1\n"
+BINARY_PCD = PCD_HEAD % b"binary" + ROWS
+PLY_HEAD = b"ply\nformat binary_little_endian 1.0\nelement vertex 2\n"
+PROPERTIES = b"".join(b"property float %b\n" % name for name in (b"x", b"y", b"z", b"intensity"))
+PLY = PLY_HEAD + PROPERTIES + b"end_header\n" + ROWS
+# What a body looks like that was sent without its format.
+PCD_FILE = "the body looks like a PCD file: add format=pcd"
+PLY_FILE = "the body looks like a PLY file: add format=ply"
+POINTCLOUD2 = "the body looks like a serialized PointCloud2: add format=pointcloud2"
+
+
+def point_cloud_2():
+    out = b"\0\1\0\0" + struct.pack("<2iI", 1, 2, 6) + b"lidar\0\0\0" + struct.pack("<3I", 1, 2, 4)
+    for place, name in enumerate((b"x", b"y", b"z", b"intensity")):
+        out += bytes(-len(out) % 4) + struct.pack("<I", len(name) + 1) + name + b"\0"
+        out += bytes(-len(out) % 4) + struct.pack("<IB3xI", 4 * place, 7, 1)
+    return out + struct.pack("<B3x3I", 0, 16, 32, 32) + ROWS + b"\1"
+
+
+MESSAGE = point_cloud_2()
+
+
+class Formats(SharedDaemonCase):
+    ARGS = ("--max-body-bytes", str(LIMIT))
+
+    def move(self, query, body, *lines):
+        """A request for the points, as they are."""
+        return self.post(f"/v1/transform?{query}", body, *lines)
+
+    def bad_body(self, reply, parameter="", reason=""):
+        self.problem(reply, 400, "bad-body", parameter, reason)
+
+    def await_memory(self):
+        given_back = lambda: counters(self.daemon, "voxeld_buffer_bytes")['state="in_use"'] == 0
+        wait_until(given_back, "all memory given back")
+
+    def tearDown(self):
+        self.await_memory()
+
+    def test_every_format_gives_the_points_of_the_raw_rows(self):
+        for body, query in (
+            (ROWS, ""),
+            (ROWS, "format=raw"),
+            (TEXT_PCD, "format=pcd"),
+            (BINARY_PCD, "format=pcd"),
+            (PLY, "format=ply"),
+            (MESSAGE, "format=pointcloud2"),
+        ):
+            for lines in ((FORM,), (CHUNKED, "Content-Type: application/octet-stream")):
+                with self.subTest(query=query, lines=lines):
+                    answer = self.tensors(self.move(query, body, *lines))
+                    self.assertEqual(answer.values("points"), VALUES)
+                    if CHUNKED in lines:
+                        self.assertEqual(answer.metadata["warnings"], [])
+
+    def test_the_metadata_names_what_was_given_and_nothing_else(self):
+        query = "format=pcd&fields=x,y,intensity&intensity_scale=0.25"
+        parameters = self.json(self.move(query, TEXT_PCD, JSON))["parameters"]
+        given = [parameters[name] for name in ("num_features", "format", "fields", "intensity_scale")]
+        self.assertEqual(given, [3, "pcd", ["x", "y", "intensity"], 0.25])
+        parameters = self.json(self.move("", ROWS, JSON))["parameters"]
+        self.assertEqual(set(parameters), {"crop", "cut", "dtype", "num_features", "outputs", "timeout_ms"})
+
+    def test_columns_are_chosen_and_intensity_is_scaled(self):
+        query = "format=pointcloud2&fields=x,y,z,intensity&intensity_scale=0.5"
+        answer = self.tensors(self.move(query, MESSAGE))
+        self.assertEqual(answer.values("points"), (1, 2, 3, 0.25, 4, 5, 6, 0.5))
+        answer = self.tensors(self.move("fields=x,y,z,intensity&intensity_scale=-2", ROWS))
+        self.assertEqual(answer.values("points"), (1, 2, 3, -1, 4, 5, 6, -2))
+
+    def test_what_a_file_lacks_is_refused(self):
+        reason = "num_features is 5, but the body has only 4 fields of one value; it has x, y, z, intensity"
+        self.bad_body(self.move("format=pcd&num_features=5", TEXT_PCD), "num_features", reason)
+        self.bad_body(self.move("format=pcd&fields=x,y,z,ring", TEXT_PCD), "fields")
+        self.bad_body(self.move("format=pcd&num_features=3&intensity_scale=2", TEXT_PCD), "intensity_scale")
+        self.bad_body(self.move("format=pcd&point_counts=1,2", TEXT_PCD), "point_counts")
+        wrong = TEXT_PCD.replace(b"4 5 6", b"4 five 6")
+        self.bad_body(self.move("format=pcd", wrong), reason="line 7, field y: 'five' is not a number")
+        none = TEXT_PCD.replace(b"POINTS 2", b"POINTS 0")
+        reason = "line 6 stands behind the 0 points that were promised"
+        self.bad_body(self.move("format=pcd", none), reason=reason)
+        self.bad_body(self.move("format=ply", b""))
+        stripped = TEXT_PCD.replace(b"\n", b"")
+        reason = "if curl -d sent it, use --data-binary"
+        self.bad_body(self.move("format=pcd", stripped, FORM), reason=reason)
+
+    def test_a_body_of_another_format_is_told(self):
+        self.bad_body(self.move("num_features=7", TEXT_PCD), reason=PCD_FILE)
+        self.bad_body(self.move("num_features=7", TEXT_PCD, CHUNKED), reason=PCD_FILE)
+        self.bad_body(self.move("num_features=64", PLY), reason=PLY_FILE)
+        self.bad_body(self.move("num_features=64", MESSAGE), reason=POINTCLOUD2)
+        self.bad_body(self.move("format=ply", MESSAGE), reason=POINTCLOUD2)
+        reason = "the body looks compressed by gzip: add the header Content-Encoding: gzip"
+        self.bad_body(self.move("format=pcd", gzip.compress(TEXT_PCD)), reason=reason)
+
+    def test_before_the_body_has_come_the_reason_names_every_format(self):
+        with Raw(self.daemon) as connection:
+            lines = (f"Content-Length: {len(PLY)}", "Expect: 100-continue")
+            reply = connection.send(head("POST", "/v1/transform?num_features=64", *lines)).read()
+            reason = "; a PCD or PLY file, or a PointCloud2, needs format=pcd, ply or pointcloud2"
+            self.bad_body(reply, reason=reason)
+
+    def test_a_body_of_another_format_that_could_be_rows_gets_a_warning(self):
+        answer = self.json(self.move("", TEXT_PCD.ljust(160), JSON))
+        details = [warning["detail"] for warning in answer["warnings"] if warning["kind"] == "format"]
+        self.assertEqual(details, [PCD_FILE])
+        self.assertEqual(counters(self.daemon, "voxeld_warnings_total")['kind="format"'], 1)
+
+    def test_a_file_that_widens_to_more_than_a_body_may_have_is_refused(self):
+        body = b"FIELDS x y z\nSIZE 1 1 1\nTYPE U U U\nPOINTS 6000\nDATA binary\n" + bytes(18000)
+        reason = "the body's points have 72000 bytes; allowed: up to 65536"
+        self.problem(self.move("format=pcd&num_features=3", body), 413, "body-too-large", reason=reason)
+
+    def test_rows_that_the_budget_does_not_hold_beside_their_body_are_refused(self):
+        budget = ("--max-response-bytes", "65536", "--memory-budget-bytes", "1572864")
+        self.start("--max-body-bytes", "1048576", *budget)
+        body = b"FIELDS x y z\nSIZE 2 2 2\nTYPE U U U\nPOINTS 87381\nDATA binary\n" + bytes(524286)
+        reply = self.move("format=pcd&num_features=3", body)
+        reason = "the body's points need 1048572 bytes; memory_budget_bytes leaves 524288 beside the body"
+        self.problem(reply, 422, "impossible", reason=reason)
+        self.await_memory()
+
+
+if __name__ == "__main__":
+    unittest.main()
