@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # the tests use what is set here; http/helpers.bash sets code, body, url and the like
+# shellcheck disable=SC2034,SC2154 # the tests use what is set here; helpers.bash sets code, body, url and the like
 # What install.bats, debian.bats and tests/releases share: makes a package, or takes RELEASE_PACKAGE, which was made
 # elsewhere; and runs its daemon beside the built one.
 #
 # If a machine cannot make or try packages, setup_file notes why, and setup skips each test.
 
-load ../http/helpers
+load ../deploy/helpers
 
 build=${voxeld%/bin/voxeld}
 packages=$BATS_FILE_TMPDIR/packages

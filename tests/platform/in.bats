@@ -3,7 +3,7 @@
 # behind.
 
 # shellcheck disable=SC2154 # helpers.bash sets root
-load ../http/helpers
+load ../deploy/helpers
 machine=$root/build/platform/bookworm/trial # one of its own, for these tests break it
 why=$BATS_FILE_TMPDIR/why
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034 # the tests use what is set here
-# What the HTTP tests share: a daemon on a free port, one request and what came back, bodies to post.
+# What the bats files share: a daemon on a free port, one request and what came back.
 #
 # stop_daemon stops the daemon of start_daemon and fails unless it exits with 0; under a sanitizer that is also the
 # check for leaks, races and bad memory. VOXELD_BIN and VOXEL_SCAN name the programs, by default those of build/bin.
@@ -11,7 +11,6 @@ export BATS_FILE_TMPDIR=${BATS_FILE_TMPDIR:-$(mktemp -d "$BATS_RUN_TMPDIR/file.X
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 voxeld=${VOXELD_BIN:-$root/build/bin/voxeld}
 voxel_scan=${VOXEL_SCAN:-$root/build/bin/voxel-scan}
-python=(/usr/bin/python3 -I -S) # the standard library only, which starts fastest
 backend=${VOXELD_TEST_BACKEND:-cpu}
 # The daemon reads its options from VOXELD_..., so none may be inherited. These two stay, since bats reads this file
 # anew for each test, in a process below this one.
@@ -21,9 +20,6 @@ done
 
 # Few points are to show what a GPU does, too.
 [[ $backend != cuda ]] || export VOXELD_SMALL_JOB_POINTS=0
-
-# A range and a voxel size with few cells, for tests of other things: x, y, z from 0 to 4, 1 m voxels.
-readonly small='point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1'
 
 # await COMMAND...: repeats it until it succeeds; fails after a minute.
 await() {
@@ -72,18 +68,10 @@ ask() {
 # post FILE QUERY [CURL-ARGUMENT...]: a voxelize request.
 post() { ask --data-binary "@$1" "${@:3}" "/v1/voxelize?$2"; }
 
-# header NAME: its value in the last answer; empty if it is not there.
-header() { sed -n "s/^$1: *//Ip" "$headers" | tr -d '\r'; }
-
-# json EXPRESSION: a Python expression over d, the body as JSON.
-json() {
-  "${python[@]}" -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$body" "$1"
-}
-
 # tensor EXPRESSION: a Python expression over data, the body as a safetensors file; size and d, its header; meta, the
 # metadata in it.
 tensor() {
-  "${python[@]}" - "$body" "$1" <<'PYTHON'
+  /usr/bin/python3 -I -S - "$body" "$1" <<'PYTHON'
 import json, struct, sys
 data = open(sys.argv[1], "rb").read()
 (size,) = struct.unpack_from("<Q", data)
@@ -98,30 +86,3 @@ is() { [[ $1 == "$2" ]] || { echo "expected: $2"; echo "got:      $1"; return 1;
 
 # has TEXT PART
 has() { [[ $1 == *"$2"* ]] || { echo "expected: ...$2..."; echo "got:      $1"; return 1; }; }
-
-# fails COMMAND...
-fails() { ! "$@"; }
-
-# is_problem STATUS TYPE [PARAMETER]: the last answer is this problem, whole, with a reason.
-is_problem() {
-  local expected got
-  expected="$1 application/problem+json urn:voxeld:problem:$2 $1 True True $(header x-request-id) ${3:-}"
-  got="$code $(header content-type) $(json '" ".join(str(x) for x in (
-    d["type"], d["status"], len(d["title"]) > 0, len(d["detail"]) > 0, d["request_id"], d.get("parameter", "")))')"
-  is "$got" "$expected" || { cat "$body"; return 1; }
-}
-
-# rows FILE VALUE...: little-endian float32, as many as there are values; nan and inf are values.
-rows() { "${python[@]}" -c 'import struct, sys; v = [float(x) for x in sys.argv[2:]]
-open(sys.argv[1], "wb").write(struct.pack("<%df" % len(v), *v))' "$@"; }
-
-# raw REQUEST: sends what printf makes of it over a connection of its own; prints what comes back until the end.
-raw() {
-  local host=${address%:*} port=${address##*:}
-  exec 8<>"/dev/tcp/$host/$port"
-  # A request that is refused early need not be taken to its end. Its escapes are the point.
-  # shellcheck disable=SC2059
-  (trap '' PIPE && printf "$1" >&8) 2>/dev/null || true
-  timeout 60 cat <&8 || true
-  exec 8>&-
-}
