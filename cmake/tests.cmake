@@ -108,7 +108,6 @@ voxeld_program(traps plain DIRECTORY tests SOURCES ${trap_sources} LIBRARIES ser
 # These ask one thing after the other, so TSan has little to find in them; the fault tests ask many at once.
 set(http_flavours ${test_flavours})
 list(REMOVE_ITEM http_flavours tsan)
-voxeld_script_tests(http "tests/http/*.bats" 600 "${http_flavours}" ${BATS})
 voxeld_script_tests(http "tests/http/test_*.py" 600 "${http_flavours}" ${PYTHON})
 voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${test_flavours}" ${PYTHON})
 if(VOXELD_CUDA_FOUND)
@@ -124,6 +123,7 @@ foreach(flavour IN LISTS test_flavours) # a short soak, so that its code stays t
 endforeach()
 voxeld_script_tests(oracle "tests/oracle/test_*.py" 1200 plain ${PYTHON})
 voxeld_script_tests(docs "tests/docs/test_*.py" 300 plain ${PYTHON})
+voxeld_script_tests(tools "tests/tools/test_*.py" 300 plain ${PYTHON})
 voxeld_test(docs.platforms plain docs 60 ${PYTHON} tests/platform/table --check)
 voxeld_script_tests(browser "tests/browser/test_*.py" 900 plain ${PYTHON})
 voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
