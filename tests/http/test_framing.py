@@ -31,10 +31,8 @@ class Framing(SharedDaemonCase):
         return answer
 
     def unparsed(self, status, request):
-        """The library's own answer; 0.9.72 just ends the connection."""
-        answer = self.raw(request)
-        if answer or not self.daemon.parses_less():
-            self.assertIn(f"HTTP/1.1 {status}", answer)
+        """The library's own answer, whose head some versions write twice."""
+        self.assertIn(f"HTTP/1.1 {status}", self.raw(request))
 
     def test_no_length_and_no_transfer_coding_is_411(self):
         answer = self.answered(411, f"{START}Connection: close\r\n\r\n")
