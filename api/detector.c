@@ -19,7 +19,7 @@ struct detector {
   struct detector_files files;
   char engine[96];      // and its version
   size_t memory_bytes;  // that the network may take of the host; 0: any
-  struct seats seats;
+  struct sessions sessions;
 };
 
 // ---- the network ----------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ void detector_hold(struct detector *detector) { atomic_fetch_add(&detector->hold
 
 void detector_release(struct detector *detector) {
   if (!detector || atomic_fetch_sub(&detector->holders, 1) > 1) return;
-  seats_close(&detector->seats, detector->core.engine);
+  sessions_close(&detector->sessions, detector->core.engine);
   if (detector->core.network) detector->core.engine->network_close(detector->core.network);
   detector_files_free(&detector->files);
   free(detector);
@@ -209,13 +209,13 @@ int64_t detector_columns(const struct detector *detector) {
   return detector->files.voxelize->job.inputs[VX_POINTS].dims[1];
 }
 
-enum vx_status detector_seat(struct detector *detector, const struct vx_lane *lane, const struct vx_place *place,
-                             struct error *error) {
-  return seats_open(&detector->seats, detector->core.engine, detector->core.network, lane, place, error);
+enum vx_status detector_session(struct detector *detector, const struct vx_lane *lane, const struct vx_place *place,
+                                struct error *error) {
+  return sessions_open(&detector->sessions, detector->core.engine, detector->core.network, lane, place, error);
 }
 
-struct seats *detector_seats(struct detector *detector) {
-  return &detector->seats;
+struct sessions *detector_sessions(struct detector *detector) {
+  return &detector->sessions;
 }
 
 // ---- writing --------------------------------------------------------------------------------------------------------
@@ -239,8 +239,8 @@ static void write_parts(const struct detector *detector, struct text *out) {
               files->encoder.layers[0].inputs, files->layers, files->width, detector->engine, detector->memory_bytes);
   write_tensors("inputs", shape->input, shape->inputs, out);
   write_tensors("outputs", shape->output, shape->outputs, out);
-  json_printf(out, "seats:");
-  seats_write(&detector->seats, out);
+  json_printf(out, "sessions:");
+  sessions_write(&detector->sessions, out);
   json_printf(out, "}decode:");
   job_request_write(files->decode, out);
 }

@@ -1,14 +1,14 @@
 // A model that detects, as a folder of files: model.json, the encoder's weights and the network.
 //
-// docs/detection.md has the format. A detector does not change once it is open, but for the seats of its network, and
-// that it may be refused; one that cannot be opened says why. Holders are counted: it ends with the last of them, so a
-// job may go on with a model that a reload has replaced. Its seats end with it, so the lanes that have them outlive it.
-// Any thread.
+// docs/detection.md has the format. A detector does not change once it is open, but for the sessions of its network,
+// and that it may be refused; one that cannot be opened says why. Holders are counted: it ends with the last of them,
+// so a job may go on with a model that a reload has replaced. Its sessions end with it, so the lanes that have them
+// outlive it. Any thread.
 #ifndef VOXELD_DETECTOR_H
 #define VOXELD_DETECTOR_H
 
 #include "api/ops/ops.h"
-#include "api/seats.h"
+#include "api/sessions.h"
 
 enum { DETECTOR_NAME_SIZE = 64 };
 
@@ -47,10 +47,10 @@ struct detector *detector_of(const struct job_request *request);
 const struct vx_detector *detector_core(const struct detector *detector);
 int64_t detector_columns(const struct detector *detector);
 
-// Opens a seat of its network, as seats_open does.
-VX_WARN_UNUSED enum vx_status detector_seat(struct detector *detector, const struct vx_lane *lane,
-                                            const struct vx_place *place, struct error *error);
-struct seats *detector_seats(struct detector *detector);
+// Opens a session of its network, as sessions_open does.
+VX_WARN_UNUSED enum vx_status detector_session(struct detector *detector, const struct vx_lane *lane,
+                                               const struct vx_place *place, struct error *error);
+struct sessions *detector_sessions(struct detector *detector);
 
 // The members of a JSON object, without its braces.
 void detector_write(const struct detector *detector, struct text *out);

@@ -148,13 +148,13 @@ struct detector *detectors_need(const struct detectors *detectors, const char *n
 
 void detectors_lose(const struct detectors *detectors, int device) {
   for (size_t i = 0; i < detectors_count(detectors); i++)
-    seats_lose(detector_seats(detectors->item[i].detector), device);
+    sessions_lose(detector_sessions(detectors->item[i].detector), device);
 }
 
-long long detectors_seats(const struct detectors *detectors, int device) {
+long long detectors_sessions(const struct detectors *detectors, int device) {
   long long count = 0;
   for (size_t i = 0; i < detectors_count(detectors); i++)
-    count += seats_count(detector_seats(detectors->item[i].detector), device);
+    count += sessions_count(detector_sessions(detectors->item[i].detector), device);
   return count;
 }
 

@@ -44,8 +44,8 @@ struct detector *detectors_need(const struct detectors *detectors, const char *n
 
 // The GPU of that number is lost: no network runs there any more.
 void detectors_lose(const struct detectors *detectors, int device);
-// How many seats in use their networks have on the GPU of that number.
-long long detectors_seats(const struct detectors *detectors, int device);
+// How many sessions in use their networks have on the GPU of that number.
+long long detectors_sessions(const struct detectors *detectors, int device);
 
 // One as a JSON object. False if there is none of that name.
 VX_WARN_UNUSED bool detectors_write_one(const struct detectors *detectors, const char *name, struct text *out);

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-// A detection that chooses boxes as its detector's decoder does, without a seat.
+// A detection that chooses boxes as its detector's decoder does, without a session.
 struct vx_detect vx_detect_of(const struct vx_detector *detector);
 
 // Sets operation and parameters of a job to those of the detection's decoder.

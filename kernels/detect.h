@@ -53,7 +53,7 @@ struct vx_detect {
   float score_threshold;
   int32_t max_objects;  // of a centre head alone
   struct vx_nms nms;
-  struct vx_seat *seat;  // of the network, on the lane that runs the job; NULL: it runs on the host's processors
+  struct vx_session *session;  // of the network, on the lane that runs the job; NULL: it runs on the host's processors
 };
 
 // The maps of a head as they leave the network, with the channels last and of the network's types. A detector has those

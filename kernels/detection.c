@@ -131,7 +131,7 @@ static struct vx_network_value part_of(const struct vx_detection *detection, con
 static enum vx_status run_network(const struct vx_detection *detection, int64_t first, int64_t clouds,
                                   struct error *error) {
   const struct vx_detector *detector = detection->detector;
-  struct vx_seat *seat = detection->job->params.detect.seat;
+  struct vx_session *session = detection->job->params.detect.session;
   struct vx_network_value output[VX_MAX_INPUTS];
   struct vx_network_value input = part_of(detection, detector->input, &detection->features.shape[VX_BEV_FEATURES],
                                           detection->features_at, first, clouds);
@@ -142,8 +142,8 @@ static enum vx_status run_network(const struct vx_detection *detection, int64_t 
           part_of(detection, detector->maps[i].output, &detection->maps[i], detection->written[i], first, clouds);
     }
   }
-  return seat != NULL ? detector->engine->seat_run(seat, &run, error)
-                      : detector->engine->network_run(detector->network, &run, error);
+  return session != NULL ? detector->engine->session_run(session, &run, error)
+                         : detector->engine->network_run(detector->network, &run, error);
 }
 
 enum vx_status vx_detection_network(struct vx_detection *detection, struct error *error) {

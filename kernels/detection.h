@@ -47,7 +47,7 @@ bool vx_detection_moves(const struct vx_detection *detection, int map);
 // VX_STOPPED if the job is to end before what comes next, which the error names.
 VX_WARN_UNUSED enum vx_status vx_detection_check_time(const struct vx_detection *detection, const char *next,
                                                       struct error *error);
-// Runs the network over all clouds, or over one after the other, on the job's seat if it has one.
+// Runs the network over all clouds, or over one after the other, on the job's session if it has one.
 VX_WARN_UNUSED enum vx_status vx_detection_network(struct vx_detection *detection, struct error *error);
 
 // The last stage, over the maps at `last`. Its caller gives it its part of the job's output; the decoder's tensors

@@ -4,12 +4,12 @@
 // kernels/engine fills one for ONNX Runtime. The library is loaded at run time, so a daemon without it works; its
 // networks are refused with the reason.
 //
-// A network runs on the host's processors. It may have seats beside: a seat is the same network on a stream of a GPU,
-// between the kernels of the lane that has the stream. A seat ends before its network, and before the stream.
+// A network runs on the host's processors. It may have sessions beside: a session is the same network on a stream of a
+// GPU, between the kernels of the lane that has the stream. A session ends before its network, and before the stream.
 //
-// Threads: any thread may call; any threads may share a network, also while it runs; one at a time may use a seat, and
-// one at a time may open networks of a library.
-// Errors are values: a call that can fail returns a vx_status and fills the caller's struct error.
+// Threads: any thread may call; any threads may share a network, also while it runs; one at a time may use a session,
+// and one at a time may open networks of a library. Errors are values: a call that can fail returns a vx_status and
+// fills the caller's struct error.
 #ifndef VOXELD_ENGINE_H
 #define VOXELD_ENGINE_H
 
@@ -38,7 +38,7 @@ struct vx_network_shape {
   struct vx_network_tensor input[VX_NETWORK_TENSORS], output[VX_NETWORK_TENSORS];
 };
 
-// A tensor of one run: dense, outermost dimension first, in the host's memory; that of a seat in the device's.
+// A tensor of one run: dense, outermost dimension first, in the host's memory; that of a session in the device's.
 struct vx_network_value {
   const char *name;
   struct vx_shape shape;  // shape.bytes is that of the memory
@@ -51,17 +51,17 @@ struct vx_network_run {
   const struct vx_network_value *output;  // [outputs]: memory for each, with the shape that the network gives
 };
 
-// Where a seat is.
+// Where a session is.
 struct vx_place {
   int device;           // number of the GPU, as CUDA counts
   void *stream;         // of it
   bool tf32;            // float32 products may be of 10-bit mantissas
-  size_t memory_bytes;  // of the device's, that the engine takes for the seat at most; 0: any
+  size_t memory_bytes;  // of the device's, that the engine takes for the session at most; 0: any
 };
 
 struct vx_engine_library;
 struct vx_network;
-struct vx_seat;
+struct vx_session;
 
 struct vx_engine_description {
   char path[512];       // what was loaded
@@ -95,14 +95,14 @@ struct vx_engine {
                                                struct error *error);
 
   // Opens the network at a place. VX_REFUSED with a reason if it cannot, such as a part of the library that is missing,
-  // or a file that is no more the one that network_open read. On success *seat is the caller's until seat_close.
-  VX_WARN_UNUSED enum vx_status (*seat_open)(struct vx_network *network, const struct vx_place *place,
-                                             struct vx_seat **seat, struct error *error);
+  // or a file that is no more the one that network_open read. On success *session is the caller's until session_close.
+  VX_WARN_UNUSED enum vx_status (*session_open)(struct vx_network *network, const struct vx_place *place,
+                                                struct vx_session **session, struct error *error);
   // When all that it enqueued is done, or the device is lost.
-  void (*seat_close)(struct vx_seat *seat);
+  void (*session_close)(struct vx_session *session);
   // As network_run, over memory of the device. Only enqueues the work in the stream, so that some errors show later.
-  VX_WARN_UNUSED enum vx_status (*seat_run)(struct vx_seat *seat, const struct vx_network_run *run,
-                                            struct error *error);
+  VX_WARN_UNUSED enum vx_status (*session_run)(struct vx_session *session, const struct vx_network_run *run,
+                                               struct error *error);
 };
 
 extern const struct vx_engine vx_onnxruntime;  // in every build

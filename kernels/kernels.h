@@ -188,11 +188,11 @@ struct vx_backend {
   VX_WARN_UNUSED enum vx_status (*lane_open)(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
                                              struct error *error);
   void (*lane_close)(struct vx_lane *lane);
-  // Says where networks can have a seat on the lane: fills `device` and `stream`. NULL: the lanes have no such place,
-  // and networks run on the host's processors.
+  // Says where networks can have a session on the lane: fills `device` and `stream`. NULL: the lanes have no such
+  // place, and networks run on the host's processors.
   void (*place)(const struct vx_lane *lane, struct vx_place *place);
-  // Whether the backend has the job's operation and tensors. The CPU has all; others need a seat for a detection. `run`
-  // expects a job that the backend has.
+  // Whether the backend has the job's operation and tensors. The CPU has all; others need a session for a detection.
+  // `run` expects a job that the backend has.
   bool (*runs)(const struct vx_job *job);
   VX_WARN_UNUSED enum vx_status (*run)(struct vx_lane *lane, struct vx_job *job, struct error *error);
 

@@ -114,12 +114,12 @@ void answer_metadata(const struct answer *answer, bool widest, struct text *out)
   if (operation->write) operation->write(job, out);
   write_batch(job, out);
   write_counts(job, out);
-  if (answer->look.joined) {
+  if (answer->sniffed.joined) {
     json_printf(out, "stream:");
-    join_report_write(answer->look.joined, &answer->request->stream, job, out);
+    join_report_write(answer->sniffed.joined, &answer->request->stream, job, out);
   }
   json_printf(out, "warnings:");
-  warnings_write(job, &answer->look, out);
+  warnings_write(job, &answer->sniffed, out);
   write_timing(answer, widest, out);
   json_printf(out, "}");
 }

@@ -34,13 +34,13 @@ struct answer {
   const struct job_request *request;
   const struct vx_job *job;  // counts, row_counts and stage times, once run
   int64_t receive_ns, queue_ns, total_ns;
-  int64_t encode_ns;      // of making a file from the tensors, and of encoding the answer; 0: there is no such stage
-  int64_t began_ns;       // when the request began, since 1970; known to files only
-  const char *trace_id;   // NULL if the client sent none
-  struct body_look look;  // of the job's points
-  size_t region_bytes;    // that were written to the request's output_region
-  struct infer *infer;    // of a request by KServe's protocol
-  struct vx_stop *stop;   // what writes a file asks it; the file is then incomplete
+  int64_t encode_ns;     // of making a file from the tensors, and of encoding the answer; 0: there is no such stage
+  int64_t began_ns;      // when the request began, since 1970; known to files only
+  const char *trace_id;  // NULL if the client sent none
+  struct body_sniff sniffed;  // of the job's points
+  size_t region_bytes;        // that were written to the request's output_region
+  struct infer *infer;        // of a request by KServe's protocol
+  struct vx_stop *stop;       // what writes a file asks it; the file is then incomplete
 };
 
 const char *answer_timing_name(int timing);                       // receive, queue, the stages, total

@@ -10,107 +10,107 @@
 // 95 % or more.
 static bool nearly_all(int64_t part, int64_t all) { return all > 0 && part >= all - all / 20; }
 
-static bool over_max_voxels(const struct vx_job *job, const struct body_look *look) {
-  (void)look;
+static bool over_max_voxels(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)sniffed;
   return job->counts.voxels_dropped > 0;
 }
 
-static bool out_of_range(const struct vx_job *job, const struct body_look *look) {
-  (void)look;
+static bool out_of_range(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)sniffed;
   bool points = vx_operation_of(job->op)->items == VX_POINT_ITEMS;
   return points && nearly_all(job->counts.out_of_range, job->counts.received - job->counts.not_finite);
 }
 
-static bool out_of_crop(const struct vx_job *job, const struct body_look *look) {
-  (void)look;
+static bool out_of_crop(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)sniffed;
   return nearly_all(job->counts.out_of_crop, job->counts.received - job->counts.not_finite);
 }
 
-static bool not_finite(const struct vx_job *job, const struct body_look *look) {
-  (void)look;
+static bool not_finite(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)sniffed;
   return nearly_all(job->counts.not_finite, job->counts.received);
 }
 
-static bool other_columns(const struct vx_job *job, const struct body_look *look) {
+static bool other_columns(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)job;
-  return look->columns > 0;
+  return sniffed->columns > 0;
 }
 
-static bool stripped(const struct vx_job *job, const struct body_look *look) {
+static bool stripped(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)job;
-  return look->stripped;
+  return sniffed->stripped;
 }
 
-static bool other_format(const struct vx_job *job, const struct body_look *look) {
+static bool other_format(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)job;
-  return look->hint;
+  return sniffed->hint;
 }
 
-static bool not_scattered(const struct vx_job *job, const struct body_look *look) {
-  (void)look;
+static bool not_scattered(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)sniffed;
   return job->op == VX_SCATTER && job->counts.kept < job->counts.received;
 }
 
-static bool fewer_sweeps(const struct vx_job *job, const struct body_look *look) {
+static bool fewer_sweeps(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)job;
-  return look->joined && look->joined->count < look->joined->wanted;
+  return sniffed->joined && sniffed->joined->count < sniffed->joined->wanted;
 }
 
 // ---- what to say ----------------------------------------------------------------------------------------------------
 
-static void say_max_voxels(const struct vx_job *job, const struct body_look *look, struct text *out) {
-  (void)look;
+static void say_max_voxels(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)sniffed;
   text_printf(out, "max_voxels=%d was reached: %lld voxels and their %lld points were dropped",
               job->params.voxelize.max_voxels, (long long)job->counts.voxels_dropped,
               (long long)job->counts.over_max_voxels);
 }
 
-static void say_out_of_range(const struct vx_job *job, const struct body_look *look, struct text *out) {
-  (void)look;
+static void say_out_of_range(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)sniffed;
   text_printf(out,
               "%lld of %lld points are out of range; check point_cloud_range, the points' unit (metres), num_features "
               "and dtype",
               (long long)job->counts.out_of_range, (long long)job->counts.received);
 }
 
-static void say_out_of_crop(const struct vx_job *job, const struct body_look *look, struct text *out) {
-  (void)look;
+static void say_out_of_crop(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)sniffed;
   text_printf(out,
               "%lld of %lld points are outside of crop; check crop, matrix, the points' unit (metres), num_features "
               "and dtype",
               (long long)job->counts.out_of_crop, (long long)job->counts.received);
 }
 
-static void say_not_finite(const struct vx_job *job, const struct body_look *look, struct text *out) {
-  (void)look;
+static void say_not_finite(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)sniffed;
   text_printf(out, "%lld of %lld points have an x, y or z that is not finite; check num_features and dtype",
               (long long)job->counts.not_finite, (long long)job->counts.received);
 }
 
-static void say_other_columns(const struct vx_job *job, const struct body_look *look, struct text *out) {
-  text_printf(out, "the rows look like %d columns, but num_features is %lld", look->columns,
+static void say_other_columns(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  text_printf(out, "the rows look like %d columns, but num_features is %lld", sniffed->columns,
               (long long)job->inputs[VX_POINTS].dims[1]);
 }
 
-static void say_stripped(const struct vx_job *job, const struct body_look *look, struct text *out) {
-  (void)job, (void)look;
+static void say_stripped(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)job, (void)sniffed;
   text_put(out, "the body is a form without any NUL, CR or LF byte, as curl -d strips them; use curl --data-binary");
 }
 
-static void say_other_format(const struct vx_job *job, const struct body_look *look, struct text *out) {
+static void say_other_format(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
   (void)job;
-  text_put(out, look->hint);
+  text_put(out, sniffed->hint);
 }
 
-static void say_not_scattered(const struct vx_job *job, const struct body_look *look, struct text *out) {
-  (void)look;
+static void say_not_scattered(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)sniffed;
   text_printf(out,
               "of %lld voxels, %lld are outside of grid_size and batch_size, and the cells of %lld have an earlier row",
               (long long)job->counts.received, (long long)job->counts.out_of_range, (long long)job->counts.duplicate);
 }
 
-static void say_fewer_sweeps(const struct vx_job *job, const struct body_look *look, struct text *out) {
-  const struct join_report *joined = look->joined;
+static void say_fewer_sweeps(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  const struct join_report *joined = sniffed->joined;
   (void)job;
   text_printf(out, "%d of %lld sweeps were there", (int)joined->count, (long long)joined->wanted);
   if (joined->evicted) text_printf(out, "; %lld were evicted to make room", (long long)joined->evicted);
@@ -122,8 +122,8 @@ static void say_fewer_sweeps(const struct vx_job *job, const struct body_look *l
 
 static const struct row {
   const char *kind, *doc;
-  bool (*holds)(const struct vx_job *job, const struct body_look *look);
-  void (*say)(const struct vx_job *job, const struct body_look *look, struct text *out);
+  bool (*holds)(const struct vx_job *job, const struct body_sniff *sniffed);
+  void (*say)(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out);
 } rows[WARNING_KINDS] = {
     [WARNING_MAX_VOXELS] = {"max_voxels", "voxels were dropped because there were more than max_voxels",
                             over_max_voxels, say_max_voxels},
@@ -149,17 +149,17 @@ static const struct row {
 
 const char *warning_kind(enum warning warning) { return rows[warning].kind; }
 
-bool warning_holds(enum warning warning, const struct vx_job *job, const struct body_look *look) {
-  return rows[warning].holds(job, look);
+bool warning_holds(enum warning warning, const struct vx_job *job, const struct body_sniff *sniffed) {
+  return rows[warning].holds(job, sniffed);
 }
 
-void warnings_write(const struct vx_job *job, const struct body_look *look, struct text *out) {
+void warnings_write(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
   json_printf(out, "[");
   for (const struct row *row = rows; row < rows + WARNING_KINDS; row++) {
-    if (!row->holds(job, look)) continue;
+    if (!row->holds(job, sniffed)) continue;
     json_printf(out, "{kind:%s detail:", row->kind);
     json_begin_string(out);
-    row->say(job, look, out);
+    row->say(job, sniffed, out);
     json_end(out);
     json_printf(out, "}");
   }

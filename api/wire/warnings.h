@@ -5,7 +5,7 @@
 #define VOXELD_WARNINGS_H
 
 #include "api/base/text.h"
-#include "api/wire/look.h"
+#include "api/wire/sniff.h"
 #include "kernels/kernels.h"
 
 enum warning {
@@ -24,10 +24,10 @@ enum warning {
 const char *warning_kind(enum warning warning);
 
 // Whether the job, once run, over a body of this look, has the warning.
-bool warning_holds(enum warning warning, const struct vx_job *job, const struct body_look *look);
+bool warning_holds(enum warning warning, const struct vx_job *job, const struct body_sniff *sniffed);
 
 // Writes all warnings that hold, as a JSON array of objects.
-void warnings_write(const struct vx_job *job, const struct body_look *look, struct text *out);
+void warnings_write(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out);
 
 // All kinds with what they mean, as a JSON array, for --describe.
 void warnings_describe(struct text *out);

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "kernels/engine/ort_arena.h"
+#include "kernels/engine/ort_lane_session.h"
 #include "kernels/engine/ort_library.h"
-#include "kernels/engine/ort_seat.h"
 
 // --- the library ---
 
@@ -277,7 +277,7 @@ const struct vx_engine vx_onnxruntime = {
     .network_close = close_network,
     .network_shape = shape_of,
     .network_run = run_network,
-    .seat_open = ort_seat_open,
-    .seat_close = ort_seat_close,
-    .seat_run = ort_seat_run,
+    .session_open = ort_lane_session_open,
+    .session_close = ort_lane_session_close,
+    .session_run = ort_lane_session_run,
 };

@@ -71,12 +71,12 @@ const struct option options_table[] = {
     {"backend", TYPE_WORD, FIELD(backend), 0, 0, backend_words, "auto",
      "what computes; auto uses the GPUs that work, or the CPU if none does"},
     {"devices", TYPE_TEXT, FIELD(devices), 0, 0, NULL, "all", "the GPUs to use: all, or their numbers, such as 0,1"},
-    {"streams", TYPE_INT, FIELD(streams), 1, 64, NULL, "2",
-     "jobs that run at the same time on each GPU, besides detections and long ones (see sampling_streams)"},
-    {"sampling_streams", TYPE_INT, FIELD(sampling_streams), 1, 64, NULL, "2",
+    {"gpu_streams", TYPE_INT, FIELD(gpu_streams), 1, 64, NULL, "2",
+     "jobs that run at the same time on each GPU, besides detections and long ones (see gpu_long_streams)"},
+    {"gpu_long_streams", TYPE_INT, FIELD(gpu_long_streams), 1, 64, NULL, "2",
      "long jobs that run at the same time on each GPU, with a lower priority than others: those that sample (farthest "
      "points) or may compare more than 4194304 pairs of boxes"},
-    {"detection_streams", TYPE_INT, FIELD(detection_streams), 1, 64, NULL, "1",
+    {"gpu_detection_streams", TYPE_INT, FIELD(gpu_detection_streams), 1, 64, NULL, "1",
      "detections that run at the same time on each GPU"},
     {"busy_poll_us", TYPE_INT, FIELD(busy_poll_us), 0, 1000000, NULL, "1000",
      "with a GPU, microseconds that one idle worker polls for its next job before it sleeps; 0 = never"},
@@ -91,9 +91,9 @@ const struct option options_table[] = {
     {"workers", TYPE_INT, FIELD(workers), 0, 1024, NULL, "0",
      "jobs that run at the same time on the CPU, besides detections and long ones; 0 = one for each processor that the "
      "process may use, by its affinity and the CPU quota of its cgroup"},
-    {"sampling_workers", TYPE_INT, FIELD(sampling_workers), 0, 1024, NULL, "0",
-     "long jobs (see sampling_streams) that run at the same time on the CPU; 0 = one for every two of those "
-     "processors; with GPUs those beyond their sampling_streams sample single clouds beside them, on processors that "
+    {"long_workers", TYPE_INT, FIELD(long_workers), 0, 1024, NULL, "0",
+     "long jobs (see gpu_long_streams) that run at the same time on the CPU; 0 = one for every two of those "
+     "processors; with GPUs those beyond their gpu_long_streams sample single clouds beside them, on processors that "
      "are free"},
     {"detection_workers", TYPE_INT, FIELD(detection_workers), 1, 1024, NULL, "2",
      "detections that run at the same time on the CPU"},
@@ -415,7 +415,7 @@ bool options_read(int argc, char **argv, char **environment, struct options *opt
 void options_fit(struct options *options, int64_t processors) {
   int64_t io_threads = processors < 2 ? 2 : processors > IO_THREADS_FITTED ? IO_THREADS_FITTED : processors;
   if (options->workers == 0) options->workers = processors;
-  if (options->sampling_workers == 0) options->sampling_workers = (processors + 1) / 2;
+  if (options->long_workers == 0) options->long_workers = (processors + 1) / 2;
   if (options->network_threads == 0) options->network_threads = processors;
   if (options->io_threads == 0) options->io_threads = io_threads;
 }

@@ -29,12 +29,12 @@ struct options {
   char presets_dir[1024], models_dir[1024], onnxruntime[1024];
   int32_t backend;    // row of backend_words
   char devices[256];  // see device_list_read
-  int64_t streams, sampling_streams, detection_streams, busy_poll_us;
+  int64_t gpu_streams, gpu_long_streams, gpu_detection_streams, busy_poll_us;
   int32_t on_device_lost;  // row of lost_words
   int32_t log_level;       // enum log_level
   int32_t log_format;      // enum log_format
   int32_t access_log;      // row of access_words
-  int64_t workers, sampling_workers, detection_workers, network_threads, io_threads, small_job_points;
+  int64_t workers, long_workers, detection_workers, network_threads, io_threads, small_job_points;
   int64_t queue_depth, client_requests;
   int32_t network_tf32;                                     // bool
   int64_t network_memory_bytes, network_host_memory_bytes;  // 0: any

@@ -22,16 +22,16 @@ static struct {
 } reloads = {.lock = LOCK_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static bool reload_presets(struct server *server, struct error *error) {
-  return shelf_reload_presets(&server->shelf, server->options.presets_dir, error);
+  return catalog_reload_presets(&server->catalog, server->options.presets_dir, error);
 }
 
 static bool reload_models(struct server *server, struct error *error) {
   struct warm_progress unread;
-  struct detectors *models = shelf_load_models(&server->shelf, server->options.models_dir, error);
+  struct detectors *models = catalog_load_models(&server->catalog, server->options.models_dir, error);
   if (!models) return false;
-  warm_up(&server->jobs, &server->options, models, server->shelf.detectors, &server->phase, &unread);
+  warm_up(&server->jobs, &server->options, models, server->catalog.detectors, &server->phase, &unread);
   server_log_broken(models);
-  shelf_put_models(&server->shelf, models);
+  catalog_put_models(&server->catalog, models);
   server_leave_lost(server);  // a GPU that was lost meanwhile has told the models before
   return true;
 }

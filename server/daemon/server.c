@@ -16,8 +16,8 @@ bool server_prepare(struct server *server, struct error *error) {
   struct options *options = &server->options;
   options_fit(options, limits_processors(""));
   if (!proxies_read(options->trusted_proxies, &server->proxies)) return false;  // options_read has checked them
-  return shelf_open(&server->shelf, options->presets_dir, options->models_dir, options->onnxruntime,
-                    (int)options->network_threads, (size_t)options->network_host_memory_bytes, error) &&
+  return catalog_open(&server->catalog, options->presets_dir, options->models_dir, options->onnxruntime,
+                      (int)options->network_threads, (size_t)options->network_host_memory_bytes, error) &&
          access_open(&server->access, options, error);
 }
 
@@ -26,7 +26,7 @@ static void hand_to_http(struct server *server) {
                                           .phase = &server->phase,
                                           .started_ns = server->started_ns,
                                           .counters = &server->counters,
-                                          .shelf = &server->shelf,
+                                          .catalog = &server->catalog,
                                           .access = &server->access,
                                           .proxies = &server->proxies,
                                           .clients = &server->clients,
@@ -40,7 +40,7 @@ static void hand_to_http(struct server *server) {
                                .started_unix_s = &server->started_unix_s,
                                .counters = &server->counters,
                                .watcher = &server->watcher,
-                               .shelf = &server->shelf,
+                               .catalog = &server->catalog,
                                .clients = &server->clients,
                                .jobs = &server->jobs,
                                .warming = &server->warming,
@@ -151,7 +151,7 @@ static void log_listening(const struct server *server) {
   log_string(&line, "device", device->description.name);
   log_integer(&line, "devices", devices->count > 0 ? devices->count : 1);
   log_integer(&line, "workers", workers_at_work(&server->jobs.workers, VX_LANE_QUICK));
-  log_integer(&line, "sampling_workers", workers_at_work(&server->jobs.workers, VX_LANE_LONG));
+  log_integer(&line, "long_workers", workers_at_work(&server->jobs.workers, VX_LANE_LONG));
   if (server->options.models_dir[0])
     log_integer(&line, "detection_workers", workers_at_work(&server->jobs.workers, VX_LANE_DETECT));
   log_integer(&line, "io_threads", server->options.io_threads);
@@ -189,18 +189,18 @@ bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_
   log_listening(server);
   warm_placement(&server->jobs);
   // Nothing replaces the models now: a reload begins once the service has started.
-  warm_up(&server->jobs, options, server->shelf.detectors, NULL, &server->phase, &server->warming);
-  server_log_broken(server->shelf.detectors);
+  warm_up(&server->jobs, options, server->catalog.detectors, NULL, &server->phase, &server->warming);
+  server_log_broken(server->catalog.detectors);
   atomic_store(&server->phase, PHASE_READY);
   return true;
 }
 
 void server_leave_lost(struct server *server) {
   const struct devices *devices = &server->jobs.devices;
-  const struct named *named = shelf_look(&server->shelf);
+  const struct named *named = catalog_acquire(&server->catalog);
   for (int i = 0; i < devices->count; i++)
     if (device_state(&devices->gpu[i]) == DEVICE_LOST) detectors_lose(named->detectors, devices->gpu[i].index);
-  shelf_leave(&server->shelf);
+  catalog_release(&server->catalog);
 }
 
 void server_stop(struct server *server) {
@@ -210,7 +210,7 @@ void server_stop(struct server *server) {
   http_stop(&server->http);
   watcher_destroy(&server->watcher);
   http_destroy(&server->http);
-  shelf_close(&server->shelf);  // networks end before the lanes that they have seats on
+  catalog_close(&server->catalog);  // networks end before the lanes that they have sessions on
   jobs_destroy(&server->jobs);
   clients_destroy(&server->page_clients);
   clients_destroy(&server->clients);

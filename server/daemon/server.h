@@ -11,9 +11,9 @@
 #include "server/base/phase.h"
 #include "server/clients/access.h"
 #include "server/clients/clients.h"
+#include "server/config/catalog.h"
 #include "server/config/options.h"
 #include "server/config/proxies.h"
-#include "server/config/shelf.h"
 #include "server/http/http.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/warm.h"
@@ -27,7 +27,7 @@ struct server {
   atomic_int phase;        // enum phase
   struct counters counters;
 
-  struct shelf shelf;
+  struct catalog catalog;
   struct access access;
   struct proxies proxies;
   struct clients clients;
@@ -49,7 +49,7 @@ VX_WARN_UNUSED bool server_start(struct server *server, void (*gpu_lost)(void *c
                                  struct error *error);
 // Logs which of the models do not serve, or serve in place of newer files, and why.
 void server_log_broken(const struct detectors *models);
-// Takes the seats on lost GPUs from the models that are served. Any thread, after each loss and each reload.
+// Takes the sessions on lost GPUs from the models that are served. Any thread, after each loss and each reload.
 void server_leave_lost(struct server *server);
 // Stops all rooms and frees what they hold. No job may wait or run: drain comes first.
 void server_stop(struct server *server);

@@ -34,7 +34,7 @@ static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->odd)
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
                         "a header's name is empty or has a character that is not allowed, or its value has a CR");
-  if (request->service->library.laid_out && !layout_end(&request->layout, request->head_end))
+  if (request->service->library.laid_out && !head_trace_end(&request->head_trace, request->head_end))
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
                         "the head has a NUL, a folded header, or a line that does not end in CR LF");
   if (heads->hosts > 1 || (request->takes_interim && heads->hosts == 0))
@@ -137,11 +137,11 @@ static bool read_query(struct request *request) {
                         QUERY_MAX_ITEMS);
   struct service *service = request->service;
   struct job_request *asked = &request->job.asked;
-  const struct named *named = shelf_look(service->shelf);
+  const struct named *named = catalog_acquire(service->catalog);
   bool good =
       job_request_from_query(asked, (enum vx_op)route_of(request->endpoint)->op, &query, named, &request->error);
   if (good) job_acquire_detector(&request->job);
-  shelf_leave(service->shelf);
+  catalog_release(service->catalog);
   if (!good) return false;
   asked->max_sampling_work = service->options->max_sampling_work;
   return true;
@@ -155,11 +155,11 @@ static bool start_from_model(struct request *request) {
   struct service *service = request->service;
   struct model model;
   const struct route_names *names = &request->names;
-  bool found = model_find(shelf_look(service->shelf), names->name, names->version, &job->asked, &model);
+  bool found = model_find(catalog_acquire(service->catalog), names->name, names->version, &job->asked, &model);
   if (found && model.preset) job_request_copy(&job->asked, model.request);
   if (found && !model.fault) job_acquire_detector(job);
   bool serves = !found || model_serves(&model, &request->error);
-  shelf_leave(service->shelf);
+  catalog_release(service->catalog);
   if (!found) return model_missing(names->name, names->version, &request->error);
   if (!serves) return false;
   job->asked.max_sampling_work = service->options->max_sampling_work;
@@ -372,7 +372,7 @@ static bool decide(struct request *request, const struct heads *heads, const cha
 bool request_admit(struct request *request, const char *method, const char *path, bool *early) {
   struct heads heads;
   if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
-  heads_collect(&heads, request->connection, &request->layout);
+  heads_collect(&heads, request->connection, &request->head_trace);
   take_id(request);
   trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
   name_client(request, &heads);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/wire/formats.h"
-#include "api/wire/look.h"
+#include "api/wire/sniff.h"
 #include "server/base/clock.h"
 #include "server/jobs/body_open.h"
 #include "server/net/connections.h"
@@ -31,7 +31,7 @@ static int64_t received(const struct request *request) { return atomic_load(&req
 // A part of the body was taken. A chunked body meets the gate once it exceeds GATED_BODY, and only if more of it is in
 // the socket already. The reason: when it is resumed, the library reads first. If it found an end of file there, it
 // would drop the answer of a client that has finished sending.
-static enum MHD_Result took(struct request *request) {
+static enum MHD_Result on_chunk(struct request *request) {
   bool large = request->body_bytes < 0 && received(request) > GATED_BODY;
   if (large && !request->entry.client && peer_has_unread(request->peer)) (void)body_pass_gate(request);
   return MHD_YES;
@@ -46,7 +46,7 @@ static enum MHD_Result discard(struct request *request, const char *data, size_t
   // GET, can exceed this bound.
   int64_t bound = 2 * request->service->options->max_body_bytes;
   *size = 0;
-  if (received(request) <= bound) return took(request);
+  if (received(request) <= bound) return on_chunk(request);
   connection_fail(request->service->watcher, request->peer, ERROR_BODY_TOO_LARGE,
                   "the body is longer than max_body_bytes and has not ended");
   return MHD_NO;
@@ -73,7 +73,7 @@ enum MHD_Result body_receive(struct request *request, const char *data, size_t *
     return discard(request, data, size);
   }
   *size = 0;
-  return took(request);
+  return on_chunk(request);
 }
 
 static bool keep(struct request *request, const char *data, size_t size) {

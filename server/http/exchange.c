@@ -141,8 +141,8 @@ static enum MHD_Result submit(struct request *request) {
 // The gate has resumed the connection: the request goes on where it waited. The library may also call before that. It
 // parses on after the chunk that met the gate, and hands over the next one. That chunk is left to it: while the request
 // waits, it belongs to the gate and must not end.
-static enum MHD_Result enter(struct request *request, const char *method, const char *path, const char *data,
-                             size_t *size) {
+static enum MHD_Result resume(struct request *request, const char *method, const char *path, const char *data,
+                              size_t *size) {
   if (is_suspended(request)) return MHD_YES;
   if (request->state == REQUEST_WAITING) return start(request);
   if (!connection_go_on(request->service->watcher, request->peer)) return MHD_NO;
@@ -165,7 +165,7 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
     case REQUEST_NEW:  // headers -> HELD, PAGE, BODY, DISCARD, or an early answer
       return begin(request, method, path);
     case REQUEST_HELD:
-    case REQUEST_WAITING: return enter(request, method, path, data, size);
+    case REQUEST_WAITING: return resume(request, method, path, data, size);
     case REQUEST_PAGE: return *size ? body_keep(request, data, size) : complete(request);
     case REQUEST_BODY: return *size ? body_receive(request, data, size) : complete(request);
     case REQUEST_DISCARD: return *size ? body_discard(request, data, size) : complete(request);

@@ -19,7 +19,7 @@ static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *n
   (void)kind;
   if (name_size == 0 || strspn(name, token) != name_size || memchr(value, '\r', value_size)) heads->odd = true;
   if (heads->odd) return MHD_NO;  // one is enough to refuse the request
-  layout_header(heads->layout, name, name_size, value, value_size);
+  head_trace_header(heads->trace, name, name_size, value, value_size);
   if (value_size > LONGEST_HEADER) heads->too_long = name;
   // By now the library has judged where the body ends. It takes a coding with blanks behind it for another coding.
   if (strcasecmp(name, "Transfer-Encoding") != 0) library_cut_blanks(value, value_size);
@@ -60,7 +60,7 @@ static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *n
   return MHD_YES;
 }
 
-void heads_collect(struct heads *heads, struct MHD_Connection *connection, struct layout *layout) {
-  *heads = (struct heads){.layout = layout, .host = ""};
+void heads_collect(struct heads *heads, struct MHD_Connection *connection, struct head_trace *trace) {
+  *heads = (struct heads){.trace = trace, .host = ""};
   MHD_get_connection_values_n(connection, MHD_HEADER_KIND, collect, heads);
 }

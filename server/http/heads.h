@@ -9,13 +9,13 @@
 #include <microhttpd.h>
 #include <stdbool.h>
 
-#include "server/http/layout.h"
+#include "server/http/head_trace.h"
 
 // LONGEST_HEADER: bytes of a header's value. Lists in headers are read on the I/O thread, several times.
 enum { FORWARDED_MAX = 8, LONGEST_HEADER = 8192 };
 
 struct heads {
-  struct layout *layout;
+  struct head_trace *trace;
   int hosts, lengths, codings;  // how many headers of each name there are; likewise below
   const char *host;             // "" without one
   const char *length, *coding;
@@ -40,6 +40,6 @@ struct heads {
 };
 
 // Fills `heads`, and tells `layout` where each header lies.
-void heads_collect(struct heads *heads, struct MHD_Connection *connection, struct layout *layout);
+void heads_collect(struct heads *heads, struct MHD_Connection *connection, struct head_trace *trace);
 
 #endif

@@ -80,7 +80,7 @@ static struct request *open_request(struct service *service, struct MHD_Connecti
   struct request *request = exchange_open(service, connection, peer, fault, takes_interim);
   peer->turned_away = !request;
   peer->request = request;
-  if (request) layout_begin(&request->layout, peer->target_end, version);
+  if (request) head_trace_begin(&request->head_trace, peer->target_end, version);
   return request;
 }
 
@@ -90,7 +90,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
   struct request *request = *request_cls;
   if (!request) return MHD_NO;
   bool chunked = request->body_bytes < 0;
-  if (*size && chunked && request->head_end && !layout_chunk_is_sound(request->head_end, data))
+  if (*size && chunked && request->head_end && !head_trace_chunk_is_sound(request->head_end, data))
     request->chunk_broken = true;
   return exchange_advance(request, method, path, data, size);
 }
@@ -145,8 +145,8 @@ static void close_peer(struct service *service, struct peer *peer) {
   tls_session_close(tls);
 }
 
-static void come_or_go(struct service *service, struct places *places, struct MHD_Connection *connection, void **peer,
-                       enum MHD_ConnectionNotificationCode code) {
+static void on_connection_event(struct service *service, struct places *places, struct MHD_Connection *connection,
+                                void **peer, enum MHD_ConnectionNotificationCode code) {
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
     *peer = open_peer(service, places, connection);
     atomic_fetch_sub(&places->coming, 1);
@@ -159,13 +159,13 @@ static void come_or_go(struct service *service, struct places *places, struct MH
 static void on_connection(void *cls, struct MHD_Connection *connection, void **peer,
                           enum MHD_ConnectionNotificationCode code) {
   struct service *service = cls;
-  come_or_go(service, &service->watcher->places, connection, peer, code);
+  on_connection_event(service, &service->watcher->places, connection, peer, code);
 }
 
 static void on_page_connection(void *cls, struct MHD_Connection *connection, void **peer,
                                enum MHD_ConnectionNotificationCode code) {
   struct service *service = cls;
-  come_or_go(service, &service->watcher->page_places, connection, peer, code);
+  on_connection_event(service, &service->watcher->page_places, connection, peer, code);
 }
 
 // Takes the library's log messages. The library answers what it cannot parse by itself and reports it only here, so

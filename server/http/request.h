@@ -13,7 +13,7 @@
 #include "api/base/problem.h"
 #include "api/routes.h"
 #include "server/base/trace.h"
-#include "server/http/layout.h"
+#include "server/http/head_trace.h"
 #include "server/http/service.h"
 #include "server/jobs/job.h"
 #include "server/jobs/uploads.h"
@@ -57,8 +57,8 @@ struct request {
   // From the headers.
   bool takes_interim;  // HTTP/1.1, which has 100 Continue and chunks, and needs a Host
   const struct line_fault *line_fault;
-  struct layout layout;  // of the head
-  const char *head_end;  // in the library's memory; NULL unless requests are laid_out there
+  struct head_trace head_trace;  // of the head
+  const char *head_end;          // in the library's memory; NULL unless requests are laid_out there
   enum endpoint endpoint;
   enum problem_style style;     // how its client is told of problems
   struct route_names names;     // in the path

@@ -13,9 +13,9 @@
 #include "server/clients/access.h"
 #include "server/clients/clients.h"
 #include "server/clients/gate.h"
+#include "server/config/catalog.h"
 #include "server/config/options.h"
 #include "server/config/proxies.h"
-#include "server/config/shelf.h"
 #include "server/http/library.h"
 #include "server/http/page.h"
 #include "server/jobs/jobs.h"
@@ -38,7 +38,7 @@ struct service {
   const atomic_int *phase;  // enum phase
   int64_t started_ns;       // by clock_ns
   struct counters *counters;
-  struct shelf *shelf;
+  struct catalog *catalog;
   struct access *access;
   const struct proxies *proxies;
   struct clients *clients;

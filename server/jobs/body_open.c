@@ -10,7 +10,7 @@
 #include "api/wire/infer_inputs.h"
 #include "api/wire/infer_json.h"
 #include "api/wire/inputs.h"
-#include "api/wire/look.h"
+#include "api/wire/sniff.h"
 #include "api/wire/tensors.h"
 #include "server/base/clock.h"
 #include "server/jobs/held.h"
@@ -64,7 +64,7 @@ bool body_split(struct job *job, int64_t bytes, struct error *error) {
   return error_refuse(error, ERROR_BAD_BODY, NULL,
                       "%s has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
                       asked->points_region.name[0] ? "points_region" : "the body", (long long)bytes, (long long)row,
-                      asked->num_features, job->spec.form ? LOOK_OF_A_FORM : "");
+                      asked->num_features, job->spec.form ? SNIFFED_FORM : "");
 }
 
 // The body is kept as it came until a worker has the job: it may decode to a thousand times as many bytes, and the I/O
@@ -267,7 +267,7 @@ static bool open_container(struct body *body) {
   struct error *error = body->error;
   size_t length = strlen(error->text);
   if (body->job->spec.form && error->kind == ERROR_BAD_BODY)
-    snprintf(error->text + length, sizeof error->text - length, LOOK_OF_A_FORM);
+    snprintf(error->text + length, sizeof error->text - length, SNIFFED_FORM);
   return false;
 }
 

@@ -17,7 +17,7 @@ VX_WARN_UNUSED bool job_acquire_output(struct job *job, size_t bytes);
 VX_WARN_UNUSED bool job_acquire_decoder(struct job *job);
 // `bytes` of the budget for scratch. One job may have at most what the budget leaves beside its input.
 VX_WARN_UNUSED bool job_acquire_scratch(struct job *job, size_t bytes);
-// The detector that the request points to, if it does; the shelf that has it does not change meanwhile.
+// The detector that the request points to, if it does; the catalog that has it does not change meanwhile.
 void job_acquire_detector(struct job *job);
 
 // The rows become the input, which is released.

@@ -83,9 +83,9 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
   };
   job->work.pinned = source_rows(job) != NULL;
   if (job->asked.format == FORMAT_RAW && !job->work.pinned)
-    job->result.answer.look = body_look(&job->work.inputs[VX_POINTS], job->spec.form);
+    job->result.answer.sniffed = body_sniff(&job->work.inputs[VX_POINTS], job->spec.form);
   if (sweeps_are_joined(job)) {
-    job->result.answer.look.joined = &job->stream->joined;
+    job->result.answer.sniffed.joined = &job->stream->joined;
     sweeps_count(job);
   }
   job->result.begun = true;
@@ -131,9 +131,9 @@ static void tell(struct job *job, struct device *gpu, bool trial, enum device_ou
 }
 
 // A network that fails on a GPU runs on the CPU from then on. Others run there as before.
-static void give_up_seat(const struct job *job, const struct lanes *lanes, const char *reason) {
+static void give_up_session(const struct job *job, const struct lanes *lanes, const char *reason) {
   struct log_line line;
-  seats_give_up(detector_seats(job->held.detector), lanes->on_gpu, reason);
+  sessions_give_up(detector_sessions(job->held.detector), lanes->on_gpu, reason);
   log_begin(&line, LOG_WARNING, "a network does not run");
   log_string(&line, "model", detector_name(job->held.detector));
   log_string(&line, "device", lanes->gpu->description.name);
@@ -179,10 +179,10 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
     }
     job_release_buffer(&job->held.output);
     gpu_error = *error;
-    if (gpu_status == VX_FAILED) give_up_seat(job, lanes, gpu_error.text);
+    if (gpu_status == VX_FAILED) give_up_session(job, lanes, gpu_error.text);
     if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
-  if (job->work.op == VX_DETECT) job->work.params.detect.seat = NULL;
+  if (job->work.op == VX_DETECT) job->work.params.detect.session = NULL;
   job->result.error.kind = ERROR_NONE;  // what the GPU could not have, the CPU may not need
   bool reachable = !source_rows(job) || bring_points(job);
   enum vx_status status = reachable ? run_on(job, &job->services->devices->cpu, lanes->on_cpu, error) : VX_REFUSED;
@@ -375,7 +375,7 @@ enum job_step job_run(struct job *job, const struct lanes *lanes, enum vx_lane_u
     return JOB_RAN;
   }
   if (job->held.detector)
-    job->asked.job.params.detect.seat = seats_on(detector_seats(job->held.detector), lanes->on_gpu);
+    job->asked.job.params.detect.session = sessions_on(detector_sessions(job->held.detector), lanes->on_gpu);
   bool ready = open_body(job, lanes->gpu, use, &elsewhere);
   if (ready && elsewhere) return JOB_ELSEWHERE;
   ready = ready && join_stream(job, &waits);

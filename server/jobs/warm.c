@@ -37,7 +37,7 @@ static bool is_alone(const struct warming *warming) {
 
 // A job over one point in the middle of the grid. It has no tensors, so it has no output.
 static enum vx_status run_once(struct warming *warming, const struct device *device, struct vx_lane *lane,
-                               struct vx_seat *seat, struct error *error) {
+                               struct vx_session *session, struct error *error) {
   static const int32_t one = 1;
   const struct vx_detector *core = detector_core(warming->detector);
   _Alignas(VX_TENSOR_ALIGNMENT) float point[VX_MAX_FEATURES] = {0};
@@ -54,7 +54,7 @@ static enum vx_status run_once(struct warming *warming, const struct device *dev
       .cls = warming,
       .row_counts = &rows,
   };
-  job.params.detect.seat = seat;
+  job.params.detect.session = session;
   warming->scratch_bytes = 0;
   warming->charged = true;
   lock_acquire(&warming->worker->busy);
@@ -90,12 +90,13 @@ static bool warm_on_gpu(struct warming *warming, const struct options *options) 
   struct error error = {0};
   int64_t began_ns = clock_ns();
   if (!lanes->on_gpu || !lanes->gpu->backend->place || device_state(lanes->gpu) == DEVICE_LOST) return false;
-  struct seats *seats = detector_seats(warming->detector);
+  struct sessions *sessions = detector_sessions(warming->detector);
   lanes->gpu->backend->place(lanes->on_gpu, &place);
-  enum vx_status status = detector_seat(warming->detector, lanes->on_gpu, &place, &error);
-  if (status == VX_OK) status = run_once(warming, lanes->gpu, lanes->on_gpu, seats_on(seats, lanes->on_gpu), &error);
+  enum vx_status status = detector_session(warming->detector, lanes->on_gpu, &place, &error);
+  if (status == VX_OK)
+    status = run_once(warming, lanes->gpu, lanes->on_gpu, sessions_on(sessions, lanes->on_gpu), &error);
   report(warming, lanes->gpu, began_ns, status == VX_OK ? NULL : error.text);
-  if (status == VX_FAILED) seats_give_up(seats, lanes->on_gpu, error.text);
+  if (status == VX_FAILED) sessions_give_up(sessions, lanes->on_gpu, error.text);
   if (status == VX_DEVICE_LOST) lose(warming->jobs, lanes->gpu, error.text);
   return status == VX_OK;
 }

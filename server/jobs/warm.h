@@ -1,5 +1,6 @@
-// Warm-up: gives the networks of models their seats on GPUs, and runs each network once wherever it will run, so that
-// the first requests are no slower than the others. At the start it also measures a sampling on a GPU and on the CPU.
+// Warm-up: gives the networks of models their sessions on GPUs, and runs each network once wherever it will run, so
+// that the first requests are no slower than the others. At the start it also measures a sampling on a GPU and on the
+// CPU.
 //
 // At the start and in a reload, on the thread that does it, before the models serve. A worker that has a job for a lane
 // waits while the warm-up runs something there; sessions are opened beside its jobs.

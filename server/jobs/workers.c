@@ -181,9 +181,9 @@ struct crew {
 static struct crew crew_of(const struct options *options, enum vx_lane_use use) {
   int64_t detect = options->models_dir[0] ? 1 : 0;
   const struct crew crews[VX_LANE_USES] = {
-      [VX_LANE_QUICK] = {options->streams, options->workers},
-      [VX_LANE_LONG] = {options->sampling_streams, options->sampling_workers},
-      [VX_LANE_DETECT] = {detect * options->detection_streams, detect * options->detection_workers},
+      [VX_LANE_QUICK] = {options->gpu_streams, options->workers},
+      [VX_LANE_LONG] = {options->gpu_long_streams, options->long_workers},
+      [VX_LANE_DETECT] = {detect * options->gpu_detection_streams, detect * options->detection_workers},
   };
   return crews[use];
 }

@@ -54,7 +54,7 @@ VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options 
                                   struct error *error);
 // Call after the queues were closed. Waits for the threads. /v1/status may still read the workers.
 void workers_join(struct workers *workers);
-// Closes the lanes, once no network has a seat on them.
+// Closes the lanes, once no network has a session on them.
 void workers_destroy(struct workers *workers);
 
 // How many workers take jobs of that use now; the others stand by.

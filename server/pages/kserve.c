@@ -44,10 +44,10 @@ static bool write_one(const struct view *view, const struct page_asked *asked, b
                       struct text *out, struct error *error) {
   struct job_request memory;
   struct model model;
-  bool found = model_find(shelf_look(view->shelf), asked->name, asked->version, &memory, &model);
+  bool found = model_find(catalog_acquire(view->catalog), asked->name, asked->version, &memory, &model);
   bool serves = !found || !serving || model_serves(&model, error);
   if (found && serves) writer(view, &model, out);
-  shelf_leave(view->shelf);
+  catalog_release(view->catalog);
   return serves && (found || model_missing(asked->name, asked->version, error));
 }
 
@@ -56,11 +56,11 @@ static void write_each(const struct view *view, bool serving, model_writer write
   struct job_request memory;
   struct model model;
   char name[MODEL_NAME_SIZE];
-  const struct named *named = shelf_look(view->shelf);
+  const struct named *named = catalog_acquire(view->catalog);
   for (size_t number = 0; number < model_numbers(named); number++) {
     if (model_at(named, number, name, &memory, &model) && !(serving && model.fault)) writer(view, &model, out);
   }
-  shelf_leave(view->shelf);
+  catalog_release(view->catalog);
 }
 
 static void write_name(const struct view *view, const struct model *model, struct text *out) {

@@ -8,8 +8,8 @@ static const struct lane_names {
   const char *label;            // in metrics
   const char *workers, *queue;  // in /v1/status
 } lane_names[VX_LANE_USES] = {
-    [VX_LANE_QUICK] = {"voxelize", "workers", "queue"},
-    [VX_LANE_LONG] = {"sample", "sampling_workers", "sampling_queue"},
+    [VX_LANE_QUICK] = {"quick", "workers", "queue"},
+    [VX_LANE_LONG] = {"long", "long_workers", "long_queue"},
     [VX_LANE_DETECT] = {"detect", "detection_workers", "detection_queue"},
 };
 

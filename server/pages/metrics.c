@@ -171,30 +171,30 @@ static void write_gpu_jobs(const struct view *view, const char *name, struct tex
 }
 
 // What networks may take of each GPU: the library tells no more.
-static void write_seats(const struct view *view, const char *name, struct text *out, long long each) {
-  const struct detectors *detectors = shelf_look(view->shelf)->detectors;
+static void write_sessions(const struct view *view, const char *name, struct text *out, long long each) {
+  const struct detectors *detectors = catalog_acquire(view->catalog)->detectors;
   for (int i = 0; i < view->jobs->devices.count; i++) {
     int index = view->jobs->devices.gpu[i].index;
-    text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, index, detectors_seats(detectors, index) * each);
+    text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, index, detectors_sessions(detectors, index) * each);
   }
-  shelf_leave(view->shelf);
+  catalog_release(view->catalog);
 }
 
-static void write_network_seats(const struct view *view, const char *name, struct text *out) {
-  write_seats(view, name, out, 1);
+static void write_network_sessions(const struct view *view, const char *name, struct text *out) {
+  write_sessions(view, name, out, 1);
 }
 static void write_network_memory(const struct view *view, const char *name, struct text *out) {
-  write_seats(view, name, out, (long long)view->options->network_memory_bytes);
+  write_sessions(view, name, out, (long long)view->options->network_memory_bytes);
 }
 
 static void write_models(const struct view *view, const char *name, struct text *out) {
-  const struct detectors *detectors = shelf_look(view->shelf)->detectors;
+  const struct detectors *detectors = catalog_acquire(view->catalog)->detectors;
   unsigned long long failed = 0, outdated = 0, all = detectors_count(detectors);
   for (size_t i = 0; i < all; i++) {
     failed += detector_fault(detectors_at(detectors, i)) != NULL;
     outdated += detectors_refusal(detectors, i) != NULL;
   }
-  shelf_leave(view->shelf);
+  catalog_release(view->catalog);
   write_labelled(out, name, "state", "ready", all - failed - outdated);
   write_labelled(out, name, "state", "outdated", outdated);
   write_labelled(out, name, "state", "failed", failed);
@@ -333,8 +333,8 @@ static const struct family {
     {"voxeld_gpu_memory_bytes", "gauge", "Memory of each GPU; 0 if it shares the host's.", write_gpu_memory, NULL},
     {"voxeld_gpu_jobs_running", "gauge", "Jobs that run on each GPU now.", write_gpu_running, NULL},
     {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", write_gpu_jobs, NULL},
-    {"voxeld_gpu_network_seats", "gauge", "Networks of models that run on each GPU, times the streams.",
-     write_network_seats, NULL},
+    {"voxeld_gpu_network_sessions", "gauge", "Networks of models that run on each GPU, times the streams.",
+     write_network_sessions, NULL},
     {"voxeld_gpu_network_memory_limit_bytes", "gauge",
      "The most that ONNX Runtime may take of each GPU for these; 0 if there is no limit.", write_network_memory, NULL},
     {"voxeld_models", "gauge", "Models that detect: ready, or outdated since newer files are broken, or failed.",

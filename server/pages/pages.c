@@ -29,16 +29,16 @@
 static bool write_presets(const struct view *view, const struct page_asked *asked, struct text *out,
                           struct error *error) {
   (void)asked, (void)error;
-  presets_write(shelf_look(view->shelf)->presets, out);
-  shelf_leave(view->shelf);
+  presets_write(catalog_acquire(view->catalog)->presets, out);
+  catalog_release(view->catalog);
   return true;
 }
 
 static bool write_preset(const struct view *view, const struct page_asked *asked, struct text *out,
                          struct error *error) {
-  const struct preset *preset = presets_find(shelf_look(view->shelf)->presets, asked->name);
+  const struct preset *preset = presets_find(catalog_acquire(view->catalog)->presets, asked->name);
   if (preset) preset_write(preset, out);
-  shelf_leave(view->shelf);
+  catalog_release(view->catalog);
   if (!preset)
     return error_refuse(error, ERROR_NOT_FOUND, NULL, "there is no preset '%.80s'; see /v1/presets", asked->name);
   text_put(out, "\n");
@@ -48,15 +48,15 @@ static bool write_preset(const struct view *view, const struct page_asked *asked
 static bool write_detectors(const struct view *view, const struct page_asked *asked, struct text *out,
                             struct error *error) {
   (void)asked, (void)error;
-  detectors_write(shelf_look(view->shelf)->detectors, out);
-  shelf_leave(view->shelf);
+  detectors_write(catalog_acquire(view->catalog)->detectors, out);
+  catalog_release(view->catalog);
   return true;
 }
 
 static bool write_detector(const struct view *view, const struct page_asked *asked, struct text *out,
                            struct error *error) {
-  bool found = detectors_write_one(shelf_look(view->shelf)->detectors, asked->name, out);
-  shelf_leave(view->shelf);
+  bool found = detectors_write_one(catalog_acquire(view->catalog)->detectors, asked->name, out);
+  catalog_release(view->catalog);
   if (!found)
     return error_refuse(error, ERROR_NOT_FOUND, NULL, "there is no model '%.80s'; see /v1/models", asked->name);
   text_put(out, "\n");
@@ -79,10 +79,10 @@ static void write_device(const struct view *view, const struct device *device, s
   json_printf(out, "state:%s running:%lld answered:%lld", device_states[health.state], atomic_load(&device->running),
               atomic_load(&device->answered));
   if (device != &devices->cpu) {
-    long long seats = detectors_seats(shelf_look(view->shelf)->detectors, device->index);
-    shelf_leave(view->shelf);
-    json_printf(out, "network_seats:%lld network_memory_limit_bytes:%lld", seats,
-                seats * view->options->network_memory_bytes);
+    long long sessions = detectors_sessions(catalog_acquire(view->catalog)->detectors, device->index);
+    catalog_release(view->catalog);
+    json_printf(out, "network_sessions:%lld network_memory_limit_bytes:%lld", sessions,
+                sessions * view->options->network_memory_bytes);
   }
   if (health.state == DEVICE_PAUSED)
     json_printf(out, "paused_s:%.3f next_trial_s:%.3f", (double)health.paused_ns / 1e9, (double)health.retry_ns / 1e9);

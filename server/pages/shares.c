@@ -10,7 +10,7 @@ static const struct {
   const char *name;
 } shown[] = {{SHARE_CONNECTIONS, "connections"},
              {SHARE_JOBS, "queue"},
-             {SHARE_LONG_JOBS, "sampling_queue"},
+             {SHARE_LONG_JOBS, "long_queue"},
              {SHARE_DETECTION_JOBS, "detection_queue"},
              {SHARE_BYTES, "buffer_bytes"}};
 

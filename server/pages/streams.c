@@ -5,7 +5,7 @@
 #include "server/jobs/held.h"
 #include "server/jobs/sweeps.h"
 #include "server/pages/view.h"
-#include "server/streams/look.h"
+#include "server/streams/snapshot.h"
 
 const struct page_header streams_headers[] = {
     {"Cache-Control", "no-store"}, {"Connection", "close"}, {"X-Accel-Buffering", "no"}, {NULL, NULL}};

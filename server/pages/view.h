@@ -9,8 +9,8 @@
 
 #include "server/base/counters.h"
 #include "server/clients/clients.h"
+#include "server/config/catalog.h"
 #include "server/config/options.h"
-#include "server/config/shelf.h"
 #include "server/http/http.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/warm.h"
@@ -22,7 +22,7 @@ struct view {
   const int64_t *started_ns, *started_unix_s;
   const struct counters *counters;
   const struct watcher *watcher;
-  struct shelf *shelf;
+  struct catalog *catalog;
   struct clients *clients;
   struct jobs *jobs;
   const struct warm_progress *warming;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "server/base/clock.h"
-#include "server/streams/look.h"
+#include "server/streams/snapshot.h"
 
 // ---- gathering ------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@
 #include "kernels/half.h"
 #include "kernels/kernels.h"
 
-struct vx_seat {
+struct vx_session {
   cudaStream_t stream;
   int runs;
 };
@@ -36,29 +36,30 @@ static inline bool is_aligned(const struct vx_network_value *value) {
   return value->shape.bytes == 0 || (uintptr_t)value->data % 16 == 0;
 }
 
-static inline enum vx_status run_seat(struct vx_seat *seat, const struct vx_network_run *run, struct error *error) {
+static inline enum vx_status run_session(struct vx_session *session, const struct vx_network_run *run,
+                                         struct error *error) {
   const struct vx_network_value *in = &run->input[0];
   unsigned char *from = malloc(in->shape.bytes);
   bool good = from != NULL && is_aligned(in) &&
-              cudaMemcpyAsync(from, in->data, in->shape.bytes, cudaMemcpyDefault, seat->stream) == cudaSuccess &&
-              cudaStreamSynchronize(seat->stream) == cudaSuccess;
+              cudaMemcpyAsync(from, in->data, in->shape.bytes, cudaMemcpyDefault, session->stream) == cudaSuccess &&
+              cudaStreamSynchronize(session->stream) == cudaSuccess;
   for (int i = 0; i < run->outputs && good; i++) {
     const struct vx_network_value *out = &run->output[i];
     unsigned char *to = malloc(out->shape.bytes);
     good = to != NULL && is_aligned(out);
     if (good) {
       compute(in, from, out, to);
-      good = cudaMemcpyAsync(out->data, to, out->shape.bytes, cudaMemcpyDefault, seat->stream) == cudaSuccess &&
-             cudaStreamSynchronize(seat->stream) == cudaSuccess;
+      good = cudaMemcpyAsync(out->data, to, out->shape.bytes, cudaMemcpyDefault, session->stream) == cudaSuccess &&
+             cudaStreamSynchronize(session->stream) == cudaSuccess;
     }
     free(to);
   }
   free(from);
-  seat->runs++;
+  session->runs++;
   if (good) return VX_OK;
   return vx_fail(error, VX_FAILED, "the network's stand-in cannot copy");
 }
 
-static const struct vx_engine copying_engine = {.name = "copying", .seat_run = run_seat};
+static const struct vx_engine copying_engine = {.name = "copying", .session_run = run_session};
 
 #endif

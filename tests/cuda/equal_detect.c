@@ -1,4 +1,4 @@
-// Detections: random detectors with a stand-in for the network, which has a seat on both sides.
+// Detections: random detectors with a stand-in for the network, which has a session on both sides.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { MOST_LAYERS = 2, MOST_WIDTH = 70, MOST_SIDE = 24, FEW_POINTS = 4000 };
 // ---- detectors ------------------------------------------------------------------------------------------------------
 
 static float weights[MOST_LAYERS][128 * MOST_WIDTH], biases[MOST_LAYERS][MOST_WIDTH];
-static struct vx_seat seat;
+static struct vx_session session;
 
 static float random_between(struct random *random, float low, float high) {
   return low + (high - low) * (float)random_below(random, 1 << 20) / (float)(1 << 20);
@@ -109,7 +109,7 @@ static void check_places(void) {
     enum vx_dtype features, map;
     int64_t channels;  // of a map of 2 x 2 cells
     int32_t clouds;
-    bool seated, one_by_one, runs;
+    bool opened, one_by_one, runs;
   } rows[] = {
       {3, 5, VX_FLOAT32, VX_FLOAT32, 3, 1, true, true, true},
       {3, 5, VX_FLOAT32, VX_FLOAT32, 3, 1, false, true, false},
@@ -128,7 +128,7 @@ static void check_places(void) {
                                              .feature_dtype = rows[i].features};
     detector.maps[0] = (struct vx_detector_map){"anchors", 2, 2, rows[i].channels, rows[i].map};
     struct vx_job job = {.op = VX_DETECT, .params.detect = vx_detect_of(&detector), .num_clouds = rows[i].clouds};
-    job.params.detect.seat = rows[i].seated ? &seat : NULL;
+    job.params.detect.session = rows[i].opened ? &session : NULL;
     if (vx_cuda_backend.runs(&job) == rows[i].runs) continue;
     printf("detections of row %zu %s on the device\n", i, rows[i].runs ? "do not run" : "run");
     exit(1);
@@ -141,7 +141,7 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs) {
   struct random random = {seed ^ 0xDE7EC7};
   struct vx_place place;
   vx_cuda_backend.place(sides[1].lane, &place);
-  seat = (struct vx_seat){.stream = place.stream};
+  session = (struct vx_session){.stream = place.stream};
   check_places();
   for (int i = 0; i < jobs; i++) {
     static struct scan scan;
@@ -151,13 +151,13 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs) {
                            .params.detect = vx_detect_of(&detector),
                            .inputs = {vx_points_of(VX_FLOAT32, 0, scan.columns, NULL)},
                            .tensors = all[random_below(&random, sizeof all / sizeof *all)]};
-    asked.params.detect.seat = &seat;
+    asked.params.detect.session = &session;
     asked.tensors &= VX_DECODE_TENSORS | BIT(VX_BEV_FEATURES) | vx_map_tensors(&detector, ~0u);
     asked.num_clouds = scan.num_clouds;
     if (scan.points != NULL && vx_cuda_backend.runs(&asked)) compare(sides, &asked, &scan, "detection");
     free(scan.points);
   }
-  if (seat.runs == 0) {
+  if (session.runs == 0) {
     printf("no detection ran on the device\n");
     exit(1);
   }

@@ -66,7 +66,7 @@ const int num_ways = sizeof ways / sizeof *ways;
 // Has more cells than a new lane has memory for.
 const struct way growing = {"growth", 5, 1, VX_ORDER_KEY, VX_FLOAT32, false, ALL, 0.14f, VX_VOXELIZE, PLAIN};
 
-static struct vx_seat seat;
+static struct vx_session session;
 static uint16_t halves[NUM_POINTS * COLUMNS];
 static float floats[NUM_POINTS * COLUMNS];
 static float boxes[NUM_BOXES][VX_BOX_VALUES], scores[NUM_BOXES];
@@ -99,7 +99,7 @@ static void fill_boxes(void) {
 }
 
 void ways_init(void *stream) {
-  seat.stream = stream;
+  session.stream = stream;
   fill_points();
   fill_boxes();
 }
@@ -187,7 +187,7 @@ static void set_detector(const struct way *way, struct vx_job *job) {
                            .class_names = "a"};
   detector.voxelize.encoder = (struct vx_encoder){1, {{weights, biases, COLUMNS + 6, WIDTH}}};
   job->params.detect = vx_detect_of(&detector);
-  job->params.detect.seat = &seat;
+  job->params.detect.session = &session;
 }
 
 // Some rows are outside, some have a cell that another has.

@@ -24,7 +24,7 @@ struct way {
 extern const struct way ways[], growing;
 extern const int num_ways;
 
-// To be called first; detections take their seat on that stream.
+// To be called first; detections take their session on that stream.
 void ways_init(void *stream);
 // The job of a way, but for its caller and the memory that it fills.
 struct vx_job way_job(const struct way *way);

@@ -131,7 +131,7 @@ static void parse(int argc, char **argv, struct options *options) {
   options->samplings = options->samplings < 0 ? options->jobs : options->samplings;
 }
 
-// All jobs are taken, but for detections without a seat.
+// All jobs are taken, but for detections without a session.
 static bool takes_its_jobs(void) {
   bool good = true;
   for (enum vx_op op = 0; op < VX_OPS; op++) {

@@ -33,7 +33,7 @@ await() {
 # start_daemon [OPTION...]: sets daemon (its pid), daemon_log, address (HOST:PORT, or unix:PATH) and url.
 start_daemon() {
   daemon_log=$(mktemp "$BATS_RUN_TMPDIR/voxeld.XXXXXX")
-  local arguments=(--backend "$backend" --devices 0 --workers 2 --streams 2 "$@")
+  local arguments=(--backend "$backend" --devices 0 --workers 2 --gpu-streams 2 "$@")
   [[ " $* " == *' --listen '* ]] || arguments+=(--listen 127.0.0.1:0)
   "$voxeld" "${arguments[@]}" >/dev/null 2>"$daemon_log" 3>&- &
   daemon=$!

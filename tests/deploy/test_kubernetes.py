@@ -165,7 +165,7 @@ class Kubernetes(unittest.TestCase):
         for variant, _, container in self.pods():
             options, limits = self.options(container), container["resources"]["limits"]
             processors = int(limits["cpu"])
-            workers = (options["workers"] or processors) + (options["sampling_workers"] or (processors + 1) // 2)
+            workers = (options["workers"] or processors) + (options["long_workers"] or (processors + 1) // 2)
             requests = (options["max_connections"] + 64 << 18) + (options["queue_depth"] * 37 << 10)
             most = options["memory_budget_bytes"] + requests + (workers << 26)
             with self.subTest(variant):
@@ -257,7 +257,7 @@ class Kubernetes(unittest.TestCase):
     def query(self):
         """The adapter's query, as it asks it for one kind of lanes."""
         (rule,) = document("adapter-rules.yaml")
-        return rule["metricsQuery"].replace("<<.GroupBy>>", "pod").replace("<<.LabelMatchers>>", 'lanes="voxelize"')
+        return rule["metricsQuery"].replace("<<.GroupBy>>", "pod").replace("<<.LabelMatchers>>", 'lanes="quick"')
 
     def test_autoscaler_reads_metrics_that_exist(self):
         (rule,) = document("adapter-rules.yaml")

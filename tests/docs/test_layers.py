@@ -158,6 +158,46 @@ class Modules(unittest.TestCase):
                 self.assertIn(name, declared)
 
 
+class Glossary(unittest.TestCase):
+    """Each noun that names a file or a struct of server/ has a row. The words that begin a name explain the name."""
+
+    STRUCT = re.compile(r"^struct (?:\w+\([^)]*\)+ )?(\w+) \{", re.MULTILINE)
+
+    def setUp(self):
+        page = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+        self.words = self.rows(page)
+        self.own = self.rows(page.partition("\n## server/\n")[2])
+
+    def rows(self, page):
+        rows = re.findall(r"^\| ([a-z][^|]*) \|", page, re.MULTILINE)
+        return [word for row in rows if row != "word" for word in row.split(", ")]
+
+    def explains(self, word, name):
+        one, many = word.removesuffix("s"), name.removesuffix("s")
+        return one == many or name.startswith((f"{one}_", f"{one}s_"))
+
+    def names(self):
+        for path, text in sources():
+            if path.startswith("server/"):
+                yield module(path).rpartition("/")[2]
+                if path.endswith(HEADERS):
+                    yield from self.STRUCT.findall(text)
+
+    def test_each_name_has_a_row(self):
+        for name in sorted(set(self.names())):
+            with self.subTest(name):
+                self.assertTrue(any(self.explains(word, name) for word in self.words))
+
+    def test_each_row_explains_a_name(self):
+        names = set(self.names())
+        for word in self.own:
+            with self.subTest(word):
+                self.assertTrue(any(self.explains(word, name) for name in names))
+
+    def test_rows_are_sorted_and_told_once(self):
+        self.assertEqual(self.own, sorted(set(self.own)))
+
+
 def code():
     """Every source, script and CMake file. A script is known by its first line, #!."""
     yield from (ROOT / "CMakeLists.txt", ROOT / "dev")

@@ -31,7 +31,7 @@ def endless(piece):
 
 class Abuse(FaultCase):
     ARGS = (
-        *("--backend", "cpu", "--workers", "1", "--sampling-workers", "1", "--max-connections", str(CONNECTIONS)),
+        *("--backend", "cpu", "--workers", "1", "--long-workers", "1", "--max-connections", str(CONNECTIONS)),
         *("--memory-budget-bytes", str(BUDGET), "--max-body-bytes", str(LIMIT), "--max-response-bytes", str(16 * MB)),
         # Long enough that a busy machine stalls no client of the test: a stalled body gets 408 in place of its answer.
         *("--idle-timeout-s", "6", "--upload-timeout-s", "5", "--send-timeout-s", "3", "--upload-min-rate", "0"),

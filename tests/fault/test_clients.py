@@ -139,7 +139,7 @@ class Gone(FaultCase):
 
 class Connections(FaultCase):
     # One address may have half of them.
-    ARGS = ("--max-connections", "16", "--idle-timeout-s", "90", "--sampling-workers", "1", "--sampling-streams", "1")
+    ARGS = ("--max-connections", "16", "--idle-timeout-s", "90", "--long-workers", "1", "--gpu-long-streams", "1")
     ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
 
     def setUp(self):

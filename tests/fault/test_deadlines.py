@@ -102,7 +102,7 @@ class Running(FaultCase):
 
 LONG_ARGS = (
     *CPU,
-    *("--workers", "2", "--sampling-workers", "1", "--stream-ttl-s", "3600"),
+    *("--workers", "2", "--long-workers", "1", "--stream-ttl-s", "3600"),
     *("--max-sampling-work", str(LONG_POINTS * LONG_POINTS)),
 )
 STREAM = "&stream=s&sweeps=3&pose=0,0,0,1,0,0,0&time="
@@ -128,7 +128,7 @@ class InStreams(FaultCase):
         super().tearDown()
 
     def runs(self):
-        return self.daemon.status()["sampling_workers"]["running"] == 1
+        return self.daemon.status()["long_workers"]["running"] == 1
 
     def waiting(self):
         return self.daemon.get("/v1/streams/s").json()["waiting"]
@@ -176,7 +176,7 @@ class AtTheEnd(unittest.TestCase):
         self.assertEqual(daemon.post(LIGHT + "1", SWEEP, JSON).status, 200)
         with Raw(daemon) as slow, Raw(daemon) as waits:
             slow.send(post(many_rows(LONG_POINTS), LONG + STREAM + "2"))
-            wait_until(lambda: daemon.status()["sampling_workers"]["running"] == 1, "a long sampling that runs")
+            wait_until(lambda: daemon.status()["long_workers"]["running"] == 1, "a long sampling that runs")
             waits.send(post(SWEEP, LIGHT + "3"))
             wait_until(lambda: daemon.get("/v1/streams/s").json()["waiting"] == 1, "a request that waits")
             daemon.terminate()

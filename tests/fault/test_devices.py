@@ -116,7 +116,7 @@ class Devices(FaultCase):
         for failure, name in (("refused", "refused"), ("memory", "out_of_memory")):
             with self.subTest(failure):
                 # So seldom that no GPU fails several jobs in a row, for which it would be paused.
-                daemon = self.start("--streams", "2", inject=f"{failure}@150%")
+                daemon = self.start("--gpu-streams", "2", inject=f"{failure}@150%")
                 with concurrent.futures.ThreadPoolExecutor(6) as pool:
                     backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(200)))
                 self.assertEqual(metric(daemon, f'voxeld_reruns_total{{failure="{name}"}}'), backends.count("cpu"))
@@ -130,7 +130,7 @@ class Devices(FaultCase):
 
     def pause_all(self, failure, *args):
         """A daemon whose GPUs fail every job so, and are all paused for it."""
-        daemon = self.start("--streams", "1", *args, inject=f"{failure}@1+")
+        daemon = self.start("--gpu-streams", "1", *args, inject=f"{failure}@1+")
         paused = ["paused"] * self.devices()
         wait_until(lambda: self.ask(daemon, 0) == "cpu" and self.states(daemon) == paused, "all GPUs to be paused")
         return daemon
@@ -189,7 +189,7 @@ class Devices(FaultCase):
     def test_a_lost_gpu_is_told_and_never_used_again(self):
         for call in (1, 2, 3, 4, 5):
             with self.subTest(call):
-                daemon = self.start("--streams", "1", inject=f"lost@{call}")
+                daemon = self.start("--gpu-streams", "1", inject=f"lost@{call}")
                 backends = [self.ask(daemon, i % len(BODIES)) for i in range(12)]
                 wait_until(lambda: daemon.status()["state"] == "degraded", "the loss to be told")
                 self.assertEqual(daemon.get("/readyz").body, b"degraded\n")
@@ -210,7 +210,7 @@ class Devices(FaultCase):
     def test_several_gpus_share_the_work_and_give_the_same_bytes(self):
         if self.devices() < 2:
             self.skipTest("there is one GPU")
-        daemon = self.start("--streams", "2")
+        daemon = self.start("--gpu-streams", "2")
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(200)))
         self.assertEqual(set(backends), {"cuda"})
@@ -224,7 +224,7 @@ class Devices(FaultCase):
 
     def lose_under_load(self, failure):
         """How many GPUs are lost then, and which backends answer afterwards. All answers are right."""
-        daemon = self.start("--streams", "2")
+        daemon = self.start("--gpu-streams", "2")
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             answers = [pool.submit(self.ask, daemon, i % len(BODIES)) for i in range(400)]
             wait_until(lambda: sum(self.answered(daemon)) > 40, "the load")
@@ -249,7 +249,7 @@ class Devices(FaultCase):
             self.assertGreater(lost, 0)
 
     def test_without_any_gpu_left_the_cpu_takes_all(self):
-        daemon = self.start("--streams", "1", "--workers", "5", inject="lost@1+")
+        daemon = self.start("--gpu-streams", "1", "--workers", "5", inject="lost@1+")
         self.assertEqual(daemon.status()["workers"]["count"], self.devices())
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(40)))
@@ -264,7 +264,7 @@ class Devices(FaultCase):
         """A daemon with one worker that has accepted `number` jobs, most of them waiting; and their answers to
         come."""
         devices = ("--devices", "0")
-        daemon = self.start("--streams", "1", "--workers", "1", "--on-device-lost", "exit", *devices, *args)
+        daemon = self.start("--gpu-streams", "1", "--workers", "1", "--on-device-lost", "exit", *devices, *args)
         pool = concurrent.futures.ThreadPoolExecutor(number)
         self.addCleanup(pool.shutdown)
         body = heavy_rows()
@@ -307,7 +307,7 @@ class Devices(FaultCase):
 
     @unittest.skipUnless(STAND_IN, "how long a job takes is known of sanitizer builds")
     def test_a_lost_gpu_is_told_before_its_job_is_run_again(self):
-        daemon = self.start("--streams", "2", inject="lost@1")
+        daemon = self.start("--gpu-streams", "2", inject="lost@1")
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             answer = pool.submit(daemon.post, HEAVY, 4 * heavy_rows())
             wait_until(lambda: daemon.status()["state"] == "degraded", "the loss to be told")
@@ -385,7 +385,8 @@ class Starting(unittest.TestCase):
         self.assertIn("no device", told[0])
 
     def test_devices_are_chosen_by_number(self):
-        daemon = Daemon("--backend", "auto", "--devices", "2,0", "--streams", "3", env={"VOXELD_STANDIN_DEVICES": "3"})
+        options = ("--backend", "auto", "--devices", "2,0", "--gpu-streams", "3")
+        daemon = Daemon(*options, env={"VOXELD_STANDIN_DEVICES": "3"})
         self.addCleanup(daemon.stop)
         status = daemon.status()
         self.assertEqual([device["index"] for device in status["backend"]["devices"]], [2, 0])

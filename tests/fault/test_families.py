@@ -186,7 +186,7 @@ def long_samplings(daemon):
 def samplings(clouds, points):
     """A daemon with a worker that may help with these."""
     path = LONG_SAMPLES.replace("900000", str(points * 9 // 10)) + f"&point_counts={','.join([str(points)] * clouds)}"
-    limits = ("--workers", "2", "--sampling-workers", "1", "--max-sampling-work", str(10**13))
+    limits = ("--workers", "2", "--long-workers", "1", "--max-sampling-work", str(10**13))
     with Daemon(*ON_CPU, *limits) as daemon, Raw(daemon).send(post(many_rows(clouds * points), path)) as asked:
         yield daemon
         asked.reset()
@@ -366,8 +366,8 @@ def serve_a_model(_):
             yield daemon
 
 
-@deed(("voxeld_gpu_network_seats",), ("voxeld_gpu_network_memory_limit_bytes",), lacking=NO_GPU)
-def seat_a_network(_):
+@deed(("voxeld_gpu_network_sessions",), ("voxeld_gpu_network_memory_limit_bytes",), lacking=NO_GPU)
+def open_a_session(_):
     with tempfile.TemporaryDirectory() as folder:
         models.write(folder, "good", models.standin())
         with with_gpus("--models-dir", folder, "--onnxruntime", models.STANDIN) as daemon:
@@ -417,7 +417,7 @@ class Families(unittest.TestCase):
         if lacking:
             self.skipTest(lacking)
         sample = family + ("_count" if self.families[family] == "histogram" else "")
-        with Daemon(*ON_CPU, "--workers", "1", "--sampling-workers", "1", "--max-sampling-work", str(10**13)) as daemon:
+        with Daemon(*ON_CPU, "--workers", "1", "--long-workers", "1", "--max-sampling-work", str(10**13)) as daemon:
             daemon.await_accounts()
             before = Metrics(daemon).sum(sample, *labels)
             with does(daemon) as looked_at:

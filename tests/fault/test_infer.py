@@ -105,8 +105,8 @@ WRONG = (
 
 
 class Infer(FaultCase):
-    ARGS = ("--workers", "2", "--sampling-workers", "1", "--memory-budget-bytes", str(1024 * MB))
-    ARGS += ("--streams", "1", "--sampling-streams", "1", "--max-sampling-work", str(10**13))
+    ARGS = ("--workers", "2", "--long-workers", "1", "--memory-budget-bytes", str(1024 * MB))
+    ARGS += ("--gpu-streams", "1", "--gpu-long-streams", "1", "--max-sampling-work", str(10**13))
     ARGS += ("--max-timeout-ms", "3600000")
 
     def infer(self, body, head=None, model="kitti_second", headers=None):
@@ -185,7 +185,7 @@ class Infer(FaultCase):
         self.works()
         self.daemon.assert_quiet()
 
-    def test_a_request_that_turns_out_to_sample_goes_to_the_sampling_workers(self):
+    def test_a_request_that_turns_out_to_sample_goes_to_the_long_workers(self):
         """While the one sampling worker is busy, such a request waits for it; others do not."""
         points = many_rows(LONG_POINTS)
         head = json.dumps(long_sampling()).encode()
@@ -193,8 +193,8 @@ class Infer(FaultCase):
         ask = lambda: replies.append(self.infer(head + points, len(head), "fps"))
         long_one = threading.Thread(target=ask)
         long_one.start()
-        sampling = lambda: self.daemon.status()["sampling_workers"]["running"]
-        waiting = lambda: self.daemon.status()["sampling_queue"]["depth"]
+        sampling = lambda: self.daemon.status()["long_workers"]["running"]
+        waiting = lambda: self.daemon.status()["long_queue"]["depth"]
         wait_until(lambda: sampling() == 1, "the sampling to run")
         parameters = {
             "point_cloud_range": "0,0,-3,8,8,1",

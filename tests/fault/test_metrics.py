@@ -32,7 +32,7 @@ class Metrics(dict):
 
 
 class Counted(FaultCase):
-    ARGS = ("--workers", "2", "--sampling-workers", "1", "--sampling-streams", "1", "--max-body-bytes", str(16 * MB))
+    ARGS = ("--workers", "2", "--long-workers", "1", "--gpu-long-streams", "1", "--max-body-bytes", str(16 * MB))
     ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
 
     def setUp(self):
@@ -107,9 +107,9 @@ class Counted(FaultCase):
     def test_clients_that_leave_while_their_jobs_wait_and_run(self):
         status = self.daemon.status
         runs = self.raw().send(post(many_rows(1_000_000), LONG_SAMPLES))
-        wait_until(lambda: status()["sampling_workers"]["running"] == 1, "a sampling that runs")
+        wait_until(lambda: status()["long_workers"]["running"] == 1, "a sampling that runs")
         waits = self.raw().send(post(rows(10), "/v1/fps?num_samples=1"))
-        wait_until(lambda: status()["sampling_queue"]["depth"] == 1, "a sampling that waits")
+        wait_until(lambda: status()["long_queue"]["depth"] == 1, "a sampling that waits")
         waits.reset()
         self.until_grown(1, "voxeld_requests_aborted_total", "queue")
         runs.reset()

@@ -406,7 +406,7 @@ class Running(Models):
 
     def test_stages_have_times_and_metrics(self):
         self.write("good")
-        daemon = self.start("--detection-workers", "2", "--detection-streams", "2")
+        daemon = self.start("--detection-workers", "2", "--gpu-detection-streams", "2")
         reply = self.assert_serves(daemon)
         for stage in ("voxelize", "encoder", "scatter", "network", "decode", "nms"):
             self.assertIn(f"{stage};dur=", reply.headers["Server-Timing"])

@@ -145,7 +145,7 @@ class Places(Neighbourhood):
 
     def assert_served_beside(self, kind):
         with Neighbours(self.daemon, kind, 24):
-            wait_until(lambda: self.places()['lanes="voxelize"'] >= 7, "places lent")
+            wait_until(lambda: self.places()['lanes="quick"'] >= 7, "places lent")
             self.assert_served(self.polite())
 
     def test_places_of_bodies_that_do_not_come(self):
@@ -156,7 +156,7 @@ class Places(Neighbourhood):
 
     def test_places_of_samplings(self):
         with Neighbours(self.daemon, SAMPLING, 24):
-            wait_until(lambda: self.places()['lanes="sample"'] >= 7, "places lent")
+            wait_until(lambda: self.places()['lanes="long"'] >= 7, "places lent")
             self.assert_served(self.polite("/v1/fps?num_samples=8", rows(1000)))
 
 

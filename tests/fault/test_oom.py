@@ -27,7 +27,7 @@ MEMORY, THREAD, DESCRIPTOR = range(3)
 NAMES = ("memory", "thread", "descriptor")
 # Without memory GnuTLS reports a fault in its priorities.
 REASON = r"voxeld: .*(memory|Memory|unavailable|Too many open|No space left|libmicrohttpd|tls_priorities)"
-CPU = ("--backend", "cpu", "--workers", "2", "--sampling-workers", "1")
+CPU = ("--backend", "cpu", "--workers", "2", "--long-workers", "1")
 
 
 class Control:

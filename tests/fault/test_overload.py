@@ -116,7 +116,7 @@ class Memory(FaultCase):
         "--max-response-bytes",
         str(8 * EACH),
     )
-    ARGS += ("--sampling-workers", "1", "--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
+    ARGS += ("--long-workers", "1", "--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
     # 16 KB a voxel, of which there are nearly as many as points: the answer takes eight such buffers.
     LARGE = "/v1/voxelize?point_cloud_range=-10,-10,-2,10,10,2&voxel_size=0.1,0.1,0.1&feature=points"
     LARGE += "&max_points_per_voxel=1024"
@@ -137,7 +137,7 @@ class Memory(FaultCase):
 
     def samplings(self):
         status = self.daemon.status()
-        return status["sampling_workers"]["running"] + status["sampling_queue"]["depth"]
+        return status["long_workers"]["running"] + status["long_queue"]["depth"]
 
     def let_go(self, held):
         for connection in held:

@@ -142,7 +142,7 @@ class Pinned(PinnedCase):
         self.works(daemon)
 
     def test_owners_who_do_anything_while_jobs_run(self):
-        daemon = self.start("--streams", "4")
+        daemon = self.start("--gpu-streams", "4")
         over = threading.Event()
 
         def meddle():

@@ -44,7 +44,7 @@ class Placement(FaultCase):
             "VOXELD_STANDIN_SLOW": str(self.folder / "slow"),
             "VOXELD_INJECT": str(self.folder / "inject"),
         }
-        limits = ("--workers", str(workers), "--sampling-streams", "1", "--sampling-workers", "8")
+        limits = ("--workers", str(workers), "--gpu-long-streams", "1", "--long-workers", "8")
         daemon = Daemon("--backend", "cuda", *limits, *args, env=env)
         self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
         return daemon
@@ -77,8 +77,8 @@ class Placement(FaultCase):
         self.assertEqual([self.ask(daemon, index) for index in range(10)], ["cpu"] * 10)
         self.assertEqual(self.ask(daemon, 0, VOXELS), "cpu")
         # These workers count among the workers while they run a job, so that a rate of use tells of the GPUs'.
-        streams = daemon.status()["sampling_workers"]["count"] - 6
-        wait_until(lambda: metric(daemon, 'voxeld_workers{lanes="sample"}') == streams, "idle workers not to count")
+        streams = daemon.status()["long_workers"]["count"] - 6
+        wait_until(lambda: metric(daemon, 'voxeld_workers{lanes="long"}') == streams, "idle workers not to count")
         # The rest stays where it was.
         for _ in range(5):
             self.assertEqual(self.ask_voxels(daemon), "cuda")
@@ -133,7 +133,7 @@ class Placement(FaultCase):
         lanes = 4
         for failure, lost in (("memory", 0), ("lost", 1)):
             with self.subTest(failure):
-                daemon = self.start(0, 0, "--streams", "1", inject=f"{failure}@{lanes + 1}")
+                daemon = self.start(0, 0, "--gpu-streams", "1", inject=f"{failure}@{lanes + 1}")
                 self.assertEqual(self.placement(daemon)["gpu"]["measured_us"], 1253)
                 self.assertNotEqual(self.placement(daemon)["cpu"]["measured_us"], 783)
                 self.assertEqual(len(daemon.logged("a sampling was not measured")), 1)
@@ -152,7 +152,7 @@ class Placement(FaultCase):
         self.assertIn("cpu", backends)
         self.assertEqual(metric(daemon, 'voxeld_gpus{state="lost"}'), 2)
         status = daemon.status()
-        self.assertEqual((status["state"], status["sampling_workers"]["count"]), ("degraded", 8))
+        self.assertEqual((status["state"], status["long_workers"]["count"]), ("degraded", 8))
         self.assertEqual(status["sampling_placement"]["cpu"]["workers"], 0)  # no GPU works beside them
         self.assertEqual(self.ask(daemon), "cpu")
         daemon.assert_quiet()
@@ -175,7 +175,7 @@ class Placement(FaultCase):
 
         def there():
             status = daemon.status()
-            return status["sampling_workers"]["running"] + status["sampling_queue"]["depth"] == 12
+            return status["long_workers"]["running"] + status["long_queue"]["depth"] == 12
 
         with concurrent.futures.ThreadPoolExecutor(12) as pool:
             answers = [pool.submit(self.ask, daemon, index) for index in range(12)]

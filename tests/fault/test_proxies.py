@@ -11,7 +11,7 @@ SHORT = "/v1/fps?num_samples=3"
 class Proxies(FaultCase):
     # Of four places in the queue one client may have two, of 16 connections eight.
     ARGS = ("--trusted-proxies", "127.0.0.7,10.0.0.0/8", "--queue-depth", "4", "--max-connections", "16")
-    ARGS += ("--sampling-workers", "1", "--sampling-streams", "1", "--max-sampling-work", str(10**13))
+    ARGS += ("--long-workers", "1", "--gpu-long-streams", "1", "--max-sampling-work", str(10**13))
 
     def ask(self, forwarded, source=PROXY, path=VOXELIZE):
         """One whole request, forwarded for these addresses; None sends no X-Forwarded-For."""
@@ -23,7 +23,7 @@ class Proxies(FaultCase):
         return self.raw(source=source).send(post(many_rows(LONG_POINTS), LONG, f"X-Forwarded-For: {forwarded}"))
 
     def places(self):
-        return counters(self.daemon, "voxeld_queue_places")['lanes="sample"']
+        return counters(self.daemon, "voxeld_queue_places")['lanes="long"']
 
     def logged(self, identity):
         wait_until(lambda: f" id={identity} " in self.daemon.log(), "the request's line")
@@ -58,7 +58,7 @@ class Proxies(FaultCase):
 
     def fill_share(self, forwarded, source=PROXY):
         self.opened.append(self.begin(forwarded, source))
-        wait_until(lambda: self.daemon.status()["sampling_workers"]["running"] == 1, "a sampling that runs")
+        wait_until(lambda: self.daemon.status()["long_workers"]["running"] == 1, "a sampling that runs")
         self.opened += [self.begin(forwarded, source), self.begin(forwarded, source)]
         wait_until(lambda: self.places() == 2, "the places of those that wait")
 

@@ -25,7 +25,7 @@ POINTS = rows(5000)
 SIZE = len(POINTS)
 ROOM = 8 * MB
 IN_PLACE = BACKEND == "cuda"  # points and tensors
-ONE_WORKER = ("--workers", "1", "--sampling-workers", "1", "--max-sampling-work", str(10**13))
+ONE_WORKER = ("--workers", "1", "--long-workers", "1", "--max-sampling-work", str(10**13))
 FPS = f"/v1/fps?num_features=3&num_samples={LONG_POINTS * 9 // 10}&outputs=sampled_indices"
 
 
@@ -203,7 +203,7 @@ class Regions(FaultCase):
         thread.start()
         points = 1 << (large.size - 1).bit_length()  # bytes of memory; more is taken once they are read
         copied = lambda status: status["buffers"]["in_use_bytes"] > points
-        runs = lambda status: status["sampling_workers"]["running"] == 1
+        runs = lambda status: status["long_workers"]["running"] == 1
         wait_until(lambda: (runs if IN_PLACE else copied)(self.daemon.status()), "the job to sample")
         return large, thread, replies
 
@@ -240,7 +240,7 @@ class Regions(FaultCase):
         path = f"{FPS}&points_region=large,0,{12 * LONG_POINTS}&output_region=a,0,{SIZE + ROOM}"
         with self.raw() as connection:
             connection.send(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n".encode())
-            running = lambda: self.daemon.status()["sampling_workers"]["running"]
+            running = lambda: self.daemon.status()["long_workers"]["running"]
             wait_until(lambda: running() == 1, "the job to run")
         wait_until(lambda: running() == 0, "the job to end")
         self.assertEqual(self.memory.read(SIZE + ROOM), before)

@@ -15,7 +15,7 @@ LONG_VOXELS = (
     f"&fps={LONG_POINTS * 6 // 10}"
 )
 SHORT = "/v1/fps?num_samples=3"
-ARGS = ("--workers", "1", "--sampling-workers", "1", "--streams", "1", "--sampling-streams", "1")
+ARGS = ("--workers", "1", "--long-workers", "1", "--gpu-streams", "1", "--gpu-long-streams", "1")
 ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
 
 
@@ -23,11 +23,11 @@ BODY = many_rows(LONG_POINTS)
 
 
 def running(daemon):
-    return daemon.status()["sampling_workers"]["running"]
+    return daemon.status()["long_workers"]["running"]
 
 
 def waiting(daemon):
-    return daemon.status()["sampling_queue"]["depth"]
+    return daemon.status()["long_queue"]["depth"]
 
 
 def begin(daemon, path=LONG, body=BODY):

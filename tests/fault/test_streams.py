@@ -168,11 +168,11 @@ class Streams(FaultCase):
     def test_a_client_that_goes_while_its_job_runs_stores_nothing(self):
         body = many_rows(LONG_POINTS)
         base = f"/v1/fps?num_features=3&num_samples={LONG_POINTS * 9 // 10}&outputs=sampled_indices"
-        with Daemon("--workers", "1", "--sampling-workers", "1", "--max-sampling-work", str(10**13)) as daemon:
+        with Daemon("--workers", "1", "--long-workers", "1", "--max-sampling-work", str(10**13)) as daemon:
             with daemon.socket() as gone:
                 gone.sendall(post(body, path_of("s", 1, base=base)))
-                wait_until(lambda: daemon.status()["sampling_workers"]["running"], "the job runs")
-            wait_until(lambda: not daemon.status()["sampling_workers"]["running"], "the job has ended")
+                wait_until(lambda: daemon.status()["long_workers"]["running"], "the job runs")
+            wait_until(lambda: not daemon.status()["long_workers"]["running"], "the job has ended")
             wait_until(lambda: daemon.status()["streams"]["count"] == 0, "the stream has ended")
             self.assertEqual(daemon.get("/v1/streams/s").status, 404)
 
@@ -206,7 +206,7 @@ class Streams(FaultCase):
         body, replies = many_rows(LONG_POINTS), {}
         base = f"/v1/fps?num_features=3&num_samples={LONG_POINTS * 9 // 10}&outputs=sampled_indices&timeout_ms=1500"
         grid = f"/v1/voxelize?{GRID}&num_features=3"
-        arguments = ("--workers", "1", "--sampling-workers", "1", "--max-sampling-work", str(10**13))
+        arguments = ("--workers", "1", "--long-workers", "1", "--max-sampling-work", str(10**13))
         with Daemon(*arguments) as daemon:
 
             def one(name, path, points):
@@ -214,7 +214,7 @@ class Streams(FaultCase):
 
             threads = [threading.Thread(target=one, args=("long", path_of("s", 1, base=base), body))]
             threads[0].start()
-            wait_until(lambda: daemon.status()["sampling_workers"]["running"], "the job runs")
+            wait_until(lambda: daemon.status()["long_workers"]["running"], "the job runs")
             for time in (4, 2, 3):
                 threads.append(threading.Thread(target=one, args=(time, path_of("s", time, base=grid), bytes(1200))))
                 threads[-1].start()

@@ -243,19 +243,19 @@ class Refused(FaultCase):
     """A client whose sampling takes a while, and which announces more beside it than it may hold."""
 
     # Samplings may hold 128 MB, so a client with a small one may not hold 64 MB more: less would be left to others.
-    ARGS = ("--sampling-workers", "1", "--memory-budget-bytes", str(256 * MB), "--max-response-bytes", str(128 * MB))
+    ARGS = ("--long-workers", "1", "--memory-budget-bytes", str(256 * MB), "--max-response-bytes", str(128 * MB))
     ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000", "--upload-min-rate", "0")
     ROWS = 250_000 if is_sanitized() else 1_000_000
     LONG = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={ROWS * 9 // 10}"
 
     def places(self):
-        return counters(self.daemon, "voxeld_queue_places")['lanes="sample"']
+        return counters(self.daemon, "voxeld_queue_places")['lanes="long"']
 
     def test_its_place_is_free_before_its_body_has_come(self):
         body = tiled_rows(64 * MB)
         long = self.raw().send(post(many_rows(self.ROWS), self.LONG))
         requests = lambda: self.daemon.status()["requests"]
-        wait_until(lambda: self.daemon.status()["sampling_workers"]["running"] == 1, "a sampling that runs")
+        wait_until(lambda: self.daemon.status()["long_workers"]["running"] == 1, "a sampling that runs")
         refused = self.raw().send(head("POST", "/v1/fps?num_samples=1", f"Content-Length: {len(body)}") + body[:MB])
         wait_until(lambda: requests()["open"] == 3, "the second request")  # and the one that asks
         wait_until(lambda: requests()["active"] - self.daemon.idle_requests == 1, "its refusal")

@@ -79,7 +79,7 @@ static void stop_daemons(void) {
 static void read_options(struct server *server, char *const own[], int own_count) {
   static char *const common[] = {"voxeld",   "--backend",
                                  "cpu",      "--workers",
-                                 "1",        "--sampling-workers",
+                                 "1",        "--long-workers",
                                  "1",        "--log-level",
                                  "error",    "--allow-anonymous",
                                  "yes",      "--max-connections",

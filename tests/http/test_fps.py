@@ -27,7 +27,7 @@ def without_times(metadata):
 class FpsCase(SharedDaemonCase):
     """One worker for samplings and one for others, and long samplings are allowed."""
 
-    LANES = "--devices 0 --workers 1 --sampling-workers 1 --streams 1 --sampling-streams 1".split()
+    LANES = "--devices 0 --workers 1 --long-workers 1 --gpu-streams 1 --gpu-long-streams 1".split()
     ARGS = "--max-sampling-work 1000000000000 --max-timeout-ms 600000".split()
 
     def sample(self, query, body=SCAN, *lines):
@@ -159,12 +159,12 @@ class Answers(FpsCase):
         self.assertEqual(self.samples_total(), before + 67)
         self.daemon.await_accounts()
         self.assertIn('endpoint="/v1/fps",code="200"', counters(self.daemon, "voxeld_requests_total"))
-        idle = {'lanes="voxelize"': 0, 'lanes="sample"': 0}
+        idle = {'lanes="quick"': 0, 'lanes="long"': 0}
         depth = counters(self.daemon, "voxeld_queue_depth")
         self.assertEqual({lanes: depth[lanes] for lanes in idle}, idle)
         self.assertLessEqual(set(idle), set(counters(self.daemon, "voxeld_jobs_running")))
         status = self.daemon.status()
-        counts = status["workers"]["count"], status["sampling_workers"]["count"], status["sampling_queue"]["limit"]
+        counts = status["workers"]["count"], status["long_workers"]["count"], status["long_queue"]["limit"]
         self.assertEqual(counts, (1, 1, 1024))
 
     def test_a_preset_of_fps_serves_fps_alone(self):
@@ -314,15 +314,15 @@ class LongSamplings(FpsCase):
     def running(self):
         """How many samplings and how many others run, as status and metrics say alike; else None."""
         status, metric = self.daemon.status(), counters(self.daemon, "voxeld_jobs_running")
-        told = (status["sampling_workers"]["running"], status["workers"]["running"])
-        return told if told == (metric['lanes="sample"'], metric['lanes="voxelize"']) else None
+        told = (status["long_workers"]["running"], status["workers"]["running"])
+        return told if told == (metric['lanes="long"'], metric['lanes="quick"']) else None
 
     def await_running(self, samplings, others):
         wait_until(lambda: self.running() == (samplings, others), f"{samplings} samplings and {others} others that run")
 
     def queued_or_running(self, number):
         status = self.daemon.status()
-        return status["requests"]["active"] >= number and status["sampling_workers"]["running"] == 1
+        return status["requests"]["active"] >= number and status["long_workers"]["running"] == 1
 
     def test_voxels_are_made_while_samples_are_chosen_and_the_end_of_the_drain_ends_those(self):
         daemon = self.start(*self.ARGS, "--drain-timeout-s", "0")

@@ -49,12 +49,12 @@ class Limits(unittest.TestCase):
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "there is one processor")
     def test_the_quota_sets_the_number_of_workers_by_default(self):
         self.limit("cpu.max", "100000 100000\n")
-        self.assertIn(" workers=1 sampling_workers=1", self.start().line("msg=listening"))
+        self.assertIn(" workers=1 long_workers=1", self.start().line("msg=listening"))
         self.assertIn(" workers=3 ", self.start("--workers", "3").line("msg=listening"))
 
     def test_memory_that_may_not_suffice_is_warned_of(self):
         self.limit("memory.max", "1073741824\n")
-        lanes = ("--workers", "2", "--sampling-workers", "1", "--io-threads", "3", "--small-job-points", "1000")
+        lanes = ("--workers", "2", "--long-workers", "1", "--io-threads", "3", "--small-job-points", "1000")
         warning = self.start("--max-connections", "100", *lanes).line("memory limit")
         self.assertIn("level=warning", warning)
         self.assertIn("memory_limit_bytes=1073741824 ", warning)
@@ -67,7 +67,7 @@ class Limits(unittest.TestCase):
 
     def test_memory_that_suffices_is_not_mentioned(self):
         self.limit("memory.max", "1073741824\n")
-        options = ("--sampling-workers", "1", "--max-connections", "100", "--memory-budget-bytes", "536870912")
+        options = ("--long-workers", "1", "--max-connections", "100", "--memory-budget-bytes", "536870912")
         self.assertEqual(self.start(*options).logged("memory"), [])
 
 

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/http/layout.h"
+#include "server/http/head_trace.h"
 
 enum { ROUNDS = 100 };  // rounds of the library's loop at most; a request takes a handful
 static const char said[] = "heard";
@@ -18,7 +18,7 @@ struct stage {
   struct MHD_Connection *suspended;
   int suspensions;
   size_t expected, received;  // bytes of the body
-  struct layout layout;
+  struct head_trace layout;
   const char *target_end, *head_end;
   bool idle_added, whole, ended;
 };
@@ -43,7 +43,7 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *con
 static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
                                  const char *value, size_t value_size) {
   (void)kind;
-  layout_header(cls, name, name_size, value, value_size);
+  head_trace_header(cls, name, name_size, value, value_size);
   return MHD_YES;
 }
 
@@ -51,9 +51,9 @@ static void look_at_head(struct stage *stage, struct MHD_Connection *connection,
                          const char *version) {
   if (!stage->rehearsal->library->laid_out) return;
   stage->head_end = library_head_end(connection, method);
-  layout_begin(&stage->layout, stage->target_end, version);
+  head_trace_begin(&stage->layout, stage->target_end, version);
   MHD_get_connection_values_n(connection, MHD_HEADER_KIND, on_header, &stage->layout);
-  stage->rehearsal->broken = !layout_end(&stage->layout, stage->head_end);
+  stage->rehearsal->broken = !head_trace_end(&stage->layout, stage->head_end);
 }
 
 static void on_freed(void *cls) { note(cls, 'f'); }
@@ -83,7 +83,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
   (void)path, (void)request_cls;
   if (*size) {
     note(stage, 'b');
-    if (stage->head_end && !layout_chunk_is_sound(stage->head_end, data)) rehearsal->broken = true;
+    if (stage->head_end && !head_trace_chunk_is_sound(stage->head_end, data)) rehearsal->broken = true;
     stage->received += *size;
     *size = 0;
     return MHD_YES;

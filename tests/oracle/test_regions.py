@@ -25,7 +25,7 @@ QUERIES = (
 
 
 class Regions(OneDaemonCase):
-    ARGS = ("--workers", "2", "--sampling-workers", "1", "--allow-shared-memory")
+    ARGS = ("--workers", "2", "--long-workers", "1", "--allow-shared-memory")
 
     def setUp(self):
         self.memory = Memory(2 * ROOM)

@@ -123,7 +123,7 @@ ANSWERS = {
 
 
 class Wires(OneDaemonCase):
-    ARGS = ("--workers", "2", "--sampling-workers", "1", "--allow-shared-memory")
+    ARGS = ("--workers", "2", "--long-workers", "1", "--allow-shared-memory")
 
     @classmethod
     def setUpClass(cls):

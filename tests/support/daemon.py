@@ -211,7 +211,7 @@ class Daemon(Listener):
         left = {
             "requests.active": status["requests"]["active"] - self.idle_requests,
             "queue.depth": status["queue"]["depth"],
-            "sampling_queue.depth": status["sampling_queue"]["depth"],
+            "long_queue.depth": status["long_queue"]["depth"],
             "detection_queue.depth": status["detection_queue"]["depth"],
             "buffers.in_use_bytes": status["buffers"]["in_use_bytes"],
         }

@@ -100,7 +100,7 @@ def has_ipv6():
 class HttpCase(unittest.TestCase):
     """Tests that start their daemons themselves."""
 
-    LANES = ("--devices", "0", "--workers", "2", "--streams", "2")
+    LANES = ("--devices", "0", "--workers", "2", "--gpu-streams", "2")
 
     def start(self, *options, **more):
         """Starts the daemon that the test asks from now on. It must end well."""

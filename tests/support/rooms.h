@@ -12,14 +12,14 @@
 static struct options options = {.backend = BACKEND_CPU,
                                  .devices = "all",
                                  .workers = 2,
-                                 .sampling_workers = 1,
+                                 .long_workers = 1,
                                  .queue_depth = 64,
                                  .max_connections = 100,
                                  .memory_budget_bytes = 16 << 20};
 static atomic_int phase = PHASE_READY;
 static int64_t started_ns, started_unix_s = 1700000000;
 static struct counters counters;
-static struct shelf shelf;
+static struct catalog catalog;
 static struct clients clients;
 static struct watcher watcher = {.lock = LOCK_INITIALIZER};
 static struct jobs jobs;
@@ -31,7 +31,7 @@ static const struct view view = {.options = &options,
                                  .started_unix_s = &started_unix_s,
                                  .counters = &counters,
                                  .watcher = &watcher,
-                                 .shelf = &shelf,
+                                 .catalog = &catalog,
                                  .clients = &clients,
                                  .jobs = &jobs,
                                  .warming = &warming,
@@ -48,7 +48,7 @@ static int open_rooms(void **state) {
                                   [SHARE_DETECTION_JOBS] = 66,
                                   [SHARE_BYTES] = 16 << 20};
   http_init(&http);
-  return shelf_open(&shelf, "", "", "", 1, 0, &error) && clients_init(&clients, 4, limits) &&
+  return catalog_open(&catalog, "", "", "", 1, 0, &error) && clients_init(&clients, 4, limits) &&
                  jobs_start(&jobs, &options, &clients, &counters, &watcher, on_gpu_lost, NULL, &error)
              ? 0
              : -1;
@@ -60,7 +60,7 @@ static int close_rooms(void **state) {
   jobs_join(&jobs);
   jobs_destroy(&jobs);
   clients_destroy(&clients);
-  shelf_close(&shelf);
+  catalog_close(&catalog);
   http_destroy(&http);
   return 0;
 }

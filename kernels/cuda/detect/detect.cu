@@ -41,7 +41,8 @@ static bool lies_well(const struct vx_detector *detector) {
 
 bool cuda_detects(const struct vx_job *job) {
   const struct vx_detect *detect = &job->params.detect;
-  return detect->seat != NULL && (!detect->detector->one_by_one || job->num_clouds <= 1 || lies_well(detect->detector));
+  return detect->session != NULL &&
+         (!detect->detector->one_by_one || job->num_clouds <= 1 || lies_well(detect->detector));
 }
 
 // --- times ---

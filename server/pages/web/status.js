@@ -59,7 +59,7 @@ function showNow(now, before, status) {
   const refused = before && total(rates(before, now, "voxeld_refusals_total", "reason"));
   const p99 = before && quantiles(before, now, STAGES, "stage", 0.99).get("total");
   const { buffers, clients, connections, requests } = status;
-  const queues = [status.queue, status.sampling_queue, status.detection_queue];
+  const queues = [status.queue, status.long_queue, status.detection_queue];
   const sum = (key) => whole(queues.reduce((all, queue) => all + queue[key], 0));
   const rows = {
     "State": status.state,

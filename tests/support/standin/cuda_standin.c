@@ -252,7 +252,7 @@ static bool runs(const struct vx_job *job) {
   for (enum vx_tensor tensor = 0; lacking != NULL && tensor < VX_TENSOR_COUNT; tensor++) {
     lacks |= (job->tensors & VX_TENSOR_BIT(tensor)) != 0 && strcmp(lacking, vx_tensor_name(tensor)) == 0;
   }
-  return !lacks && (job->op != VX_DETECT || job->params.detect.seat != NULL);
+  return !lacks && (job->op != VX_DETECT || job->params.detect.session != NULL);
 }
 
 // ---- slow sites -----------------------------------------------------------------------------------------------------

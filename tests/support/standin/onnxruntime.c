@@ -9,7 +9,7 @@
 //   memory WEIGHTS RUN                     bytes that the network takes of an arena that is bounded: once, and for each
 //                                          row of the first input; it keeps what it took for smaller runs after it
 //   fail [NUMBER]                          the run of that number and those after it fail; without it every run
-//   seat CALL WHAT                         of sessions on a GPU: `open`, or the run of that number and those after it,
+//   session CALL WHAT                      of sessions on a GPU: `open`, or the run of that number and those after it,
 //                                          fails for a reason; WHAT: fails, or memory for a lack of that
 // Value i of an output is SCALE times value i of the first input, counted around, plus BIAS, computed in float32.
 // A dimension -1 is that of the given tensors. A network that begins otherwise is refused, as a bad ONNX file is.
@@ -67,8 +67,8 @@ struct ort_session {
   long long limit, weights, run_bytes;
   atomic_llong kept, used;  // used: of that, by runs now
   long fails_at;            // the number of the run; 0: none
-  char seat_fault[16];      // of the line `seat`, if the session is on a GPU
-  long seat_call;           // 0: open
+  char session_fault[16];   // of the line `session`, if the session is on a GPU
+  long session_call;        // 0: open
   atomic_long runs;
 };
 struct ort_memory {
@@ -375,19 +375,20 @@ static bool read_line(char *line, struct ort_session *session) {
     session->weights = strtoll(line + 7, &rest, 10);
     session->run_bytes = strtoll(rest, NULL, 10);
   }
-  if (strncmp(line, "seat ", 5) == 0 && session->on_gpu) {
+  if (strncmp(line, "session ", 8) == 0 && session->on_gpu) {
     char *rest;
-    session->seat_call = strtol(line + 5, &rest, 10);  // 0 for a word
+    session->session_call = strtol(line + 8, &rest, 10);  // 0 for a word
     rest = strrchr(line, ' ');
-    snprintf(session->seat_fault, sizeof session->seat_fault, "%.*s", (int)strcspn(rest + 1, "\n"), rest + 1);
+    snprintf(session->session_fault, sizeof session->session_fault, "%.*s", (int)strcspn(rest + 1, "\n"), rest + 1);
   }
   return true;
 }
 
 // The fault of a session on a GPU at its run of that number; 0: its opening. NULL: none.
-static struct ort_status *seat_fault(const struct ort_session *session, long call) {
-  if (!session->seat_fault[0] || (call == 0) != (session->seat_call == 0) || call < session->seat_call) return NULL;
-  bool memory = strcmp(session->seat_fault, "memory") == 0;
+static struct ort_status *session_fault(const struct ort_session *session, long call) {
+  if (!session->session_fault[0] || (call == 0) != (session->session_call == 0) || call < session->session_call)
+    return NULL;
+  bool memory = strcmp(session->session_fault, "memory") == 0;
   return memory ? fail("BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 7", "")
                 : fail("CUDNN failure 5000: CUDNN_STATUS_EXECUTION_FAILED ; GPU=0 ; the stand-in's node", "");
 }
@@ -409,7 +410,7 @@ static struct ort_status *create_session(const struct ort_env *env, const char *
     drop(made);
     return fail("Load model failed: Protobuf parsing failed: ", path);
   }
-  struct ort_status *fault = seat_fault(made, 0);
+  struct ort_status *fault = session_fault(made, 0);
   if (fault)
     drop(made);
   else
@@ -567,7 +568,7 @@ static struct ort_status *run(struct ort_session *session, const struct ort_run_
   nanosleep(&wait, NULL);
   atomic_fetch_sub(&session->used, needed);
   long number = atomic_fetch_add(&session->runs, 1) + 1;
-  refusal = seat_fault(session, number);
+  refusal = session_fault(session, number);
   if (refusal) return refusal;
   if (session->fails_at && number >= session->fails_at)
     return fail("Non-zero status code returned while running the stand-in's node", "");

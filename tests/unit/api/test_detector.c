@@ -405,7 +405,7 @@ static void what_a_detector_says_of_itself(void **state) {
       "\"inputs\":[{\"name\":\"in\",\"dtype\":\"F32\",\"shape\":[-1,5,2,3]}],"
       "\"outputs\":[{\"name\":\"more\",\"dtype\":\"F32\",\"shape\":[-1,-1,-1,-1]},"
       "{\"name\":\"c\",\"dtype\":\"F32\",\"shape\":[-1,2,3,8]},"
-      "{\"name\":\"b\",\"dtype\":\"F32\",\"shape\":[-1,2,3,28]}],\"seats\":[]},\"decode\":{",
+      "{\"name\":\"b\",\"dtype\":\"F32\",\"shape\":[-1,2,3,28]}],\"sessions\":[]},\"decode\":{",
       "\"class_names\":[\"car\",\"van\"]"};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (!strstr(text, parts[i])) fail_msg("no '%s' in '%s'", parts[i], text);

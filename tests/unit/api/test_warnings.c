@@ -20,10 +20,10 @@ static uint16_t halves[VALUES];
 
 static int32_t columns_of(int said, int64_t values) {
   struct vx_input points = vx_points_of(VX_FLOAT32, values / said, said, body);
-  int32_t columns = body_look(&points, false).columns;
+  int32_t columns = body_sniff(&points, false).columns;
   for (int64_t i = 0; i < values; i++) halves[i] = vx_float_to_half(body[i]);
   points = vx_points_of(VX_FLOAT16, values / said, said, halves);
-  assert_int_equal(body_look(&points, false).columns, columns);
+  assert_int_equal(body_sniff(&points, false).columns, columns);
   return columns;
 }
 
@@ -114,7 +114,7 @@ static void the_widest_rows_are_read_within_the_body(void **state) {
   assert_non_null(own);
   for (int64_t i = 0; i < values; i++) own[i] = (float)(i % 5 * 10);
   struct vx_input points = vx_points_of(VX_FLOAT32, 20, 64, own);
-  assert_int_equal(body_look(&points, false).columns, 5);
+  assert_int_equal(body_sniff(&points, false).columns, 5);
   free(own);
 }
 
@@ -122,7 +122,7 @@ static void the_widest_rows_are_read_within_the_body(void **state) {
 
 static bool stripped(size_t bytes, bool form) {
   struct vx_input points = vx_points_of(VX_FLOAT32, (int64_t)bytes / 16, 4, body);
-  return body_look(&points, form).stripped;
+  return body_sniff(&points, form).stripped;
 }
 
 static void a_form_without_certain_bytes_looks_stripped(void **state) {
@@ -146,7 +146,7 @@ static void each_kind_holds_when_it_should(void **state) {
   (void)state;
   static const struct {
     struct vx_counts counts;
-    struct body_look look;
+    struct body_sniff sniffed;
     uint32_t warnings;  // bits
   } cases[] = {
       {{.received = 0}, {false, 0, NULL, NULL}, 0},
@@ -172,14 +172,14 @@ static void each_kind_holds_when_it_should(void **state) {
     struct vx_job job = {.counts = cases[i].counts};
     uint32_t warnings = 0;
     for (enum warning warning = 0; warning < WARNING_KINDS; warning++)
-      warnings |= (uint32_t)warning_holds(warning, &job, &cases[i].look) << warning;
+      warnings |= (uint32_t)warning_holds(warning, &job, &cases[i].sniffed) << warning;
     if (warnings != cases[i].warnings) fail_msg("case %zu: %x, not %x", i, warnings, cases[i].warnings);
   }
 }
 
 static void rows_that_are_not_scattered_are_told(void **state) {
   (void)state;
-  const struct body_look look = {false, 0, NULL, NULL};
+  const struct body_sniff look = {false, 0, NULL, NULL};
   struct vx_job job = {.op = VX_SCATTER, .counts = {.received = 100, .kept = 100}};
   assert_false(warning_holds(WARNING_NOT_SCATTERED, &job, &look));
   job.counts = (struct vx_counts){.received = 100, .kept = 3, .out_of_range = 97};
@@ -192,7 +192,7 @@ static void rows_that_are_not_scattered_are_told(void **state) {
 static void fewer_sweeps_say_why(void **state) {
   (void)state;
   struct join_report joined = {.count = 3, .wanted = 3};
-  struct body_look look = {false, 0, NULL, &joined};
+  struct body_sniff look = {false, 0, NULL, &joined};
   struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   char memory[512];
   struct text text = text_over(memory, sizeof memory);
@@ -209,7 +209,7 @@ static void fewer_sweeps_say_why(void **state) {
 static void all_are_written_as_one_json_array(void **state) {
   (void)state;
   struct vx_job job = {.counts = {.received = 1, .voxels_dropped = 2, .over_max_voxels = 3, .out_of_range = 1}};
-  struct body_look look = {true, 5, NULL, NULL};
+  struct body_sniff look = {true, 5, NULL, NULL};
   job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 1, 4, body);
   job.params.voxelize.max_voxels = 7;
   char memory[2048];

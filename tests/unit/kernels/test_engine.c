@@ -70,34 +70,35 @@ static int stream;  // its address is that of a stream
 static const struct vx_place place = {1, &stream, false, 1 << 20};
 
 struct trial {
-  enum vx_status status, seated;
+  enum vx_status status, opened;
   struct error error;
   struct vx_network_shape shape;
   struct vx_engine_description description;
   float twice[6], more[6];
 };
 
-// Runs the network, or its seat if that is given.
-static enum vx_status run_twice(struct vx_network *network, struct vx_seat *seat, struct trial *trial) {
+// Runs the network, or its session if that is given.
+static enum vx_status run_twice(struct vx_network *network, struct vx_session *session, struct trial *trial) {
   float x[6] = {0, 1, 2, 3, 4, -5};
   memset(trial->twice, 0, sizeof trial->twice);
   memset(trial->more, 0, sizeof trial->more);
   const struct vx_network_value in = value("x", 2, 3, x);
   const struct vx_network_value out[] = {value("more", 2, 3, trial->more), value("twice", 2, 3, trial->twice)};
   const struct vx_network_run run = {1, 2, &in, out};
-  return seat ? engine->seat_run(seat, &run, &trial->error) : engine->network_run(network, &run, &trial->error);
+  return session ? engine->session_run(session, &run, &trial->error)
+                 : engine->network_run(network, &run, &trial->error);
 }
 
-static enum vx_status try_seat(struct vx_network *network, struct trial *trial) {
-  struct vx_seat *seat;
-  enum vx_status status = engine->seat_open(network, &place, &seat, &trial->error);
+static enum vx_status try_session(struct vx_network *network, struct trial *trial) {
+  struct vx_session *session;
+  enum vx_status status = engine->session_open(network, &place, &session, &trial->error);
   if (status != VX_OK) return status;
-  status = run_twice(network, seat, trial);
-  engine->seat_close(seat);
+  status = run_twice(network, session, trial);
+  engine->session_close(session);
   return status;
 }
 
-// Opens library and network, runs, closes: until one of them fails; then the same with a seat.
+// Opens library and network, runs, closes: until one of them fails; then the same with a session.
 static struct trial try_all(const char *library_path) {
   struct trial trial = {.error = {0}};
   struct vx_engine_library *library;
@@ -109,7 +110,7 @@ static struct trial try_all(const char *library_path) {
   if (trial.status == VX_OK) {
     trial.shape = *engine->network_shape(network);
     trial.status = run_twice(network, NULL, &trial);
-    if (trial.status == VX_OK) trial.seated = try_seat(network, &trial);
+    if (trial.status == VX_OK) trial.opened = try_session(network, &trial);
     engine->network_close(network);
   }
   engine->close(library);
@@ -120,7 +121,7 @@ static void a_network_says_its_tensors_and_runs(void **state) {
   (void)state;
   write_network(doubling, sizeof doubling - 1);
   struct trial trial = try_all(standin_path());
-  if (trial.status != VX_OK || trial.seated != VX_OK) fail_msg("%s", trial.error.text);
+  if (trial.status != VX_OK || trial.opened != VX_OK) fail_msg("%s", trial.error.text);
   assert_string_equal(trial.description.path, standin_path());
   assert_string_equal(trial.description.version, "1.17.0-standin");
   assert_string_equal(trial.description.providers, "StandInProvider");
@@ -138,10 +139,10 @@ static void a_network_says_its_tensors_and_runs(void **state) {
   assert_int_equal(atomic_load(standin("standin_alive")), 0);
 }
 
-static void a_seat_is_where_it_was_asked_for(void **state) {
+static void a_session_is_where_it_was_asked_for(void **state) {
   (void)state;
   write_network(doubling, sizeof doubling - 1);
-  assert_int_equal(try_all(standin_path()).seated, VX_OK);
+  assert_int_equal(try_all(standin_path()).opened, VX_OK);
   assert_int_equal(atomic_load(standin("standin_device")), 1);
   assert_int_equal(atomic_load(standin("standin_tf32")), 0);
   assert_int_equal(atomic_load((atomic_llong *)standin("standin_limit")), 1 << 20);
@@ -149,51 +150,51 @@ static void a_seat_is_where_it_was_asked_for(void **state) {
   assert_int_equal(atomic_load(standin("standin_threads")), 1);  // the other threads would have nothing to do
 }
 
-static void assert_unseated(const char *fault, enum vx_status status, const char *reason) {
+static void assert_no_session(const char *fault, enum vx_status status, const char *reason) {
   char network[256];
-  snprintf(network, sizeof network, "%sseat %s\n", doubling, fault);
+  snprintf(network, sizeof network, "%ssession %s\n", doubling, fault);
   write_network(network, strlen(network));
   struct trial trial = try_all(standin_path());
   assert_int_equal(trial.status, VX_OK);  // not on a GPU
-  assert_int_equal(trial.seated, status);
+  assert_int_equal(trial.opened, status);
   if (!strstr(trial.error.text, reason)) fail_msg("'%s' has no '%s'", trial.error.text, reason);
   assert_int_equal(atomic_load(standin("standin_alive")), 0);
 }
 
 static void a_lack_of_memory_is_told_from_other_failures(void **state) {
   (void)state;
-  assert_unseated("open fails", VX_REFUSED, "onnxruntime: CUDNN failure");
-  assert_unseated("open memory", VX_OUT_OF_MEMORY, "onnxruntime: out of memory: ");
-  assert_unseated("1 fails", VX_FAILED, "onnxruntime: CUDNN failure");
-  assert_unseated("1 memory", VX_OUT_OF_MEMORY, "onnxruntime: out of memory: BFCArena");
+  assert_no_session("open fails", VX_REFUSED, "onnxruntime: CUDNN failure");
+  assert_no_session("open memory", VX_OUT_OF_MEMORY, "onnxruntime: out of memory: ");
+  assert_no_session("1 fails", VX_FAILED, "onnxruntime: CUDNN failure");
+  assert_no_session("1 memory", VX_OUT_OF_MEMORY, "onnxruntime: out of memory: BFCArena");
 }
 
-static void a_library_without_cuda_has_no_seats(void **state) {
+static void a_library_without_cuda_has_no_sessions(void **state) {
   (void)state;
   write_network(doubling, sizeof doubling - 1);
   assert_int_equal(setenv("STANDIN_NO_CUDA", "1", 1), 0);
   struct trial trial = try_all(standin_path());
   assert_int_equal(unsetenv("STANDIN_NO_CUDA"), 0);
   assert_int_equal(trial.status, VX_OK);
-  assert_int_equal(trial.seated, VX_REFUSED);
+  assert_int_equal(trial.opened, VX_REFUSED);
   assert_string_equal(trial.error.text, "onnxruntime: Failed to load library libonnxruntime_providers_cuda.so");
 }
 
 // One that is renamed into the place of another is told by its inode, one that is written anew by its size or time.
-static void a_seat_is_refused_if_the_file_has_changed(void **state) {
+static void a_session_is_refused_if_the_file_has_changed(void **state) {
   (void)state;
   struct vx_engine_library *library;
   struct error error = {0};
   assert_int_equal(engine->open(standin_path(), &library, &error), VX_OK);
   for (int way = 0; way < 3; way++) {
     struct vx_network *network;
-    struct vx_seat *seat = NULL;
+    struct vx_session *session = NULL;
     write_network(doubling, sizeof doubling - 1);
     assert_int_equal(engine->network_open(library, path, 1, bound, &network, &error), VX_OK);
     if (way == 0) assert_int_equal(unlink(path), 0);
     if (way == 1) assert_int_equal(truncate(path, sizeof doubling - 2), 0);
     if (way == 2) assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[2]){{1, 0}, {1, 0}}, 0), 0);
-    assert_int_equal(engine->seat_open(network, &place, &seat, &error), VX_REFUSED);
+    assert_int_equal(engine->session_open(network, &place, &session, &error), VX_REFUSED);
     assert_string_equal(error.text,
                         way ? "the network's file has changed since it was opened" : "No such file or directory");
     engine->network_close(network);
@@ -225,7 +226,7 @@ static void each_call_that_fails_is_an_error_and_leaks_nothing(void **state) {
     atomic_store(calls, 0);
     atomic_store(fail_at, i);
     struct trial trial = try_all(standin_path());
-    enum vx_status status = trial.status == VX_OK ? trial.seated : trial.status;
+    enum vx_status status = trial.status == VX_OK ? trial.opened : trial.status;
     assert_true(status == VX_REFUSED || status == VX_FAILED);
     assert_string_equal(trial.error.text, "onnxruntime: the stand-in fails this call");
     assert_int_equal(atomic_load(standin("standin_alive")), 0);
@@ -415,7 +416,7 @@ static void the_real_library_runs_a_network(void **state) {
   assert_int_equal(trial.shape.output[0].dims[1], 3);
   assert_memory_equal(trial.twice, ((float[]){0, 2, 4, 6, 8, -10}), sizeof trial.twice);
   assert_memory_equal(trial.more, ((float[]){0, 3, 6, 9, 12, -15}), sizeof trial.more);
-  assert_int_equal(trial.seated, VX_REFUSED);  // it is the library for processors alone
+  assert_int_equal(trial.opened, VX_REFUSED);  // it is the library for processors alone
   assert_non_null(strstr(trial.error.text, "CUDA"));
 }
 
@@ -531,10 +532,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_network_says_its_tensors_and_runs),
       cmocka_unit_test(each_call_that_fails_is_an_error_and_leaks_nothing),
-      cmocka_unit_test(a_seat_is_where_it_was_asked_for),
+      cmocka_unit_test(a_session_is_where_it_was_asked_for),
       cmocka_unit_test(a_lack_of_memory_is_told_from_other_failures),
-      cmocka_unit_test(a_library_without_cuda_has_no_seats),
-      cmocka_unit_test(a_seat_is_refused_if_the_file_has_changed),
+      cmocka_unit_test(a_library_without_cuda_has_no_sessions),
+      cmocka_unit_test(a_session_is_refused_if_the_file_has_changed),
       cmocka_unit_test(only_regular_files_are_opened),
       cmocka_unit_test(networks_that_do_not_fit_are_refused),
       cmocka_unit_test(runs_that_do_not_fit_are_refused),

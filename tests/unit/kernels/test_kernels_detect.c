@@ -330,7 +330,7 @@ int main(void) {
       cmocka_unit_test_setup(points_of_other_columns_are_refused, make_detector),
       cmocka_unit_test_setup(a_job_ends_between_its_stages, make_detector),
   };
-  // On a GPU a network needs a seat; cuda-equal holds such detections against those of the CPU.
+  // On a GPU a network needs a session; cuda-equal holds such detections against those of the CPU.
   if (setenv("VOXELD_TEST_BACKEND", "cpu", 1) != 0) return 1;
   return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

@@ -29,7 +29,7 @@ static struct vx_lane *second;  // of the same thread, as one that helps
 static void open_room(int64_t workers) {
   struct error error;
   options = (struct options){.workers = workers,
-                             .sampling_workers = workers,
+                             .long_workers = workers,
                              .queue_depth = 64,
                              .max_response_bytes = 8 << 20,
                              .memory_budget_bytes = 64 << 20};

@@ -18,11 +18,8 @@
 
 enum { POINTS = 1000, COLUMNS = 4, POINT_BYTES = POINTS * COLUMNS * 4 };
 
-static struct options options = {.workers = 2,
-                                 .sampling_workers = 1,
-                                 .queue_depth = 64,
-                                 .max_response_bytes = 1 << 20,
-                                 .memory_budget_bytes = 16 << 20};
+static struct options options = {
+    .workers = 2, .long_workers = 1, .queue_depth = 64, .max_response_bytes = 1 << 20, .memory_budget_bytes = 16 << 20};
 
 // ---- who waits for `done` -------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/http/layout.h"
+#include "server/http/head_trace.h"
 #include "server/http/library.h"
 
 // What library_find does with the version, and what it logs.
@@ -73,11 +73,11 @@ static void an_older_version_is_refused(void **state) {
 #define HEAD "GET\0/a\0HTTP/1.1\0\0Host\0 x\0\0Y\0\0\0\0\0"
 
 static bool head_lies_as_sent(const char *head, size_t size, size_t first_name, size_t first_value) {
-  struct layout layout;
-  layout_begin(&layout, head + 6, head + 7);
-  layout_header(&layout, head + first_name, 4, head + first_value, strlen(head + first_value));
-  layout_header(&layout, head + 26, 1, head + 28, 0);
-  return layout_end(&layout, head + size);
+  struct head_trace layout;
+  head_trace_begin(&layout, head + 6, head + 7);
+  head_trace_header(&layout, head + first_name, 4, head + first_value, strlen(head + first_value));
+  head_trace_header(&layout, head + 26, 1, head + 28, 0);
+  return head_trace_end(&layout, head + size);
 }
 
 static void a_gap_in_a_head_shows(void **state) {
@@ -91,7 +91,7 @@ static void a_gap_in_a_head_shows(void **state) {
   assert_false(head_lies_as_sent(cut, sizeof cut - 1, 17, 22));
 }
 
-static bool line_is_sound(const char *before) { return layout_chunk_is_sound(before, before + strlen(before)); }
+static bool line_is_sound(const char *before) { return head_trace_chunk_is_sound(before, before + strlen(before)); }
 
 static void a_bare_lf_before_a_chunk_shows(void **state) {
   (void)state;
@@ -110,7 +110,7 @@ static bool extension_is_sound(const char *extension, size_t size) {
   end[1] = '\n';
   const char *data = end + 2;
   // The line alone, and behind the data of the chunk before it.
-  bool alone = layout_chunk_is_sound(memory + 7, data), behind = layout_chunk_is_sound(memory, data);
+  bool alone = head_trace_chunk_is_sound(memory + 7, data), behind = head_trace_chunk_is_sound(memory, data);
   assert_int_equal(alone, behind);
   return alone;
 }

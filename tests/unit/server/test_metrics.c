@@ -150,11 +150,11 @@ static void what_the_rooms_hold(void **state) {
   write_page();
   has("voxeld_ready 1");
   has("voxeld_clients 1");
-  has("voxeld_queue_places{lanes=\"voxelize\"} 0");
-  has("voxeld_queue_places{lanes=\"sample\"} 3");
+  has("voxeld_queue_places{lanes=\"quick\"} 0");
+  has("voxeld_queue_places{lanes=\"long\"} 3");
   has("voxeld_queue_limit 64");
-  has("voxeld_workers{lanes=\"voxelize\"} 2");
-  has("voxeld_workers{lanes=\"sample\"} 1");
+  has("voxeld_workers{lanes=\"quick\"} 2");
+  has("voxeld_workers{lanes=\"long\"} 1");
   has("voxeld_connections_limit 100");
   has("voxeld_page_connections 0");
   has("voxeld_page_connections_limit 0");

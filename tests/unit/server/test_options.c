@@ -47,24 +47,24 @@ static bool read_options(char **arguments, char **environment, struct options *o
 static void threads_fit_the_processors(void **state) {
   (void)state;
   static const struct {
-    int64_t processors, workers, sampling_workers, network_threads, io_threads;
+    int64_t processors, workers, long_workers, network_threads, io_threads;
   } rows[] = {{1, 1, 1, 1, 2}, {2, 2, 1, 2, 2}, {3, 3, 2, 3, 3}, {16, 16, 8, 16, 16}, {96, 96, 48, 96, 16}};
   char *none[] = {NULL};
-  char *given[] = {"--workers=5", "--sampling-workers=6", "--network-threads=7", "--io-threads=64", NULL};
+  char *given[] = {"--workers=5", "--long-workers=6", "--network-threads=7", "--io-threads=64", NULL};
   struct options options;
   struct error error;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     if (!read_options(none, NULL, &options, &error)) fail_msg("%s", error.text);
     options_fit(&options, rows[i].processors);
     assert_int_equal(options.workers, rows[i].workers);
-    assert_int_equal(options.sampling_workers, rows[i].sampling_workers);
+    assert_int_equal(options.long_workers, rows[i].long_workers);
     assert_int_equal(options.network_threads, rows[i].network_threads);
     assert_int_equal(options.io_threads, rows[i].io_threads);
   }
   if (!read_options(given, NULL, &options, &error)) fail_msg("%s", error.text);
   options_fit(&options, 2);
   assert_int_equal(options.workers, 5);
-  assert_int_equal(options.sampling_workers, 6);
+  assert_int_equal(options.long_workers, 6);
   assert_int_equal(options.network_threads, 7);
   assert_int_equal(options.io_threads, 64);
 }
@@ -89,15 +89,15 @@ static void options_of_sampling(void **state) {
   (void)state;
   struct options options;
   struct error error = {0};
-  char *arguments[] = {"--sampling-streams=3", "--max-sampling-work", "1000000000000000", NULL},
-       *environment[] = {"VOXELD_SAMPLING_WORKERS=5", NULL};
+  char *arguments[] = {"--gpu-long-streams=3", "--max-sampling-work", "1000000000000000", NULL},
+       *environment[] = {"VOXELD_LONG_WORKERS=5", NULL};
   assert_true(read_options(NULL, NULL, &options, &error));
-  assert_int_equal(options.sampling_workers, 0);
-  assert_int_equal(options.sampling_streams, 2);
+  assert_int_equal(options.long_workers, 0);
+  assert_int_equal(options.gpu_long_streams, 2);
   assert_int_equal(options.max_sampling_work, INT64_C(10000000000));
   if (!read_options(arguments, environment, &options, &error)) fail_msg("%s", error.text);
-  assert_int_equal(options.sampling_workers, 5);
-  assert_int_equal(options.sampling_streams, 3);
+  assert_int_equal(options.long_workers, 5);
+  assert_int_equal(options.gpu_long_streams, 3);
   assert_int_equal(options.max_sampling_work, INT64_C(1000000000000000));
 }
 
@@ -133,8 +133,8 @@ static void refusals_say_what_is_allowed(void **state) {
                {"--queue-depth", "99999999999999999999", "whole number"},
                {"--queue-depth", "0000000000000000064", "whole number"},  // 19 digits, one more than is read
                {"--max-sampling-work", "1000000000000001", "whole number from 1 to 1000000000000000"},
-               {"--sampling-workers", "1025", "whole number from 0 to 1024"},
-               {"--sampling-streams", "0", "whole number from 1 to 64"},
+               {"--long-workers", "1025", "whole number from 0 to 1024"},
+               {"--gpu-long-streams", "0", "whole number from 1 to 64"},
                {"--max-sampling-work", "0", "whole number from 1 to 1000000000000000"},
                {"--max-sampling-work", "1e10", "whole number"},
                {"--idle-timeout-s", "5", "more than upload_timeout_s"},
@@ -154,12 +154,12 @@ static void numbers_have_their_ranges(void **state) {
   static const struct {
     const char *name, *range;
   } rows[] = {{"shared_memory_pinned_bytes", "0 to 1099511627776"},
-              {"streams", "1 to 64"},
-              {"sampling_streams", "1 to 64"},
-              {"detection_streams", "1 to 64"},
+              {"gpu_streams", "1 to 64"},
+              {"gpu_long_streams", "1 to 64"},
+              {"gpu_detection_streams", "1 to 64"},
               {"busy_poll_us", "0 to 1000000"},
               {"workers", "0 to 1024"},
-              {"sampling_workers", "0 to 1024"},
+              {"long_workers", "0 to 1024"},
               {"detection_workers", "1 to 1024"},
               {"network_threads", "0 to 1024"},
               {"network_memory_bytes", "0 to 1099511627776"},
@@ -288,12 +288,12 @@ static void actions_read_options_or_not(void **state) {
     struct options options;
     enum options_action action;
     struct error error = {0};
-    char flag[32], *bad[] = {"VOXELD_WORKERS=none", NULL}, *good[] = {"VOXELD_STREAMS=7", NULL};
+    char flag[32], *bad[] = {"VOXELD_WORKERS=none", NULL}, *good[] = {"VOXELD_GPU_STREAMS=7", NULL};
     snprintf(flag, sizeof flag, "%s", rows[i].flag);
     char *argv[] = {"voxeld", flag, NULL};
     assert_true(options_read(2, argv, good, &options, &action, &error));
     assert_int_equal(action, rows[i].action);
-    assert_int_equal(options.streams == 7, rows[i].reads);
+    assert_int_equal(options.gpu_streams == 7, rows[i].reads);
     assert_int_equal(options_read(2, argv, bad, &options, &action, &error), !rows[i].reads);
   }
 }

@@ -38,7 +38,7 @@ static void has(const char *part) {
   if (!strstr(page, part)) fail_msg("no '%s' in '%s'", part, page);
 }
 
-#define NO_SEATS ",\"network_seats\":0,\"network_memory_limit_bytes\":0"
+#define NO_SESSIONS ",\"network_sessions\":0,\"network_memory_limit_bytes\":0"
 
 // ---- /v1/status -----------------------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ static void counts_and_limits(void **state) {
       "\"backend\":{\"name\":\"cpu\",\"devices\":[{\"index\":0,\"name\":\"a \\\"CPU\\\"\",\"memory_bytes\":81,"
       "\"compute_capability\":0,\"integrated\":true,\"state\":\"working\",\"running\":82,\"answered\":83}]},"
       "\"workers\":{\"count\":2,\"running\":11},\"queue\":{\"depth\":21,\"limit\":64},"
-      "\"sampling_workers\":{\"count\":1,\"running\":12},\"sampling_queue\":{\"depth\":22,\"limit\":64},"
+      "\"long_workers\":{\"count\":1,\"running\":12},\"long_queue\":{\"depth\":22,\"limit\":64},"
       "\"detection_workers\":{\"count\":0,\"running\":13},\"detection_queue\":{\"depth\":23,\"limit\":64},"
       "\"help\":{\"workers\":71,\"pieces\":72,\"helped\":73,\"given_up\":74},"
       "\"small_jobs\":{\"points\":75,\"run\":76},"
@@ -103,9 +103,9 @@ static void counts_and_limits(void **state) {
       "\"streams\":{\"count\":0,\"sweeps\":0,\"memory_bytes\":0,\"limit_bytes\":56,\"kept\":0,\"repeated\":0,"
       "\"evicted\":0,\"expired\":0,\"subscribers\":57},"
       "\"connections\":{\"open\":61,\"limit\":100},"
-      "\"clients\":{\"present\":1,\"limits\":{\"connections\":100,\"queue\":64,\"sampling_queue\":65,"
+      "\"clients\":{\"present\":1,\"limits\":{\"connections\":100,\"queue\":64,\"long_queue\":65,"
       "\"detection_queue\":66,\"buffer_bytes\":16777216},\"greediest\":[{\"number\":0,\"name\":\"192.0.2.1\","
-      "\"connections\":0,\"queue\":0,\"sampling_queue\":3,\"detection_queue\":0,\"buffer_bytes\":4}]},"
+      "\"connections\":0,\"queue\":0,\"long_queue\":3,\"detection_queue\":0,\"buffer_bytes\":4}]},"
       "\"limits\":{\"max_body_bytes\":71,\"max_response_bytes\":72,\"max_clouds\":1024,\"max_timeout_ms\":73,"
       "\"max_sampling_work\":74},\"log\":{\"lines_dropped\":0}}\n");
   assert_true(ask(ENDPOINT_STATUS, "", false));
@@ -142,12 +142,12 @@ static void gpus_and_their_states(void **state) {
   assert_null(strstr(page, "sampling_placement"));
   has(",\"backend\":{\"name\":\"gpus\",\"devices\":["
       "{\"index\":4,\"name\":\"GPU 0\",\"memory_bytes\":100,\"compute_capability\":90,\"integrated\":false,"
-      "\"state\":\"working\",\"running\":0,\"answered\":0" NO_SEATS "},"
+      "\"state\":\"working\",\"running\":0,\"answered\":0" NO_SESSIONS "},"
       "{\"index\":5,\"name\":\"GPU 1\",\"memory_bytes\":101,\"compute_capability\":90,\"integrated\":false,"
-      "\"state\":\"paused\",\"running\":0,\"answered\":0" NO_SEATS ",\"paused_s\":0.250,\"next_trial_s\":0.750,"
+      "\"state\":\"paused\",\"running\":0,\"answered\":0" NO_SESSIONS ",\"paused_s\":0.250,\"next_trial_s\":0.750,"
       "\"reason\":\"it \\\"failed\\\"\"},"
       "{\"index\":6,\"name\":\"GPU 2\",\"memory_bytes\":102,\"compute_capability\":90,\"integrated\":false,"
-      "\"state\":\"lost\",\"running\":0,\"answered\":0" NO_SEATS ",\"reason\":\"it fell\"}]}");
+      "\"state\":\"lost\",\"running\":0,\"answered\":0" NO_SESSIONS ",\"reason\":\"it fell\"}]}");
   says(ENDPOINT_READYZ, "", "degraded\n");
   jobs.devices.count = 0;
   atomic_store(&jobs.devices.working, 0);

@@ -20,7 +20,7 @@ static atomic_int finished;
 static int open_room(void **state) {
   (void)state;
   options = (struct options){.workers = 3,
-                             .sampling_workers = 1,
+                             .long_workers = 1,
                              .io_threads = 2,
                              .small_job_points = MOST_POINTS,
                              .queue_depth = 64,

@@ -19,7 +19,7 @@ enum { MB = 1 << 20, UPLOADS = 26, COME = 70000 };  // of which 4 MB of memory c
 
 // Memory for four bodies of 4 MB; the last sixteenth of it is for smaller ones.
 static struct options options = {.workers = 1,
-                                 .sampling_workers = 1,
+                                 .long_workers = 1,
                                  .queue_depth = 12,
                                  .max_response_bytes = 16 * MB,
                                  .memory_budget_bytes = 16 * MB + 8 * MB / 7};

@@ -8,27 +8,28 @@
 //
 // The interface does not promise any of this: tests/library rehearses it for each version. Only pointers into the
 // request are compared, and only bytes of the request are read.
-#ifndef VOXELD_LAYOUT_H
-#define VOXELD_LAYOUT_H
+#ifndef VOXELD_HEAD_TRACE_H
+#define VOXELD_HEAD_TRACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-struct layout {
+struct head_trace {
   const char *next;  // where the next part must begin
   bool broken;       // a part began elsewhere
 };
 
 // `target_end`: where the target, as MHD_OPTION_URI_LOG_CALLBACK gives it, ends.
-void layout_begin(struct layout *layout, const char *target_end, const char *version);
+void head_trace_begin(struct head_trace *trace, const char *target_end, const char *version);
 // The next header, in the order in which they came.
-void layout_header(struct layout *layout, const char *name, size_t name_size, const char *value, size_t value_size);
+void head_trace_header(struct head_trace *trace, const char *name, size_t name_size, const char *value,
+                       size_t value_size);
 // The head ends at `end`. Whether it lies as it was sent.
-bool layout_end(const struct layout *layout, const char *end);
+bool head_trace_end(const struct head_trace *trace, const char *end);
 
 // Whether the line before the chunk's `data` ends in CR LF and has no control byte, which its extension may hide, and
 // the data of the chunk before it ends in CR LF too, as far as they lie between `start` and `data`. `start`: the head's
 // end, from which on the body is received.
-bool layout_chunk_is_sound(const char *start, const char *data);
+bool head_trace_chunk_is_sound(const char *start, const char *data);
 
 #endif

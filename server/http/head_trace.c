@@ -1,23 +1,24 @@
-// How a request lies in the library's memory; see layout.h.
-#include "server/http/layout.h"
+// How a request lies in the library's memory; see head_trace.h.
+#include "server/http/head_trace.h"
 
 #include <string.h>
 
 enum { LINE_END = 2 };  // CR LF
 
-void layout_begin(struct layout *layout, const char *target_end, const char *version) {
-  layout->broken = version != target_end + 1;
-  layout->next = version + strlen(version) + LINE_END;
+void head_trace_begin(struct head_trace *trace, const char *target_end, const char *version) {
+  trace->broken = version != target_end + 1;
+  trace->next = version + strlen(version) + LINE_END;
 }
 
 // The second line of a folded header was appended to its name, for which the name was moved.
-void layout_header(struct layout *layout, const char *name, size_t name_size, const char *value, size_t value_size) {
-  if (name != layout->next || value <= name + name_size) layout->broken = true;
-  layout->next = value + value_size + LINE_END;
+void head_trace_header(struct head_trace *trace, const char *name, size_t name_size, const char *value,
+                       size_t value_size) {
+  if (name != trace->next || value <= name + name_size) trace->broken = true;
+  trace->next = value + value_size + LINE_END;
 }
 
-bool layout_end(const struct layout *layout, const char *end) {
-  return !layout->broken && end == layout->next + LINE_END;
+bool head_trace_end(const struct head_trace *trace, const char *end) {
+  return !trace->broken && end == trace->next + LINE_END;
 }
 
 // The last LF of those bytes, or NULL. The line with a chunk's size is short, so it looks at the last bytes first: to
@@ -36,7 +37,7 @@ static bool has_control(const char *begin, const char *end) {
   return false;
 }
 
-bool layout_chunk_is_sound(const char *start, const char *data) {
+bool head_trace_chunk_is_sound(const char *start, const char *data) {
   if (data <= start) return true;  // the rest of a chunk, or its line came earlier
   size_t shown = (size_t)(data - start);
   if (shown <= LINE_END || data[-2] != '\r' || data[-1] != '\n') return false;

@@ -1,9 +1,9 @@
-// See ort_seat.h.
+// See ort_lane_session.h.
 //
-// A seat has a session of its own, as a session has one stream. Its inputs and outputs are bound to the caller's memory
-// on the device, and its work is only enqueued: the library would otherwise wait for the stream at the end of each run.
-// Its session reads the network's file again.
-#include "kernels/engine/ort_seat.h"
+// A session has a session of its own, as a session has one stream. Its inputs and outputs are bound to the caller's
+// memory on the device, and its work is only enqueued: the library would otherwise wait for the stream at the end of
+// each run. Its session reads the network's file again.
+#include "kernels/engine/ort_lane_session.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "kernels/engine/ort_library.h"
 
-struct vx_seat {
+struct vx_session {
   const struct vx_engine_library *library;
   struct ort_session *session;
   struct ort_memory *memory;  // says that data is the device's
@@ -48,56 +48,56 @@ static bool use_cuda(const struct ort_api *api, struct ort_session_options *opti
   return good;
 }
 
-static bool open_session(struct vx_seat *seat, const struct vx_network *network, const struct vx_place *place,
+static bool open_session(struct vx_session *session, const struct vx_network *network, const struct vx_place *place,
                          struct error *error) {
-  const struct ort_api *api = &seat->library->api;
+  const struct ort_api *api = &session->library->api;
   struct ort_session_options *options;
   if (!ort_did(api, api->create_session_options(&options), error)) {
     return false;
   }
   bool good = ort_set_options(api, options, 1, error) && use_cuda(api, options, place, error) &&
-              ort_open_session(network, options, &seat->session, error);
+              ort_open_session(network, options, &session->session, error);
   api->release_session_options(options);
   return good;
 }
 
-static bool open_parts(struct vx_seat *seat, const struct vx_network *network, const struct vx_place *place,
+static bool open_parts(struct vx_session *session, const struct vx_network *network, const struct vx_place *place,
                        struct error *error) {
-  const struct ort_api *api = &seat->library->api;
-  return open_session(seat, network, place, error) &&
+  const struct ort_api *api = &session->library->api;
+  return open_session(session, network, place, error) &&
          ort_did(api,
                  api->create_memory(ORT_CUDA_MEMORY, ORT_DEVICE_ALLOCATOR, place->device, ORT_DEFAULT_MEMORY,
-                                    &seat->memory),
+                                    &session->memory),
                  error) &&
-         ort_did(api, api->create_run_options(&seat->run_options), error) &&
-         ort_did(api, api->add_run_config(seat->run_options, "disable_synchronize_execution_providers", "1"), error);
+         ort_did(api, api->create_run_options(&session->run_options), error) &&
+         ort_did(api, api->add_run_config(session->run_options, "disable_synchronize_execution_providers", "1"), error);
 }
 
-enum vx_status ort_seat_open(struct vx_network *network, const struct vx_place *place, struct vx_seat **seat,
-                             struct error *error) {
-  struct vx_seat *made = calloc(1, sizeof *made);
+enum vx_status ort_lane_session_open(struct vx_network *network, const struct vx_place *place,
+                                     struct vx_session **session, struct error *error) {
+  struct vx_session *made = calloc(1, sizeof *made);
   if (made == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a network");
   made->library = network->library;
   if (open_parts(made, network, place, error)) {
-    *seat = made;
+    *session = made;
     return VX_OK;
   }
-  ort_seat_close(made);
+  ort_lane_session_close(made);
   return ort_fault(error, VX_REFUSED);
 }
 
-void ort_seat_close(struct vx_seat *seat) {
-  const struct ort_api *api = &seat->library->api;
-  if (seat->run_options != NULL) {
-    api->release_run_options(seat->run_options);
+void ort_lane_session_close(struct vx_session *session) {
+  const struct ort_api *api = &session->library->api;
+  if (session->run_options != NULL) {
+    api->release_run_options(session->run_options);
   }
-  if (seat->memory != NULL) {
-    api->release_memory(seat->memory);
+  if (session->memory != NULL) {
+    api->release_memory(session->memory);
   }
-  if (seat->session != NULL) {
-    api->release_session(seat->session);
+  if (session->session != NULL) {
+    api->release_session(session->session);
   }
-  free(seat);
+  free(session);
 }
 
 // --- running ---
@@ -114,25 +114,25 @@ static bool bind(const struct ort_api *api, struct ort_binding *binding, const s
   return good;
 }
 
-static bool run_bound(const struct vx_seat *seat, const struct ort_values *in, const struct ort_values *out,
+static bool run_bound(const struct vx_session *session, const struct ort_values *in, const struct ort_values *out,
                       struct error *error) {
-  const struct ort_api *api = &seat->library->api;
+  const struct ort_api *api = &session->library->api;
   struct ort_binding *binding;
-  if (!ort_did(api, api->create_binding(seat->session, &binding), error)) {
+  if (!ort_did(api, api->create_binding(session->session, &binding), error)) {
     return false;
   }
   bool good = bind(api, binding, in, out, error) &&
-              ort_did(api, api->run_bound(seat->session, seat->run_options, binding), error);
+              ort_did(api, api->run_bound(session->session, session->run_options, binding), error);
   api->release_binding(binding);
   return good;
 }
 
-enum vx_status ort_seat_run(struct vx_seat *seat, const struct vx_network_run *run, struct error *error) {
-  const struct ort_api *api = &seat->library->api;
+enum vx_status ort_lane_session_run(struct vx_session *session, const struct vx_network_run *run, struct error *error) {
+  const struct ort_api *api = &session->library->api;
   struct ort_values in = {0}, out = {0};
-  bool good = ort_wrap(seat->library, seat->memory, run->input, run->inputs, &in, error) &&
-              ort_wrap(seat->library, seat->memory, run->output, run->outputs, &out, error) &&
-              run_bound(seat, &in, &out, error);
+  bool good = ort_wrap(session->library, session->memory, run->input, run->inputs, &in, error) &&
+              ort_wrap(session->library, session->memory, run->output, run->outputs, &out, error) &&
+              run_bound(session, &in, &out, error);
   ort_unwrap(api, &out);
   ort_unwrap(api, &in);
   return good ? VX_OK : ort_fault(error, VX_FAILED);

@@ -2,8 +2,8 @@
 // have.
 //
 // A guess from a sample of bounded size; it takes a few microseconds. Any thread; nothing here allocates.
-#ifndef VOXELD_LOOK_H
-#define VOXELD_LOOK_H
+#ifndef VOXELD_SNIFF_H
+#define VOXELD_SNIFF_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,9 +13,9 @@
 struct join_report;
 
 // Behind the error of a bad body that came as a form.
-#define LOOK_OF_A_FORM "; if curl -d sent it, use --data-binary: -d strips bytes"
+#define SNIFFED_FORM "; if curl -d sent it, use --data-binary: -d strips bytes"
 
-struct body_look {
+struct body_sniff {
   bool stripped;     // the body is a form, and no byte is one of those that `curl -d` strips
   int32_t columns;   // rows look to have this many, not as many as the input says; 0 = nothing speaks against it
   const char *hint;  // the body begins like a file of another format: what to do; NULL if it does not
@@ -23,6 +23,6 @@ struct body_look {
 };
 
 // `points`: [N, C], all in host memory. `form`: the body's type is application/x-www-form-urlencoded.
-struct body_look body_look(const struct vx_input *points, bool form);
+struct body_sniff body_sniff(const struct vx_input *points, bool form);
 
 #endif

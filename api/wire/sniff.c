@@ -1,10 +1,10 @@
-// What a raw body looks like; see look.h.
+// What a raw body looks like; see sniffed.h.
 //
 // Values of one column are nearer to each other than to those of other columns: x to x, intensity to intensity. So the
 // mean distance between values that lie `lag` places apart is small if `lag` is the length of a row or a multiple of
 // it. A row length is believed if all lags that are no multiples of it have at least CLEARER times its distance. Scans
 // of KITTI and nuScenes have 5 to 90 times; points without any order, in columns of like range, have 1.
-#include "api/wire/look.h"
+#include "api/wire/sniff.h"
 
 #include <math.h>
 #include <string.h>
@@ -84,9 +84,9 @@ static int32_t columns_of(const struct vx_input *points) {
   return 0;
 }
 
-struct body_look body_look(const struct vx_input *points, bool form) {
+struct body_sniff body_sniff(const struct vx_input *points, bool form) {
   int64_t size = points->dims[0] * points->dims[1] * (int64_t)vx_dtype_size(points->dtype);
-  return (struct body_look){.stripped = form && is_stripped(points->data, size),
-                            .hint = format_hint(FORMAT_RAW, points->data, (size_t)size),
-                            .columns = columns_of(points)};
+  return (struct body_sniff){.stripped = form && is_stripped(points->data, size),
+                             .hint = format_hint(FORMAT_RAW, points->data, (size_t)size),
+                             .columns = columns_of(points)};
 }

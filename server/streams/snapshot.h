@@ -1,6 +1,6 @@
 // What clients are told of their streams, as JSON. Any thread.
-#ifndef VOXELD_LOOK_AT_STREAMS_H
-#define VOXELD_LOOK_AT_STREAMS_H
+#ifndef VOXELD_STREAM_SNAPSHOT_H
+#define VOXELD_STREAM_SNAPSHOT_H
 
 #include "api/base/text.h"
 #include "server/streams/streams.h"

@@ -35,7 +35,7 @@ class Watching(Daemon):
 
 
 @unittest.skipUnless(has_standin(), "needs a stand-in for GPUs, which the sanitizer builds have")
-class Seats(unittest.TestCase):
+class Sessions(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -80,8 +80,8 @@ class Seats(unittest.TestCase):
         self.assertEqual(where, backend)
         self.assertEqual(tensors, self.right())
 
-    def seats(self, daemon, name="good"):
-        return daemon.get(f"/v1/models/{name}").json()["network"]["seats"]
+    def sessions(self, daemon, name="good"):
+        return daemon.get(f"/v1/models/{name}").json()["network"]["sessions"]
 
     def metric(self, daemon, sample):
         found = re.search(rf"^{re.escape(sample)} (\S+)$", daemon.get("/metrics").body.decode(), re.MULTILINE)
@@ -91,7 +91,7 @@ class Seats(unittest.TestCase):
         return self.metric(daemon, f'voxeld_reruns_total{{failure="{failure}"}}')
 
 
-class Places(Seats):
+class Places(Sessions):
     def test_requests_of_every_protocol_run_there(self):
         self.write()
         daemon = self.start()
@@ -113,17 +113,17 @@ class Places(Seats):
     def test_a_network_runs_on_each_stream_of_each_gpu(self):
         self.write()
         self.right()
-        daemon = self.start("--detection-streams", "2", devices=2)
-        seats = self.seats(daemon)
-        self.assertEqual(sorted(seat["device"] for seat in seats), ["cuda:0", "cuda:0", "cuda:1", "cuda:1"])
-        for seat in seats:
-            self.assertEqual((seat["in_use"], seat["memory_limit_bytes"], seat["tf32"]), (True, LIMIT, False))
+        daemon = self.start("--gpu-detection-streams", "2", devices=2)
+        sessions = self.sessions(daemon)
+        self.assertEqual(sorted(session["device"] for session in sessions), ["cuda:0", "cuda:0", "cuda:1", "cuda:1"])
+        for session in sessions:
+            self.assertEqual((session["in_use"], session["memory_limit_bytes"], session["tf32"]), (True, LIMIT, False))
         for _ in range(4):
             self.assert_runs_on(daemon, "cuda")
         for device in daemon.status()["backend"]["devices"]:
-            self.assertEqual((device["network_seats"], device["network_memory_limit_bytes"]), (2, 2 * LIMIT))
+            self.assertEqual((device["network_sessions"], device["network_memory_limit_bytes"]), (2, 2 * LIMIT))
         for gpu in "01":
-            self.assertEqual(self.metric(daemon, f'voxeld_gpu_network_seats{{gpu="{gpu}"}}'), 2)
+            self.assertEqual(self.metric(daemon, f'voxeld_gpu_network_sessions{{gpu="{gpu}"}}'), 2)
             limit = self.metric(daemon, f'voxeld_gpu_network_memory_limit_bytes{{gpu="{gpu}"}}')
             self.assertEqual(limit, 2 * LIMIT)
         self.stop(daemon)
@@ -131,16 +131,16 @@ class Places(Seats):
     def test_tf32_is_asked_for(self):
         self.write()
         daemon = self.start("--network-tf32")
-        self.assertTrue(self.seats(daemon)[0]["tf32"])
+        self.assertTrue(self.sessions(daemon)[0]["tf32"])
         self.stop(daemon)
 
     def test_without_the_provider_the_cpu_runs_the_network(self):
         self.write()
         self.right()
         daemon = self.start(env={"STANDIN_NO_CUDA": "1"})
-        (seat,) = self.seats(daemon)
-        self.assertFalse(seat["in_use"])
-        self.assertIn("libonnxruntime_providers_cuda.so", seat["reason"])
+        (session,) = self.sessions(daemon)
+        self.assertFalse(session["in_use"])
+        self.assertIn("libonnxruntime_providers_cuda.so", session["reason"])
         line = daemon.logged("a network does not run")[0]
         self.assertIn("libonnxruntime_providers_cuda.so", line)
         self.assertIn('effect="it runs on the CPU"', line)
@@ -152,21 +152,21 @@ class Places(Seats):
     def test_a_network_may_fail_when_it_is_opened_or_warmed_up(self):
         self.write()
         self.right()
-        for name, lines in (("unopened", ["seat open fails"]), ("unwarmed", ["seat 1 fails"])):
+        for name, lines in (("unopened", ["session open fails"]), ("unwarmed", ["session 1 fails"])):
             self.write(name, lines)
         daemon = self.start()
         for name in ("unopened", "unwarmed"):
-            (seat,) = self.seats(daemon, name)
-            self.assertFalse(seat["in_use"])
-            self.assertIn("CUDNN_STATUS_EXECUTION_FAILED", seat["reason"])
+            (session,) = self.sessions(daemon, name)
+            self.assertFalse(session["in_use"])
+            self.assertIn("CUDNN_STATUS_EXECUTION_FAILED", session["reason"])
             self.assert_runs_on(daemon, "cpu", name)
         self.assert_runs_on(daemon, "cuda")
-        self.assertEqual(daemon.status()["backend"]["devices"][0]["network_seats"], 1)
+        self.assertEqual(daemon.status()["backend"]["devices"][0]["network_sessions"], 1)
         self.stop(daemon)
 
     def test_readiness_waits_for_the_networks(self):
         self.write(lines=["wait 700"])
-        daemon = self.start("--detection-streams", "2", kind=Watching)
+        daemon = self.start("--gpu-detection-streams", "2", kind=Watching)
         told = "".join(daemon.told)
         self.assertIn("the server runs its networks once: 0 of 2 runs are done", told)
         self.assertIn("the server runs its networks once: 1 of 2 runs are done", told)
@@ -174,44 +174,44 @@ class Places(Seats):
         self.stop(daemon)
 
 
-class Failures(Seats):
+class Failures(Sessions):
     def test_a_network_that_fails_a_run_moves_to_the_cpu(self):
         self.write()
         self.right()
-        self.write(lines=["seat 3 fails"])  # the first run warms up
+        self.write(lines=["session 3 fails"])  # the first run warms up
         daemon = self.start()
         self.assert_runs_on(daemon, "cuda")
         for _ in range(4):
             self.assert_runs_on(daemon, "cpu")
         self.assertEqual(self.reruns(daemon, "failed"), 1)
-        self.assertIn("CUDNN_STATUS_EXECUTION_FAILED", self.seats(daemon)[0]["reason"])
+        self.assertIn("CUDNN_STATUS_EXECUTION_FAILED", self.sessions(daemon)[0]["reason"])
         self.assertEqual(daemon.status()["state"], "ready")  # the GPU serves other jobs
         self.assertEqual(len(daemon.logged("a network does not run")), 1)
         os.kill(daemon.pid(), signal.SIGHUP)
-        wait_until(lambda: self.seats(daemon)[0]["in_use"], "a new seat")
+        wait_until(lambda: self.sessions(daemon)[0]["in_use"], "a new session")
         self.assert_runs_on(daemon, "cuda")
         self.stop(daemon)
 
-    def test_a_network_whose_newer_files_are_broken_keeps_its_seats(self):
+    def test_a_network_whose_newer_files_are_broken_keeps_its_sessions(self):
         self.write()
         self.right()
-        daemon = self.start("--detection-streams", "2")
+        daemon = self.start("--gpu-detection-streams", "2")
         models.write(self.folder, "good", b"no network")
         os.kill(daemon.pid(), signal.SIGHUP)
         wait_until(lambda: "refused" in daemon.get("/v1/models/good").json(), "a refusal")
-        self.assertEqual([seat["in_use"] for seat in self.seats(daemon)], [True, True])
+        self.assertEqual([session["in_use"] for session in self.sessions(daemon)], [True, True])
         self.assert_runs_on(daemon, "cuda")
         self.stop(daemon)
 
-    def test_a_network_without_memory_keeps_its_seat_and_the_gpu(self):
+    def test_a_network_without_memory_keeps_its_session_and_the_gpu(self):
         self.write()
         self.right()
-        self.write(lines=["seat 2 memory"])
+        self.write(lines=["session 2 memory"])
         daemon = self.start()
         for _ in range(5):  # more than would pause a GPU
             self.assert_runs_on(daemon, "cpu")
         self.assertEqual(self.reruns(daemon, "out_of_memory"), 5)
-        self.assertTrue(self.seats(daemon)[0]["in_use"])
+        self.assertTrue(self.sessions(daemon)[0]["in_use"])
         self.assertEqual(daemon.status()["state"], "ready")
         self.stop(daemon)
 
@@ -235,12 +235,12 @@ class Failures(Seats):
             self.inject(f"lost@{call}")
             self.assert_runs_on(daemon, "cpu")
             self.assertEqual(daemon.status()["state"], "degraded")
-            (seat,) = self.seats(daemon)
-            self.assertEqual((seat["in_use"], seat.get("reason")), (False, "the GPU is lost"))
-            self.assertEqual(daemon.status()["backend"]["devices"][0]["network_seats"], 0)
-            self.assertEqual(self.metric(daemon, 'voxeld_gpu_network_seats{gpu="0"}'), 0)
-            os.kill(daemon.pid(), signal.SIGHUP)  # what is lost gets no seat
-            wait_until(lambda daemon=daemon: self.seats(daemon) == [], "models without seats")
+            (session,) = self.sessions(daemon)
+            self.assertEqual((session["in_use"], session.get("reason")), (False, "the GPU is lost"))
+            self.assertEqual(daemon.status()["backend"]["devices"][0]["network_sessions"], 0)
+            self.assertEqual(self.metric(daemon, 'voxeld_gpu_network_sessions{gpu="0"}'), 0)
+            os.kill(daemon.pid(), signal.SIGHUP)  # what is lost gets no session
+            wait_until(lambda daemon=daemon: self.sessions(daemon) == [], "models without sessions")
             self.assert_runs_on(daemon, "cpu")
             self.stop(daemon)
 
@@ -248,7 +248,7 @@ class Failures(Seats):
         self.write()
         self.right()
         self.inject("lost@11")  # each of the streams' lanes makes a call, then the detection begins
-        daemon = self.start("--streams", "8", "--sampling-streams", "1", "--sampling-workers", "1")
+        daemon = self.start("--gpu-streams", "8", "--gpu-long-streams", "1", "--long-workers", "1")
         self.assertEqual(daemon.status()["state"], "degraded")
         self.assert_runs_on(daemon, "cpu")
         self.stop(daemon)
@@ -262,10 +262,10 @@ class Failures(Seats):
         self.stop(daemon)
 
 
-class Lives(Seats):
+class Lives(Sessions):
     def test_a_reload_warms_the_new_and_keeps_the_old_until_its_jobs_end(self):
         self.write("slow", ["wait 1500"])
-        daemon = self.start("--detection-streams", "2")
+        daemon = self.start("--gpu-detection-streams", "2")
         replies = []
         asker = threading.Thread(target=lambda: replies.append(self.ask(daemon, "slow")))
         asker.start()
@@ -278,7 +278,7 @@ class Lives(Seats):
         asker.join()
         self.assertEqual((replies[0][1], new[1]), ("cuda", "cuda"))
         self.assertNotEqual(replies[0][0], new[0])
-        self.assertEqual(daemon.status()["backend"]["devices"][0]["network_seats"], 2)
+        self.assertEqual(daemon.status()["backend"]["devices"][0]["network_sessions"], 2)
         self.stop(daemon)
 
     def test_a_drain_lets_a_detection_end(self):
@@ -294,7 +294,7 @@ class Lives(Seats):
 
     def test_a_stop_does_not_wait_for_the_warm_up_of_a_reload(self):
         self.write("slow", ["wait 400"])
-        daemon = self.start("--detection-streams", "8")
+        daemon = self.start("--gpu-detection-streams", "8")
         os.kill(daemon.pid(), signal.SIGHUP)
         wait_until(lambda: daemon.times_logged("a network is warm") > 8, "a reload that warms up")
         daemon.stop()

@@ -1,5 +1,5 @@
-// See look.h.
-#include "server/streams/look.h"
+// See snapshot.h.
+#include "server/streams/snapshot.h"
 
 #include <string.h>
 

@@ -1,0 +1,15 @@
+// Networks on a GPU, by ONNX Runtime's CUDA provider. engine.h says what a session is.
+//
+// A session belongs to who opened it. One thread at a time may run it.
+#ifndef VOXELD_ENGINE_ORT_SESSION_H
+#define VOXELD_ENGINE_ORT_SESSION_H
+
+#include "kernels/engine.h"
+
+VX_WARN_UNUSED enum vx_status ort_lane_session_open(struct vx_network *network, const struct vx_place *place,
+                                                    struct vx_session **session, struct error *error);
+void ort_lane_session_close(struct vx_session *session);
+VX_WARN_UNUSED enum vx_status ort_lane_session_run(struct vx_session *session, const struct vx_network_run *run,
+                                                   struct error *error);
+
+#endif
