@@ -1,47 +1,48 @@
-// The lane's table of cells: a hash table with linear probing, or in small grids a slot for each cell.
+// Hash tables of keys, with linear probing: the lane's table of cells, which in small grids has a slot for each cell,
+// and the table of the block filter.
 //
-// One compare-and-swap claims a slot. The table holds whole keys, so a slot with a key is that cell's slot. All slots
-// are free when a job begins (see clean_kernel).
+// One compare-and-swap claims a slot. The table holds whole keys, so a slot with a key is that key's slot. All slots of
+// the lane's table are free when a job begins (see clean_kernel).
 #ifndef VOXELD_CUDA_TABLE_CUH
 #define VOXELD_CUDA_TABLE_CUH
 
 #include "kernels/cuda/base/run.cuh"
 
 struct cuda_table {
-  uint64_t *keys;  // NULL: a cell's slot is its key
-  struct cuda_cell *cells;
-  uint64_t slot_mask;
+  uint64_t *keys;      // NULL: a cell's slot is its key
+  uint64_t slot_mask;  // slots - 1; slots are a power of two
   uint64_t seed[2];
   uint32_t *unplaced;
 };
 
-static inline uint64_t cuda_power_of_two(uint64_t least) {
-  uint64_t power = 2;
-  while (power < least) {
-    power *= 2;
+// Slots of a hash table: a power of two. Above 2^30 items the table grows no further, as a slot's number has 32 bits.
+static inline uint64_t cuda_slots(uint64_t least) {
+  uint64_t slots = 2;
+  while (slots < least && slots < UINT64_C(1) << 31) {
+    slots *= 2;
   }
-  return power;
+  return slots;
 }
 
-// Slots of a hash table for that many items: at least half of it stays empty, and more if they are few, so that probes
-// are short. Above 2^30 items the table cannot grow further, as a slot's number has 32 bits.
-static inline uint64_t cuda_hashed_slots(uint64_t items) {
-  uint64_t slots = cuda_power_of_two((items < 1 << 19 ? 4 : 2) * items);
-  return slots > UINT64_C(1) << 31 ? UINT64_C(1) << 31 : slots;
+// Slots for that many cells: at least half of them stay empty, and more if the cells are few, so that probes are short.
+static inline uint64_t cuda_cell_slots(uint64_t cells) { return cuda_slots((cells < 1 << 19 ? 4 : 2) * cells); }
+
+static inline struct cuda_table cuda_table_in(const struct cuda_run *run, uint64_t *keys, uint64_t slots) {
+  const uint64_t *seed = run->lane->seed;
+  return {keys, slots - 1, {seed[0], seed[1]}, &run->tally->unplaced};
 }
 
 static inline struct cuda_table cuda_table_of(const struct cuda_run *run) {
-  const uint64_t *seed = run->lane->seed;
-  return {run->keys, run->cells, run->table_slots - 1, {seed[0], seed[1]}, &run->tally->unplaced};
+  return cuda_table_in(run, run->keys, run->table_slots);
 }
 
-// Where the search for a cell begins.
+// Where the search for a key begins.
 static __device__ inline uint64_t cuda_first_slot(const struct cuda_table &table, uint64_t key) {
   uint64_t a = key ^ table.seed[0], b = table.seed[1] | 1;
   return (a * b) ^ __umul64hi(a, b);
 }
 
-// The slot of a cell. Takes at most as many steps as there are slots; some slot is always free.
+// The slot of a key, which a new key claims. Takes at most as many steps as there are slots; some slot is always free.
 static __device__ inline uint32_t cuda_slot_of(const struct cuda_table &table, uint64_t key) {
   if (table.keys == NULL) {
     return (uint32_t)key;
@@ -58,7 +59,7 @@ static __device__ inline uint32_t cuda_slot_of(const struct cuda_table &table, u
   return CUDA_NO_SLOT;
 }
 
-// The same for a table that no longer changes; CUDA_NO_SLOT if the cell has none.
+// The same for a table that no longer changes; CUDA_NO_SLOT if the key has none.
 static __device__ inline uint32_t cuda_look_up(const struct cuda_table &table, uint64_t key) {
   uint64_t slot = cuda_first_slot(table, key);
   for (uint64_t step = 0; step <= table.slot_mask; step++, slot++) {

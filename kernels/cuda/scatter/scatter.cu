@@ -39,6 +39,7 @@ struct place_params {
   uint32_t num_rows, num_clouds;
   uint32_t limits[COORDS];
   struct cuda_table table;
+  struct cuda_cell *cells;
   uint32_t *slots;       // [num_rows]
   uint32_t *cloud_rows;  // [num_clouds], to be zeroed
   struct cuda_tally *tally;
@@ -71,7 +72,7 @@ static __device__ uint32_t place(const struct place_params &p, uint32_t inside, 
   if (threadIdx.x % WARP == leader) {
     slot = cuda_slot_of(p.table, cell);
     if (slot != CUDA_NO_SLOT) {
-      atomicMin(&p.table.cells[slot].first, row);
+      atomicMin(&p.cells[slot].first, row);
     }
   }
   return __shfl_sync(inside, slot, leader);
@@ -143,6 +144,7 @@ static enum vx_status place(const struct scatter *scatter, struct error *error) 
   p.limits[0] = p.num_clouds;
   p.limits[1] = (uint32_t)size[2], p.limits[2] = (uint32_t)size[1], p.limits[3] = (uint32_t)size[0];
   p.table = cuda_table_of(run);
+  p.cells = run->cells;
   p.slots = run->slots;
   p.cloud_rows = run->control->cloud_rows;
   p.tally = run->tally;
@@ -156,6 +158,7 @@ static enum vx_status place(const struct scatter *scatter, struct error *error) 
 struct write_params {
   const uint32_t *slots;    // [num_rows]
   struct cuda_table table;  // the keys are cells' numbers among those of all clouds
+  struct cuda_cell *cells;
   uint32_t num_rows;
   struct cuda_record *records;  // [num_rows]: of the kept rows, in no order
   uint32_t *cloud_rows;         // [num_clouds]
@@ -171,7 +174,7 @@ struct write_params {
 // Whether the row is in the map.
 static __device__ bool is_kept(const struct write_params &p, uint64_t row, uint32_t *slot) {
   *slot = p.slots[row];
-  return *slot != CUDA_NO_SLOT && p.table.cells[*slot].first == (uint32_t)row;
+  return *slot != CUDA_NO_SLOT && p.cells[*slot].first == (uint32_t)row;
 }
 
 // Counts the rows that are kept, and lists their slots, which are to be freed.
@@ -217,7 +220,7 @@ static __device__ void look_up(const struct write_params &p, uint64_t cloud, uin
   for (uint32_t i = threadIdx.x; i < TILE; i += BLOCK) {
     uint32_t slot =
         first + i < p.planes.cells ? cuda_look_up(p.table, cloud * p.planes.cells + first + i) : CUDA_NO_SLOT;
-    rows[i] = slot == CUDA_NO_SLOT ? CUDA_NO_ROW : p.table.cells[slot].first;
+    rows[i] = slot == CUDA_NO_SLOT ? CUDA_NO_ROW : p.cells[slot].first;
   }
   __syncthreads();
 }
@@ -278,6 +281,7 @@ static enum vx_status write(const struct scatter *scatter, bool count, bool valu
   struct write_params p = {};
   p.slots = run->slots;
   p.table = cuda_table_of(run);
+  p.cells = run->cells;
   p.num_rows = run->num_points;
   p.records = run->records;
   p.cloud_rows = run->control->cloud_rows;
@@ -323,7 +327,7 @@ static enum vx_status prepare(struct scatter *scatter, struct error *error) {
   if (scatter->eager) {
     CUDA_TRY(cuda_reserve(lane, &lane->image, run->layout.bytes, error));
   }
-  run->table_slots = cuda_hashed_slots(run->num_points);
+  run->table_slots = cuda_cell_slots(run->num_points);
   CUDA_TRY(cuda_prepare_control(run, error));
   CUDA_TRY(cuda_copy_inputs(run, error));
   scatter->features += (uintptr_t)run->inputs[VX_FEATURES].data % PART;

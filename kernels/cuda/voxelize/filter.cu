@@ -8,11 +8,11 @@
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/table.cuh"
 #include "kernels/cuda/voxelize/marks.cuh"
 #include "kernels/half.h"
 
 enum { BLOCK = 256, ROW_THREADS = 8 };
-#define NO_BLOCK UINT64_MAX
 
 struct filter_params {
   struct vx_cell_map map;
@@ -25,11 +25,10 @@ struct filter_params {
   int32_t factor, size;
   float low, high;
   int64_t grid_blocks[2];
-  uint64_t seed;
-  uint64_t *keys;     // [num_slots]
-  uint32_t *heights;  // [num_slots, 2]
-  unsigned char *block_stays;
+  struct cuda_table blocks;
   uint64_t num_slots;
+  uint32_t *heights;           // [num_slots, 2]
+  unsigned char *block_stays;  // [num_slots]
   uint32_t *block_of, *stays, *output_rows, *rows_in_order;
   struct cuda_marks marks;
   uint32_t *cloud_rows;
@@ -38,38 +37,6 @@ struct filter_params {
 
 static __device__ uint64_t block_key(const struct filter_params &p, int64_t cloud, int64_t x, int64_t y) {
   return (uint64_t)((cloud * p.grid_blocks[0] + x) * p.grid_blocks[1] + y);
-}
-
-static __device__ uint64_t block_home(const struct filter_params &p, uint64_t key) {
-  uint64_t a = key ^ p.seed;
-  return ((a * 0x9E3779B97F4A7C15u) ^ __umul64hi(a, 0x9E3779B97F4A7C15u)) & (p.num_slots - 1);
-}
-
-static __device__ uint64_t add_block(const struct filter_params &p, uint64_t key) {
-  uint64_t slot = block_home(p, key);
-  for (uint64_t step = 0; step < p.num_slots; step++, slot = (slot + 1) & (p.num_slots - 1)) {
-    unsigned long long *place = (unsigned long long *)&p.keys[slot];
-    uint64_t before = *(volatile unsigned long long *)place;
-    if (before == NO_BLOCK) {
-      before = atomicCAS(place, NO_BLOCK, key);
-    }
-    if (before == NO_BLOCK || before == key) {
-      return slot;
-    }
-  }
-  atomicAdd(&p.tally->unplaced, 1);
-  return 0;
-}
-
-// num_slots if there is no such block.
-static __device__ uint64_t find_block(const struct filter_params &p, uint64_t key) {
-  uint64_t slot = block_home(p, key);
-  for (uint64_t step = 0; step < p.num_slots; step++, slot = (slot + 1) & (p.num_slots - 1)) {
-    if (p.keys[slot] == key || p.keys[slot] == NO_BLOCK) {
-      return p.keys[slot] == key ? slot : p.num_slots;
-    }
-  }
-  return p.num_slots;
 }
 
 static __device__ struct cuda_record record_of(const struct filter_params &p, uint32_t row) {
@@ -99,7 +66,8 @@ static __global__ void __launch_bounds__(BLOCK) heights_kernel(const __grid_cons
     const float *point = p.points + (uint64_t)record.first_point * p.columns;
     int32_t cloud = cuda_cloud_of_row(p.clouds, (uint32_t)row), cell[3];
     vx_cell_of_point(&p.map, point[0], point[1], point[2], cell);
-    uint64_t block = add_block(p, block_key(p, cloud, cell[0] / p.factor, cell[1] / p.factor));
+    uint32_t slot = cuda_slot_of(p.blocks, block_key(p, cloud, cell[0] / p.factor, cell[1] / p.factor));
+    uint64_t block = slot == CUDA_NO_SLOT ? 0 : slot;  // any slot: the host refuses the job
     p.block_of[row] = (uint32_t)block;
     atomicMin(&p.heights[2 * block], lowest);
     atomicMax(&p.heights[2 * block + 1], highest);
@@ -109,18 +77,18 @@ static __global__ void __launch_bounds__(BLOCK) heights_kernel(const __grid_cons
 // One thread per slot of the table of blocks.
 static __global__ void __launch_bounds__(BLOCK) judge_blocks_kernel(const __grid_constant__ struct filter_params p) {
   uint64_t slot = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  if (slot >= p.num_slots || p.keys[slot] == NO_BLOCK) {
+  if (slot >= p.num_slots || p.blocks.keys[slot] == CUDA_NO_KEY) {
     return;
   }
-  int64_t y = (int64_t)(p.keys[slot] % (uint64_t)p.grid_blocks[1]);
-  int64_t above = (int64_t)(p.keys[slot] / (uint64_t)p.grid_blocks[1]);
+  int64_t y = (int64_t)(p.blocks.keys[slot] % (uint64_t)p.grid_blocks[1]);
+  int64_t above = (int64_t)(p.blocks.keys[slot] / (uint64_t)p.grid_blocks[1]);
   int64_t x = above % p.grid_blocks[0], cloud = above / p.grid_blocks[0];
   int32_t below = p.size / 2;
   uint32_t lowest = p.heights[2 * slot], highest = p.heights[2 * slot + 1];
   for (int64_t i = max(x - below, INT64_C(0)); i < min(x - below + p.size, p.grid_blocks[0]); i++) {
     for (int64_t j = max(y - below, INT64_C(0)); j < min(y - below + p.size, p.grid_blocks[1]); j++) {
-      uint64_t found = find_block(p, block_key(p, cloud, i, j));
-      if (found != p.num_slots) {
+      uint64_t found = cuda_look_up(p.blocks, block_key(p, cloud, i, j));
+      if (found != CUDA_NO_SLOT) {
         lowest = min(lowest, p.heights[2 * found]);
         highest = max(highest, p.heights[2 * found + 1]);
       }
@@ -196,11 +164,10 @@ static struct filter_params filter_params_of(const struct cuda_run *run) {
   for (int axis = 0; axis < 2; axis++) {
     p.grid_blocks[axis] = (run->grid.cells[axis] - 1) / filter->factor + 1;
   }
-  p.seed = run->lane->seed[0];
-  p.keys = run->block_keys;
+  p.blocks = cuda_table_in(run, run->block_keys, run->block_slots);
+  p.num_slots = run->block_slots;
   p.heights = run->block_heights;
   p.block_stays = run->block_stays;
-  p.num_slots = run->block_slots;
   p.block_of = run->block_of;
   p.stays = run->stays;
   p.output_rows = run->output_rows;
@@ -215,7 +182,7 @@ static struct filter_params filter_params_of(const struct cuda_run *run) {
 static __global__ void __launch_bounds__(BLOCK) empty_blocks_kernel(const __grid_constant__ struct filter_params p) {
   uint64_t slot = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   if (slot < p.num_slots) {
-    p.keys[slot] = NO_BLOCK;
+    p.blocks.keys[slot] = CUDA_NO_KEY;
     p.heights[2 * slot] = UINT32_MAX;
     p.heights[2 * slot + 1] = 0;
   }

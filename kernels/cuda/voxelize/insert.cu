@@ -21,6 +21,7 @@ struct insert_params {
   struct bring_params bring;
   struct cuda_clouds clouds;
   struct cuda_table table;
+  struct cuda_cell *cells;
   uint32_t *slots, *ranks;  // [num_points]
   struct cuda_tally *tally;
 };
@@ -44,7 +45,7 @@ static __device__ void place(const struct insert_params &p, uint32_t inside, uin
   if (lane == leader) {
     slot = cuda_slot_of(p.table, key);
     if (slot != CUDA_NO_SLOT) {
-      before = count_hits(&p.table.cells[slot], point, __popc(peers));
+      before = count_hits(&p.cells[slot], point, __popc(peers));
     }
   }
   slot = __shfl_sync(inside, slot, leader);
@@ -119,6 +120,7 @@ enum vx_status cuda_insert(const struct cuda_run *run, struct error *error) {
   p.bring = {run->source, run->halves, run->points, run->columns};
   p.clouds = run->clouds;
   p.table = cuda_table_of(run);
+  p.cells = run->cells;
   p.slots = run->slots;
   p.ranks = run->ranks;
   p.tally = run->tally;

@@ -48,8 +48,8 @@ static void read_params(struct cuda_run *run) {
   run->num_tiles = cuda_blocks(run->num_points, CUDA_TILE);
   run->direct = run->num_cells <= CUDA_DIRECT_CELLS;
   run->marked = params->order == VX_ORDER_KEY && run->num_cells <= CUDA_MARKED_CELLS;
-  run->table_slots = run->direct ? run->num_cells : cuda_hashed_slots(run->num_points);
-  run->block_slots = cuda_power_of_two(2 * (uint64_t)run->row_capacity);
+  run->table_slots = run->direct ? run->num_cells : cuda_cell_slots(run->num_points);
+  run->block_slots = cuda_slots(2 * (uint64_t)run->row_capacity);
 }
 
 // The rows that are scattered lie in scratch, unless they are a tensor of the output too.
