@@ -9,19 +9,12 @@
 
 enum { BRING_BLOCK = 256, BRING_AHEAD = 4 };
 
-struct bring_params {
-  const void *source;  // [num_points, columns], float32 or float16
-  bool halves;
-  float *points;  // the same, or a copy
-  uint32_t columns;
-};
-
 struct location {
   float x, y, z;
 };
 
 // Stores eight halves or four floats in their place among the points.
-static __device__ void store_part(const struct bring_params &p, uint64_t part, uint4 bits) {
+static __device__ void store_part(const struct cuda_points &p, uint64_t part, uint4 bits) {
   const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
   if (!p.halves) {
     ((uint4 *)p.points)[part] = bits;
@@ -39,7 +32,7 @@ static __device__ void store_part(const struct bring_params &p, uint64_t part, u
 }
 
 // As a block: brings rows first .. first + count - 1, in parts of 16 bytes, then the rest at the scan's end.
-static __device__ void bring_rows(const struct bring_params &p, uint64_t first, uint32_t count) {
+static __device__ void bring_rows(const struct cuda_points &p, uint64_t first, uint32_t count) {
   uint32_t per_part = p.halves ? 8 : 4;
   uint64_t begin = first * p.columns, end = begin + (uint64_t)count * p.columns;  // begin: a multiple of BRING_BLOCK
   uint64_t begin_part = begin / per_part, end_part = end / per_part;
@@ -66,7 +59,7 @@ static __device__ void bring_rows(const struct bring_params &p, uint64_t first, 
 }
 
 // Brings a chunk and returns the coordinates of this thread's point. All rows of the chunk are then in place.
-static __device__ struct location bring(const struct bring_params &p, uint64_t first, uint32_t count) {
+static __device__ struct location bring(const struct cuda_points &p, uint64_t first, uint32_t count) {
   if (p.columns == 4 && !p.halves) {
     float4 row = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (threadIdx.x < count) {

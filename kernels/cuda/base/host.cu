@@ -60,7 +60,7 @@ bool cuda_unpin(struct vx_device *device, void *memory) {
 }
 
 size_t cuda_input_bytes(const struct cuda_run *run) {
-  return (size_t)run->num_points * run->columns * (run->halves ? sizeof(uint16_t) : sizeof(float));
+  return (size_t)run->clouds.num_points * run->columns * (run->halves ? sizeof(uint16_t) : sizeof(float));
 }
 
 enum vx_status cuda_copy_source(const struct cuda_run *run, struct error *error) {
@@ -99,7 +99,7 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
     nanosleep(&pause, NULL);
     if (!*stopped && stoppable && job->caller->stopped(job->cls)) {
       *stopped = true;
-      *(volatile uint32_t *)&run->lane->orders->stop = run->lane->sequence;
+      *(volatile uint32_t *)&run->lane->orders->stop = run->sequence;
     }
     if (looks % LOOKS_PER_QUERY == 0) {
       cudaError_t result = cudaStreamQuery(run->stream);
@@ -258,7 +258,7 @@ enum vx_status cuda_finish_output(const struct cuda_run *run, struct error *erro
   }
   CUDA_TRY(cuda_send(run, &parts, error));
   CUDA_TRY(cuda_clean(run, error));
-  CUDA_TRY(cuda_await(run, &run->lane->report->sent, run->lane->sequence, error));
+  CUDA_TRY(cuda_await(run, &run->lane->report->sent, run->sequence, error));
   read_times(run);
   return VX_OK;
 }

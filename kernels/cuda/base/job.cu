@@ -1,6 +1,8 @@
 // See job.cuh.
 #include "kernels/cuda/base/job.cuh"
 
+#include "kernels/cuda/base/sections.cuh"
+
 static void measure_clouds(struct cuda_run *run) {
   const struct vx_job *job = run->job;
   uint32_t *first = run->lane->orders->cloud_points;
@@ -11,9 +13,8 @@ static void measure_clouds(struct cuda_run *run) {
     run->row_capacity += (uint32_t)(points < most ? points : most);
     run->num_samples += run->sampling == NULL ? 0 : job->sample_counts[cloud];
   }
-  run->num_points = (uint32_t)job->counts.received;
   run->clouds.count = job->num_clouds;
-  run->clouds.num_points = run->num_points;
+  run->clouds.num_points = (uint32_t)job->counts.received;
   run->clouds.max_rows = run->params == NULL ? 0 : (uint32_t)run->params->max_voxels;
 }
 
@@ -26,6 +27,10 @@ static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
   run.params = job->op == VX_VOXELIZE ? &job->params.voxelize : NULL;
   run.sampling = vx_sampling_of(job);
   run.stream = lane->stream;
+  run.report = lane->device_report;
+  run.orders = lane->device_orders;
+  run.sections = cuda_sections_of(&job->sections);
+  run.section_words = (uint32_t)job->sections.count * CUDA_SECTION_FATES;
   run.long_word = run.sampling == NULL ? NULL : &lane->report->sent;
   run.tensors = job->tensors;
   run.halves = job->inputs[VX_POINTS].dtype == VX_FLOAT16;
@@ -40,9 +45,10 @@ enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_opera
   struct cuda_run run = read_job(lane, job);
   run.resident = layout != NULL;
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
-  if (run.num_points > 0) {
+  if (run.clouds.num_points > 0) {
     lane->sequence += 4;  // the job takes the lane's other tally, and cleans up after itself
   }
+  run.sequence = lane->sequence;
   enum vx_status status = operation(&run, error);
   if (status != VX_OK) {
     // The caller then takes its memory back, so no copy from or to it may still run.
@@ -51,7 +57,7 @@ enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_opera
     lane->clean = false;  // a job that ends between its kernels leaves cells in the table
     return status;
   }
-  if (run.num_points > 0) {
+  if (run.clouds.num_points > 0) {
     lane->clean = true;
   }
   if (run.resident) {

@@ -14,6 +14,7 @@
 #define CUDA_NO_POINT 0xFFFFFFFFu  // after the last of a list; first point of a cell that has none
 #define CUDA_NO_ROW 0xFFFFFFFFu    // of a row that the block filter took out
 #define CUDA_NO_KEY UINT64_MAX     // of a free slot; keys are below VX_MAX_GRID_CELLS
+#define CUDA_NO_CAP UINT32_MAX     // points that a row keeps if there is no cap
 
 enum {
   CUDA_TILE = 1024,             // items of one block of a scan

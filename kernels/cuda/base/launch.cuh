@@ -15,13 +15,17 @@ static inline unsigned cuda_looping_blocks(const struct cuda_run *run, uint64_t 
   return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
-// Launches a kernel with one params struct. If the device can, the kernel's blocks start while the previous kernel
-// still runs. cuda_wait in the kernel waits for the end of the previous one, so it must come before any access to what
-// that one writes.
-template <typename params>
-static inline enum vx_status cuda_launch(const char *name, void (*kernel)(params), uint64_t blocks, unsigned threads,
-                                         size_t shared_bytes, const struct cuda_run *run, const params &p,
-                                         struct error *error) {
+// What the arguments of a kernel take at most, before CUDA 12.1.
+enum { CUDA_ARGUMENT_BYTES = 4096 };
+
+// Launches a kernel with its arguments, of which a run gives the view. If the device can, the kernel's blocks start
+// while the previous kernel still runs. cuda_wait in the kernel waits for the end of the previous one, so it must come
+// before any access to what that one writes.
+template <typename... types, typename... values>
+static inline enum vx_status cuda_launch(const char *name, void (*kernel)(types...), uint64_t blocks, unsigned threads,
+                                         size_t shared_bytes, const struct cuda_run *run, struct error *error,
+                                         const values &...arguments) {
+  static_assert((sizeof(types) + ...) <= CUDA_ARGUMENT_BYTES, "some driver refuses to launch the kernel");
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -32,7 +36,7 @@ static inline enum vx_status cuda_launch(const char *name, void (*kernel)(params
   config.stream = run->stream;
   config.attrs = &attribute;
   config.numAttrs = run->lane->device->overlap ? 1 : 0;
-  return cuda_check(cudaLaunchKernelEx(&config, kernel, p), name, error);
+  return cuda_check(cudaLaunchKernelEx(&config, kernel, arguments...), name, error);
 }
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MEGABYTE ((size_t)1 << 20)
 #define KEPT_BYTES (512 * MEGABYTE)  // of one lane between jobs
@@ -105,7 +106,7 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
 
 // Points that the device cannot read in place get a copy. float32 points are copied to where the rows go anyway.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
-  uint64_t values = (uint64_t)run->num_points * run->columns;
+  uint64_t values = (uint64_t)run->clouds.num_points * run->columns;
   take(arena, &run->points, values);
   if (run->source == NULL && run->halves) {
     uint16_t *halves;
@@ -127,8 +128,8 @@ void cuda_take_clouds(struct cuda_run *run, struct cuda_arena *arena) {
 // Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   const struct vx_voxelize *params = run->params;
-  bool filtered = params->block_filter.enabled, ordered = params->order == VX_ORDER_KEY;
-  uint64_t points = run->num_points, rows = run->row_capacity, clouds = (uint64_t)run->clouds.count;
+  bool ordered = params->order == VX_ORDER_KEY;
+  uint64_t points = run->clouds.num_points, rows = run->row_capacity, clouds = (uint64_t)run->clouds.count;
   cuda_take_points(run, arena);
   take(arena, &run->slots, points);
   take(arena, &run->ranks, points);
@@ -161,19 +162,20 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   if (run->room_floats != 0) {
     take(arena, &run->encoder_room, run->num_rooms * run->room_floats);
   }
-  if (ordered || filtered) {
+  if (ordered || run->filtered) {
     take(arena, &run->output_rows, rows);
     take(arena, &run->rows_in_order, rows);
   }
   if (run->marked) {
     take(arena, &run->marks_before, cuda_mark_groups(run->num_cells));
   }
-  if (filtered) {
-    take(arena, &run->block_keys, run->block_slots);
-    take(arena, &run->block_heights, 2 * run->block_slots);
-    take(arena, &run->block_stays, run->block_slots);
-    take(arena, &run->block_of, rows);
-    take(arena, &run->stays, rows);
+  if (run->filtered) {
+    struct cuda_block_filter *filter = &run->filter;
+    take(arena, &filter->blocks.keys, filter->blocks.slots);
+    take(arena, &filter->heights, 2 * filter->blocks.slots);
+    take(arena, &filter->block_stays, filter->blocks.slots);
+    take(arena, &filter->block_of, rows);
+    take(arena, &filter->stays, rows);
     unsigned char *cub;
     take(arena, &cub, run->filter_cub_bytes);
     run->filter_cub = cub;
@@ -200,6 +202,11 @@ static enum vx_status clear(struct vx_lane *lane, struct error *error) {
   return VX_OK;
 }
 
+static void seed_table(const struct cuda_run *run, struct cuda_table *table) {
+  memcpy(table->seed, run->lane->seed, sizeof table->seed);
+  table->unplaced = &run->tally->unplaced;
+}
+
 static enum vx_status take_control(struct cuda_run *run, struct error *error) {
   struct vx_lane *lane = run->lane;
   if (!lane->clean) {
@@ -208,16 +215,18 @@ static enum vx_status take_control(struct cuda_run *run, struct error *error) {
   lane->clean = false;  // until the end of this job
   run->control = (struct cuda_control *)lane->control.memory;
   run->tally = &run->control->tallies[lane->sequence / 4 % 2];
-  run->keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
+  run->table.keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
   run->cells = (struct cuda_cell *)lane->cells.memory;
   run->marks = run->marked ? (uint32_t *)lane->marks.memory : NULL;
+  seed_table(run, &run->table);
+  seed_table(run, &run->filter.blocks);
   return VX_OK;
 }
 
 static enum vx_status reserve_control(const struct cuda_run *run, struct error *error) {
   uint64_t num_groups = run->marked ? cuda_mark_groups(run->num_cells) : 0;
-  return reserve_table(run->lane, run->num_tiles, run->direct ? 0 : run->table_slots, run->table_slots, num_groups,
-                       error);
+  uint64_t slots = run->table.slots;
+  return reserve_table(run->lane, run->num_tiles, run->direct ? 0 : slots, slots, num_groups, error);
 }
 
 enum vx_status cuda_prepare_control(struct cuda_run *run, struct error *error) {

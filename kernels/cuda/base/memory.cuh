@@ -24,7 +24,7 @@ VX_WARN_UNUSED enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_mem
 // Take the arrays of the points, and of the first point of each cloud.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena);
 void cuda_take_clouds(struct cuda_run *run, struct cuda_arena *arena);
-// Prepares the control block and the table of a clean lane, with run->num_tiles tiles and run->table_slots slots, for a
+// Prepares the control block and the table of a clean lane, with run->num_tiles tiles and run->table.slots slots, for a
 // job that makes no voxels.
 VX_WARN_UNUSED enum vx_status cuda_prepare_control(struct cuda_run *run, struct error *error);
 // Gives all arrays of a voxelization their place, in a clean lane.

@@ -5,11 +5,12 @@
 
 enum { BLOCK = 256 };
 
-static __global__ void __launch_bounds__(BLOCK) publish_kernel(const __grid_constant__ struct publish_params p) {
+static __global__ void __launch_bounds__(BLOCK)
+    publish_kernel(const __grid_constant__ struct cuda_view v, uint32_t sequence) {
   cuda_wait();
-  publish(p);
+  publish(v, sequence);
 }
 
 enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct error *error) {
-  return cuda_launch("publish_kernel", publish_kernel, 1, BLOCK, 0, run, publish_params_of(run, sequence), error);
+  return cuda_launch("publish_kernel", publish_kernel, 1, BLOCK, 0, run, error, *run, sequence);
 }

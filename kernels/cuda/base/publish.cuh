@@ -3,51 +3,31 @@
 #define VOXELD_CUDA_PUBLISH_CUH
 
 #include "kernels/cuda/base/device.cuh"
-#include "kernels/cuda/base/sections.cuh"
-
-struct publish_params {
-  const struct cuda_tally *tally;
-  const uint32_t *cloud_rows;  // [num_clouds]
-  int32_t num_clouds;
-  const uint32_t *section_fates;  // [section_words]
-  uint32_t section_words;
-  struct cuda_report *report;  // host
-  uint32_t sequence;
-};
-
-static inline struct publish_params publish_params_of(const struct cuda_run *run, uint32_t sequence) {
-  return {run->tally,
-          run->control->cloud_rows,
-          run->clouds.count,
-          run->control->section_fates,
-          cuda_section_words(run),
-          run->lane->device_report,
-          sequence};
-}
+#include "kernels/cuda/base/run.cuh"
 
 // Called by a block when all counts are final. After the fence the host sees the data before the word.
-static __device__ void publish(const struct publish_params &p) {
-  const uint32_t *from = (const uint32_t *)p.tally;
-  uint32_t *to = (uint32_t *)&p.report->tally;
+static __device__ void publish(const struct cuda_view &v, uint32_t sequence) {
+  const uint32_t *from = (const uint32_t *)v.tally;
+  uint32_t *to = (uint32_t *)&v.report->tally;
   for (uint32_t i = threadIdx.x; i < offsetof(struct cuda_tally, moments) / sizeof *to; i += blockDim.x) {
     to[i] = from[i];
   }
-  for (int32_t i = (int32_t)threadIdx.x; i < p.num_clouds; i += blockDim.x) {
-    p.report->cloud_rows[i] = p.cloud_rows[i];
+  for (int32_t i = (int32_t)threadIdx.x; i < v.clouds.count; i += blockDim.x) {
+    v.report->cloud_rows[i] = v.control->cloud_rows[i];
   }
-  for (uint32_t i = threadIdx.x; i < p.section_words; i += blockDim.x) {
-    p.report->section_fates[i] = p.section_fates[i];
+  for (uint32_t i = threadIdx.x; i < v.section_words; i += blockDim.x) {
+    v.report->section_fates[i] = v.control->section_fates[i];
   }
   if (threadIdx.x == 0) {
     for (int i = 0; i < CUDA_FOUND; i++) {
-      p.report->tally.moments[i] = p.tally->moments[i];
+      v.report->tally.moments[i] = v.tally->moments[i];
     }
-    p.report->tally.moments[CUDA_FOUND] = cuda_now();
+    v.report->tally.moments[CUDA_FOUND] = cuda_now();
   }
   __syncthreads();
   if (threadIdx.x == 0) {
     __threadfence_system();
-    *(volatile uint32_t *)&p.report->sized = p.sequence;
+    *(volatile uint32_t *)&v.report->sized = sequence;
   }
 }
 

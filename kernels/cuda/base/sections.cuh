@@ -5,15 +5,7 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// By value in the params of kernels that count by section.
-struct cuda_sections {
-  int32_t count;                       // 0: the job has none
-  uint32_t ends[VX_MAX_SECTIONS - 1];  // of each but the last: the point behind it
-  uint32_t *fates;                     // [count, CUDA_SECTION_FATES]: the lane's counters
-};
-
-static inline struct cuda_sections cuda_sections_of(const struct cuda_run *run) {
-  const struct vx_sections *from = &run->job->sections;
+static inline struct cuda_sections cuda_sections_of(const struct vx_sections *from) {
   struct cuda_sections sections = {};
   uint32_t end = 0;
   sections.count = from->count;
@@ -21,13 +13,7 @@ static inline struct cuda_sections cuda_sections_of(const struct cuda_run *run) 
     end += (uint32_t)from->points[i];
     sections.ends[i] = end;
   }
-  sections.fates = run->control->section_fates;
   return sections;
-}
-
-// The words of the lane's counters that the job's sections use.
-static inline uint32_t cuda_section_words(const struct cuda_run *run) {
-  return (uint32_t)run->job->sections.count * CUDA_SECTION_FATES;
 }
 
 // Fills the counts of the job's sections with what the device has published.

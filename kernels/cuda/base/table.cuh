@@ -8,13 +8,6 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-struct cuda_table {
-  uint64_t *keys;      // NULL: a cell's slot is its key
-  uint64_t slot_mask;  // slots - 1; slots are a power of two
-  uint64_t seed[2];
-  uint32_t *unplaced;
-};
-
 // Slots of a hash table: a power of two. Above 2^30 items the table grows no further, as a slot's number has 32 bits.
 static inline uint64_t cuda_slots(uint64_t least) {
   uint64_t slots = 2;
@@ -26,15 +19,6 @@ static inline uint64_t cuda_slots(uint64_t least) {
 
 // Slots for that many cells: at least half of them stay empty, and more if the cells are few, so that probes are short.
 static inline uint64_t cuda_cell_slots(uint64_t cells) { return cuda_slots((cells < 1 << 19 ? 4 : 2) * cells); }
-
-static inline struct cuda_table cuda_table_in(const struct cuda_run *run, uint64_t *keys, uint64_t slots) {
-  const uint64_t *seed = run->lane->seed;
-  return {keys, slots - 1, {seed[0], seed[1]}, &run->tally->unplaced};
-}
-
-static inline struct cuda_table cuda_table_of(const struct cuda_run *run) {
-  return cuda_table_in(run, run->keys, run->table_slots);
-}
 
 // Where the search for a key begins.
 static __device__ inline uint64_t cuda_first_slot(const struct cuda_table &table, uint64_t key) {
@@ -48,8 +32,8 @@ static __device__ inline uint32_t cuda_slot_of(const struct cuda_table &table, u
     return (uint32_t)key;
   }
   uint64_t slot = cuda_first_slot(table, key);
-  for (uint64_t step = 0; step <= table.slot_mask; step++, slot++) {
-    slot &= table.slot_mask;
+  for (uint64_t step = 0; step < table.slots; step++, slot++) {
+    slot &= table.slots - 1;
     uint64_t before = atomicCAS((unsigned long long *)&table.keys[slot], CUDA_NO_KEY, key);
     if (before == CUDA_NO_KEY || before == key) {
       return (uint32_t)slot;
@@ -62,8 +46,8 @@ static __device__ inline uint32_t cuda_slot_of(const struct cuda_table &table, u
 // The same for a table that no longer changes; CUDA_NO_SLOT if the key has none.
 static __device__ inline uint32_t cuda_look_up(const struct cuda_table &table, uint64_t key) {
   uint64_t slot = cuda_first_slot(table, key);
-  for (uint64_t step = 0; step <= table.slot_mask; step++, slot++) {
-    slot &= table.slot_mask;
+  for (uint64_t step = 0; step < table.slots; step++, slot++) {
+    slot &= table.slots - 1;
     uint64_t here = table.keys[slot];
     if (here == key || here == CUDA_NO_KEY) {
       return here == key ? (uint32_t)slot : CUDA_NO_SLOT;

@@ -12,42 +12,27 @@
 
 enum { MAKE_BLOCK = 512 };
 
-struct center_head {
+struct center_head : cuda_found {
   struct vx_decode_center params;
-  struct cuda_map maps[VX_VEL + 1];
-  uint32_t classes, tasks, cells, width;
+  uint32_t classes, cells, width;
   unsigned char task_of[VX_MAX_CLASSES];
-  uint32_t task_first[VX_MAX_TASKS + 1];
 };
 
 // --- find ---
 
 static __device__ struct cuda_finding cuda_judge(const struct center_head &head, uint64_t at) {
-  struct cuda_finding found = {};
+  struct cuda_finding finding = {};
   uint64_t flat = at / head.classes;  // the cell, among those of all clouds
   uint32_t label = (uint32_t)(at % head.classes), cloud = (uint32_t)(flat / head.cells), task = head.task_of[label];
-  found.logit = cuda_map_value(head.maps[VX_HEATMAP], at);
-  found.listed = true;
-  found.segment = cloud * head.tasks + task;
-  found.first = cloud * head.task_first[head.tasks] + head.task_first[task];
-  found.number = label * head.cells + (uint32_t)(flat % head.cells) - head.task_first[task];
-  return found;
+  finding.logit = cuda_map_value(head.maps[VX_HEATMAP], at);
+  finding.listed = true;
+  finding.segment = cloud * head.tasks + task;
+  finding.first = cloud * head.task_first[head.tasks] + head.task_first[task];
+  finding.number = label * head.cells + (uint32_t)(flat % head.cells) - head.task_first[task];
+  return finding;
 }
 
 // --- make ---
-
-struct make_params {
-  struct center_head head;
-  struct cuda_segments segments;
-  uint32_t most_ranked, most_made;  // of a segment, as cuda_ranked_begin has them
-  uint64_t *ranked;                 // of the candidates before; of the boxes after
-  const uint32_t *num_found;
-  uint32_t *num_made;
-  float *boxes;  // [.., values]
-  uint32_t values;
-  int32_t *labels;
-  struct cuda_tally *tally;
-};
 
 static __device__ void read_values(const struct cuda_map &map, uint64_t first, uint32_t count, float *values) {
   for (uint32_t i = 0; i < count; i++) {
@@ -55,13 +40,13 @@ static __device__ void read_values(const struct cuda_map &map, uint64_t first, u
   }
 }
 
-static __device__ struct vx_center_values values_at(const struct center_head &head, uint64_t at) {
+static __device__ struct vx_center_values values_at(const struct cuda_map *maps, uint64_t at) {
   struct vx_center_values values;
-  read_values(head.maps[VX_CENTER], at * 2, 2, values.offset);
-  read_values(head.maps[VX_HEIGHT], at, 1, &values.height);
-  read_values(head.maps[VX_DIM], at * 3, 3, values.dim);
-  read_values(head.maps[VX_ROT], at * 2, 2, values.rot);
-  read_values(head.maps[VX_VEL], at * 2, 2, values.vel);
+  read_values(maps[VX_CENTER], at * 2, 2, values.offset);
+  read_values(maps[VX_HEIGHT], at, 1, &values.height);
+  read_values(maps[VX_DIM], at * 3, 3, values.dim);
+  read_values(maps[VX_ROT], at * 2, 2, values.rot);
+  read_values(maps[VX_VEL], at * 2, 2, values.vel);
   return values;
 }
 
@@ -70,7 +55,7 @@ static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t
                                         float box[VX_MOVING_BOX_VALUES]) {
   uint32_t cloud = segment / head.tasks, task = segment % head.tasks;
   uint32_t cell = number % head.cells;  // if the job was stopped, the number is anything
-  struct vx_center_values values = values_at(head, ((uint64_t)cloud * head.cells + cell) * head.tasks + task);
+  struct vx_center_values values = values_at(head.maps, ((uint64_t)cloud * head.cells + cell) * head.tasks + task);
   vx_center_box(&head.params, cell / head.width, cell % head.width, &values, box);
   if (!vx_is_valid_center(&values, box)) {
     return VX_FATE_INVALID;
@@ -78,12 +63,12 @@ static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t
   return vx_is_outside(&head.params, box) ? VX_FATE_OUTSIDE : VX_FATE_KEPT;
 }
 
-static __device__ void store_box(const struct make_params &p, uint64_t at, uint32_t label, const float *box) {
-  p.labels[at] = (int32_t)label;
+static __device__ void store_box(const struct center_head &head, uint64_t at, uint32_t label, const float *box) {
+  head.labels[at] = (int32_t)label;
 #pragma unroll
   for (uint32_t i = 0; i < VX_MOVING_BOX_VALUES; i++) {
-    if (i < p.values) {
-      p.boxes[at * p.values + i] = box[i];
+    if (i < head.values) {
+      head.boxes[at * head.values + i] = box[i];
     }
   }
 }
@@ -91,65 +76,56 @@ static __device__ void store_box(const struct make_params &p, uint64_t at, uint3
 // As a block: makes the boxes of a segment's ranked candidates, and moves the keys of those that stay together. No key
 // is overwritten before it is read, as keys move to the front and all threads read theirs before any moves. Returns how
 // many stay.
-static __device__ uint32_t make_boxes(const struct make_params &p, uint32_t segment, uint32_t count) {
-  uint64_t *ranked = p.ranked + cuda_ranked_begin(p.segments, p.most_ranked, segment);
-  uint64_t first = cuda_ranked_begin(p.segments, p.most_made, segment);
-  uint32_t made = 0, first_class = p.head.task_first[segment % p.head.tasks] / p.head.cells, invalid = 0, outside = 0;
+static __device__ uint32_t make_boxes(const struct cuda_view &v, const struct center_head &head, uint32_t segment,
+                                      uint32_t count) {
+  uint64_t *ranked = head.ranked + cuda_ranked_begin(head.segments, head.most_ranked, segment);
+  uint64_t first = cuda_ranked_begin(head.segments, head.most_made, segment);
+  uint32_t made = 0, first_class = head.task_first[segment % head.tasks] / head.cells, invalid = 0, outside = 0;
   for (uint32_t begin = 0; begin < count; begin += MAKE_BLOCK) {
     uint32_t rank = begin + threadIdx.x, more;
     uint64_t key = rank < count ? ranked[rank] : 0;
     float box[VX_MOVING_BOX_VALUES];
-    enum vx_fate fate = rank < count ? make_box(p.head, segment, (uint32_t)key, box) : VX_FATE_COUNT;
+    enum vx_fate fate = rank < count ? make_box(head, segment, (uint32_t)key, box) : VX_FATE_COUNT;
     uint32_t place = made + cuda_block_before(fate == VX_FATE_KEPT, &more);
     invalid += fate == VX_FATE_INVALID;
     outside += fate == VX_FATE_OUTSIDE;
-    if (fate == VX_FATE_KEPT && place < p.most_made) {
+    if (fate == VX_FATE_KEPT && place < head.most_made) {
       ranked[place] = key;
-      store_box(p, first + place, first_class + (uint32_t)key / p.head.cells, box);
+      store_box(head, first + place, first_class + (uint32_t)key / head.cells, box);
     }
     made += more;
   }
   invalid = cuda_warp_add(invalid);
   outside = cuda_warp_add(outside);
   if (threadIdx.x % 32 == 0) {
-    atomicAdd(&p.tally->invalid, invalid);
-    atomicAdd(&p.tally->outside, outside);
+    atomicAdd(&v.tally->invalid, invalid);
+    atomicAdd(&v.tally->outside, outside);
   }
   return made;
 }
 
-static __global__ void __launch_bounds__(MAKE_BLOCK) make_centers_kernel(const __grid_constant__ struct make_params p) {
+static __global__ void __launch_bounds__(MAKE_BLOCK)
+    make_centers_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct center_head head) {
   cuda_wait();
-  uint32_t segment = blockIdx.x, found = p.num_found[segment], objects = min(found, p.most_ranked);
-  uint32_t made = make_boxes(p, segment, objects);
+  uint32_t segment = blockIdx.x, listed = head.num_found[segment], objects = min(listed, head.most_ranked);
+  uint32_t made = make_boxes(v, head, segment, objects);
   __syncthreads();
   if (threadIdx.x == 0) {
-    p.num_made[segment] = made;
-    atomicAdd(&p.tally->over_max_objects, found - objects);
-    atomicMax((unsigned long long *)&p.tally->moments[CUDA_DECODED], cuda_now());
+    head.num_made[segment] = made;
+    atomicAdd(&v.tally->over_max_objects, listed - objects);
+    atomicMax((unsigned long long *)&v.tally->moments[CUDA_DECODED], cuda_now());
   }
 }
 
-static enum vx_status make(const struct cuda_found *found, const struct center_head *head, struct error *error) {
-  struct make_params p = {};
-  p.head = *head;
-  p.segments = found->segments;
-  p.most_ranked = found->most_ranked;
-  p.most_made = (uint32_t)found->nms.pre_max;
-  p.ranked = found->ranked;
-  p.num_found = found->num_found;
-  p.num_made = found->num_made;
-  p.boxes = found->boxes;
-  p.values = found->values;
-  p.labels = found->labels;
-  p.tally = found->run->tally;
-  return cuda_launch("make_centers_kernel", make_centers_kernel, p.segments.count, MAKE_BLOCK, 0, found->run, p, error);
+static enum vx_status make(const struct cuda_run *run, const struct center_head *head, struct error *error) {
+  return cuda_launch("make_centers_kernel", make_centers_kernel, head->segments.count, MAKE_BLOCK, 0, run, error, *run,
+                     *head);
 }
 
 // --- the job ---
 
-// The tasks' classes and candidates, of the head and of what is found.
-static void lay_out_tasks(struct center_head *head, struct cuda_found *found) {
+// The tasks' classes and candidates.
+static void lay_out_tasks(struct center_head *head) {
   const struct vx_decode_center *params = &head->params;
   uint32_t label = 0;
   for (uint32_t task = 0; task < head->tasks; task++) {
@@ -160,35 +136,31 @@ static void lay_out_tasks(struct center_head *head, struct cuda_found *found) {
     }
   }
   head->task_first[head->tasks] = label * head->cells;
-  memcpy(found->task_first, head->task_first, sizeof found->task_first);
 }
 
 enum vx_status cuda_decode_center(struct cuda_run *run, struct error *error) {
-  if (run->num_points == 0) {
+  if (run->clouds.num_points == 0) {
     return cuda_write_none(run, error);
   }
   struct vx_sizes sizes = vx_sizes_of(run->job);
   struct center_head head = {};
-  struct cuda_found found = {};
+  struct cuda_found_parts parts = {};
   head.params = run->job->params.center;
   head.classes = (uint32_t)sizes.logits;
-  head.tasks = (uint32_t)sizes.tasks;
   head.cells = (uint32_t)(sizes.height * sizes.width);
   head.width = (uint32_t)sizes.width;
-  found.run = run;
-  found.nms = head.params.nms;
-  found.values = (uint32_t)sizes.decoded;
-  found.tasks = head.tasks;
-  lay_out_tasks(&head, &found);
-  found.most_ranked = (uint32_t)head.params.max_objects;
-  found.nms.pre_max = min(head.params.nms.pre_max, head.params.max_objects);  // a task has no more boxes
-  found.some_left_out = true;
-  found.radii = head.params.nms.circle ? head.params.radii : NULL;
-  found.num_radii = (uint32_t)head.params.num_radii;
-  CUDA_TRY(cuda_prepare_found(&found, error));
-  memcpy(head.maps, found.maps, sizeof head.maps);
-  CUDA_TRY(cuda_find(&found, head, vx_least_logit(head.params.score_threshold, true), error));
-  CUDA_TRY(cuda_rank(run, &found.ranking, error));
-  CUDA_TRY(make(&found, &head, error));
-  return cuda_finish_found(&found, error);
+  head.tasks = (uint32_t)sizes.tasks;
+  head.values = (uint32_t)sizes.decoded;
+  head.most_ranked = (uint32_t)head.params.max_objects;
+  head.some_left_out = true;
+  head.num_radii = head.params.nms.circle ? (uint32_t)head.params.num_radii : 0;
+  memcpy(head.radii, head.params.radii, sizeof head.radii);
+  lay_out_tasks(&head);
+  struct vx_nms nms = head.params.nms;
+  nms.pre_max = min(nms.pre_max, head.params.max_objects);  // a task has no more boxes
+  CUDA_TRY(cuda_prepare_found(run, &nms, &head, &parts, error));
+  CUDA_TRY(cuda_find(run, head, vx_least_logit(head.params.score_threshold, true), error));
+  CUDA_TRY(cuda_rank(run, &parts.ranking, error));
+  CUDA_TRY(make(run, &head, error));
+  return cuda_finish_found(run, &head, &parts.suppression, error);
 }

@@ -17,18 +17,17 @@
 #include "kernels/cuda/boxes/rank.cuh"
 #include "kernels/cuda/boxes/suppress.cuh"
 
-// Of one job.
+// Of one job, as the kernels see it.
 struct cuda_found {
-  struct cuda_run *run;
   // What the decoder says.
   uint32_t tasks;                         // segments of a cloud
   uint32_t task_first[VX_MAX_TASKS + 1];  // of each task, and of the next cloud: the number of its first candidate
   uint32_t most_ranked;                   // candidates of a segment that are ranked at most
+  uint32_t most_made;                     // boxes of a segment at most, as cuda_ranked_begin has them
   uint32_t values;                        // of a box
   bool some_left_out;                     // not all that are ranked become boxes: num_made says how many do
-  struct vx_nms nms;
-  const float *radii;  // [num_radii]: of the circles of the tasks, or one for all; NULL if there are no circles
-  uint32_t num_radii;
+  uint32_t num_radii;                     // of the circles of the tasks, or one for all; 0: there are no circles
+  float radii[VX_MAX_TASKS];
   struct cuda_map maps[VX_MAX_INPUTS];
   // Arrays on the device.
   struct cuda_segments segments;
@@ -38,18 +37,28 @@ struct cuda_found {
   uint32_t *num_found;  // [segments]: how many those are; zeros at first
   uint64_t *ranked;     // [cuda_ranked_room(most_ranked)]: the best of them; later, of those that have boxes
   uint32_t *num_made;   // [segments]: boxes that were made
-  float *boxes;         // [cuda_ranked_room(pre_max), values]: in the order of ranks
+  float *boxes;         // [cuda_ranked_room(most_made), values]: in the order of ranks
   int32_t *labels;      // of the boxes
   uint32_t *first_row;  // [segments]: of each segment in the output
-  struct cuda_ranking ranking;
-  struct cuda_suppression suppression;
+  uint32_t *kept;       // as suppression has them
+  uint32_t *num_kept;
 };
 
 // The output of a job whose maps are empty.
 VX_WARN_UNUSED enum vx_status cuda_write_none(struct cuda_run *run, struct error *error);
-// Gives all arrays their place and brings the inputs to the device, once the decoder has said its part.
-VX_WARN_UNUSED enum vx_status cuda_prepare_found(struct cuda_found *found, struct error *error);
+// The parts of a job that rank and suppress.
+struct cuda_found_parts {
+  struct cuda_ranking ranking;
+  struct cuda_suppression suppression;
+};
+
+// Gives all arrays their place and brings the inputs to the device, once the decoder has said its part. `nms`: of a
+// segment's boxes; its pre_max is found->most_made.
+VX_WARN_UNUSED enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms,
+                                                 struct cuda_found *found, struct cuda_found_parts *parts,
+                                                 struct error *error);
 // All that comes after the boxes.
-VX_WARN_UNUSED enum vx_status cuda_finish_found(struct cuda_found *found, struct error *error);
+VX_WARN_UNUSED enum vx_status cuda_finish_found(struct cuda_run *run, const struct cuda_found *found,
+                                                struct cuda_suppression *suppression, struct error *error);
 
 #endif

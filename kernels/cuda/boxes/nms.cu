@@ -17,127 +17,96 @@
 
 enum { WARP = 32, BLOCK = 256 };
 
-// Of one job.
+// Of one job, as the kernels see it.
 struct nms {
-  struct cuda_run *run;
+  const float *boxes, *scores;  // host, or copies
+  const int32_t *labels;        // likewise, or NULL
   struct cuda_ranking ranking;
-  struct cuda_suppression suppression;
-  float *boxes;  // [N, 7]: room for what lies in the host's memory
-  int32_t *labels;
+  struct cuda_suppression suppression;  // its boxes and labels: the same, or copies for later
 };
 
 // --- judge ---
 
-struct judge_params {
-  const float *box_source, *scores;  // host, or copies
-  const int32_t *label_source;       // or NULL
-  float *boxes;                      // the same as the sources, or copies for later
-  int32_t *labels;
-  struct cuda_clouds clouds;
-  uint64_t *keys;    // [N]
-  uint32_t *counts;  // [num_clouds], zeroed
-  struct cuda_tally *tally;
-};
-
 // As a block: brings the boxes first .. first + count - 1, into `rows` too.
-static __device__ void bring_boxes(const struct judge_params &p, uint64_t first, uint32_t count, float *rows) {
+static __device__ void bring_boxes(const struct nms &nms, uint64_t first, uint32_t count, float *rows) {
   uint64_t begin = first * VX_BOX_VALUES;
-  float values[VX_BOX_VALUES];
+  float values[VX_BOX_VALUES], *kept = nms.suppression.boxes;
 #pragma unroll
   for (uint32_t k = 0; k < VX_BOX_VALUES; k++) {
     uint32_t i = k * BLOCK + threadIdx.x;
-    values[k] = i < count * VX_BOX_VALUES ? p.box_source[begin + i] : 0.0f;
+    values[k] = i < count * VX_BOX_VALUES ? nms.boxes[begin + i] : 0.0f;
   }
 #pragma unroll
   for (uint32_t k = 0; k < VX_BOX_VALUES; k++) {
     uint32_t i = k * BLOCK + threadIdx.x;
     rows[i] = values[k];
-    if (i < count * VX_BOX_VALUES && p.boxes != p.box_source) {
-      p.boxes[begin + i] = values[k];
+    if (i < count * VX_BOX_VALUES && kept != nms.boxes) {
+      kept[begin + i] = values[k];
     }
   }
-  if (threadIdx.x < count && p.labels != p.label_source) {
-    p.labels[first + threadIdx.x] = p.label_source[first + threadIdx.x];
+  if (threadIdx.x < count && nms.suppression.labels != nms.labels) {
+    nms.suppression.labels[first + threadIdx.x] = nms.labels[first + threadIdx.x];
   }
 }
 
 // As a warp: lists the key of each valid box in its cloud. Mostly all boxes of a warp belong to one cloud.
-static __device__ void list_keys(const struct judge_params &p, uint32_t row, bool valid, float score) {
+static __device__ void list_keys(const struct cuda_view &v, const struct cuda_ranking &ranking, uint32_t row,
+                                 bool valid, float score) {
   uint32_t lane = threadIdx.x % WARP;
-  int32_t cloud = valid ? cuda_cloud_of_point(p.clouds, row) : 0;
+  int32_t cloud = valid ? cuda_cloud_of_point(v.clouds, row) : 0;
   for (uint32_t left = __ballot_sync(~0u, valid); left != 0;) {
     int leader = __ffs(left) - 1;
     int32_t one = __shfl_sync(~0u, cloud, leader);
     bool mine = valid && cloud == one;
     uint32_t all = __ballot_sync(~0u, mine), begin = 0;
     if (lane == (uint32_t)leader) {
-      begin = atomicAdd(&p.counts[one], __popc(all));
+      begin = atomicAdd(&ranking.counts[one], __popc(all));
     }
     begin = __shfl_sync(~0u, begin, leader);
     if (mine) {
-      uint32_t first = p.clouds.count == 1 ? 0 : p.clouds.first_point[one];
+      uint32_t first = v.clouds.count == 1 ? 0 : v.clouds.first_point[one];
       uint64_t at = (uint64_t)first + begin + __popc(all & ((1u << lane) - 1));
-      p.keys[at] = (uint64_t)vx_rank_key(score) << 32 | (row - first);
+      ranking.keys[at] = (uint64_t)vx_rank_key(score) << 32 | (row - first);
     }
     left &= ~all;
   }
 }
 
-static __global__ void __launch_bounds__(BLOCK) judge_boxes_kernel(const __grid_constant__ struct judge_params p) {
+static __global__ void __launch_bounds__(BLOCK)
+    judge_boxes_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct nms nms) {
   __shared__ float rows[BLOCK * VX_BOX_VALUES];
   cuda_wait_alone();
   if (blockIdx.x == 0 && threadIdx.x == 0) {
-    p.tally->moments[CUDA_BEGUN] = cuda_now();
+    v.tally->moments[CUDA_BEGUN] = cuda_now();
   }
   uint32_t invalid = 0;  // of the warp
-  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < p.clouds.num_points;
+  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
-    uint32_t count = (uint32_t)min((uint64_t)BLOCK, p.clouds.num_points - first);
+    uint32_t count = (uint32_t)min((uint64_t)BLOCK, v.clouds.num_points - first);
     bool here = threadIdx.x < count;
-    float score = here ? p.scores[first + threadIdx.x] : 0.0f;
-    bring_boxes(p, first, count, rows);
+    float score = here ? nms.scores[first + threadIdx.x] : 0.0f;
+    bring_boxes(nms, first, count, rows);
     __syncthreads();
     bool valid = here && vx_is_valid_box(rows + threadIdx.x * VX_BOX_VALUES, score);
-    list_keys(p, (uint32_t)first + threadIdx.x, valid, score);
+    list_keys(v, nms.ranking, (uint32_t)first + threadIdx.x, valid, score);
     invalid += __popc(__ballot_sync(~0u, here && !valid));
     __syncthreads();
   }
   cuda_let_next();
   if (threadIdx.x % WARP == 0) {
-    atomicAdd(&p.tally->invalid, invalid);
+    atomicAdd(&v.tally->invalid, invalid);
   }
   if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&p.tally->moments[CUDA_ARRIVED], cuda_now());
+    atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
   }
 }
 
-static enum vx_status judge(const struct nms *nms, struct error *error) {
-  const struct cuda_run *run = nms->run;
-  struct judge_params p = {};
-  p.box_source = (const float *)run->inputs[VX_BOXES].data;
-  p.scores = (const float *)run->inputs[VX_SCORES].data;
-  p.label_source = nms->suppression.labels == NULL ? NULL : (const int32_t *)run->inputs[VX_LABELS].data;
-  p.boxes = (float *)nms->suppression.boxes;
-  p.labels = (int32_t *)nms->suppression.labels;
-  p.clouds = run->clouds;
-  p.keys = nms->ranking.keys;
-  p.counts = (uint32_t *)nms->ranking.counts;
-  p.tally = run->tally;
-  return cuda_launch("judge_boxes_kernel", judge_boxes_kernel, cuda_looping_blocks(run, run->num_points, BLOCK, 4),
-                     BLOCK, 0, run, p, error);
+static enum vx_status judge(const struct cuda_run *run, const struct nms *nms, struct error *error) {
+  unsigned blocks = cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 4);
+  return cuda_launch("judge_boxes_kernel", judge_boxes_kernel, blocks, BLOCK, 0, run, error, *run, *nms);
 }
 
 // --- pack ---
-
-struct pack_params {
-  struct cuda_segments segments;
-  uint32_t pre_max, slices;
-  const uint64_t *ranked;
-  const uint32_t *kept, *num_kept;
-  int32_t *rows;  // out; NULL if they are only counted
-  struct publish_params publish;
-  struct cuda_tally *tally;
-};
 
 // As a block: the kept boxes of all segments before this one.
 static __device__ uint32_t kept_before(const uint32_t *num_kept, uint32_t segment) {
@@ -153,40 +122,36 @@ static __device__ uint32_t kept_before(const uint32_t *num_kept, uint32_t segmen
   return sum;
 }
 
-static __global__ void __launch_bounds__(BLOCK) pack_kernel(const __grid_constant__ struct pack_params p) {
+// `rows`: out; NULL if they are only counted.
+static __global__ void __launch_bounds__(BLOCK)
+    pack_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_suppression s,
+                uint32_t slices, int32_t *rows) {
   cuda_wait();
-  uint32_t segment = blockIdx.x / p.slices;
-  uint64_t at = cuda_ranked_begin(p.segments, p.pre_max, segment), first = cuda_segment_begin(p.segments, segment);
-  uint32_t before = kept_before(p.num_kept, segment), begin = blockIdx.x % p.slices * BLOCK + threadIdx.x;
-  uint32_t count = p.rows == NULL ? 0 : p.num_kept[segment];
-  for (uint32_t i = begin; i < count; i += p.slices * BLOCK) {
-    p.rows[(uint64_t)before + i] = (int32_t)(first + (uint32_t)p.ranked[at + p.kept[at + i]]);
+  uint32_t segment = blockIdx.x / slices;
+  uint64_t at = cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment);
+  uint64_t first = cuda_segment_begin(s.segments, segment);
+  uint32_t before = kept_before(s.num_kept, segment), begin = blockIdx.x % slices * BLOCK + threadIdx.x;
+  uint32_t count = rows == NULL ? 0 : s.num_kept[segment];
+  for (uint32_t i = begin; i < count; i += slices * BLOCK) {
+    rows[(uint64_t)before + i] = (int32_t)(first + (uint32_t)s.ranked[at + s.kept[at + i]]);
   }
-  if (cuda_last_block(&p.tally->order_ticket, gridDim.x)) {
-    publish(p.publish);
+  if (cuda_last_block(&v.tally->order_ticket, gridDim.x)) {
+    publish(v, v.sequence);
   }
 }
 
-static enum vx_status pack(const struct nms *nms, struct error *error) {
-  const struct cuda_run *run = nms->run;
-  const struct cuda_suppression *s = &nms->suppression;
-  struct pack_params p = {};
-  p.segments = s->segments;
-  p.pre_max = (uint32_t)s->nms.pre_max;
-  p.slices = cuda_slices(run, s->segments, min(s->segments.largest, (uint32_t)s->nms.post_max), BLOCK, 2);
-  p.ranked = s->ranked;
-  p.kept = s->kept;
-  p.num_kept = s->num_kept;
-  p.rows = run->tensors == 0 ? NULL : (int32_t *)run->lane->image.memory;
-  p.publish = publish_params_of(run, run->lane->sequence);
-  p.tally = run->tally;
-  return cuda_launch("pack_kernel", pack_kernel, (uint64_t)s->segments.count * p.slices, BLOCK, 0, run, p, error);
+static enum vx_status pack(const struct cuda_run *run, const struct cuda_suppression *s, struct error *error) {
+  uint32_t most = min(s->segments.largest, (uint32_t)s->nms.post_max);
+  uint32_t slices = cuda_slices(run, s->segments, most, BLOCK, 2);
+  int32_t *rows = run->tensors == 0 ? NULL : (int32_t *)run->lane->image.memory;
+  return cuda_launch("pack_kernel", pack_kernel, (uint64_t)s->segments.count * slices, BLOCK, 0, run, error, *run, *s,
+                     slices, rows);
 }
 
 // --- the job ---
 
 static struct cuda_segments segments_of(const struct cuda_run *run) {
-  struct cuda_segments segments = {(uint32_t)run->clouds.count, 0, run->num_points, NULL};
+  struct cuda_segments segments = {(uint32_t)run->clouds.count, 0, run->clouds.num_points, NULL};
   for (int32_t cloud = 0; cloud < run->clouds.count; cloud++) {
     segments.largest = max(segments.largest, (uint32_t)run->job->point_counts[cloud]);
   }
@@ -198,25 +163,23 @@ static bool has_labels(const struct cuda_run *run) {
 }
 
 // Runs twice: over an empty arena to measure, then over the lane's scratch.
-static void lay_out(struct nms *nms, struct cuda_arena *arena) {
-  struct cuda_run *run = nms->run;
+static void lay_out(struct cuda_run *run, struct nms *nms, struct cuda_arena *arena) {
   cuda_take_inputs(run, arena);
   cuda_take_clouds(run, arena);
   nms->ranking.segments.first = nms->suppression.segments.first = run->clouds.first_point;
   if (run->inputs[VX_BOXES].data != NULL) {
-    take(arena, &nms->boxes, (uint64_t)run->num_points * VX_BOX_VALUES);
+    take(arena, &nms->suppression.boxes, (uint64_t)run->clouds.num_points * VX_BOX_VALUES);
   }
   if (has_labels(run) && run->inputs[VX_LABELS].data != NULL) {
-    take(arena, &nms->labels, run->num_points);
+    take(arena, &nms->suppression.labels, run->clouds.num_points);
   }
-  take(arena, &nms->ranking.keys, run->num_points);
+  take(arena, &nms->ranking.keys, run->clouds.num_points);
   cuda_take_ranking(&nms->ranking, arena);
   cuda_take_suppression(&nms->suppression, arena);
 }
 
 // The counts of the boxes' keys are where another operation has its tiles, which are zero when a job begins.
-static enum vx_status prepare(struct nms *nms, struct error *error) {
-  struct cuda_run *run = nms->run;
+static enum vx_status prepare(struct cuda_run *run, struct nms *nms, struct error *error) {
   struct cuda_suppression *s = &nms->suppression;
   struct cuda_arena measured = {}, arena = {};
   CUDA_TRY(cuda_see_inputs(run, error));
@@ -224,10 +187,10 @@ static enum vx_status prepare(struct nms *nms, struct error *error) {
   s->segments = nms->ranking.segments = segments_of(run);
   s->values = VX_BOX_VALUES;
   nms->ranking.most = (uint32_t)s->nms.pre_max;
-  lay_out(nms, &measured);
+  lay_out(run, nms, &measured);
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->scratch, measured.used, error));
   arena.memory = run->lane->scratch.memory;
-  lay_out(nms, &arena);
+  lay_out(run, nms, &arena);
   if (run->tensors != 0) {
     uint64_t most = cuda_ranked_room(s->segments, (uint32_t)min(s->nms.pre_max, s->nms.post_max));
     CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, most * sizeof(int32_t), error));
@@ -242,22 +205,22 @@ static enum vx_status prepare(struct nms *nms, struct error *error) {
 }
 
 // Brings what the first kernel does not.
-static enum vx_status fetch(struct nms *nms, struct error *error) {
-  struct cuda_run *run = nms->run;
+static enum vx_status fetch(struct cuda_run *run, struct nms *nms, struct error *error) {
+  struct cuda_suppression *s = &nms->suppression;
   if (run->clouds.count > 1) {
     CUDA_TRY(cuda_fetch_clouds(run, error));
   }
   CUDA_TRY(cuda_copy_inputs(run, error));
-  struct cuda_suppression *s = &nms->suppression;
-  s->boxes = nms->boxes == NULL ? (const float *)run->inputs[VX_BOXES].data : nms->boxes;
-  if (has_labels(run)) {
-    s->labels = nms->labels == NULL ? (const int32_t *)run->inputs[VX_LABELS].data : nms->labels;
-  }
+  nms->boxes = (const float *)run->inputs[VX_BOXES].data;
+  nms->scores = (const float *)run->inputs[VX_SCORES].data;
+  nms->labels = has_labels(run) ? (const int32_t *)run->inputs[VX_LABELS].data : NULL;
+  s->boxes = s->boxes == NULL ? (float *)nms->boxes : s->boxes;
+  s->labels = s->labels == NULL ? (int32_t *)nms->labels : s->labels;
   return VX_OK;
 }
 
 static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
-  CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->lane->sequence, error));
+  CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->sequence, error));
   run->sizes = ((const struct cuda_report *)run->lane->report)->tally;
   struct vx_job *job = run->job;
   job->counts.kept = run->sizes.kept;
@@ -275,17 +238,16 @@ static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
 }
 
 enum vx_status cuda_nms(struct cuda_run *run, struct error *error) {
-  if (run->num_points == 0) {
+  if (run->clouds.num_points == 0) {
     return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
   }
   struct nms nms = {};
-  nms.run = run;
-  CUDA_TRY(prepare(&nms, error));
-  CUDA_TRY(fetch(&nms, error));
-  CUDA_TRY(judge(&nms, error));
+  CUDA_TRY(prepare(run, &nms, error));
+  CUDA_TRY(fetch(run, &nms, error));
+  CUDA_TRY(judge(run, &nms, error));
   CUDA_TRY(cuda_rank(run, &nms.ranking, error));
   CUDA_TRY(cuda_suppress(run, &nms.suppression, error));
-  CUDA_TRY(pack(&nms, error));
+  CUDA_TRY(pack(run, &nms.suppression, error));
   CUDA_TRY(read_sizes(run, error));
   if (run->tensors == 0) {
     return cuda_clean(run, error);

@@ -8,12 +8,6 @@
 
 enum { WARP = 32, BLOCK = 512, WARPS = BLOCK / WARP, TILE = 2048, SELECT_BLOCK = 1024, DIGIT = 8, BINS = 1 << DIGIT };
 
-struct rank_params {
-  struct cuda_ranking ranking;
-  struct cuda_stop stop;
-  uint32_t slices;
-};
-
 // Keys of a segment of which all are ranked that have a rank at all.
 static __host__ __device__ uint32_t most_listed(uint32_t most) {
   return most > CUDA_QUICK_KEYS ? most : (uint32_t)CUDA_QUICK_KEYS;
@@ -94,12 +88,12 @@ static __device__ void gather_front(uint64_t *keys, uint32_t count, uint64_t las
   }
 }
 
-static __global__ void __launch_bounds__(SELECT_BLOCK) select_kernel(const __grid_constant__ struct rank_params p) {
+static __global__ void __launch_bounds__(SELECT_BLOCK)
+    select_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_ranking r) {
   __shared__ struct selection selection;
   cuda_wait();
-  const struct cuda_ranking &r = p.ranking;
   uint32_t count = r.counts[blockIdx.x];
-  if (count <= most_listed(r.most) || cuda_is_stopped(p.stop, true)) {
+  if (count <= most_listed(r.most) || cuda_is_stopped(v, true)) {
     return;
   }
   if (threadIdx.x == 0) {
@@ -149,15 +143,16 @@ static __device__ uint32_t rank_of(const uint64_t *keys, uint32_t count, uint64_
   return rank;
 }
 
-static __global__ void __launch_bounds__(BLOCK) rank_kernel(const __grid_constant__ struct rank_params p) {
+static __global__ void __launch_bounds__(BLOCK)
+    rank_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_ranking r,
+                uint32_t slices) {
   cuda_wait();
-  const struct cuda_ranking &r = p.ranking;
-  uint32_t segment = blockIdx.x / p.slices, count = r.counts[segment];
+  uint32_t segment = blockIdx.x / slices, count = r.counts[segment];
   count = count > most_listed(r.most) ? r.most : count;
   const uint64_t *keys = r.keys + cuda_segment_begin(r.segments, segment);
   uint64_t *ranked = r.ranked + cuda_ranked_begin(r.segments, r.most, segment);
-  for (uint32_t first = blockIdx.x % p.slices * WARP; first < count; first += p.slices * WARP) {
-    if (count > CUDA_QUICK_KEYS && cuda_is_stopped(p.stop, blockIdx.x % p.slices == 0)) {
+  for (uint32_t first = blockIdx.x % slices * WARP; first < count; first += slices * WARP) {
+    if (count > CUDA_QUICK_KEYS && cuda_is_stopped(v, blockIdx.x % slices == 0)) {
       return;
     }
     uint32_t own = first + threadIdx.x % WARP;
@@ -178,9 +173,10 @@ void cuda_take_ranking(struct cuda_ranking *ranking, struct cuda_arena *arena) {
 enum vx_status cuda_rank(const struct cuda_run *run, const struct cuda_ranking *ranking, struct error *error) {
   const struct cuda_segments *segments = &ranking->segments;
   uint32_t listed = min(segments->largest, most_listed(ranking->most));
-  struct rank_params p = {*ranking, cuda_stop_of(run), cuda_slices(run, *segments, listed, WARP, 4)};
+  uint32_t slices = cuda_slices(run, *segments, listed, WARP, 4);
   if (segments->largest > listed) {
-    CUDA_TRY(cuda_launch("select_kernel", select_kernel, segments->count, SELECT_BLOCK, 0, run, p, error));
+    CUDA_TRY(cuda_launch("select_kernel", select_kernel, segments->count, SELECT_BLOCK, 0, run, error, *run, *ranking));
   }
-  return cuda_launch("rank_kernel", rank_kernel, (uint64_t)segments->count * p.slices, BLOCK, 0, run, p, error);
+  return cuda_launch("rank_kernel", rank_kernel, (uint64_t)segments->count * slices, BLOCK, 0, run, error, *run,
+                     *ranking, slices);
 }

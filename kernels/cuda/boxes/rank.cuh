@@ -10,7 +10,7 @@ enum { CUDA_QUICK_KEYS = 16384 };
 
 struct cuda_ranking {
   struct cuda_segments segments;
-  const uint32_t *counts;  // [segments.count]: keys of each segment
+  uint32_t *counts;  // [segments.count]: keys of each segment
   uint64_t *keys;    // [segments.room]: vx_rank_key << 32 | number in the segment, all distinct; left in any order
   uint32_t most;     // how many of a segment's keys, the least ones, get a rank
   uint64_t *ranked;  // [cuda_ranked_room]: out, rising; min(counts[i], most) of segment i

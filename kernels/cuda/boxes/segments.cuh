@@ -39,27 +39,18 @@ static inline uint32_t cuda_slices(const struct cuda_run *run, const struct cuda
   return wanted < room ? wanted : room > 1 ? room : 1;
 }
 
-// What tells whether the host wants the job to end. Its word is in the host's memory, where reads take a microsecond
-// and come one after the other. So few blocks ask the host, and tell the others.
-struct cuda_stop {
-  const volatile uint32_t *word;  // host
-  volatile uint32_t *told;        // device
-  uint32_t sequence;
-};
-
-static inline struct cuda_stop cuda_stop_of(const struct cuda_run *run) {
-  struct cuda_stop stop = {&run->lane->device_orders->stop, &run->control->told, run->lane->sequence};
-  return stop;
-}
-
-// As a block. `asks`: whether it asks the host too. Once any block knows, all kernels that follow do.
-static __device__ inline bool cuda_is_stopped(const struct cuda_stop &stop, bool asks) {
+// As a block: whether the host wants the job to end. The host's word is in the host's memory, where reads take a
+// microsecond and come one after the other. So few blocks ask the host (`asks`), and tell the others. Once any block
+// knows, all kernels that follow do.
+static __device__ inline bool cuda_is_stopped(const struct cuda_view &v, bool asks) {
   __shared__ bool stopped;
+  volatile uint32_t *told = &v.control->told;
+  const volatile uint32_t *asked = &v.orders->stop;
   __syncthreads();
   if (threadIdx.x == 0) {
-    stopped = *stop.told == stop.sequence || (asks && *stop.word == stop.sequence);
+    stopped = *told == v.sequence || (asks && *asked == v.sequence);
     if (stopped) {
-      *stop.told = stop.sequence;
+      *told = v.sequence;
     }
   }
   __syncthreads();

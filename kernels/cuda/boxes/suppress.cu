@@ -18,19 +18,20 @@ typedef unsigned long long bits64;  // of the boxes of a window
 
 // --- compare ---
 
-static __global__ void __launch_bounds__(TILE_BLOCK) compare_kernel(const __grid_constant__ struct suppress_params p) {
+static __global__ void __launch_bounds__(TILE_BLOCK)
+    compare_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_suppression s) {
   __shared__ struct tile tile;
   cuda_wait();
-  const struct chunk chunk = chunk_of(p, blockIdx.x / p.slices);
-  uint32_t slice = blockIdx.x % p.slices;
-  if (chunk.left == 0 || is_full(p, chunk.segment) || (chunk.long_job && cuda_is_stopped(p.stop, slice == 0))) {
+  const struct chunk chunk = chunk_of(s, blockIdx.x / s.slices);
+  uint32_t slice = blockIdx.x % s.slices;
+  if (chunk.left == 0 || is_full(s, chunk.segment) || (chunk.long_job && cuda_is_stopped(v, slice == 0))) {
     return;
   }
-  const struct vx_nms nms = nms_of(p.s, chunk.segment);
-  uint32_t *overlaps = overlaps_of(p.s, chunk.segment), lane = threadIdx.x % TILE;
+  const struct vx_nms nms = nms_of(s, chunk.segment);
+  uint32_t *overlaps = overlaps_of(s, chunk.segment), lane = threadIdx.x % TILE;
   // Tiles on and above the diagonal, column by column.
   uint32_t row = slice, column = 0;
-  for (;; row += p.slices) {
+  for (;; row += s.slices) {
     for (; row > column; column++) {
       row -= column + 1;
     }
@@ -38,7 +39,7 @@ static __global__ void __launch_bounds__(TILE_BLOCK) compare_kernel(const __grid
       return;
     }
     uint32_t word = threadIdx.x < TILE ? row : column;
-    fill_tile(p.s, chunk.segment, ~closed_of(p, chunk, word), chunk.begin + word * TILE + lane, &tile);
+    fill_tile(s, chunk.segment, ~closed_of(s, chunk, word), chunk.begin + word * TILE + lane, &tile);
     list_pairs(nms, row == column, &tile);
     compare_pairs(nms, &tile);
     uint32_t place = row * TILE + lane;
@@ -145,12 +146,13 @@ static __device__ void strike_rest(const uint32_t *overlaps, uint32_t end, struc
 }
 
 // As a block: settles window after window.
-static __device__ void settle(const struct suppress_params &p, const struct chunk &chunk, struct settling *own) {
-  const uint32_t *overlaps = overlaps_of(p.s, chunk.segment);
-  uint32_t most = (uint32_t)p.s.nms.post_max, next = 0, num_kept = 0;
-  uint32_t *kept = p.s.kept + cuda_ranked_begin(p.s.segments, (uint32_t)p.s.nms.pre_max, chunk.segment);
+static __device__ void settle(const struct cuda_view &v, const struct cuda_suppression &s, const struct chunk &chunk,
+                              struct settling *own) {
+  const uint32_t *overlaps = overlaps_of(s, chunk.segment);
+  uint32_t most = (uint32_t)s.nms.post_max, next = 0, num_kept = 0;
+  uint32_t *kept = s.kept + cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, chunk.segment);
   for (uint32_t round = 1; next < chunk.end && num_kept < most; round++) {
-    if (round % TURNS_PER_LOOK == 0 && chunk.long_job && cuda_is_stopped(p.stop, true)) {
+    if (round % TURNS_PER_LOOK == 0 && chunk.long_job && cuda_is_stopped(v, true)) {
       return;
     }
     if (threadIdx.x < WINDOW) {
@@ -173,53 +175,55 @@ static __device__ void settle(const struct suppress_params &p, const struct chun
 }
 
 // One thread: counts the fates of the chunk and, if enough boxes are kept, of all that follow.
-static __device__ void count_fates(const struct suppress_params &p, const struct chunk &chunk, uint32_t kept_before,
-                                   const struct settling *own) {
-  bool full = own->num_kept == (uint32_t)p.s.nms.post_max;
+static __device__ void count_fates(const struct cuda_view &v, const struct cuda_suppression &s,
+                                   const struct chunk &chunk, uint32_t kept_before, const struct settling *own) {
+  bool full = own->num_kept == (uint32_t)s.nms.post_max;
   uint32_t settled = full ? own->last + 1 : chunk.end, kept = own->num_kept - kept_before;
-  p.s.num_kept[chunk.segment] = own->num_kept;
-  atomicAdd(&p.tally->kept, kept);
-  atomicAdd(&p.tally->suppressed, settled - kept);
-  atomicAdd(&p.tally->over_post_max, full ? chunk.left - settled : 0);
+  s.num_kept[chunk.segment] = own->num_kept;
+  atomicAdd(&v.tally->kept, kept);
+  atomicAdd(&v.tally->suppressed, settled - kept);
+  atomicAdd(&v.tally->over_post_max, full ? chunk.left - settled : 0);
 }
 
 // As a block: begins what is told of the segment's chunks.
-static __device__ void begin_segment(const struct suppress_params &p, const struct chunk &chunk) {
+static __device__ void begin_segment(const struct cuda_view &v, const struct cuda_suppression &s,
+                                     const struct chunk &chunk) {
   for (uint32_t i = WORDS + threadIdx.x; i * WARP < chunk.ranked; i += BLOCK) {
-    struck_of(p.s, chunk.segment)[i] = 0;
+    struck_of(s, chunk.segment)[i] = 0;
   }
   if (threadIdx.x == 0) {
-    p.s.num_kept[chunk.segment] = 0;
-    atomicAdd(&p.tally->over_pre_max, chunk.valid - chunk.ranked);
+    s.num_kept[chunk.segment] = 0;
+    atomicAdd(&v.tally->over_pre_max, chunk.valid - chunk.ranked);
   }
 }
 
-static __global__ void __launch_bounds__(BLOCK) settle_kernel(const __grid_constant__ struct suppress_params p) {
+static __global__ void __launch_bounds__(BLOCK)
+    settle_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_suppression s) {
   __shared__ struct settling own;
   cuda_wait();
-  const struct chunk chunk = chunk_of(p, blockIdx.x);
-  uint32_t kept_before = p.number == 0 ? 0 : p.s.num_kept[chunk.segment];
-  bool full = is_full(p, chunk.segment);
-  if (p.number == 0) {
-    begin_segment(p, chunk);
+  const struct chunk chunk = chunk_of(s, blockIdx.x);
+  uint32_t kept_before = s.number == 0 ? 0 : s.num_kept[chunk.segment];
+  bool full = is_full(s, chunk.segment);
+  if (s.number == 0) {
+    begin_segment(v, s, chunk);
   }
-  if (chunk.left == 0 || full || (chunk.long_job && cuda_is_stopped(p.stop, true))) {
+  if (chunk.left == 0 || full || (chunk.long_job && cuda_is_stopped(v, true))) {
     return;
   }
   if (threadIdx.x == 0) {
-    p.s.kept_before[chunk.segment] = kept_before;
+    s.kept_before[chunk.segment] = kept_before;
   }
   if (threadIdx.x < WORDS) {
-    own.struck[threadIdx.x] = closed_of(p, chunk, threadIdx.x);
+    own.struck[threadIdx.x] = closed_of(s, chunk, threadIdx.x);
   }
   if (threadIdx.x == 0) {
     own.next = own.last = 0;
     own.num_kept = kept_before;
   }
   __syncthreads();
-  settle(p, chunk, &own);
+  settle(v, s, chunk, &own);
   if (threadIdx.x == 0) {
-    count_fates(p, chunk, kept_before, &own);
+    count_fates(v, s, chunk, kept_before, &own);
   }
 }
 
@@ -228,10 +232,10 @@ static __global__ void __launch_bounds__(BLOCK) settle_kernel(const __grid_const
 static __device__ uint32_t low_bits(uint32_t count) { return count >= WARP ? ~0u : ~(~0u << count); }
 
 // As a block: strikes out what `rows` kept boxes suppress among the 32 ranked ones from `first` on.
-static __device__ void strike_tile(const struct suppress_params &p, uint32_t segment, const struct vx_nms &nms,
+static __device__ void strike_tile(const struct cuda_suppression &s, uint32_t segment, const struct vx_nms &nms,
                                    const uint32_t *kept, uint32_t rows, uint32_t first, uint32_t ranked,
                                    struct tile *tile) {
-  uint32_t lane = threadIdx.x % TILE, *struck = struck_of(p.s, segment) + first / WARP, open = 0, rank = first + lane;
+  uint32_t lane = threadIdx.x % TILE, *struck = struck_of(s, segment) + first / WARP, open = 0, rank = first + lane;
   if (threadIdx.x < TILE) {
     open = low_bits(rows);
     rank = lane < rows ? kept[lane] : 0;
@@ -239,7 +243,7 @@ static __device__ void strike_tile(const struct suppress_params &p, uint32_t seg
     // Other blocks strike out boxes of this word meanwhile; the lanes must see the same of them.
     open = low_bits(ranked - first) & ~__shfl_sync(~0u, *(volatile uint32_t *)struck, 0);
   }
-  fill_tile(p.s, segment, open, rank, tile);
+  fill_tile(s, segment, open, rank, tile);
   list_pairs(nms, false, tile);
   compare_pairs(nms, tile);
   if (threadIdx.x < TILE && tile->bits[lane] != 0) {
@@ -247,25 +251,26 @@ static __device__ void strike_tile(const struct suppress_params &p, uint32_t seg
   }
 }
 
-static __global__ void __launch_bounds__(TILE_BLOCK) strike_kernel(const __grid_constant__ struct suppress_params p) {
+static __global__ void __launch_bounds__(TILE_BLOCK)
+    strike_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_suppression s) {
   __shared__ struct tile tile;
   cuda_wait();
-  uint32_t segment = blockIdx.x / p.slices, slice = blockIdx.x % p.slices, later = (p.number + 1) * CHUNK;
-  uint32_t ranked = min(p.s.counts[segment], (uint32_t)p.s.nms.pre_max), num_kept = p.s.num_kept[segment];
-  if (later >= ranked || num_kept == (uint32_t)p.s.nms.post_max) {
+  uint32_t segment = blockIdx.x / s.slices, slice = blockIdx.x % s.slices, later = (s.number + 1) * CHUNK;
+  uint32_t ranked = min(s.counts[segment], (uint32_t)s.nms.pre_max), num_kept = s.num_kept[segment];
+  if (later >= ranked || num_kept == (uint32_t)s.nms.post_max) {
     return;
   }
-  uint32_t kept_here = num_kept - p.s.kept_before[segment], rows = (kept_here + TILE - 1) / TILE;
+  uint32_t kept_here = num_kept - s.kept_before[segment], rows = (kept_here + TILE - 1) / TILE;
   const uint32_t *kept =
-      p.s.kept + cuda_ranked_begin(p.s.segments, (uint32_t)p.s.nms.pre_max, segment) + num_kept - kept_here;
-  const struct vx_nms nms = nms_of(p.s, segment);
+      s.kept + cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment) + num_kept - kept_here;
+  const struct vx_nms nms = nms_of(s, segment);
   uint32_t turn = 0;
-  for (uint64_t i = slice; i < (uint64_t)rows * ((ranked - later + TILE - 1) / TILE); i += p.slices, turn++) {
-    if (turn % TURNS_PER_LOOK == 0 && cuda_is_stopped(p.stop, slice == 0)) {
+  for (uint64_t i = slice; i < (uint64_t)rows * ((ranked - later + TILE - 1) / TILE); i += s.slices, turn++) {
+    if (turn % TURNS_PER_LOOK == 0 && cuda_is_stopped(v, slice == 0)) {
       return;
     }
     uint32_t row = (uint32_t)(i % rows) * TILE, column = (uint32_t)(i / rows) * TILE;
-    strike_tile(p, segment, nms, kept + row, min(kept_here - row, (uint32_t)TILE), later + column, ranked, &tile);
+    strike_tile(s, segment, nms, kept + row, min(kept_here - row, (uint32_t)TILE), later + column, ranked, &tile);
   }
 }
 
@@ -286,22 +291,20 @@ void cuda_take_suppression(struct cuda_suppression *suppression, struct cuda_are
   }
 }
 
-enum vx_status cuda_suppress(const struct cuda_run *run, const struct cuda_suppression *suppression,
-                             struct error *error) {
-  uint32_t longest = longest_of(suppression), segments = suppression->segments.count;
-  struct suppress_params p = {*suppression, 0, 0, cuda_stop_of(run), run->tally};
+enum vx_status cuda_suppress(const struct cuda_run *run, struct cuda_suppression *s, struct error *error) {
+  uint32_t longest = longest_of(s), segments = s->segments.count;
   uint32_t side = cuda_blocks(min(longest, (uint32_t)CHUNK), TILE);
-  uint32_t tile_slices = cuda_slices(run, suppression->segments, side * (side + 1) / 2, 1, 6);
-  for (; p.number == 0 || p.number * CHUNK < longest; p.number++) {
-    p.slices = tile_slices;
-    uint64_t blocks = (uint64_t)segments * p.slices;
-    CUDA_TRY(cuda_launch("compare_kernel", compare_kernel, blocks, TILE_BLOCK, 0, run, p, error));
-    CUDA_TRY(cuda_launch("settle_kernel", settle_kernel, segments, BLOCK, 0, run, p, error));
-    uint32_t later = (p.number + 1) * CHUNK;
+  uint32_t tile_slices = cuda_slices(run, s->segments, side * (side + 1) / 2, 1, 6);
+  for (s->number = 0; s->number == 0 || s->number * CHUNK < longest; s->number++) {
+    s->slices = tile_slices;
+    uint64_t blocks = (uint64_t)segments * s->slices;
+    CUDA_TRY(cuda_launch("compare_kernel", compare_kernel, blocks, TILE_BLOCK, 0, run, error, *run, *s));
+    CUDA_TRY(cuda_launch("settle_kernel", settle_kernel, segments, BLOCK, 0, run, error, *run, *s));
+    uint32_t later = (s->number + 1) * CHUNK;
     if (later < longest) {
-      p.slices = cuda_slices(run, suppression->segments, longest - later, TILE, 6);
-      blocks = (uint64_t)segments * p.slices;
-      CUDA_TRY(cuda_launch("strike_kernel", strike_kernel, blocks, TILE_BLOCK, 0, run, p, error));
+      s->slices = cuda_slices(run, s->segments, longest - later, TILE, 6);
+      blocks = (uint64_t)segments * s->slices;
+      CUDA_TRY(cuda_launch("strike_kernel", strike_kernel, blocks, TILE_BLOCK, 0, run, error, *run, *s));
     }
   }
   return VX_OK;

@@ -10,7 +10,7 @@
 
 // Takes `kept` and what is its own. Runs twice, as all layouts do.
 void cuda_take_suppression(struct cuda_suppression *suppression, struct cuda_arena *arena);
-VX_WARN_UNUSED enum vx_status cuda_suppress(const struct cuda_run *run, const struct cuda_suppression *suppression,
+VX_WARN_UNUSED enum vx_status cuda_suppress(const struct cuda_run *run, struct cuda_suppression *suppression,
                                             struct error *error);
 
 #endif

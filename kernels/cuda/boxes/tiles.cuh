@@ -10,14 +10,6 @@
 enum { WARP = 32, CHUNK = 1024, WORDS = CHUNK / WARP, TILE = WARP, TILE_BLOCK = 256 };
 static_assert((int)CHUNK <= (int)CUDA_QUICK_KEYS, "what is stopped while it is ranked is never settled");
 
-struct suppress_params {
-  struct cuda_suppression s;
-  uint32_t number;  // of the chunk
-  uint32_t slices;
-  struct cuda_stop stop;
-  struct cuda_tally *tally;
-};
-
 // --- boxes ---
 
 static __device__ struct cuda_ranked_box box_of(const struct cuda_suppression &s, uint32_t segment, uint32_t rank) {
@@ -62,24 +54,24 @@ struct chunk {
   bool long_job;
 };
 
-static __device__ struct chunk chunk_of(const struct suppress_params &p, uint32_t segment) {
-  struct chunk chunk = {segment, p.s.counts[segment]};
-  chunk.ranked = min(chunk.valid, (uint32_t)p.s.nms.pre_max);
-  chunk.begin = p.number * CHUNK;
+static __device__ struct chunk chunk_of(const struct cuda_suppression &s, uint32_t segment) {
+  struct chunk chunk = {segment, s.counts[segment]};
+  chunk.ranked = min(chunk.valid, (uint32_t)s.nms.pre_max);
+  chunk.begin = s.number * CHUNK;
   chunk.left = chunk.ranked > chunk.begin ? chunk.ranked - chunk.begin : 0;
   chunk.end = min(chunk.left, (uint32_t)CHUNK);
-  chunk.long_job = p.number > 0 || chunk.valid > CUDA_QUICK_KEYS;
+  chunk.long_job = s.number > 0 || chunk.valid > CUDA_QUICK_KEYS;
   return chunk;
 }
 
-static __device__ bool is_full(const struct suppress_params &p, uint32_t segment) {
-  return p.number > 0 && p.s.num_kept[segment] == (uint32_t)p.s.nms.post_max;
+static __device__ bool is_full(const struct cuda_suppression &s, uint32_t segment) {
+  return s.number > 0 && s.num_kept[segment] == (uint32_t)s.nms.post_max;
 }
 
 // Bits of the 32 places from `word` * 32 on: those that are struck out, or behind the end.
-static __device__ uint32_t closed_of(const struct suppress_params &p, const struct chunk &chunk, uint32_t word) {
+static __device__ uint32_t closed_of(const struct cuda_suppression &s, const struct chunk &chunk, uint32_t word) {
   uint32_t left = chunk.end > word * WARP ? chunk.end - word * WARP : 0, behind = left >= WARP ? 0 : ~0u << left;
-  return behind | (p.number == 0 || left == 0 ? 0 : struck_of(p.s, chunk.segment)[chunk.begin / WARP + word]);
+  return behind | (s.number == 0 || left == 0 ? 0 : struck_of(s, chunk.segment)[chunk.begin / WARP + word]);
 }
 
 // --- tiles ---

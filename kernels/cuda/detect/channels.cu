@@ -19,7 +19,7 @@ struct moved_map {
   uint64_t first_tile;   // of the map, among all
 };
 
-struct move_params {
+struct moved_maps {
   struct moved_map maps[VX_DETECTOR_MAPS];
   int num_maps;
   uint64_t num_tiles;
@@ -47,24 +47,24 @@ template <typename value> static __device__ void move_tile(const struct moved_ma
   }
 }
 
-static __global__ void __launch_bounds__(BLOCK) move_channels_kernel(const __grid_constant__ struct move_params p) {
+static __global__ void __launch_bounds__(BLOCK) move_channels_kernel(const __grid_constant__ struct moved_maps moved) {
   cuda_wait();
-  for (uint64_t number = blockIdx.x; number < p.num_tiles; number += gridDim.x) {
-    int map = p.num_maps - 1;
-    while (p.maps[map].first_tile > number) {
+  for (uint64_t number = blockIdx.x; number < moved.num_tiles; number += gridDim.x) {
+    int map = moved.num_maps - 1;
+    while (moved.maps[map].first_tile > number) {
       map--;
     }
-    if (p.maps[map].halves) {
-      move_tile<uint16_t>(p.maps[map], number - p.maps[map].first_tile);
+    if (moved.maps[map].halves) {
+      move_tile<uint16_t>(moved.maps[map], number - moved.maps[map].first_tile);
     } else {
-      move_tile<uint32_t>(p.maps[map], number - p.maps[map].first_tile);
+      move_tile<uint32_t>(moved.maps[map], number - moved.maps[map].first_tile);
     }
   }
 }
 
-static void add_map(const struct vx_detection *detection, int number, struct move_params *p) {
+static void add_map(const struct vx_detection *detection, int number, struct moved_maps *moved) {
   const struct vx_detector_map *of = &detection->detector->maps[number];
-  struct moved_map *map = &p->maps[p->num_maps++];
+  struct moved_map *map = &moved->maps[moved->num_maps++];
   map->from = detection->written[number];
   map->to = detection->last[number];
   map->halves = of->dtype == VX_FLOAT16;
@@ -72,23 +72,23 @@ static void add_map(const struct vx_detection *detection, int number, struct mov
   map->cells = (uint32_t)(of->height * of->width);
   map->across = cuda_blocks(map->cells, TILE);
   map->cloud_tiles = (uint64_t)map->across * cuda_blocks(map->channels, TILE);
-  map->first_tile = p->num_tiles;
-  p->num_tiles += map->cloud_tiles * (uint64_t)detection->job->num_clouds;
+  map->first_tile = moved->num_tiles;
+  moved->num_tiles += map->cloud_tiles * (uint64_t)detection->job->num_clouds;
 }
 
 enum vx_status cuda_move_channels(struct vx_lane *lane, const struct vx_detection *detection, struct error *error) {
   struct cuda_run run = {};
-  struct move_params p = {};
+  struct moved_maps moved = {};
   for (int i = 0; i < VX_DETECTOR_MAPS; i++) {
     if (vx_detection_moves(detection, i)) {
-      add_map(detection, i, &p);
+      add_map(detection, i, &moved);
     }
   }
-  if (p.num_tiles == 0) {
+  if (moved.num_tiles == 0) {
     return VX_OK;
   }
   run.lane = lane;
   run.stream = lane->stream;
-  unsigned blocks = cuda_looping_blocks(&run, p.num_tiles, 1, 8);
-  return cuda_launch("move_channels_kernel", move_channels_kernel, blocks, BLOCK, 0, &run, p, error);
+  unsigned blocks = cuda_looping_blocks(&run, moved.num_tiles, 1, 8);
+  return cuda_launch("move_channels_kernel", move_channels_kernel, blocks, BLOCK, 0, &run, error, moved);
 }

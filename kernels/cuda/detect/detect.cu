@@ -47,13 +47,10 @@ bool cuda_detects(const struct vx_job *job) {
 
 // --- times ---
 
-struct note_params {
-  uint64_t *moment;  // host
-};
-
-static __global__ void note_kernel(const __grid_constant__ struct note_params p) {
+// `moment`: host.
+static __global__ void note_kernel(uint64_t *moment) {
   cuda_wait();
-  *p.moment = cuda_now();
+  *moment = cuda_now();
   __threadfence_system();
 }
 
@@ -62,8 +59,7 @@ static enum vx_status note(struct vx_lane *lane, enum cuda_note which, struct er
   struct cuda_run run = {};
   run.lane = lane;
   run.stream = lane->stream;
-  struct note_params p = {&lane->device_report->notes[which]};
-  return cuda_launch("note_kernel", note_kernel, 1, 1, 0, &run, p, error);
+  return cuda_launch("note_kernel", note_kernel, 1, 1, 0, &run, error, &lane->device_report->notes[which]);
 }
 
 static int64_t between(const struct vx_lane *lane, enum cuda_note first, enum cuda_note last) {

@@ -8,6 +8,7 @@
 #include "kernels/cuda/base/host.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/memory.cuh"
+#include "kernels/cuda/base/tensors.cuh"
 #include "kernels/cuda/base/transfer.cuh"
 #include "kernels/cuda/fps/fps_sample.cuh"
 #include "kernels/cuda/fps/fps_sort.cuh"
@@ -21,7 +22,7 @@ enum { BLOCK = 256 };
 static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   struct cuda_fps *fps = &run->fps;
   uint64_t rows = fps->num_rows, clouds = (uint64_t)run->clouds.count;
-  take(arena, &fps->rows, rows * run->columns);
+  take(arena, &fps->points, rows * run->columns);
   take(arena, &fps->clouds, clouds);
   take(arena, &fps->boxes, clouds);
   take(arena, &fps->keys, rows);
@@ -33,8 +34,8 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   take(arena, &fps->indices, fps->num_samples);
   take(arena, &fps->distances, fps->num_samples);
   unsigned char *cub;
-  take(arena, &cub, fps->cub_bytes);
-  fps->cub = cub;
+  take(arena, &cub, run->fps_cub_bytes);
+  run->fps_cub = cub;
 }
 
 void cuda_fps_measure(struct cuda_run *run, const int32_t *rows) {
@@ -51,36 +52,27 @@ void cuda_fps_measure(struct cuda_run *run, const int32_t *rows) {
 
 enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struct error *error) {
   cuda_fps_measure(run, rows);
-  CUDA_TRY(cuda_fps_measure_sort(run, &run->fps.cub_bytes, error));
+  CUDA_TRY(cuda_fps_measure_sort(run, &run->fps_cub_bytes, error));
   struct cuda_arena measured = {}, arena = {};
   lay_out(run, &measured);
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->sampling, measured.used, error));
   arena.memory = run->lane->sampling.memory;
   lay_out(run, &arena);
+  run->fps.source = run->fps.points;  // means are where they are to be
+  run->fps.columns = run->columns;
+  run->fps.start = (uint32_t)run->sampling->start;
   return VX_OK;
 }
 
 // --- tensors ---
 
-struct write_params {
-  const struct cuda_fps_cloud *clouds;
-  const float *rows;
-  uint32_t columns, num_clouds, num_samples;
-  const int32_t *indices;
-  const float *distances;
-  int32_t *index_tensor;   // each [num_samples], or NULL
-  float *distance_tensor;  // the same
-  float *point_tensor;     // [num_samples, columns], or NULL
-  unsigned char *image;    // gaps between tensors are zeroed
-  uint64_t gap_begin[3], gap_end[3];
-  struct cuda_tally *tally;
-};
+typedef struct cuda_tensors<VX_SAMPLED_INDICES, VX_SAMPLED_DISTANCES> sampled_tensors;
 
-static __device__ uint32_t cloud_of_sample(const struct write_params &p, uint32_t sample) {
-  uint32_t low = 0, high = p.num_clouds;
+static __device__ uint32_t cloud_of_sample(const struct cuda_fps &fps, uint32_t num_clouds, uint32_t sample) {
+  uint32_t low = 0, high = num_clouds;
   while (high - low > 1) {
     uint32_t middle = (low + high) / 2;
-    if (p.clouds[middle].first_sample <= sample) {
+    if (fps.clouds[middle].first_sample <= sample) {
       low = middle;
     } else {
       high = middle;
@@ -89,74 +81,44 @@ static __device__ uint32_t cloud_of_sample(const struct write_params &p, uint32_
   return low;
 }
 
-static __global__ void __launch_bounds__(BLOCK) fps_write_kernel(const __grid_constant__ struct write_params p) {
+static __global__ void __launch_bounds__(BLOCK)
+    fps_write_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_fps fps,
+                     const __grid_constant__ sampled_tensors tensors) {
   cuda_wait();
   if (blockIdx.x == 0) {
-    for (int gap = 0; gap < 3; gap++) {
-      uint64_t at = p.gap_begin[gap] + threadIdx.x;
-      if (at < p.gap_end[gap]) {
-        p.image[at] = 0;
-      }
-    }
+    tensors.zero_gaps(threadIdx.x);
   }
   uint32_t step = gridDim.x * BLOCK;
-  for (uint64_t sample = blockIdx.x * BLOCK + threadIdx.x; sample < p.num_samples; sample += step) {
-    if (p.index_tensor != NULL) {
-      p.index_tensor[sample] = p.indices[sample];
+  int32_t *indices = tensors.of<int32_t>(VX_SAMPLED_INDICES);
+  float *distances = tensors.of<float>(VX_SAMPLED_DISTANCES), *points = tensors.of<float>(VX_SAMPLED_POINTS);
+  for (uint64_t sample = blockIdx.x * BLOCK + threadIdx.x; sample < fps.num_samples; sample += step) {
+    if (indices != NULL) {
+      indices[sample] = fps.indices[sample];
     }
-    if (p.distance_tensor != NULL) {
-      p.distance_tensor[sample] = sqrtf(p.distances[sample]);
+    if (distances != NULL) {
+      distances[sample] = sqrtf(fps.distances[sample]);
     }
   }
-  uint64_t values = p.point_tensor == NULL ? 0 : (uint64_t)p.num_samples * p.columns;
+  uint64_t values = points == NULL ? 0 : (uint64_t)fps.num_samples * fps.columns;
   for (uint64_t i = blockIdx.x * BLOCK + threadIdx.x; i < values; i += step) {
-    uint32_t sample = (uint32_t)(i / p.columns), column = (uint32_t)(i % p.columns);
-    struct cuda_fps_cloud cloud = p.clouds[cloud_of_sample(p, sample)];
-    uint32_t index = (uint32_t)p.indices[sample];
+    uint32_t sample = (uint32_t)(i / fps.columns), column = (uint32_t)(i % fps.columns);
+    struct cuda_fps_cloud cloud = fps.clouds[cloud_of_sample(fps, (uint32_t)v.clouds.count, sample)];
+    uint32_t index = (uint32_t)fps.indices[sample];
     // If the job was stopped, some samples were never chosen.
     if (index < cloud.num_rows) {
-      p.point_tensor[i] = p.rows[((uint64_t)cloud.first_row + index) * p.columns + column];
+      points[i] = fps.points[((uint64_t)cloud.first_row + index) * fps.columns + column];
     }
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&p.tally->moments[CUDA_SAMPLED], cuda_now());
+    atomicMax((unsigned long long *)&v.tally->moments[CUDA_SAMPLED], cuda_now());
   }
 }
 
 enum vx_status cuda_fps_write(const struct cuda_run *run, struct error *error) {
-  const struct vx_layout *layout = &run->layout;
-  const struct cuda_fps *fps = &run->fps;
-  struct write_params p = {};
-  p.clouds = fps->clouds;
-  p.rows = fps->rows;
-  p.columns = run->columns;
-  p.num_clouds = (uint32_t)run->clouds.count;
-  p.num_samples = fps->num_samples;
-  p.indices = fps->indices;
-  p.distances = fps->distances;
-  p.image = run->lane->image.memory;
-  p.tally = run->tally;
-  uint64_t end = 0;
-  for (int tensor = 0; tensor <= VX_SAMPLED_DISTANCES; tensor++) {
-    if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) {
-      continue;
-    }
-    void *place = p.image + layout->offset[tensor];
-    switch (tensor) {
-      case VX_SAMPLED_INDICES: p.index_tensor = (int32_t *)place; break;
-      case VX_SAMPLED_POINTS: p.point_tensor = (float *)place; break;
-      case VX_SAMPLED_DISTANCES: p.distance_tensor = (float *)place; break;
-      default: break;
-    }
-    if (tensor >= VX_SAMPLED_INDICES) {
-      p.gap_begin[tensor - VX_SAMPLED_INDICES] = end;
-      p.gap_end[tensor - VX_SAMPLED_INDICES] = layout->offset[tensor];
-    }
-    end = layout->offset[tensor] + layout->shape[tensor].bytes;
-  }
-  unsigned blocks = cuda_looping_blocks(run, (uint64_t)fps->num_samples * run->columns, BLOCK, 2);
-  return cuda_launch("fps_write_kernel", fps_write_kernel, blocks, BLOCK, 0, run, p, error);
+  unsigned blocks = cuda_looping_blocks(run, (uint64_t)run->fps.num_samples * run->columns, BLOCK, 2);
+  return cuda_launch("fps_write_kernel", fps_write_kernel, blocks, BLOCK, 0, run, error, *run, run->fps,
+                     cuda_tensors_of<VX_SAMPLED_INDICES, VX_SAMPLED_DISTANCES>(run));
 }
 
 // --- candidates ---
@@ -164,7 +126,7 @@ enum vx_status cuda_fps_write(const struct cuda_run *run, struct error *error) {
 enum vx_status cuda_fps_check(struct cuda_run *run, struct error *error) {
   struct vx_job *job = run->job;
   const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
-  CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->lane->sequence + 2, error));
+  CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->sequence + 2, error));
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
     CUDA_TRY(vx_check_candidates(job, cloud, report->cloud_rows[cloud], error));
   }
@@ -190,19 +152,22 @@ static enum vx_status take_source(struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
   if (source == NULL) {
-    run->source_copy = run->fps.rows;
+    run->source_copy = run->fps.points;
     if (run->halves) {
       CUDA_TRY(cuda_reserve(run->lane, &run->lane->sorting, cuda_input_bytes(run), error));
       run->source_copy = run->lane->sorting.memory;
     }
     run->source = run->source_copy;
   }
+  run->fps.source = run->source;
+  run->fps.halves = run->halves;
+  run->fps.of_points = true;
   return VX_OK;
 }
 
 enum vx_status cuda_sample_points(struct cuda_run *run, struct error *error) {
   CUDA_TRY(vx_begin_samples(run->job, run->job->point_counts, error));
-  if (run->num_points == 0) {
+  if (run->clouds.num_points == 0) {
     return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
   }
   CUDA_TRY(cuda_fps_reserve(run, run->job->point_counts, error));

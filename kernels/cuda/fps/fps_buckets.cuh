@@ -15,22 +15,6 @@
 // Bits of the distance beyond the cloud's rows: a NaN, with the key 0.
 #define NOT_A_ROW 0xFFFFFFFFu
 
-struct sample_params {
-  const struct cuda_fps_cloud *clouds;
-  const struct cuda_fps_box *boxes;
-  const uint32_t *candidates;  // [num_clouds]
-  const float *rows;
-  uint32_t columns, num_clouds;
-  const float4 *places;           // [num_rows]: x, y, z, number in the cloud
-  float *far_distances;           // [num_rows]: squared, to the samples; if they do not fit in shared memory
-  uint32_t bucket;                // rows, a multiple of 32
-  uint32_t near_rows;             // rows that shared memory has room for
-  int32_t *indices;               // [num_samples]
-  float *distances;               // [num_samples]
-  const volatile uint32_t *stop;  // host: the sequence number of a job that is to stop
-  uint32_t sequence;
-};
-
 // A row and the key of its squared distance to the samples. A key is the float's bits plus one, so keys are ordered as
 // distances are.
 struct candidate {
@@ -99,14 +83,14 @@ static __device__ uint32_t update_row(const struct station &here, uint32_t slot,
 
 // Applies the new sample to this lane's part of a bucket. Returns the key of the farthest row, and its place.
 template <bool far>
-static __device__ uint32_t update_lane(const struct sample_params &p, const struct station &here, uint32_t slot,
+static __device__ uint32_t update_lane(const struct cuda_fps &fps, const struct station &here, uint32_t slot,
                                        const float4 &sample, uint32_t *place) {
   *place = here.first + slot * here.step;
   if (!far) {
     return update_row<far>(here, slot, *place, sample);
   }
   uint32_t key = NO_KEY, first = *place;
-  for (uint32_t at = first; at < first + p.bucket && at < here.num_rows; at += 32) {
+  for (uint32_t at = first; at < first + fps.bucket && at < here.num_rows; at += 32) {
     uint32_t other = update_row<far>(here, slot, at, sample);
     if (other > key || (other == key && number_of(here.places[at]) < number_of(here.places[*place]))) {
       key = other;
@@ -118,13 +102,13 @@ static __device__ uint32_t update_lane(const struct sample_params &p, const stru
 
 // As a warp: applies the new sample to `count` buckets of a round at once, so their waiting times overlap.
 template <int rounds, bool far, int count>
-static __device__ void update_buckets(const struct sample_params &p, const struct station &here, int round,
+static __device__ void update_buckets(const struct cuda_fps &fps, const struct station &here, int round,
                                       const uint32_t (&owners)[count], const float4 &sample,
                                       struct buckets<rounds> *buckets) {
   uint32_t keys[count], places[count], tops[count], lanes[count];
 #pragma unroll
   for (int i = 0; i < count; i++) {
-    keys[i] = update_lane<far>(p, here, (uint32_t)round * 32 + owners[i], sample, &places[i]);
+    keys[i] = update_lane<far>(fps, here, (uint32_t)round * 32 + owners[i], sample, &places[i]);
   }
 #pragma unroll
   for (int i = 0; i < count; i++) {
@@ -161,10 +145,10 @@ static __device__ int lowest_round(const struct station &here, const struct buck
 
 // The key of the farthest of this lane's rows of a bucket, if `sample` were a sample.
 template <bool far>
-static __device__ uint32_t key_after(const struct sample_params &p, const struct station &here, uint32_t slot,
+static __device__ uint32_t key_after(const struct cuda_fps &fps, const struct station &here, uint32_t slot,
                                      const float4 &sample) {
   uint32_t key = NO_KEY, first = here.first + slot * here.step;
-  for (uint32_t at = first; at < first + (far ? p.bucket : FPS_BUCKET) && at < here.num_rows; at += 32) {
+  for (uint32_t at = first; at < first + (far ? fps.bucket : FPS_BUCKET) && at < here.num_rows; at += 32) {
     float4 row = here.places[at];
     float before = *distance_of<far>(here, slot, at);
     float now = square_distance(row.x - sample.x, row.y - sample.y, row.z - sample.z);
@@ -175,7 +159,7 @@ static __device__ uint32_t key_after(const struct sample_params &p, const struct
 
 // As a warp: the farthest row of its buckets.
 template <int rounds, bool far>
-static __device__ struct candidate find_best(const struct sample_params &p, const struct station &here,
+static __device__ struct candidate find_best(const struct cuda_fps &fps, const struct station &here,
                                              const struct buckets<rounds> &buckets) {
   uint32_t key = buckets.key[0], place = buckets.place[0];
   int round = 0;
@@ -204,7 +188,7 @@ static __device__ struct candidate find_best(const struct sample_params &p, cons
   }
   round = rounds == 1 ? 0 : __shfl_sync(~0u, round, owner);
   // The other buckets as they are, the row's own bucket as it would be.
-  uint32_t others = key_after<far>(p, here, (uint32_t)round * 32 + owner, row);
+  uint32_t others = key_after<far>(fps, here, (uint32_t)round * 32 + owner, row);
 #pragma unroll
   for (int r = 0; r < rounds; r++) {
     bool is_own = threadIdx.x % 32 == owner && r == round;
@@ -215,7 +199,7 @@ static __device__ struct candidate find_best(const struct sample_params &p, cons
 
 // As a warp: applies the new sample to all of its buckets. True if that changed anything.
 template <int rounds, bool far>
-static __device__ bool apply(const struct sample_params &p, const struct station &here, const float4 &sample,
+static __device__ bool apply(const struct cuda_fps &fps, const struct station &here, const float4 &sample,
                              struct buckets<rounds> *buckets) {
   uint32_t any = 0;
 #pragma unroll
@@ -230,11 +214,11 @@ static __device__ bool apply(const struct sample_params &p, const struct station
       uint32_t owner = highest_lane(close);
       close ^= 1u << owner;
       if (close == 0) {
-        update_buckets<rounds, far>(p, here, r, {owner}, sample, buckets);
+        update_buckets<rounds, far>(fps, here, r, {owner}, sample, buckets);
       } else {
         uint32_t other = highest_lane(close);
         close ^= 1u << other;
-        update_buckets<rounds, far>(p, here, r, {owner, other}, sample, buckets);
+        update_buckets<rounds, far>(fps, here, r, {owner, other}, sample, buckets);
       }
     }
   }
@@ -243,14 +227,14 @@ static __device__ bool apply(const struct sample_params &p, const struct station
 
 // As a warp: finds the box of a bucket and its row of the lowest number. Without samples all rows are infinitely far.
 template <int rounds, bool far>
-static __device__ void measure_bucket(const struct sample_params &p, const struct station &here, int round,
-                                      uint32_t owner, struct buckets<rounds> *buckets) {
+static __device__ void measure_bucket(const struct cuda_fps &fps, const struct station &here, int round, uint32_t owner,
+                                      struct buckets<rounds> *buckets) {
   float low[3] = {INFINITY, INFINITY, INFINITY}, high[3] = {-INFINITY, -INFINITY, -INFINITY};
   uint32_t slot = (uint32_t)round * 32 + owner, first = here.first + slot * here.step, number = UINT32_MAX, place = 0;
-  if (!far && slot * blockDim.x < p.near_rows) {
+  if (!far && slot * blockDim.x < fps.near_rows) {
     near_distances[slot * blockDim.x + threadIdx.x] = __uint_as_float(NOT_A_ROW);
   }
-  for (uint32_t at = first; at < first + p.bucket && at < here.num_rows; at += 32) {
+  for (uint32_t at = first; at < first + fps.bucket && at < here.num_rows; at += 32) {
     float4 row = here.places[at];
     const float coordinates[3] = {row.x, row.y, row.z};
     for (int axis = 0; axis < 3; axis++) {

@@ -115,46 +115,48 @@ static __device__ bool take_farthest(struct told *told, bool first, struct candi
 
 // --- a cloud ---
 
-static __device__ struct candidate first_sample(const struct sample_params &p, uint32_t cloud) {
-  const struct cuda_fps_box &box = p.boxes[cloud];
+static __device__ struct candidate first_sample(const struct cuda_fps &fps, uint32_t cloud) {
+  const struct cuda_fps_box &box = fps.boxes[cloud];
   uint32_t number = box.first_from_start != CUDA_NO_POINT ? box.first_from_start : box.first;
-  const float *row = p.rows + ((uint64_t)p.clouds[cloud].first_row + number) * p.columns;
+  const float *row = fps.points + ((uint64_t)fps.clouds[cloud].first_row + number) * fps.columns;
   return {key_of(INFINITY), NO_KEY, make_float4(row[0], row[1], row[2], __uint_as_float(number))};
 }
 
-static __device__ void record(const struct sample_params &p, const struct station &here, uint32_t at,
+static __device__ void record(const struct cuda_fps &fps, const struct station &here, uint32_t at,
                               const struct candidate &sample) {
   if (here.rank == 0 && threadIdx.x == 0) {
-    p.indices[at] = (int32_t)number_of(sample.row);
-    p.distances[at] = distance_of_key(sample.key);
+    fps.indices[at] = (int32_t)number_of(sample.row);
+    fps.distances[at] = distance_of_key(sample.key);
   }
 }
 
 template <int rounds, bool far>
-static __device__ void sample_cloud(const struct sample_params &p, uint32_t cloud, struct station *here) {
-  uint32_t num_samples = p.clouds[cloud].num_samples, at = p.clouds[cloud].first_sample;
-  here->num_rows = p.candidates[cloud];
-  here->places = p.places + p.clouds[cloud].first_row;
-  here->far_distances = p.far_distances + p.clouds[cloud].first_row;
-  here->first = (here->warp * here->size + here->rank) * p.bucket + threadIdx.x % 32;
-  here->step = here->warps * here->size * p.bucket;
+static __device__ void sample_cloud(const struct cuda_view &v, const struct cuda_fps &fps, uint32_t cloud,
+                                    struct station *here) {
+  uint32_t num_samples = fps.clouds[cloud].num_samples, at = fps.clouds[cloud].first_sample;
+  here->num_rows = v.control->cloud_rows[cloud];
+  here->places = fps.places + fps.clouds[cloud].first_row;
+  here->far_distances = fps.far_distances + fps.clouds[cloud].first_row;
+  here->first = (here->warp * here->size + here->rank) * fps.bucket + threadIdx.x % 32;
+  here->step = here->warps * here->size * fps.bucket;
   if (num_samples == 0 || num_samples > here->num_rows) {
     return;
   }
   struct buckets<rounds> buckets;
   for (int slot = 0; slot < rounds * 32; slot++) {
-    measure_bucket<rounds, far>(p, *here, slot / 32, slot % 32, &buckets);
+    measure_bucket<rounds, far>(fps, *here, slot / 32, slot % 32, &buckets);
   }
-  struct candidate sample = first_sample(p, cloud), best = {};
-  record(p, *here, at, sample);
+  struct candidate sample = first_sample(fps, cloud), best = {};
+  record(fps, *here, at, sample);
   bool changed = true;
-  apply<rounds, far>(p, *here, sample.row, &buckets);
+  apply<rounds, far>(fps, *here, sample.row, &buckets);
   for (uint32_t taken = 1; taken < num_samples;) {
     if (changed) {
-      best = find_best<rounds, far>(p, *here, buckets);
+      best = find_best<rounds, far>(fps, *here, buckets);
     }
     // All lanes of the warp, as each sends to another block.
-    if (here->rank == 0 && here->warp == 0 && here->turn % STOP_TURNS == 0 && *p.stop == p.sequence) {
+    if (here->rank == 0 && here->warp == 0 && here->turn % STOP_TURNS == 0 &&
+        *(const volatile uint32_t *)&v.orders->stop == v.sequence) {
       best.key = STOP_KEY;
     }
     struct candidate mine = exchange_rows(here, best);
@@ -164,15 +166,15 @@ static __device__ void sample_cloud(const struct sample_params &p, uint32_t clou
       if (sample.key == STOP_KEY) {
         return;
       }
-      record(p, *here, at + taken++, sample);
-      changed |= apply<rounds, far>(p, *here, sample.row, &buckets);
+      record(fps, *here, at + taken++, sample);
+      changed |= apply<rounds, far>(fps, *here, sample.row, &buckets);
     }
   }
 }
 
 template <int warps, int rounds, bool far>
 static __global__ void __launch_bounds__(warps * 32, 1)
-    fps_sample_kernel(const __grid_constant__ struct sample_params p) {
+    fps_sample_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_fps fps) {
   __shared__ struct exchange exchange;
   struct station here = {};
   here.rank = cluster_rank();
@@ -186,15 +188,15 @@ static __global__ void __launch_bounds__(warps * 32, 1)
   }
   cluster_sync();
   cuda_wait_alone();
-  for (uint32_t cloud = blockIdx.x / here.size; cloud < p.num_clouds; cloud += gridDim.x / here.size) {
-    sample_cloud<rounds, far>(p, cloud, &here);
+  for (uint32_t cloud = blockIdx.x / here.size; cloud < (uint32_t)v.clouds.count; cloud += gridDim.x / here.size) {
+    sample_cloud<rounds, far>(v, fps, cloud, &here);
   }
   cluster_sync();  // no block ends while another may still write to it
 }
 
 // --- launch ---
 
-typedef void (*sample_kernel)(const struct sample_params);
+typedef void (*sample_kernel)(struct cuda_view, struct cuda_fps);
 
 // The kernels. Clouds are sampled with the first that the device can run and that is for the largest of them. (Measured
 // on an H200: for few rows several blocks of few warps are fastest, then one block for the rows that it holds in one
@@ -259,29 +261,15 @@ static void set_attributes(cudaLaunchConfig_t *config, cudaLaunchAttribute attri
   }
 }
 
-enum vx_status cuda_fps_sample(const struct cuda_run *run, struct error *error) {
-  const struct cuda_fps *fps = &run->fps;
+enum vx_status cuda_fps_sample(struct cuda_run *run, struct error *error) {
+  struct cuda_fps *fps = &run->fps;
   const struct vx_device *device = run->lane->device;
   const struct kernel *kernel = kernel_for(fps->largest_cloud, device);
-  unsigned clusters = device->multiprocessors / kernel->part / kernel->cluster,
-           num_clouds = (unsigned)run->clouds.count;
-  clusters = min(max(clusters, 1u), num_clouds);
+  unsigned clusters = device->multiprocessors / kernel->part / kernel->cluster;
+  clusters = min(max(clusters, 1u), (unsigned)run->clouds.count);
   size_t bytes = kernel->far ? 0 : near_bytes(kernel, fps->largest_cloud);
-  struct sample_params p = {};
-  p.clouds = fps->clouds;
-  p.boxes = fps->boxes;
-  p.candidates = run->control->cloud_rows;
-  p.rows = fps->rows;
-  p.columns = run->columns;
-  p.num_clouds = num_clouds;
-  p.places = fps->places;
-  p.far_distances = fps->far_distances;
-  p.near_rows = (uint32_t)(bytes / sizeof(float));
-  p.bucket = bucket_for(kernel, fps->largest_cloud);
-  p.indices = fps->indices;
-  p.distances = fps->distances;
-  p.stop = &run->lane->device_orders->stop;
-  p.sequence = run->lane->sequence;
+  fps->near_rows = (uint32_t)(bytes / sizeof(float));
+  fps->bucket = bucket_for(kernel, fps->largest_cloud);
   cudaLaunchAttribute attributes[2] = {};
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(clusters * kernel->cluster);
@@ -289,8 +277,7 @@ enum vx_status cuda_fps_sample(const struct cuda_run *run, struct error *error) 
   config.dynamicSmemBytes = bytes;
   config.stream = run->stream;
   set_attributes(&config, attributes, device->overlap, kernel->cluster);
-  return cuda_check(cudaLaunchKernelEx(&config, kernel->kernel, (const struct sample_params)p), "fps_sample_kernel",
-                    error);
+  return cuda_check(cudaLaunchKernelEx(&config, kernel->kernel, *run, *fps), "fps_sample_kernel", error);
 }
 
 enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct error *error) {

@@ -7,6 +7,6 @@
 // Fills in what the device can do for the kernel that samples.
 VX_WARN_UNUSED enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct error *error);
 // Enqueues the choice of all samples.
-VX_WARN_UNUSED enum vx_status cuda_fps_sample(const struct cuda_run *run, struct error *error);
+VX_WARN_UNUSED enum vx_status cuda_fps_sample(struct cuda_run *run, struct error *error);
 
 #endif

@@ -25,38 +25,20 @@ static __device__ bool is_finite(const struct location &at) { return vx_are_fini
 
 // --- beginning ---
 
-struct begin_params {
-  const struct cuda_fps_cloud *from;  // host
-  struct cuda_fps_cloud *clouds;      // [num_clouds]
-  struct cuda_fps_box *boxes;         // [num_clouds]
-  uint32_t *candidates;               // [num_clouds]
-  uint32_t num_clouds;
-  struct cuda_tally *tally;
-};
-
-static __global__ void __launch_bounds__(BLOCK) fps_begin_kernel(const __grid_constant__ struct begin_params p) {
+static __global__ void __launch_bounds__(BLOCK)
+    fps_begin_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_fps fps) {
   cuda_wait();
-  for (uint32_t i = threadIdx.x; i < p.num_clouds; i += BLOCK) {
-    p.clouds[i] = p.from[i];
-    p.boxes[i] = {{INT32_MAX, INT32_MAX, INT32_MAX}, {INT32_MIN, INT32_MIN, INT32_MIN}, CUDA_NO_POINT, CUDA_NO_POINT};
-    p.candidates[i] = 0;
+  for (uint32_t i = threadIdx.x; i < (uint32_t)v.clouds.count; i += BLOCK) {
+    fps.clouds[i] = v.orders->fps_clouds[i];
+    fps.boxes[i] = {{INT32_MAX, INT32_MAX, INT32_MAX}, {INT32_MIN, INT32_MIN, INT32_MIN}, CUDA_NO_POINT, CUDA_NO_POINT};
+    v.control->cloud_rows[i] = 0;
   }
-  if (threadIdx.x == 0 && p.tally->moments[CUDA_BEGUN] == 0) {
-    p.tally->moments[CUDA_BEGUN] = cuda_now();
+  if (threadIdx.x == 0 && v.tally->moments[CUDA_BEGUN] == 0) {
+    v.tally->moments[CUDA_BEGUN] = cuda_now();
   }
 }
 
 // --- boxes ---
-
-struct box_params {
-  struct bring_params bring;
-  const struct cuda_fps_cloud *clouds;
-  struct cuda_fps_box *boxes;
-  uint32_t *candidates;
-  uint32_t num_clouds, num_rows, start;
-  bool points;  // the rows are the job's points: their fates are counted
-  struct cuda_tally *tally;
-};
 
 static __device__ uint32_t cloud_of(const struct cuda_fps_cloud *clouds, uint32_t num_clouds, uint32_t row) {
   uint32_t low = 0, high = num_clouds;
@@ -87,16 +69,16 @@ static __device__ int32_t warp_max(int32_t value) {
 }
 
 // As a warp: all of its lanes have seen the same cloud.
-static __device__ void report_sight(const struct box_params &p, const struct sight &seen) {
+static __device__ void report_sight(const struct cuda_view &v, const struct cuda_fps &fps, const struct sight &seen) {
   uint32_t count = cuda_warp_add(seen.count);
   if (count == 0) {
     return;
   }
-  struct cuda_fps_box *box = &p.boxes[seen.cloud];
+  struct cuda_fps_box *box = &fps.boxes[seen.cloud];
   uint32_t first = ~cuda_warp_max(~seen.first), from_start = ~cuda_warp_max(~seen.first_from_start);
   bool leader = threadIdx.x % 32 == 0;
   if (leader) {
-    atomicAdd(&p.candidates[seen.cloud], count);
+    atomicAdd(&v.control->cloud_rows[seen.cloud], count);
     atomicMin(&box->first, first);
     atomicMin(&box->first_from_start, from_start);
   }
@@ -121,53 +103,44 @@ static __device__ void look_at(struct sight *seen, const struct location &at, ui
   }
 }
 
-static __global__ void __launch_bounds__(BLOCK) fps_box_kernel(const __grid_constant__ struct box_params p) {
+static __global__ void __launch_bounds__(BLOCK)
+    fps_box_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_fps fps) {
   cuda_wait();
   struct sight seen = nothing_of(0);
   uint32_t kept = 0, strange = 0;
-  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < p.num_rows; first += (uint64_t)gridDim.x * BLOCK) {
-    uint32_t count = (uint32_t)min((uint64_t)BLOCK, p.num_rows - first);
-    struct location at = bring(p.bring, first, count);
+  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < fps.num_rows; first += (uint64_t)gridDim.x * BLOCK) {
+    uint32_t count = (uint32_t)min((uint64_t)BLOCK, fps.num_rows - first);
+    struct location at = bring(fps, first, count);
     bool here = threadIdx.x < count, finite = here && is_finite(at);
     uint32_t row = (uint32_t)first + (here ? threadIdx.x : 0);
-    uint32_t cloud = p.num_clouds == 1 ? 0 : cloud_of(p.clouds, p.num_clouds, row);
+    uint32_t cloud = v.clouds.count == 1 ? 0 : cloud_of(fps.clouds, (uint32_t)v.clouds.count, row);
     // Mostly all rows of a warp belong to one cloud. If not, the clouds are handled one after the other.
     for (uint32_t left = __ballot_sync(~0u, finite); left != 0;) {
       uint32_t one = __shfl_sync(~0u, cloud, __ffs(left) - 1);
       if (one != seen.cloud) {
-        report_sight(p, seen);
+        report_sight(v, fps, seen);
         seen = nothing_of(one);
       }
       bool mine = finite && cloud == one;
       if (mine) {
-        look_at(&seen, at, row - p.clouds[cloud].first_row, p.start);
+        look_at(&seen, at, row - fps.clouds[cloud].first_row, fps.start);
       }
       left &= ~__ballot_sync(~0u, mine);
     }
     kept += finite;
     strange += here && !finite;
   }
-  report_sight(p, seen);
+  report_sight(v, fps, seen);
   kept = cuda_warp_add(kept);
   strange = cuda_warp_add(strange);
-  if (p.points && threadIdx.x % 32 == 0) {
-    atomicAdd(&p.tally->kept, kept);
-    atomicAdd(&p.tally->not_finite, strange);
-    atomicMax((unsigned long long *)&p.tally->moments[CUDA_ARRIVED], cuda_now());
+  if (fps.of_points && threadIdx.x % 32 == 0) {
+    atomicAdd(&v.tally->kept, kept);
+    atomicAdd(&v.tally->not_finite, strange);
+    atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
   }
 }
 
 // --- keys ---
-
-struct key_params {
-  const float *rows;
-  uint32_t columns;
-  const struct cuda_fps_cloud *clouds;
-  const struct cuda_fps_box *boxes;
-  uint32_t num_clouds, num_rows;
-  uint64_t *keys;  // [num_rows]
-  uint32_t *ids;   // [num_rows]
-};
 
 static __device__ uint32_t spread(uint32_t value) {
   value = (value | value << 16) & 0x030000FF;
@@ -210,39 +183,30 @@ static __device__ uint32_t place_on_curve(const struct cuda_fps_box &box, const 
   return hilbert(cell);
 }
 
-static __global__ void __launch_bounds__(BLOCK) fps_key_kernel(const __grid_constant__ struct key_params p) {
+static __global__ void __launch_bounds__(BLOCK)
+    fps_key_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_fps fps) {
   cuda_wait();
   uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  if (row >= p.num_rows) {
+  if (row >= fps.num_rows) {
     return;
   }
-  const float *at = p.rows + row * p.columns;
-  uint64_t cloud = p.num_clouds == 1 ? 0 : cloud_of(p.clouds, p.num_clouds, (uint32_t)row);
+  const float *at = fps.points + row * fps.columns;
+  uint64_t cloud = v.clouds.count == 1 ? 0 : cloud_of(fps.clouds, (uint32_t)v.clouds.count, (uint32_t)row);
   bool finite = is_finite({at[0], at[1], at[2]});
-  uint64_t place = finite ? place_on_curve(p.boxes[cloud], at) : UINT64_C(1) << FPS_FAR_BIT;
-  p.keys[row] = cloud << FPS_CLOUD_BIT | place;
-  p.ids[row] = (uint32_t)row;
+  uint64_t place = finite ? place_on_curve(fps.boxes[cloud], at) : UINT64_C(1) << FPS_FAR_BIT;
+  fps.keys[row] = cloud << FPS_CLOUD_BIT | place;
+  fps.ids[row] = (uint32_t)row;
 }
 
 // --- places ---
 
-struct place_params {
-  const float *rows;
-  uint32_t columns;
-  const struct cuda_fps_cloud *clouds;
-  const uint64_t *keys;  // [num_rows], sorted
-  const uint32_t *ids;
-  uint32_t num_rows;
-  float4 *places;  // [num_rows]
-};
-
-static __global__ void __launch_bounds__(BLOCK) fps_place_kernel(const __grid_constant__ struct place_params p) {
+static __global__ void __launch_bounds__(BLOCK) fps_place_kernel(const __grid_constant__ struct cuda_fps fps) {
   cuda_wait();
   uint64_t place = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  if (place < p.num_rows) {
-    const float *row = p.rows + (uint64_t)p.ids[place] * p.columns;
-    uint32_t number = p.ids[place] - p.clouds[p.keys[place] >> FPS_CLOUD_BIT].first_row;
-    p.places[place] = make_float4(row[0], row[1], row[2], __uint_as_float(number));
+  if (place < fps.num_rows) {
+    const float *row = fps.points + (uint64_t)fps.sorted_ids[place] * fps.columns;
+    uint32_t number = fps.sorted_ids[place] - fps.clouds[fps.sorted_keys[place] >> FPS_CLOUD_BIT].first_row;
+    fps.places[place] = make_float4(row[0], row[1], row[2], __uint_as_float(number));
   }
 }
 
@@ -263,40 +227,20 @@ enum vx_status cuda_fps_measure_sort(const struct cuda_run *run, size_t *bytes, 
 }
 
 static enum vx_status find_boxes(const struct cuda_run *run, struct error *error) {
-  const struct cuda_fps *fps = &run->fps;
-  uint32_t num_clouds = (uint32_t)run->clouds.count;
-  struct begin_params begin = {
-      run->lane->device_orders->fps_clouds, fps->clouds, fps->boxes, run->control->cloud_rows, num_clouds, run->tally};
-  CUDA_TRY(cuda_launch("fps_begin_kernel", fps_begin_kernel, 1, BLOCK, 0, run, begin, error));
-  struct box_params box = {};
-  bool points = !run->operation->makes_voxels;
-  box.bring = {points ? run->source : fps->rows, points && run->halves, fps->rows, run->columns};
-  box.clouds = fps->clouds;
-  box.boxes = fps->boxes;
-  box.candidates = run->control->cloud_rows;
-  box.num_clouds = num_clouds;
-  box.num_rows = fps->num_rows;
-  box.start = (uint32_t)run->sampling->start;
-  box.points = points;
-  box.tally = run->tally;
-  return cuda_launch("fps_box_kernel", fps_box_kernel, cuda_looping_blocks(run, fps->num_rows, BLOCK, 1), BLOCK, 0, run,
-                     box, error);
+  unsigned blocks = cuda_looping_blocks(run, run->fps.num_rows, BLOCK, 1);
+  CUDA_TRY(cuda_launch("fps_begin_kernel", fps_begin_kernel, 1, BLOCK, 0, run, error, *run, run->fps));
+  return cuda_launch("fps_box_kernel", fps_box_kernel, blocks, BLOCK, 0, run, error, *run, run->fps);
 }
 
 enum vx_status cuda_fps_sort(const struct cuda_run *run, struct error *error) {
-  const struct cuda_fps *fps = &run->fps;
-  unsigned blocks = cuda_blocks(fps->num_rows, BLOCK);
+  unsigned blocks = cuda_blocks(run->fps.num_rows, BLOCK);
   CUDA_TRY(find_boxes(run, error));
-  CUDA_TRY(cuda_publish(run, run->lane->sequence + 2, error));
+  CUDA_TRY(cuda_publish(run, run->sequence + 2, error));
   if (run->tensors == 0) {
     return VX_OK;  // candidates are only counted
   }
-  struct key_params key = {fps->rows,     run->columns, fps->clouds, fps->boxes, (uint32_t)run->clouds.count,
-                           fps->num_rows, fps->keys,    fps->ids};
-  CUDA_TRY(cuda_launch("fps_key_kernel", fps_key_kernel, blocks, BLOCK, 0, run, key, error));
-  size_t bytes = fps->cub_bytes;
-  CUDA_TRY(cuda_check(sort_keys(run, fps->cub, &bytes), "cub::DeviceRadixSort", error));
-  struct place_params place = {fps->rows,       run->columns,  fps->clouds, fps->sorted_keys,
-                               fps->sorted_ids, fps->num_rows, fps->places};
-  return cuda_launch("fps_place_kernel", fps_place_kernel, blocks, BLOCK, 0, run, place, error);
+  CUDA_TRY(cuda_launch("fps_key_kernel", fps_key_kernel, blocks, BLOCK, 0, run, error, *run, run->fps));
+  size_t bytes = run->fps_cub_bytes;
+  CUDA_TRY(cuda_check(sort_keys(run, run->fps_cub, &bytes), "cub::DeviceRadixSort", error));
+  return cuda_launch("fps_place_kernel", fps_place_kernel, blocks, BLOCK, 0, run, error, run->fps);
 }

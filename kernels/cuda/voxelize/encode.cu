@@ -16,30 +16,31 @@
 // some of it.
 enum { BLOCK = LIST_BLOCK, WARPS = LIST_WARPS, SHARED_BYTES = 44 << 10 };
 
-struct encode_params : row_params {
+// The encoder, and how its warps work.
+struct encoding {
   struct encoder_params encoder;
   bool order_here;  // puts the lists in order
   uint32_t stride;  // floats of a row of a chunk
   float *room;      // of all warps of all blocks; NULL: in shared memory, behind the warp's chunk
-  struct cuda_image_plan plan;
-  unsigned char *features;  // [row_capacity, width], if no tensor has them
-  bool halves;
 };
 
 // One row more than the points, for the padding.
-static __host__ __device__ uint32_t chunk_floats(const struct encode_params &p) { return (p.chunk + 1) * p.stride; }
+static __host__ __device__ uint32_t chunk_floats(const struct voxel_view &v, const struct encoding &e) {
+  return (v.chunk + 1) * e.stride;
+}
 
 // As a warp: the rows of a chunk of the pillar, and the padding behind the last.
-static __device__ uint32_t fill_chunk(const struct encode_params &p, const struct gathered_row &row,
-                                      const struct pillar &pillar, uint32_t begin, bool loaded, float *chunk) {
-  uint32_t lane = threadIdx.x % WARP, count = min(row.kept - begin, p.chunk);
+static __device__ uint32_t fill_chunk(const struct voxel_view &v, const struct encoding &e,
+                                      const struct gathered_row &row, const struct pillar &pillar, uint32_t begin,
+                                      bool loaded, float *chunk) {
+  uint32_t lane = threadIdx.x % WARP, count = min(row.kept - begin, v.chunk);
   if (!loaded) {
-    load_chunk<WARP>(p, chunk, p.stride, row.list + begin, count);
+    load_chunk<WARP>(v, chunk, e.stride, row.list + begin, count);
   }
-  add_offsets<WARP>(p, chunk, p.stride, count, pillar);
-  if (begin + count == row.kept && row.kept < p.cap) {
-    for (uint32_t i = lane; i < p.stride; i += WARP) {
-      chunk[count * p.stride + i] = 0.0f;
+  add_offsets<WARP>(v, chunk, e.stride, count, pillar);
+  if (begin + count == row.kept && row.kept < v.cap && v.cap != CUDA_NO_CAP) {
+    for (uint32_t i = lane; i < e.stride; i += WARP) {
+      chunk[count * e.stride + i] = 0.0f;
     }
     __syncwarp();
     count++;
@@ -48,31 +49,31 @@ static __device__ uint32_t fill_chunk(const struct encode_params &p, const struc
 }
 
 template <typename encoder>
-static __device__ void encode_row(const struct encode_params &p, const struct gathered_row &row, float *chunk,
-                                  encoder &encode) {
-  struct pillar pillar = find_pillar<WARP>(p, chunk, p.stride, row);
-  bool one_chunk = row.kept <= p.chunk, loaded = one_chunk && p.means == NULL;
+static __device__ void encode_row(const struct voxel_view &v, const struct encoding &e, const struct gathered_row &row,
+                                  float *chunk, encoder &encode) {
+  struct pillar pillar = find_pillar<WARP>(v, chunk, e.stride, row);
+  bool one_chunk = row.kept <= v.chunk, loaded = one_chunk && v.means == NULL;
   uint32_t count = 0;
   encode.begin();
   for (uint32_t round = 0; round < encode.rounds(); round++) {
-    for (uint32_t begin = 0; begin < row.kept; begin += p.chunk) {
+    for (uint32_t begin = 0; begin < row.kept; begin += v.chunk) {
       if (round == 0 || !one_chunk) {
-        count = fill_chunk(p, row, pillar, begin, loaded, chunk);
+        count = fill_chunk(v, e, row, pillar, begin, loaded, chunk);
       }
-      encode.take(round, chunk, p.stride, count);
+      encode.take(round, chunk, e.stride, count);
     }
   }
 }
 
 // As a warp: the values of an output row.
 template <typename encoder>
-static __device__ void write_values(const struct encode_params &p, void *features, uint32_t output_row,
-                                    const encoder &encode) {
-  uint32_t width = p.encoder.layers[p.encoder.num_layers - 1].width;
+static __device__ void write_values(const struct voxel_view &v, const struct encoding &e, void *features,
+                                    uint32_t output_row, const encoder &encode) {
+  uint32_t width = e.encoder.layers[e.encoder.num_layers - 1].width;
   uint64_t begin = (uint64_t)output_row * width;
 #pragma unroll 2
   for (uint32_t slot = 0, channel = threadIdx.x % WARP; channel < width; slot++, channel += WARP) {
-    if (p.halves) {
+    if (v.half_features) {
       store_item((uint16_t *)features + begin + channel, encode.value(slot));
     } else {
       store_item((float *)features + begin + channel, encode.value(slot));
@@ -83,40 +84,41 @@ static __device__ void write_values(const struct encode_params &p, void *feature
 // A warp has one row of each part. The warps of a block have distant rows, as in the gather.
 template <typename encoder>
 static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
-    encode_kernel(const __grid_constant__ struct encode_params p) {
+    encode_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_image_plan plan,
+                  const __grid_constant__ struct encoding e) {
   __shared__ struct short_lists<WARP> lists;
   __shared__ struct image_places places;
   extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats, and room
-  cuda_read_plan(p.plan, &places);
+  cuda_read_plan(plan, &places);
   cuda_wait();
-  uint32_t warp = threadIdx.x / WARP, num_rows = p.tally->num_output_rows;
+  uint32_t warp = threadIdx.x / WARP, num_rows = v.tally->num_output_rows;
   uint32_t parts = (uint32_t)(((uint64_t)num_rows + WARPS - 1) / WARPS);
-  cuda_find_places(p.plan, num_rows, &places);
-  uint64_t room = p.room == NULL ? p.encoder.room : 0;
-  float *chunk = (float *)chunks + warp * (chunk_floats(p) + room);
+  cuda_find_places(plan, num_rows, &places);
+  uint64_t room = e.room == NULL ? e.encoder.room : 0;
+  float *chunk = (float *)chunks + warp * (chunk_floats(v, e) + room);
   encoder encode;
-  encode.prepare(p.encoder, p.room == NULL ? chunk + chunk_floats(p)
-                                           : p.room + ((uint64_t)blockIdx.x * WARPS + warp) * p.encoder.room);
+  encode.prepare(e.encoder, e.room == NULL ? chunk + chunk_floats(v, e)
+                                           : e.room + ((uint64_t)blockIdx.x * WARPS + warp) * e.encoder.room);
   __syncthreads();
-  unsigned char *features = p.features != NULL ? p.features : places.at[VX_ENCODED_FEATURES];
+  unsigned char *features = v.features != NULL ? v.features : places.at[VX_ENCODED_FEATURES];
   for (uint32_t part = blockIdx.x; part < parts; part += gridDim.x) {
     uint64_t output_row = part + (uint64_t)warp * parts;
     struct gathered_row row = {};
     if (output_row < num_rows) {
-      row = find_row(p, (uint32_t)output_row);
+      row = find_row(v, (uint32_t)output_row);
     }
-    if (p.order_here) {
-      order_short_lists<WARP>(p, row.record, &lists);
+    if (e.order_here) {
+      order_short_lists<WARP>(v, row.record, &lists);
       row.list = lists.lists[warp];
     }
     if (output_row < num_rows) {
-      encode_row(p, row, chunk, encode);
-      write_values(p, features, row.output_row, encode);
+      encode_row(v, e, row, chunk, encode);
+      write_values(v, e, features, row.output_row, encode);
     }
     __syncthreads();
   }
   if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&p.tally->moments[CUDA_ENCODED], cuda_now());
+    atomicMax((unsigned long long *)&v.tally->moments[CUDA_ENCODED], cuda_now());
   }
 }
 
@@ -133,39 +135,35 @@ static unsigned blocks_of(const struct cuda_run *run) {
   return cuda_looping_blocks(run, run->row_capacity, WARPS, each);
 }
 
-static struct encode_params encode_params_of(const struct cuda_run *run) {
-  struct encode_params p = {};
-  static_cast<struct row_params &>(p) = row_params_of(run);
-  p.encoder = encoder_params_of(&run->params->encoder, run->weights);
-  p.encoder.room = is_small(&run->params->encoder) ? 0 : p.encoder.room;
-  p.order_here = !run->whole_lists;
-  p.stride = (uint32_t)encoder_round(run->columns + PILLAR_EXTRA);
-  p.features = run->features;
-  p.halves = run->params->feature_dtype == VX_FLOAT16;
-  return p;
+static struct encoding encoding_of(const struct cuda_run *run) {
+  struct encoding e = {};
+  e.encoder = encoder_params_of(&run->params->encoder, run->weights);
+  e.encoder.room = is_small(&run->params->encoder) ? 0 : e.encoder.room;
+  e.order_here = !run->whole_lists;
+  e.stride = (uint32_t)encoder_round(run->columns + PILLAR_EXTRA);
+  return e;
 }
 
-static bool is_shared(const struct encode_params &p) {
-  return chunk_floats(p) + p.encoder.room <= SHARED_BYTES / (WARPS * sizeof(float));
+static bool is_shared(const struct cuda_run *run, const struct encoding &e) {
+  return chunk_floats(*run, e) + e.encoder.room <= SHARED_BYTES / (WARPS * sizeof(float));
 }
 
 // A room of 2^35 floats is the largest, so the product fits in 64 bits.
 void cuda_measure_encoder(struct cuda_run *run) {
-  struct encode_params p = encode_params_of(run);
-  run->room_floats = is_shared(p) ? 0 : p.encoder.room;
+  struct encoding e = encoding_of(run);
+  run->room_floats = is_shared(run, e) ? 0 : e.encoder.room;
   run->num_rooms = (uint64_t)blocks_of(run) * WARPS;
 }
 
 enum vx_status cuda_encode(const struct cuda_run *run, struct error *error) {
-  struct encode_params p = encode_params_of(run);
-  void (*kernel)(struct encode_params) = encode_kernel<all_layers>;
+  struct encoding e = encoding_of(run);
+  void (*kernel)(struct voxel_view, struct cuda_image_plan, struct encoding) = encode_kernel<all_layers>;
   if (is_small(&run->params->encoder)) {
     kernel = run->columns == 3   ? encode_kernel<one_layer<3 + PILLAR_EXTRA>>
              : run->columns == 4 ? encode_kernel<one_layer<4 + PILLAR_EXTRA>>
                                  : encode_kernel<one_layer<5 + PILLAR_EXTRA>>;
   }
-  p.plan = cuda_plan_of(run);
-  p.room = run->room_floats == 0 ? NULL : run->encoder_room;
-  size_t shared = WARPS * sizeof(float) * (chunk_floats(p) + (size_t)(p.room == NULL ? p.encoder.room : 0));
-  return cuda_launch("encode_kernel", kernel, blocks_of(run), BLOCK, shared, run, p, error);
+  e.room = run->room_floats == 0 ? NULL : run->encoder_room;
+  size_t shared = WARPS * sizeof(float) * (chunk_floats(*run, e) + (size_t)(e.room == NULL ? e.encoder.room : 0));
+  return cuda_launch("encode_kernel", kernel, blocks_of(run), BLOCK, shared, run, error, *run, run->plan, e);
 }

@@ -5,7 +5,7 @@
 #include "kernels/cuda/base/run.cuh"
 
 VX_WARN_UNUSED enum vx_status cuda_filter(const struct cuda_run *run, struct error *error);
-// Bytes of temporary storage that the filter needs.
-VX_WARN_UNUSED enum vx_status cuda_measure_filter(const struct cuda_run *run, size_t *bytes, struct error *error);
+// Before the job's memory is taken: fills run->filter, but for its arrays, and run->filter_cub_bytes.
+VX_WARN_UNUSED enum vx_status cuda_plan_filter(struct cuda_run *run, struct error *error);
 
 #endif

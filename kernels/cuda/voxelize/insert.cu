@@ -15,17 +15,6 @@
 
 enum { BLOCK = BRING_BLOCK };
 
-struct insert_params {
-  struct vx_cell_map map;
-  uint64_t yz_cells, z_cells, cells_per_cloud;
-  struct bring_params bring;
-  struct cuda_clouds clouds;
-  struct cuda_table table;
-  struct cuda_cell *cells;
-  uint32_t *slots, *ranks;  // [num_points]
-  struct cuda_tally *tally;
-};
-
 // Adds points to a cell; `point` is the first of them. Returns the number that it had. Atomic operations take most of
 // this kernel's time, so one adds the points and tells the first so far, which mostly stays the first. The hits are the
 // upper half of the word: they wrap, and nothing is carried out of them.
@@ -39,24 +28,25 @@ static __device__ uint32_t count_hits(struct cuda_cell *cell, uint32_t point, ui
 
 // Finds the slot and the rank of a point. Of the warp's threads whose points share a cell, the first does it for all:
 // it has the first of the points. `inside`: the threads whose points have a cell.
-static __device__ void place(const struct insert_params &p, uint32_t inside, uint32_t point, uint64_t key) {
+static __device__ void place(const struct voxel_view &v, uint32_t inside, uint32_t point, uint64_t key) {
   uint32_t lane = threadIdx.x % 32, peers = __match_any_sync(inside, (unsigned long long)key);
   uint32_t leader = __ffs(peers) - 1, slot = CUDA_NO_SLOT, before = 0;
   if (lane == leader) {
-    slot = cuda_slot_of(p.table, key);
+    slot = cuda_slot_of(v.table, key);
     if (slot != CUDA_NO_SLOT) {
-      before = count_hits(&p.cells[slot], point, __popc(peers));
+      before = count_hits(&v.cells[slot], point, __popc(peers));
     }
   }
   slot = __shfl_sync(inside, slot, leader);
   before = __shfl_sync(inside, before, leader);
-  p.slots[point] = slot;
-  p.ranks[point] = before + __popc(peers & ((1u << lane) - 1));
+  v.slots[point] = slot;
+  v.ranks[point] = before + __popc(peers & ((1u << lane) - 1));
 }
 
-static __device__ uint64_t key_of(const struct insert_params &p, uint32_t point, const int32_t cell[3]) {
-  uint64_t key = (uint64_t)cell[0] * p.yz_cells + (uint64_t)cell[1] * p.z_cells + (uint64_t)cell[2];
-  return p.clouds.count == 1 ? key : key + cuda_cloud_of_point(p.clouds, point) * p.cells_per_cloud;
+// The number of the cell, in the order of clouds, x, y and z.
+static __device__ uint64_t key_of(const struct voxel_view &v, uint32_t point, const int32_t cell[3]) {
+  uint64_t cloud = v.clouds.count == 1 ? 0 : cuda_cloud_of_point(v.clouds, point);
+  return ((cloud * v.nx + cell[0]) * v.ny + cell[1]) * v.nz + cell[2];
 }
 
 // As a warp: counts the threads that say yes into the block's count.
@@ -68,7 +58,7 @@ static __device__ void count_up(uint32_t *count, bool is) {
 }
 
 // It lets no kernel behind it start before the previous job has cleaned up, on which the tickets of the scans rely.
-static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct insert_params p) {
+static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct voxel_view v) {
   __shared__ uint32_t outside, strange;
   if (threadIdx.x == 0) {
     outside = strange = 0;
@@ -76,54 +66,42 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
   __syncthreads();
   cuda_wait_alone();
   if (blockIdx.x == 0 && threadIdx.x == 0) {
-    p.tally->moments[CUDA_BEGUN] = cuda_now();
+    v.tally->moments[CUDA_BEGUN] = cuda_now();
   }
-  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < p.clouds.num_points;
+  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
-    uint32_t count = (uint32_t)min((uint64_t)BLOCK, p.clouds.num_points - first);
-    struct location at = bring(p.bring, first, count);
+    uint32_t count = (uint32_t)min((uint64_t)BLOCK, v.clouds.num_points - first);
+    struct location at = bring(v, first, count);
     bool here = threadIdx.x < count;
     int32_t cell[3];
-    bool inside = vx_cell_of_point(&p.map, at.x, at.y, at.z, cell) && here;
+    bool inside = vx_cell_of_point(&v.map, at.x, at.y, at.z, cell) && here;
     bool finite = vx_are_finite(at.x, at.y, at.z);
     uint32_t point = (uint32_t)first + threadIdx.x, all_inside = __ballot_sync(~0u, inside);
     count_up(&outside, here && !inside && finite);
     count_up(&strange, here && !finite);
-    if (first + (uint64_t)gridDim.x * BLOCK >= p.clouds.num_points) {
+    if (first + (uint64_t)gridDim.x * BLOCK >= v.clouds.num_points) {
       cuda_let_next();  // all of this block's points are here: what follows is short
       if (threadIdx.x == 0) {
-        atomicMax((unsigned long long *)&p.tally->moments[CUDA_ARRIVED], cuda_now());
+        atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
       }
     }
     if (inside) {
-      place(p, all_inside, point, key_of(p, point, cell));
+      place(v, all_inside, point, key_of(v, point, cell));
     } else if (here) {
-      p.slots[point] = CUDA_NO_SLOT;
+      v.slots[point] = CUDA_NO_SLOT;
     }
     __syncwarp();
   }
   __syncthreads();
   if (threadIdx.x == 0 && outside != 0) {
-    atomicAdd(&p.tally->out_of_range, outside);
+    atomicAdd(&v.tally->out_of_range, outside);
   }
   if (threadIdx.x == 0 && strange != 0) {
-    atomicAdd(&p.tally->not_finite, strange);
+    atomicAdd(&v.tally->not_finite, strange);
   }
 }
 
 enum vx_status cuda_insert(const struct cuda_run *run, struct error *error) {
-  struct insert_params p = {};
-  p.map = run->map;
-  p.z_cells = (uint64_t)run->grid.cells[2];
-  p.yz_cells = p.z_cells * (uint64_t)run->grid.cells[1];
-  p.cells_per_cloud = p.yz_cells * (uint64_t)run->grid.cells[0];
-  p.bring = {run->source, run->halves, run->points, run->columns};
-  p.clouds = run->clouds;
-  p.table = cuda_table_of(run);
-  p.cells = run->cells;
-  p.slots = run->slots;
-  p.ranks = run->ranks;
-  p.tally = run->tally;
-  return cuda_launch("insert_kernel", insert_kernel, cuda_looping_blocks(run, run->num_points, BLOCK, 4), BLOCK, 0, run,
-                     p, error);
+  return cuda_launch("insert_kernel", insert_kernel, cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 4), BLOCK,
+                     0, run, error, *run);
 }

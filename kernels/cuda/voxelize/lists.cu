@@ -14,23 +14,8 @@
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, WARP_ITEMS = CUDA_WARP_LIST / 32 };
 
-struct lists_params {
-  struct cuda_clouds clouds;
-  const struct cuda_record *records;
-  uint32_t *lists;
-  bool sorted;          // the lists are in order already
-  bool sorted_wanted;   // something reads the sorted lists later
-  float *means;         // [row_capacity, columns], or NULL
-  float *tree_sums;     // see tree_mean
-  const float *points;  // [num_points, columns]
-  uint32_t columns;
-  const uint32_t *queue;  // [row_capacity]
-  uint32_t row_capacity;
-  struct cuda_tally *tally;
-};
-
-static __device__ struct cuda_record record_of(const struct lists_params &p, uint32_t row) {
-  return cuda_record_of_row(p.clouds, p.records, cuda_cloud_of_row(p.clouds, row), row);
+static __device__ struct cuda_record record_of(const struct voxel_view &v, uint32_t row) {
+  return cuda_record_of_row(v.clouds, v.records, cuda_cloud_of_row(v.clouds, row), row);
 }
 
 template <int threads> static __device__ void sync_threads() {
@@ -58,17 +43,17 @@ static __device__ void sum_groups(const float *from, float *to, uint32_t columns
 // sums in tree_sums is the beginning of its list, divided by a quarter of a group. That leaves a row of more than one
 // group room for the sums of all levels.
 template <int threads>
-static __device__ void tree_mean(const struct lists_params &p, uint32_t row, uint32_t begin, const uint32_t *list,
+static __device__ void tree_mean(const struct voxel_view &v, uint32_t row, uint32_t begin, const uint32_t *list,
                                  uint32_t count) {
-  uint32_t columns = p.columns, thread = threadIdx.x % threads;
+  uint32_t columns = v.columns, thread = threadIdx.x % threads;
   uint64_t groups = (count + CUDA_SUM_GROUP - 1) / CUDA_SUM_GROUP;
-  float *mean = p.means + (uint64_t)row * columns;
-  float *sums = groups == 1 ? mean : p.tree_sums + (uint64_t)(begin / (CUDA_SUM_GROUP / 4) + 1) * columns;
+  float *mean = v.means + (uint64_t)row * columns;
+  float *sums = groups == 1 ? mean : v.tree_sums + (uint64_t)(begin / (CUDA_SUM_GROUP / 4) + 1) * columns;
   for (uint64_t item = thread; item < groups * columns; item += threads) {
     uint64_t first = item / columns * CUDA_SUM_GROUP;
     uint32_t length = (uint32_t)min((uint64_t)CUDA_SUM_GROUP, count - first);
     sums[item] =
-        sum_column<(CUDA_SUM_GROUP - 1) / 3>(p.points, columns, list + first, length, (uint32_t)(item % columns));
+        sum_column<(CUDA_SUM_GROUP - 1) / 3>(v.points, columns, list + first, length, (uint32_t)(item % columns));
   }
   while (groups > 1) {
     sync_threads<threads>();
@@ -83,19 +68,19 @@ static __device__ void tree_mean(const struct lists_params &p, uint32_t row, uin
   }
 }
 
-// Stores a sorted list, if it is wanted, and takes its mean.
+// Takes the mean of a sorted list. Without means the list itself is stored, for what reads it later.
 template <int threads>
-static __device__ void use_list(const struct lists_params &p, uint32_t row, const struct cuda_record &record,
+static __device__ void use_list(const struct voxel_view &v, uint32_t row, const struct cuda_record &record,
                                 const uint32_t *sorted) {
-  uint32_t *list = p.lists + record.begin;
+  uint32_t *list = v.lists + record.begin;
   sync_threads<threads>();
-  if (p.sorted_wanted && sorted != list) {
+  if (v.means == NULL && sorted != list) {
     for (uint32_t i = threadIdx.x % threads; i < record.hits; i += threads) {
       list[i] = sorted[i];
     }
   }
-  if (p.means != NULL) {
-    tree_mean<threads>(p, row, record.begin, sorted, record.hits);
+  if (v.means != NULL) {
+    tree_mean<threads>(v, row, record.begin, sorted, record.hits);
   }
   sync_threads<threads>();
 }
@@ -166,91 +151,81 @@ static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t 
   return buffers[from];
 }
 
-static __device__ void order_long_list(const struct lists_params &p, uint32_t row,
+static __device__ void order_long_list(const struct voxel_view &v, bool ready, uint32_t row,
                                        uint32_t buffers[2][CUDA_SHARED_LIST]) {
-  struct cuda_record record = record_of(p, row);
-  if (p.sorted) {
-    use_list<BLOCK>(p, row, record, p.lists + record.begin);
+  struct cuda_record record = record_of(v, row);
+  if (ready) {
+    use_list<BLOCK>(v, row, record, v.lists + record.begin);
   } else if (record.hits <= CUDA_SHARED_LIST) {
-    use_list<BLOCK>(p, row, record, sort_long_list(p.lists + record.begin, record.hits, buffers));
+    use_list<BLOCK>(v, row, record, sort_long_list(v.lists + record.begin, record.hits, buffers));
   }
 }
 
 // As a warp: orders and uses a list of up to CUDA_WARP_LIST.
-static __device__ void order_list(const struct lists_params &p, uint32_t row, uint32_t *sorted) {
-  struct cuda_record record = record_of(p, row);
-  const uint32_t *list = p.lists + record.begin;
-  if (!p.sorted) {
+static __device__ void order_list(const struct voxel_view &v, bool ready, uint32_t row, uint32_t *sorted) {
+  struct cuda_record record = record_of(v, row);
+  const uint32_t *list = v.lists + record.begin;
+  if (!ready) {
     sort_short_list(list, record.hits, sorted);
   }
-  use_list<32>(p, row, record, p.sorted ? list : sorted);
+  use_list<32>(v, row, record, ready ? list : sorted);
 }
 
 // As CUDA_TINY_LIST neighbouring threads: a list of up to that many points. Ignores longer lists.
-static __device__ void order_tiny_list(const struct lists_params &p, uint32_t row, uint32_t *sorted) {
-  struct cuda_record record = record_of(p, row);
+static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row, uint32_t *sorted) {
+  struct cuda_record record = record_of(v, row);
   if (record.hits > CUDA_TINY_LIST) {
     return;
   }
   uint32_t lane = threadIdx.x % CUDA_TINY_LIST;
   uint32_t mask = ((1u << CUDA_TINY_LIST) - 1) << (threadIdx.x % 32 / CUDA_TINY_LIST * CUDA_TINY_LIST);
-  uint32_t value = lane < record.hits ? p.lists[record.begin + lane] : CUDA_NO_POINT;
+  uint32_t value = lane < record.hits ? v.lists[record.begin + lane] : CUDA_NO_POINT;
   if (!in_order<CUDA_TINY_LIST>(mask, value)) {
     value = sort_values<CUDA_TINY_LIST>(mask, value);
   }
   __syncwarp(mask);
   sorted[lane] = value;
   __syncwarp(mask);
-  if (p.sorted_wanted && lane < record.hits) {
-    p.lists[record.begin + lane] = value;
+  if (v.means == NULL && lane < record.hits) {
+    v.lists[record.begin + lane] = value;
   }
-  for (uint32_t column = lane; p.means != NULL && column < p.columns; column += CUDA_TINY_LIST) {
-    float sum = sum_column<CUDA_TINY_LIST>(p.points, p.columns, sorted, record.hits, column);
-    p.means[(uint64_t)row * p.columns + column] = vx_canonical(sum / (float)record.hits);
+  for (uint32_t column = lane; v.means != NULL && column < v.columns; column += CUDA_TINY_LIST) {
+    float sum = sum_column<CUDA_TINY_LIST>(v.points, v.columns, sorted, record.hits, column);
+    v.means[(uint64_t)row * v.columns + column] = vx_canonical(sum / (float)record.hits);
   }
 }
 
-// First the long lists, a block each; then the short ones, as warps become free; then the many tiny ones.
-static __global__ void __launch_bounds__(BLOCK, 3) order_lists_kernel(const __grid_constant__ struct lists_params p) {
+// First the long lists, a block each; then the short ones, as warps become free; then the many tiny ones. `ready`: the
+// lists are in order.
+static __global__ void __launch_bounds__(BLOCK, 3)
+    order_lists_kernel(const __grid_constant__ struct voxel_view v, bool ready) {
   __shared__ uint32_t buffers[2][CUDA_SHARED_LIST];
   cuda_wait();
-  uint32_t num_rows = p.tally->num_rows, num_short = p.tally->num_short, num_long = p.tally->num_long;
+  uint32_t num_rows = v.tally->num_rows, num_short = v.tally->num_short, num_long = v.tally->num_long;
   for (uint32_t i = blockIdx.x; i < num_long; i += gridDim.x) {
-    order_long_list(p, p.queue[p.row_capacity - 1 - i], buffers);
+    order_long_list(v, ready, v.queue[v.row_capacity - 1 - i], buffers);
     __syncthreads();
   }
   uint32_t *sorted = buffers[0] + threadIdx.x / 32 * CUDA_WARP_LIST;
   while (num_short > 0) {
-    uint32_t next = threadIdx.x % 32 == 0 ? atomicAdd(&p.tally->short_ticket, 1) : 0;
+    uint32_t next = threadIdx.x % 32 == 0 ? atomicAdd(&v.tally->short_ticket, 1) : 0;
     next = __shfl_sync(~0u, next, 0);
     if (next >= num_short) {
       break;
     }
-    order_list(p, p.queue[next], sorted);
+    order_list(v, ready, v.queue[next], sorted);
   }
   for (uint64_t row = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / CUDA_TINY_LIST; row < num_rows;
        row += (uint64_t)gridDim.x * BLOCK / CUDA_TINY_LIST) {
-    order_tiny_list(p, (uint32_t)row, buffers[1] + threadIdx.x / CUDA_TINY_LIST * CUDA_TINY_LIST);
+    order_tiny_list(v, (uint32_t)row, buffers[1] + threadIdx.x / CUDA_TINY_LIST * CUDA_TINY_LIST);
   }
 }
 
 enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct error *error) {
-  struct lists_params p = {};
-  p.clouds = run->clouds;
-  p.records = run->records;
-  p.lists = run->lists;
-  p.sorted = sorted;
-  p.sorted_wanted = !run->means_wanted;
-  p.means = run->means;
-  p.tree_sums = run->tree_sums;
-  p.points = run->points;
-  p.columns = run->columns;
-  p.queue = run->queue;
-  p.row_capacity = run->row_capacity;
-  p.tally = run->tally;
-  if (sorted && p.means == NULL) {
+  if (sorted && run->means == NULL) {
     return VX_OK;
   }
   return cuda_launch("order_lists_kernel", order_lists_kernel,
-                     cuda_looping_blocks(run, run->row_capacity, BLOCK / CUDA_TINY_LIST, 3), BLOCK, 0, run, p, error);
+                     cuda_looping_blocks(run, run->row_capacity, BLOCK / CUDA_TINY_LIST, 3), BLOCK, 0, run, error, *run,
+                     sorted);
 }

@@ -18,21 +18,8 @@
 enum { BLOCK = 256 };
 static_assert((VX_CELL_MAPS | VX_PILLAR_MAPS) == VX_TENSOR_BIT(VX_TENSOR_COUNT) - VX_TENSOR_BIT(VX_BEV_FEATURES + 1),
               "these maps are the last tensors");
-
-struct map_params {
-  struct cuda_image_plan plan;
-  struct vx_cell_map map;
-  uint32_t nx, ny, nz;
-  const float *points;  // [num_points, columns]
-  uint32_t columns, intensity;
-  struct cuda_clouds clouds;
-  const struct cuda_record *records;
-  uint64_t *tops;  // [num_pillars], or NULL
-  uint64_t num_pillars;
-  uint64_t map_bytes;  // from the first of the maps to the end
-  bool by_points;      // some map needs each point
-  struct cuda_tally *tally;
-};
+// Those that need each point.
+#define MAPS_OF_POINTS (VX_PILLAR_MAPS & ~VX_TENSOR_BIT(VX_BEV_DENSITY))
 
 // The maps in the image; those that are not asked for are NULL. Words that are not settled yet are uint32_t.
 struct maps {
@@ -44,14 +31,14 @@ struct maps {
 };
 
 // As a block: waits for the kernel ahead, then finds the maps.
-static __device__ struct maps find_maps(const struct map_params &p) {
+static __device__ struct maps find_maps(const struct voxel_view &v, const struct cuda_image_plan &plan) {
   __shared__ struct image_places places;
-  cuda_read_plan(p.plan, &places);
+  cuda_read_plan(plan, &places);
   cuda_wait();
-  cuda_find_places(p.plan, p.tally->num_output_rows, &places);
+  cuda_find_places(plan, v.tally->num_output_rows, &places);
   __syncthreads();
   unsigned char *const *at = places.at;
-  return {at[__ffsll((long long)(p.plan.tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS))) - 1],
+  return {at[__ffsll((long long)(plan.tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS))) - 1],
           at[VX_OCCUPANCY],
           (int32_t *)at[VX_OCCUPANCY_COUNTS],
           (uint32_t *)at[VX_OCCUPANCY_PACKED],
@@ -62,37 +49,39 @@ static __device__ struct maps find_maps(const struct map_params &p) {
           (uint32_t *)at[VX_BEV_DENSITY]};
 }
 
-static __device__ void note_end(const struct map_params &p) {
+static __device__ void note_end(const struct voxel_view &v) {
   __syncthreads();
   if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&p.tally->moments[CUDA_GATHERED], cuda_now());
+    atomicMax((unsigned long long *)&v.tally->moments[CUDA_GATHERED], cuda_now());
   }
 }
 
 // --- clear ---
 
-static __global__ void __launch_bounds__(BLOCK) clear_maps_kernel(const __grid_constant__ struct map_params p) {
-  struct maps maps = find_maps(p);
+static __global__ void __launch_bounds__(BLOCK)
+    clear_maps_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_image_plan plan,
+                      uint64_t map_bytes) {
+  struct maps maps = find_maps(v, plan);
   uint64_t thread = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, threads = (uint64_t)gridDim.x * BLOCK;
-  cuda_clear(maps.begin, maps.begin + p.map_bytes, thread, threads);
-  for (uint64_t i = thread; p.tops != NULL && i < p.num_pillars; i += threads) {
-    p.tops[i] = 0;
+  cuda_clear(maps.begin, maps.begin + map_bytes, thread, threads);
+  for (uint64_t i = thread; v.tops != NULL && i < v.num_pillars; i += threads) {
+    v.tops[i] = 0;
   }
 }
 
 // --- raise ---
 
-static __device__ uint64_t pillar_of(const struct map_params &p, int32_t cloud, const int32_t cell[3]) {
-  return ((uint64_t)cloud * p.ny + cell[1]) * p.nx + cell[0];
+static __device__ uint64_t pillar_of(const struct voxel_view &v, int32_t cloud, const int32_t cell[3]) {
+  return ((uint64_t)cloud * v.ny + cell[1]) * v.nx + cell[0];
 }
 
-static __device__ void write_cell(const struct map_params &p, const struct maps &maps, uint32_t number) {
-  uint4 record = *(const uint4 *)&p.records[number];
+static __device__ void write_cell(const struct voxel_view &v, const struct maps &maps, uint32_t number) {
+  uint4 record = *(const uint4 *)&v.records[number];
   uint32_t first_point = record.x, hits = record.y;
-  const float *point = p.points + (uint64_t)first_point * p.columns;
-  int32_t cell[3], cloud = cuda_cloud_of_point(p.clouds, first_point);
-  (void)vx_cell_of_point(&p.map, point[0], point[1], point[2], cell);
-  uint64_t line = ((uint64_t)cloud * p.nz + cell[2]) * p.ny + cell[1], place = line * p.nx + cell[0];
+  const float *point = v.points + (uint64_t)first_point * v.columns;
+  int32_t cell[3], cloud = cuda_cloud_of_point(v.clouds, first_point);
+  (void)vx_cell_of_point(&v.map, point[0], point[1], point[2], cell);
+  uint64_t line = ((uint64_t)cloud * v.nz + cell[2]) * v.ny + cell[1], place = line * v.nx + cell[0];
   if (maps.occupancy != NULL) {
     maps.occupancy[place] = 1;
   }
@@ -100,21 +89,21 @@ static __device__ void write_cell(const struct map_params &p, const struct maps 
     maps.counts[place] = (int32_t)hits;
   }
   if (maps.packed != NULL) {
-    uint64_t byte = line * ((p.nx + UINT64_C(7)) / 8) + cell[0] / 8;
+    uint64_t byte = line * ((v.nx + UINT64_C(7)) / 8) + cell[0] / 8;
     atomicOr(&maps.packed[byte / 4], 1u << (byte % 4 * 8 + cell[0] % 8));  // little-endian, as all that has CUDA
   }
   if (maps.density != NULL) {
-    atomicAdd(&maps.density[pillar_of(p, cloud, cell)], hits);
+    atomicAdd(&maps.density[pillar_of(v, cloud, cell)], hits);
   }
 }
 
-static __device__ void raise_pillar(const struct map_params &p, const struct maps &maps, uint32_t point) {
-  const float *row = p.points + (uint64_t)point * p.columns;
+static __device__ void raise_pillar(const struct voxel_view &v, const struct maps &maps, uint32_t point) {
+  const float *row = v.points + (uint64_t)point * v.columns;
   int32_t cell[3];
-  if (!vx_cell_of_point(&p.map, row[0], row[1], row[2], cell)) {
+  if (!vx_cell_of_point(&v.map, row[0], row[1], row[2], cell)) {
     return;
   }
-  uint64_t pillar = pillar_of(p, cuda_cloud_of_point(p.clouds, point), cell);
+  uint64_t pillar = pillar_of(v, cuda_cloud_of_point(v.clouds, point), cell);
   uint32_t height = cuda_ordered(row[2] + 0.0f);
   if (maps.max_height != NULL) {
     atomicMax(&maps.max_height[pillar], height);
@@ -122,26 +111,27 @@ static __device__ void raise_pillar(const struct map_params &p, const struct map
   if (maps.min_height != NULL) {
     atomicMax(&maps.min_height[pillar], ~height);
   }
-  if (maps.max_intensity != NULL && vx_is_finite(row[p.intensity])) {
-    atomicMax(&maps.max_intensity[pillar], cuda_ordered(row[p.intensity] + 0.0f));
+  if (maps.max_intensity != NULL && vx_is_finite(row[v.intensity])) {
+    atomicMax(&maps.max_intensity[pillar], cuda_ordered(row[v.intensity] + 0.0f));
   }
-  if (p.tops != NULL) {
-    atomicMax((unsigned long long *)&p.tops[pillar], (unsigned long long)height << 32 | ~point);
+  if (v.tops != NULL) {
+    atomicMax((unsigned long long *)&v.tops[pillar], (unsigned long long)height << 32 | ~point);
   }
 }
 
-static __global__ void __launch_bounds__(BLOCK) raise_kernel(const __grid_constant__ struct map_params p) {
-  struct maps maps = find_maps(p);
+static __global__ void __launch_bounds__(BLOCK)
+    raise_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_image_plan plan) {
+  struct maps maps = find_maps(v, plan);
   uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
-  if (i < p.clouds.num_points) {
-    if (i < p.tally->num_cells) {
-      write_cell(p, maps, i);
+  if (i < v.clouds.num_points) {
+    if (i < v.tally->num_cells) {
+      write_cell(v, maps, i);
     }
-    if (p.by_points) {
-      raise_pillar(p, maps, i);
+    if ((plan.tensors & MAPS_OF_POINTS) != 0) {
+      raise_pillar(v, maps, i);
     }
   }
-  note_end(p);
+  note_end(v);
 }
 
 // --- settle ---
@@ -152,55 +142,40 @@ static __device__ void settle_height(uint32_t *heights, uint64_t pillar, uint32_
   }
 }
 
-static __global__ void __launch_bounds__(BLOCK) settle_kernel(const __grid_constant__ struct map_params p) {
-  struct maps maps = find_maps(p);
+static __global__ void __launch_bounds__(BLOCK)
+    settle_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_image_plan plan) {
+  struct maps maps = find_maps(v, plan);
   uint64_t begin = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, step = (uint64_t)gridDim.x * BLOCK;
-  for (uint64_t pillar = begin; pillar < p.num_pillars; pillar += step) {
+  for (uint64_t pillar = begin; pillar < v.num_pillars; pillar += step) {
     settle_height(maps.max_height, pillar, 0);
     settle_height(maps.min_height, pillar, ~0u);
     settle_height(maps.max_intensity, pillar, 0);
-    if (p.tops != NULL && p.tops[pillar] != 0) {
-      uint32_t point = ~(uint32_t)p.tops[pillar];
-      maps.top_intensity[pillar] = ((const uint32_t *)p.points)[(uint64_t)point * p.columns + p.intensity];
+    if (v.tops != NULL && v.tops[pillar] != 0) {
+      uint32_t point = ~(uint32_t)v.tops[pillar];
+      maps.top_intensity[pillar] = ((const uint32_t *)v.points)[(uint64_t)point * v.columns + v.intensity];
     }
     if (maps.density != NULL && maps.density[pillar] != 0) {
       maps.density[pillar] = vx_float_bits(vx_density((int32_t)maps.density[pillar]));
     }
   }
-  note_end(p);
+  note_end(v);
 }
 
 // --- launches ---
 
-static enum vx_status map_params_of(const struct cuda_run *run, struct map_params *p, struct error *error) {
+enum vx_status cuda_write_maps(const struct cuda_run *run, struct error *error) {
   struct vx_layout dense;
   struct vx_sizes sizes = cuda_sizes_of(run, 0);
   CUDA_TRY(vx_layout_of(run->tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS), &sizes, &dense, error));
-  p->map = run->map;
-  p->nx = (uint32_t)run->grid.cells[0], p->ny = (uint32_t)run->grid.cells[1], p->nz = (uint32_t)run->grid.cells[2];
-  p->points = run->points;
-  p->columns = run->columns;
-  p->intensity = (run->tensors & VX_INTENSITY_MAPS) != 0 ? (uint32_t)run->params->intensity : 0;
-  p->clouds = run->clouds;
-  p->records = run->records;
-  p->tops = run->tops;
-  p->num_pillars = run->num_pillars;
-  p->map_bytes = dense.bytes;
-  p->by_points = (run->tensors & VX_PILLAR_MAPS & ~VX_TENSOR_BIT(VX_BEV_DENSITY)) != 0;
-  p->tally = run->tally;
-  p->plan = cuda_plan_of(run);
-  return VX_OK;
-}
-
-enum vx_status cuda_write_maps(const struct cuda_run *run, struct error *error) {
-  struct map_params p = {};
-  CUDA_TRY(map_params_of(run, &p, error));
-  unsigned clear_blocks = cuda_looping_blocks(run, p.map_bytes / sizeof(uint4), 4 * BLOCK, 8);
-  CUDA_TRY(cuda_launch("clear_maps_kernel", clear_maps_kernel, clear_blocks, BLOCK, 0, run, p, error));
-  CUDA_TRY(cuda_launch("raise_kernel", raise_kernel, cuda_blocks(run->num_points, BLOCK), BLOCK, 0, run, p, error));
+  uint64_t map_bytes = dense.bytes;  // from the first of the maps to the end
+  unsigned clear_blocks = cuda_looping_blocks(run, map_bytes / sizeof(uint4), 4 * BLOCK, 8);
+  CUDA_TRY(cuda_launch("clear_maps_kernel", clear_maps_kernel, clear_blocks, BLOCK, 0, run, error, *run, run->plan,
+                       map_bytes));
+  unsigned point_blocks = cuda_blocks(run->clouds.num_points, BLOCK);
+  CUDA_TRY(cuda_launch("raise_kernel", raise_kernel, point_blocks, BLOCK, 0, run, error, *run, run->plan));
   if ((run->tensors & VX_PILLAR_MAPS) == 0) {
     return VX_OK;
   }
   unsigned blocks = cuda_looping_blocks(run, run->num_pillars, BLOCK, 8);
-  return cuda_launch("settle_kernel", settle_kernel, blocks, BLOCK, 0, run, p, error);
+  return cuda_launch("settle_kernel", settle_kernel, blocks, BLOCK, 0, run, error, *run, run->plan);
 }

@@ -11,119 +11,93 @@
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/scan.cuh"
 
-struct number_params {
-  struct cuda_clouds clouds;
-  const uint32_t *slots;  // [num_points]
-  struct cuda_cell *cells;
-  uint64_t *tiles;  // [num_tiles], zeroed
-  uint32_t num_tiles;
-  struct cuda_record *records;  // [num_points]
-  struct cuda_tally *tally;
-};
-
 // Notes the number of cells before a cloud if this point is its first, and before the empty clouds ahead of it.
-static __device__ void note_clouds(const struct number_params &p, uint32_t point, uint32_t cells_before) {
-  int32_t cloud = cuda_cloud_of_point(p.clouds, point);
-  for (; cloud >= 0 && p.clouds.first_point[cloud] == point; cloud--) {
-    p.clouds.first_cell[cloud] = cells_before;
+static __device__ void note_clouds(const struct voxel_view &v, uint32_t point, uint32_t cells_before) {
+  int32_t cloud = cuda_cloud_of_point(v.clouds, point);
+  for (; cloud >= 0 && v.clouds.first_point[cloud] == point; cloud--) {
+    v.clouds.first_cell[cloud] = cells_before;
   }
 }
 
-static __device__ void note_totals(const struct number_params &p, uint64_t total) {
+static __device__ void note_totals(const struct voxel_view &v, uint64_t total) {
   uint32_t cells = (uint32_t)(total >> 32);
-  p.tally->num_cells = cells;
-  p.tally->num_inside = (uint32_t)total;
-  p.tally->num_rows = min(cells, p.clouds.max_rows);  // of one cloud; close_clouds_kernel corrects it for several
-  p.tally->num_output_rows = p.tally->num_rows;
+  v.tally->num_cells = cells;
+  v.tally->num_inside = (uint32_t)total;
+  v.tally->num_rows = min(cells, v.clouds.max_rows);  // of one cloud; close_clouds_kernel corrects it for several
+  v.tally->num_output_rows = v.tally->num_rows;
 }
 
-static __device__ void load_slots(const struct number_params &p, uint32_t begin, uint32_t slots[SCAN_ITEMS]) {
-  if ((uint64_t)begin + SCAN_ITEMS <= p.clouds.num_points) {
-    uint4 all = *(const uint4 *)(p.slots + begin);
+static __device__ void load_slots(const struct voxel_view &v, uint32_t begin, uint32_t slots[SCAN_ITEMS]) {
+  if ((uint64_t)begin + SCAN_ITEMS <= v.clouds.num_points) {
+    uint4 all = *(const uint4 *)(v.slots + begin);
     slots[0] = all.x, slots[1] = all.y, slots[2] = all.z, slots[3] = all.w;
     return;
   }
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
-    slots[k] = (uint64_t)begin + k < p.clouds.num_points ? p.slots[begin + k] : CUDA_NO_SLOT;
+    slots[k] = (uint64_t)begin + k < v.clouds.num_points ? v.slots[begin + k] : CUDA_NO_SLOT;
   }
 }
 
-static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_constant__ struct number_params p) {
+static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_constant__ struct voxel_view v) {
   __shared__ struct scan_shared shared;
   // The tally was clean before the kernel ahead of this one began.
-  uint32_t tile = scan_next_tile(&p.tally->number_ticket, &shared);
+  uint32_t tile = scan_next_tile(&v.tally->number_ticket, &shared);
   cuda_wait_in_turn();  // assign reads slots and ranks early
   uint32_t begin = tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS, slots[SCAN_ITEMS];
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
-  load_slots(p, begin, slots);
+  load_slots(v, begin, slots);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
-    uint2 cell = slots[k] == CUDA_NO_SLOT ? make_uint2(CUDA_NO_POINT, 0) : *(const uint2 *)&p.cells[slots[k]];
+    uint2 cell = slots[k] == CUDA_NO_SLOT ? make_uint2(CUDA_NO_POINT, 0) : *(const uint2 *)&v.cells[slots[k]];
     items[k] = cell.x == begin + k ? UINT64_C(1) << 32 | (cell.y + 1) : 0;
   }
-  uint64_t total = scan_items(p.tiles, tile, items, before, &shared);
+  uint64_t total = scan_items(v.control->tiles, tile, items, before, &shared);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
     uint32_t number = (uint32_t)(before[k] >> 32), list = (uint32_t)before[k];
     if (items[k] != 0) {
-      *(uint2 *)&p.cells[slots[k]] = make_uint2(number, list);
-      *(uint4 *)&p.records[number] = make_uint4(begin + k, (uint32_t)items[k], list, slots[k]);
+      *(uint2 *)&v.cells[slots[k]] = make_uint2(number, list);
+      *(uint4 *)&v.records[number] = make_uint4(begin + k, (uint32_t)items[k], list, slots[k]);
     }
-    if (p.clouds.count > 1 && (uint64_t)begin + k < p.clouds.num_points) {
-      note_clouds(p, begin + k, number);
+    if (v.clouds.count > 1 && (uint64_t)begin + k < v.clouds.num_points) {
+      note_clouds(v, begin + k, number);
     }
   }
-  if (tile == p.num_tiles - 1 && threadIdx.x == 0) {
-    note_totals(p, total);
+  if (tile == v.num_tiles - 1 && threadIdx.x == 0) {
+    note_totals(v, total);
   }
+}
+
+static __device__ uint32_t first_cell_of(const struct voxel_view &v, int32_t cloud) {
+  bool at_end = cloud == v.clouds.count || v.clouds.first_point[cloud] == v.clouds.num_points;
+  return at_end ? v.tally->num_cells : v.clouds.first_cell[cloud];
 }
 
 // Counts the rows of each cloud of a batch, in one block.
-struct close_clouds_params {
-  struct cuda_clouds clouds;
-  struct cuda_tally *tally;
-  uint32_t *cloud_rows;  // [clouds.count]
-};
-
-static __device__ uint32_t first_cell_of(const struct close_clouds_params &p, int32_t cloud) {
-  bool at_end = cloud == p.clouds.count || p.clouds.first_point[cloud] == p.clouds.num_points;
-  return at_end ? p.tally->num_cells : p.clouds.first_cell[cloud];
-}
-
 static __global__ void __launch_bounds__(VX_MAX_CLOUDS)
-    close_clouds_kernel(const __grid_constant__ struct close_clouds_params p) {
+    close_clouds_kernel(const __grid_constant__ struct voxel_view v) {
   typedef cub::BlockScan<uint32_t, VX_MAX_CLOUDS> scan;
   __shared__ scan::TempStorage temporary;
   cuda_wait();
   int32_t cloud = (int32_t)threadIdx.x;
-  bool here = cloud < p.clouds.count;
-  uint32_t rows = here ? min(first_cell_of(p, cloud + 1) - first_cell_of(p, cloud), p.clouds.max_rows) : 0;
+  bool here = cloud < v.clouds.count;
+  uint32_t rows = here ? min(first_cell_of(v, cloud + 1) - first_cell_of(v, cloud), v.clouds.max_rows) : 0;
   uint32_t before, sum;
   scan(temporary).ExclusiveSum(rows, before, sum);
   if (here) {
-    p.clouds.first_row[cloud] = before;
-    p.cloud_rows[cloud] = rows;
+    v.clouds.first_row[cloud] = before;
+    v.control->cloud_rows[cloud] = rows;
   }
   if (cloud == 0) {
-    p.tally->num_rows = sum;
-    p.tally->num_output_rows = sum;
+    v.tally->num_rows = sum;
+    v.tally->num_output_rows = sum;
   }
 }
 
 enum vx_status cuda_number(const struct cuda_run *run, struct error *error) {
-  struct number_params p = {};
-  p.clouds = run->clouds;
-  p.slots = run->slots;
-  p.cells = run->cells;
-  p.tiles = run->control->tiles;
-  p.num_tiles = run->num_tiles;
-  p.records = run->records;
-  p.tally = run->tally;
-  CUDA_TRY(cuda_launch("number_kernel", number_kernel, run->num_tiles, SCAN_BLOCK, 0, run, p, error));
-  if (run->clouds.count == 1) {
-    return VX_OK;
-  }
-  struct close_clouds_params close = {run->clouds, run->tally, run->control->cloud_rows};
-  return cuda_launch("close_clouds_kernel", close_clouds_kernel, 1, VX_MAX_CLOUDS, 0, run, close, error);
+  CUDA_TRY(cuda_launch("number_kernel", number_kernel, run->num_tiles, SCAN_BLOCK, 0, run, error, *run));
+  return run->clouds.count == 1
+             ? VX_OK
+             : cuda_launch("close_clouds_kernel", close_clouds_kernel, 1, VX_MAX_CLOUDS, 0, run, error, *run);
 }

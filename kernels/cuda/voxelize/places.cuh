@@ -5,13 +5,6 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// The plan of the job's image, in the memory that the lane has for it now.
-static inline struct cuda_image_plan cuda_plan_of(const struct cuda_run *run) {
-  struct cuda_image_plan plan = run->plan;
-  plan.memory = run->lane->image.memory;
-  return plan;
-}
-
 // In a block's shared memory: the plan's bytes, and the places of the tensors once they are found.
 struct image_places {
   uint64_t own_bytes[VX_TENSOR_COUNT], row_bytes[VX_TENSOR_COUNT];

@@ -8,41 +8,6 @@
 
 enum { WARP = 32, PILLAR_EXTRA = VX_PILLAR_EXTRA };
 
-struct row_params {
-  struct vx_cell_map map;
-  const float *points;  // [num_points, columns]
-  uint32_t columns;
-  struct cuda_clouds clouds;
-  const struct cuda_record *records;
-  const uint32_t *lists;
-  const uint32_t *rows_in_order;  // or NULL
-  const float *means;             // [row_capacity, columns], or NULL: not yet known
-  uint32_t kept_cap;              // 0xFFFFFFFF if there is no cap
-  uint32_t cap;                   // of the tensors' second dimension
-  uint32_t chunk;                 // points of a row that a warp holds at once; fewer threads hold one each
-  uint32_t nx, ny;                // cells of the grid
-  struct cuda_tally *tally;
-};
-
-static inline struct row_params row_params_of(const struct cuda_run *run) {
-  struct row_params p = {};
-  p.map = run->map;
-  p.points = run->points;
-  p.columns = run->columns;
-  p.clouds = run->clouds;
-  p.records = run->records;
-  p.lists = run->lists;
-  p.rows_in_order = run->rows_in_order;
-  p.means = run->means;
-  p.kept_cap = run->cap;
-  p.cap = (uint32_t)run->params->max_points_per_voxel;
-  p.chunk = run->columns <= WARP ? WARP : WARP / 2;
-  p.nx = (uint32_t)run->grid.cells[0];
-  p.ny = (uint32_t)run->grid.cells[1];
-  p.tally = run->tally;
-  return p;
-}
-
 // A row about to be written.
 struct gathered_row {
   uint32_t number, output_row, kept;
@@ -52,23 +17,23 @@ struct gathered_row {
 };
 
 // The output row of that number. Its list may not be in order yet.
-static __device__ struct gathered_row find_row(const struct row_params &p, uint32_t output_row) {
+static __device__ struct gathered_row find_row(const struct voxel_view &v, uint32_t output_row) {
   struct gathered_row row;
-  uint32_t number = p.rows_in_order != NULL ? p.rows_in_order[output_row] : output_row;
+  uint32_t number = v.rows_in_order != NULL ? v.rows_in_order[output_row] : output_row;
   row.number = number;
   row.output_row = output_row;
-  row.cloud = cuda_cloud_of_row(p.clouds, number);
-  row.record = cuda_record_of_row(p.clouds, p.records, row.cloud, number);
-  row.kept = min(row.record.hits, p.kept_cap);
-  row.list = p.lists + row.record.begin;
-  const float *point = p.points + (uint64_t)row.record.first_point * p.columns;
-  (void)vx_cell_of_point(&p.map, __ldcg(point), __ldcg(point + 1), __ldcg(point + 2), row.cell);
+  row.cloud = cuda_cloud_of_row(v.clouds, number);
+  row.record = cuda_record_of_row(v.clouds, v.records, row.cloud, number);
+  row.kept = min(row.record.hits, v.cap);
+  row.list = v.lists + row.record.begin;
+  const float *point = v.points + (uint64_t)row.record.first_point * v.columns;
+  (void)vx_cell_of_point(&v.map, __ldcg(point), __ldcg(point + 1), __ldcg(point + 2), row.cell);
   return row;
 }
 
 // The row's cell, counted in the grid of its cloud.
-static __device__ uint64_t cell_of(const struct row_params &p, const struct gathered_row &row) {
-  return ((uint64_t)row.cell[2] * p.ny + row.cell[1]) * p.nx + row.cell[0];
+static __device__ uint64_t cell_of(const struct voxel_view &v, const struct gathered_row &row) {
+  return ((uint64_t)row.cell[2] * v.ny + row.cell[1]) * v.nx + row.cell[0];
 }
 
 // --- chunks of points in shared memory, `stride` floats each ---
@@ -81,20 +46,20 @@ template <int width> static __device__ uint32_t row_mask() {
 }
 
 // Points of a chunk.
-template <int width> static __host__ __device__ uint32_t chunk_of(const struct row_params &p) {
-  return width == WARP ? p.chunk : width;
+template <int width> static __host__ __device__ uint32_t chunk_of(const struct voxel_view &v) {
+  return width == WARP ? v.chunk : width;
 }
 
 // As a row's threads: copies `count` listed points, at most a chunk.
 template <int width>
-static __device__ void load_chunk(const struct row_params &p, float *chunk, uint32_t stride, const uint32_t *list,
+static __device__ void load_chunk(const struct voxel_view &v, float *chunk, uint32_t stride, const uint32_t *list,
                                   uint32_t count) {
-  uint32_t lane = threadIdx.x % width, mask = row_mask<width>(), columns = p.columns;
+  uint32_t lane = threadIdx.x % width, mask = row_mask<width>(), columns = v.columns;
   uint32_t mine = lane < count ? list[lane] : 0;
   __syncwarp(mask);
   if (columns == 4) {
     if (lane < count) {
-      float4 point = ((const float4 *)p.points)[mine];
+      float4 point = ((const float4 *)v.points)[mine];
       float *to = chunk + lane * stride;
       if (stride % 4 == 0) {
         *(float4 *)to = point;
@@ -109,7 +74,7 @@ static __device__ void load_chunk(const struct row_params &p, float *chunk, uint
   for (uint32_t begin = 0; begin < count * columns; begin += width) {
     uint32_t point = __shfl_sync(mask, mine, k % width, width);
     if (begin + lane < count * columns) {
-      chunk[k * stride + c] = p.points[(uint64_t)point * columns + c];
+      chunk[k * stride + c] = v.points[(uint64_t)point * columns + c];
     }
     c += width % columns;
     k += width / columns;
@@ -122,8 +87,8 @@ static __device__ void load_chunk(const struct row_params &p, float *chunk, uint
 }
 
 // If the means are known.
-static __device__ float known_mean(const struct row_params &p, const struct gathered_row &row, uint32_t column) {
-  return p.means[(uint64_t)row.number * p.columns + column];
+static __device__ float known_mean(const struct voxel_view &v, const struct gathered_row &row, uint32_t column) {
+  return v.means[(uint64_t)row.number * v.columns + column];
 }
 
 // The mean of a thread's columns: of a warp's thread l and l + 32, of fewer threads one each.
@@ -134,13 +99,13 @@ template <int width> struct means_of_thread {
 
 // As a row's threads: the mean of its first columns. The last chunk stays in shared memory.
 template <int width>
-static __device__ struct means_of_thread<width> find_mean(const struct row_params &p, float *chunk, uint32_t stride,
+static __device__ struct means_of_thread<width> find_mean(const struct voxel_view &v, float *chunk, uint32_t stride,
                                                           const struct gathered_row &row, uint32_t columns) {
   struct means_of_thread<width> mean = {};
   uint32_t lane = threadIdx.x % width;
-  for (uint32_t begin = 0; begin < row.kept; begin += chunk_of<width>(p)) {
-    uint32_t count = min(row.kept - begin, chunk_of<width>(p));
-    load_chunk<width>(p, chunk, stride, row.list + begin, count);
+  for (uint32_t begin = 0; begin < row.kept; begin += chunk_of<width>(v)) {
+    uint32_t count = min(row.kept - begin, chunk_of<width>(v));
+    load_chunk<width>(v, chunk, stride, row.list + begin, count);
 #pragma unroll
     for (int slot = 0; slot < mean.SLOTS; slot++) {
       uint32_t column = lane + slot * width;
@@ -171,33 +136,33 @@ struct pillar {
 
 // As a row's threads. If the mean is not known and one chunk holds all points, that chunk is in shared memory then.
 template <int width>
-static __device__ struct pillar find_pillar(const struct row_params &p, float *chunk, uint32_t stride,
+static __device__ struct pillar find_pillar(const struct voxel_view &v, float *chunk, uint32_t stride,
                                             const struct gathered_row &row) {
   struct pillar pillar;
   struct means_of_thread<width> mean = {};
-  if (p.means == NULL) {
-    mean = find_mean<width>(p, chunk, stride, row, 3);
+  if (v.means == NULL) {
+    mean = find_mean<width>(v, chunk, stride, row, 3);
   }
 #pragma unroll
   for (int axis = 0; axis < 3; axis++) {
     pillar.mean[axis] =
-        p.means != NULL ? known_mean(p, row, axis) : __shfl_sync(row_mask<width>(), mean.of[0], axis, width);
-    pillar.centre[axis] = vx_cell_centre(&p.map, axis, row.cell[axis]);
+        v.means != NULL ? known_mean(v, row, axis) : __shfl_sync(row_mask<width>(), mean.of[0], axis, width);
+    pillar.centre[axis] = vx_cell_centre(&v.map, axis, row.cell[axis]);
   }
   return pillar;
 }
 
 // As a row's threads: writes the offsets of a chunk's points behind their columns, one point per thread.
 template <int width>
-static __device__ void add_offsets(const struct row_params &p, float *chunk, uint32_t stride, uint32_t count,
+static __device__ void add_offsets(const struct voxel_view &v, float *chunk, uint32_t stride, uint32_t count,
                                    const struct pillar &pillar) {
   uint32_t lane = threadIdx.x % width;
   if (lane < count) {
     float *point = chunk + lane * stride;
 #pragma unroll
     for (int axis = 0; axis < 3; axis++) {
-      point[p.columns + axis] = vx_canonical(point[axis] - pillar.mean[axis]);
-      point[p.columns + 3 + axis] = vx_canonical(point[axis] - pillar.centre[axis]);
+      point[v.columns + axis] = vx_canonical(point[axis] - pillar.mean[axis]);
+      point[v.columns + 3 + axis] = vx_canonical(point[axis] - pillar.centre[axis]);
     }
   }
   __syncwarp(row_mask<width>());

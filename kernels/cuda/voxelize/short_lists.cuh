@@ -46,10 +46,10 @@ template <int width> static __device__ uint32_t tiny_list(const uint32_t *list, 
 
 // As a block: puts the first points of each of its rows in input order. Threads without a row have no hits.
 template <int width>
-static __device__ void order_short_lists(const struct row_params &p, const struct cuda_record &record,
+static __device__ void order_short_lists(const struct voxel_view &v, const struct cuda_record &record,
                                          struct short_lists<width> *shared) {
   uint32_t lane = threadIdx.x % width, row = threadIdx.x / width, hits = record.hits;
-  const uint32_t *list = p.lists + record.begin;
+  const uint32_t *list = v.lists + record.begin;
   if (threadIdx.x == 0) {
     shared->num_short = shared->num_long = 0;
   }
@@ -69,11 +69,11 @@ static __device__ void order_short_lists(const struct row_params &p, const struc
   for (uint32_t i = threadIdx.x / WARP; i < shared->num_short; i += LIST_WARPS) {
     uint32_t at = shared->short_rows[i];
     shared->lists[at][threadIdx.x % WARP] =
-        lowest_of(p.lists + shared->parts[at].begin, shared->parts[at].hits, 0, WARP);
+        lowest_of(v.lists + shared->parts[at].begin, shared->parts[at].hits, 0, WARP);
   }
   for (uint32_t i = 0; i < shared->num_long; i++) {
     uint32_t at = shared->long_rows[i];
-    order_long_list(p.lists + shared->parts[at].begin, shared->parts[at].hits, shared->values, shared->lists[at]);
+    order_long_list(v.lists + shared->parts[at].begin, shared->parts[at].hits, shared->values, shared->lists[at]);
   }
   __syncthreads();
 }

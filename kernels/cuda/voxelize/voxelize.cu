@@ -9,6 +9,7 @@
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/base/publish.cuh"
+#include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/table.cuh"
 #include "kernels/cuda/base/transfer.cuh"
 #include "kernels/cuda/encode/weights.cuh"
@@ -35,21 +36,28 @@ static void read_params(struct cuda_run *run) {
   run->map = vx_cell_map_of(params, &run->grid);
   run->num_pillars = (uint64_t)run->grid.cells[0] * run->grid.cells[1] * run->clouds.count;
   run->num_cells = run->num_pillars * run->grid.cells[2];
-  run->cap = params->max_points_per_voxel == 0 ? UINT32_MAX : (uint32_t)params->max_points_per_voxel;
+  run->nx = (uint32_t)run->grid.cells[0];
+  run->ny = (uint32_t)run->grid.cells[1];
+  run->nz = (uint32_t)run->grid.cells[2];
+  run->cap = params->max_points_per_voxel == 0 ? CUDA_NO_CAP : (uint32_t)params->max_points_per_voxel;
+  run->chunk = run->columns <= 32 ? 32 : 16;
+  run->intensity = (run->tensors & VX_INTENSITY_MAPS) != 0 ? (uint32_t)params->intensity : 0;
+  run->filtered = params->block_filter.enabled;
+  run->half_features = params->feature_dtype == VX_FLOAT16;
+  run->fill_mean = params->fill == VX_FILL_MEAN;
   bool sampled = run->sampling != NULL && run->tensors != 0;
   const vx_tensor_set bev = VX_TENSOR_BIT(VX_BEV_FEATURES),
                       means = VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_ENCODED_TENSORS | bev;
-  bool listed = params->block_filter.enabled || sampled || (run->tensors & VX_LIST_TENSORS) != 0;
-  run->lists_wanted = listed || (run->job->sections.count > 0 && run->cap != UINT32_MAX);
-  run->whole_lists = listed && (params->block_filter.enabled || run->cap > CUDA_SHORT_CAP);
-  run->means_wanted = run->cap == UINT32_MAX && (sampled || (run->tensors & means) != 0);
+  bool listed = run->filtered || sampled || (run->tensors & VX_LIST_TENSORS) != 0;
+  run->lists_wanted = listed || (run->sections.count > 0 && run->cap != CUDA_NO_CAP);
+  run->whole_lists = listed && (run->filtered || run->cap > CUDA_SHORT_CAP);
+  run->means_wanted = run->cap == CUDA_NO_CAP && (sampled || (run->tensors & means) != 0);
   run->encoded = params->encoder.num_layers > 0 && (run->tensors & (VX_ENCODED_TENSORS | bev)) != 0;
   run->scattered = (run->tensors & bev) == 0 ? VX_TENSOR_COUNT : run->encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES;
-  run->num_tiles = cuda_blocks(run->num_points, CUDA_TILE);
+  run->num_tiles = cuda_blocks(run->clouds.num_points, CUDA_TILE);
   run->direct = run->num_cells <= CUDA_DIRECT_CELLS;
   run->marked = params->order == VX_ORDER_KEY && run->num_cells <= CUDA_MARKED_CELLS;
-  run->table_slots = run->direct ? run->num_cells : cuda_cell_slots(run->num_points);
-  run->block_slots = cuda_slots(2 * (uint64_t)run->row_capacity);
+  run->table.slots = run->direct ? run->num_cells : cuda_cell_slots(run->clouds.num_points);
 }
 
 // The rows that are scattered lie in scratch, unless they are a tensor of the output too.
@@ -64,10 +72,9 @@ static void plan_features(struct cuda_run *run) {
 
 // Whether the gather can be enqueued before the host knows any size.
 static void plan(struct cuda_run *run) {
-  bool filtered = run->params->block_filter.enabled;
   bool sorted_by_cub = run->params->order == VX_ORDER_KEY && !run->marked;
   size_t most = run->lane->image.bytes > CUDA_EAGER_BYTES ? run->lane->image.bytes : CUDA_EAGER_BYTES;
-  run->eager = !filtered && !sorted_by_cub && run->image_capacity <= most;
+  run->eager = !run->filtered && !sorted_by_cub && run->image_capacity <= most;
 }
 
 // Also refuses a job of which no output would fit a size_t. That of the worst case may not, even if the job's does.
@@ -93,8 +100,8 @@ static enum vx_status prepare(struct cuda_run *run, struct error *error) {
   CUDA_TRY(plan_image(run, error));
   CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
-  if (run->params->block_filter.enabled) {
-    CUDA_TRY(cuda_measure_filter(run, &run->filter_cub_bytes, error));
+  if (run->filtered) {
+    CUDA_TRY(cuda_plan_filter(run, error));
   }
   plan(run);
   plan_features(run);
@@ -135,7 +142,7 @@ static enum vx_status find_cells(const struct cuda_run *run, struct error *error
   CUDA_TRY(cuda_insert(run, error));
   CUDA_TRY(cuda_number(run, error));
   CUDA_TRY(cuda_assign(run, error));
-  return run->params->block_filter.enabled ? VX_OK : cuda_count_sections(run, error);
+  return run->filtered ? VX_OK : cuda_count_sections(run, error);
 }
 
 static bool lists_too_long(const struct cuda_run *run) {
@@ -146,17 +153,18 @@ static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct 
   if (run->whole_lists) {
     CUDA_TRY(cuda_order_lists(run, sorted, error));
   }
-  if (run->params->block_filter.enabled) {
+  if (run->filtered) {
     CUDA_TRY(cuda_filter(run, error));
     CUDA_TRY(cuda_count_sections(run, error));
-    CUDA_TRY(cuda_publish(run, run->lane->sequence + 1, error));
+    CUDA_TRY(cuda_publish(run, run->sequence + 1, error));
   }
   return run->marked ? cuda_order_rows(run, error) : VX_OK;
 }
 
 // Enqueues all that writes the image. `publish`: also tells the host the sizes.
-static enum vx_status write_image(const struct cuda_run *run, bool publish, struct error *error) {
+static enum vx_status write_image(struct cuda_run *run, bool publish, struct error *error) {
   bool mapped = (run->tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS)) != 0;
+  run->plan.memory = run->lane->image.memory;
   CUDA_TRY(cuda_gather(run, publish, error));
   CUDA_TRY(mapped ? cuda_write_maps(run, error) : VX_OK);
   CUDA_TRY(run->encoded ? cuda_encode(run, error) : VX_OK);
@@ -171,12 +179,12 @@ static enum vx_status settle(struct cuda_run *run, struct error *error) {
   if (run->tensors == 0) {
     return VX_OK;
   }
-  return run->num_points == 0 ? cuda_take_zeros(run, error) : cuda_take_output(run, error);
+  return run->clouds.num_points == 0 ? cuda_take_zeros(run, error) : cuda_take_output(run, error);
 }
 
 // Enqueues as much as possible before any size is known.
 static enum vx_status run_eagerly(struct cuda_run *run, struct error *error) {
-  uint32_t sequence = run->lane->sequence;
+  uint32_t sequence = run->sequence;
   CUDA_TRY(find_rows(run, false, error));
   CUDA_TRY(run->tensors != 0 ? write_image(run, true, error) : cuda_publish(run, sequence, error));
   CUDA_TRY(read_sizes(run, sequence, error));
@@ -191,15 +199,15 @@ static enum vx_status run_eagerly(struct cuda_run *run, struct error *error) {
 
 // Waits for each size before the next stage.
 static enum vx_status run_in_steps(struct cuda_run *run, struct error *error) {
-  CUDA_TRY(cuda_publish(run, run->lane->sequence, error));
-  CUDA_TRY(read_sizes(run, run->lane->sequence, error));
+  CUDA_TRY(cuda_publish(run, run->sequence, error));
+  CUDA_TRY(read_sizes(run, run->sequence, error));
   bool sorted = lists_too_long(run);
   if (sorted) {
     CUDA_TRY(cuda_sort_lists(run, error));
   }
   CUDA_TRY(find_rows(run, sorted, error));
-  if (run->params->block_filter.enabled) {
-    CUDA_TRY(read_sizes(run, run->lane->sequence + 1, error));
+  if (run->filtered) {
+    CUDA_TRY(read_sizes(run, run->sequence + 1, error));
   }
   CUDA_TRY(settle(run, error));
   if (run->tensors == 0 || run->layout.bytes == 0) {
@@ -234,7 +242,7 @@ static enum vx_status sample_voxels(struct cuda_run *run, struct error *error) {
 enum vx_status cuda_voxelize(struct cuda_run *run, struct error *error) {
   CUDA_TRY(vx_grid_of(run->params, run->job->num_clouds, &run->grid, error));
   bool sampled = run->sampling != NULL && run->tensors != 0;
-  if (run->num_points == 0) {
+  if (run->clouds.num_points == 0) {
     return settle(run, error);
   }
   if (sampled) {

@@ -1,28 +1,9 @@
-// The parameters of the gather, and the writing of whole voxels: `voxels`, `pillar_features`, `voxel_point_mask`.
+// The writing of whole voxels: `voxels`, `pillar_features`, `voxel_point_mask`.
 #ifndef VOXELD_CUDA_WHOLE_VOXELS_CUH
 #define VOXELD_CUDA_WHOLE_VOXELS_CUH
 
-#include "kernels/cuda/base/publish.cuh"
 #include "kernels/cuda/voxelize/items.cuh"
-#include "kernels/cuda/voxelize/places.cuh"
 #include "kernels/cuda/voxelize/rows.cuh"
-
-struct gather_params : row_params {
-  bool rows_wanted;                                // something that a row has is written here
-  bool order_here;                                 // the gather puts the lists in order
-  bool rows_known;                                 // before the kernel ahead has ended: number made them, not that
-  uint32_t publish_blocks, row_blocks, id_blocks;  // in this order; the first, if any, tells the host the sizes
-  const uint32_t *rows;                            // [num_points]
-  uint32_t row_capacity;
-  const uint32_t *output_rows;  // or NULL: each row is its own output row
-  bool half_features, fill_mean;
-  struct cuda_image_plan plan;
-  unsigned char *features;  // [row_capacity, columns]: for bev_features, if no tensor has them; or NULL
-  float *sample_rows;       // [num_rows, columns]: means to be sampled, or NULL
-  struct publish_params publish;
-};
-
-// --- whole voxels ---
 
 // As a row's threads: writes `count` items. The first `used` come from a chunk, the rest are zero. Writes 16 bytes at a
 // time if all chunks begin and end at multiples of 16 bytes.
@@ -53,32 +34,32 @@ static __device__ void write_items(unit *to, uint32_t count, const float *chunk,
 // As `width` neighbouring threads: a voxel, padded with zeros. Each thread has a point at a time if a point is 16
 // bytes, else a value.
 template <int width>
-static __device__ void write_small_voxel(const struct gather_params &p, float *voxels, const struct gathered_row &row) {
-  uint32_t lane = threadIdx.x % width, columns = p.columns;
-  float *to = voxels + (uint64_t)row.output_row * p.cap * columns;
+static __device__ void write_small_voxel(const struct voxel_view &v, float *voxels, const struct gathered_row &row) {
+  uint32_t lane = threadIdx.x % width, columns = v.columns;
+  float *to = voxels + (uint64_t)row.output_row * v.cap * columns;
   if (columns == 4) {
     float4 none = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    for (uint32_t k = lane; k < p.cap; k += width) {
-      ((float4 *)to)[k] = k < row.kept ? ((const float4 *)p.points)[row.list[k]] : none;
+    for (uint32_t k = lane; k < v.cap; k += width) {
+      ((float4 *)to)[k] = k < row.kept ? ((const float4 *)v.points)[row.list[k]] : none;
     }
     return;
   }
-  for (uint32_t i = lane; i < p.cap * columns; i += width) {
+  for (uint32_t i = lane; i < v.cap * columns; i += width) {
     uint32_t k = i / columns;
-    to[i] = k < row.kept ? p.points[(uint64_t)row.list[k] * columns + (i - k * columns)] : 0.0f;
+    to[i] = k < row.kept ? v.points[(uint64_t)row.list[k] * columns + (i - k * columns)] : 0.0f;
   }
 }
 
 // As a row's threads. `chunk` has room for a chunk and one row more, for the mean that pads.
 template <int width>
-static __device__ void write_voxel(const struct gather_params &p, float *voxels, float *chunk,
+static __device__ void write_voxel(const struct voxel_view &v, float *voxels, float *chunk,
                                    const struct gathered_row &row) {
-  uint32_t lane = threadIdx.x % width, mask = row_mask<width>(), kept = row.kept, columns = p.columns;
-  uint32_t most = chunk_of<width>(p);
-  bool padded = p.fill_mean && kept < p.cap;
+  uint32_t lane = threadIdx.x % width, mask = row_mask<width>(), kept = row.kept, columns = v.columns;
+  uint32_t most = chunk_of<width>(v);
+  bool padded = v.fill_mean && kept < v.cap;
   float *padding = chunk + most * columns;
   if (padded) {
-    struct means_of_thread<width> mean = find_mean<width>(p, chunk, columns, row, columns);
+    struct means_of_thread<width> mean = find_mean<width>(v, chunk, columns, row, columns);
 #pragma unroll
     for (int slot = 0; slot < mean.SLOTS; slot++) {
       if (lane + slot * width < columns) {
@@ -86,34 +67,34 @@ static __device__ void write_voxel(const struct gather_params &p, float *voxels,
       }
     }
   }
-  for (uint32_t begin = 0; begin < p.cap; begin += most) {
-    uint32_t length = min(p.cap - begin, most), count = begin < kept ? min(kept - begin, most) : 0;
+  for (uint32_t begin = 0; begin < v.cap; begin += most) {
+    uint32_t length = min(v.cap - begin, most), count = begin < kept ? min(kept - begin, most) : 0;
     if (begin < kept) {
-      load_chunk<width>(p, chunk, columns, row.list + begin, count);
+      load_chunk<width>(v, chunk, columns, row.list + begin, count);
     }
     for (uint32_t i = count * columns + lane; padded && i < length * columns; i += width) {
       chunk[i] = padding[i % columns];
     }
     __syncwarp(mask);
-    write_items<width>(voxels + ((uint64_t)row.output_row * p.cap + begin) * columns, length * columns, chunk,
+    write_items<width>(voxels + ((uint64_t)row.output_row * v.cap + begin) * columns, length * columns, chunk,
                        (padded ? length : count) * columns);
     __syncwarp(mask);
   }
 }
 
 template <int width>
-static __device__ void write_pillar(const struct gather_params &p, void *pillars, float *chunk,
+static __device__ void write_pillar(const struct voxel_view &v, void *pillars, float *chunk,
                                     const struct gathered_row &row) {
-  uint32_t kept = row.kept, stride = p.columns + PILLAR_EXTRA, most = chunk_of<width>(p);
-  struct pillar pillar = find_pillar<width>(p, chunk, stride, row);
-  for (uint32_t begin = 0; begin < p.cap; begin += most) {
-    uint32_t length = min(p.cap - begin, most), count = begin < kept ? min(kept - begin, most) : 0;
+  uint32_t kept = row.kept, stride = v.columns + PILLAR_EXTRA, most = chunk_of<width>(v);
+  struct pillar pillar = find_pillar<width>(v, chunk, stride, row);
+  for (uint32_t begin = 0; begin < v.cap; begin += most) {
+    uint32_t length = min(v.cap - begin, most), count = begin < kept ? min(kept - begin, most) : 0;
     if (kept > most && begin < kept) {
-      load_chunk<width>(p, chunk, stride, row.list + begin, count);
+      load_chunk<width>(v, chunk, stride, row.list + begin, count);
     }
-    add_offsets<width>(p, chunk, stride, count, pillar);
-    uint64_t at = ((uint64_t)row.output_row * p.cap + begin) * stride;
-    if (p.half_features) {
+    add_offsets<width>(v, chunk, stride, count, pillar);
+    uint64_t at = ((uint64_t)row.output_row * v.cap + begin) * stride;
+    if (v.half_features) {
       write_items<width>((uint16_t *)pillars + at, length * stride, chunk, count * stride);
     } else {
       write_items<width>((float *)pillars + at, length * stride, chunk, count * stride);
@@ -123,9 +104,9 @@ static __device__ void write_pillar(const struct gather_params &p, void *pillars
 }
 
 template <int width>
-static __device__ void write_mask(const struct gather_params &p, unsigned char *mask, const struct gathered_row &row) {
-  for (uint32_t k = threadIdx.x % width; k < p.cap; k += width) {
-    mask[(uint64_t)row.output_row * p.cap + k] = k < row.kept;
+static __device__ void write_mask(const struct voxel_view &v, unsigned char *mask, const struct gathered_row &row) {
+  for (uint32_t k = threadIdx.x % width; k < v.cap; k += width) {
+    mask[(uint64_t)row.output_row * v.cap + k] = k < row.kept;
   }
 }
 

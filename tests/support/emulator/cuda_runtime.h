@@ -208,10 +208,10 @@ static inline cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, void (*k
   return cudaOccupancyMaxActiveClusters(clusters, (const void *)kernel, config);
 }
 
-template <typename params>
-static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(params),
-                                             const typename std::remove_const<params>::type &given) {
-  emulated_launch("a kernel", config->gridDim, config->blockDim, config->dynamicSmemBytes, [&] { kernel(given); });
+template <typename... params, typename... values>
+static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(params...),
+                                             const values &...given) {
+  emulated_launch("a kernel", config->gridDim, config->blockDim, config->dynamicSmemBytes, [&] { kernel(given...); });
   return cudaSuccess;
 }
 
