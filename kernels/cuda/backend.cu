@@ -154,23 +154,29 @@ static void place(const struct vx_lane *lane, struct vx_place *place) {
 
 // --- jobs ---
 
-static cuda_operation *const operations[VX_OPS] = {
-    /* VX_VOXELIZE */ cuda_voxelize,
-    /* VX_FPS */ cuda_sample_points,
-    /* VX_TRANSFORM */ cuda_transform,
-    /* VX_NMS */ cuda_nms,
-    /* VX_DECODE */ cuda_decode,
-    /* VX_SCATTER */ cuda_scatter,
-    /* VX_DECODE_CENTER */ cuda_decode_center,
-};
+// NULL: the CPU runs the jobs. Detections have stages of other operations instead.
+static cuda_operation *operation_of(enum vx_op op) {
+  switch (op) {
+    case VX_VOXELIZE: return cuda_voxelize;
+    case VX_FPS: return cuda_sample_points;
+    case VX_TRANSFORM: return cuda_transform;
+    case VX_NMS: return cuda_nms;
+    case VX_DECODE: return cuda_decode;
+    case VX_SCATTER: return cuda_scatter;
+    case VX_DECODE_CENTER: return cuda_decode_center;
+    case VX_DETECT:
+    case VX_OPS: break;
+  }
+  return NULL;
+}
 
 static bool runs(const struct vx_job *job) {
-  return job->op == VX_DETECT ? cuda_detects(job) : operations[job->op] != NULL;
+  return job->op == VX_DETECT ? cuda_detects(job) : operation_of(job->op) != NULL;
 }
 
 static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   CUDA_TRY(job->op == VX_DETECT ? cuda_detect(lane, job, error)
-                                : cuda_run_job(lane, job, operations[job->op], NULL, error));
+                                : cuda_run_job(lane, job, operation_of(job->op), NULL, error));
   return cuda_trim(lane, error);
 }
 
@@ -205,19 +211,23 @@ static void free_host(struct vx_device *device, void *memory, size_t bytes) {
   }
 }
 
-extern "C" const struct vx_backend vx_cuda_backend = {
-    /* name */ "cuda",
-    /* count */ count_devices,
-    /* open */ open_device,
-    /* close */ close_device,
-    /* describe */ describe,
-    /* lane_open */ open_lane,
-    /* lane_close */ close_lane,
-    /* place */ place,
-    /* runs */ runs,
-    /* run */ run_job,
-    /* host_alloc */ alloc_host,
-    /* host_free */ free_host,
-    /* host_pin */ cuda_pin,
-    /* host_unpin */ cuda_unpin,
-};
+static constexpr struct vx_backend backend() {
+  struct vx_backend table = {};
+  table.name = "cuda";
+  table.count = count_devices;
+  table.open = open_device;
+  table.close = close_device;
+  table.describe = describe;
+  table.lane_open = open_lane;
+  table.lane_close = close_lane;
+  table.place = place;
+  table.runs = runs;
+  table.run = run_job;
+  table.host_alloc = alloc_host;
+  table.host_free = free_host;
+  table.host_pin = cuda_pin;
+  table.host_unpin = cuda_unpin;
+  return table;
+}
+
+extern "C" const struct vx_backend vx_cuda_backend = backend();

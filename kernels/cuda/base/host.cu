@@ -174,13 +174,6 @@ enum vx_status cuda_take_zeros(struct cuda_run *run, struct error *error) {
   return VX_OK;
 }
 
-// What the job does until its image is gathered.
-static enum vx_stage gathering_stage(const struct cuda_run *run) {
-  return run->job->op == VX_TRANSFORM ? VX_STAGE_TRANSFORM
-         : run->job->op == VX_SCATTER ? VX_STAGE_SCATTER
-                                      : VX_STAGE_FEATURES;
-}
-
 // copy_in lasts from the start of the first block until the last points have arrived; the points before them are in the
 // table by then. The other stages follow one another, apart from the host's own time. Copies of memory that the device
 // cannot read or write itself are in no stage.
@@ -195,7 +188,7 @@ static void read_times(const struct cuda_run *run) {
   const struct {
     enum cuda_moment moment;
     enum vx_stage stage;
-  } steps[] = {{CUDA_GATHERED, gathering_stage(run)},
+  } steps[] = {{CUDA_GATHERED, run->gathers},
                {CUDA_ENCODED, VX_STAGE_ENCODER},
                {CUDA_SCATTERED, VX_STAGE_SCATTER},
                {CUDA_SAMPLED, VX_STAGE_SAMPLE}};

@@ -176,6 +176,9 @@ struct cuda_run : voxel_view {
   bool resident;          // the image is not sent: the host's next stages find it on the device
   int64_t num_samples;    // asked for, of all clouds
 
+  // The stage that ends at CUDA_GATHERED. An operation whose kernels note that moment sets it.
+  enum vx_stage gathers;
+
   // Whose rows bev_features has; VX_TENSOR_COUNT if it is not wanted.
   enum vx_tensor scattered;
 

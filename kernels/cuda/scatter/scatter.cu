@@ -322,6 +322,7 @@ static enum vx_status read_counts(struct cuda_run *run, struct error *error) {
 enum vx_status cuda_scatter(struct cuda_run *run, struct error *error) {
   struct scatter scatter = {};
   int64_t cells;  // of one cloud's grid
+  run->gathers = VX_STAGE_SCATTER;
   CUDA_TRY(vx_scatter_cells(&run->job->params.scatter, run->clouds.count, &cells, error));
   if (run->clouds.num_points == 0) {
     return run->tensors == 0 ? VX_OK : cuda_take_zeros(run, error);

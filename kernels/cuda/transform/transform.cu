@@ -266,6 +266,7 @@ enum vx_status cuda_transform(struct cuda_run *run, struct error *error) {
   }
   struct transform transform = {};
   float *room;
+  run->gathers = VX_STAGE_TRANSFORM;
   CUDA_TRY(prepare(run, &transform, &room, error));
   CUDA_TRY(fetch(run, &transform.matrices, room, error));
   CUDA_TRY(judge(run, &transform, error));

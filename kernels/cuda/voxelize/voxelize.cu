@@ -240,6 +240,7 @@ static enum vx_status sample_voxels(struct cuda_run *run, struct error *error) {
 }
 
 enum vx_status cuda_voxelize(struct cuda_run *run, struct error *error) {
+  run->gathers = VX_STAGE_FEATURES;
   CUDA_TRY(vx_grid_of(run->params, run->job->num_clouds, &run->grid, error));
   bool sampled = run->sampling != NULL && run->tensors != 0;
   if (run->clouds.num_points == 0) {
