@@ -14,13 +14,19 @@ static void add_grid(const int32_t cells[3], struct vx_sizes *sizes) {
   sizes->depth = cells[2];
 }
 
+static void add_narrow(enum vx_dtype dtype, vx_tensor_set tensors, struct vx_sizes *sizes) {
+  if (vx_is_narrow(dtype)) {
+    sizes->narrow_tensors[dtype] |= tensors;
+  }
+}
+
 static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->voxels = job->counts.voxels_kept;
   sizes->cap = job->params.voxelize.max_points_per_voxel;
   if (job->params.voxelize.encoder.num_layers > 0) {
     sizes->values = vx_encoder_width(&job->params.voxelize.encoder);
   }
-  sizes->halves = job->params.voxelize.feature_dtype == VX_FLOAT16 ? VX_FEATURE_TENSORS : 0;
+  add_narrow(job->params.voxelize.feature_dtype, VX_FEATURE_TENSORS, sizes);
   struct vx_grid grid;
   struct error error;
   if ((job->tensors & VX_DENSE_TENSORS) != 0 && vx_grid_of(&job->params.voxelize, 1, &grid, &error) == VX_OK) {
@@ -79,7 +85,7 @@ static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
 
 static void add_scatter_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   add_grid(job->params.scatter.grid_size, sizes);
-  sizes->halves = job->inputs[VX_FEATURES].dtype == VX_FLOAT16 ? VX_FEATURE_TENSORS : 0;
+  add_narrow(job->inputs[VX_FEATURES].dtype, VX_FEATURE_TENSORS, sizes);
 }
 
 // The grid is that of the voxels. `kept` are boxes here, not points: those that the clouds have so far.
@@ -89,8 +95,10 @@ static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   struct vx_grid grid;
   struct error error;
   sizes->values = vx_encoder_width(&detector->voxelize.encoder);
-  sizes->halves = vx_map_tensors(detector, VX_DTYPE_BIT(VX_FLOAT16)) |
-                  (detector->voxelize.feature_dtype == VX_FLOAT16 ? VX_FEATURE_TENSORS : 0);
+  add_narrow(detector->voxelize.feature_dtype, VX_FEATURE_TENSORS, sizes);
+  for (int dtype = 0; dtype < VX_FLOAT_TYPES; dtype++) {
+    add_narrow((enum vx_dtype)dtype, vx_map_tensors(detector, VX_DTYPE_BIT(dtype)), sizes);
+  }
   if (vx_grid_of(&detector->voxelize, 1, &grid, &error) == VX_OK) {
     add_grid(grid.cells, sizes);
   }
@@ -135,10 +143,9 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
 
 // --- the tables ---
 
-#define FLOATS (VX_DTYPE_BIT(VX_FLOAT32) | VX_DTYPE_BIT(VX_FLOAT16))
 #define POINTS                                                                                                         \
   {                                                                                                                    \
-    .name = "points", .dtypes = FLOATS, .extents = { VX_EXTENT_ROWS, VX_EXTENT_COLUMNS }                               \
+    .name = "points", .dtypes = VX_FLOATS, .extents = { VX_EXTENT_ROWS, VX_EXTENT_COLUMNS }                            \
   }
 #define MATRIX                                                                                                         \
   {                                                                                                                    \
@@ -157,7 +164,7 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
   { .name = "labels", .dtypes = VX_DTYPE_BIT(VX_INT32), .extents = {VX_EXTENT_ROWS}, .optional = true }
 #define FEATURES                                                                                                       \
   {                                                                                                                    \
-    .name = "features", .dtypes = FLOATS, .extents = { VX_EXTENT_ROWS, VX_EXTENT_COLUMNS }                             \
+    .name = "features", .dtypes = VX_FLOATS, .extents = { VX_EXTENT_ROWS, VX_EXTENT_COLUMNS }                          \
   }
 #define COORDS                                                                                                         \
   {                                                                                                                    \
@@ -165,7 +172,7 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
   }
 #define MAP(title, channels, given)                                                                                    \
   {                                                                                                                    \
-    .name = (title), .dtypes = FLOATS, .extents = {VX_EXTENT_BATCH, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH, channels},      \
+    .name = (title), .dtypes = VX_FLOATS, .extents = {VX_EXTENT_BATCH, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH, channels},   \
     .optional = !(given)                                                                                               \
   }
 // Stages of operations that make voxels or sample. A stage that does not run takes 0 ns.

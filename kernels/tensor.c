@@ -58,24 +58,25 @@ static const struct tensor_row {
 
 _Static_assert(VX_TENSOR_COUNT < 64, "a vx_tensor_set has a bit for each tensor, and a signed number holds it");
 
-static const struct dtype_row {
-  const char *name;
-  size_t size;
-} dtype_table[] = {
-    [VX_FLOAT32] = {"F32", 4},
-    [VX_FLOAT16] = {"F16", 2},
-    [VX_INT32] = {"I32", 4},
-    [VX_UINT8] = {"U8", 1},
-};
-
 const char *vx_tensor_name(enum vx_tensor tensor) { return tensor_table[tensor].name; }
-const char *vx_dtype_name(enum vx_dtype dtype) { return dtype_table[dtype].name; }
-size_t vx_dtype_size(enum vx_dtype dtype) { return dtype_table[dtype].size; }
 
 const enum vx_extent *vx_tensor_extents(enum vx_tensor tensor) { return tensor_table[tensor].extents; }
 
-enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, vx_tensor_set halves) {
-  return (halves & VX_TENSOR_BIT(tensor)) != 0 ? VX_FLOAT16 : tensor_table[tensor].dtype;
+enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, const struct vx_sizes *sizes) {
+  for (int dtype = 0; dtype < VX_FLOAT_TYPES; dtype++) {
+    if ((sizes->narrow_tensors[dtype] & VX_TENSOR_BIT(tensor)) != 0) {
+      return (enum vx_dtype)dtype;
+    }
+  }
+  return tensor_table[tensor].dtype;
+}
+
+vx_tensor_set vx_narrow_tensors(const struct vx_sizes *sizes) {
+  vx_tensor_set all = 0;
+  for (int dtype = 0; dtype < VX_FLOAT_TYPES; dtype++) {
+    all |= sizes->narrow_tensors[dtype];
+  }
+  return all;
 }
 
 // INT64_MAX if it is larger: no tensor of that length fits in memory.
@@ -122,7 +123,7 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
 static enum vx_status shape_of(enum vx_tensor tensor, const struct vx_sizes *sizes, struct vx_shape *shape,
                                struct error *error) {
   const struct tensor_row *row = &tensor_table[tensor];
-  *shape = (struct vx_shape){.dtype = vx_tensor_dtype(tensor, sizes->halves)};
+  *shape = (struct vx_shape){.dtype = vx_tensor_dtype(tensor, sizes)};
   shape->bytes = vx_dtype_size(shape->dtype);
   for (int i = 0; i < VX_MAX_RANK && row->extents[i] != VX_EXTENT_NONE; i++) {
     enum vx_extent extent = row->extents[i];

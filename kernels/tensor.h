@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "kernels/error.h"
+#include "kernels/number.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,13 +17,6 @@ extern "C" {
 
 enum { VX_TENSOR_ALIGNMENT = 64 };  // bytes
 enum { VX_MAX_RANK = 4 };
-
-enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8 };
-enum { VX_DTYPES = VX_UINT8 + 1 };
-#define VX_DTYPE_BIT(dtype) (1u << (dtype))
-
-const char *vx_dtype_name(enum vx_dtype dtype);  // as safetensors spells it: F32, F16, I32, U8
-size_t vx_dtype_size(enum vx_dtype dtype);
 
 enum vx_tensor {
   VX_VOXEL_COORDS,
@@ -118,17 +112,19 @@ struct vx_sizes {
   int64_t height, width, depth;   // of a map or a grid
   int64_t logits, offsets, bins;  // channels of a head's maps
   int64_t head_height, head_width;
-  int64_t tasks;         // of a head
-  int64_t decoded;       // values of a decoded box
-  bool stacked;          // the clouds' samples follow on each other
-  vx_tensor_set halves;  // float16 instead of float32
+  int64_t tasks;                                 // of a head
+  int64_t decoded;                               // values of a decoded box
+  bool stacked;                                  // the clouds' samples follow on each other
+  vx_tensor_set narrow_tensors[VX_FLOAT_TYPES];  // of each narrow type: those that are of this type, not float32
 };
 
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes);
 
 // The extents of the tensor's dimensions, outermost first: up to VX_MAX_RANK, or to VX_EXTENT_NONE.
 const enum vx_extent *vx_tensor_extents(enum vx_tensor tensor);
-enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, vx_tensor_set halves);
+enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, const struct vx_sizes *sizes);
+// Those of any narrow type.
+vx_tensor_set vx_narrow_tensors(const struct vx_sizes *sizes);
 
 struct vx_shape {
   enum vx_dtype dtype;

@@ -129,7 +129,8 @@ static bool check_names(struct job_request *request, struct error *error) {
 static bool check_scale(const struct job_request *request, struct error *error) {
   if (request->dtype != VX_FLOAT32)
     return error_refuse(error, ERROR_BAD_PARAMETER, "intensity_scale",
-                        "intensity_scale is given with dtype=float16; allowed: with float32");
+                        "intensity_scale is given with dtype=%s; allowed: with float32",
+                        vx_float_words[request->dtype]);
   bool unknown = request->num_fields ? value_find_name(request->fields, "intensity", strlen("intensity")) < 0
                                      : request->format == FORMAT_RAW || request->format == FORMAT_SAFETENSORS;
   if (!unknown) return true;
@@ -143,7 +144,8 @@ static bool finish_columns(struct job_request *request, struct error *error) {
   if (request->num_fields && !check_names(request, error)) return false;
   if (request->format != FORMAT_RAW && request->dtype != VX_FLOAT32)
     return error_refuse(error, ERROR_BAD_PARAMETER, "dtype",
-                        "dtype is float16, but with this format the body says its types; allowed: float32");
+                        "dtype is %s, but with this format the body says its types; allowed: float32",
+                        vx_float_words[request->dtype]);
   return request->intensity_scale == 0 || check_scale(request, error);
 }
 

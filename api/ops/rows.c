@@ -3,7 +3,6 @@
 
 #define REGION_ALLOWED "NAME,offset,bytes of a region that this client has registered"
 
-const char *const dtype_words[] = {"float32", "float16", NULL};
 const char *const format_words[] = {"raw", "pcd", "ply", "pointcloud2", "safetensors", NULL};
 _Static_assert(sizeof format_words / sizeof *format_words == FORMATS + 1, "each format has a word");
 _Static_assert(sizeof(enum body_format) == sizeof(int32_t), "an enum is written as an int32_t");
@@ -31,7 +30,7 @@ const struct param param_dtype = {
     .name = "dtype",
     .type = &value_word,
     .offset = FIELD(dtype),
-    .words = dtype_words,
+    .words = vx_float_words,
     .initial = "float32",
     .doc = "type of the body's values",
 };

@@ -7,7 +7,6 @@
 
 #define FIELD(member) offsetof(struct job_request, member)
 
-extern const char *const dtype_words[];   // VX_FLOAT32, VX_FLOAT16
 extern const char *const format_words[];  // enum body_format
 
 extern const struct param param_preset, param_num_features, param_dtype, param_format, param_fields,

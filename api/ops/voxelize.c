@@ -92,7 +92,7 @@ static const struct param feature_dtype = {
     .name = "feature_dtype",
     .type = &value_word,
     .offset = FIELD(job.params.voxelize.feature_dtype),
-    .words = dtype_words,
+    .words = vx_float_words,
     .initial = "float32",
     .doc = "type of voxel_features, pillar_features and bev_features",
 };

@@ -239,10 +239,12 @@ static bool take_inputs(struct reading *reading, struct job_request *request) {
          inputs_take_points(request, reading->infer->preset, reading->error);
 }
 
-static bool check_halves(struct reading *reading, const struct job_request *request) {
-  vx_tensor_set halves = vx_sizes_of(&request->job).halves;
-  return !(request->job.tensors & halves & ~reading->infer->binary) ||
-         refuse(reading, "float16 outputs are served as binary data alone");
+// JSON has no numbers of a narrow type.
+static bool check_narrow(struct reading *reading, const struct job_request *request) {
+  struct vx_sizes sizes = vx_sizes_of(&request->job);
+  vx_tensor_set refused = request->job.tensors & vx_narrow_tensors(&sizes) & ~reading->infer->binary;
+  return !refused || refuse(reading, "%s outputs are served as binary data alone",
+                            vx_numbers[vx_tensor_dtype((enum vx_tensor)__builtin_ctzll(refused), &sizes)].word);
 }
 
 bool infer_read(struct infer_body *body, const char *bytes, size_t size, const struct infer_memory *memory,
@@ -260,7 +262,7 @@ bool infer_read(struct infer_body *body, const char *bytes, size_t size, const s
   const struct vx_input *points = &body->inputs.list[VX_POINTS].tensor;
   if (points->rank) request->dtype = points->dtype;
   return job_request_overlay(request, &reading.query, error) && take_inputs(&reading, request) &&
-         check_halves(&reading, request);
+         check_narrow(&reading, request);
 }
 
 void infer_end(struct infer_body *body) { json_close(&body->json); }

@@ -40,8 +40,9 @@ static void write_number(enum vx_dtype dtype, const char *at, struct text *out) 
       json_put_integer(out, integer);
       break;
     case VX_UINT8: json_put_integer(out, (unsigned char)*at); break;
-    case VX_FLOAT16:  // is never asked for as JSON
-    case VX_FLOAT32: memcpy(&real, at, sizeof real); json_put_float(out, real);
+    default:  // float32: a narrow type is never asked for as JSON
+      memcpy(&real, at, sizeof real);
+      json_put_float(out, real);
   }
 }
 

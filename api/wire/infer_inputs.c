@@ -58,8 +58,9 @@ static bool read_place(struct reading *reading, const char *name, const json_t *
   input->json = json_is_null(data) ? NULL : data;  // KServe's client writes null for no bytes
   if ((input->json != NULL) + (size != NULL) + (region != NULL) != 1)
     return refuse(reading, name, ": allowed: one of data, binary_data_size and shared_memory_region");
-  if (input->json && input->tensor.dtype == VX_FLOAT16)
-    return refuse(reading, name, " has the datatype FP16; allowed: as binary data or in shared memory");
+  if (input->json && vx_is_narrow(input->tensor.dtype))
+    return refuse(reading, name, " has the datatype %s; allowed: as binary data or in shared memory",
+                  vx_numbers[input->tensor.dtype].kserve);
   if (region && !region_ref_read(parameters, &input->region, reading->error)) return false;
   if (region) given = (size_t)input->region.bytes;
   if (size && !take_bytes(reading, name, size, input, &given)) return false;

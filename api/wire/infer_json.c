@@ -27,9 +27,8 @@ static bool write_number(const json_t *value, enum vx_dtype dtype, char *out) {
     case VX_FLOAT32: memcpy(out, &real, sizeof real); return json_is_number(value);
     case VX_INT32: memcpy(out, &integer, sizeof integer); return is_whole(value, INT32_MIN, INT32_MAX);
     case VX_UINT8: *out = (char)integer; return is_whole(value, 0, UINT8_MAX);
-    case VX_FLOAT16: break;
+    default: return false;
   }
-  return false;
 }
 
 static bool write_list(const json_t *list, int depth, struct numbers *numbers) {

@@ -99,8 +99,9 @@ bool inputs_take_points(struct job_request *request, bool fixed, struct error *e
   if (fixed && points->dims[1] != request->num_features)
     return error_refuse(error, ERROR_BAD_BODY, "num_features", "points has %lld columns; num_features is %d",
                         (long long)points->dims[1], (int)request->num_features);
-  if (points->dtype != VX_FLOAT32 && request->intensity_scale != 0)
-    return error_refuse(error, ERROR_BAD_BODY, "intensity_scale", "points is float16; intensity_scale needs float32");
+  if (vx_is_narrow(points->dtype) && request->intensity_scale != 0)
+    return error_refuse(error, ERROR_BAD_BODY, "intensity_scale", "points is %s; intensity_scale needs float32",
+                        vx_float_words[points->dtype]);
   request->num_features = (int32_t)points->dims[1];
   request->dtype = points->dtype;
   return true;

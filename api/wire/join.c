@@ -6,7 +6,6 @@
 
 #include "api/base/json_write.h"
 #include "api/ops/fates.h"
-#include "kernels/half.h"
 #include "kernels/ops.h"
 #include "kernels/place.h"
 
@@ -18,20 +17,13 @@ static bool is_finite(const float *row) {
   return (fabsf(row[0]) < INFINITY) & (fabsf(row[1]) < INFINITY) & (fabsf(row[2]) < INFINITY);
 }
 
-static void widen(const uint16_t *row, int32_t columns, float *out) {
-  for (int32_t i = 0; i < columns; i++) out[i] = vx_half_to_float(row[i]);
-}
-
 struct join_counts join_rows(const struct join_sweep *sweep, const struct join_terms *terms, struct vx_stop *stop,
                              float **out) {
   struct join_counts counts = {.received = sweep->points};
   int32_t columns = terms->columns;
   float *row = *out;
   VX_EACH_ROW(stop, i, 0, sweep->points) {
-    if (terms->dtype == VX_FLOAT16)
-      widen((const uint16_t *)sweep->rows + i * columns, columns, row);
-    else
-      memcpy(row, (const float *)sweep->rows + i * columns, (size_t)columns * sizeof *row);
+    vx_widen(terms->dtype, sweep->rows, i * columns, columns, row);
     if (is_close(row, terms->remove_close)) continue;  // the next point is written over it
     if (sweep->moved) vx_move(sweep->matrix, row[0], row[1], row[2], row);
     counts.not_finite += !is_finite(row);

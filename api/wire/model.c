@@ -4,11 +4,7 @@
 #include "api/base/json.h"
 #include "api/base/json_write.h"
 
-const char *model_datatype(enum vx_dtype dtype) {
-  static const char *const names[] = {
-      [VX_FLOAT32] = "FP32", [VX_FLOAT16] = "FP16", [VX_INT32] = "INT32", [VX_UINT8] = "UINT8"};
-  return names[dtype];
-}
+const char *model_datatype(enum vx_dtype dtype) { return vx_numbers[dtype].kserve; }
 
 bool model_serves(const struct model *model, struct error *error) {
   return !model->fault || error_refuse(error, ERROR_MODEL_FAILED, NULL, "the model %.63s does not serve: %.380s",
@@ -70,7 +66,7 @@ static enum vx_dtype dtype_of(const struct model *model, const struct vx_input_r
   bool points = vx_operation_of(model->request->job.op)->items == VX_POINT_ITEMS;
   enum vx_dtype first = VX_FLOAT32;
   while (!(row->dtypes & VX_DTYPE_BIT(first))) first++;
-  return points && row->dtypes & VX_DTYPE_BIT(VX_FLOAT16) ? model->request->dtype : first;
+  return points && row->dtypes == VX_FLOATS ? model->request->dtype : first;
 }
 
 static void write_inputs(const struct model *model, const struct spelling *spelling, struct text *out) {
@@ -85,10 +81,10 @@ static void write_inputs(const struct model *model, const struct spelling *spell
 static void write_outputs(const struct model *model, const struct spelling *spelling, struct text *out) {
   const struct job_request *request = model->request;
   vx_tensor_set tensors = request->outputs ? request->outputs : operation_of(request->job.op)->tensors(request);
-  vx_tensor_set halves = vx_sizes_of(&request->job).halves;
+  struct vx_sizes sizes = vx_sizes_of(&request->job);
   for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
     if (tensors & VX_TENSOR_BIT(tensor))
-      write_tensor(model, spelling, vx_tensor_name(tensor), vx_tensor_dtype(tensor, halves), vx_tensor_extents(tensor),
+      write_tensor(model, spelling, vx_tensor_name(tensor), vx_tensor_dtype(tensor, &sizes), vx_tensor_extents(tensor),
                    false, out);
 }
 

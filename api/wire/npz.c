@@ -13,11 +13,9 @@ _Static_assert((int)ZIP_MEMBERS > (int)VX_TENSOR_COUNT, "there is a member for e
 // Version 1.0 of the npy format: magic, version, the length of the rest, a Python dictionary that ends in a newline.
 static void put_npy_header(struct text *out, const struct vx_shape *shape) {
   static const char magic[] = "\x93NUMPY\1";  // its NUL is the version's second number
-  static const char *const types[] = {
-      [VX_FLOAT32] = "<f4", [VX_FLOAT16] = "<f2", [VX_INT32] = "<i4", [VX_UINT8] = "|u1"};
   char memory[NPY_HEADER];
   struct text words = text_over(memory, sizeof memory);
-  text_printf(&words, "{'descr': '%s', 'fortran_order': False, 'shape': (", types[shape->dtype]);
+  text_printf(&words, "{'descr': '%s', 'fortran_order': False, 'shape': (", vx_numbers[shape->dtype].numpy);
   for (int d = 0; d < shape->rank; d++)
     text_printf(&words, "%s%lld%s", d ? " " : "", (long long)shape->dims[d], d && d == shape->rank - 1 ? "" : ",");
   text_put(&words, "), }");

@@ -96,15 +96,11 @@ static int64_t count_of(const struct answer *answer, const struct topic *topic, 
 
 // The columns of one row.
 static void read_row(const struct rows *rows, int64_t row, float values[VX_MAX_FEATURES]) {
-  size_t at = (size_t)row * (size_t)rows->columns;
   if (rows->dtype == VX_INT32) {
     const int32_t *coords = (const int32_t *)(const void *)rows->points + row * 4;  // cloud, z, y, x
     for (int a = 0; a < 3; a++) values[a] = vx_cell_centre(&rows->map, a, coords[3 - a]);
-  } else if (rows->dtype == VX_FLOAT16) {
-    const uint16_t *halves = (const uint16_t *)(const void *)rows->points + at;
-    for (int c = 0; c < rows->columns; c++) values[c] = vx_half_to_float(halves[c]);
   } else {
-    memcpy(values, rows->points + at * FIELD_BYTES, (size_t)rows->columns * FIELD_BYTES);
+    vx_widen(rows->dtype, rows->points, row * rows->columns, rows->columns, values);
   }
 }
 

@@ -30,14 +30,10 @@ static bool is_stripped(const char *bytes, int64_t size) {
 enum { WINDOWS = 8, PAIRS = 96, LAGS = 8, WINDOW_MOST = PAIRS + VX_MAX_FEATURES, CLEARER = 2 };
 
 static float value_at(const struct vx_input *points, int64_t index) {
-  uint16_t half;
-  float value;
-  if (points->dtype == VX_FLOAT16) {
-    memcpy(&half, (const char *)points->data + index * (int64_t)sizeof half, sizeof half);
-    return vx_half_to_float(half);
-  }
-  memcpy(&value, (const char *)points->data + index * (int64_t)sizeof value, sizeof value);
-  return value;
+  uint32_t value;  // points may lie at any byte
+  size_t size = vx_dtype_size(points->dtype);
+  memcpy(&value, (const char *)points->data + (size_t)index * size, size);
+  return vx_load(points->dtype, &value, 0);
 }
 
 // About the logarithm of 1 + |value|, with the value's sign, so that no column outweighs the others. Nor may a few

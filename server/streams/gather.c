@@ -35,14 +35,12 @@ static int32_t see(const struct stream *stream, struct sweep *own, int32_t most,
   return replaced;
 }
 
-static const char *dtype_word(enum vx_dtype dtype) { return dtype == VX_FLOAT16 ? "float16" : "float32"; }
-
 static bool check_shape(const struct stream *stream, const struct sweep_shape *shape, struct error *error) {
   const struct sweep_shape *own = &stream->shape;
   return !stream->count || (own->columns == shape->columns && own->dtype == shape->dtype) ||
          error_refuse(error, ERROR_STREAM_SHAPE, own->columns == shape->columns ? "dtype" : "num_features",
                       "the sweep has %d columns of %s; those of the stream '%s' have %d of %s", (int)shape->columns,
-                      dtype_word(shape->dtype), stream->name, (int)own->columns, dtype_word(own->dtype));
+                      vx_float_words[shape->dtype], stream->name, (int)own->columns, vx_float_words[own->dtype]);
 }
 
 // Whether the sweep may be the newest of its stream: it is later than that, or has the same time and takes its place.

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/half.h"
-
 int64_t cpu_now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -39,12 +37,11 @@ enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, const struct cpu
 
 const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened) {
   const struct vx_input *points = &job->inputs[VX_POINTS];
-  if (points->dtype != VX_FLOAT16) {
+  if (!vx_is_narrow(points->dtype)) {
     return points->data;
   }
-  const uint16_t *halves = points->data;
-  VX_EACH_ROW(job->stop, i, 0, count) {
-    widened[i] = vx_half_to_float(halves[i]);
+  for (int64_t begin = 0, end; (end = vx_stride_end(job->stop, begin, count)) > begin; begin = end) {
+    vx_widen(points->dtype, points->data, begin, end - begin, widened + begin);
   }
   return widened;
 }

@@ -22,7 +22,7 @@ void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *i
 VX_WARN_UNUSED enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, const struct cpu_arena *measured,
                                                    struct error *error);
 
-// The first `count` values of the job's points as float32. float16 points are converted into `widened`.
+// The first `count` values of the job's points as float32. Narrow ones are widened into `widened`.
 const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened);
 
 #endif

@@ -20,7 +20,7 @@ struct center {
   // Of one cloud at a time; [cells * classes].
   struct cpu_candidate *unsorted, *listed;  // cell by cell; class by class
   struct cpu_keyed *keys, *spare;
-  float *widened;  // the logits of a group of cells, from float16; [WIDENED]
+  float *widened;  // the logits of a group of cells, widened; [WIDENED]
   struct cpu_found found;
 };
 

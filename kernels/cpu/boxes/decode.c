@@ -14,7 +14,7 @@ struct decode {
   int32_t anchors, classes;  // of a cell; A and K
   int64_t cells;             // of a cloud
   float least_logit;         // of a candidate
-  float *widened;            // the logits of a group, or of an anchor's directions, from float16; [WIDENED]
+  float *widened;            // the logits of a group, or of an anchor's directions, widened; [WIDENED]
   struct cpu_found found;
 };
 

@@ -9,12 +9,10 @@
 #include "kernels/rank.h"
 
 const float *cpu_map_values(const struct vx_input *map, int64_t first, int32_t count, float *widened) {
-  if (map->dtype != VX_FLOAT16) {
+  if (!vx_is_narrow(map->dtype)) {
     return (const float *)map->data + first;
   }
-  for (int32_t i = 0; i < count; i++) {
-    widened[i] = cpu_map_value(map, first + i);
-  }
+  vx_widen(map->dtype, map->data, first, count, widened);
   return widened;
 }
 

@@ -4,11 +4,9 @@
 #define VOXELD_CPU_FOUND_H
 
 #include "kernels/cpu/boxes/suppress.h"
-#include "kernels/half.h"
 
 static inline float cpu_map_value(const struct vx_input *map, int64_t index) {
-  return map->dtype == VX_FLOAT16 ? vx_half_to_float(((const uint16_t *)map->data)[index])
-                                  : ((const float *)map->data)[index];
+  return vx_load(map->dtype, map->data, (uint64_t)index);
 }
 
 // `count` values of a map from `first` on, as float32: where they are, or in `widened`.

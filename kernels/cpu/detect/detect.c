@@ -72,7 +72,7 @@ static inline void move_values(const struct vx_detector_map *map, struct vx_stop
 // With the sizes as constants the copies are single instructions.
 static void move_channels(const struct vx_detector_map *map, struct vx_stop *stop, int64_t clouds, const void *from,
                           void *to) {
-  if (map->dtype == VX_FLOAT16) {
+  if (vx_dtype_size(map->dtype) == 2) {
     move_values(map, stop, clouds, 2, from, to);
   } else {
     move_values(map, stop, clouds, 4, from, to);

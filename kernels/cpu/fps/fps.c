@@ -169,7 +169,7 @@ static float *lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_jo
   const struct vx_input *points = &job->inputs[VX_POINTS];
   cpu_fps_lay_out(fps, arena, job, largest);
   uint64_t floats = (uint64_t)points->dims[0] * (uint64_t)points->dims[1];
-  return points->dtype == VX_FLOAT16 ? cpu_arena_take(arena, floats, sizeof(float)) : NULL;
+  return vx_is_narrow(points->dtype) ? cpu_arena_take(arena, floats, sizeof(float)) : NULL;
 }
 
 static int32_t largest_cloud(const struct vx_job *job) {

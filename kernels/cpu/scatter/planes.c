@@ -19,7 +19,7 @@ void cpu_write_planes(const struct cpu_planes *planes, struct vx_stop *stop, con
   unsigned char *plane = map;
   for (int64_t channel = 0; channel < planes->channels; channel++, plane += plane_bytes) {
     vx_fill(stop, plane, 0, plane_bytes);
-    if (planes->dtype == VX_FLOAT16) {
+    if (vx_dtype_size(planes->dtype) == sizeof(uint16_t)) {
       fill(planes, stop, sizeof(uint16_t), channel, placed, count, plane);
     } else {
       fill(planes, stop, sizeof(float), channel, placed, count, plane);

@@ -24,7 +24,7 @@ struct transform {
   const struct vx_transform *params;
   const float *points;  // [N, columns]
   int64_t columns;      // C
-  float *widened;       // [N, columns]: float16 input as float32
+  float *widened;       // [N, columns]: narrow input as float32
   int32_t *kept;        // [N]: indices of the points that are kept, in input order, slice by slice
   struct slice *slices;
   int32_t num_slices;
@@ -38,7 +38,7 @@ static void lay_out(struct transform *transform, struct cpu_arena *arena) {
   uint64_t ends = (uint64_t)transform->job->num_clouds + (uint64_t)transform->job->sections.count;
   transform->slices = cpu_arena_take(arena, count / SLICE + ends, sizeof(struct slice));
   transform->kept = cpu_arena_take(arena, count, sizeof *transform->kept);
-  if (points->dtype == VX_FLOAT16) {
+  if (vx_is_narrow(points->dtype)) {
     transform->widened = cpu_arena_take(arena, count * (uint64_t)transform->columns, sizeof *transform->widened);
   }
 }

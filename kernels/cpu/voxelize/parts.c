@@ -79,7 +79,7 @@ void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   if (run->lists_wanted) {
     run->list = cpu_arena_take(arena, points, sizeof *run->list);
   }
-  if (run->job->inputs[VX_POINTS].dtype == VX_FLOAT16) {
+  if (vx_is_narrow(run->job->inputs[VX_POINTS].dtype)) {
     run->widened = cpu_arena_take(arena, points * (uint64_t)run->columns, sizeof *run->widened);
   }
   if (run->sampling != NULL) {

@@ -132,7 +132,7 @@ struct cpu_run {
 
   // Of the whole job.
   struct cpu_grouped *grouped;  // [num_clouds]
-  float *widened;               // [num_points, columns]: float16 input as float32
+  float *widened;               // [num_points, columns]: narrow input as float32
   float *means;                 // [row_capacity, columns]: of each row, if voxels are sampled
   struct cpu_fps fps;           // the same
   int32_t *list;                // [num_points]: indices of points, voxel by voxel

@@ -7,7 +7,6 @@
 
 #include "kernels/cpu/encode/encode.h"
 #include "kernels/cpu/voxelize/maps.h"
-#include "kernels/half.h"
 
 // Without a cap, sums are taken in groups of this size, as a voxel can hold every point of the scan.
 enum { SUM_GROUP = 64 };
@@ -77,15 +76,12 @@ static void mean_of(const struct cpu_run *run, const struct cpu_row *row, int32_
 
 // A row of features is computed as float32: in place if the tensor is float32, otherwise in `room`, to be narrowed.
 static float *row_in(enum vx_dtype dtype, unsigned char *place, float *room) {
-  return dtype == VX_FLOAT32 ? (float *)(void *)place : room;
+  return vx_is_narrow(dtype) ? room : (float *)(void *)place;
 }
 
 static void narrow_row(enum vx_dtype dtype, unsigned char *place, const float *values, int32_t count) {
-  if (dtype == VX_FLOAT16) {
-    uint16_t *halves = (uint16_t *)(void *)place;
-    for (int32_t i = 0; i < count; i++) {
-      halves[i] = vx_float_to_half(values[i]);
-    }
+  if (vx_is_narrow(dtype)) {
+    vx_narrow(dtype, values, count, place);
   }
 }
 

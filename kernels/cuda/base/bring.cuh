@@ -4,8 +4,8 @@
 #ifndef VOXELD_CUDA_BRING_CUH
 #define VOXELD_CUDA_BRING_CUH
 
+#include "kernels/cuda/base/number.cuh"
 #include "kernels/cuda/base/run.cuh"
-#include "kernels/half.h"
 
 enum { BRING_BLOCK = 256, BRING_AHEAD = 4 };
 
@@ -13,27 +13,23 @@ struct location {
   float x, y, z;
 };
 
-// Stores eight halves or four floats in their place among the points.
+// Stores a part of 16 bytes in its place among the points.
 static __device__ void store_part(const struct cuda_points &p, uint64_t part, uint4 bits) {
-  const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
-  if (!p.halves) {
-    ((uint4 *)p.points)[part] = bits;
-    return;
-  }
-  float values[8];
+  cuda_with_float(p.dtype, [&](auto number) {
+    typedef decltype(number) type;
+    float values[type::PER_PART];
+    type::unpack(bits, values);
+    float4 *to = (float4 *)p.points + part * (type::PER_PART / 4);
 #pragma unroll
-  for (int i = 0; i < 4; i++) {
-    values[2 * i] = vx_half_to_float((uint16_t)(words[i] & 0xFFFF));
-    values[2 * i + 1] = vx_half_to_float((uint16_t)(words[i] >> 16));
-  }
-  float4 *to = (float4 *)p.points + 2 * part;
-  to[0] = make_float4(values[0], values[1], values[2], values[3]);
-  to[1] = make_float4(values[4], values[5], values[6], values[7]);
+    for (int i = 0; i < type::PER_PART; i += 4) {
+      to[i / 4] = make_float4(values[i], values[i + 1], values[i + 2], values[i + 3]);
+    }
+  });
 }
 
-// As a block: brings rows first .. first + count - 1, in parts of 16 bytes, then the rest at the scan's end.
+// As a block: brings rows first .. first + count - 1, in parts, then the rest at the scan's end.
 static __device__ void bring_rows(const struct cuda_points &p, uint64_t first, uint32_t count) {
-  uint32_t per_part = p.halves ? 8 : 4;
+  uint32_t per_part = cuda_per_part(p.dtype);
   uint64_t begin = first * p.columns, end = begin + (uint64_t)count * p.columns;  // begin: a multiple of BRING_BLOCK
   uint64_t begin_part = begin / per_part, end_part = end / per_part;
   for (uint64_t part = begin_part + threadIdx.x; part < end_part; part += BRING_BLOCK * BRING_AHEAD) {
@@ -53,14 +49,14 @@ static __device__ void bring_rows(const struct cuda_points &p, uint64_t first, u
   }
   uint64_t at = end_part * per_part + threadIdx.x;
   if (at < end) {
-    p.points[at] = p.halves ? vx_half_to_float(((const uint16_t *)p.source)[at]) : ((const float *)p.source)[at];
+    p.points[at] = vx_load(p.dtype, p.source, at);
   }
   __syncthreads();
 }
 
 // Brings a chunk and returns the coordinates of this thread's point. All rows of the chunk are then in place.
 static __device__ struct location bring(const struct cuda_points &p, uint64_t first, uint32_t count) {
-  if (p.columns == 4 && !p.halves) {
+  if (p.columns == 4 && p.dtype == VX_FLOAT32) {
     float4 row = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (threadIdx.x < count) {
       row = __ldcs((const float4 *)p.source + first + threadIdx.x);

@@ -60,7 +60,7 @@ bool cuda_unpin(struct vx_device *device, void *memory) {
 }
 
 size_t cuda_input_bytes(const struct cuda_run *run) {
-  return (size_t)run->clouds.num_points * run->columns * (run->halves ? sizeof(uint16_t) : sizeof(float));
+  return (size_t)run->clouds.num_points * run->columns * vx_dtype_size(run->dtype);
 }
 
 enum vx_status cuda_copy_source(const struct cuda_run *run, struct error *error) {

@@ -33,7 +33,7 @@ static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
   run.section_words = (uint32_t)job->sections.count * CUDA_SECTION_FATES;
   run.long_word = run.sampling == NULL ? NULL : &lane->report->sent;
   run.tensors = job->tensors;
-  run.halves = job->inputs[VX_POINTS].dtype == VX_FLOAT16;
+  run.dtype = job->inputs[VX_POINTS].dtype;
   run.columns = (uint32_t)job->inputs[VX_POINTS].dims[1];
   measure_clouds(&run);
   return run;

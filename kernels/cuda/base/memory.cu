@@ -108,10 +108,10 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
   uint64_t values = (uint64_t)run->clouds.num_points * run->columns;
   take(arena, &run->points, values);
-  if (run->source == NULL && run->halves) {
-    uint16_t *halves;
-    take(arena, &halves, values);
-    run->source_copy = halves;
+  if (run->source == NULL && vx_is_narrow(run->dtype)) {
+    unsigned char *copy;
+    take(arena, &copy, values * vx_dtype_size(run->dtype));
+    run->source_copy = copy;
   } else {
     run->source_copy = run->source == NULL ? run->points : NULL;
   }
@@ -202,7 +202,7 @@ static enum vx_status clear(struct vx_lane *lane, struct error *error) {
   return VX_OK;
 }
 
-static void seed_table(const struct cuda_run *run, struct cuda_table *table) {
+static void begin_table(const struct cuda_run *run, struct cuda_table *table) {
   memcpy(table->seed, run->lane->seed, sizeof table->seed);
   table->unplaced = &run->tally->unplaced;
 }
@@ -218,8 +218,8 @@ static enum vx_status take_control(struct cuda_run *run, struct error *error) {
   run->table.keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
   run->cells = (struct cuda_cell *)lane->cells.memory;
   run->marks = run->marked ? (uint32_t *)lane->marks.memory : NULL;
-  seed_table(run, &run->table);
-  seed_table(run, &run->filter.blocks);
+  begin_table(run, &run->table);
+  begin_table(run, &run->filter.blocks);
   return VX_OK;
 }
 

@@ -55,10 +55,10 @@ struct cuda_input {
 
 // Rows of columns on their way to where kernels read them: bring.cuh.
 struct cuda_points {
-  const void *source;  // [num_points, columns] as the client sent it; host memory, or a copy of it
-  float *points;       // [num_points, columns]
-  uint32_t columns;    // C
-  bool halves;         // the source is float16
+  const void *source;   // [num_points, columns] as the client sent it; host memory, or a copy of it
+  float *points;        // [num_points, columns]
+  uint32_t columns;     // C
+  enum vx_dtype dtype;  // of the source
 };
 
 // A hash table of keys: table.cuh.
@@ -89,28 +89,28 @@ struct cuda_view : cuda_points {
 // A voxelization as its kernels see it.
 struct voxel_view : cuda_view {
   struct vx_cell_map map;
-  uint32_t nx, ny, nz;      // cells of the grid
-  uint32_t row_capacity;    // most rows that all clouds can have
-  uint32_t cap;             // points that a row keeps; CUDA_NO_CAP if there is no cap
-  uint32_t chunk;           // points of a row that a warp holds at once
-  uint32_t intensity;       // the column that the maps of intensity are made of
-  bool filtered;            // there is a block filter: output_rows says which rows are left
-  bool encoded;             // the encoder makes something
-  bool half_features;       // features of every kind are float16
-  bool fill_mean;           // what pads `voxels`
-  uint64_t num_cells;       // of the grid, of all clouds
-  uint64_t num_pillars;     // likewise: its columns of cells
-  uint32_t *ranks;          // [num_points]: number of the cell's points that were inserted before
-  uint32_t *lists;          // [num_points]: points, cell by cell
-  uint32_t *rows;           // [num_points]: row of each point, row_capacity if it has none
-  uint32_t *queue;          // [row_capacity]: from the front rows for a warp to order, from the end for a block
-  float *means;             // [row_capacity, columns]: if sums are trees
-  float *tree_sums;         // see tree_mean
-  uint32_t *marks_before;   // [groups of marks]: marks before each, if it has any
-  uint32_t *output_rows;    // [row_capacity]: of each row, or CUDA_NO_ROW
-  uint32_t *rows_in_order;  // [row_capacity]: row of each output row
-  uint64_t *tops;           // [num_pillars]: of each the highest point, see maps.cu
-  unsigned char *features;  // [row_capacity, feature_bytes]: the rows that are scattered, if no tensor has them
+  uint32_t nx, ny, nz;          // cells of the grid
+  uint32_t row_capacity;        // most rows that all clouds can have
+  uint32_t cap;                 // points that a row keeps; CUDA_NO_CAP if there is no cap
+  uint32_t chunk;               // points of a row that a warp holds at once
+  enum vx_dtype feature_dtype;  // of features of every kind
+  uint32_t intensity;           // the column that the maps of intensity are made of
+  bool filtered;                // there is a block filter: output_rows says which rows are left
+  bool encoded;                 // the encoder makes something
+  bool fill_mean;               // what pads `voxels`
+  uint64_t num_cells;           // of the grid, of all clouds
+  uint64_t num_pillars;         // likewise: its columns of cells
+  uint32_t *ranks;              // [num_points]: number of the cell's points that were inserted before
+  uint32_t *lists;              // [num_points]: points, cell by cell
+  uint32_t *rows;               // [num_points]: row of each point, row_capacity if it has none
+  uint32_t *queue;              // [row_capacity]: from the front rows for a warp to order, from the end for a block
+  float *means;                 // [row_capacity, columns]: if sums are trees
+  float *tree_sums;             // see tree_mean
+  uint32_t *marks_before;       // [groups of marks]: marks before each, if it has any
+  uint32_t *output_rows;        // [row_capacity]: of each row, or CUDA_NO_ROW
+  uint32_t *rows_in_order;      // [row_capacity]: row of each output row
+  uint64_t *tops;               // [num_pillars]: of each the highest point, see maps.cu
+  unsigned char *features;      // [row_capacity, feature_bytes]: the rows that are scattered, if no tensor has them
 };
 
 // The arrays of a job that samples. The rows of all clouds are one list, and so are their samples. Its points are those

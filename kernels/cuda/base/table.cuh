@@ -31,9 +31,9 @@ static __device__ inline uint32_t cuda_slot_of(const struct cuda_table &table, u
   if (table.keys == NULL) {
     return (uint32_t)key;
   }
-  uint64_t slot = cuda_first_slot(table, key);
-  for (uint64_t step = 0; step < table.slots; step++, slot++) {
-    slot &= table.slots - 1;
+  uint64_t slot = cuda_first_slot(table, key), mask = table.slots - 1;
+  for (uint64_t step = 0; step <= mask; step++, slot++) {
+    slot &= mask;
     uint64_t before = atomicCAS((unsigned long long *)&table.keys[slot], CUDA_NO_KEY, key);
     if (before == CUDA_NO_KEY || before == key) {
       return (uint32_t)slot;
@@ -45,9 +45,9 @@ static __device__ inline uint32_t cuda_slot_of(const struct cuda_table &table, u
 
 // The same for a table that no longer changes; CUDA_NO_SLOT if the key has none.
 static __device__ inline uint32_t cuda_look_up(const struct cuda_table &table, uint64_t key) {
-  uint64_t slot = cuda_first_slot(table, key);
-  for (uint64_t step = 0; step < table.slots; step++, slot++) {
-    slot &= table.slots - 1;
+  uint64_t slot = cuda_first_slot(table, key), mask = table.slots - 1;
+  for (uint64_t step = 0; step <= mask; step++, slot++) {
+    slot &= mask;
     uint64_t here = table.keys[slot];
     if (here == key || here == CUDA_NO_KEY) {
       return here == key ? (uint32_t)slot : CUDA_NO_SLOT;

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/number.cuh"
 #include "kernels/cuda/boxes/found.cuh"
 #include "kernels/rank.h"
 
@@ -35,21 +36,14 @@ struct find_range {
 //   static __device__ struct cuda_finding cuda_judge(const head &, uint64_t at)
 // which says what the logit at that place of the map is.
 
-static __device__ inline uint32_t find_per_part(const struct cuda_map &map) { return map.halves ? 8 : 4; }
-
 // A bit for each logit of a part that reaches the least.
-static __device__ inline uint32_t find_reaching(uint4 part, bool halves, float least) {
-  const uint32_t words[4] = {part.x, part.y, part.z, part.w};
+template <typename number> static __device__ uint32_t find_reaching(uint4 part, float least) {
+  float logits[number::PER_PART];
   uint32_t reaching = 0;
+  number::unpack(part, logits);
 #pragma unroll
-  for (int i = 0; i < 4; i++) {
-    if (halves) {
-      bool low = vx_half_to_float((uint16_t)(words[i] & 0xFFFF)) >= least;
-      bool high = vx_half_to_float((uint16_t)(words[i] >> 16)) >= least;
-      reaching |= ((uint32_t)low | (uint32_t)high << 1) << (2 * i);
-    } else {
-      reaching |= (uint32_t)(vx_bits_float(words[i]) >= least) << i;
-    }
+  for (int i = 0; i < number::PER_PART; i++) {
+    reaching |= (uint32_t)(logits[i] >= least) << i;
   }
   return reaching;
 }
@@ -57,7 +51,7 @@ static __device__ inline uint32_t find_reaching(uint4 part, bool halves, float l
 // The same for the thread's parts, one behind the other. Parts beyond the end are NaN, which does not reach it.
 static __device__ inline uint32_t find_hits(const struct cuda_map &logits, const struct find_range &range,
                                             uint64_t part) {
-  const uint4 *parts = (const uint4 *)((const char *)logits.values + range.before * (logits.halves ? 2 : 4));
+  const uint4 *parts = (const uint4 *)((const char *)logits.values + range.before * vx_dtype_size(logits.dtype));
   uint4 bits[FIND_AHEAD];
 #pragma unroll
   for (int i = 0; i < FIND_AHEAD; i++) {
@@ -67,10 +61,13 @@ static __device__ inline uint32_t find_hits(const struct cuda_map &logits, const
     }
   }
   uint32_t hits = 0;
+  cuda_with_float(logits.dtype, [&](auto number) {
+    typedef decltype(number) type;
 #pragma unroll
-  for (int i = 0; i < FIND_AHEAD; i++) {
-    hits |= find_reaching(bits[i], logits.halves, range.least) << (i * find_per_part(logits));
-  }
+    for (int i = 0; i < FIND_AHEAD; i++) {
+      hits |= find_reaching<type>(bits[i], range.least) << (i * type::PER_PART);
+    }
+  });
   return hits;
 }
 
@@ -97,7 +94,7 @@ static __device__ inline void find_list(const struct cuda_found &found, const st
 // As a warp: handles its hits, one of each thread at a time. The bits are those of whole parts, FIND_BLOCK parts apart,
 // the first of which begins at logit `at`. Returns how many of the thread's are invalid.
 template <typename head> static __device__ uint32_t find_handle(const head &found, uint32_t hits, uint64_t at) {
-  uint32_t per_part = find_per_part(found.maps[0]), invalid = 0;
+  uint32_t per_part = cuda_per_part(found.maps[0].dtype), invalid = 0;
   while (__any_sync(~0u, hits != 0)) {
     struct cuda_finding finding = {};
     if (hits != 0) {
@@ -113,7 +110,7 @@ template <typename head> static __device__ uint32_t find_handle(const head &foun
 
 // As a warp: the logits before the first part and behind the last, which are fewer than its threads.
 template <typename head> static __device__ uint32_t find_at_edges(const head &found, const struct find_range &range) {
-  uint64_t behind = range.before + range.parts * find_per_part(found.maps[0]), lane = threadIdx.x % 32;
+  uint64_t behind = range.before + range.parts * cuda_per_part(found.maps[0].dtype), lane = threadIdx.x % 32;
   uint64_t at = lane < range.before ? lane : behind + (lane - range.before);
   bool reaches = at < range.count && cuda_map_value(found.maps[0], at) >= range.least;
   return find_handle(found, reaches, at);
@@ -141,8 +138,8 @@ static __global__ void __launch_bounds__(FIND_BLOCK)
   const uint64_t chunk = FIND_BLOCK * FIND_AHEAD;
   for (uint64_t begin = blockIdx.x * chunk; begin < range.parts; begin += gridDim.x * chunk) {
     uint64_t part = begin + threadIdx.x;
-    invalid +=
-        find_handle(found, find_hits(found.maps[0], range, part), range.before + part * find_per_part(found.maps[0]));
+    invalid += find_handle(found, find_hits(found.maps[0], range, part),
+                           range.before + part * cuda_per_part(found.maps[0].dtype));
   }
   if (blockIdx.x == 0 && threadIdx.x < 32) {
     invalid += find_at_edges(found, range);
@@ -166,7 +163,7 @@ template <typename head>
 static inline enum vx_status cuda_find(const struct cuda_run *run, const head &found, float least,
                                        struct error *error) {
   const struct cuda_map *logits = &found.maps[0];
-  uint32_t size = logits->halves ? 2 : 4, beyond = (uint32_t)((uintptr_t)logits->values % FIND_PART);
+  uint32_t size = (uint32_t)vx_dtype_size(logits->dtype), beyond = (uint32_t)((uintptr_t)logits->values % FIND_PART);
   uint64_t before = beyond == 0 ? 0 : (FIND_PART - beyond) / size;
   struct find_range range = {};
   range.count = run->inputs[0].bytes / size;

@@ -86,7 +86,7 @@ enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms
   fill_parts(found, parts);
   CUDA_TRY(cuda_copy_inputs(run, error));
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
-    found->maps[i] = {run->inputs[i].data, run->job->inputs[i].dtype == VX_FLOAT16};
+    found->maps[i] = {run->inputs[i].data, run->job->inputs[i].dtype};
   }
   return VX_OK;
 }

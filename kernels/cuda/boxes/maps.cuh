@@ -3,15 +3,14 @@
 #define VOXELD_CUDA_MAPS_CUH
 
 #include "kernels/cuda/base/run.cuh"
-#include "kernels/half.h"
 
 struct cuda_map {
   const void *values;  // NULL: not given
-  bool halves;         // float16, else float32
+  enum vx_dtype dtype;
 };
 
 static __device__ inline float cuda_map_value(const struct cuda_map &map, uint64_t index) {
-  return map.halves ? vx_half_to_float(((const uint16_t *)map.values)[index]) : ((const float *)map.values)[index];
+  return vx_load(map.dtype, map.values, index);
 }
 
 // The number of the first largest of `count` values; 0 if none is above -inf.

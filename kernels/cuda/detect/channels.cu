@@ -6,13 +6,14 @@
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/number.cuh"
 
 enum { BLOCK = 256, TILE = 32, ROWS = BLOCK / TILE };
 
 struct moved_map {
   const void *from;
   void *to;
-  bool halves;
+  enum vx_dtype dtype;
   uint32_t channels, cells;
   uint32_t across;       // tiles along the cells
   uint64_t cloud_tiles;  // of a cloud
@@ -54,11 +55,8 @@ static __global__ void __launch_bounds__(BLOCK) move_channels_kernel(const __gri
     while (moved.maps[map].first_tile > number) {
       map--;
     }
-    if (moved.maps[map].halves) {
-      move_tile<uint16_t>(moved.maps[map], number - moved.maps[map].first_tile);
-    } else {
-      move_tile<uint32_t>(moved.maps[map], number - moved.maps[map].first_tile);
-    }
+    const struct moved_map &own = moved.maps[map];
+    cuda_with_bits(own.dtype, [&](auto bits) { move_tile<decltype(bits)>(own, number - own.first_tile); });
   }
 }
 
@@ -67,7 +65,7 @@ static void add_map(const struct vx_detection *detection, int number, struct mov
   struct moved_map *map = &moved->maps[moved->num_maps++];
   map->from = detection->written[number];
   map->to = detection->last[number];
-  map->halves = of->dtype == VX_FLOAT16;
+  map->dtype = of->dtype;
   map->channels = (uint32_t)of->channels;
   map->cells = (uint32_t)(of->height * of->width);
   map->across = cuda_blocks(map->cells, TILE);

@@ -153,14 +153,14 @@ static enum vx_status take_source(struct cuda_run *run, struct error *error) {
   run->source = source;
   if (source == NULL) {
     run->source_copy = run->fps.points;
-    if (run->halves) {
+    if (vx_is_narrow(run->dtype)) {
       CUDA_TRY(cuda_reserve(run->lane, &run->lane->sorting, cuda_input_bytes(run), error));
       run->source_copy = run->lane->sorting.memory;
     }
     run->source = run->source_copy;
   }
   run->fps.source = run->source;
-  run->fps.halves = run->halves;
+  run->fps.dtype = run->dtype;
   run->fps.of_points = true;
   return VX_OK;
 }

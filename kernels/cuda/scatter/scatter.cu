@@ -241,11 +241,12 @@ static __global__ void __launch_bounds__(BLOCK)
 static enum vx_status write(const struct cuda_run *run, struct scatter *scatter, bool count, bool values,
                             struct error *error) {
   uint64_t cells = scatter->planes.cells, tiles = (uint64_t)run->clouds.count * ((cells + TILE - 1) / TILE);
-  bool wide = cells % (PART / (run->halves ? sizeof(uint16_t) : sizeof(uint32_t))) == 0;
+  size_t value = vx_dtype_size(run->dtype);
+  bool wide = cells % (PART / value) == 0;
   unsigned blocks = values ? cuda_looping_blocks(run, tiles, 1, 8) : 0;
   void (*kernel)(struct cuda_view, struct scatter) =
-      run->halves ? (wide ? write_kernel<uint16_t, 8> : write_kernel<uint16_t, 1>)
-                  : (wide ? write_kernel<uint32_t, 4> : write_kernel<uint32_t, 1>);
+      value == sizeof(uint16_t) ? (wide ? write_kernel<uint16_t, 8> : write_kernel<uint16_t, 1>)
+                                : (wide ? write_kernel<uint32_t, 4> : write_kernel<uint32_t, 1>);
   scatter->map = run->lane->image.memory;
   scatter->count_blocks = count ? cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 1) : 0;
   return cuda_launch("write_kernel", kernel, scatter->count_blocks + blocks, BLOCK, 0, run, error, *run, *scatter);

@@ -5,6 +5,7 @@
 #include "kernels/cuda/base/clear.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/number.cuh"
 #include "kernels/cuda/scatter/planes.cuh"
 #include "kernels/cuda/voxelize/places.cuh"
 #include "kernels/cuda/voxelize/rows.cuh"
@@ -53,11 +54,7 @@ static __global__ void __launch_bounds__(BLOCK)
   for (uint64_t number = first; number < v.tally->num_output_rows; number += step) {
     struct gathered_row row = find_row(v, (uint32_t)number);
     uint64_t place = cuda_place_of(planes, row.cloud, cell_of(v, row));
-    if (v.half_features) {
-      write_row<uint16_t>(planes, bev, number, place);
-    } else {
-      write_row<uint32_t>(planes, bev, number, place);
-    }
+    cuda_with_bits(v.feature_dtype, [&](auto bits) { write_row<decltype(bits)>(planes, bev, number, place); });
   }
   __syncthreads();
   if (threadIdx.x == 0) {

@@ -7,8 +7,8 @@
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/number.cuh"
 #include "kernels/cuda/encode/layers.cuh"
-#include "kernels/cuda/voxelize/items.cuh"
 #include "kernels/cuda/voxelize/places.cuh"
 #include "kernels/cuda/voxelize/short_lists.cuh"
 
@@ -73,11 +73,7 @@ static __device__ void write_values(const struct voxel_view &v, const struct enc
   uint64_t begin = (uint64_t)output_row * width;
 #pragma unroll 2
   for (uint32_t slot = 0, channel = threadIdx.x % WARP; channel < width; slot++, channel += WARP) {
-    if (v.half_features) {
-      store_item((uint16_t *)features + begin + channel, encode.value(slot));
-    } else {
-      store_item((float *)features + begin + channel, encode.value(slot));
-    }
+    cuda_store(v.feature_dtype, features, begin + channel, encode.value(slot));
   }
 }
 

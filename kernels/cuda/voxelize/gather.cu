@@ -77,10 +77,8 @@ static __device__ void write_row(const struct voxel_view &v, float *sample_rows,
     if (sample_rows != NULL) {
       sample_rows[at] = value;
     }
-    if (features != NULL && v.half_features) {
-      store_item((uint16_t *)features + at, value);
-    } else if (features != NULL) {
-      store_item((float *)features + at, value);
+    if (features != NULL) {
+      cuda_store(v.feature_dtype, features, at, value);
     }
   }
 }

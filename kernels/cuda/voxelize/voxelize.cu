@@ -43,7 +43,7 @@ static void read_params(struct cuda_run *run) {
   run->chunk = run->columns <= 32 ? 32 : 16;
   run->intensity = (run->tensors & VX_INTENSITY_MAPS) != 0 ? (uint32_t)params->intensity : 0;
   run->filtered = params->block_filter.enabled;
-  run->half_features = params->feature_dtype == VX_FLOAT16;
+  run->feature_dtype = params->feature_dtype;
   run->fill_mean = params->fill == VX_FILL_MEAN;
   bool sampled = run->sampling != NULL && run->tensors != 0;
   const vx_tensor_set bev = VX_TENSOR_BIT(VX_BEV_FEATURES),

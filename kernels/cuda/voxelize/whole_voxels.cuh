@@ -2,18 +2,18 @@
 #ifndef VOXELD_CUDA_WHOLE_VOXELS_CUH
 #define VOXELD_CUDA_WHOLE_VOXELS_CUH
 
-#include "kernels/cuda/voxelize/items.cuh"
+#include "kernels/cuda/base/number.cuh"
 #include "kernels/cuda/voxelize/rows.cuh"
 
 // As a row's threads: writes `count` items. The first `used` come from a chunk, the rest are zero. Writes 16 bytes at a
 // time if all chunks begin and end at multiples of 16 bytes.
-template <int width, typename unit>
-static __device__ void write_items(unit *to, uint32_t count, const float *chunk, uint32_t used) {
-  constexpr uint32_t items = 16 / sizeof(unit);
+template <int width, typename number>
+static __device__ void write_items(typename number::stored *to, uint32_t count, const float *chunk, uint32_t used) {
+  constexpr uint32_t items = number::PER_PART;
   uint32_t lane = threadIdx.x % width;
-  if (((uintptr_t)to | (uintptr_t)(count * sizeof(unit))) % 16 != 0) {
+  if (((uintptr_t)to | (uintptr_t)(count * sizeof *to)) % 16 != 0) {
     for (uint32_t i = lane; i < count; i += width) {
-      store_item(to + i, i < used ? chunk[i] : 0.0f);
+      to[i] = number::store(i < used ? chunk[i] : 0.0f);
     }
     return;
   }
@@ -24,7 +24,7 @@ static __device__ void write_items(unit *to, uint32_t count, const float *chunk,
     for (uint32_t n = 0; n < items; n++) {
       values[n] = i + n < used ? chunk[i + n] : 0.0f;
     }
-    store_items(to + i, values);
+    *(uint4 *)(to + i) = number::pack(values);
   }
   for (; i < count; i += width * items) {
     *(uint4 *)(to + i) = make_uint4(0, 0, 0, 0);
@@ -76,8 +76,8 @@ static __device__ void write_voxel(const struct voxel_view &v, float *voxels, fl
       chunk[i] = padding[i % columns];
     }
     __syncwarp(mask);
-    write_items<width>(voxels + ((uint64_t)row.output_row * v.cap + begin) * columns, length * columns, chunk,
-                       (padded ? length : count) * columns);
+    write_items<width, cuda_float32>(voxels + ((uint64_t)row.output_row * v.cap + begin) * columns, length * columns,
+                                     chunk, (padded ? length : count) * columns);
     __syncwarp(mask);
   }
 }
@@ -94,11 +94,10 @@ static __device__ void write_pillar(const struct voxel_view &v, void *pillars, f
     }
     add_offsets<width>(v, chunk, stride, count, pillar);
     uint64_t at = ((uint64_t)row.output_row * v.cap + begin) * stride;
-    if (v.half_features) {
-      write_items<width>((uint16_t *)pillars + at, length * stride, chunk, count * stride);
-    } else {
-      write_items<width>((float *)pillars + at, length * stride, chunk, count * stride);
-    }
+    cuda_with_float(v.feature_dtype, [&](auto number) {
+      typedef decltype(number) type;
+      write_items<width, type>((typename type::stored *)pillars + at, length * stride, chunk, count * stride);
+    });
     __syncwarp(row_mask<width>());
   }
 }
