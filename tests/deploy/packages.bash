@@ -48,6 +48,7 @@ tensors() {
 # serve COMMAND...: like start_daemon, for any command that runs a daemon on the port of its choice.
 serve() {
   daemon_log=$BATS_TEST_TMPDIR/log
+  : >"$daemon_log" # of the daemon before it, which has listened
   VOXELD_LISTEN=127.0.0.1:0 "$@" >/dev/null 2>"$daemon_log" 3>&- &
   daemon=$!
   await started
