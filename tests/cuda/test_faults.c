@@ -188,7 +188,7 @@ static void go_through_pinning(struct vx_device *device) {
 }
 
 static bool pin_places(struct vx_device *device) {
-  struct error error = {"no memory for the test"};
+  struct error error = {.text = "no memory for the test"};
   void *memory = mmap(NULL, PLACES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   bool good = memory != MAP_FAILED && vx_cuda_backend.host_pin(device, memory, PLACES_BYTES, &error) == VX_OK;
   if (good) places_at = memory;
