@@ -4,8 +4,8 @@ Every test ends with the same question: does the daemon live, is no request in f
 Standard library only.
 """
 
-import array
 import contextlib
+import hashlib
 import http.client
 import json
 import math
@@ -51,17 +51,22 @@ def tiled_rows(size):
     return (block * (size // len(block) + 1))[: size // ROW * ROW]
 
 
-def many_rows(number):
-    """Rows of 3 columns, all coordinates between 1 and 2: 23 random bits behind a fixed exponent."""
-    data = bytearray(random.Random(11).randbytes(12 * number))
-    data[3::4] = b"\x3f" * (3 * number)
-    data[2::4] = data[2::4].translate(bytes(byte | 0x80 for byte in range(256)))
+def random_floats(number, exponent):
+    """23 random bits of each behind a fixed exponent: 0x80 for numbers from 1 to 2, 0 for those from 0.5 to 1."""
+    data = bytearray(hashlib.shake_128(b"rows").digest(4 * number))
+    data[3::4] = b"\x3f" * number
+    data[2::4] = data[2::4].translate(bytes(exponent | byte & 0x7F for byte in range(256)))
     return bytes(data)
+
+
+def many_rows(number):
+    """Rows of 3 columns, all coordinates between 1 and 2."""
+    return random_floats(3 * number, 0x80)
 
 
 # A slow request of few bytes: every point lies in a cell of its own, and all cells are sorted.
 HEAVY = "/v1/voxelize?point_cloud_range=0,0,0,1,1,1&voxel_size=0.001,0.001,0.001&order=key&max_voxels=16777216"
-HEAVY_ROWS = 250_000
+HEAVY_ROWS = 60_000 if is_sanitized() else 250_000
 
 
 # Choosing most of the points takes a second or more, of many_rows(LONG_POINTS). A sanitizer takes as long for fewer.
@@ -70,8 +75,7 @@ LONG = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={LONG_POINTS
 
 
 def heavy_rows():
-    source = random.Random(7).random
-    return array.array("f", [source() for _ in range(HEAVY_ROWS * 4)]).tobytes()
+    return random_floats(4 * HEAVY_ROWS, 0)
 
 
 def heavy_jobs(daemon, body, seconds):
@@ -153,9 +157,8 @@ class Bystander:
 def counters(daemon, name, get=None):
     """The samples of a metric: values by labels, which are the text between the braces or "". The page comes by `get`,
     or else by daemon.get."""
-    lines = (get or daemon.get)("/metrics").body.decode().splitlines()
-    found = (re.fullmatch(rf"{name}(?:{{(.*)}})? (\S+)", line) for line in lines)
-    return {sample[1] or "": float(sample[2]) for sample in found if sample}
+    page = (get or daemon.get)("/metrics").body.decode()
+    return {labels: float(value) for labels, value in re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", page, re.MULTILINE)}
 
 
 def head(method="POST", path=VOXELIZE, *lines, host=True, version="HTTP/1.1"):
