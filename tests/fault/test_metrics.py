@@ -1,6 +1,7 @@
 """/metrics after load of every kind: each request is counted once, by its outcome, and promtool has no complaint."""
 
 import concurrent.futures
+import functools
 import re
 import shutil
 import struct
@@ -9,12 +10,19 @@ import unittest
 
 from client import MB, PATIENCE, VOXELIZE, Daemon, FaultCase, Raw, head, many_rows, post, rows, wait_until
 
-SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? (\S+)")
+SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})?")
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
 LARGE = VOXELIZE + "&feature=points&max_points_per_voxel=1024"  # 16 KB a voxel: more than sockets hold
 LONG_SAMPLES = (
     "/v1/fps?num_features=3&outputs=sampled_indices&num_samples=900000"  # of a million points: a second or more
 )
+
+
+@functools.cache
+def key_of(sample):
+    """(name, label values...) of a sample, which stands before the number."""
+    name, labels = SAMPLE.fullmatch(sample).groups()
+    return (name, *(value for _, value in LABEL.findall(labels or "")))
 
 
 class Metrics(dict):
@@ -24,8 +32,8 @@ class Metrics(dict):
         self.text = daemon.get("/metrics").body.decode()
         for line in self.text.splitlines():
             if not line.startswith("#"):
-                name, labels, value = SAMPLE.fullmatch(line).groups()
-                self[(name, *(value for _, value in LABEL.findall(labels or "")))] = float(value)
+                sample, _, value = line.rpartition(" ")
+                self[key_of(sample)] = float(value)
 
     def sum(self, name, *labels):
         return sum(value for key, value in self.items() if key[: 1 + len(labels)] == (name, *labels))
