@@ -4,7 +4,6 @@
 #   ctest --test-dir build -R unit.params
 # The environment tells the tests where the programs under test are. Exit code 77 means skipped.
 enable_testing()
-pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
 
 function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
   set(labels ${LABEL})
@@ -35,14 +34,19 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     LABELS "${labels}" TIMEOUT ${TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()
 
+# Tests that ask one thing after the other: TSan has little to find in them. The other fault tests ask many at once.
+set(without_tsan "^(http\\..*|fault\\.(families|foreign|framing|parameters))$")
+
 # One test for each file that matches PATTERN, in each of FLAVOURS: the given command with the file's path at its end.
 function(voxeld_script_tests LABEL PATTERN TIMEOUT FLAVOURS)
   file(GLOB scripts CONFIGURE_DEPENDS ${PATTERN})
   foreach(script IN LISTS scripts)
     cmake_path(GET script STEM name)
-    string(REGEX REPLACE "^test_" "" name ${name})
+    string(REGEX REPLACE "[.]test_" "." name ${LABEL}.${name})
     foreach(flavour IN LISTS FLAVOURS)
-      voxeld_test(${LABEL}.${name} ${flavour} ${LABEL} ${TIMEOUT} ${ARGN} ${script})
+      if(NOT flavour STREQUAL tsan OR NOT name MATCHES "${without_tsan}")
+        voxeld_test(${name} ${flavour} ${LABEL} ${TIMEOUT} ${ARGN} ${script})
+      endif()
     endforeach()
   endforeach()
 endfunction()
@@ -60,31 +64,32 @@ set_target_properties(onnxruntime_standin PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${
 
 # unit: one cmocka program a file, in each flavour. The target `units` builds all of them. Only server/ may have threads
 # (docs.layers holds that), so TSan has nothing to find in the tests of the other layers.
-add_custom_target(units)
-add_dependencies(units onnxruntime_standin)
-set(test_versions_sources tests/library/rehearsal.c)
-foreach(source IN LISTS unit_sources)
-  cmake_path(GET source STEM stem)
-  string(REGEX REPLACE "^test_" "unit." name ${stem})
-  set(unit_flavours ${test_flavours})
-  if(NOT source MATCHES "/tests/unit/server/")
-    list(REMOVE_ITEM unit_flavours tsan)
-  endif()
-  foreach(flavour IN LISTS unit_flavours)
-    voxeld_program(${stem} ${flavour} DIRECTORY tests SOURCES ${source} ${${stem}_sources}
-                   LIBRARIES server PkgConfig::cmocka)
-    voxeld_target_name(${stem} ${flavour} target)
-    add_dependencies(units ${target})
-    voxeld_test(${name} ${flavour} unit 300 ${target})
+if(NOT VOXELD_TESTS STREQUAL DAEMON)
+  pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+  add_custom_target(units)
+  add_dependencies(units onnxruntime_standin)
+  set(test_versions_sources tests/library/rehearsal.c)
+  foreach(source IN LISTS unit_sources)
+    cmake_path(GET source STEM stem)
+    string(REGEX REPLACE "^test_" "unit." name ${stem})
+    set(unit_flavours ${test_flavours})
+    if(NOT source MATCHES "/tests/unit/server/")
+      list(REMOVE_ITEM unit_flavours tsan)
+    endif()
+    foreach(flavour IN LISTS unit_flavours)
+      voxeld_program(${stem} ${flavour} DIRECTORY tests SOURCES ${source} ${${stem}_sources}
+                     LIBRARIES server PkgConfig::cmocka)
+      voxeld_target_name(${stem} ${flavour} target)
+      add_dependencies(units ${target})
+      voxeld_test(${name} ${flavour} unit 300 ${target})
+    endforeach()
   endforeach()
-endforeach()
+endif()
 
 # The other tests run only programs of this machine; tests/platform/arm64 compares a cross-build with them.
 if(CMAKE_CROSSCOMPILING OR VOXELD_TESTS STREQUAL UNITS)
   return()
 endif()
-find_program(BATS bats REQUIRED)
-find_program(CLANG clang REQUIRED)
 set(PYTHON ${CMAKE_BINARY_DIR}/venv/bin/python) # made by ./dev test
 
 # fault.oom and fault.files preload these libraries into the daemon.
@@ -94,6 +99,24 @@ foreach(name oom hang)
   target_compile_options(${name} PRIVATE ${voxeld_warnings})
   set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endforeach()
+
+voxeld_script_tests(http "tests/http/test_*.py" 600 "${test_flavours}" ${PYTHON})
+voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${test_flavours}" ${PYTHON})
+foreach(flavour IN LISTS test_flavours) # a short soak, so that its code stays tested
+  voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000
+              --processes 3 --threads 3)
+endforeach()
+# A polite client among slow ones is promised an answer, on a machine that other tests do not fill.
+foreach(flavour "" asan. tsan.)
+  if(TEST ${flavour}fault.neighbours)
+    set_tests_properties(${flavour}fault.neighbours PROPERTIES PROCESSORS 4)
+  endif()
+endforeach()
+if(VOXELD_TESTS STREQUAL DAEMON)
+  return()
+endif()
+find_program(BATS bats REQUIRED)
+find_program(CLANG clang REQUIRED)
 
 # oracle.encode calls the encoder of pillars in this library.
 add_library(encode MODULE kernels/cpu/encode/encode.c kernels/stop.c)
@@ -105,11 +128,6 @@ set_target_properties(encode PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_
 file(GLOB trap_sources CONFIGURE_DEPENDS tests/library/*traps.c tests/library/stage.c)
 voxeld_program(traps plain DIRECTORY tests SOURCES ${trap_sources} LIBRARIES server)
 
-# These ask one thing after the other, so TSan has little to find in them; the fault tests ask many at once.
-set(http_flavours ${test_flavours})
-list(REMOVE_ITEM http_flavours tsan)
-voxeld_script_tests(http "tests/http/test_*.py" 600 "${http_flavours}" ${PYTHON})
-voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${test_flavours}" ${PYTHON})
 if(VOXELD_CUDA_FOUND)
   voxeld_test(fault.devices faults fault 900 ${PYTHON} tests/fault/test_devices.py)
   voxeld_test(cuda.faults plain cuda 600 ${CMAKE_BINARY_DIR}/bin/faults/cuda-faults)
@@ -117,10 +135,6 @@ if(VOXELD_CUDA_FOUND)
   voxeld_test(cuda.equal plain cuda 900 ${CMAKE_BINARY_DIR}/bin/cuda-equal --jobs 200)
   include(cmake/emulated.cmake)
 endif()
-foreach(flavour IN LISTS test_flavours) # a short soak, so that its code stays tested
-  voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000
-              --processes 3 --threads 3)
-endforeach()
 voxeld_script_tests(oracle "tests/oracle/test_*.py" 1200 plain ${PYTHON})
 voxeld_script_tests(docs "tests/docs/test_*.py" 300 plain ${PYTHON})
 voxeld_script_tests(tools "tests/tools/test_*.py" 300 plain ${PYTHON})
@@ -130,12 +144,6 @@ voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
 # Their servers must answer checks within a second.
 set_tests_properties(deploy.balancer deploy.balanced_streams PROPERTIES PROCESSORS 4)
-# A polite client among slow ones is promised an answer, on a machine that other tests do not fill.
-foreach(flavour "" asan. tsan.)
-  if(TEST ${flavour}fault.neighbours)
-    set_tests_properties(${flavour}fault.neighbours PROPERTIES PROCESSORS 4)
-  endif()
-endforeach()
 # If what they need is missing, their first test is skipped.
 set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
@@ -249,7 +257,7 @@ foreach(driver IN LISTS drivers)
   add_custom_target(${stem} ALL DEPENDS ${program})
   add_dependencies(${stem} resources)
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz/${name})
-  voxeld_test(fuzz.${name} plain fuzz 120 ${program} -seed=1 -max_total_time=10 -max_len=4096 -timeout=10
+  voxeld_test(fuzz.${name} plain fuzz 120 ${program} -seed=1 -max_total_time=5 -max_len=4096 -timeout=10
     -error_exitcode=1 -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/
     ${words} ${CMAKE_BINARY_DIR}/fuzz/${name}
     ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
