@@ -14,28 +14,28 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(VOXELIZE, "POST", "/v1/voxelize", VX_VOXELIZE, "points in, voxels out")                                            \
   X(FPS, "POST", "/v1/fps", VX_FPS, "points in, farthest point samples out")                                           \
   X(TRANSFORM, "POST", "/v1/transform", VX_TRANSFORM, "points in, moved and filtered points out")                      \
-  X(NMS, "POST", "/v1/nms", VX_NMS, "boxes in, those that no better one covers out")                                   \
+  X(NMS, "POST", "/v1/nms", VX_NMS, "boxes in, boxes that no better box suppresses out")                               \
   X(DECODE, "POST", "/v1/decode", VX_DECODE, "a detection head's maps in, boxes out")                                  \
   X(SCATTER, "POST", "/v1/scatter", VX_SCATTER, "voxels' features in, a dense map out")                                \
   X(DETECT, "POST", "/v1/detect", VX_DETECT, "points in, boxes of a model out")                                        \
   X(DETECTORS, "GET", "/v1/models", VX_OPS, "the models that detect, as JSON")                                         \
-  X(DETECTOR, "GET", "/v1/models/*", VX_OPS, "one of them, as JSON")                                                   \
+  X(DETECTOR, "GET", "/v1/models/*", VX_OPS, "one model that detects, as JSON")                                        \
   X(PRESETS, "GET", "/v1/presets", VX_OPS, "the named parameter sets, as JSON")                                        \
   X(PRESET, "GET", "/v1/presets/*", VX_OPS, "one named parameter set, as JSON")                                        \
   X(STREAMS, "GET", "/v1/streams", VX_OPS, "the client's streams, as JSON")                                            \
-  X(STREAM, "GET", "/v1/streams/*", VX_OPS, "one of them, as JSON")                                                    \
+  X(STREAM, "GET", "/v1/streams/*", VX_OPS, "one stream, as JSON")                                                     \
   X(STREAM_DELETE, "DELETE", "/v1/streams/*", VX_OPS, "drops the sweeps of a stream")                                  \
-  X(STREAM_LAST, "GET", "/v1/streams/*/last", VX_OPS, "the points that its last request joined")                       \
-  X(STREAM_EVENTS, "GET", "/v1/streams/*/events", VX_OPS, "what happens to it, as server-sent events")                 \
-  X(EVENTS, "GET", "/v1/events", VX_OPS, "what happens to all streams of the client, as server-sent events")           \
+  X(STREAM_LAST, "GET", "/v1/streams/*/last", VX_OPS, "the points that the stream's last request joined")              \
+  X(STREAM_EVENTS, "GET", "/v1/streams/*/events", VX_OPS, "events of the stream, as server-sent events")               \
+  X(EVENTS, "GET", "/v1/events", VX_OPS, "events of all streams of the client, as server-sent events")                 \
   X(STATUS, "GET", "/v1/status", VX_OPS, "backend, device, workers, queue, memory, version and uptime, as JSON")       \
   X(HEALTHZ, "GET", "/healthz", VX_OPS, "liveness: 200 while the process serves")                                      \
   X(READYZ, "GET", "/readyz", VX_OPS, "readiness: 503 while starting or draining")                                     \
   X(METRICS, "GET", "/metrics", VX_OPS, "Prometheus text format")                                                      \
   X(OPENAPI, "GET", "/openapi.yaml", VX_OPS, "the OpenAPI description of this API")                                    \
-  X(DESCRIBE, "GET", "/v1/describe", VX_OPS, "the tables of `voxeld --describe`: parameters and the like, as JSON")    \
+  X(DESCRIBE, "GET", "/v1/describe", VX_OPS, "the tables of `voxeld --describe`, such as the parameters, as JSON")     \
   X(VIEWER, "GET", "/", VX_OPS, "a page that shows scans and their voxels, in a browser")                              \
-  X(DASHBOARD, "GET", "/status", VX_OPS, "a page that shows what the service is doing, in a browser")                  \
+  X(DASHBOARD, "GET", "/status", VX_OPS, "a page that shows the state of the service, in a browser")                   \
   X(WEB, "GET", "/ui/*", VX_OPS, "the files of the pages")                                                             \
   X(KSERVE, "GET", "/v2", VX_OPS, "KServe v2: the server's name, version and extensions")                              \
   X(KSERVE_LIVE, "GET", "/v2/health/live", VX_OPS, "KServe v2: liveness")                                              \
@@ -51,14 +51,15 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(MODEL_LOAD, "POST", "/v2/repository/models/*/load", VX_OPS, "KServe v2: is refused")                               \
   X(MODEL_UNLOAD, "POST", "/v2/repository/models/*/unload", VX_OPS, "KServe v2: is refused")                           \
   X(REGIONS, "GET", "/v2/systemsharedmemory/status", VX_OPS, "KServe v2: the shared-memory regions of the client")     \
-  X(REGION, "GET", "/v2/systemsharedmemory/region/*/status", VX_OPS, "KServe v2: that one")                            \
+  X(REGION, "GET", "/v2/systemsharedmemory/region/*/status", VX_OPS,                                                   \
+    "KServe v2: one shared-memory region of the client")                                                               \
   X(REGION_REGISTER, "POST", "/v2/systemsharedmemory/region/*/register", VX_OPS,                                       \
     "KServe v2: opens POSIX shared memory as a region of the client")                                                  \
   X(REGION_UNREGISTER, "POST", "/v2/systemsharedmemory/region/*/unregister", VX_OPS, "KServe v2: closes a region")     \
   X(REGIONS_UNREGISTER, "POST", "/v2/systemsharedmemory/unregister", VX_OPS,                                           \
     "KServe v2: closes all regions of the client")                                                                     \
   X(CUDA_REGIONS, "GET", "/v2/cudasharedmemory/status", VX_OPS, "KServe v2: an empty list: no CUDA memory is shared")  \
-  X(CUDA_REGION, "GET", "/v2/cudasharedmemory/region/*/status", VX_OPS, "KServe v2: likewise")                         \
+  X(CUDA_REGION, "GET", "/v2/cudasharedmemory/region/*/status", VX_OPS, "KServe v2: an empty list too")                \
   X(CUDA_REGION_REGISTER, "POST", "/v2/cudasharedmemory/region/*/register", VX_OPS, "KServe v2: is refused")           \
   X(CUDA_REGION_UNREGISTER, "POST", "/v2/cudasharedmemory/region/*/unregister", VX_OPS, "KServe v2: does nothing")     \
   X(CUDA_REGIONS_UNREGISTER, "POST", "/v2/cudasharedmemory/unregister", VX_OPS, "KServe v2: does nothing")
