@@ -18,8 +18,8 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(DECODE, "POST", "/v1/decode", VX_DECODE, "a detection head's maps in, boxes out")                                  \
   X(SCATTER, "POST", "/v1/scatter", VX_SCATTER, "voxels' features in, a dense map out")                                \
   X(DETECT, "POST", "/v1/detect", VX_DETECT, "points in, boxes of a model out")                                        \
-  X(DETECTORS, "GET", "/v1/models", VX_OPS, "the models that detect, as JSON")                                         \
-  X(DETECTOR, "GET", "/v1/models/*", VX_OPS, "one model that detects, as JSON")                                        \
+  X(DETECTORS, "GET", "/v1/models", VX_OPS, "the detection models, as JSON")                                           \
+  X(DETECTOR, "GET", "/v1/models/*", VX_OPS, "one detection model, as JSON")                                           \
   X(PRESETS, "GET", "/v1/presets", VX_OPS, "the named parameter sets, as JSON")                                        \
   X(PRESET, "GET", "/v1/presets/*", VX_OPS, "one named parameter set, as JSON")                                        \
   X(STREAMS, "GET", "/v1/streams", VX_OPS, "the client's streams, as JSON")                                            \
@@ -43,13 +43,13 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(MODELS, "GET", "/v2/models", VX_OPS, "KServe v2: the names of the models")                                         \
   X(MODELS_STATS, "GET", "/v2/models/stats", VX_OPS, "KServe v2: the statistics of all models")                        \
   X(MODEL, "GET", "/v2/models/*", VX_OPS, "KServe v2: a model's inputs and default outputs")                           \
-  X(MODEL_CONFIG, "GET", "/v2/models/*/config", VX_OPS, "KServe v2: a model's config, as Triton has it")               \
+  X(MODEL_CONFIG, "GET", "/v2/models/*/config", VX_OPS, "KServe v2: a model's config, in Triton's form")               \
   X(MODEL_STATS, "GET", "/v2/models/*/stats", VX_OPS, "KServe v2: a model's requests so far, and their times")         \
   X(MODEL_READY, "GET", "/v2/models/*/ready", VX_OPS, "KServe v2: whether a model takes requests")                     \
   X(INFER, "POST", "/v2/models/*/infer", OP_OF_MODEL, "KServe v2: tensors in, tensors out")                            \
   X(MODEL_INDEX, "POST", "/v2/repository/index", VX_OPS, "KServe v2: the models, each with its state")                 \
-  X(MODEL_LOAD, "POST", "/v2/repository/models/*/load", VX_OPS, "KServe v2: is refused")                               \
-  X(MODEL_UNLOAD, "POST", "/v2/repository/models/*/unload", VX_OPS, "KServe v2: is refused")                           \
+  X(MODEL_LOAD, "POST", "/v2/repository/models/*/load", VX_OPS, "KServe v2: always refused")                           \
+  X(MODEL_UNLOAD, "POST", "/v2/repository/models/*/unload", VX_OPS, "KServe v2: always refused")                       \
   X(REGIONS, "GET", "/v2/systemsharedmemory/status", VX_OPS, "KServe v2: the shared-memory regions of the client")     \
   X(REGION, "GET", "/v2/systemsharedmemory/region/*/status", VX_OPS,                                                   \
     "KServe v2: one shared-memory region of the client")                                                               \
@@ -59,8 +59,8 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(REGIONS_UNREGISTER, "POST", "/v2/systemsharedmemory/unregister", VX_OPS,                                           \
     "KServe v2: closes all regions of the client")                                                                     \
   X(CUDA_REGIONS, "GET", "/v2/cudasharedmemory/status", VX_OPS, "KServe v2: an empty list: no CUDA memory is shared")  \
-  X(CUDA_REGION, "GET", "/v2/cudasharedmemory/region/*/status", VX_OPS, "KServe v2: an empty list too")                \
-  X(CUDA_REGION_REGISTER, "POST", "/v2/cudasharedmemory/region/*/register", VX_OPS, "KServe v2: is refused")           \
+  X(CUDA_REGION, "GET", "/v2/cudasharedmemory/region/*/status", VX_OPS, "KServe v2: an empty list")                    \
+  X(CUDA_REGION_REGISTER, "POST", "/v2/cudasharedmemory/region/*/register", VX_OPS, "KServe v2: always refused")       \
   X(CUDA_REGION_UNREGISTER, "POST", "/v2/cudasharedmemory/region/*/unregister", VX_OPS, "KServe v2: does nothing")     \
   X(CUDA_REGIONS_UNREGISTER, "POST", "/v2/cudasharedmemory/unregister", VX_OPS, "KServe v2: does nothing")
 

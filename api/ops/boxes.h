@@ -10,27 +10,27 @@ extern const char *const no_yes_words[];  // 0, 1
   {                                                                                                                    \
     .name = "box_counts", .type = &value_counts, .offset = FIELD(point_counts), .second = FIELD(num_clouds),           \
     .most = VX_MAX_CLOUDS, .allowed = "1 to 1024 whole numbers that add up to the boxes of the body",                  \
-    .doc = "splits the boxes into a batch of clouds; boxes of different clouds do not meet",                           \
+    .doc = "splits the boxes into a batch of clouds; boxes of different clouds are not compared",                      \
   }
 #define PARAM_NMS_PRE_MAX(member, whose)                                                                               \
   {                                                                                                                    \
     .name = "nms_pre_max", .type = &value_int, .offset = FIELD(member), .least = 1, .most = VX_MAX_RANKED,             \
-    .initial = "4096", .doc = "boxes of a " whose " that are compared at most: those with the highest scores",         \
+    .initial = "4096", .doc = "most boxes of a " whose " to compare: those with the highest scores",                   \
   }
 #define PARAM_NMS_POST_MAX(member, whose)                                                                              \
   {                                                                                                                    \
     .name = "nms_post_max", .type = &value_int, .offset = FIELD(member), .least = 1, .most = VX_MAX_RANKED,            \
-    .initial = "500", .doc = "boxes of a " whose " that are kept at most",                                             \
+    .initial = "500", .doc = "most boxes of a " whose " to keep",                                                      \
   }
 #define PARAM_CLASS_AGNOSTIC(member)                                                                                   \
   {                                                                                                                    \
     .name = "class_agnostic", .type = &value_word, .offset = FIELD(member), .words = no_yes_words, .initial = "yes",   \
-    .doc = "whether a box suppresses those with other labels too",                                                     \
+    .doc = "whether a box also suppresses boxes with other labels",                                                    \
   }
 
 // ---- decoders: the operations of POST /v1/decode --------------------------------------------------------------------
 
-#define CLOUD_OR_TASK "cloud, or of a task of it,"
+#define CLOUD_OR_TASK "cloud, or of each of its tasks,"
 
 // Which of the decoders it is. It is read before the others, since it chooses their table.
 extern const struct param param_head;
@@ -45,7 +45,7 @@ extern const struct param param_class_names;
 #define PARAM_SCORE_THRESHOLD(member)                                                                                  \
   {                                                                                                                    \
     .name = "score_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = "0.1",                     \
-    .doc = "boxes with a lower score are dropped; with head=center those with this score too",                         \
+    .doc = "boxes with a lower score are dropped; with head=center, boxes with this score too",                        \
   }
 #define PARAM_NMS_THRESHOLD(member)                                                                                    \
   {                                                                                                                    \

@@ -15,7 +15,7 @@ static const struct param voxel_size = {
     .offset = CENTER(voxel_size),
     .least = 3,
     .allowed = "x,y,z, finite, each above 0",
-    .doc = "metres; that of the points' voxels; z is not used",
+    .doc = "metres; the size of the points' voxels; z is not used",
 };
 static const struct param feature_map_stride = {
     .name = "feature_map_stride",
@@ -23,7 +23,7 @@ static const struct param feature_map_stride = {
     .offset = CENTER(stride),
     .least = 1,
     .most = VX_MAX_STRIDE,
-    .doc = "voxels of a cell of the maps, along x and along y",
+    .doc = "voxels per cell of the maps, along x and along y",
 };
 static const struct param task_classes = {
     .name = "task_classes",
@@ -32,7 +32,7 @@ static const struct param task_classes = {
     .second = CENTER(num_tasks),
     .most = VX_MAX_TASKS,
     .allowed = "1 to 32 whole numbers, each 1 or more, that add up to the channels of heatmap",
-    .doc = "classes of each task, which is decoded for itself; without it one task has all classes",
+    .doc = "classes of each task; each task is decoded separately; without it one task has all classes",
 };
 static const struct param rot_order = {
     .name = "rot_order",
@@ -40,7 +40,7 @@ static const struct param rot_order = {
     .offset = CENTER(rot_order),
     .words = rot_words,
     .initial = "cos_sin",
-    .doc = "what the two channels of rot are: cos_sin in OpenPCDet, sin_cos in mmdetection3d and Autoware",
+    .doc = "meaning of the two channels of rot: cos_sin in OpenPCDet, sin_cos in mmdetection3d and Autoware",
 };
 static const struct param max_objects = {
     .name = "max_objects",
@@ -49,7 +49,7 @@ static const struct param max_objects = {
     .least = 1,
     .most = VX_MAX_RANKED,
     .initial = "500",
-    .doc = "candidates of a task that become boxes at most: those with the highest scores",
+    .doc = "most candidates of a task that become boxes: those with the highest scores",
 };
 static const struct param post_center_range = {
     .name = "post_center_range",
@@ -57,7 +57,7 @@ static const struct param post_center_range = {
     .offset = CENTER(center_min),
     .least = 6,
     .allowed = "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
-    .doc = "metres; boxes whose centres are outside of it are dropped; without it none is",
+    .doc = "metres; boxes whose centres are outside of it are dropped; without it no box is dropped",
 };
 _Static_assert(CENTER(range_max) == CENTER(range_min) + 3 * sizeof(float) &&
                    CENTER(center_max) == CENTER(center_min) + 3 * sizeof(float),
@@ -68,7 +68,7 @@ static const struct param nms = {
     .offset = CENTER(nms.circle),
     .words = nms_words,
     .initial = "rotated",
-    .doc = "what suppresses a box: a better one that overlaps it by nms_threshold, or one within min_radius",
+    .doc = "what suppresses a box: a better box that overlaps it by nms_threshold, or a better box within min_radius",
 };
 static const struct param min_radius = {
     .name = "min_radius",
@@ -78,7 +78,8 @@ static const struct param min_radius = {
     .least = 1,
     .most = VX_MAX_TASKS,
     .allowed = "a number of 0 or more, or one for each of task_classes",
-    .doc = "metres between the centres of two boxes, with nms=circle: up to it the better one suppresses the other",
+    .doc = "metres between the centres of two boxes, with nms=circle: up to this distance the better box suppresses "
+           "the other",
 };
 static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.center.score_threshold);
 static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.center.nms.iou_threshold);

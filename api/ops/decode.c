@@ -44,7 +44,7 @@ static const struct param align_center = {
     .words = no_yes_words,
     .initial = "no",
     .doc =
-        "whether anchors are at the centres of the maps' cells; without it the outer ones lie on the ends of the range",
+        "whether anchors are at the centres of the maps' cells; if not, the outer anchors lie on the ends of the range",
 };
 static const struct param dir_offset = {
     .name = "dir_offset",
@@ -53,7 +53,7 @@ static const struct param dir_offset = {
     .least = 1,
     .initial = "0.78539",
     .allowed = "a finite number",
-    .doc = "radians; where the first bin of directions begins",
+    .doc = "radians; the start of the first bin of directions",
 };
 static const struct param dir_limit_offset = {
     .name = "dir_limit_offset",
@@ -62,7 +62,7 @@ static const struct param dir_limit_offset = {
     .least = 1,
     .initial = "0",
     .allowed = "a finite number",
-    .doc = "which turn a heading is brought into, in parts of a bin",
+    .doc = "the turn that headings are brought into, in parts of a bin",
 };
 static const struct param dir_bins = {
     .name = "dir_bins",

@@ -20,12 +20,12 @@ static const struct param model = {
     .doc = "the model that detects",
 };
 // In place of those of the model's `decode`, as /v1/decode has them. They change neither voxels nor network.
-#define OF_MODEL "; without it that of the model"
+#define OF_MODEL "; without it the model's value"
 static const struct param score_threshold = {
     .name = "score_threshold",
     .type = &value_fraction,
     .offset = FIELD(job.params.detect.score_threshold),
-    .doc = "boxes with a lower score are dropped, and with a centre head those with this score" OF_MODEL,
+    .doc = "boxes with a lower score are dropped, with a centre head boxes with this score too" OF_MODEL,
 };
 static const struct param max_objects = {
     .name = "max_objects",
@@ -33,7 +33,7 @@ static const struct param max_objects = {
     .offset = FIELD(job.params.detect.max_objects),
     .least = 1,
     .most = VX_MAX_RANKED,
-    .doc = "of a centre head: candidates of a task that become boxes at most" OF_MODEL,
+    .doc = "for a centre head: most candidates of a task that become boxes" OF_MODEL,
 };
 static const struct param nms_threshold = {
     .name = "nms_threshold",
@@ -47,7 +47,7 @@ static const struct param nms_pre_max = {
     .offset = FIELD(job.params.detect.nms.pre_max),
     .least = 1,
     .most = VX_MAX_RANKED,
-    .doc = "boxes of a cloud, or of a task of it, that are compared at most" OF_MODEL,
+    .doc = "most boxes of a cloud, or of each of its tasks, to compare" OF_MODEL,
 };
 static const struct param nms_post_max = {
     .name = "nms_post_max",
@@ -55,14 +55,14 @@ static const struct param nms_post_max = {
     .offset = FIELD(job.params.detect.nms.post_max),
     .least = 1,
     .most = VX_MAX_RANKED,
-    .doc = "boxes of a cloud, or of a task of it, that are kept at most" OF_MODEL,
+    .doc = "most boxes of a cloud, or of each of its tasks, to keep" OF_MODEL,
 };
 static const struct param class_agnostic = {
     .name = "class_agnostic",
     .type = &value_word,
     .offset = FIELD(job.params.detect.nms.class_agnostic),
     .words = no_yes_words,
-    .doc = "whether a box suppresses those with other labels too" OF_MODEL,
+    .doc = "whether a box also suppresses boxes with other labels" OF_MODEL,
 };
 static const struct param outputs = PARAM_OUTPUTS(VX_DETECT_TENSORS, "boxes, scores, labels and box_counts");
 

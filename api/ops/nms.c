@@ -6,8 +6,8 @@ static const struct param iou_threshold = {
     .type = &value_fraction,
     .offset = FIELD(job.params.nms.iou_threshold),
     .initial = "0.01",
-    .doc = "a box goes if it and a kept one that ranks before it overlap by more than this part of the area that both "
-           "cover together, seen from above",
+    .doc = "a box is suppressed if its overlap with a kept box of higher rank is more than this part of the area of "
+           "their union, seen from above",
 };
 static const struct param box_counts = PARAM_BOX_COUNTS;
 static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.nms.pre_max, "cloud");

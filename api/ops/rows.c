@@ -40,7 +40,7 @@ const struct param param_format = {
     .type = &value_word,
     .offset = FIELD(format),
     .words = format_words,
-    .doc = "how the body's points are written; without it raw: rows of dtype",
+    .doc = "format of the body's points; without it raw: rows of dtype",
 };
 
 const struct param param_fields = {
@@ -51,7 +51,7 @@ const struct param param_fields = {
     .least = VX_MIN_FEATURES,
     .most = VX_MAX_FEATURES,
     .allowed = "3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places",
-    .doc = "names of the columns of a row, which sets num_features; of a file, the fields to take",
+    .doc = "names of the columns of a row, which also set num_features; for a file, the fields to take",
 };
 
 const struct param param_intensity_scale = {
@@ -77,7 +77,7 @@ const struct param param_points_region = {
     .type = &value_region,
     .offset = FIELD(points_region),
     .allowed = REGION_ALLOWED,
-    .doc = "the part of a shared-memory region that is read as the body, which is empty then",
+    .doc = "the part of a shared-memory region to read as the body; the request's own body is then empty",
 };
 
 const struct param param_output_region = {
@@ -85,8 +85,8 @@ const struct param param_output_region = {
     .type = &value_region,
     .offset = FIELD(output_region),
     .allowed = REGION_ALLOWED,
-    .doc = "the part of a shared-memory region that the answer is written to; what is sent is JSON that says how many "
-           "bytes it has",
+    .doc = "the part of a shared-memory region to write the answer to; the response is then JSON with the answer's "
+           "size in bytes",
 };
 
 const struct param param_timeout_ms = {
@@ -96,5 +96,5 @@ const struct param param_timeout_ms = {
     .least = 0,
     .most = 3600000,
     .initial = "0",
-    .doc = "milliseconds; a job that still waits or runs then is answered 504; 0 = the server's own limit",
+    .doc = "milliseconds after which a job that still waits or runs is answered 504; 0 = the server's own limit",
 };

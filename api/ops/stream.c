@@ -17,7 +17,8 @@ const struct param param_stream = {
     .type = &value_stream,
     .offset = FIELD(stream.name),
     .allowed = STREAM_ALLOWED,
-    .doc = "the body is a sweep of this stream of the client; the server keeps it and joins it with earlier ones",
+    .doc =
+        "the body is a sweep of this stream of the client; the server keeps the sweep and joins it with earlier sweeps",
 };
 
 const struct param param_streams = {
@@ -28,7 +29,7 @@ const struct param param_streams = {
     .least = 1,
     .most = STREAMS_JOINED_MAX,
     .allowed = "1 to 8 names of streams, each once",
-    .doc = "the streams to join, in the frame of the first; without it stream alone",
+    .doc = "the streams to join, in the frame of the first; without it only stream",
 };
 
 const struct param param_sweeps = {
@@ -37,7 +38,7 @@ const struct param param_sweeps = {
     .offset = FIELD(stream.sweeps),
     .least = 1,
     .most = STREAM_SWEEPS_MAX,
-    .doc = "sweeps to join of each stream, the newest and those before it; the stream keeps as many; without it those "
+    .doc = "number of sweeps to join of each stream, the newest first; the stream keeps as many; without it the sweeps "
            "of the body",
 };
 
@@ -46,7 +47,7 @@ const struct param param_pose = {
     .type = &value_pose,
     .offset = FIELD(stream.pose),
     .allowed = POSE_ALLOWED,
-    .doc = "where the sweep was taken: from the sensor's frame, or with mount the vehicle's, to a fixed one",
+    .doc = "pose of the sweep: from the sensor's frame, or with mount the vehicle's frame, to a fixed frame",
 };
 
 const struct param param_poses = {
@@ -56,7 +57,7 @@ const struct param param_poses = {
     .second = FIELD(sent.num_poses),
     .most = (int64_t)STREAM_SWEEPS_MAX * POSE_MATRIX,
     .allowed = "up to 32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7",
-    .doc = "in place of pose, if the body has several sweeps: that of each, in their order",
+    .doc = "instead of pose, for a body with several sweeps: the pose of each sweep, in order",
 };
 
 const struct param param_mount = {
@@ -64,7 +65,7 @@ const struct param param_mount = {
     .type = &value_pose,
     .offset = FIELD(stream.mount_numbers),
     .allowed = POSE_ALLOWED,
-    .doc = "from the sensor's frame to the vehicle's; the stream keeps it for later sweeps",
+    .doc = "transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps",
 };
 
 const struct param param_time = {
@@ -72,7 +73,7 @@ const struct param param_time = {
     .type = &value_double,
     .offset = FIELD(stream.time),
     .allowed = TIME_ALLOWED,
-    .doc = "seconds; when the sweep was taken, by any clock that only rises",
+    .doc = "seconds; the time of the sweep, by any clock that only rises",
 };
 
 const struct param param_times = {
@@ -82,7 +83,7 @@ const struct param param_times = {
     .second = FIELD(sent.num_times),
     .most = STREAM_SWEEPS_MAX,
     .allowed = "up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before",
-    .doc = "in place of time, if the body has several sweeps: that of each, the newest first",
+    .doc = "instead of time, for a body with several sweeps: the time of each sweep, the newest first",
 };
 
 const struct param param_time_column = {
@@ -90,7 +91,7 @@ const struct param param_time_column = {
     .type = &value_word,
     .offset = FIELD(stream.time_column),
     .words = flag_words,
-    .doc = "yes appends a column to the joined rows: seconds from a point's sweep to the newest",
+    .doc = "yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep",
 };
 
 const struct param param_remove_close = {
@@ -98,7 +99,7 @@ const struct param param_remove_close = {
     .type = &value_length,
     .offset = FIELD(stream.remove_close),
     .allowed = "a finite number above 0",
-    .doc = "metres; removes points from each sweep whose |x| and |y| are both below it, before they are moved",
+    .doc = "metres; removes from each sweep the points whose |x| and |y| are both below it, before they are moved",
 };
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ const struct option options_table[] = {
      "serve clients without a token or a certificate; needed to listen beyond loopback without token_file or "
      "tls_client_ca"},
     {"token_file", TYPE_TEXT, FIELD(token_file), 0, 0, NULL, "",
-     "a file of the tokens that are accepted, one line for each as --new-token prints it"},
+     "a file of the accepted tokens, one line for each as --new-token prints it"},
     {"tls_cert", TYPE_TEXT, FIELD(tls_cert), 0, 0, NULL, "",
      "a PEM file of this server's certificate and its chain; with it all TCP listeners speak TLS"},
     {"tls_key", TYPE_TEXT, FIELD(tls_key), 0, 0, NULL, "", "a PEM file of the private key for tls_cert"},
@@ -49,17 +49,17 @@ const struct option options_table[] = {
     {"allow_shared_memory", TYPE_WORD, FIELD(allow_shared_memory), 0, 0, flag_words, "no",
      "let clients on loopback or a Unix socket register POSIX shared memory (/dev/shm) for points and answers"},
     {"shared_memory_prefix", TYPE_TEXT, FIELD(shared_memory_prefix), 0, 0, NULL, "voxeld",
-     "what the keys of shared memory must begin with: prefixes, separated by commas; over TCP, with tokens or client "
+     "prefixes, separated by commas, with which the keys of shared memory must begin; over TCP, with tokens or client "
      "certificates, PREFIX:NAME: of the user"},
     {"shared_memory_pinned_bytes", TYPE_INT, FIELD(shared_memory_pinned_bytes), 0, 1024 * GB, NULL, "1073741824",
-     "with a GPU, bytes of shared memory that are pinned for it to read and write; what is beyond that is copied; 0 = "
+     "with a GPU, bytes of shared memory to pin for the GPU to read and write in place; memory beyond is copied; 0 = "
      "copy all"},
     {"trusted_proxies", TYPE_TEXT, FIELD(trusted_proxies), 0, 0, NULL, "",
      "proxies whose X-Forwarded-For header names the client, separated by commas: addresses, networks such as "
      "10.0.0.0/8, or unix for every peer of a Unix socket"},
     {"allowed_hosts", TYPE_TEXT, FIELD(allowed_hosts), 0, 0, NULL, "",
-     "names, separated by commas, by which clients may ask over TCP, beside addresses and localhost; another Host "
-     "header is answered 403; empty = any, but by another name only clients with credentials have streams and shared "
+     "names, separated by commas, that clients may use over TCP besides addresses and localhost; another Host header "
+     "is answered 403; empty = any name, but with another name only clients with credentials have streams and shared "
      "memory"},
     {"config", TYPE_TEXT, FIELD(config), 0, 0, NULL, "", "a JSON file of options, such as config/voxeld.json"},
     {"presets_dir", TYPE_TEXT, FIELD(presets_dir), 0, 0, NULL, "",
@@ -67,7 +67,7 @@ const struct option options_table[] = {
     {"models_dir", TYPE_TEXT, FIELD(models_dir), 0, 0, NULL, "",
      "a directory of models that detect, a folder each; their networks need ONNX Runtime"},
     {"onnxruntime", TYPE_TEXT, FIELD(onnxruntime), 0, 0, NULL, "",
-     "the library of ONNX Runtime, such as /usr/lib/libonnxruntime.so.1; without it the one that the system finds"},
+     "the library of ONNX Runtime, such as /usr/lib/libonnxruntime.so.1; without it the system's library"},
     {"backend", TYPE_WORD, FIELD(backend), 0, 0, backend_words, "auto",
      "what computes; auto uses the GPUs that work, or the CPU if none does"},
     {"devices", TYPE_TEXT, FIELD(devices), 0, 0, NULL, "all", "the GPUs to use: all, or their numbers, such as 0,1"},
@@ -93,8 +93,8 @@ const struct option options_table[] = {
      "process may use, by its affinity and the CPU quota of its cgroup"},
     {"long_workers", TYPE_INT, FIELD(long_workers), 0, 1024, NULL, "0",
      "long jobs (see gpu_long_streams) that run at the same time on the CPU; 0 = one for every two of those "
-     "processors; with GPUs those beyond their gpu_long_streams sample single clouds beside them, on processors that "
-     "are free"},
+     "processors; with GPUs, workers beyond their gpu_long_streams sample single clouds beside the GPUs, on free "
+     "processors"},
     {"detection_workers", TYPE_INT, FIELD(detection_workers), 1, 1024, NULL, "2",
      "detections that run at the same time on the CPU"},
     {"network_threads", TYPE_INT, FIELD(network_threads), 0, 1024, NULL, "0",
@@ -112,13 +112,14 @@ const struct option options_table[] = {
      "threads of each listener that read requests and send answers, at least 2; 0 = one for each of those processors, "
      "up to 16"},
     {"small_job_points", TYPE_INT, FIELD(small_job_points), 0, 4096, NULL, "1000",
-     "a plain cloud of up to so many points is voxelized by the I/O thread that received it, on the CPU even with a "
-     "GPU: no worker could be woken as soon; 0 = none"},
+     "the I/O thread that receives a plain cloud of up to this many points voxelizes it, on the CPU even with a GPU, "
+     "since waking a worker takes longer; 0 = none"},
     {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "1024",
-     "requests that may upload or wait for a worker, and again as many long ones and as many detections; beyond it "
-     "503, beyond a client's share 429"},
+     "requests that may upload or wait for a worker; as many more long requests, and as many more detections; beyond "
+     "it 503, beyond a client's share 429"},
     {"client_requests", TYPE_INT, FIELD(client_requests), 0, 65536, NULL, "4",
-     "requests of one client in hand at the same time while others are served; its next ones wait; 0 = any number"},
+     "requests of one client that are processed at the same time while others are served; its next requests wait; 0 = "
+     "any number"},
     {"max_sampling_work", TYPE_INT, FIELD(max_sampling_work), 1, INT64_C(1000000000000000), NULL, "10000000000",
      "points (or voxels) times samples of one request; a request with more is answered 422"},
     {"max_body_bytes", TYPE_INT, FIELD(max_body_bytes), 64 * KB, 16 * GB, NULL, "67108864",
@@ -126,17 +127,18 @@ const struct option options_table[] = {
     {"max_response_bytes", TYPE_INT, FIELD(max_response_bytes), 64 * KB, 64 * GB, NULL, "268435456",
      "the largest answer; a request that needs a larger one is answered 422"},
     {"compress_answers", TYPE_WORD, FIELD(compress_answers), 0, 0, flag_words, "yes",
-     "compress answers for clients whose Accept-Encoding prefers zstd or gzip, as that of many HTTP libraries does; on "
-     "a fast network no saves time"},
+     "compress answers for clients whose Accept-Encoding prefers zstd or gzip, as many HTTP libraries do; on a fast "
+     "network no saves time"},
     {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "2147483648",
      "memory for all bodies, all answers and the working memory of large jobs; beyond it requests are answered 503"},
     {"stream_memory_bytes", TYPE_INT, FIELD(stream_memory_bytes), 0, 1024 * GB, NULL, "268435456",
-     "memory of memory_budget_bytes for sweeps of streams, which are evicted beyond it, or once requests need it, the "
-     "oldest first; 0 = no streams"},
+     "part of memory_budget_bytes for sweeps of streams; the oldest sweeps are evicted beyond it, or when requests "
+     "need the memory; 0 = no streams"},
     {"stream_ttl_s", TYPE_INT, FIELD(stream_ttl_s), 1, 86400, NULL, "60",
      "seconds after which a sweep of a stream is dropped"},
     {"max_connections", TYPE_INT, FIELD(max_connections), 8, 1000000, NULL, "1000",
-     "open connections, each up to 256 KiB of memory; beyond it idle ones are closed, or new ones refused"},
+     "open connections, each up to 256 KiB of memory; beyond it idle connections are closed, or new connections "
+     "refused"},
     {"idle_timeout_s", TYPE_INT, FIELD(idle_timeout_s), 1, 86400, NULL, "75",
      "seconds without traffic after which a connection is closed; must be more than upload_timeout_s"},
     {"upload_timeout_s", TYPE_INT, FIELD(upload_timeout_s), 1, 86400, NULL, "60",

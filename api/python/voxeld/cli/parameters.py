@@ -35,94 +35,99 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "format",
         ALL,
-        "how the body's points are written; without it raw: rows of dtype",
+        "format of the body's points; without it raw: rows of dtype",
         "raw or pcd or ply or pointcloud2 or safetensors",
     ),
     Parameter(
         "fields",
         ALL,
-        "names of the columns of a row, which sets num_features; of a file, the fields to take",
+        "names of the columns of a row, which also set num_features; for a file, the fields to take",
         "3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places",
     ),
     Parameter("intensity_scale", ALL, "multiplies the column named intensity", "a finite number other than 0"),
     Parameter(
         STREAM,
         ALL,
-        "the body is a sweep of this stream of the client; the server keeps it and joins it with earlier ones",
+        "the body is a sweep of this stream of the client; the server keeps the sweep and joins it with earlier sweeps",
         "1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'",
     ),
     Parameter(
         "streams",
         ALL,
-        "the streams to join, in the frame of the first; without it stream alone",
+        "the streams to join, in the frame of the first; without it only stream",
         "1 to 8 names of streams, each once",
     ),
     Parameter(
         "sweeps",
         ALL,
-        "sweeps to join of each stream, the newest and those before it; the stream keeps as many; without it those of"
-        " the body",
+        "number of sweeps to join of each stream, the newest first; the stream keeps as many; without it the sweeps "
+        "of the body",
         "a whole number from 1 to 32",
     ),
     Parameter(
         "pose",
         ALL,
-        "where the sweep was taken: from the sensor's frame, or with mount the vehicle's, to a fixed one",
+        "pose of the sweep: from the sensor's frame, or with mount the vehicle's frame, to a fixed frame",
         POSE,
     ),
-    Parameter("mount", ALL, "from the sensor's frame to the vehicle's; the stream keeps it for later sweeps", POSE),
     Parameter(
-        "time", ALL, "seconds; when the sweep was taken, by any clock that only rises", "seconds from -1e12 to 1e12"
+        "mount",
+        ALL,
+        "transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps",
+        POSE,
+    ),
+    Parameter(
+        "time", ALL, "seconds; the time of the sweep, by any clock that only rises", "seconds from -1e12 to 1e12"
     ),
     Parameter(
         "time_column",
         ALL,
-        "yes appends a column to the joined rows: seconds from a point's sweep to the newest",
+        "yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep",
         "no or yes",
     ),
     Parameter(
         "remove_close",
         ALL,
-        "metres; removes points from each sweep whose |x| and |y| are both below it, before they are moved",
+        "metres; removes from each sweep the points whose |x| and |y| are both below it, before they are moved",
         "a finite number above 0",
     ),
     Parameter(
         "score_threshold",
         (DETECT,),
         (
-            "boxes with a lower score are dropped, and with a centre head those with this score; "
-            "without it that of the model"
+            "boxes with a lower score are dropped, with a centre head boxes with this score too; "
+            "without it the model's value"
         ),
         "a number from 0 to 1",
     ),
     Parameter(
         "max_objects",
         (DETECT,),
-        "of a centre head: candidates of a task that become boxes at most; without it that of the model",
+        "for a centre head: most candidates of a task that become boxes; without it the model's value",
         "a whole number from 1 to 1048576",
     ),
     Parameter(
         "nms_threshold",
         (DETECT,),
-        "as iou_threshold of /v1/nms, unless the head suppresses by distance; without it that of the model",
+        "as iou_threshold of /v1/nms, unless the head suppresses by distance; without it the model's value",
         "a number from 0 to 1",
     ),
     Parameter(
         "nms_pre_max",
         (DETECT,),
-        "boxes of a cloud, or of a task of it, that are compared at most; without it that of the model",
+        "most boxes of a cloud, or of each of its tasks, to compare; without it the model's value",
         "a whole number from 1 to 1048576",
     ),
     Parameter(
         "nms_post_max",
         (DETECT,),
-        "boxes of a cloud, or of a task of it, that are kept at most; without it that of the model",
+        "most boxes of a cloud, or of each of its tasks, to keep; without it the model's value",
         "a whole number from 1 to 1048576",
     ),
     Parameter(
         "class_agnostic",
         (DETECT,),
-        "whether a box suppresses those with other labels too; without it that of the model",
+        "whether a box also suppresses boxes with other labels; without it the model's value",
         "no or yes",
     ),
     Parameter(
@@ -193,7 +198,7 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "timeout_ms",
         ALL,
-        "milliseconds; a job that still waits or runs then is answered 504; 0 = the server's own limit",
+        "milliseconds after which a job that still waits or runs is answered 504; 0 = the server's own limit",
         "a whole number from 0 to 3600000",
     ),
     Parameter(
