@@ -92,7 +92,8 @@ static bool may_have_lost_plus(const char *value, size_t length) {
 bool job_request_refuse(const struct job_request *request, const char *name, const char *value, size_t value_length,
                         struct error *error) {
   char allowed[400];
-  param_allowed(rows_of(request)[find(request, name)], allowed, sizeof allowed);
+  struct text text = text_over(allowed, sizeof allowed);
+  param_allowed(rows_of(request)[find(request, name)], &text);
   int shown = value_length > 80 ? 80 : (int)value_length;
   return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s%s", name, shown, value,
                       value_length > 80 ? "..." : "", allowed,

@@ -1,7 +1,6 @@
 // Tables of parameters; see params.h.
 #include "api/params/params.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "api/base/json_write.h"
@@ -12,11 +11,11 @@ int params_find(param_rows rows, const char *name, size_t length) {
   return -1;
 }
 
-void param_allowed(const struct param *param, char *out, size_t size) {
+void param_allowed(const struct param *param, struct text *out) {
   if (param->allowed)
-    snprintf(out, size, "%s", param->allowed);
+    text_put(out, param->allowed);
   else
-    param->type->allow(param, out, size);
+    param->type->allow(param, out);
 }
 
 bool param_read(const struct param *param, const char *value, size_t length, void *record) {
@@ -39,12 +38,13 @@ void params_write(param_rows rows, const bool *given, const void *record, struct
 }
 
 void params_describe(param_rows rows, struct text *out) {
-  char allowed[512];
   json_printf(out, "[");
   for (; *rows; rows++) {
-    param_allowed(*rows, allowed, sizeof allowed);
-    json_printf(out, "{name:%s type:%s default:%s allowed:%s doc:%s}", (*rows)->name, (*rows)->type->name,
-                (*rows)->initial, allowed, (*rows)->doc);
+    json_printf(out, "{name:%s type:%s default:%s allowed:", (*rows)->name, (*rows)->type->name, (*rows)->initial);
+    json_begin_string(out);
+    param_allowed(*rows, out);
+    json_end(out);
+    json_printf(out, "doc:%s}", (*rows)->doc);
   }
   json_printf(out, "]");
 }

@@ -24,7 +24,7 @@ struct value_type {
   bool (*read)(const struct param *param, const char *value, const char *end, void *record);
   void (*write)(const struct param *param, const void *record, struct text *out);
   // Writes what is allowed, in words. NULL if each row has a text for it.
-  void (*allow)(const struct param *param, char *out, size_t size);
+  void (*allow)(const struct param *param, struct text *out);
 };
 
 struct param {
@@ -49,7 +49,7 @@ enum { PARAMS_MAX = 64 };  // most rows of one table
 int params_find(param_rows rows, const char *name, size_t length);
 
 // Writes which values the parameter takes, in words.
-void param_allowed(const struct param *param, char *out, size_t size);
+void param_allowed(const struct param *param, struct text *out);
 // Reads a value into the record. False if the parameter does not take it.
 PARAM_WARN_UNUSED bool param_read(const struct param *param, const char *value, size_t length, void *record);
 

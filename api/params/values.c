@@ -84,8 +84,8 @@ static void write_int(const struct param *param, const void *record, struct text
   json_put_integer(out, *(const int32_t *)CONST_FIELD(record, param->offset));
 }
 
-static void allow_int(const struct param *param, char *out, size_t size) {
-  snprintf(out, size, "a whole number from %lld to %lld", (long long)param->least, (long long)param->most);
+static void allow_int(const struct param *param, struct text *out) {
+  text_printf(out, "a whole number from %ld to %ld", param->least, param->most);
 }
 
 static bool read_floats(const struct param *param, const char *value, const char *end, void *record) {
@@ -153,9 +153,9 @@ static bool read_fraction(const struct param *param, const char *value, const ch
   return value_take_floats(&value, end, out, 1) && value_ended(value, end) && *out >= 0 && *out <= 1;
 }
 
-static void allow_fraction(const struct param *param, char *out, size_t size) {
+static void allow_fraction(const struct param *param, struct text *out) {
   (void)param;
-  snprintf(out, size, "a number from 0 to 1");
+  text_put(out, "a number from 0 to 1");
 }
 
 static void write_factor(const struct param *param, const void *record, struct text *out) {
@@ -215,20 +215,19 @@ static void write_word(const struct param *param, const void *record, struct tex
 // Of a set: which of the names, by their numbers, are in it.
 #define BIT(index) (UINT64_C(1) << (index))
 
-static void list_names(const struct param *param, name_of name, uint64_t allowed, const char *separator, char *out,
-                       size_t size) {
-  size_t length = strlen(out);
+static void list_names(const struct param *param, name_of name, uint64_t allowed, const char *separator,
+                       struct text *out) {
   const char *before = "";
-  for (int i = 0; name(param, i) && length < size; i++) {
+  for (int i = 0; name(param, i); i++) {
     if (!(allowed & BIT(i))) continue;
-    length += (size_t)snprintf(out + length, size - length, "%s%s", before, name(param, i));
+    text_put(out, before);
+    text_put(out, name(param, i));
     before = separator;
   }
 }
 
-static void allow_word(const struct param *param, char *out, size_t size) {
-  out[0] = '\0';
-  list_names(param, word_of, UINT64_MAX, " or ", out, size);
+static void allow_word(const struct param *param, struct text *out) {
+  list_names(param, word_of, UINT64_MAX, " or ", out);
 }
 
 // Reads a list of names, each at most once, as a set of bits.
@@ -262,9 +261,9 @@ static void write_words(const struct param *param, const void *record, struct te
   write_set(param, word_of, *(const uint32_t *)CONST_FIELD(record, param->offset), out);
 }
 
-static void allow_words(const struct param *param, char *out, size_t size) {
-  snprintf(out, size, "a list of ");
-  list_names(param, word_of, UINT64_MAX, ", ", out, size);
+static void allow_words(const struct param *param, struct text *out) {
+  text_put(out, "a list of ");
+  list_names(param, word_of, UINT64_MAX, ", ", out);
 }
 
 static bool read_tensors(const struct param *param, const char *value, const char *end, void *record) {
@@ -275,9 +274,9 @@ static void write_tensors(const struct param *param, const void *record, struct 
   write_set(param, tensor_of, *(const uint64_t *)CONST_FIELD(record, param->second), out);
 }
 
-static void allow_tensors(const struct param *param, char *out, size_t size) {
-  snprintf(out, size, "a list of ");
-  list_names(param, tensor_of, (uint64_t)param->most, ", ", out, size);
+static void allow_tensors(const struct param *param, struct text *out) {
+  text_put(out, "a list of ");
+  list_names(param, tensor_of, (uint64_t)param->most, ", ", out);
 }
 
 // ---- text -----------------------------------------------------------------------------------------------------------

@@ -167,13 +167,11 @@ static const struct option *find_option(const char *name, size_t length) {
   return NULL;
 }
 
-void option_allowed(const struct option *option, char *out, size_t size) {
-  size_t length = 0;
-  snprintf(out, size, "text of up to %zu bytes", option->size - 1);
-  if (option->type == TYPE_INT)
-    snprintf(out, size, "a whole number from %lld to %lld", (long long)option->least, (long long)option->most);
-  for (const char *const *word = option->words; option->type == TYPE_WORD && *word && length < size; word++)
-    length += (size_t)snprintf(out + length, size - length, "%s%s", length ? " or " : "", *word);
+void option_allowed(const struct option *option, struct text *out) {
+  if (option->type == TYPE_TEXT) text_printf(out, "text of up to %zu bytes", option->size - 1);
+  if (option->type == TYPE_INT) text_printf(out, "a whole number from %ld to %ld", option->least, option->most);
+  for (const char *const *word = option->words; option->type == TYPE_WORD && *word; word++)
+    text_printf(out, "%s%s", word == option->words ? "" : " or ", *word);
 }
 
 static bool read_value(const struct option *option, const char *value, void *field) {
@@ -201,7 +199,8 @@ static bool set_option(struct options *options, const struct option *option, con
                        struct error *error) {
   if (read_value(option, value, (char *)options + option->offset)) return true;
   char allowed[128];
-  option_allowed(option, allowed, sizeof allowed);
+  struct text text = text_over(allowed, sizeof allowed);
+  option_allowed(option, &text);
   return error_set(error, "%s: %s is '%.80s'; allowed: %s", source, option->name, value, allowed);
 }
 

@@ -97,6 +97,6 @@ extern const size_t options_count;
 // The variable of the environment that sets the option.
 void option_variable(const struct option *option, char out[64]);
 // Which values are allowed, in words.
-void option_allowed(const struct option *option, char *out, size_t size);
+void option_allowed(const struct option *option, struct text *out);
 
 #endif

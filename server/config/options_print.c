@@ -19,11 +19,11 @@ void options_help(struct text *out) {
                 "Each source overrides those before it: default, file, environment, command line.\n\n");
   for (size_t i = 0; i < options_count; i++) {
     const struct option *option = &options_table[i];
-    char flag[64], allowed[128];
+    char flag[64];
     flag_name(option, flag);
-    option_allowed(option, allowed, sizeof allowed);
-    text_printf(out, "  %s\n      %s\n", flag, option->doc);
-    text_printf(out, "      %s; default: %s\n", allowed, option->initial[0] ? option->initial : "none");
+    text_printf(out, "  %s\n      %s\n      ", flag, option->doc);
+    option_allowed(option, out);
+    text_printf(out, "; default: %s\n", option->initial[0] ? option->initial : "none");
   }
   text_put(
       out,
@@ -64,12 +64,15 @@ void options_describe(struct text *out) {
   json_printf(out, "[");
   for (size_t i = 0; i < options_count; i++) {
     const struct option *option = &options_table[i];
-    char environment[64], flag[64], allowed[128];
+    char environment[64], flag[64];
     option_variable(option, environment);
     flag_name(option, flag);
-    option_allowed(option, allowed, sizeof allowed);
-    json_printf(out, "{name:%s flag:%s env:%s type:%s default:%s allowed:%s doc:%s}", option->name, flag, environment,
-                types[option->type], option->initial, allowed, option->doc);
+    json_printf(out, "{name:%s flag:%s env:%s type:%s default:%s allowed:", option->name, flag, environment,
+                types[option->type], option->initial);
+    json_begin_string(out);
+    option_allowed(option, out);
+    json_end(out);
+    json_printf(out, "doc:%s}", option->doc);
   }
   json_printf(out, "]");
 }

@@ -187,7 +187,8 @@ static void numbers_have_their_ranges(void **state) {
     if (options_table[i].type != TYPE_INT) continue;
     char allowed[128], expected[128];
     assert_in_range(at, 0, sizeof rows / sizeof *rows - 1);
-    option_allowed(&options_table[i], allowed, sizeof allowed);
+    struct text text = text_over(allowed, sizeof allowed);
+    option_allowed(&options_table[i], &text);
     snprintf(expected, sizeof expected, "a whole number from %s", rows[at].range);
     assert_string_equal(options_table[i].name, rows[at++].name);
     assert_string_equal(allowed, expected);
