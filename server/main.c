@@ -36,7 +36,7 @@ static int print(void (*write_text)(struct text *out)) {
   if (!memory) return EXIT_FAILURE;
   text = text_over(memory, size);
   write_text(&text);
-  bool written = fputs(memory, stdout) >= 0 && fflush(stdout) == 0;
+  bool written = text_complete(&text) && fputs(memory, stdout) >= 0 && fflush(stdout) == 0;
   free(memory);
   return written ? EXIT_SUCCESS : EXIT_FAILURE;
 }

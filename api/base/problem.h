@@ -61,6 +61,9 @@ static_assert((int)ERROR_IMPOSSIBLE == VX_REFUSED && (int)ERROR_MEMORY_FULL == V
                   (int)ERROR_MODEL_FAILED == VX_FAILED,
               "a failure of the computation is an error as it stands");
 
+// Bytes that the longest document takes: each byte of a text may become six, and KServe's clients get the detail twice.
+enum { PROBLEM_TEXT_SIZE = 6 * (2 * sizeof((struct error *)0)->text + sizeof((struct error *)0)->parameter) + 1024 };
+
 struct problem_info {
   int status;
   const char *name;
@@ -82,7 +85,7 @@ const char *problem_media_type(enum problem_style style);
 __attribute__((format(printf, 4, 5))) bool error_refuse(struct error *error, enum error_kind kind,
                                                         const char *parameter, const char *format, ...);
 
-// The document. `request_id` may be "".
+// The document. `request_id` may be "", and has up to 128 bytes.
 void problem_render(const struct error *error, enum problem_style style, const char *request_id, struct text *out);
 
 #endif

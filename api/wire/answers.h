@@ -15,9 +15,9 @@ struct answer_kind {
 
   // A kind whose tensors stay where they were computed: how many bytes to reserve in front of them (a multiple of 64),
   // and what fills these, `block`, and the padding between the tensors. `tensors`: where they are; NULL if the padding
-  // is zero already. Both NULL for other kinds.
+  // is zero already. False if `reserve` is too little. Both NULL for other kinds.
   size_t (*reserve)(const struct answer *answer, const struct vx_layout *layout);
-  void (*frame)(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
+  bool (*frame)(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
                 char *tensors);
 
   // A kind whose file is a copy: writes all of it. It is measured first, with no tensors (NULL) and an `out` without

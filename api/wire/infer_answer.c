@@ -120,14 +120,15 @@ static size_t reserve_json(const struct answer *answer, const struct vx_layout *
 
 // Blanks may follow a JSON object, so the head fills what was reserved for it.
 // What is between the tensors is not sent, so it is left as it is.
-static void write_head(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
+static bool write_head(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
                        char *tensors) {  // NOLINT(readability-non-const-parameter): answer_kind has it so
   (void)tensors;
   struct text head = text_over(block, reserve);
   write_json(answer, layout, false, NULL, &head);
-  size_t written = head.length < reserve ? head.length : reserve;
-  memset(block + written, ' ', reserve - written);
+  if (!text_complete(&head)) return false;
+  memset(block + head.length, ' ', reserve - head.length);
   answer->infer->answer_head = binary_bytes(answer->infer, layout) ? reserve : 0;
+  return true;
 }
 
 const struct answer_kind infer_binary = {

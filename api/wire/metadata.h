@@ -50,7 +50,8 @@ int64_t answer_timing_ns(const struct answer *answer, int timing);
 // Writes the metadata as one JSON object. `widest` writes the longest possible times, to measure the text.
 void answer_metadata(const struct answer *answer, bool widest, struct text *out);
 
-// Writes the value of the Server-Timing header, in milliseconds.
+// Writes the value of the Server-Timing header, in milliseconds: less than SERVER_TIMING_SIZE bytes.
+enum { SERVER_TIMING_SIZE = 48 * (TIMING_COUNT + 1) };
 void answer_server_timing(const struct answer *answer, struct text *out);
 
 #endif

@@ -22,7 +22,8 @@ static void put_npy_header(struct text *out, const struct vx_shape *shape) {
   size_t rest = NPY_HEADER - sizeof magic - 2;
   text_append(out, magic, sizeof magic);
   bytes_put(out, rest, 2);
-  text_append(out, memory, words.length);
+  out->cut = out->cut || !text_complete(&words);
+  text_put(out, memory);
   text_printf(out, "%*s\n", (int)(rest - words.length - 1), "");
 }
 

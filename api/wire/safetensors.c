@@ -44,14 +44,14 @@ size_t answer_header_reserve(const struct answer *answer, const struct vx_layout
   return (needed + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-void answer_frame_write(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
+bool answer_frame_write(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
                         char *tensors) {
   uint64_t length = reserve - LENGTH_PREFIX;
   for (int i = 0; i < LENGTH_PREFIX; i++) block[i] = (char)(length >> (8 * i) & 0xff);
   struct text header = text_over(block + LENGTH_PREFIX, length);
   write_header(answer, layout, false, &header);
-  size_t written = header.length < length ? header.length : length;
-  memset(block + LENGTH_PREFIX + written, ' ', length - written);
+  if (!text_complete(&header)) return false;
+  memset(block + LENGTH_PREFIX + header.length, ' ', length - header.length);
   // Zeros the padding: the memory may hold data of an earlier request.
   size_t end = 0;
   for (int tensor = 0; tensors && tensor < VX_TENSOR_COUNT; tensor++) {
@@ -59,4 +59,5 @@ void answer_frame_write(const struct answer *answer, const struct vx_layout *lay
     memset(tensors + end, 0, layout->offset[tensor] - end);
     end = layout->offset[tensor] + layout->shape[tensor].bytes;
   }
+  return true;
 }

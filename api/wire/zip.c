@@ -48,7 +48,8 @@ void zip_open(struct zip *zip, const char *name, const char *ending) {
   struct text *out = zip->out;
   struct zip_member *member = &zip->members[zip->count];
   *member = (struct zip_member){.header = out->length};
-  snprintf(member->name, sizeof member->name, "%s%s", name, ending);
+  int length = snprintf(member->name, sizeof member->name, "%s%s", name, ending);
+  out->cut = out->cut || length < 0 || (size_t)length >= sizeof member->name;
   size_t end = out->length + LOCAL_BYTES + strlen(member->name) + LARGE_BYTES + ALIGN_BYTES;
   size_t padding = (ZIP_ALIGNMENT - end % ZIP_ALIGNMENT) % ZIP_ALIGNMENT;
   text_append(out, "PK\3\4", 4);

@@ -13,7 +13,7 @@
 // Reads the number at the beginning of a file, and into `second`, if not NULL, the number after it or 0. False if the
 // file does not begin with a number, but for example with "max".
 static bool read_numbers(const char *directory, const char *name, double *first, double *second) {
-  char path[PATH_MAX + 32], line[128] = "", *end = line;
+  char path[2 * PATH_MAX + 32], line[128] = "", *end = line;
   snprintf(path, sizeof path, "%s/%s", directory, name);
   FILE *file = fopen(path, "re");
   if (!file) return false;

@@ -143,13 +143,12 @@ static bool client_has(const struct request *request, const char *tag) {
 }
 
 static struct MHD_Response *response_of_problem(struct request *request) {
-  char memory[2048];
+  char memory[PROBLEM_TEXT_SIZE];
   struct text text = text_over(memory, sizeof memory);
   if (!request->error.kind) error_refuse(&request->error, ERROR_DEFECT, NULL, "an answer could not be made");
   problem_render(&request->error, request->style, request->id, &text);
   request->sent_bytes = (int64_t)text.length;
-  return MHD_create_response_from_buffer(text_complete(&text) ? text.length : sizeof memory - 1, memory,
-                                         MHD_RESPMEM_MUST_COPY);
+  return text_complete(&text) ? MHD_create_response_from_buffer(text.length, memory, MHD_RESPMEM_MUST_COPY) : NULL;
 }
 
 static bool add_header(struct MHD_Response *response, const char *name, const char *value) {
@@ -163,10 +162,10 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
   bool good = add_header(response, "X-Request-Id", request->id) && add_header(response, "traceparent", traceparent);
   if (!request->unchanged) good = good && add_header(response, "Content-Type", media_type);
   if (request->job.result.answered) {
-    char timing[512];
+    char timing[SERVER_TIMING_SIZE];
     struct text text = text_over(timing, sizeof timing);
     answer_server_timing(&request->job.result.answer, &text);
-    good = good && add_header(response, "Server-Timing", timing);
+    good = good && text_complete(&text) && add_header(response, "Server-Timing", timing);
     if (request->job.result.coding && !request->error.kind)
       good = good && add_header(response, "Content-Encoding", coding_name(request->job.result.coding)) &&
              add_header(response, "Vary", "Accept-Encoding");

@@ -212,6 +212,10 @@ static bool failed(struct job *job, enum vx_status status, const struct error *e
   return error_refuse(&job->result.error, (enum error_kind)status, parameter_at_fault(job, status), "%s", error->text);
 }
 
+static bool refuse_cut(struct job *job) {
+  return error_refuse(&job->result.error, ERROR_DEFECT, NULL, "the answer is longer than was measured");
+}
+
 // Writes a file that is a copy of the tensors, if it has any. They are the input of that, so they take its place: the
 // body's memory is free before the file's is taken.
 static bool write_file(struct job *job) {
@@ -230,7 +234,7 @@ static bool write_file(struct job *job) {
   bool written = kind->write(&job->result.answer, &job->tensor_layout, job->held.input ? job->held.input->data : NULL,
                              &text, &job->result.error);
   job->result.length = text.length;  // what was measured may be more
-  return written;
+  return written && (text_complete(&text) || refuse_cut(job));
 }
 
 static bool write_answer(struct job *job) {
@@ -240,9 +244,9 @@ static bool write_answer(struct job *job) {
     bool apart = !job->held.output;  // a GPU has written the tensors to a region
     if (apart && !job_acquire_output(job, job->head_bytes)) return false;
     char *block = job->held.output->data;
-    job->result.kind->frame(answer, &job->tensor_layout, block, job->head_bytes,
-                            apart ? NULL : block + job->head_bytes);
-    return true;
+    return job->result.kind->frame(answer, &job->tensor_layout, block, job->head_bytes,
+                                   apart ? NULL : block + job->head_bytes) ||
+           refuse_cut(job);
   }
   answer->began_ns = clock_wall_ns() - answer->total_ns;
   if (!write_file(job)) return false;

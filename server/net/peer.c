@@ -129,26 +129,24 @@ double peer_rate(const struct peer *peer, int64_t now_ns) {
 
 void peer_write_failure(struct peer *peer, enum error_kind kind, const char *detail) {
   struct error error;
-  char body[1024], message[1536], traceparent[TRACEPARENT_LENGTH + 1];
+  char body[PROBLEM_TEXT_SIZE], message[PROBLEM_TEXT_SIZE + 1024], traceparent[TRACEPARENT_LENGTH + 1];
   (void)error_refuse(&error, kind, NULL, "%s", detail);
   peer->failure = kind;
   if (peer->tls) return;  // only the library can write into a TLS stream, and it writes nothing now
   peer->linger = true;
-  struct text text = text_over(body, sizeof body);
+  struct text text = text_over(body, sizeof body), out = text_over(message, sizeof message);
   problem_render(&error, peer->style, peer->request_id, &text);
   const struct problem_info *info = problem_info(kind);
   int status = problem_status(kind, peer->style);
-  char retry[32] = "", names[256] = "";
-  if (info->retry_after) snprintf(retry, sizeof retry, "Retry-After: %d\r\n", info->retry_after);
+  text_printf(&out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n", status, problem_phrase(status),
+              problem_media_type(peer->style));
   trace_write(&peer->trace, traceparent);
   if (peer->request_id[0])  // "" if a connection is refused before any request
-    snprintf(names, sizeof names, "X-Request-Id: %s\r\ntraceparent: %s\r\n", peer->request_id, traceparent);
-  int length =
-      snprintf(message, sizeof message,
-               "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s%s"
-               "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
-               status, problem_phrase(status), problem_media_type(peer->style), names, retry, text.length, body);
-  (void)send(peer->fd, message, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    text_printf(&out, "X-Request-Id: %s\r\ntraceparent: %s\r\n", peer->request_id, traceparent);
+  if (info->retry_after) text_printf(&out, "Retry-After: %d\r\n", info->retry_after);
+  text_printf(&out, "Content-Length: %zu\r\nConnection: close\r\n\r\n%s", text.length, body);
+  if (text_complete(&text) && text_complete(&out))
+    (void)send(peer->fd, message, out.length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void peer_probe(struct peer *peer) {

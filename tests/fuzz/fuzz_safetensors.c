@@ -149,7 +149,8 @@ static void check_answer(const struct figures *figures, const char *id, const st
   set_times(&answer, &job, figures->ns);
   char *file = malloc(reserve + layout.bytes);
   assert(file);
-  answer_frame_write(&answer, &layout, file, reserve, file + reserve);
+  bool whole = answer_frame_write(&answer, &layout, file, reserve, file + reserve);
+  assert(whole);
   check_file(&answer, &layout, file, reserve);
   free(file);
   answer.began_ns = figures->ns / 2;  // a clock that far ahead would overflow

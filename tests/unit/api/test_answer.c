@@ -66,7 +66,8 @@ static json_t *header_of_request(const struct job_request *request, const char *
   char *block = malloc(reserve + layout.bytes + 1);
   assert_non_null(block);
   memset(block, '#', reserve + layout.bytes + 1);
-  answer_frame_write(&answer, &layout, block, reserve, block + reserve);
+  assert_false(answer_frame_write(&answer, &layout, block, VX_TENSOR_ALIGNMENT, NULL));
+  assert_true(answer_frame_write(&answer, &layout, block, reserve, block + reserve));
   check_behind(&layout, block + reserve);
   uint64_t length = 0;
   for (int i = 7; i >= 0; i--) length = length << 8 | (unsigned char)block[i];
@@ -218,6 +219,19 @@ static void server_timing_is_in_milliseconds(void **state) {
   assert_non_null(strstr(memory, ", encode;dur=0.0030, total;dur=0.0020"));
 }
 
+static void the_longest_server_timing_fits(void **state) {
+  (void)state;
+  for (enum vx_op op = 0; op < VX_OPS; op++) {
+    struct vx_job job = {.op = op};
+    for (int stage = 0; stage < VX_STAGE_COUNT; stage++) job.stage_ns[stage] = INT64_MIN;
+    struct answer answer = {.job = &job, .receive_ns = INT64_MIN, .encode_ns = INT64_MAX, .total_ns = INT64_MIN};
+    char memory[SERVER_TIMING_SIZE];
+    struct text text = text_over(memory, sizeof memory);
+    answer_server_timing(&answer, &text);
+    assert_true(text_complete(&text));
+  }
+}
+
 // The metadata of a job over two sweeps; the caller's.
 static json_t *metadata_of_sweeps(enum vx_op op) {
   static const int32_t points[] = {7, 4}, all = 11;
@@ -278,6 +292,7 @@ int main(void) {
       cmocka_unit_test(tensors_follow_without_holes_on_64_bytes),
       cmocka_unit_test(metadata_is_one_json_string),
       cmocka_unit_test(server_timing_is_in_milliseconds),
+      cmocka_unit_test(the_longest_server_timing_fits),
       cmocka_unit_test(samples_are_told),
       cmocka_unit_test(nothing_is_told_of_samples_without_any),
       cmocka_unit_test(effective_range_is_finite),

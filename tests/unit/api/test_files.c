@@ -108,12 +108,29 @@ static void members_begin_aligned(void **state) {
   assert_true(text_complete(&out));
 }
 
+// No archive with half a name is taken for a whole one.
+static void a_name_that_is_too_long_cuts_the_archive(void **state) {
+  (void)state;
+  static const char name[] = "012345678901234567890123456789012345678901234";
+  for (size_t more = 0; more < 2; more++) {
+    char memory[1024];
+    struct text out = text_over(memory, sizeof memory);
+    struct zip zip;
+    zip_begin(&zip, &out, NULL);
+    zip_open(&zip, name + 1 - more, ".py");
+    zip_close(&zip);
+    zip_end(&zip);
+    assert_int_equal(text_complete(&out), !more);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(accept_chooses),
       cmocka_unit_test(large_sizes_are_in_a_field_of_their_own),
       cmocka_unit_test(a_far_directory_has_an_end_of_its_own),
       cmocka_unit_test(members_begin_aligned),
+      cmocka_unit_test(a_name_that_is_too_long_cuts_the_archive),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 static enum problem_style style;
 
 static const char *rendered(const struct error *error, const char *request_id) {
-  static char memory[2048];
+  static char memory[PROBLEM_TEXT_SIZE];
   struct text text = text_over(memory, sizeof memory);
   problem_render(error, style, request_id, &text);
   assert_true(text_complete(&text));
@@ -71,11 +71,26 @@ static void kserve_clients_get_an_error_and_its_statuses(void **state) {
   assert_string_equal(problem_media_type(PROBLEM_STYLE_KSERVE), "application/json");
 }
 
+static void the_longest_document_fits(void **state) {
+  (void)state;
+  struct error error = {.kind = ERROR_BAD_PARAMETER};
+  char id[129] = "";
+  memset(error.parameter, '\x01', sizeof error.parameter - 1);
+  memset(error.text, '\x01', sizeof error.text - 1);
+  memset(id, 'a', sizeof id - 1);
+  style = PROBLEM_STYLE_KSERVE;
+  const char *text = rendered(&error, id);
+  style = PROBLEM_STYLE_HTTP;
+  assert_true(strlen(text) > 6 * (2 * (sizeof error.text - 1) + sizeof error.parameter - 1));
+  assert_string_equal(text + strlen(text) - 4, "a\"}\n");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_members),
       cmocka_unit_test(without_parameter_and_request),
       cmocka_unit_test(kserve_clients_get_an_error_and_its_statuses),
+      cmocka_unit_test(the_longest_document_fits),
       cmocka_unit_test(each_kind_has_its_own_name_and_title),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

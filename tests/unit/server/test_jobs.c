@@ -230,6 +230,40 @@ static void no_budget_for_a_file(void **state) {
   assert_int_equal(job.result.error.kind, ERROR_IMPOSSIBLE);
 }
 
+static vx_tensor_set none(const struct job_request *request) {
+  (void)request;
+  return 0;
+}
+
+// A file that is longer when it is written, and a head for which too little was reserved.
+static bool write_more(const struct answer *answer, const struct vx_layout *layout, const char *tensors,
+                       struct text *out, struct error *error) {
+  (void)answer, (void)layout, (void)tensors, (void)error;
+  text_put(out, out->capacity ? "longer" : "short");
+  return true;
+}
+
+static size_t reserve_little(const struct answer *answer, const struct vx_layout *layout) {
+  (void)answer, (void)layout;
+  return VX_TENSOR_ALIGNMENT;
+}
+
+static void an_answer_that_is_cut_is_none(void **state) {
+  (void)state;
+  const struct answer_kind *frames = answer_kind_of("application/octet-stream");
+  const struct answer_kind kinds[] = {
+      {.media_type = "text/plain", .tensors = none, .write = write_more},
+      {.media_type = "text/plain", .tensors = frames->tensors, .reserve = reserve_little, .frame = frames->frame}};
+  for (int i = 0; i < 2; i++) {
+    make(&job, VX_VOXELIZE, NULL);
+    job.spec.kind = &kinds[i];
+    run(&job);
+    assert_false(job.result.answered);
+    assert_int_equal(job.result.error.kind, ERROR_DEFECT);
+    assert_null(job.held.output);
+  }
+}
+
 static void past_its_deadline_it_is_not_begun(void **state) {
   (void)state;
   make(&job, VX_VOXELIZE, NULL);
@@ -395,6 +429,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(files, open_room, close_room),
       cmocka_unit_test_setup_teardown(too_large_a_file, open_room, close_room),
       cmocka_unit_test_setup_teardown(no_budget_for_a_file, open_room, close_room),
+      cmocka_unit_test_setup_teardown(an_answer_that_is_cut_is_none, open_room, close_room),
       cmocka_unit_test_setup_teardown(past_its_deadline_it_is_not_begun, open_room, close_room),
       cmocka_unit_test_setup_teardown(nobody_is_there_to_read_it, open_room, close_room),
       cmocka_unit_test_setup_teardown(what_runs_is_stopped_in_a_hurry, open_room, close_room),

@@ -33,7 +33,7 @@ static int close_peer(void **state) {
 
 // What was written to the client since it last looked.
 static const char *written(void) {
-  static char text[4096];
+  static char text[2 * PROBLEM_TEXT_SIZE];
   ssize_t got = recv(client_fd, text, sizeof text - 1, MSG_DONTWAIT);
   text[got > 0 ? got : 0] = '\0';
   assert_true(got <= 0 || strlen(text) == (size_t)got);
@@ -158,6 +158,21 @@ static void an_error_past_the_library_is_a_whole_answer(void **state) {
   assert_true(peer.linger);
 }
 
+static void an_error_of_any_length_is_a_whole_answer(void **state) {
+  (void)state;
+  char id[129] = "", detail[700] = "";
+  memset(id, 'a', sizeof id - 1);
+  memset(detail, '\x01', sizeof detail - 1);
+  assert_true(peer_upload_begin(&peer, id, PROBLEM_STYLE_KSERVE, &trace, true, 0));
+  peer_write_failure(&peer, ERROR_DRAINING, detail);
+  const char *answer = written(), *body = strstr(answer, "\r\n\r\n");
+  assert_non_null(body);
+  char length[64];
+  snprintf(length, sizeof length, "\r\nContent-Length: %zu\r\n", strlen(body + 4));
+  assert_non_null(strstr(answer, length));
+  assert_string_equal(answer + strlen(answer) - 4, "a\"}\n");
+}
+
 static void nothing_is_written_into_a_tls_stream(void **state) {
   (void)state;
   peer.tls = (struct tls_session *)(void *)&peer;
@@ -177,6 +192,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(each_upload_has_its_own_time, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(a_failed_upload_does_not_go_on, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(an_error_past_the_library_is_a_whole_answer, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(an_error_of_any_length_is_a_whole_answer, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(nothing_is_written_into_a_tls_stream, open_peer, close_peer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
