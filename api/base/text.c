@@ -104,8 +104,6 @@ void text_fixed(struct text *text, int64_t units, int decimals) {
   text_append_plain(text, digits + first, sizeof digits - first);
 }
 
-void text_integer(struct text *text, int64_t value) { text_fixed(text, value, 0); }
-
 // Writes a float that is a short decimal: up to six digits in all, up to four of them behind the point. Every such
 // decimal is the shortest that reads back as its float, since six digits survive in a float32.
 static bool put_short(struct text *text, float value) {
@@ -119,28 +117,24 @@ static bool put_short(struct text *text, float value) {
   return true;
 }
 
-void text_float(struct text *text, float value) {
-  if (put_short(text, value)) return;
-  char digits[32];
-  for (int precision = 6; precision <= 9; precision++) {
-    snprintf(digits, sizeof digits, "%.*g", precision, (double)value);
-    if ((float)strtod(digits, NULL) == value) break;
+// The fewest digits, but not fewer than `digits`, that read back as the value, or as the float32 that it is.
+static void put_shortest(struct text *text, double value, int digits, bool single) {
+  char memory[40];
+  for (; digits <= 17; digits++) {
+    snprintf(memory, sizeof memory, "%.*g", digits, value);
+    double read = strtod(memory, NULL);
+    if ((single ? (double)(float)read : read) == value) break;
   }
-  char *plus = strchr(digits, '+');
+  char *plus = strchr(memory, '+');
   if (plus) {
     const char *exponent = plus + strspn(plus, "+0");
     memmove(plus, exponent, strlen(exponent) + 1);
   }
-  text_put(text, digits);
+  text_put(text, memory);
 }
 
-void text_double(struct text *text, double value) {
-  char digits[40];
-  for (int precision = 15; precision <= 17; precision++) {
-    snprintf(digits, sizeof digits, "%.*g", precision, value);
-    if (strtod(digits, NULL) == value) break;
-  }
-  char *plus = strchr(digits, '+');
-  if (plus) memmove(plus, plus + 1, strlen(plus));
-  text_put(text, digits);
+void text_float(struct text *text, float value) {
+  if (!put_short(text, value)) put_shortest(text, value, 6, true);
 }
+
+void text_double(struct text *text, double value) { put_shortest(text, value, 15, false); }

@@ -41,12 +41,8 @@ static inline bool text_complete(const struct text *text) { return !text->cut &&
 // any. There, text_printf cuts the text if a piece has more than 511 bytes.
 void text_append(struct text *text, const char *bytes, size_t length);
 void text_put(struct text *text, const char *string);
-// The same of bytes that need no escape, which is quicker: of one, and of several.
-static inline void text_put_plain(struct text *text, char byte);
-void text_append_plain(struct text *text, const char *bytes, size_t length);
 __attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const char *format, ...);
 
-void text_integer(struct text *text, int64_t value);
 // units / 10^decimals, with so many decimals.
 void text_fixed(struct text *text, int64_t units, int decimals);
 
@@ -55,6 +51,8 @@ void text_fixed(struct text *text, int64_t units, int decimals);
 void text_float(struct text *text, float value);
 void text_double(struct text *text, double value);
 
+// Bytes that need no escape, and one of them: quicker than text_append.
+void text_append_plain(struct text *text, const char *bytes, size_t length);
 static inline void text_put_plain(struct text *text, char byte) {
   if (text->length + 1 >= text->capacity) {
     text_append_plain(text, &byte, 1);

@@ -101,13 +101,10 @@ static void write_backend(const struct view *view, struct text *out) {
 static void write_start(const struct view *view, struct text *out) {
   time_t started = (time_t)*view->started_unix_s;
   struct tm utc;
+  char text[40] = "";
   gmtime_r(&started, &utc);
-  json_printf(out, "started:");
-  json_begin_string(out);
-  text_printf(out, "%04d-%02d-%02dT%02d:%02d:%02dZ", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
-              utc.tm_min, utc.tm_sec);
-  json_end(out);
-  json_printf(out, "uptime_s:%.3f", (double)(clock_ns() - *view->started_ns) / 1e9);
+  (void)!strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  json_printf(out, "started:%s uptime_s:%.3f", text, (double)(clock_ns() - *view->started_ns) / 1e9);
 }
 
 static void write_requests(const struct view *view, struct text *out) {
