@@ -22,7 +22,7 @@ static void check_rendering(const struct preset *preset) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct error error;
+  struct error error = {.text = ""};
   char *copy = malloc(size ? size : 1);  // of the exact size: a read past the end is seen
   assert(copy);
   memcpy(copy, data, size);
