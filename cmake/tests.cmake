@@ -265,10 +265,11 @@ endforeach()
 
 # Long tests, roughly the longest first. ctest starts tests of a higher cost first, so that none of these runs alone at
 # the end.
-set(longest platform.trixie platform.arm64 deploy.debian deploy.container cuda.emulated_1 cuda.emulated_2
-    browser.page tsan.fault.abuse tsan.fault.clients fault.clients fault.oom tsan.fault.devices browser.status
-    tsan.fault.overload tsan.fault.families deploy.balancer asan.fault.devices fault.abuse asan.fault.abuse
-    fuzz.openapi clients.command_line fault.shutdown tsan.fault.shutdown asan.fault.shutdown tsan.fault.memory)
+set(longest platform.trixie platform.arm64 fault.oom cuda.emulated_2 cuda.emulated_1 deploy.container browser.page
+    deploy.debian tsan.fault.seats asan.fault.seats tsan.fault.devices asan.fault.families tsan.fault.abuse
+    asan.fault.sites tsan.fault.sites browser.status browser.detections asan.fault.uploads tsan.fault.uploads
+    fault.uploads asan.fault.models tsan.fault.models fault.models fault.abuse asan.fault.abuse fault.families
+    tsan.fault.shutdown tsan.fault.overload)
 list(REVERSE longest)
 set(cost 0)
 foreach(name IN LISTS longest)
