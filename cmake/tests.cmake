@@ -119,7 +119,7 @@ find_program(BATS bats REQUIRED)
 find_program(CLANG clang REQUIRED)
 
 # oracle.encode calls the encoder of pillars in this library.
-add_library(encode MODULE kernels/cpu/encode/encode.c kernels/stop.c)
+add_library(encode MODULE kernels/cpu/encode/encode.c kernels/error.c kernels/stop.c)
 target_include_directories(encode PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_options(encode PRIVATE ${voxeld_warnings} -O3 -ffp-contract=off)
 set_target_properties(encode PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

@@ -149,7 +149,7 @@ def left(daemon):
     ("voxeld_buffer_bytes", "in_use"),
     changed=by(32 * MB),
 )
-@deed(("voxeld_queue_places", "voxelize"), ("voxeld_requests_active",))
+@deed(("voxeld_queue_places", "quick"), ("voxeld_requests_active",))
 def upload(daemon):
     body = tiled_rows(48 * MB)
     with Raw(daemon).send(post(body)[:-1]):
@@ -173,7 +173,7 @@ def outpace_slow_uploads(_):
         yield daemon
 
 
-@deed(("voxeld_jobs_running", "sample"), ("voxeld_queue_depth", "sample"))
+@deed(("voxeld_jobs_running", "long"), ("voxeld_queue_depth", "long"))
 def long_samplings(daemon):
     asked = post(many_rows(1_000_000), LONG_SAMPLES)
     runs, waits = Raw(daemon).send(asked), Raw(daemon).send(asked)
@@ -280,7 +280,7 @@ def drain(_):
 
 
 @deed(
-    ("voxeld_workers", "voxelize"),
+    ("voxeld_workers", "quick"),
     ("voxeld_queue_limit",),
     ("voxeld_connections_limit",),
     ("voxeld_buffer_budget_bytes",),

@@ -179,7 +179,7 @@ bool far_end_find(struct far_end *end, enum place place, int fd) {
   socklen_t own_length = sizeof own, length;
   bool found = false;
   assert(getsockname(fd, (struct sockaddr *)&own, &own_length) == 0);
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   for (size_t i = 0; i < watcher->peers_used && !found; i++) {
     const struct peer *peer = &watcher->peers[i];
     if (!peer->open) continue;
@@ -188,7 +188,7 @@ bool far_end_find(struct far_end *end, enum place place, int fd) {
             memcmp(&own, &other, length) == 0;
     if (found) *end = (struct far_end){place, peer->fd, peer->generation};
   }
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
   return found;
 }
 
@@ -196,9 +196,9 @@ bool far_end_find(struct far_end *end, enum place place, int fd) {
 int far_end_unread(const struct far_end *end) {
   struct watcher *watcher = &server_of(end->place)->watcher;
   int unread = 0;
-  pthread_mutex_lock(&watcher->lock);
+  lock_acquire(&watcher->lock);
   const struct peer *peer = &watcher->peers[end->fd];
   if (peer->open && peer->generation == end->generation) assert(ioctl(end->fd, FIONREAD, &unread) == 0);
-  pthread_mutex_unlock(&watcher->lock);
+  lock_release(&watcher->lock);
   return unread;
 }

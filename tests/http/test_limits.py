@@ -67,7 +67,8 @@ class Limits(unittest.TestCase):
 
     def test_memory_that_suffices_is_not_mentioned(self):
         self.limit("memory.max", "1073741824\n")
-        options = ("--long-workers", "1", "--max-connections", "100", "--memory-budget-bytes", "536870912")
+        lanes = ("--workers", "2", "--long-workers", "1", "--io-threads", "3")
+        options = (*lanes, "--max-connections", "100", "--memory-budget-bytes", "536870912")
         self.assertEqual(self.start(*options).logged("memory"), [])
 
 
