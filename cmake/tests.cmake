@@ -152,7 +152,6 @@ voxeld_script_tests(platform "tests/platform/*.bats" 900 plain ${BATS})
 voxeld_test(platform.trixie plain platform 1500 tests/platform/run --quick trixie)
 voxeld_test(platform.arm64 plain platform 1500 tests/platform/arm64)
 set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
-set_tests_properties(platform.trixie PROPERTIES PROCESSORS 2)
 
 # clients: the C client's example and its tests, plain and under ASan; clients.c, c_detect and c_streams are skipped
 # without libcurl.
