@@ -49,9 +49,13 @@ struct job_request {
   struct sent_sweeps sent;               // in the body
   // The lists of `sent`, and those that follow, are large: only as many entries as were given are ever written or read.
   int32_t point_counts[VX_MAX_CLOUDS];
-  int32_t sample_counts[VX_MAX_CLOUDS];                // [num_clouds], once split; if anything is sampled
-  float matrices[REQUEST_MATRICES][VX_MATRIX_VALUES];  // [num_matrices, 4, 4]
-  struct vx_box cuts[VX_MAX_CUTS];                     // [job.params.transform.num_cuts]
+  union {                                  // no operation has both
+    int32_t sample_counts[VX_MAX_CLOUDS];  // [num_clouds], once split; if anything is sampled
+    struct {
+      float matrices[REQUEST_MATRICES][VX_MATRIX_VALUES];  // [num_matrices, 4, 4]
+      struct vx_box cuts[VX_MAX_CUTS];                     // [job.params.transform.num_cuts]
+    };
+  };
 };
 
 enum { JOB_REQUEST_HEAD = offsetof(struct job_request, sent.points) };  // bytes in front of the lists
