@@ -80,7 +80,8 @@ static bool grow(struct job *job, size_t decoded, size_t *room) {
   if (bytes < LEAST_ROOM) bytes = LEAST_ROOM;
   bool full = !held->rows || held->rows->capacity == held->rows_bytes;
   if (full && decoded < most && !job_acquire_rows(job, job->spec.lead + (bytes < most ? bytes : most))) return false;
-  size_t left = most - decoded < PART ? most - decoded : PART, rest = held->rows->capacity - held->rows_bytes;
+  size_t left = most - decoded < PART ? most - decoded : PART;
+  size_t rest = held->rows ? held->rows->capacity - held->rows_bytes : 0;
   *room = left < rest ? left : rest;
   return true;
 }
