@@ -24,7 +24,8 @@ struct LOCK_ATTRIBUTE(capability("mutex")) lock {
   pthread_mutex_t mutex;
 };
 
-#define LOCK_INITIALIZER {PTHREAD_MUTEX_INITIALIZER}
+#define LOCK_INITIALIZER                                                                                               \
+  { PTHREAD_MUTEX_INITIALIZER }
 static inline void lock_init(struct lock *lock) { pthread_mutex_init(&lock->mutex, NULL); }
 static inline void lock_destroy(struct lock *lock) { pthread_mutex_destroy(&lock->mutex); }
 
