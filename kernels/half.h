@@ -1,10 +1,13 @@
-// float16 <-> float32 in integer arithmetic, and the one NaN that computed tensors may show.
+// What floats are made of: their bits, whether they are finite, the one NaN that computed tensors may show, and
+// float16 <-> float32 in integer arithmetic.
 //
-// Pure functions for C and CUDA. They do not use the machine's conversions: those differ in what they do to a NaN's
-// payload, and the tensors must be the same bytes everywhere.
+// Pure functions for C and CUDA. The conversions do not use the machine's conversions: those differ in what they do to
+// a NaN's payload, and the tensors must be the same bytes everywhere.
 #ifndef VOXELD_HALF_H
 #define VOXELD_HALF_H
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -23,6 +26,12 @@ VX_SHARED float vx_bits_float(uint32_t bits) {
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
+}
+
+VX_SHARED bool vx_is_finite(float value) { return fabsf(value) < INFINITY; }
+
+VX_SHARED bool vx_are_finite(float x, float y, float z) {
+  return (fabsf(x) < INFINITY) & (fabsf(y) < INFINITY) & (fabsf(z) < INFINITY);
 }
 
 // The value itself, or the one NaN: processors differ in which of two payloads an addition keeps.

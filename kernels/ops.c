@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "kernels/sections.h"
-
 // --- what follows from the parameters ---
 
 static void add_grid(const int32_t cells[3], struct vx_sizes *sizes) {
@@ -400,6 +398,24 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
   return fits && input->rank == rank;
 }
 
+// Clears the counts of a job with sections and counts the points that each has received. False if the sections do not
+// fit the job's clouds.
+static bool begin_sections(struct vx_job *job) {
+  const struct vx_sections *sections = &job->sections;
+  int64_t points = 0;
+  if (job->num_clouds != 1 || sections->count < 0 || sections->count > VX_MAX_SECTIONS) {
+    return false;
+  }
+  for (int32_t i = 0; i < sections->count; i++) {
+    if (sections->points[i] < 0) {
+      return false;
+    }
+    sections->counts[i] = (struct vx_counts){.received = sections->points[i]};
+    points += sections->points[i];
+  }
+  return points == job->counts.received;
+}
+
 enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
   const struct vx_operation *operation = &operations[job->op];
   int64_t rows = operation->mixed ? job->inputs[0].dims[0] : 0;
@@ -421,7 +437,7 @@ enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
     }
   }
   job->counts.received = rows;
-  if (job->sections.count != 0 && !(operation->sectioned && vx_begin_sections(job))) {
+  if (job->sections.count != 0 && !(operation->sectioned && begin_sections(job))) {
     return vx_refuse(error, "the sections are not those of one cloud's points");
   }
   return operation->check == NULL ? VX_OK : operation->check(job, error);

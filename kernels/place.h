@@ -4,7 +4,7 @@
 #ifndef VOXELD_PLACE_H
 #define VOXELD_PLACE_H
 
-#include "kernels/finite.h"
+#include "kernels/half.h"
 #include "kernels/ops.h"
 
 VX_SHARED float vx_moved_on_axis(const float *matrix, unsigned axis, float x, float y, float z) {

@@ -6,7 +6,7 @@
 
 #include "kernels/boxes.h"
 #include "kernels/exact.h"
-#include "kernels/finite.h"
+#include "kernels/half.h"
 
 // Rises as the score falls; -0 and 0 have the same. The score must be a number.
 VX_SHARED uint32_t vx_rank_key(float score) {

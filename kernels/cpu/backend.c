@@ -9,10 +9,8 @@
 #include <sys/random.h>
 
 #include "kernels/backends.h"
-#include "kernels/cpu/base/lane.h"
-#include "kernels/cpu/boxes/center.h"
-#include "kernels/cpu/boxes/decode.h"
-#include "kernels/cpu/boxes/nms.h"
+#include "kernels/cpu/base/base.h"
+#include "kernels/cpu/boxes/boxes.h"
 #include "kernels/cpu/detect/detect.h"
 #include "kernels/cpu/fps/fps.h"
 #include "kernels/cpu/scatter/scatter.h"

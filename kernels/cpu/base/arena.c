@@ -1,5 +1,5 @@
-// See arena.h.
-#include "kernels/cpu/base/arena.h"
+// See base.h.
+#include "kernels/cpu/base/base.h"
 
 #include <stdio.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// See lane.h.
-#include "kernels/cpu/base/lane.h"
+// See base.h.
+#include "kernels/cpu/base/base.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// See sort.h. A radix sort, least digit first.
-#include "kernels/cpu/base/sort.h"
+// See base.h. A radix sort, least digit first.
+#include "kernels/cpu/base/base.h"
 
 enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
 

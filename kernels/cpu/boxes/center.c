@@ -1,12 +1,11 @@
 // Decoding of a centre head's maps on the CPU, cloud by cloud and task by task: center.h says what it computes. One
 // pass over the heatmap finds the candidates; only the first max_objects of each task become boxes.
-#include "kernels/cpu/boxes/center.h"
+#include "kernels/cpu/boxes/boxes.h"
 
 #include <string.h>
 
 #include "kernels/centers.h"
-#include "kernels/cpu/base/lane.h"
-#include "kernels/cpu/boxes/found.h"
+#include "kernels/cpu/base/base.h"
 #include "kernels/decode.h"
 #include "kernels/ops.h"
 

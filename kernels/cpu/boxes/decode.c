@@ -1,10 +1,9 @@
 // Decoding of a head's maps on the CPU, cloud by cloud: decode.h says what it computes. A first pass over the logits
 // finds the candidates; only these become boxes.
-#include "kernels/cpu/boxes/decode.h"
+#include "kernels/cpu/boxes/boxes.h"
 
 #include "kernels/anchors.h"
-#include "kernels/cpu/base/lane.h"
-#include "kernels/cpu/boxes/found.h"
+#include "kernels/cpu/base/base.h"
 #include "kernels/ops.h"
 
 struct decode {

@@ -1,9 +1,9 @@
-// See found.h.
-#include "kernels/cpu/boxes/found.h"
+// What both decoders have in common; see boxes.h.
+#include "kernels/cpu/boxes/boxes.h"
 
 #include <string.h>
 
-#include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/base/base.h"
 #include "kernels/exact.h"
 #include "kernels/ops.h"
 #include "kernels/rank.h"

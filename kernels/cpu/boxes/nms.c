@@ -1,10 +1,9 @@
 // Non-maximum suppression on the CPU, cloud by cloud: boxes.h says what it computes.
-#include "kernels/cpu/boxes/nms.h"
+#include "kernels/cpu/boxes/boxes.h"
 
 #include <string.h>
 
-#include "kernels/cpu/base/lane.h"
-#include "kernels/cpu/boxes/suppress.h"
+#include "kernels/cpu/base/base.h"
 #include "kernels/ops.h"
 #include "kernels/rank.h"
 

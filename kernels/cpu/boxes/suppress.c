@@ -1,6 +1,6 @@
-// Suppression on the CPU; see suppress.h. Each box that is kept strikes out those after it that it overlaps too much.
+// Suppression on the CPU; see boxes.h. Each box that is kept strikes out those after it that it overlaps too much.
 // Most boxes are far apart, which a pass without branches finds first.
-#include "kernels/cpu/boxes/suppress.h"
+#include "kernels/cpu/boxes/boxes.h"
 
 static int32_t at_most(int32_t count, int32_t limit) { return count < limit ? count : limit; }
 

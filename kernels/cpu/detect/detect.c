@@ -6,9 +6,8 @@
 
 #include <string.h>
 
-#include "kernels/cpu/base/lane.h"
-#include "kernels/cpu/boxes/center.h"
-#include "kernels/cpu/boxes/decode.h"
+#include "kernels/cpu/base/base.h"
+#include "kernels/cpu/boxes/boxes.h"
 #include "kernels/cpu/voxelize/voxelize.h"
 #include "kernels/detection.h"
 #include "kernels/ops.h"

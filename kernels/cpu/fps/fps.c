@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/cpu/base/lane.h"
-#include "kernels/finite.h"
+#include "kernels/cpu/base/base.h"
+#include "kernels/half.h"
 #include "kernels/ops.h"
 #include "kernels/samples.h"
 #include "kernels/spread.h"

@@ -1,11 +1,21 @@
 // Farthest point sampling of the clouds of a job, from their points or their voxels' means, and the job that only
 // samples. Runs on the thread that has the lane; clouds also on those that help it. A struct cpu_fps lives on the stack
 // of one call; its arrays are the lane's scratch.
+//
+// The rule, exact to the bit: the first sample is given. Each next sample is the finite point with the largest distance
+// to its nearest sample so far; of several, the one with the lowest index. Distances are squared, float32: (dx*dx +
+// dy*dy) + dz*dz. A point whose x, y or z is not finite takes no part. The result equals that of the plain loop over
+// all points, for every input. It takes less work, as whole boxes of points are skipped (see sample_steps.h).
 #ifndef VOXELD_CPU_FPS_H
 #define VOXELD_CPU_FPS_H
 
-#include "kernels/cpu/fps/sample.h"
+#include "kernels/cpu/fps/sample_tree.h"
 #include "kernels/kernels.h"
+
+// Samples one cloud, on one thread. False if the task was stopped; `indices` and `distances` are then incomplete.
+VX_WARN_UNUSED bool cpu_sample(struct cpu_sampler *sampler, const struct cpu_sample_task *task);
+// The same with the vectors that every processor of the architecture has.
+VX_WARN_UNUSED bool cpu_sample_any(struct cpu_sampler *sampler, const struct cpu_sample_task *task);
 
 // The part of a cloud in what is read and written.
 struct cpu_fps_cloud {

@@ -1,6 +1,6 @@
 // Farthest point sampling of one cloud: the steps in the tree (sample_steps.h), compiled for each kind of vector, and
-// the choice between them. See sample.h.
-#include "kernels/cpu/fps/sample.h"
+// the choice between them. See fps.h.
+#include "kernels/cpu/fps/fps.h"
 
 #include <math.h>
 #include <string.h>

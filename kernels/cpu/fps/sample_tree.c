@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/finite.h"
+#include "kernels/half.h"
 
 enum {
   LANES = CPU_SAMPLE_LANES,

@@ -5,7 +5,7 @@
 #ifndef VOXELD_CPU_SAMPLE_TREE_H
 #define VOXELD_CPU_SAMPLE_TREE_H
 
-#include "kernels/cpu/base/arena.h"
+#include "kernels/cpu/base/base.h"
 #include "kernels/stop.h"
 
 enum {

@@ -1,5 +1,5 @@
 // Writes a map one channel at a time: its plane is still in the cache from being cleared when the rows write to it.
-#include "kernels/cpu/scatter/planes.h"
+#include "kernels/cpu/scatter/scatter.h"
 
 #include <string.h>
 

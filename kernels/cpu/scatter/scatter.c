@@ -2,9 +2,8 @@
 // computes. Runs on the thread that has the lane.
 #include "kernels/cpu/scatter/scatter.h"
 
+#include "kernels/cpu/base/base.h"
 #include "kernels/cpu/base/cell_index.h"
-#include "kernels/cpu/base/lane.h"
-#include "kernels/cpu/scatter/planes.h"
 #include "kernels/ops.h"
 
 struct scatter {

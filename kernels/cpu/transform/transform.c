@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/base/base.h"
 #include "kernels/place.h"
 #include "kernels/spread.h"
 

@@ -4,7 +4,7 @@
 // key, so the part of a window that lies in one column of blocks is a stretch of neighbours. The heights of any stretch
 // follow from those of two stretches of 2^k blocks, which are tabulated. So a block costs one step per column of its
 // window, however many blocks are in the window.
-#include "kernels/cpu/voxelize/block_filter.h"
+#include "kernels/cpu/voxelize/voxelize.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 
 #include <float.h>
 
-#include "kernels/finite.h"
+#include "kernels/half.h"
 
 // --- plain C -------------------------------------------------------------------------------------------------------
 

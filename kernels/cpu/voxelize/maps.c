@@ -3,11 +3,11 @@
 // A map is mostly empty, so what it holds is gathered in short lists first: a filled cell for each voxel of the index,
 // and a pillar for each of its columns. A point costs one visit to the list of pillars, which fits the cache where the
 // maps do not. Then each map is cleared and gets the values of its list.
-#include "kernels/cpu/voxelize/maps.h"
+#include "kernels/cpu/voxelize/voxelize.h"
 
 #include <math.h>
 
-#include "kernels/finite.h"
+#include "kernels/half.h"
 #include "kernels/maps.h"
 
 // --- gathering -----------------------------------------------------------------------------------------------------

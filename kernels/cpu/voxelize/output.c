@@ -1,10 +1,8 @@
-// See output.h. Tensors of rows are written together: the points of a stretch of rows are then in the cache for all of
-// them.
-#include "kernels/cpu/voxelize/output.h"
+// The tensors of a job, piece by piece. Tensors of rows are written together: the points of a stretch of rows are then
+// in the cache for all of them.
+#include "kernels/cpu/voxelize/voxelize.h"
 
-#include "kernels/cpu/base/lane.h"
-#include "kernels/cpu/voxelize/parts.h"
-#include "kernels/cpu/voxelize/writers.h"
+#include "kernels/cpu/base/base.h"
 #include "kernels/spread.h"
 
 enum {

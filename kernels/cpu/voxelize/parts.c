@@ -1,10 +1,8 @@
-// See parts.h.
-#include "kernels/cpu/voxelize/parts.h"
+// The scratch of a job, and the parts of the run that its pieces see.
+#include "kernels/cpu/voxelize/voxelize.h"
 
-#include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/base/base.h"
 #include "kernels/cpu/encode/encode.h"
-#include "kernels/cpu/voxelize/maps.h"
-#include "kernels/cpu/voxelize/segments.h"
 
 // --- scratch -------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@
 // A sensor that turns often hits one cell several times in a row. A chunk with many such runs is looked up run by run,
 // which saves hashes and branches that processors mispredict. Single points are faster without runs, and so are dense
 // indexes, which do not hash.
-#include "kernels/cpu/voxelize/points.h"
+#include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // From the voxels of a cloud to rows of the output: the points that each row keeps, the order of the rows, the row of
 // each point.
-#include "kernels/cpu/voxelize/rows.h"
+#include "kernels/cpu/voxelize/voxelize.h"
 
 // Voxels of the cloud that max_voxels lets in: those numbered below this.
 static int32_t voxels_let_in(const struct cpu_run *run) {

@@ -1,21 +1,21 @@
 // One voxelize job on its way through the stages of the CPU backend.
 //
-// Each cloud goes through up to six stages: index (points.h), gather (maps.h), list, order and name (rows.h), filter
-// (block_filter.h). Then the rows of all clouds are known, and the tensors are written from them (writers.h). A struct
+// Each cloud goes through up to six stages: index (points.c), gather (maps.c), list, order and name (rows.c), filter
+// (block_filter.c). Then the rows of all clouds are known, and the tensors are written from them (writers.c). A struct
 // cpu_run lives on the stack of one call; its arrays are the lane's scratch.
 //
 // The clouds are pieces of the job (spread.h), and so are stretches of rows of a large tensor. Each piece has a copy of
 // the run that shows it only its part: the arrays of the whole job from its place on, and those of the cloud in hand in
-// the scratch of the lane that does it (parts.h). So the stages know nothing of other pieces.
+// the scratch of the lane that does it (parts.c). So the stages know nothing of other pieces.
 #ifndef VOXELD_CPU_VOXELIZE_RUN_H
 #define VOXELD_CPU_VOXELIZE_RUN_H
 
 #include <string.h>
 
+#include "kernels/cpu/base/base.h"
 #include "kernels/cpu/base/cell_index.h"
-#include "kernels/cpu/base/sort.h"
 #include "kernels/cpu/fps/fps.h"
-#include "kernels/cpu/scatter/planes.h"
+#include "kernels/cpu/scatter/scatter.h"
 #include "kernels/grid.h"
 #include "kernels/kernels.h"
 
@@ -61,7 +61,7 @@ struct cpu_pillar {
   int32_t points;
 };
 
-// A stretch of the points of a lone cloud, which are looked up apart (segments.h).
+// A stretch of the points of a lone cloud, which are looked up apart (segments.c).
 struct cpu_segment {
   int32_t begin, end;       // its points
   int32_t num_inside;       // of them in range

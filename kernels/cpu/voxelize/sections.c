@@ -1,11 +1,10 @@
-// See sections.h.
+// The fates of a lone cloud's points, section by section.
 //
 // What the cloud's counts exclude is not looked for. So a cloud whose points are all in range and in rows costs no more
 // than a search for where each section ends. What the caps of voxels drop stands in the lists behind what they keep.
-#include "kernels/cpu/voxelize/sections.h"
+#include "kernels/cpu/voxelize/voxelize.h"
 
-#include "kernels/cpu/voxelize/rows.h"
-#include "kernels/finite.h"
+#include "kernels/half.h"
 
 // The first of the points in range, in their order, that is at least `point`; their number if there is none.
 static int32_t first_inside_from(const struct cpu_run *run, int32_t point) {

@@ -1,4 +1,5 @@
-// See segments.h. Steps, of which each needs all of the one before; the pieces of a step are done in any order.
+// A lone cloud, looked up by several hands. Steps, of which each needs all of the one before; the pieces of a step are
+// done in any order.
 //
 // 1. Look up: each segment has an index of its own. Its voxels are dealt out to shares by the hash of their keys.
 // 2. Unite: each share has an index of its own. It goes through what the segments, first to last, have dealt to it: a
@@ -7,12 +8,10 @@
 //    points, so each segment makes the rows of its new voxels.
 // 4. Pack: the points of the segments, each with the number of its voxel, behind each other.
 // 5. List: each segment knows how many points of a voxel the segments before it have, so where its own go.
-#include "kernels/cpu/voxelize/segments.h"
+#include "kernels/cpu/voxelize/voxelize.h"
 
-#include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/base/base.h"
 #include "kernels/cpu/voxelize/locate.h"
-#include "kernels/cpu/voxelize/points.h"
-#include "kernels/cpu/voxelize/rows.h"
 #include "kernels/spread.h"
 
 enum {

@@ -4,16 +4,8 @@
 
 #include <string.h>
 
-#include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/base/base.h"
 #include "kernels/cpu/encode/encode.h"
-#include "kernels/cpu/voxelize/block_filter.h"
-#include "kernels/cpu/voxelize/maps.h"
-#include "kernels/cpu/voxelize/output.h"
-#include "kernels/cpu/voxelize/parts.h"
-#include "kernels/cpu/voxelize/points.h"
-#include "kernels/cpu/voxelize/rows.h"
-#include "kernels/cpu/voxelize/sections.h"
-#include "kernels/cpu/voxelize/segments.h"
 #include "kernels/ops.h"
 #include "kernels/samples.h"
 #include "kernels/spread.h"

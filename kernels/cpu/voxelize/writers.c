@@ -1,12 +1,11 @@
 // From rows to tensors: one function per tensor, which writes it from the first byte to the last.
 //
 // Rows come in pieces of few, so their loops do not ask whether the job is stopped; what one row takes may.
-#include "kernels/cpu/voxelize/writers.h"
+#include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>
 
 #include "kernels/cpu/encode/encode.h"
-#include "kernels/cpu/voxelize/maps.h"
 
 // Without a cap, sums are taken in groups of this size, as a voxel can hold every point of the scan.
 enum { SUM_GROUP = 64 };

@@ -1,9 +1,17 @@
-// The host's part in a job: reading memory, waiting, the output's memory. Runs on the thread that has the lane; memory
-// is pinned on any thread.
+// The host's part in a job: its beginning and end, reading memory, waiting, the output's memory. Runs on the thread
+// that has the lane; memory is pinned on any thread.
 #ifndef VOXELD_CUDA_HOST_CUH
 #define VOXELD_CUDA_HOST_CUH
 
-#include "kernels/cuda/base/run.cuh"
+#include "kernels/cuda/base/memory.cuh"
+
+typedef enum vx_status cuda_operation(struct cuda_run *run, struct error *error);
+
+// Runs the job. If `layout` is given, the caller is not asked for memory, and the job's tensors stay on the device: in
+// lane->image, which is theirs until the lane's next job, as `layout` says. The job's counts, row_counts and times are
+// filled in any case. Does not trim the lane.
+VX_WARN_UNUSED enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_operation *operation,
+                                           struct vx_layout *layout, struct error *error);
 
 #define CUDA_EAGER_BYTES ((size_t)256 << 20)  // an image of up to this size is made before the host knows any count
 
@@ -20,6 +28,16 @@ VX_WARN_UNUSED bool cuda_unpin(struct vx_device *device, void *memory);
 size_t cuda_input_bytes(const struct cuda_run *run);
 // Enqueues the copy of points that the device cannot read in place.
 VX_WARN_UNUSED enum vx_status cuda_copy_source(const struct cuda_run *run, struct error *error);
+
+// The inputs of a job that is not about points: tensors of any shape, each seen where it lies, or copied. The order of
+// calls: cuda_see_inputs; cuda_take_inputs in both layouts of the job's memory; cuda_copy_inputs.
+//
+// Fills run->inputs: where the device can read each of the job's inputs, if it can. Data is aligned as its type needs.
+VX_WARN_UNUSED enum vx_status cuda_see_inputs(struct cuda_run *run, struct error *error);
+// Takes room for the inputs that the device cannot read in place.
+void cuda_take_inputs(struct cuda_run *run, struct cuda_arena *arena);
+// Enqueues the copies of these inputs. After it the `data` of each input is what kernels read.
+VX_WARN_UNUSED enum vx_status cuda_copy_inputs(struct cuda_run *run, struct error *error);
 
 // Waits until the device has written `sequence` or has failed. VX_STOPPED if the caller stopped the job.
 VX_WARN_UNUSED enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,

@@ -19,7 +19,7 @@
 // number and assign wait in turn: what comes behind either starts when the kernel ahead of it has ended.
 //
 // A job that samples goes on to fps.cuh, or does only that. Other operations have their own stages (transform.cu,
-// scatter.cu, nms.cu, found.cuh) between the inputs' way from the host and the image's way to it.
+// scatter.cu, nms.cu, boxes.cuh) between the inputs' way from the host and the image's way to it.
 //
 // The device tells the host sizes and the end of the job by writing host memory (struct cuda_report). No copy engine
 // takes part: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
@@ -46,7 +46,7 @@
 
 struct cuda_fps_box;
 
-// An input of the job as kernels read it, of those operations whose inputs are not points: inputs.cuh.
+// An input of the job as kernels read it, of those operations whose inputs are not points: host.cuh.
 struct cuda_input {
   const void *data;  // host memory, or a copy of it; NULL if the input is not given or is empty
   void *copy;        // if the device cannot read the host's memory
@@ -81,7 +81,7 @@ struct cuda_view : cuda_points {
   struct cuda_clouds clouds;
   struct cuda_table table;      // of cells
   struct cuda_cell *cells;      // [table.slots]
-  uint32_t *marks;              // see marks.cuh; NULL unless marked
+  uint32_t *marks;              // see voxelize.cuh; NULL unless marked
   uint32_t *slots;              // [num_points]: of each point
   struct cuda_record *records;  // [num_points]: of each cell number
 };
@@ -202,7 +202,7 @@ struct cuda_run : voxel_view {
   void *fps_cub;  // of the sort of what is sampled
   size_t fps_cub_bytes;
   size_t feature_bytes;
-  const float *weights;  // of the encoder: weights.cuh
+  const float *weights;  // of the encoder: encode.cuh
   float *encoder_room;   // [num_rooms, room_floats]: of the warps that encode, if it is not in shared memory
   uint64_t num_rooms, room_floats;
 };

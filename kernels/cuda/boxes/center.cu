@@ -1,9 +1,9 @@
-// Decoding of a centre head on a GPU: center.h says what it computes, found.cuh in which steps. Runs on the thread that
+// Decoding of a centre head on a GPU: center.h says what it computes, boxes.cuh in which steps. Runs on the thread that
 // has the lane.
 //
 // A segment is a task of a cloud. All candidates are ranked; of the ranked, those that are invalid or outside are taken
 // out again when the boxes are made, by one block for each segment.
-#include "kernels/cuda/boxes/center.cuh"
+#include "kernels/cuda/boxes/boxes.cuh"
 
 #include <string.h>
 

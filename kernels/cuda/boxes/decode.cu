@@ -1,9 +1,9 @@
-// Decoding of an anchor head on a GPU: decode.h says what it computes, found.cuh in which steps. Runs on the thread
+// Decoding of an anchor head on a GPU: decode.h says what it computes, boxes.cuh in which steps. Runs on the thread
 // that has the lane.
 //
 // A candidate's box is made twice: when it is found, as one that is not valid has no rank, and again once it is ranked.
 // So candidates leave nothing but their keys.
-#include "kernels/cuda/boxes/decode.cuh"
+#include "kernels/cuda/boxes/boxes.cuh"
 
 #include "kernels/anchors.h"
 #include "kernels/cuda/boxes/find.cuh"

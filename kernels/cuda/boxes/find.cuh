@@ -11,7 +11,7 @@
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/number.cuh"
-#include "kernels/cuda/boxes/found.cuh"
+#include "kernels/cuda/boxes/boxes.cuh"
 #include "kernels/rank.h"
 
 enum { FIND_BLOCK = 256, FIND_AHEAD = 4, FIND_PART = 16 };

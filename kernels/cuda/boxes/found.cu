@@ -1,10 +1,9 @@
-// See found.cuh.
-#include "kernels/cuda/boxes/found.cuh"
+// What both decoders share: see boxes.cuh.
+#include "kernels/cuda/boxes/boxes.cuh"
 
 #include <string.h>
 
 #include "kernels/cuda/base/host.cuh"
-#include "kernels/cuda/base/inputs.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/base/publish.cuh"

@@ -1,18 +1,15 @@
 // Non-maximum suppression on a GPU: cuda_nms, at the end of this file. Runs on the thread that has the lane.
 //
 //   judge  Brings the boxes from the host. Each valid one leaves a key that ranks it.
-//   then rank.cuh and suppress.cuh
+//   then rank.cu and suppress.cu
 //   pack   Writes the rows of the kept boxes into the image of the output, and tells the host their number.
 //
 // The image has one tensor, so its place does not depend on what the host has yet to learn.
-#include "kernels/cuda/boxes/nms.cuh"
+#include "kernels/cuda/boxes/boxes.cuh"
 
 #include "kernels/cuda/base/host.cuh"
-#include "kernels/cuda/base/inputs.cuh"
 #include "kernels/cuda/base/publish.cuh"
 #include "kernels/cuda/base/transfer.cuh"
-#include "kernels/cuda/boxes/rank.cuh"
-#include "kernels/cuda/boxes/suppress.cuh"
 #include "kernels/rank.h"
 
 enum { WARP = 32, BLOCK = 256 };

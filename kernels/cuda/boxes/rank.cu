@@ -1,8 +1,8 @@
-// See rank.cuh.
+// Ranks the keys of each segment: see boxes.cuh.
 //
 //   select  In a segment of very many keys, finds those that get a rank, digit by digit.
 //   rank    Each key counts those that are less. That is the square of the keys, but all at once and without an order.
-#include "kernels/cuda/boxes/rank.cuh"
+#include "kernels/cuda/boxes/boxes.cuh"
 
 #include "kernels/cuda/base/device.cuh"
 

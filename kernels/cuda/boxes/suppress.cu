@@ -1,5 +1,5 @@
-// See suppress.cuh. A segment's ranked boxes are settled chunk by chunk, so memory grows with the boxes, not with their
-// pairs.
+// Suppression: see boxes.cuh. A segment's ranked boxes are settled chunk by chunk, so memory grows with the boxes, not
+// with their pairs.
 //
 //   compare  Many blocks share the pairs of a chunk, a tile at a time. Of a pair that suppression concerns there is a
 //            bit. Boxes are mostly far apart, so the pairs that are near are listed first, and then the threads of a
@@ -8,7 +8,7 @@
 //            the best of them, and strikes out what these suppress in the rest of the chunk. Most boxes of a crowd are
 //            struck out at once, and cost nothing more.
 //   strike   The boxes that the chunk has kept strike out others in all later chunks, in tiles too.
-#include "kernels/cuda/boxes/suppress.cuh"
+#include "kernels/cuda/boxes/boxes.cuh"
 
 #include "kernels/cuda/boxes/tiles.cuh"
 

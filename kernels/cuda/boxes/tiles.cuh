@@ -4,8 +4,7 @@
 #define VOXELD_CUDA_TILES_CUH
 
 #include "kernels/cuda/base/device.cuh"
-#include "kernels/cuda/boxes/rank.cuh"
-#include "kernels/cuda/boxes/suppression.cuh"
+#include "kernels/cuda/boxes/boxes.cuh"
 
 enum { WARP = 32, CHUNK = 1024, WORDS = CHUNK / WARP, TILE = WARP, TILE_BLOCK = 256 };
 static_assert((int)CHUNK <= (int)CUDA_QUICK_KEYS, "what is stopped while it is ranked is never settled");

@@ -1,8 +1,8 @@
-// See channels.cuh.
+// Moves the channels of maps behind their cells.
 //
 // [clouds, channels, cells] becomes [clouds, cells, channels]. All maps share one launch. A block moves a square tile
 // of a cloud's map at a time, through shared memory, so that reads and writes are both of neighbours.
-#include "kernels/cuda/detect/channels.cuh"
+#include "kernels/cuda/detect/detect.cuh"
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"

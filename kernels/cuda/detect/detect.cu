@@ -9,12 +9,9 @@
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/host.cuh"
-#include "kernels/cuda/base/job.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/memory.cuh"
-#include "kernels/cuda/boxes/center.cuh"
-#include "kernels/cuda/boxes/decode.cuh"
-#include "kernels/cuda/detect/channels.cuh"
+#include "kernels/cuda/boxes/boxes.cuh"
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 // --- what the GPU takes ---

@@ -2,11 +2,15 @@
 #ifndef VOXELD_CUDA_DETECT_CUH
 #define VOXELD_CUDA_DETECT_CUH
 
-#include "kernels/kernels.h"
+#include "kernels/detection.h"
 
 // Whether the job, a detection, has a session, and its network can read the clouds of a batch where they lie.
 bool cuda_detects(const struct vx_job *job);
 // Does not trim the lane.
 VX_WARN_UNUSED enum vx_status cuda_detect(struct vx_lane *lane, struct vx_job *job, struct error *error);
+
+// Moves the channels of those maps that need it behind their cells: from `written` to `last`. Only enqueues work.
+VX_WARN_UNUSED enum vx_status cuda_move_channels(struct vx_lane *lane, const struct vx_detection *detection,
+                                                 struct error *error);
 
 #endif

@@ -1,6 +1,7 @@
-// See weights.cuh. A copy to the device delays the kernels behind it by more than a comparison of the weights takes,
-// and the jobs of a lane mostly have the same encoder. So the lane has its last weights on the host too, to compare.
-#include "kernels/cuda/encode/weights.cuh"
+// The weights of an encoder on the device. A copy to the device delays the kernels behind it by more than a comparison
+// of the weights takes, and the jobs of a lane mostly have the same encoder. So the lane has its last weights on the
+// host too, to compare.
+#include "kernels/cuda/encode/encode.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>

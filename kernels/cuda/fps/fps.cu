@@ -10,8 +10,6 @@
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/base/tensors.cuh"
 #include "kernels/cuda/base/transfer.cuh"
-#include "kernels/cuda/fps/fps_sample.cuh"
-#include "kernels/cuda/fps/fps_sort.cuh"
 #include "kernels/samples.h"
 
 enum { BLOCK = 256 };

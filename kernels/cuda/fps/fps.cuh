@@ -1,4 +1,5 @@
-// Farthest point sampling on a GPU: of the points of a job, or of its voxels' means.
+// Farthest point sampling on a GPU: of the points of a job, or of its voxels' means. Runs on the thread that has the
+// lane.
 //
 // fps_sort.cu puts the rows of each cloud in the order of a space-filling curve. Any 32 neighbours in that order, a
 // bucket, then lie in a small box. fps_sample.cu takes sample after sample, in one kernel. It skips every bucket whose
@@ -9,15 +10,39 @@
 
 #include "kernels/cuda/base/run.cuh"
 
+enum {
+  FPS_CURVE_BITS = 10,               // of a coordinate
+  FPS_FINE_BITS = 6,                 // the last bits of a place on the curve
+  FPS_FAR_BIT = 3 * FPS_CURVE_BITS,  // of a sorting key: a row that is not finite, behind all others of its cloud
+  FPS_CLOUD_BIT = FPS_FAR_BIT + 1,   // lowest bit of the cloud's number
+  FPS_BUCKET = 32,                   // rows of a bucket; a multiple of this for clouds of millions
+};
+
+// What the candidates of a cloud have in common. Coordinates are integers that are ordered as the floats are.
+struct cuda_fps_box {
+  int32_t low[3], high[3];
+  uint32_t first, first_from_start;  // candidates; CUDA_NO_POINT if there is none
+};
+
+VX_WARN_UNUSED enum vx_status cuda_sample_points(struct cuda_run *run, struct error *error);
+
+// Fills in what the device can do for the kernel that samples.
+VX_WARN_UNUSED enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct error *error);
+
+// Bytes of temporary storage that the sort needs.
+VX_WARN_UNUSED enum vx_status cuda_fps_measure_sort(const struct cuda_run *run, size_t *bytes, struct error *error);
 // Gives the arrays their place. `rows`: [num_clouds], the rows of each cloud.
 VX_WARN_UNUSED enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struct error *error);
 // Sets the rows of each cloud, at most those reserved, without a new place for the arrays.
 void cuda_fps_measure(struct cuda_run *run, const int32_t *rows);
+
+// Enqueues the count of the candidates and, if any are to be sampled, their ordering.
+VX_WARN_UNUSED enum vx_status cuda_fps_sort(const struct cuda_run *run, struct error *error);
 // Waits for the number of candidates. VX_REFUSED if a cloud has too few.
 VX_WARN_UNUSED enum vx_status cuda_fps_check(struct cuda_run *run, struct error *error);
+// Enqueues the choice of all samples.
+VX_WARN_UNUSED enum vx_status cuda_fps_sample(struct cuda_run *run, struct error *error);
 // Enqueues the writing of the sampled tensors into the image.
 VX_WARN_UNUSED enum vx_status cuda_fps_write(const struct cuda_run *run, struct error *error);
-
-VX_WARN_UNUSED enum vx_status cuda_sample_points(struct cuda_run *run, struct error *error);
 
 #endif

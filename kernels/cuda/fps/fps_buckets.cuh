@@ -9,7 +9,7 @@
 #define VOXELD_CUDA_FPS_BUCKETS_CUH
 
 #include "kernels/cuda/base/device.cuh"
-#include "kernels/cuda/fps/fps_sort.cuh"
+#include "kernels/cuda/fps/fps.cuh"
 
 #define NO_KEY 0u  // no row
 // Bits of the distance beyond the cloud's rows: a NaN, with the key 0.

@@ -13,7 +13,7 @@
 //
 // Every order of rows gives the same samples, as the rows' numbers decide between equal distances. (The idea of pruning
 // buckets: Han et al., QuickFPS, 2023.)
-#include "kernels/cuda/fps/fps_sample.cuh"
+#include "kernels/cuda/fps/fps.cuh"
 
 #include "kernels/cuda/fps/cluster.cuh"
 #include "kernels/cuda/fps/fps_buckets.cuh"

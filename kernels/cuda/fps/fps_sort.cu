@@ -1,7 +1,7 @@
 // The rows of each cloud in the order of a Hilbert curve (J. Skilling, "Programming the Hilbert curve", 2004) through
 // the box of its candidates: neighbours in this order are near each other in space. The order decides how much is
 // pruned, never what is chosen.
-#include "kernels/cuda/fps/fps_sort.cuh"
+#include "kernels/cuda/fps/fps.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
 
@@ -9,7 +9,7 @@
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/publish.cuh"
-#include "kernels/finite.h"
+#include "kernels/half.h"
 
 enum { BLOCK = BRING_BLOCK };
 

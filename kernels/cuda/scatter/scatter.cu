@@ -10,12 +10,10 @@
 #include "kernels/cuda/scatter/scatter.cuh"
 
 #include "kernels/cuda/base/host.cuh"
-#include "kernels/cuda/base/inputs.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/publish.cuh"
 #include "kernels/cuda/base/table.cuh"
 #include "kernels/cuda/base/transfer.cuh"
-#include "kernels/cuda/scatter/planes.cuh"
 
 enum { BLOCK = 256, WARP = 32, COORDS = 4, TILE = 512 };  // TILE: cells
 enum : uint64_t { PART = sizeof(uint4) };

@@ -2,11 +2,10 @@
 // the rows of points are wanted. A cell's ranks go from 0 on, so what becomes of its points can be counted point by
 // point: as many as its row keeps have ranks below the cap. The point of rank 0 marks the cell, and queues the row if
 // its whole list is to be ordered and is not tiny.
-#include "kernels/cuda/voxelize/assign.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
-#include "kernels/cuda/voxelize/marks.cuh"
 
 enum { BLOCK = 256 };
 

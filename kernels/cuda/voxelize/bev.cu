@@ -1,12 +1,12 @@
 // The map bev_features of a voxelization: one kernel clears it, another writes the features of each row at its cell.
 // They come from the tensor that has them, if that is wanted too, else from scratch.
-#include "kernels/cuda/voxelize/bev.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/clear.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/number.cuh"
-#include "kernels/cuda/scatter/planes.cuh"
+#include "kernels/cuda/scatter/scatter.cuh"
 #include "kernels/cuda/voxelize/places.cuh"
 #include "kernels/cuda/voxelize/rows.cuh"
 

@@ -3,12 +3,12 @@
 //
 // The encoders of usual models have one layer of up to 64 channels over points of 3 to 5 columns: these keep the
 // weights in registers. Any other goes through all_layers, whose room is in shared memory if it fits.
-#include "kernels/cuda/voxelize/encode.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/number.cuh"
-#include "kernels/cuda/encode/layers.cuh"
+#include "kernels/cuda/encode/encode.cuh"
 #include "kernels/cuda/voxelize/places.cuh"
 #include "kernels/cuda/voxelize/short_lists.cuh"
 

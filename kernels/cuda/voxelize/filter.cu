@@ -2,14 +2,13 @@
 //
 // Only blocks that hold a kept point exist, in a hash table of their keys. Heights are collected by atomicMin and
 // atomicMax over integers that are ordered as the floats are, so they do not depend on the order of the threads.
-#include "kernels/cuda/voxelize/filter.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include <cub/device/device_scan.cuh>
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/table.cuh"
-#include "kernels/cuda/voxelize/marks.cuh"
 #include "kernels/half.h"
 
 enum { BLOCK = 256, ROW_THREADS = 8 };

@@ -6,7 +6,7 @@
 //
 // Exactly one thread writes each byte of a tensor. The gaps between tensors are zeroed, as the image still holds
 // another job's output.
-#include "kernels/cuda/voxelize/gather.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/publish.cuh"

@@ -5,13 +5,13 @@
 //
 // A slot of the table counts the cell's points and keeps the first of them by atomicMin. Each point takes the count
 // that it finds as its rank; ranks follow no particular order.
-#include "kernels/cuda/voxelize/insert.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/bring.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/table.cuh"
-#include "kernels/finite.h"
+#include "kernels/half.h"
 
 enum { BLOCK = BRING_BLOCK };
 

@@ -5,7 +5,7 @@
 // list is left to a block: its warps sort parts, which are then merged in shared memory. A list too long for shared
 // memory is not touched. The host, which learns the length of the longest, then has all points sorted by cell
 // (cuda_sort_lists).
-#include "kernels/cuda/voxelize/lists.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"

@@ -7,13 +7,13 @@
 //
 // A word is ordered as what it stands for, and 0 is below all of them. So all is done by atomicMax, and no map depends
 // on the order of the threads. The highest point of a pillar is found by its height and, below that, its index.
-#include "kernels/cuda/voxelize/maps.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/clear.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/voxelize/places.cuh"
-#include "kernels/finite.h"
+#include "kernels/half.h"
 
 enum { BLOCK = 256 };
 static_assert((VX_CELL_MAPS | VX_PILLAR_MAPS) == VX_TENSOR_BIT(VX_TENSOR_COUNT) - VX_TENSOR_BIT(VX_BEV_FEATURES + 1),

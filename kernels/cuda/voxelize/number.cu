@@ -3,7 +3,7 @@
 //
 // The number replaces the first point in the cell's slot. The number is at most the index of the first point, so no
 // later point of the cell can mistake it for its own index.
-#include "kernels/cuda/voxelize/number.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include <cub/block/block_scan.cuh>
 

@@ -1,9 +1,9 @@
 // Ascending order: of rows by their cells' keys, and of all points by their cells if a list is too long for lists.cu.
 //
 // The rows of a grid that is not too large are ordered by marks, one bit a cell, that assign.cu or filter.cu has set
-// (marks.cuh): a row's place is the number of marks before its own. Otherwise cub sorts the rows; for that the host
+// (voxelize.cuh): a row's place is the number of marks before its own. Otherwise cub sorts the rows; for that the host
 // must know their number.
-#include "kernels/cuda/voxelize/order.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
 
@@ -11,7 +11,6 @@
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/base/scan.cuh"
-#include "kernels/cuda/voxelize/marks.cuh"
 
 enum { BLOCK = 256 };
 

@@ -1,15 +1,15 @@
-// See sections.cuh.
+// The fates of a lone cloud's points, section by section.
 //
 // First each point is counted; if it is in a row, as kept. Then the rows of more points than the cap take back what
 // they do not keep. Which points these are need not be known: sections follow each other, and a row keeps its first
 // points. So how many points of each section are in a row says how many of them it keeps, whatever the order of its
 // list.
-#include "kernels/cuda/voxelize/sections.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/sections.cuh"
-#include "kernels/finite.h"
+#include "kernels/half.h"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32 };
 static_assert(VX_MAX_SECTIONS % 32 == 0, "a warp's threads have equally many sections");

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/fps/sample.h"
+#include "kernels/cpu/fps/fps.h"
 #include "tests/measure/bench/bench_run.h"
 #include "tests/measure/bench/plain_sampler.h"
 #include "tests/measure/bench/samples.h"

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdint.h>
 
-// `nearest` is scratch, [count]. Indices as cpu_sample gives them (kernels/cpu/fps/sample.h).
+// `nearest` is scratch, [count]. Indices as cpu_sample gives them (kernels/cpu/fps/fps.h).
 static inline void plain_sample(const float *points, int32_t columns, int32_t count, int32_t samples, int32_t start,
                                 float *nearest, int32_t *indices, float *distances) {
   for (int32_t i = 0; i < count; i++) {

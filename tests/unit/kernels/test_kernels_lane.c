@@ -3,8 +3,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "kernels/cpu/base/base.h"
 #include "kernels/cpu/base/cell_index.h"
-#include "kernels/cpu/base/lane.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { MOST = 4000 };

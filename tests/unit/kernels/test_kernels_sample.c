@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/cpu/fps/sample.h"
+#include "kernels/cpu/fps/fps.h"
 
 struct random {
   uint64_t state;

@@ -1,9 +1,43 @@
-// What both decoders on the CPU have in common: values of a map, the candidates that they find in it, suppression among
-// their boxes, and the tensors made of those that are kept. All belongs to one job, and so to one thread.
-#ifndef VOXELD_CPU_FOUND_H
-#define VOXELD_CPU_FOUND_H
+// Boxes on the CPU: suppression alone, decoding of both kinds of head, and what these operations share. Run on the
+// thread that has the lane; all belongs to one job, and so to one thread.
+#ifndef VOXELD_CPU_BOXES_H
+#define VOXELD_CPU_BOXES_H
 
-#include "kernels/cpu/boxes/suppress.h"
+#include "kernels/cpu/base/base.h"
+#include "kernels/overlap.h"
+
+VX_WARN_UNUSED enum vx_status cpu_nms(struct vx_lane *lane, struct vx_job *job, struct error *error);
+VX_WARN_UNUSED enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct error *error);
+VX_WARN_UNUSED enum vx_status cpu_decode_center(struct vx_lane *lane, struct vx_job *job, struct error *error);
+
+// --- suppression, one cloud at a time: ranks, rectangles, and who is struck out ---
+
+struct cpu_suppressor {
+  struct vx_stop *stop;
+  const struct vx_nms *params;
+  const float *boxes;     // [.., 7], by number
+  const int32_t *labels;  // by number; NULL if they make no difference
+  // Filled by the caller: the key and number of each valid box of the cloud, by rising number; then in scratch memory.
+  struct cpu_keyed *ranked, *spare;
+  // Of the candidates, in the order of ranks: their rectangles; their centres, and how far from these they reach,
+  // packed for a quick look at all; and which of them are struck out.
+  struct vx_rectangle *rectangles;
+  double *x, *y, *reach;
+  unsigned char *struck;
+  int32_t *near;  // numbers of those that may be suppressed by the box in hand
+};
+
+// Takes the arrays for clouds of up to `most` boxes.
+void cpu_suppressor_lay_out(struct cpu_suppressor *suppressor, int32_t most, struct cpu_arena *arena);
+
+// Ranks the `valid` boxes of a cloud and writes the numbers of those that are kept, the best first. Returns how many,
+// and adds the fates of all to the counts. Pairs are the square of the boxes, and count as rows of `stop`.
+int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts);
+
+// --- what both decoders have in common ---
+//
+// Values of a map, the candidates that they find in it, suppression among their boxes, and the tensors made of those
+// that are kept.
 
 static inline float cpu_map_value(const struct vx_input *map, int64_t index) {
   return vx_load(map->dtype, map->data, (uint64_t)index);

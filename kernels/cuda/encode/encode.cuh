@@ -4,12 +4,15 @@
 // A pillar's rows come in chunks, in shared memory, `stride` floats each, a multiple of 4. An encoder of one layer has
 // its weights in registers and sees each row once. One of several layers goes over the rows once for each layer, and
 // computes the layers before it anew: only the layers' largest values are kept, however many rows there are.
-#ifndef VOXELD_CUDA_LAYERS_CUH
-#define VOXELD_CUDA_LAYERS_CUH
+#ifndef VOXELD_CUDA_ENCODE_CUH
+#define VOXELD_CUDA_ENCODE_CUH
 
-#include <cuda_runtime.h>
-
+#include "kernels/cuda/base/run.cuh"
 #include "kernels/encode.h"
+
+// On the host, by the thread that has the lane: fills run->weights, of each layer its weight, then its bias, one after
+// the other. The lane keeps them for its next jobs. Enqueues a copy if they are not those of the lane's last encoder.
+VX_WARN_UNUSED enum vx_status cuda_bring_weights(struct cuda_run *run, struct error *error);
 
 enum { ENCODER_LANES = 32, ENCODER_SLOTS = 2, ENCODER_TILE = 8 };
 

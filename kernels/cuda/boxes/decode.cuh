@@ -1,9 +1,0 @@
-// Decoding of an anchor head on a GPU. Runs on the thread that has the lane.
-#ifndef VOXELD_CUDA_DECODE_CUH
-#define VOXELD_CUDA_DECODE_CUH
-
-#include "kernels/cuda/base/run.cuh"
-
-VX_WARN_UNUSED enum vx_status cuda_decode(struct cuda_run *run, struct error *error);
-
-#endif
