@@ -63,12 +63,11 @@ static bool open_each(struct detectors *detectors, const char *directory, const 
   bool good = true;
   int entries = 0;
   const struct dirent *entry = NULL;
-  while (good && (errno = 0, entry = readdir(stream))) {
+  while (good && (errno = 0, entry = readdir(stream)))
     if (++entries > MAX_ENTRIES)
       good = error_set(error, "models directory %s: it has more than %d entries", directory, MAX_ENTRIES);
     else if (entry->d_name[0] != '.')
       good = open_entry(detectors, directory, entry->d_name, means, error);
-  }
   if (good && errno) good = error_set(error, "models directory %s: %s", directory, strerror(errno));
   closedir(stream);
   return good;

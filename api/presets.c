@@ -169,12 +169,11 @@ static bool put_directory(struct presets *presets, const char *directory, struct
   bool good = true;
   int entries = 0;
   const struct dirent *entry = NULL;
-  while (good && (errno = 0, entry = readdir(stream))) {
+  while (good && (errno = 0, entry = readdir(stream)))
     if (++entries > MAX_ENTRIES)
       good = error_set(error, "presets directory %s: it has more than %d entries", directory, MAX_ENTRIES);
     else if (is_preset(entry->d_name))
       good = put_file(presets, directory, entry->d_name, error);
-  }
   if (good && errno) good = error_set(error, "presets directory %s: %s", directory, strerror(errno));
   closedir(stream);
   return good;

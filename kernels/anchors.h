@@ -12,9 +12,7 @@
 // One of `cells` on a side of the range.
 VX_SHARED float vx_anchor_place(const struct vx_decode *decode, int axis, int64_t cell, int64_t cells) {
   double min = decode->range_min[axis], length = (double)decode->range_max[axis] - min;
-  if (decode->align_center) {
-    return (float)((length * ((double)cell + 0.5)) / (double)cells + min);
-  }
+  if (decode->align_center) return (float)((length * ((double)cell + 0.5)) / (double)cells + min);
   return cells == 1 ? decode->range_min[axis] : (float)((length * (double)cell) / (double)(cells - 1) + min);
 }
 
@@ -34,9 +32,7 @@ VX_SHARED void vx_decode_box(const struct vx_decode *decode, int32_t a, float x,
   box[0] = t[0] * diagonal + x;
   box[1] = t[1] * diagonal + y;
   box[2] = t[2] * size[2] + z;
-  for (int i = 0; i < 3; i++) {
-    box[3 + i] = vx_exp_float(t[3 + i]) * size[i];
-  }
+  for (int i = 0; i < 3; i++) box[3 + i] = vx_exp_float(t[3 + i]) * size[i];
   box[6] = t[6] + decode->rotations[a % decode->num_rotations];
 }
 

@@ -12,10 +12,7 @@ const struct vx_backend *const vx_backends[] = {
 };
 
 const struct vx_backend *vx_backend_find(const char *name) {
-  for (const struct vx_backend *const *backend = vx_backends; *backend != NULL; backend++) {
-    if (strcmp((*backend)->name, name) == 0) {
-      return *backend;
-    }
-  }
+  for (const struct vx_backend *const *backend = vx_backends; *backend; backend++)
+    if (strcmp((*backend)->name, name) == 0) return *backend;
   return NULL;
 }

@@ -22,9 +22,7 @@ VX_SHARED void vx_center_box(const struct vx_decode_center *center, int64_t row,
   box[0] = (((float)column + values->offset[0]) * stride) * center->voxel_size[0] + center->range_min[0];
   box[1] = (((float)row + values->offset[1]) * stride) * center->voxel_size[1] + center->range_min[1];
   box[2] = values->height;
-  for (int i = 0; i < 3; i++) {
-    box[3 + i] = vx_exp_float(values->dim[i]);
-  }
+  for (int i = 0; i < 3; i++) box[3 + i] = vx_exp_float(values->dim[i]);
   box[6] = (float)vx_atan2(sine, cosine);
   box[7] = values->vel[0];
   box[8] = values->vel[1];
@@ -38,9 +36,7 @@ VX_SHARED bool vx_is_valid_center(const struct vx_center_values *values, const f
 
 VX_SHARED bool vx_is_outside(const struct vx_decode_center *center, const float box[VX_BOX_VALUES]) {
   bool inside = true;
-  for (int i = 0; i < 3; i++) {
-    inside = inside & (box[i] >= center->center_min[i]) & (box[i] <= center->center_max[i]);
-  }
+  for (int i = 0; i < 3; i++) inside = inside & (box[i] >= center->center_min[i]) & (box[i] <= center->center_max[i]);
   return center->limited && !inside;
 }
 

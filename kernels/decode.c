@@ -16,11 +16,10 @@ float vx_least_logit(float score_threshold, bool strict) {
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
     float score = vx_sigmoid(float_of_order(middle));
-    if (strict ? score > score_threshold : score >= score_threshold) {
+    if (strict ? score > score_threshold : score >= score_threshold)
       high = middle;
-    } else {
+    else
       low = middle + 1;
-    }
   }
   return float_of_order(low);
 }

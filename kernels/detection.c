@@ -12,7 +12,7 @@ struct vx_detection vx_detection_of(struct vx_job *job) {
   return (struct vx_detection){.job = job, .detector = job->params.detect.detector};
 }
 
-// --- what the stages ask ---
+// ---- what the stages ask --------------------------------------------------------------------------------------------
 
 static enum vx_status give_features(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   const struct vx_detection *detection = cls;
@@ -40,12 +40,12 @@ static enum vx_status give_boxes(void *cls, const struct vx_layout *layout, void
 
 static bool allow_scratch(void *cls, size_t bytes) {
   const struct vx_job *job = ((const struct vx_detection *)cls)->job;
-  return job->caller == NULL || job->caller->scratch == NULL || job->caller->scratch(job->cls, bytes);
+  return !job->caller || !job->caller->scratch || job->caller->scratch(job->cls, bytes);
 }
 
 static bool is_stopped(void *cls) {
   const struct vx_job *job = ((const struct vx_detection *)cls)->job;
-  return job->caller != NULL && job->caller->stopped != NULL && job->caller->stopped(job->cls);
+  return job->caller && job->caller->stopped && job->caller->stopped(job->cls);
 }
 
 static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
@@ -60,13 +60,11 @@ static const struct vx_caller decode_caller = {give_boxes, allow_scratch, is_sto
 
 enum vx_status vx_detection_check_time(const struct vx_detection *detection, const char *next, struct error *error) {
   const struct vx_job *job = detection->job;
-  if (job->caller == NULL || job->caller->stopped == NULL || !job->caller->stopped(job->cls)) {
-    return VX_OK;
-  }
+  if (!job->caller || !job->caller->stopped || !job->caller->stopped(job->cls)) return VX_OK;
   return vx_fail(error, VX_STOPPED, "ended before %s", next);
 }
 
-// --- voxels ---
+// ---- voxels ---------------------------------------------------------------------------------------------------------
 
 struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row_counts) {
   const struct vx_job *job = detection->job;
@@ -88,14 +86,12 @@ static enum vx_status measure_map(const struct vx_detector *detector, int map, i
                                   struct error *error) {
   const struct vx_detector_map *of = &detector->maps[map];
   *shape = (struct vx_shape){.dtype = of->dtype, .rank = 4, .dims = {clouds, of->height, of->width, of->channels}};
-  if (detector->channels_first) {
+  if (detector->channels_first)
     memcpy(shape->dims + 1, (int64_t[]){of->channels, of->height, of->width}, 3 * sizeof *shape->dims);
-  }
   shape->bytes = vx_dtype_size(shape->dtype);
-  for (int i = 0; i < shape->rank; i++) {
+  for (int i = 0; i < shape->rank; i++)
     if (__builtin_mul_overflow(shape->bytes, (uint64_t)shape->dims[i], &shape->bytes))
       return vx_refuse(error, "the network's %s does not fit in memory", of->output);
-  }
   return VX_OK;
 }
 
@@ -103,11 +99,9 @@ enum vx_status vx_detection_measure(struct vx_detection *detection, const struct
                                     struct error *error) {
   struct vx_sizes sizes = vx_sizes_of(voxelize);
   enum vx_status status = vx_layout_of(voxelize->tensors, &sizes, &detection->features, error);
-  for (int i = 0; i < VX_MAX_INPUTS && status == VX_OK; i++) {
-    if (detection->detector->maps[i].output != NULL) {
+  for (int i = 0; i < VX_MAX_INPUTS && status == VX_OK; i++)
+    if (detection->detector->maps[i].output)
       status = measure_map(detection->detector, i, detection->job->num_clouds, &detection->maps[i], error);
-    }
-  }
   return status;
 }
 
@@ -115,7 +109,7 @@ bool vx_detection_moves(const struct vx_detection *detection, int map) {
   return detection->detector->channels_first && detection->maps[map].rank != 0;
 }
 
-// --- the network ---
+// ---- the network ----------------------------------------------------------------------------------------------------
 
 // The part of a tensor of all clouds that is of `clouds` clouds from `first` on.
 static struct vx_network_value part_of(const struct vx_detection *detection, const char *name,
@@ -142,8 +136,8 @@ static enum vx_status run_network(const struct vx_detection *detection, int64_t 
           part_of(detection, detector->maps[i].output, &detection->maps[i], detection->written[i], first, clouds);
     }
   }
-  return session != NULL ? detector->engine->session_run(session, &run, error)
-                         : detector->engine->network_run(detector->network, &run, error);
+  return session ? detector->engine->session_run(session, &run, error)
+                 : detector->engine->network_run(detector->network, &run, error);
 }
 
 enum vx_status vx_detection_network(struct vx_detection *detection, struct error *error) {
@@ -151,20 +145,18 @@ enum vx_status vx_detection_network(struct vx_detection *detection, struct error
   enum vx_status status = VX_OK;
   for (int64_t first = 0; first < clouds && status == VX_OK; first += step) {
     status = vx_detection_check_time(detection, "the network ran", error);
-    if (status == VX_OK) {
-      status = run_network(detection, first, step, error);
-    }
+    if (status == VX_OK) status = run_network(detection, first, step, error);
   }
   return status;
 }
 
-// --- boxes ---
+// ---- boxes ----------------------------------------------------------------------------------------------------------
 
 static void read_head(const struct vx_detection *detection, struct vx_job *decode) {
   vx_set_decoder(&detection->job->params.detect, decode);
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
     const struct vx_detector_map *map = &detection->detector->maps[i];
-    if (map->output != NULL) {
+    if (map->output) {
       decode->inputs[i] = (struct vx_input){
           map->dtype, 4, {detection->job->num_clouds, map->height, map->width, map->channels}, detection->last[i]};
     }
@@ -181,9 +173,8 @@ struct vx_job vx_detection_decode(struct vx_detection *detection) {
                           .cls = detection,
                           .stop = job->stop,
                           .row_counts = job->row_counts};
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++)
     detection->items[cloud] = (int32_t)detection->detector->items;
-  }
   read_head(detection, &decode);
   return decode;
 }
@@ -200,29 +191,24 @@ static void keep_boxes(struct vx_counts *counts, const struct vx_counts *decoded
 
 void vx_detection_add(struct vx_detection *detection, const struct vx_job *stage) {
   struct vx_job *job = detection->job;
-  if (stage->op == VX_VOXELIZE) {
+  if (stage->op == VX_VOXELIZE)
     job->counts = stage->counts;
-  } else {
+  else
     keep_boxes(&job->counts, &stage->counts);
-  }
-  for (int i = 0; i < VX_STAGE_COUNT; i++) {
-    job->stage_ns[i] += stage->stage_ns[i];
-  }
+  for (int i = 0; i < VX_STAGE_COUNT; i++) job->stage_ns[i] += stage->stage_ns[i];
 }
 
-// --- the output ---
+// ---- the output -----------------------------------------------------------------------------------------------------
 
 enum vx_status vx_detection_settle(struct vx_detection *detection, struct error *error) {
-  return detection->job->tensors != 0 && detection->output == NULL ? take_output(detection, error) : VX_OK;
+  return detection->job->tensors != 0 && !detection->output ? take_output(detection, error) : VX_OK;
 }
 
 int vx_detection_shown(const struct vx_detection *detection, struct vx_shown shown[VX_SHOWN_TENSORS]) {
   int count = 0;
-  for (int i = 0; i < VX_MAX_INPUTS; i++) {
-    if (detection->maps[i].rank != 0) {
+  for (int i = 0; i < VX_MAX_INPUTS; i++)
+    if (detection->maps[i].rank != 0)
       shown[count++] = (struct vx_shown){vx_map_tensor(detection->detector, i), detection->last[i]};
-    }
-  }
   shown[count++] = (struct vx_shown){VX_BEV_FEATURES, detection->features_at};
   return count;
 }

@@ -6,9 +6,8 @@ int32_t vx_encoder_width(const struct vx_encoder *encoder) {
 }
 
 enum vx_status vx_encoder_fits(const struct vx_encoder *encoder, int64_t columns, struct error *error) {
-  if (encoder->num_layers < 1 || encoder->num_layers > VX_MAX_ENCODER_LAYERS) {
+  if (encoder->num_layers < 1 || encoder->num_layers > VX_MAX_ENCODER_LAYERS)
     return vx_refuse(error, "encoded_features needs an encoder of 1 to %d layers", VX_MAX_ENCODER_LAYERS);
-  }
   int64_t inputs = columns + VX_PILLAR_EXTRA;
   for (int32_t i = 0; i < encoder->num_layers; i++) {
     const struct vx_encoder_layer *layer = &encoder->layers[i];

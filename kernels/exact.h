@@ -92,9 +92,7 @@ VX_SHARED double vx_atan2(double y, double x) {
   double across = fabs(x), up = fabs(y);
   double least = across < up ? across : up, most = across < up ? up : across;
   double u = most > 0 ? least / most : 0;
-  for (int i = 0; i < 3; i++) {
-    u = u / (1 + sqrt(1 + u * u));
-  }
+  for (int i = 0; i < 3; i++) u = u / (1 + sqrt(1 + u * u));
   double z = u * u;
   double a = 1.0 / 17;
   a = a * z - 1.0 / 15;

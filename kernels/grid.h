@@ -27,9 +27,7 @@ struct vx_cell_map {
 // Bits that hold 0 .. cells-1.
 VX_SHARED int vx_bits_for(int32_t cells) {
   int bits = 0;
-  while (bits < 31 && (INT32_C(1) << bits) < cells) {
-    bits++;
-  }
+  while (bits < 31 && (INT32_C(1) << bits) < cells) bits++;
   return bits;
 }
 

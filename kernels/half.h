@@ -41,15 +41,11 @@ VX_SHARED float vx_canonical(float value) { return value == value ? value : vx_b
 VX_SHARED float vx_half_to_float(uint16_t half) {
   uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
   uint32_t magnitude = half & 0x7FFFu;
-  if (magnitude >= 0x7C00u) {  // infinity and NaN: exponent 31 becomes 255
+  if (magnitude >= 0x7C00u)  // infinity and NaN: exponent 31 becomes 255
     return vx_bits_float(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
-  }
-  if (magnitude >= 0x400u) {  // normal: the exponent's bias grows from 15 to 127
+  if (magnitude >= 0x400u)  // normal: the exponent's bias grows from 15 to 127
     return vx_bits_float(sign | ((magnitude << 13) + ((127u - 15u) << 23)));
-  }
-  if (magnitude == 0) {
-    return vx_bits_float(sign);
-  }
+  if (magnitude == 0) return vx_bits_float(sign);
   uint32_t exponent = 127u - 14u;  // subnormal: shift its highest bit to the place of a normal number's implied bit
   while ((magnitude & 0x400u) == 0) {
     magnitude <<= 1;
@@ -63,20 +59,16 @@ VX_SHARED uint16_t vx_float_to_half(float value) {
   uint32_t bits = vx_float_bits(value);
   uint32_t sign = bits >> 16 & 0x8000u;
   uint32_t magnitude = bits & 0x7FFFFFFFu;
-  if (magnitude > 0x7F800000u) {
-    return VX_HALF_NAN;
-  }
-  if (magnitude >= (127u + 16u) << 23) {  // 65536 and above
+  if (magnitude > 0x7F800000u) return VX_HALF_NAN;
+  if (magnitude >= (127u + 16u) << 23)  // 65536 and above
     return (uint16_t)(sign | 0x7C00u);
-  }
   if (magnitude >= (127u - 14u) << 23) {  // normal: a carry out of the mantissa raises the exponent, up to infinity
     uint32_t rebiased = magnitude - ((127u - 15u) << 23);
     return (uint16_t)(sign | (rebiased + 0xFFFu + (rebiased >> 13 & 1u)) >> 13);
   }
   uint32_t exponent = magnitude >> 23;
-  if (exponent < 127u - 25u) {  // below half of the smallest subnormal
+  if (exponent < 127u - 25u)  // below half of the smallest subnormal
     return (uint16_t)sign;
-  }
   uint32_t mantissa = (magnitude & 0x7FFFFFu) | 0x800000u;
   uint32_t shift = 126u - exponent;  // 14..24: leaves units of 2^-24
   uint32_t half = mantissa >> shift;

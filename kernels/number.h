@@ -65,9 +65,7 @@ VX_SHARED float vx_load(enum vx_dtype dtype, const void *values, uint64_t index)
 static inline void vx_widen(enum vx_dtype dtype, const void *values, int64_t first, int64_t count, float *to) {
   switch (dtype) {
     case VX_FLOAT16:
-      for (int64_t i = 0; i < count; i++) {
-        to[i] = vx_half_to_float(((const uint16_t *)values)[first + i]);
-      }
+      for (int64_t i = 0; i < count; i++) to[i] = vx_half_to_float(((const uint16_t *)values)[first + i]);
       break;
     default: memcpy(to, (const float *)values + first, (size_t)count * sizeof *to);
   }
@@ -77,9 +75,7 @@ static inline void vx_widen(enum vx_dtype dtype, const void *values, int64_t fir
 static inline void vx_narrow(enum vx_dtype dtype, const float *values, int64_t count, void *to) {
   switch (dtype) {
     case VX_FLOAT16:
-      for (int64_t i = 0; i < count; i++) {
-        ((uint16_t *)to)[i] = vx_float_to_half(values[i]);
-      }
+      for (int64_t i = 0; i < count; i++) ((uint16_t *)to)[i] = vx_float_to_half(values[i]);
       break;
     default: memcpy(to, values, (size_t)count * sizeof *values);
   }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-// --- what follows from the parameters ---
+// ---- what follows from the parameters -------------------------------------------------------------------------------
 
 static void add_grid(const int32_t cells[3], struct vx_sizes *sizes) {
   sizes->width = cells[0];
@@ -13,30 +13,23 @@ static void add_grid(const int32_t cells[3], struct vx_sizes *sizes) {
 }
 
 static void add_narrow(enum vx_dtype dtype, vx_tensor_set tensors, struct vx_sizes *sizes) {
-  if (vx_is_narrow(dtype)) {
-    sizes->narrow_tensors[dtype] |= tensors;
-  }
+  if (vx_is_narrow(dtype)) sizes->narrow_tensors[dtype] |= tensors;
 }
 
 static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->voxels = job->counts.voxels_kept;
   sizes->cap = job->params.voxelize.max_points_per_voxel;
-  if (job->params.voxelize.encoder.num_layers > 0) {
-    sizes->values = vx_encoder_width(&job->params.voxelize.encoder);
-  }
+  if (job->params.voxelize.encoder.num_layers > 0) sizes->values = vx_encoder_width(&job->params.voxelize.encoder);
   add_narrow(job->params.voxelize.feature_dtype, VX_FEATURE_TENSORS, sizes);
   struct vx_grid grid;
   struct error error;
-  if ((job->tensors & VX_DENSE_TENSORS) != 0 && vx_grid_of(&job->params.voxelize, 1, &grid, &error) == VX_OK) {
+  if ((job->tensors & VX_DENSE_TENSORS) != 0 && vx_grid_of(&job->params.voxelize, 1, &grid, &error) == VX_OK)
     add_grid(grid.cells, sizes);
-  }
 }
 
 static enum vx_status check_voxelize(const struct vx_job *job, struct error *error) {
   const struct vx_voxelize *params = &job->params.voxelize;
-  if (params->encoder.num_layers == 0 && (job->tensors & VX_ENCODED_TENSORS) == 0) {
-    return VX_OK;
-  }
+  if (params->encoder.num_layers == 0 && (job->tensors & VX_ENCODED_TENSORS) == 0) return VX_OK;
   return vx_encoder_fits(&params->encoder, job->inputs[VX_POINTS].dims[1], error);
 }
 
@@ -74,9 +67,7 @@ static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->height = dims[1];
   sizes->width = dims[2];
   sizes->logits = params->num_tasks == 0 ? dims[3] : 0;
-  for (int32_t task = 0; task < params->num_tasks; task++) {
-    sizes->logits += params->task_classes[task];
-  }
+  for (int32_t task = 0; task < params->num_tasks; task++) sizes->logits += params->task_classes[task];
   sizes->tasks = params->num_tasks == 0 ? 1 : params->num_tasks;
   sizes->decoded = job->inputs[VX_VEL].rank == 0 ? VX_BOX_VALUES : VX_MOVING_BOX_VALUES;
 }
@@ -94,15 +85,10 @@ static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   struct error error;
   sizes->values = vx_encoder_width(&detector->voxelize.encoder);
   add_narrow(detector->voxelize.feature_dtype, VX_FEATURE_TENSORS, sizes);
-  for (int dtype = 0; dtype < VX_FLOAT_TYPES; dtype++) {
+  for (int dtype = 0; dtype < VX_FLOAT_TYPES; dtype++)
     add_narrow((enum vx_dtype)dtype, vx_map_tensors(detector, VX_DTYPE_BIT(dtype)), sizes);
-  }
-  if (vx_grid_of(&detector->voxelize, 1, &grid, &error) == VX_OK) {
-    add_grid(grid.cells, sizes);
-  }
-  for (int32_t cloud = 0; job->row_counts != NULL && cloud < job->num_clouds; cloud++) {
-    sizes->kept += job->row_counts[cloud];
-  }
+  if (vx_grid_of(&detector->voxelize, 1, &grid, &error) == VX_OK) add_grid(grid.cells, sizes);
+  for (int32_t cloud = 0; job->row_counts && cloud < job->num_clouds; cloud++) sizes->kept += job->row_counts[cloud];
   bool centers = detector->head == VX_DECODE_CENTER;
   sizes->head_height = maps[0].height;
   sizes->head_width = maps[0].width;
@@ -110,7 +96,7 @@ static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->offsets = centers ? 0 : maps[VX_BOX_PREDS].channels;
   sizes->bins = centers ? 0 : maps[VX_DIR_CLS_PREDS].channels;
   sizes->tasks = centers ? maps[VX_HEIGHT].channels : 0;
-  sizes->decoded = centers && maps[VX_VEL].output != NULL ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
+  sizes->decoded = centers && maps[VX_VEL].output ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
 }
 
 static enum vx_status check_detect(const struct vx_job *job, struct error *error) {
@@ -139,7 +125,7 @@ static int64_t center_pairs(const struct vx_job *job, int64_t rows) {
 static const struct vx_sampling *voxelize_sampling(const struct vx_job *job) { return &job->params.voxelize.sampling; }
 static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return &job->params.fps.sampling; }
 
-// --- the tables ---
+// ---- the tables -----------------------------------------------------------------------------------------------------
 
 #define POINTS                                                                                                         \
   {                                                                                                                    \
@@ -326,9 +312,7 @@ void vx_set_fate_count(enum vx_fate fate, int64_t count, struct vx_counts *count
 
 uint32_t vx_fates_of(enum vx_items items) {
   uint32_t fates = 0;
-  for (enum vx_op op = 0; op < VX_OPS; op++) {
-    fates |= operations[op].items == items ? operations[op].fates : 0;
-  }
+  for (enum vx_op op = 0; op < VX_OPS; op++) fates |= operations[op].items == items ? operations[op].fates : 0;
   return fates;
 }
 
@@ -336,40 +320,33 @@ const struct vx_operation *vx_operation_of(enum vx_op op) { return &operations[o
 
 vx_tensor_set vx_map_tensors(const struct vx_detector *detector, uint32_t dtypes) {
   vx_tensor_set set = 0;
-  for (int map = 0; map < VX_DETECTOR_MAPS; map++) {
-    if (detector->maps[map].output != NULL && (dtypes & VX_DTYPE_BIT(detector->maps[map].dtype)) != 0) {
+  for (int map = 0; map < VX_DETECTOR_MAPS; map++)
+    if (detector->maps[map].output && (dtypes & VX_DTYPE_BIT(detector->maps[map].dtype)) != 0)
       set |= VX_TENSOR_BIT((int)operations[detector->head].map + map);
-    }
-  }
   return set;
 }
 
 enum vx_op vx_op_find(const char *name) {
   enum vx_op op = 0;
-  while (op < VX_OPS && strcmp(operations[op].name, name) != 0) {
-    op++;
-  }
+  while (op < VX_OPS && strcmp(operations[op].name, name) != 0) op++;
   return op;
 }
 
-// --- jobs ---
+// ---- jobs -----------------------------------------------------------------------------------------------------------
 
 const struct vx_sampling *vx_sampling_of(const struct vx_job *job) {
   const struct vx_operation *operation = &operations[job->op];
-  const struct vx_sampling *sampling = operation->sampling == NULL ? NULL : operation->sampling(job);
-  return sampling == NULL || !sampling->enabled ? NULL : sampling;
+  const struct vx_sampling *sampling = !operation->sampling ? NULL : operation->sampling(job);
+  return !sampling || !sampling->enabled ? NULL : sampling;
 }
 
 enum vx_lane_use vx_lane_use_of(const struct vx_job *job, const int32_t *point_counts) {
   const struct vx_operation *operation = &operations[job->op];
   int64_t pairs = 0;
-  if (job->op == VX_DETECT) {
-    return VX_LANE_DETECT;
-  }
-  for (int32_t cloud = 0; cloud < job->num_clouds && operation->pairs != NULL; cloud++) {
+  if (job->op == VX_DETECT) return VX_LANE_DETECT;
+  for (int32_t cloud = 0; cloud < job->num_clouds && operation->pairs; cloud++)
     pairs += operation->pairs(job, point_counts[cloud]);
-  }
-  return vx_sampling_of(job) != NULL || pairs > VX_QUICK_PAIRS ? VX_LANE_LONG : VX_LANE_QUICK;
+  return vx_sampling_of(job) || pairs > VX_QUICK_PAIRS ? VX_LANE_LONG : VX_LANE_QUICK;
 }
 
 struct vx_sizes vx_sizes_of(const struct vx_job *job) {
@@ -379,22 +356,17 @@ struct vx_sizes vx_sizes_of(const struct vx_job *job) {
                            .columns = job->inputs[0].dims[1],
                            .values = job->inputs[0].dims[1],
                            .samples = job->counts.sampled,
-                           .stacked = sampling != NULL && sampling->stacked};
-  if (operations[job->op].add_sizes != NULL) {
-    operations[job->op].add_sizes(job, &sizes);
-  }
+                           .stacked = sampling && sampling->stacked};
+  if (operations[job->op].add_sizes) operations[job->op].add_sizes(job, &sizes);
   return sizes;
 }
 
 bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row, const struct vx_sizes *sizes) {
   int rank = 0;
-  if (row->optional && input->rank == 0) {
-    return true;
-  }
+  if (row->optional && input->rank == 0) return true;
   bool fits = (row->dtypes & VX_DTYPE_BIT(input->dtype)) != 0;
-  for (; rank < VX_MAX_RANK && row->extents[rank] != VX_EXTENT_NONE; rank++) {
+  for (; rank < VX_MAX_RANK && row->extents[rank] != VX_EXTENT_NONE; rank++)
     fits = fits && input->dims[rank] == vx_extent_of(row->extents[rank], sizes);
-  }
   return fits && input->rank == rank;
 }
 
@@ -403,13 +375,9 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 static bool begin_sections(struct vx_job *job) {
   const struct vx_sections *sections = &job->sections;
   int64_t points = 0;
-  if (job->num_clouds != 1 || sections->count < 0 || sections->count > VX_MAX_SECTIONS) {
-    return false;
-  }
+  if (job->num_clouds != 1 || sections->count < 0 || sections->count > VX_MAX_SECTIONS) return false;
   for (int32_t i = 0; i < sections->count; i++) {
-    if (sections->points[i] < 0) {
-      return false;
-    }
+    if (sections->points[i] < 0) return false;
     sections->counts[i] = (struct vx_counts){.received = sections->points[i]};
     points += sections->points[i];
   }
@@ -422,25 +390,20 @@ enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
   memset(&job->counts, 0, sizeof job->counts);
   memset(job->stage_ns, 0, sizeof job->stage_ns);
   memset(job->row_counts, 0, (size_t)job->num_clouds * sizeof *job->row_counts);
-  for (int32_t cloud = 0; cloud < job->num_clouds && !operation->mixed; cloud++) {
-    rows += job->point_counts[cloud];
-  }
+  for (int32_t cloud = 0; cloud < job->num_clouds && !operation->mixed; cloud++) rows += job->point_counts[cloud];
   if (rows > VX_MAX_POINTS) {
     return vx_refuse(error, "%lld %s are too many: at most %lld can be numbered", (long long)rows,
                      vx_item_name(operation->items), (long long)VX_MAX_POINTS);
   }
   struct vx_sizes sizes = vx_sizes_of(job);
   const struct vx_input_row *inputs = operation->inputs;
-  for (int i = 0; i < VX_MAX_INPUTS && inputs[i].name != NULL; i++) {
-    if (sizes.rows != rows || !vx_input_fits(&job->inputs[i], &inputs[i], &sizes)) {
+  for (int i = 0; i < VX_MAX_INPUTS && inputs[i].name; i++)
+    if (sizes.rows != rows || !vx_input_fits(&job->inputs[i], &inputs[i], &sizes))
       return vx_refuse(error, "the input %s has not the shape that it must have", inputs[i].name);
-    }
-  }
   job->counts.received = rows;
-  if (job->sections.count != 0 && !(operation->sectioned && begin_sections(job))) {
+  if (job->sections.count != 0 && !(operation->sectioned && begin_sections(job)))
     return vx_refuse(error, "the sections are not those of one cloud's points");
-  }
-  return operation->check == NULL ? VX_OK : operation->check(job, error);
+  return !operation->check ? VX_OK : operation->check(job, error);
 }
 
 enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output, struct error *error) {

@@ -54,9 +54,7 @@ VX_SHARED void vx_polygon_cut(const struct vx_polygon *from, int axis, double si
   for (int i = 0; i < from->count; i++) {
     const double *here = from->at[i], *next = from->at[i + 1 < from->count ? i + 1 : 0];
     double d = bound - sign * here[axis], e = bound - sign * next[axis];
-    if (d >= 0) {
-      vx_polygon_add(to, here[axis], here[1 - axis], axis);
-    }
+    if (d >= 0) vx_polygon_add(to, here[axis], here[1 - axis], axis);
     if ((d >= 0) != (e >= 0)) {
       const double *in = d >= 0 ? here : next, *out = d >= 0 ? next : here;
       double inner = d >= 0 ? d : e, outer = d >= 0 ? e : d;
@@ -84,9 +82,7 @@ VX_SHARED bool vx_are_apart(const struct vx_rectangle *a, const struct vx_rectan
 
 // The area that both cover. `a` is the box that ranks first: the order matters in the last bits.
 VX_SHARED double vx_overlap(const struct vx_rectangle *a, const struct vx_rectangle *b) {
-  if (vx_are_apart(a, b)) {
-    return 0;
-  }
+  if (vx_are_apart(a, b)) return 0;
   double x = b->x - a->x, y = b->y - a->y;
   double px = a->cosine * x + a->sine * y, py = a->cosine * y - a->sine * x;
   double c = a->cosine * b->cosine + a->sine * b->sine, s = b->sine * a->cosine - b->cosine * a->sine;
@@ -114,9 +110,7 @@ VX_SHARED bool vx_are_near(const struct vx_rectangle *a, const struct vx_rectang
 
 // Whether `a`, which ranks first and is kept, suppresses `b`, whatever their labels.
 VX_SHARED bool vx_suppresses(const struct vx_rectangle *a, const struct vx_rectangle *b, const struct vx_nms *nms) {
-  if (nms->circle) {
-    return vx_are_near(a, b, nms->radius);
-  }
+  if (nms->circle) return vx_are_near(a, b, nms->radius);
   double overlap = vx_overlap(a, b);
   return overlap > 0 && overlap > (double)nms->iou_threshold * ((a->area + b->area) - overlap);
 }

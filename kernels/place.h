@@ -13,33 +13,22 @@ VX_SHARED float vx_moved_on_axis(const float *matrix, unsigned axis, float x, fl
 }
 
 VX_SHARED void vx_move(const float *matrix, float x, float y, float z, float moved[3]) {
-  for (unsigned axis = 0; axis < 3; axis++) {
-    moved[axis] = vx_moved_on_axis(matrix, axis, x, y, z);
-  }
+  for (unsigned axis = 0; axis < 3; axis++) moved[axis] = vx_moved_on_axis(matrix, axis, x, y, z);
 }
 
 VX_SHARED bool vx_is_inside(const struct vx_box *box, const float at[3]) {
   bool inside = true;
-  for (int axis = 0; axis < 3; axis++) {
-    inside = inside & (box->min[axis] <= at[axis]) & (at[axis] < box->max[axis]);
-  }
+  for (int axis = 0; axis < 3; axis++) inside = inside & (box->min[axis] <= at[axis]) & (at[axis] < box->max[axis]);
   return inside;
 }
 
 // `cuts`: the boxes to remove. On a GPU params->cuts cannot be read, so they are passed apart.
 VX_SHARED enum vx_fate vx_fate_of_moved(const struct vx_transform *params, const struct vx_box *cuts,
                                         const float at[3]) {
-  if (!vx_are_finite(at[0], at[1], at[2])) {
-    return VX_FATE_NOT_FINITE;
-  }
-  if (params->cropped && !vx_is_inside(&params->crop, at)) {
-    return VX_FATE_OUT_OF_CROP;
-  }
-  for (int32_t i = 0; i < params->num_cuts; i++) {
-    if (vx_is_inside(&cuts[i], at)) {
-      return VX_FATE_CUT_OUT;
-    }
-  }
+  if (!vx_are_finite(at[0], at[1], at[2])) return VX_FATE_NOT_FINITE;
+  if (params->cropped && !vx_is_inside(&params->crop, at)) return VX_FATE_OUT_OF_CROP;
+  for (int32_t i = 0; i < params->num_cuts; i++)
+    if (vx_is_inside(&cuts[i], at)) return VX_FATE_CUT_OUT;
   return VX_FATE_KEPT;
 }
 

@@ -26,9 +26,7 @@ VX_SHARED float vx_score_of_key(uint32_t key) {
 
 VX_SHARED bool vx_is_valid_box(const float box[VX_BOX_VALUES], float score) {
   bool valid = vx_is_finite(score);
-  for (int i = 0; i < VX_BOX_VALUES; i++) {
-    valid = valid & vx_is_finite(box[i]);
-  }
+  for (int i = 0; i < VX_BOX_VALUES; i++) valid = valid & vx_is_finite(box[i]);
   return valid & (box[3] >= 0) & (box[4] >= 0) & (box[5] >= 0) & (fabsf(box[6]) <= VX_MOST_RADIANS);
 }
 

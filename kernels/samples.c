@@ -22,9 +22,7 @@ enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, s
       return vx_refuse(error, "cloud %d has %d %s, so none of number %d to start from", (int)cloud, (int)from[cloud],
                        what, (int)sampling->start);
     }
-    if (__builtin_add_overflow(work, (int64_t)from[cloud] * samples, &work)) {
-      work = INT64_MAX;
-    }
+    if (__builtin_add_overflow(work, (int64_t)from[cloud] * samples, &work)) work = INT64_MAX;
   }
   if (work > sampling->max_work) {
     return vx_refuse(error, "%lld %s times samples are too much work for one request; allowed: up to %lld",
@@ -35,17 +33,14 @@ enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, s
 
 enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int64_t candidates, struct error *error) {
   int32_t samples = job->sample_counts[cloud];
-  if (samples <= candidates) {
-    return VX_OK;
-  }
+  if (samples <= candidates) return VX_OK;
   return vx_refuse(error, "cloud %d has %lld %s whose x, y and z are finite, fewer than the %d samples asked of it",
                    (int)cloud, (long long)candidates, name_of(job), (int)samples);
 }
 
 enum vx_status vx_begin_samples(struct vx_job *job, const int32_t *from, struct error *error) {
   enum vx_status status = vx_check_samples(job, from, error);
-  for (int32_t cloud = 0; status == VX_OK && cloud < job->num_clouds; cloud++) {
+  for (int32_t cloud = 0; status == VX_OK && cloud < job->num_clouds; cloud++)
     job->counts.sampled += job->sample_counts[cloud];
-  }
   return status;
 }

@@ -11,15 +11,14 @@ static enum vx_status run_piece(void *cls, const struct vx_hand *hand, int32_t p
 
 static enum vx_status do_in_turn(const struct vx_hand *own, const struct vx_pieces *pieces, struct error *error) {
   enum vx_status status = VX_OK;
-  for (int32_t piece = 0; piece < pieces->count && status == VX_OK; piece++) {
+  for (int32_t piece = 0; piece < pieces->count && status == VX_OK; piece++)
     status = pieces->run(pieces->cls, own, piece, error);
-  }
   return status;
 }
 
 int32_t vx_hands(const struct vx_job *job) {
   const struct vx_caller *caller = job->caller;
-  return caller == NULL || caller->spread == NULL || caller->hands == NULL ? 1 : caller->hands(job->cls);
+  return !caller || !caller->spread || !caller->hands ? 1 : caller->hands(job->cls);
 }
 
 enum vx_status vx_spread(const struct vx_job *job, struct vx_lane *lane, const struct vx_pieces *pieces,
@@ -28,6 +27,6 @@ enum vx_status vx_spread(const struct vx_job *job, struct vx_lane *lane, const s
   const struct vx_hand own = {lane, job->stop};
   struct vx_pieces given = *pieces;
   const struct vx_pieces asking = {pieces->count, run_piece, &given};
-  bool alone = pieces->count < 2 || caller == NULL || caller->spread == NULL;
+  bool alone = pieces->count < 2 || !caller || !caller->spread;
   return alone ? do_in_turn(&own, &asking, error) : caller->spread(job->cls, &own, &asking, error);
 }

@@ -8,7 +8,7 @@ enum { ROW_BYTES = 64 };  // of memory to be moved that count as a row
 
 bool vx_stop_now(struct vx_stop *stop) {
   stop->rows = 0;
-  stop->has_stopped = stop->has_stopped || (stop->stopped != NULL && stop->stopped(stop->cls));
+  stop->has_stopped = stop->has_stopped || (stop->stopped && stop->stopped(stop->cls));
   return stop->has_stopped;
 }
 
@@ -23,9 +23,8 @@ size_t vx_stride_bytes(struct vx_stop *stop, size_t left) {
 }
 
 void vx_fill(struct vx_stop *stop, void *to, int byte, size_t bytes) {
-  for (size_t more; (more = vx_stride_bytes(stop, bytes)) > 0; bytes -= more) {
+  for (size_t more; (more = vx_stride_bytes(stop, bytes)) > 0; bytes -= more)
     to = (char *)memset(to, byte, more) + more;
-  }
 }
 
 void vx_copy(struct vx_stop *stop, void *to, const void *from, size_t bytes) {
@@ -36,8 +35,6 @@ void vx_copy(struct vx_stop *stop, void *to, const void *from, size_t bytes) {
 }
 
 enum vx_status vx_stop_status(const struct vx_stop *stop, struct error *error) {
-  if (!stop->has_stopped) {
-    return VX_OK;
-  }
+  if (!stop->has_stopped) return VX_OK;
   return vx_fail(error, VX_STOPPED, "ended before all rows were done");
 }

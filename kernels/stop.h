@@ -33,9 +33,7 @@ bool vx_stop_now(struct vx_stop *stop);
 
 // Counts rows, or work that takes as long, and asks if there were enough since the last time. True: end.
 static inline bool vx_stopped(struct vx_stop *stop, int64_t rows) {
-  if (stop == NULL) {
-    return false;
-  }
+  if (!stop) return false;
   stop->rows += rows;
   return stop->rows >= VX_STRIDE ? vx_stop_now(stop) : stop->has_stopped;
 }

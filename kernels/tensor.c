@@ -63,19 +63,14 @@ const char *vx_tensor_name(enum vx_tensor tensor) { return tensor_table[tensor].
 const enum vx_extent *vx_tensor_extents(enum vx_tensor tensor) { return tensor_table[tensor].extents; }
 
 enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, const struct vx_sizes *sizes) {
-  for (int dtype = 0; dtype < VX_FLOAT_TYPES; dtype++) {
-    if ((sizes->narrow_tensors[dtype] & VX_TENSOR_BIT(tensor)) != 0) {
-      return (enum vx_dtype)dtype;
-    }
-  }
+  for (int dtype = 0; dtype < VX_FLOAT_TYPES; dtype++)
+    if ((sizes->narrow_tensors[dtype] & VX_TENSOR_BIT(tensor)) != 0) return (enum vx_dtype)dtype;
   return tensor_table[tensor].dtype;
 }
 
 vx_tensor_set vx_narrow_tensors(const struct vx_sizes *sizes) {
   vx_tensor_set all = 0;
-  for (int dtype = 0; dtype < VX_FLOAT_TYPES; dtype++) {
-    all |= sizes->narrow_tensors[dtype];
-  }
+  for (int dtype = 0; dtype < VX_FLOAT_TYPES; dtype++) all |= sizes->narrow_tensors[dtype];
   return all;
 }
 
@@ -127,17 +122,13 @@ static enum vx_status shape_of(enum vx_tensor tensor, const struct vx_sizes *siz
   shape->bytes = vx_dtype_size(shape->dtype);
   for (int i = 0; i < VX_MAX_RANK && row->extents[i] != VX_EXTENT_NONE; i++) {
     enum vx_extent extent = row->extents[i];
-    if (extent == VX_EXTENT_BATCH && sizes->stacked) {
-      continue;
-    }
-    if (extent == VX_EXTENT_CAP && sizes->cap == 0) {
+    if (extent == VX_EXTENT_BATCH && sizes->stacked) continue;
+    if (extent == VX_EXTENT_CAP && sizes->cap == 0)
       return vx_refuse(error, "%s has no shape without a cap: max_points_per_voxel must be at least 1", row->name);
-    }
     int64_t length = vx_extent_of(extent, sizes);
     shape->dims[shape->rank++] = length;
-    if (__builtin_mul_overflow(shape->bytes, (uint64_t)length, &shape->bytes)) {
+    if (__builtin_mul_overflow(shape->bytes, (uint64_t)length, &shape->bytes))
       return vx_refuse(error, "%s does not fit in memory", row->name);
-    }
   }
   return VX_OK;
 }
@@ -146,23 +137,17 @@ enum vx_status vx_layout_of(vx_tensor_set tensors, const struct vx_sizes *sizes,
                             struct error *error) {
   *layout = (struct vx_layout){.tensors = tensors};
   for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    if ((tensors & VX_TENSOR_BIT(tensor)) == 0) {
-      continue;
-    }
+    if ((tensors & VX_TENSOR_BIT(tensor)) == 0) continue;
     struct vx_shape *shape = &layout->shape[tensor];
     enum vx_status status = shape_of(tensor, sizes, shape, error);
-    if (status != VX_OK) {
-      return status;
-    }
+    if (status != VX_OK) return status;
     size_t offset;
-    if (__builtin_add_overflow(layout->bytes, VX_TENSOR_ALIGNMENT - 1, &offset)) {
+    if (__builtin_add_overflow(layout->bytes, VX_TENSOR_ALIGNMENT - 1, &offset))
       return vx_refuse(error, "the tensors do not fit in memory together");
-    }
     offset -= offset % VX_TENSOR_ALIGNMENT;
     layout->offset[tensor] = offset;
-    if (__builtin_add_overflow(offset, shape->bytes, &layout->bytes)) {
+    if (__builtin_add_overflow(offset, shape->bytes, &layout->bytes))
       return vx_refuse(error, "the tensors do not fit in memory together");
-    }
   }
   return VX_OK;
 }
@@ -170,7 +155,7 @@ enum vx_status vx_layout_of(vx_tensor_set tensors, const struct vx_sizes *sizes,
 void vx_layout_pack(struct vx_layout *layout, void *const *places) {
   layout->bytes = 0;
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    if ((layout->tensors & VX_TENSOR_BIT(tensor)) != 0 && places[tensor] == NULL) {
+    if ((layout->tensors & VX_TENSOR_BIT(tensor)) != 0 && !places[tensor]) {
       layout->offset[tensor] = layout->bytes + -layout->bytes % VX_TENSOR_ALIGNMENT;
       layout->bytes = layout->offset[tensor] + layout->shape[tensor].bytes;
     }

@@ -7,9 +7,8 @@ enum vx_status vx_grid_of(const struct vx_voxelize *params, int32_t num_clouds, 
                           struct error *error) {
   for (int axis = 0; axis < 3; axis++) {
     float cells = roundf((params->range_max[axis] - params->range_min[axis]) / params->voxel_size[axis]);
-    if (!(cells >= 1.0f)) {
+    if (!(cells >= 1.0f))
       return vx_refuse(error, "the grid has no cell along %c: the range is shorter than half a voxel", "xyz"[axis]);
-    }
     if ((double)cells > (double)VX_MAX_AXIS_CELLS) {
       return vx_refuse(error, "the grid has %.0f cells along %c; at most %lld are possible", (double)cells, "xyz"[axis],
                        (long long)VX_MAX_AXIS_CELLS);

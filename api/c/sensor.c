@@ -192,9 +192,8 @@ static void print_line(const char *name, const struct voxeld_result *result, dou
       "kept", "not_finite", "out_of_range", "over_max_points_per_voxel", "over_max_voxels", "block_filtered"};
   printf("%s: %.0f voxels; %.0f points:", name, voxeld_number(result, "voxels", "kept"),
          voxeld_number(result, "points", "received"));
-  for (size_t i = 0; i < sizeof fates / sizeof *fates; i++) {
+  for (size_t i = 0; i < sizeof fates / sizeof *fates; i++)
     printf(" %s %.0f", fates[i], voxeld_number(result, "points", fates[i]));
-  }
   if (joined_sweeps(result)) printf("; %zu sweeps", joined_sweeps(result));
   printf("; %.1f ms\n", seconds * 1e3);
   const char *kind, *detail;
@@ -207,7 +206,7 @@ static void drop(const char *name, const char *reason, struct counts *counts) {
   printf("%s: dropped, %s\n", name, reason);
 }
 
-// --- sweeps that the service has lost ---
+// ---- sweeps that the service has lost -------------------------------------------------------------------------------
 
 // Puts the scan, which was answered, in front of the sweeps before it. False if there is no memory.
 static bool remember(struct sensor *sensor, const struct scan *scan, size_t points) {

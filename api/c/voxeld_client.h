@@ -259,7 +259,7 @@ voxeld__fail(struct voxeld_result *result, enum voxeld_status status, const char
   return status;
 }
 
-// --- the result ---
+// ---- the result -----------------------------------------------------------------------------------------------------
 
 // Zeros the result, but keeps the buffer's memory.
 static void voxeld__forget(struct voxeld_result *result) {
@@ -279,9 +279,8 @@ void voxeld_result_free(struct voxeld_result *result) {
 }
 
 const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, const char *name) {
-  for (size_t i = 0; i < result->tensor_count; i++) {
+  for (size_t i = 0; i < result->tensor_count; i++)
     if (strcmp(result->tensors[i].name, name) == 0) return &result->tensors[i];
-  }
   return NULL;
 }
 
@@ -329,12 +328,11 @@ static char *voxeld__number(char *text, const char *before, double value) {
   char number[40];
   while (*before) *text++ = *before++;
   snprintf(number, sizeof number, "%.17g", value);
-  for (const char *c = number; *c; c++) {
+  for (const char *c = number; *c; c++)
     if (strchr("0123456789-einfa", *c))
       *text++ = *c;
     else if (*c != '+' && text[-1] != '.')  // a plus would be a space
       *text++ = '.';                        // some locales write it otherwise
-  }
   *text = 0;
   return text;
 }
@@ -375,7 +373,7 @@ static bool voxeld__reserve(struct voxeld_buffer *buffer, size_t room) {
   return true;
 }
 
-// --- the safetensors file ---
+// ---- the safetensors file -------------------------------------------------------------------------------------------
 
 struct voxeld__entry {
   struct voxeld_tensor tensor;
@@ -523,9 +521,8 @@ static void voxeld__put_entry(struct voxeld__file *file, const struct voxeld_ten
 size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file, size_t room) {
   struct voxeld__file out = {(char *)file, file ? room : 0, 8, false};
   size_t first = 0;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; i++)
     if (!voxeld__can_send(&tensors[i])) return 0;
-  }
   voxeld__put_text(&out, "{");
   // The widest first, so that each begins at a multiple of its numbers' size.
   for (size_t width = 4; width; width /= 2) {
@@ -540,14 +537,13 @@ size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file
   uint64_t header = out.size - 8;
   if (out.room >= 8) memcpy(out.bytes, &header, 8);
   for (size_t width = 4; width; width /= 2) {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
       if (voxeld__dtypes[tensors[i].dtype].bytes == width) voxeld__put(&out, tensors[i].data, tensors[i].bytes);
-    }
   }
   return out.too_large ? 0 : out.size;
 }
 
-// --- the problem ---
+// ---- the problem ----------------------------------------------------------------------------------------------------
 
 static void voxeld__copy(char *to, size_t room, const char *text) { snprintf(to, room, "%s", text ? text : ""); }
 
@@ -589,7 +585,7 @@ static enum voxeld_status voxeld__read_problem(struct voxeld_client *client, str
                       problem->detail);
 }
 
-// --- libcurl's callbacks ---
+// ---- libcurl's callbacks --------------------------------------------------------------------------------------------
 
 static size_t voxeld__receive(char *data, size_t one, size_t size, void *context) {
   struct voxeld_client *client = (struct voxeld_client *)context;
@@ -629,7 +625,7 @@ static size_t voxeld__header(char *line, size_t one, size_t size, void *context)
   return size;
 }
 
-// --- calls ---
+// ---- calls ----------------------------------------------------------------------------------------------------------
 
 // Makes one transfer on a new handle: with a reused one, libcurl 7.83 to 8.0 may write into freed headers.
 static CURLcode voxeld__transfer(struct voxeld_client *client) {
@@ -711,9 +707,8 @@ static bool voxeld__sleep(const struct voxeld_client *client, double until) {
 // What is wrong with the arguments, or NULL. libcurl would not notice these faults, or would misread the query.
 static const char *voxeld__misuse(const char *query, const void *rows, size_t bytes) {
   if (bytes && !rows) return "there are no rows";
-  for (const char *c = query; *c; c++) {
+  for (const char *c = query; *c; c++)
     if (*c <= ' ' || *c > '~' || *c == '#') return "the query has a character that must be percent-encoded";
-  }
   return NULL;
 }
 
@@ -812,7 +807,7 @@ enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query
   return voxeld__call(client, "/v1/decode", query, file, bytes, result);
 }
 
-// --- the client ---
+// ---- the client -----------------------------------------------------------------------------------------------------
 
 struct voxeld_options voxeld_defaults(const char *url) {
   struct voxeld_options options;
@@ -835,9 +830,8 @@ static bool voxeld__add_header(struct voxeld_client *client, const char *line) {
 // Adds `name`, with its colon, and the value.
 static bool voxeld__add_value(struct voxeld_client *client, const char *name, const char *value) {
   size_t room = strlen(name) + strlen(value) + 1;
-  for (const char *c = value; *c; c++) {
+  for (const char *c = value; *c; c++)
     if (*c <= ' ' || *c > '~') return false;  // such a byte could end the header line
-  }
   char *line = (char *)malloc(room);
   if (!line) return false;
   snprintf(line, room, "%s%s", name, value);

@@ -26,11 +26,9 @@ struct vx_device {
 static void name_processor(char *name, size_t size) {
   snprintf(name, size, "CPU");
   FILE *file = fopen("/proc/cpuinfo", "re");
-  if (file == NULL) {
-    return;
-  }
+  if (!file) return;
   char line[256], model[112];
-  while (fgets(line, sizeof line, file) != NULL) {
+  while (fgets(line, sizeof line, file)) {
     if (sscanf(line, "model name : %111[^\n]", model) == 1) {
       snprintf(name, size, "CPU: %s", model);
       break;
@@ -48,7 +46,7 @@ static enum vx_status count_devices(int *count, struct error *error) {
 static enum vx_status open_device(int index, struct vx_device **device, struct error *error) {
   if (index != 0) return vx_refuse(error, "there is no CPU device %d: all processors are device 0", index);
   *device = calloc(1, sizeof **device);
-  if (*device == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for the CPU device");
+  if (!*device) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for the CPU device");
   name_processor((*device)->description.name, sizeof(*device)->description.name);
   return VX_OK;
 }
@@ -63,7 +61,7 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
                                 struct error *error) {
   (void)device, (void)use;
   *lane = calloc(1, sizeof **lane);
-  if (*lane == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a CPU lane");
+  if (!*lane) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a CPU lane");
   if (getrandom((*lane)->seed, sizeof(*lane)->seed, 0) != (ssize_t)sizeof(*lane)->seed) {
     enum vx_status status = vx_refuse(error, "no random numbers: %s", strerror(errno));
     free(*lane);
@@ -95,23 +93,18 @@ static bool runs(const struct vx_job *job) { return operations[job->op] != NULL;
 // Of a job that takes long the error says what took so long, as that of a GPU does.
 static void name_end(const struct vx_job *job, struct error *error) {
   bool boxes = job->op == VX_NMS || job->op == VX_DECODE || job->op == VX_DECODE_CENTER;
-  if (boxes || vx_sampling_of(job) != NULL) {
+  if (boxes || vx_sampling_of(job))
     (void)vx_fail(error, VX_STOPPED, "ended before all %s", boxes ? "boxes were compared" : "samples were chosen");
-  }
 }
 
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   const struct vx_caller *caller = job->caller;
-  struct vx_stop stop = {caller == NULL ? NULL : caller->stopped, job->cls, 0, false};
+  struct vx_stop stop = {!caller ? NULL : caller->stopped, job->cls, 0, false};
   enum vx_status status = vx_begin_job(job, error);
   job->stop = &stop;
-  if (status == VX_OK) {
-    status = operations[job->op](lane, job, error);
-  }
+  if (status == VX_OK) status = operations[job->op](lane, job, error);
   job->stop = NULL;
-  if (status == VX_STOPPED) {
-    name_end(job, error);
-  }
+  if (status == VX_STOPPED) name_end(job, error);
   cpu_arena_trim(&lane->scratch, VX_SCRATCH_KEPT);
   cpu_arena_trim(&lane->between, VX_SCRATCH_KEPT);
   return status;
@@ -128,9 +121,7 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
 
 static void free_host(struct vx_device *device, void *memory, size_t bytes) {
   (void)device;
-  if (memory != NULL) {
-    munmap(memory, mapped(bytes));
-  }
+  if (memory) munmap(memory, mapped(bytes));
 }
 
 const struct vx_backend vx_cpu_backend = {

@@ -44,9 +44,7 @@ static enum vx_status count_devices(int *count, struct error *error) {
   *count = 0;
   cudaError_t result = cudaGetDeviceCount(count);
   enum vx_status status = cuda_check(result, "cudaGetDeviceCount", error);
-  if (result == cudaErrorInsufficientDriver) {
-    explain_driver(error);
-  }
+  if (result == cudaErrorInsufficientDriver) explain_driver(error);
   return status;
 }
 
@@ -80,7 +78,7 @@ static enum vx_status open_device(int index, struct vx_device **device, struct e
   struct vx_device inspected = {};
   CUDA_TRY(inspect(index, &inspected, error));
   *device = (struct vx_device *)malloc(sizeof **device);
-  if (*device == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for CUDA device %d", index);
+  if (!*device) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for CUDA device %d", index);
   **device = inspected;
   return VX_OK;
 }
@@ -92,20 +90,14 @@ static void describe(const struct vx_device *device, struct vx_description *desc
 }
 
 static void close_lane(struct vx_lane *lane) {
-  if (lane == NULL) {
-    return;
-  }
+  if (!lane) return;
   // Nobody reads errors any more. On a lost device all of these calls fail.
   (void)cudaSetDevice(lane->device->index);
-  if (lane->stream != NULL) {
-    (void)cudaStreamSynchronize(lane->stream);
-  }
+  if (lane->stream) (void)cudaStreamSynchronize(lane->stream);
   cuda_free_all(lane);
   (void)cudaFreeHost((void *)lane->report);
   (void)cudaFreeHost(lane->orders);
-  if (lane->stream != NULL) {
-    (void)cudaStreamDestroy(lane->stream);
-  }
+  if (lane->stream) (void)cudaStreamDestroy(lane->stream);
   (void)cudaGetLastError();
   free(lane);
 }
@@ -132,7 +124,7 @@ static enum vx_status fill_lane(struct vx_lane *lane, enum vx_lane_use use, stru
 static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
                                 struct error *error) {
   struct vx_lane *opened = (struct vx_lane *)calloc(1, sizeof *opened);
-  if (opened == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a CUDA lane");
+  if (!opened) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a CUDA lane");
   opened->device = device;
   enum vx_status status = fill_lane(opened, use, error);
   if (status != VX_OK) {
@@ -148,7 +140,7 @@ static void place(const struct vx_lane *lane, struct vx_place *place) {
   place->stream = lane->stream;
 }
 
-// --- jobs ---
+// ---- jobs -----------------------------------------------------------------------------------------------------------
 
 // NULL: the CPU runs the jobs. Detections have stages of other operations instead.
 static cuda_operation *operation_of(enum vx_op op) {
@@ -176,7 +168,7 @@ static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct e
   return cuda_trim(lane, error);
 }
 
-// --- memory of the host ---
+// ---- memory of the host ---------------------------------------------------------------------------------------------
 
 // Whole pages, as CUDA pins pages. CUDA's own allocator of pinned memory promises less alignment than a page.
 static size_t mapped(size_t bytes) { return bytes > SIZE_MAX - PAGE ? 0 : (bytes / PAGE + 1) * PAGE; }
@@ -184,13 +176,9 @@ static size_t mapped(size_t bytes) { return bytes > SIZE_MAX - PAGE ? 0 : (bytes
 // Memory that cannot be pinned, as on a lost device, serves too; copies are only slower. An integrated GPU reads and
 // writes the memory in place: registering makes no copy of it and only gives its pages device addresses.
 static void *alloc_host(struct vx_device *device, size_t bytes) {
-  if (mapped(bytes) == 0) {
-    return NULL;
-  }
+  if (mapped(bytes) == 0) return NULL;
   void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    return NULL;
-  }
+  if (memory == MAP_FAILED) return NULL;
   (void)cudaSetDevice(device->index);
   (void)cudaHostRegister(memory, mapped(bytes), cudaHostRegisterPortable);
   (void)cudaGetLastError();
@@ -198,12 +186,10 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
 }
 
 static void free_host(struct vx_device *device, void *memory, size_t bytes) {
-  if (memory != NULL) {
+  if (memory) {
     // Other devices may still map these addresses to the present pages if the device is lost. New memory at the same
     // addresses would then be read from the old pages. So the addresses are not given back.
-    if (cuda_unpin(device, memory)) {
-      munmap(memory, mapped(bytes));
-    }
+    if (cuda_unpin(device, memory)) munmap(memory, mapped(bytes));
   }
 }
 

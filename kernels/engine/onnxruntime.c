@@ -11,7 +11,7 @@
 #include "kernels/engine/ort_lane_session.h"
 #include "kernels/engine/ort_library.h"
 
-// --- the library ---
+// ---- the library ----------------------------------------------------------------------------------------------------
 
 static void fill_api(const ort_function *table, struct ort_api *api) {
   api->error_message = (const char *(*)(const struct ort_status *))table[ORT_ERROR_MESSAGE];
@@ -24,13 +24,11 @@ static void fill_api(const ort_function *table, struct ort_api *api) {
 static bool load(struct vx_engine_library *library, const char *path, void *object, struct error *error) {
   const struct ort_base *(*get_base)(void);
   void *symbol = dlsym(object, "OrtGetApiBase");
-  if (symbol == NULL) {
-    return error_set(error, "%s has no OrtGetApiBase, so it is no library of ONNX Runtime", path);
-  }
+  if (!symbol) return error_set(error, "%s has no OrtGetApiBase, so it is no library of ONNX Runtime", path);
   memcpy(&get_base, &symbol, sizeof get_base);  // POSIX has both of one size
   const struct ort_base *base = get_base();
   const ort_function *table = base->get_api(ORT_API_VERSION);
-  if (table == NULL) {
+  if (!table) {
     return error_set(error, "%s is ONNX Runtime %s; 1.%d or later is needed", path, base->get_version(),
                      ORT_API_VERSION);
   }
@@ -46,13 +44,11 @@ static bool find(struct vx_engine_library *library, const char *path, struct err
   const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   if (path[0] != '\0') {
     void *object = dlopen(path, flags);
-    return object == NULL ? error_set(error, "ONNX Runtime: %s", dlerror()) : load(library, path, object, error);
+    return !object ? error_set(error, "ONNX Runtime: %s", dlerror()) : load(library, path, object, error);
   }
   for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
     void *object = dlopen(usual[i], flags);
-    if (object != NULL) {
-      return load(library, usual[i], object, error);
-    }
+    if (object) return load(library, usual[i], object, error);
   }
   return error_set(error, "ONNX Runtime: the system has no %s", usual[0]);
 }
@@ -62,13 +58,10 @@ static bool name_providers(struct vx_engine_library *library, struct error *erro
   char *out = library->description.providers;
   char **names;
   int count;
-  if (!ort_did(api, api->providers(&names, &count), error)) {
-    return false;
-  }
+  if (!ort_did(api, api->providers(&names, &count), error)) return false;
   size_t length = 0, size = sizeof library->description.providers;
-  for (int i = 0; i < count && length < size; i++) {
+  for (int i = 0; i < count && length < size; i++)
     length += (size_t)snprintf(out + length, size - length, "%s%s", i > 0 ? "," : "", names[i]);
-  }
   return ort_did(api, api->release_providers(names, count), error);
 }
 
@@ -82,18 +75,14 @@ static bool start(struct vx_engine_library *library, struct error *error) {
 }
 
 static void close_library(struct vx_engine_library *library) {
-  if (library->memory != NULL) {
-    library->api.release_memory(library->memory);
-  }
-  if (library->env != NULL) {
-    library->api.release_env(library->env);
-  }
+  if (library->memory) library->api.release_memory(library->memory);
+  if (library->env) library->api.release_env(library->env);
   free(library);
 }
 
 static enum vx_status open_library(const char *path, struct vx_engine_library **library, struct error *error) {
   struct vx_engine_library *made = calloc(1, sizeof *made);
-  if (made == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for an engine");
+  if (!made) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for an engine");
   if (find(made, path, error) && start(made, error)) {
     *library = made;
     return VX_OK;
@@ -106,7 +95,7 @@ static void describe(const struct vx_engine_library *library, struct vx_engine_d
   *description = library->description;
 }
 
-// --- opening a network ---
+// ---- opening a network ----------------------------------------------------------------------------------------------
 
 // The functions that describe the inputs, and those that describe the outputs.
 struct side {
@@ -122,13 +111,9 @@ static bool read_name(const struct vx_network *network, const struct side *side,
   const struct vx_engine_library *library = network->library;
   const struct ort_api *api = &library->api;
   char *name;
-  if (!ort_did(api, side->name(network->session, index, library->allocator, &name), error)) {
-    return false;
-  }
+  if (!ort_did(api, side->name(network->session, index, library->allocator, &name), error)) return false;
   int length = snprintf(tensor->name, sizeof tensor->name, "%s", name);
-  if (!ort_did(api, api->allocator_free(library->allocator, name), error)) {
-    return false;
-  }
+  if (!ort_did(api, api->allocator_free(library->allocator, name), error)) return false;
   return length < VX_NETWORK_NAME_SIZE ||
          error_set(error, "the name of the network's %s %zu has %d bytes; allowed: up to %d", side->what, index, length,
                    VX_NETWORK_NAME_SIZE - 1);
@@ -139,15 +124,10 @@ static bool read_shape(const struct ort_api *api, const struct side *side, const
   const struct ort_tensor_type *shape = NULL;
   int element;
   size_t rank;
-  if (!ort_did(api, api->tensor_type_of(type, &shape), error)) {
+  if (!ort_did(api, api->tensor_type_of(type, &shape), error)) return false;
+  if (!shape) return error_set(error, "the network's %s %s is no tensor", side->what, tensor->name);
+  if (!ort_did(api, api->element_type(shape, &element), error) || !ort_did(api, api->dims_count(shape, &rank), error))
     return false;
-  }
-  if (shape == NULL) {
-    return error_set(error, "the network's %s %s is no tensor", side->what, tensor->name);
-  }
-  if (!ort_did(api, api->element_type(shape, &element), error) || !ort_did(api, api->dims_count(shape, &rank), error)) {
-    return false;
-  }
   if (!ort_read_dtype(element, &tensor->dtype)) {
     return error_set(error,
                      "the network's %s %s has elements of ONNX's type %d; allowed: float32, float16, int32, uint8",
@@ -165,24 +145,17 @@ static bool read_tensors(const struct vx_network *network, const struct side *si
                          struct vx_network_tensor tensors[VX_NETWORK_TENSORS], struct error *error) {
   const struct ort_api *api = &network->library->api;
   size_t found;
-  if (!ort_did(api, side->count(network->session, &found), error)) {
-    return false;
-  }
-  if (found > VX_NETWORK_TENSORS) {
+  if (!ort_did(api, side->count(network->session, &found), error)) return false;
+  if (found > VX_NETWORK_TENSORS)
     return error_set(error, "the network has %zu %ss; allowed: up to %d", found, side->what, VX_NETWORK_TENSORS);
-  }
   *count = (int)found;
   for (size_t i = 0; i < found; i++) {
     struct ort_type *type = NULL;
     bool good = read_name(network, side, i, &tensors[i], error) &&
                 ort_did(api, side->type(network->session, i, &type), error) &&
                 read_shape(api, side, type, &tensors[i], error);
-    if (type != NULL) {
-      api->release_type(type);
-    }
-    if (!good) {
-      return false;
-    }
+    if (type) api->release_type(type);
+    if (!good) return false;
   }
   return true;
 }
@@ -199,9 +172,7 @@ static bool read_network(struct vx_network *network, struct error *error) {
 static bool open_session(struct vx_network *network, int threads, size_t memory_bytes, struct error *error) {
   const struct ort_api *api = &network->library->api;
   struct ort_session_options *options;
-  if (!ort_did(api, api->create_session_options(&options), error)) {
-    return false;
-  }
+  if (!ort_did(api, api->create_session_options(&options), error)) return false;
   bool good = ort_set_options(api, options, threads, error) && ort_look_at(network->path, &network->file, error) &&
               (memory_bytes == 0 ? ort_open_session(network, options, &network->session, error)
                                  : ort_open_bounded(network, options, memory_bytes, error));
@@ -210,12 +181,8 @@ static bool open_session(struct vx_network *network, int threads, size_t memory_
 }
 
 static void close_network(struct vx_network *network) {
-  if (network->shrink != NULL) {
-    network->library->api.release_run_options(network->shrink);
-  }
-  if (network->session != NULL) {
-    network->library->api.release_session(network->session);
-  }
+  if (network->shrink) network->library->api.release_run_options(network->shrink);
+  if (network->session) network->library->api.release_session(network->session);
   free(network->path);
   free(network);
 }
@@ -223,11 +190,11 @@ static void close_network(struct vx_network *network) {
 static enum vx_status open_network(struct vx_engine_library *library, const char *path, int threads,
                                    size_t memory_bytes, struct vx_network **network, struct error *error) {
   struct vx_network *made = calloc(1, sizeof *made);
-  if (made != NULL) {
+  if (made) {
     made->library = library;
     made->path = strdup(path);
   }
-  if (made == NULL || made->path == NULL) {
+  if (!made || !made->path) {
     free(made);
     return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a network");
   }
@@ -241,17 +208,13 @@ static enum vx_status open_network(struct vx_engine_library *library, const char
 
 static const struct vx_network_shape *shape_of(const struct vx_network *network) { return &network->shape; }
 
-// --- running it ---
+// ---- running it -----------------------------------------------------------------------------------------------------
 
 // If the network has no more memory, what it keeps may not fit this run: it gives that back, and tries again.
 static bool run_bounded(const struct vx_network *network, const struct ort_values *in, struct ort_values *out,
                         struct error *error) {
-  if (ort_run(network, NULL, in, out, error)) {
-    return true;
-  }
-  if (network->shrink == NULL || ort_fault(error, VX_FAILED) != VX_OUT_OF_MEMORY) {
-    return false;
-  }
+  if (ort_run(network, NULL, in, out, error)) return true;
+  if (!network->shrink || ort_fault(error, VX_FAILED) != VX_OUT_OF_MEMORY) return false;
   ort_shrink(network, in, out);
   return ort_run(network, NULL, in, out, error);
 }

@@ -1,7 +1,7 @@
 // See ort_arena.h.
 #include "kernels/engine/ort_arena.h"
 
-// --- the arena while a session is opened ---
+// ---- the arena while a session is opened ----------------------------------------------------------------------------
 
 // It grows by what is asked for, so that the bound is of use to the network and not to the arena.
 static bool register_arena(const struct vx_engine_library *library, const struct ort_memory *memory, size_t bytes,
@@ -10,9 +10,7 @@ static bool register_arena(const struct vx_engine_library *library, const struct
   const size_t values[] = {bytes, ORT_SAME_AS_REQUESTED};
   const struct ort_api *api = &library->api;
   struct ort_arena_options *arena;
-  if (!ort_did(api, api->create_arena_options(keys, values, sizeof keys / sizeof *keys, &arena), error)) {
-    return false;
-  }
+  if (!ort_did(api, api->create_arena_options(keys, values, sizeof keys / sizeof *keys, &arena), error)) return false;
   bool good = ort_did(api, api->register_arena(library->env, memory, arena), error);
   api->release_arena_options(arena);
   return good;
@@ -23,9 +21,7 @@ static bool open_with_arena(struct vx_network *network, const struct ort_session
   const struct vx_engine_library *library = network->library;
   const struct ort_api *api = &library->api;
   struct error second;
-  if (!register_arena(library, memory, bytes, error)) {
-    return false;
-  }
+  if (!register_arena(library, memory, bytes, error)) return false;
   bool good = ort_open_session(network, options, &network->session, error);
   bool over = ort_did(api, api->unregister_arena(library->env, memory), good ? error : &second);
   return good && over;
@@ -37,12 +33,10 @@ static bool is_bounded(const struct vx_network *network, const struct ort_memory
   const struct ort_api *api = &network->library->api;
   struct ort_allocator *allocator;
   void *taken = NULL;
-  if (!ort_did(api, api->create_allocator(network->session, memory, &allocator), error)) {
-    return false;
-  }
+  if (!ort_did(api, api->create_allocator(network->session, memory, &allocator), error)) return false;
   bool bounded = !ort_did(api, api->allocator_take(allocator, bytes + 1, &taken), error) &&
                  ort_fault(error, VX_FAILED) == VX_OUT_OF_MEMORY;
-  bool exceeds = taken != NULL && ort_did(api, api->allocator_free(allocator, taken), error);
+  bool exceeds = taken && ort_did(api, api->allocator_free(allocator, taken), error);
   api->release_allocator(allocator);
   return bounded || (exceeds && error_set(error, "its weights take more than the %zu bytes that it may take", bytes));
 }
@@ -58,9 +52,7 @@ bool ort_open_bounded(struct vx_network *network, struct ort_session_options *op
                       struct error *error) {
   const struct ort_api *api = &network->library->api;
   struct ort_memory *memory;
-  if (!ort_did(api, api->create_cpu_memory(ORT_ARENA_ALLOCATOR, ORT_DEFAULT_MEMORY, &memory), error)) {
-    return false;
-  }
+  if (!ort_did(api, api->create_cpu_memory(ORT_ARENA_ALLOCATOR, ORT_DEFAULT_MEMORY, &memory), error)) return false;
   bool good = ort_did(api, api->add_session_config(options, "session.use_env_allocators", "1"), error) &&
               open_with_arena(network, options, memory, bytes, error) && is_bounded(network, memory, bytes, error) &&
               make_shrink(network, error);
@@ -68,7 +60,7 @@ bool ort_open_bounded(struct vx_network *network, struct ort_session_options *op
   return good;
 }
 
-// --- shrinking ---
+// ---- shrinking ------------------------------------------------------------------------------------------------------
 
 // A run that is to end at once computes nothing, and at its end the arena gives back what is not in use.
 void ort_shrink(const struct vx_network *network, const struct ort_values *in, struct ort_values *out) {

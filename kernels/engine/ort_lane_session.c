@@ -18,7 +18,7 @@ struct vx_session {
   struct ort_run_options *run_options;
 };
 
-// --- opening ---
+// ---- opening --------------------------------------------------------------------------------------------------------
 
 // One update has all values, as each sets what it does not name to its default. The search for convolutions is by
 // rules: one by timing could choose others at the next start, which round differently. The arena grows by what is asked
@@ -40,9 +40,7 @@ static bool fill_cuda(const struct ort_api *api, struct ort_cuda_options *cuda, 
 static bool use_cuda(const struct ort_api *api, struct ort_session_options *options, const struct vx_place *place,
                      struct error *error) {
   struct ort_cuda_options *cuda;
-  if (!ort_did(api, api->create_cuda_options(&cuda), error)) {
-    return false;
-  }
+  if (!ort_did(api, api->create_cuda_options(&cuda), error)) return false;
   bool good = fill_cuda(api, cuda, place, error) && ort_did(api, api->append_cuda(options, cuda), error);
   api->release_cuda_options(cuda);
   return good;
@@ -52,9 +50,7 @@ static bool open_session(struct vx_session *session, const struct vx_network *ne
                          struct error *error) {
   const struct ort_api *api = &session->library->api;
   struct ort_session_options *options;
-  if (!ort_did(api, api->create_session_options(&options), error)) {
-    return false;
-  }
+  if (!ort_did(api, api->create_session_options(&options), error)) return false;
   bool good = ort_set_options(api, options, 1, error) && use_cuda(api, options, place, error) &&
               ort_open_session(network, options, &session->session, error);
   api->release_session_options(options);
@@ -76,7 +72,7 @@ static bool open_parts(struct vx_session *session, const struct vx_network *netw
 enum vx_status ort_lane_session_open(struct vx_network *network, const struct vx_place *place,
                                      struct vx_session **session, struct error *error) {
   struct vx_session *made = calloc(1, sizeof *made);
-  if (made == NULL) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a network");
+  if (!made) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a network");
   made->library = network->library;
   if (open_parts(made, network, place, error)) {
     *session = made;
@@ -88,29 +84,21 @@ enum vx_status ort_lane_session_open(struct vx_network *network, const struct vx
 
 void ort_lane_session_close(struct vx_session *session) {
   const struct ort_api *api = &session->library->api;
-  if (session->run_options != NULL) {
-    api->release_run_options(session->run_options);
-  }
-  if (session->memory != NULL) {
-    api->release_memory(session->memory);
-  }
-  if (session->session != NULL) {
-    api->release_session(session->session);
-  }
+  if (session->run_options) api->release_run_options(session->run_options);
+  if (session->memory) api->release_memory(session->memory);
+  if (session->session) api->release_session(session->session);
   free(session);
 }
 
-// --- running ---
+// ---- running --------------------------------------------------------------------------------------------------------
 
 static bool bind(const struct ort_api *api, struct ort_binding *binding, const struct ort_values *in,
                  const struct ort_values *out, struct error *error) {
   bool good = true;
-  for (int i = 0; i < in->count && good; i++) {
+  for (int i = 0; i < in->count && good; i++)
     good = ort_did(api, api->bind_input(binding, in->name[i], in->value[i]), error);
-  }
-  for (int i = 0; i < out->count && good; i++) {
+  for (int i = 0; i < out->count && good; i++)
     good = ort_did(api, api->bind_output(binding, out->name[i], out->value[i]), error);
-  }
   return good;
 }
 
@@ -118,9 +106,7 @@ static bool run_bound(const struct vx_session *session, const struct ort_values 
                       struct error *error) {
   const struct ort_api *api = &session->library->api;
   struct ort_binding *binding;
-  if (!ort_did(api, api->create_binding(session->session, &binding), error)) {
-    return false;
-  }
+  if (!ort_did(api, api->create_binding(session->session, &binding), error)) return false;
   bool good = bind(api, binding, in, out, error) &&
               ort_did(api, api->run_bound(session->session, session->run_options, binding), error);
   api->release_binding(binding);

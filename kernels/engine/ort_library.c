@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// --- errors ---
+// ---- errors ---------------------------------------------------------------------------------------------------------
 
 static const char out_of_memory[] = "onnxruntime: out of memory: ";
 
@@ -18,11 +18,8 @@ static bool tells_of_memory(const char *text) {
                                       "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
                                       "CUBLAS_STATUS_ALLOC_FAILED",
                                       "bad_alloc"};
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-    if (strstr(text, words[i]) != NULL) {
-      return true;
-    }
-  }
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strstr(text, words[i])) return true;
   return false;
 }
 
@@ -30,20 +27,16 @@ static bool tells_of_memory(const char *text) {
 // place in the library's source, then "[ONNXRuntimeError] : 1 : FAIL : ".
 static const char *core_of(const char *text) {
   const char *lack = strstr(text, "Available memory of "), *core = strstr(text, "[ONNXRuntimeError]");
-  if (lack != NULL) {
-    return lack;
-  }
-  for (int i = 0; core != NULL && i < 3; i++) {
+  if (lack) return lack;
+  for (int i = 0; core && i < 3; i++) {
     core = strstr(core, " : ");
-    core = core == NULL ? NULL : core + strlen(" : ");
+    core = !core ? NULL : core + strlen(" : ");
   }
-  return core == NULL ? text : core;
+  return !core ? text : core;
 }
 
 bool ort_did(const struct ort_api *api, struct ort_status *status, struct error *error) {
-  if (status == NULL) {
-    return true;
-  }
+  if (!status) return true;
   const char *text = api->error_message(status), *core = core_of(text);
   (void)vx_refuse(error, "%s%.*s", tells_of_memory(text) ? out_of_memory : "onnxruntime: ", (int)strcspn(core, "\n"),
                   core);
@@ -55,7 +48,7 @@ enum vx_status ort_fault(const struct error *error, enum vx_status otherwise) {
   return strncmp(error->text, out_of_memory, strlen(out_of_memory)) == 0 ? VX_OUT_OF_MEMORY : otherwise;
 }
 
-// --- sessions ---
+// ---- sessions -------------------------------------------------------------------------------------------------------
 
 // One operator at a time, by all threads together. Threads that wait sleep: they would take processors from other jobs.
 bool ort_set_options(const struct ort_api *api, struct ort_session_options *options, int threads, struct error *error) {
@@ -68,9 +61,7 @@ bool ort_set_options(const struct ort_api *api, struct ort_session_options *opti
 }
 
 bool ort_look_at(const char *path, struct stat *file, struct error *error) {
-  if (stat(path, file) != 0) {
-    return error_set(error, "%s", strerror(errno));
-  }
+  if (stat(path, file) != 0) return error_set(error, "%s", strerror(errno));
   return S_ISREG(file->st_mode) || error_set(error, "it is not a regular file");
 }
 
@@ -78,9 +69,7 @@ bool ort_look_at(const char *path, struct stat *file, struct error *error) {
 static bool is_as_before(const struct vx_network *network, struct error *error) {
   const struct stat *before = &network->file;
   struct stat now;
-  if (!ort_look_at(network->path, &now, error)) {
-    return false;
-  }
+  if (!ort_look_at(network->path, &now, error)) return false;
   return (now.st_dev == before->st_dev && now.st_ino == before->st_ino && now.st_size == before->st_size &&
           now.st_mtim.tv_sec == before->st_mtim.tv_sec && now.st_mtim.tv_nsec == before->st_mtim.tv_nsec) ||
          error_set(error, "the network's file has changed since it was opened");
@@ -94,7 +83,7 @@ bool ort_open_session(const struct vx_network *network, const struct ort_session
          is_as_before(network, error);
 }
 
-// --- tensors ---
+// ---- tensors --------------------------------------------------------------------------------------------------------
 
 static const int elements[VX_DTYPES] = {
     [VX_FLOAT32] = ORT_FLOAT, [VX_FLOAT16] = ORT_FLOAT16, [VX_INT32] = ORT_INT32, [VX_UINT8] = ORT_UINT8};
@@ -103,9 +92,7 @@ int ort_element_of(enum vx_dtype dtype) { return elements[dtype]; }
 
 bool ort_read_dtype(int element, enum vx_dtype *dtype) {
   int row = 0;
-  while (row < VX_DTYPES && elements[row] != element) {
-    row++;
-  }
+  while (row < VX_DTYPES && elements[row] != element) row++;
   *dtype = (enum vx_dtype)row;
   return row < VX_DTYPES;
 }
@@ -113,9 +100,8 @@ bool ort_read_dtype(int element, enum vx_dtype *dtype) {
 bool ort_wrap(const struct vx_engine_library *library, const struct ort_memory *memory,
               const struct vx_network_value *from, int count, struct ort_values *values, struct error *error) {
   const struct ort_api *api = &library->api;
-  if (count > VX_NETWORK_TENSORS) {
+  if (count > VX_NETWORK_TENSORS)
     return error_set(error, "a run has %d tensors; allowed: up to %d", count, VX_NETWORK_TENSORS);
-  }
   for (; values->count < count; values->count++) {
     const struct vx_network_value *tensor = &from[values->count];
     const struct vx_shape *shape = &tensor->shape;
@@ -123,17 +109,14 @@ bool ort_wrap(const struct vx_engine_library *library, const struct ort_memory *
     if (!ort_did(api,
                  api->create_tensor(memory, tensor->data, shape->bytes, shape->dims, (size_t)shape->rank,
                                     ort_element_of(shape->dtype), &values->value[values->count]),
-                 error)) {
+                 error))
       return false;
-    }
   }
   return true;
 }
 
 void ort_unwrap(const struct ort_api *api, struct ort_values *values) {
-  while (values->count > 0) {
-    api->release_value(values->value[--values->count]);
-  }
+  while (values->count > 0) api->release_value(values->value[--values->count]);
 }
 
 bool ort_run(const struct vx_network *network, const struct ort_run_options *options, const struct ort_values *in,

@@ -26,14 +26,13 @@ static bool open_gpus(struct devices *devices, const struct device_list *list, b
   int found = 0;
   if (backend->count(&found, error) != VX_OK) return error_prefix(error, "backend cuda: ");
   int wanted = list->all ? (found < MAX_DEVICES ? found : MAX_DEVICES) : list->count;
-  for (int i = 0; i < wanted; i++) {
+  for (int i = 0; i < wanted; i++)
     if (open_one(&devices->gpu[devices->count], backend, list->all ? i : list->index[i], error))
       devices->count++;
     else if (must && !list->all)
       return false;
     else
       log_event(LOG_WARNING, "a GPU is left out", "reason", error->text);
-  }
   return devices->count > 0;
 }
 

@@ -57,9 +57,8 @@ static void write_each(const struct view *view, bool serving, model_writer write
   struct model model;
   char name[MODEL_NAME_SIZE];
   const struct named *named = catalog_acquire(view->catalog);
-  for (size_t number = 0; number < model_numbers(named); number++) {
+  for (size_t number = 0; number < model_numbers(named); number++)
     if (model_at(named, number, name, &memory, &model) && !(serving && model.fault)) writer(view, &model, out);
-  }
   catalog_release(view->catalog);
 }
 

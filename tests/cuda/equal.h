@@ -14,7 +14,7 @@
 #define MEAN (BASE | BIT(VX_VOXEL_FEATURES))
 #define PILLAR (BASE | BIT(VX_PILLAR_FEATURES))
 
-// --- random numbers ---
+// ---- random numbers -------------------------------------------------------------------------------------------------
 
 struct random {
   uint64_t state;
@@ -25,7 +25,7 @@ int32_t random_below(struct random *random, int32_t limit);
 bool random_one_in(struct random *random, int32_t n);
 float random_unit(struct random *random);
 
-// --- a backend at work ---
+// ---- a backend at work ----------------------------------------------------------------------------------------------
 
 struct side {
   const struct vx_backend *backend;
@@ -83,7 +83,7 @@ bool places_gather(struct side *side);
 // counts.
 void compare(struct side sides[2], const struct vx_job *asked, const struct scan *scan, const char *name);
 
-// --- jobs ---
+// ---- jobs -----------------------------------------------------------------------------------------------------------
 
 // A job that makes voxels, of any kind, of up to that many points. The scan's points are the caller's to free.
 void random_job(struct random *random, int64_t largest, struct vx_job *asked, struct scan *scan);
@@ -101,7 +101,7 @@ struct vx_job pillars(float size, int32_t cap);
 struct vx_job giant_job(void);
 void fill_scan(struct random *random, struct scan *scan, int64_t num_points, const char *name);
 
-// --- the parts ---
+// ---- the parts ------------------------------------------------------------------------------------------------------
 
 // Voxels whose lists have every length at which a GPU takes another way.
 void test_lists(struct side sides[2], uint64_t seed, int jobs);

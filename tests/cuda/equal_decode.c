@@ -8,7 +8,7 @@
 #include "kernels/half.h"
 #include "tests/cuda/equal.h"
 
-// --- maps ---
+// ---- maps -----------------------------------------------------------------------------------------------------------
 
 // What a map's values are like.
 enum values {
@@ -92,7 +92,7 @@ static void free_map(struct map *map) {
     free(map->memory);
 }
 
-// --- heads ---
+// ---- heads ----------------------------------------------------------------------------------------------------------
 
 // What a job is made of: a batch of maps, and what their values are like.
 struct shape {
@@ -194,7 +194,7 @@ static struct vx_job random_centers(struct random *random, const struct shape *s
   return asked;
 }
 
-// --- jobs ---
+// ---- jobs -----------------------------------------------------------------------------------------------------------
 
 // The pairs are the square of the boxes: a large job compares a few thousand of them.
 static void limit_work(struct vx_nms *nms, int64_t items) {

@@ -5,7 +5,7 @@
 
 #include "tests/cuda/equal.h"
 
-// --- encoders ---
+// ---- encoders -------------------------------------------------------------------------------------------------------
 
 // Weights of both signs, and now and then zeros, so that sums are -0, or large ones, so that sums are not finite.
 static void fill_weights(struct random *random, float *weights, size_t count) {
@@ -47,7 +47,7 @@ static void random_encoder(struct random *random, struct vx_job *asked) {
   make_encoder(random, job_columns(asked), layers, widths, &asked->params.voxelize.encoder);
 }
 
-// --- jobs ---
+// ---- jobs -----------------------------------------------------------------------------------------------------------
 
 // Makes the voxels larger until the map of all clouds has few enough values.
 static void fit_map(struct vx_job *asked, int32_t clouds, double most) {

@@ -26,7 +26,7 @@ static void renew_lane(struct side *side) {
   }
 }
 
-// --- beside a sampling ---
+// ---- beside a sampling ----------------------------------------------------------------------------------------------
 
 struct sampler {
   pthread_t thread;
@@ -106,7 +106,7 @@ static void test_beside_sampling(struct side sides[2], struct random *random) {
   free(many.points);
 }
 
-// --- without memory ---
+// ---- without memory -------------------------------------------------------------------------------------------------
 
 // All of the GPU's memory but a little, or NULL.
 static void *take_memory(void) {

@@ -26,9 +26,7 @@ struct vx_job giant_job(void) {
 
 void fill_scan(struct random *random, struct scan *scan, int64_t num_points, const char *name) {
   float *points = malloc((size_t)(num_points * 4 + 1) * sizeof *points);
-  for (int64_t i = 0; i < num_points * 4; i++) {
-    points[i] = (random_unit(random) - 0.5f) * (i % 4 == 2 ? 4 : 41);
-  }
+  for (int64_t i = 0; i < num_points * 4; i++) points[i] = (random_unit(random) - 0.5f) * (i % 4 == 2 ? 4 : 41);
   memset(scan, 0, sizeof *scan);
   scan->points = points;
   scan->num_points = num_points;
@@ -67,13 +65,9 @@ static void test_refused_output(struct side sides[2], struct random *random) {
     struct vx_job asked = pillars(i % 2 == 0 ? 0.3f : 0.005f, i % 3 == 0 ? 0 : 5);
     struct scan scan;
     fill_scan(random, &scan, 1000 << i % 6, "refused output");
-    for (int k = 0; k < 2; k++) {
-      sides[k].refuse_output = true;
-    }
+    for (int k = 0; k < 2; k++) sides[k].refuse_output = true;
     compare(sides, &asked, &scan, "refused output");
-    for (int k = 0; k < 2; k++) {
-      sides[k].refuse_output = false;
-    }
+    for (int k = 0; k < 2; k++) sides[k].refuse_output = false;
     compare(sides, &asked, &scan, "after a refusal");
     free(scan.points);
   }
@@ -139,9 +133,7 @@ static void test_side_by_side(uint64_t seed) {
       exit(2);
     }
   }
-  for (int i = 0; i < WORKERS; i++) {
-    pthread_join(workers[i].thread, NULL);
-  }
+  for (int i = 0; i < WORKERS; i++) pthread_join(workers[i].thread, NULL);
 }
 
 void test_lanes(uint64_t seed) {

@@ -55,9 +55,7 @@ static int32_t deal_points(struct random *random, enum shape shape, int32_t cell
   int32_t num_cells = 1 + random_below(random, MOST_CELLS), count = 0;
   for (int32_t cell = 0; cell < num_cells; cell++) {
     int32_t points = points_of_cell(random, shape);
-    for (int32_t i = 0; i < points && count < MOST_POINTS; i++) {
-      cells[count++] = cell;
-    }
+    for (int32_t i = 0; i < points && count < MOST_POINTS; i++) cells[count++] = cell;
   }
   for (int32_t i = random_one_in(random, 4) ? 0 : count - 1; i > 0; i--) {
     int32_t other = random_below(random, i + 1), cell = cells[i];
@@ -79,9 +77,8 @@ void test_lists(struct side sides[2], uint64_t seed, int jobs) {
     if (points == NULL) abort();
     for (int64_t i = 0; i < scan.num_points; i++) {
       const float corner[3] = {(float)(cells[i] % SIDE), (float)(cells[i] / SIDE), 3};
-      for (int32_t c = 0; c < scan.columns; c++) {
+      for (int32_t c = 0; c < scan.columns; c++)
         points[i * scan.columns + c] = c < 3 ? corner[c] + 0.9f * random_unit(&random) : random_unit(&random);
-      }
     }
     scan.points = points;
     random_clouds(&random, &scan);

@@ -7,7 +7,7 @@
 
 enum { DENSE = VX_TENSOR_COUNT - VX_BEV_FEATURES };
 
-// --- scatter ---
+// ---- scatter --------------------------------------------------------------------------------------------------------
 
 // In the grid, mostly; a few are just outside, or far.
 static int32_t random_coordinate(struct random *random, int32_t limit, bool strange) {
@@ -86,7 +86,7 @@ static void test_huge_grids(struct side sides[2]) {
   }
 }
 
-// --- maps ---
+// ---- maps -----------------------------------------------------------------------------------------------------------
 
 static size_t dense_bytes(const struct vx_job *asked, int32_t clouds) {
   struct vx_layout layout;

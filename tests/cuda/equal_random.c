@@ -47,9 +47,7 @@ static void random_params(struct random *random, struct vx_job *asked) {
     asked->params.voxelize.range_max[axis] = 20.0f * random_unit(random) + 1.0f;
     asked->params.voxelize.voxel_size[axis] = size * (0.5f + random_unit(random));
     float extent = asked->params.voxelize.range_max[axis] - asked->params.voxelize.range_min[axis];
-    if (asked->params.voxelize.voxel_size[axis] > extent) {
-      asked->params.voxelize.voxel_size[axis] = extent;
-    }
+    if (asked->params.voxelize.voxel_size[axis] > extent) asked->params.voxelize.voxel_size[axis] = extent;
   }
   asked->params.voxelize.max_points_per_voxel = caps[random_below(random, sizeof caps / sizeof caps[0])];
   asked->params.voxelize.max_voxels =
@@ -70,9 +68,8 @@ static void random_params(struct random *random, struct vx_job *asked) {
   asked->tensors = random_one_in(random, 10)  ? 0
                    : random_one_in(random, 2) ? VX_VOXEL_TENSORS
                                               : (vx_tensor_set)random_below(random, VX_VOXEL_TENSORS + 1);
-  if (asked->params.voxelize.max_points_per_voxel == 0 && !random_one_in(random, 10)) {
+  if (asked->params.voxelize.max_points_per_voxel == 0 && !random_one_in(random, 10))
     asked->tensors &= MEAN | BIT(VX_POINT_VOXEL_IDS);
-  }
   if (random_one_in(random, 6)) {  // small voxels, which a few threads of the GPU write each
     asked->tensors = BASE | BIT(VX_VOXELS) | (random_one_in(random, 2) ? BIT(VX_VOXEL_FEATURES) : 0);
     asked->params.voxelize.fill = VX_FILL_ZERO;
@@ -102,9 +99,7 @@ void random_clouds(struct random *random, struct scan *scan) {
                       : random_one_in(random, 4)
                           ? 0
                           : random_below(random, (int32_t)(left * 2 / (scan->num_clouds - i) + 1));
-    if (scan->counts[i] > left) {
-      scan->counts[i] = (int32_t)left;
-    }
+    if (scan->counts[i] > left) scan->counts[i] = (int32_t)left;
     left -= scan->counts[i];
   }
   if (scan->num_clouds > 1 && random_one_in(random, 3)) {  // an empty cloud at the end
@@ -129,19 +124,15 @@ void random_points(struct random *random, const struct vx_job *asked, const stru
                              : random_unit(random) * 1.05f - 0.02f;
       point[c] = c < 3 ? low + at * (high - low) : random_unit(random) * 100 - 50;
     }
-    if (kind == 3 && i > 0 && !random_one_in(random, 4)) {
+    if (kind == 3 && i > 0 && !random_one_in(random, 4))
       memcpy(point, points + (int64_t)(random_bits(random) % (uint64_t)i) * columns, (size_t)columns * sizeof *point);
-    }
-    if (strange && random_one_in(random, 50)) {
-      point[random_below(random, columns)] = strange_value(random);
-    }
+    if (strange && random_one_in(random, 50)) point[random_below(random, columns)] = strange_value(random);
   }
   scan->points = points;
   if (asked->inputs[VX_POINTS].dtype == VX_FLOAT16) {
     uint16_t *halves = malloc((size_t)(scan->num_points * columns + 1) * sizeof *halves);
-    for (int64_t i = 0; i < scan->num_points * columns; i++) {
+    for (int64_t i = 0; i < scan->num_points * columns; i++)
       halves[i] = strange && random_one_in(random, 99) ? (uint16_t)random_bits(random) : vx_float_to_half(points[i]);
-    }
     free(points);
     scan->points = halves;
   }
@@ -153,9 +144,7 @@ static void sample_voxels(struct random *random, struct vx_job *asked, struct sc
   int32_t all = random_below(random, random_one_in(random, 2) ? 20 : 2000);
   for (int32_t i = 0; i < scan->num_clouds; i++) {
     scan->samples[i] = stacked ? random_below(random, all + 1) : all;
-    if (stacked && scan->samples[i] > scan->counts[i] / 4) {
-      scan->samples[i] = scan->counts[i] / 4;
-    }
+    if (stacked && scan->samples[i] > scan->counts[i] / 4) scan->samples[i] = scan->counts[i] / 4;
   }
   asked->params.voxelize.sampling = (struct vx_sampling){
       .enabled = true, .start = random_below(random, 3), .stacked = stacked, .max_work = INT64_MAX};
@@ -165,22 +154,18 @@ static void sample_voxels(struct random *random, struct vx_job *asked, struct sc
 void random_job(struct random *random, int64_t largest, struct vx_job *asked, struct scan *scan) {
   random_params(random, asked);
   scan->num_points = random_size(random, largest);
-  if (scan->num_points * asked->inputs[VX_POINTS].dims[1] > 20000000) {
+  if (scan->num_points * asked->inputs[VX_POINTS].dims[1] > 20000000)
     scan->num_points = 20000000 / asked->inputs[VX_POINTS].dims[1];
-  }
   // Tensors of padding grow with the cap: keep them to about a gigabyte.
   int64_t most = INT64_C(1) << 28,
           width = (int64_t)asked->params.voxelize.max_points_per_voxel * (2 * asked->inputs[VX_POINTS].dims[1] + 6);
-  if ((asked->tensors & ~(MEAN | BIT(VX_POINT_VOXEL_IDS))) != 0 && scan->num_points * width > most) {
+  if ((asked->tensors & ~(MEAN | BIT(VX_POINT_VOXEL_IDS))) != 0 && scan->num_points * width > most)
     asked->params.voxelize.max_voxels = (int32_t)(most / width / 8);
-  }
   random_clouds(random, scan);
   const struct vx_voxelize *params = &asked->params.voxelize;
   struct vx_box within;
   memcpy(within.min, params->range_min, sizeof within.min);
   memcpy(within.max, params->range_max, sizeof within.max);
   random_points(random, asked, &within, scan);
-  if (random_one_in(random, 5)) {
-    sample_voxels(random, asked, scan);
-  }
+  if (random_one_in(random, 5)) sample_voxels(random, asked, scan);
 }

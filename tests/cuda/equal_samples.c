@@ -22,9 +22,8 @@ static void test_scan(struct side sides[2], const struct scan *whole, int32_t ev
   part.counts[0] = (int32_t)part.num_points;
   part.samples[0] = samples;
   part.points = malloc((size_t)part.num_points * row + 1);
-  for (int64_t i = 0; i < part.num_points; i++) {
+  for (int64_t i = 0; i < part.num_points; i++)
     memcpy((char *)part.points + (size_t)i * row, (char *)whole->points + (size_t)(i * every) * row, row);
-  }
   struct vx_job asked = sampling_of(whole->columns);
   asked.params.fps.sampling.start = start;
   compare(sides, &asked, &part, "samples");
@@ -50,9 +49,8 @@ static void make_hard(struct random *random, struct scan *scan, int32_t columns)
       float at = kind == 2 ? (float)i * (float)c : (float)random_below(random, sides);
       points[i * columns + c] = at * scale;
     }
-    if (random_one_in(random, 40)) {
+    if (random_one_in(random, 40))
       points[i * columns + random_below(random, 3)] = random_one_in(random, 2) ? NAN : -INFINITY;
-    }
   }
 }
 
@@ -70,18 +68,15 @@ static void test_random(struct side sides[2], struct random *random, int64_t lar
   scan.num_points = random_size(random, largest);
   random_clouds(random, &scan);
   random_points(random, &asked, &within, &scan);
-  if (asked.inputs[VX_POINTS].dtype == VX_FLOAT32 && random_one_in(random, 2)) {
-    make_hard(random, &scan, scan.columns);
-  }
+  if (asked.inputs[VX_POINTS].dtype == VX_FLOAT32 && random_one_in(random, 2)) make_hard(random, &scan, scan.columns);
   asked.params.fps.sampling.stacked = random_one_in(random, 2);
   asked.params.fps.sampling.start = random_one_in(random, 2) ? 0 : random_below(random, 30);
   int32_t all = random_below(random, random_one_in(random, 8) ? 5000 : 300);
   for (int32_t i = 0; i < scan.num_clouds; i++) {
     scan.samples[i] = asked.params.fps.sampling.stacked ? random_below(random, scan.counts[i] + 1) % 3000 : all;
     if (asked.params.fps.sampling.stacked && asked.params.fps.sampling.start >= scan.counts[i] &&
-        !random_one_in(random, 50)) {
+        !random_one_in(random, 50))
       scan.samples[i] = 0;
-    }
   }
   snprintf(scan.name, sizeof scan.name, "%d", number);
   compare(sides, &asked, &scan, "random samples");
@@ -104,11 +99,10 @@ static void test_stopped(struct side sides[2], struct random *random) {
     enum vx_status status = side_run(&sides[1], &asked, &scan, &error);
     sides[1].stop = false;
     atomic_fetch_add(&jobs_run, 1);
-    if (status == VX_STOPPED || status == VX_OK) {
+    if (status == VX_STOPPED || status == VX_OK)
       atomic_fetch_add(&jobs_equal, 1);
-    } else {
+    else
       printf("UNEQUAL stopped: %s\n", error.text);
-    }
     scan.samples[0] = 500;
     compare(sides, &asked, &scan, "after a stop");
     free(scan.points);

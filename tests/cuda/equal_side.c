@@ -112,17 +112,14 @@ enum vx_status side_run(struct side *side, const struct vx_job *asked, const str
   return vx_fail(error, VX_FAILED, "bytes beside a tensor's place were written");
 }
 
-// --- comparison ---
+// ---- comparison -----------------------------------------------------------------------------------------------------
 
 static bool gaps_are_zero(const struct side *side) {
   size_t end = 0;
   for (int t = 0; t < VX_TENSOR_COUNT; t++) {
     if ((side->layout.tensors & BIT(t)) != 0) {
-      for (; end < side->layout.offset[t]; end++) {
-        if (((unsigned char *)side->output)[end] != 0) {
-          return false;
-        }
-      }
+      for (; end < side->layout.offset[t]; end++)
+        if (((unsigned char *)side->output)[end] != 0) return false;
       end = side->layout.offset[t] + side->layout.shape[t].bytes;
     }
   }
@@ -171,9 +168,7 @@ static bool same(const struct side *a, const struct side *b, int32_t num_clouds,
     describe_counts(&a->job.counts, &b->job.counts, text, size);
     return false;
   }
-  if (!same_sections(a, b, text, size)) {
-    return false;
-  }
+  if (!same_sections(a, b, text, size)) return false;
   if (memcmp(a->row_counts, b->row_counts, (size_t)num_clouds * sizeof(int32_t)) != 0 ||
       a->layout.bytes != b->layout.bytes) {
     snprintf(text, size, "row_counts or layout");
@@ -216,18 +211,15 @@ void compare(struct side sides[2], const struct vx_job *asked, const struct scan
     sides[1].placing = again == 1;
     enum vx_status cuda = side_run(&sides[1], asked, scan, &errors[1]);
     bool equal = cpu == cuda;
-    if (!equal) {
+    if (!equal)
       snprintf(reason, sizeof reason, "%.200s", errors[1].text);
-    } else if (cpu == VX_OK) {
+    else if (cpu == VX_OK)
       equal = same(&sides[0], &sides[1], scan->num_clouds, reason, sizeof reason);
-    } else {
+    else
       atomic_fetch_add(&jobs_refused, 1);
-    }
     atomic_fetch_add(&jobs_run, 1);
     atomic_fetch_add(&jobs_equal, equal);
-    if (equal) {
-      continue;
-    }
+    if (equal) continue;
     describe_job(asked, text, sizeof text);
     printf("UNEQUAL %s %s: status %d %d: %s (N %lld B %d, %d samples of the first cloud's %d, %s)\n", name, scan->name,
            (int)cpu, (int)cuda, reason, (long long)scan->num_points, scan->num_clouds, scan->samples[0],

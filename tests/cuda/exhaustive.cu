@@ -10,9 +10,8 @@ enum { THREADS = 256, BLOCKS = 4096 };
 template <enum exhaustive which> static __global__ void sum_all(uint64_t count, unsigned long long *total) {
   struct exhaustive_sum sum = {0, 0};
   for (uint64_t number = blockIdx.x * (uint64_t)THREADS + threadIdx.x; number < count;
-       number += (uint64_t)THREADS * BLOCKS) {
+       number += (uint64_t)THREADS * BLOCKS)
     exhaustive_add(which, number, &sum);
-  }
   atomicAdd(&total[0], (unsigned long long)sum.hash);
   atomicAdd(&total[1], (unsigned long long)sum.falls);
 }

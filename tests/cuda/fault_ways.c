@@ -104,7 +104,7 @@ void ways_init(void *stream) {
   fill_boxes();
 }
 
-// --- jobs ---
+// ---- jobs -----------------------------------------------------------------------------------------------------------
 
 // Layers of 20 channels: one, or three if the cap is large. Their weights differ, so each brings its own.
 static struct vx_encoder encoder_of(const struct way *way) {

@@ -255,7 +255,7 @@ int main(int argc, char **argv) {
   const char *directory = "../shared/data";
   long repeat = 200;
   char **once = NULL;
-  for (int i = 1; i < argc; i++) {
+  for (int i = 1; i < argc; i++)
     if (strcmp(argv[i], "--once") == 0 && i + 3 < argc) {
       once = &argv[i + 1];
       i += 3;
@@ -263,7 +263,6 @@ int main(int argc, char **argv) {
       repeat = strtol(argv[++i], NULL, 10);
     else
       directory = argv[i];
-  }
   if (repeat < 1 || repeat > MAX_REPEAT) {
     fprintf(stderr, "gpu-bench: --repeat takes 1 to %d\n", MAX_REPEAT);
     return 2;

@@ -96,12 +96,11 @@ int main(int argc, char **argv) {
   const char *directory = "../shared/data";
   long repeat = 15;
   struct side sides[2];
-  for (int i = 1; i < argc; i++) {
+  for (int i = 1; i < argc; i++)
     if (strcmp(argv[i], "--repeat") == 0 && i + 1 < argc)
       repeat = strtol(argv[++i], NULL, 10);
     else
       directory = argv[i];
-  }
   if (repeat < 1 || repeat > MAX_REPEAT) {
     fprintf(stderr, "gpu-fps-bench: --repeat takes 1 to %d\n", MAX_REPEAT);
     return 2;

@@ -1,6 +1,6 @@
-// cuda-scan-emulated: the look-back of a scan (base/scan.cuh) on the emulated GPU, for a tile far from the last one that
-// knows the sum of all before it. No scan of the emulator comes there, as its blocks run one after the other; on a GPU
-// few do. One thread of the host. Exit code 1 if a sum is wrong.
+// cuda-scan-emulated: the look-back of a scan (base/scan.cuh) on the emulated GPU, for a tile far from the last one
+// that knows the sum of all before it. No scan of the emulator comes there, as its blocks run one after the other; on a
+// GPU few do. One thread of the host. Exit code 1 if a sum is wrong.
 #include <cstdio>
 #include <vector>
 
@@ -29,8 +29,8 @@ static uint64_t next_random() {
 // A pair as the scans have it: whether there is a cell, and its points.
 static uint64_t random_pair() { return (next_random() % 2) << 32 | next_random() % 1000; }
 
-// Scans a tile behind tiles of which the first, and the others with a chance of one in `known`, know the sum up to their
-// end. The sums of the pairs' halves go beyond 2^16, so neither half fits in a smaller number.
+// Scans a tile behind tiles of which the first, and the others with a chance of one in `known`, know the sum up to
+// their end. The sums of the pairs' halves go beyond 2^16, so neither half fits in a smaller number.
 static bool scan_right(uint32_t tile, uint32_t known) {
   uint64_t sum = 0;
   scanned_tile = tile;
@@ -39,22 +39,16 @@ static bool scan_right(uint32_t tile, uint32_t known) {
     sum += own;
     states[i] = i == 0 || next_random() % known == 0 ? TILE_PREFIX | sum : TILE_SUM | own;
   }
-  for (uint64_t &item : scanned_items) {
-    item = random_pair();
-  }
+  for (uint64_t &item : scanned_items) item = random_pair();
   emulated_launch("scan_kernel", dim3(1), dim3(SCAN_BLOCK), 0, scan_kernel);
   bool right = true;
   for (uint32_t i = 0; i < CUDA_TILE; i++) {
     right = right && sums_before[i] == sum;
     sum += scanned_items[i];
   }
-  for (uint64_t total : totals) {
-    right = right && total == sum;
-  }
+  for (uint64_t total : totals) right = right && total == sum;
   right = right && states[tile] == (TILE_PREFIX | sum);
-  if (!right) {
-    fprintf(stderr, "tile %u, one of %u known: wrong\n", tile, known);
-  }
+  if (!right) fprintf(stderr, "tile %u, one of %u known: wrong\n", tile, known);
   return right;
 }
 

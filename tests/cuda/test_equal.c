@@ -30,9 +30,7 @@ static bool load(const char *directory, const struct file *file, struct scan *sc
   char path[512];
   snprintf(path, sizeof path, "%s/%s.bin", directory, file->name);
   FILE *stream = fopen(path, "rb");
-  if (stream == NULL) {
-    return false;
-  }
+  if (stream == NULL) return false;
   fseek(stream, 0, SEEK_END);
   size_t bytes = (size_t)ftell(stream);
   rewind(stream);
@@ -51,9 +49,7 @@ static struct scan scans[NUM_FILES];
 
 static int load_all(const char *directory) {
   int loaded = 0;
-  for (int i = 0; i < NUM_FILES; i++) {
-    loaded += load(directory, &files[i], &scans[loaded]);
-  }
+  for (int i = 0; i < NUM_FILES; i++) loaded += load(directory, &files[i], &scans[loaded]);
   return loaded;
 }
 
@@ -112,7 +108,7 @@ struct options {
 };
 
 static void parse(int argc, char **argv, struct options *options) {
-  for (int i = 1; i < argc; i++) {
+  for (int i = 1; i < argc; i++)
     if (strcmp(argv[i], "--jobs") == 0 && i + 1 < argc)
       options->jobs = atoi(argv[++i]);
     else if (strcmp(argv[i], "--samplings") == 0 && i + 1 < argc)
@@ -127,7 +123,6 @@ static void parse(int argc, char **argv, struct options *options) {
       options->no_regions = true;
     else
       options->directory = argv[i];
-  }
   options->samplings = options->samplings < 0 ? options->jobs : options->samplings;
 }
 

@@ -31,6 +31,11 @@ COLUMNS = 120
 CODE = {".c", ".h", ".cu", ".cuh", ".py", ".cmake", ".bats", ".bash", ".js", ".css", ".html"}
 SCRIPTS = (".ci", "cmake", "docker", "packaging", "training")  # folders of scripts, beside the layers and tests
 LONGEST = 600  # lines of a file
+HEADING = re.compile(r"^// --+ .* -+$", re.MULTILINE)  # of the parts of a file
+# Where a pointer is tested as one dialect does not: a test is `p` or `!p`, and `p != NULL` is a value.
+NULL_TEST = re.compile(
+    r"== NULL|!= NULL\)?\s*(?:&&|\|\||\?)|(?:&&|\|\|) [\w.>\[\]-]+ != NULL|(?:if|while) \([\w.>\[\]-]+ != NULL\)"
+)
 # Where foreign headers may be included.
 HOME = {
     "microhttpd.h": ("server/http/",),
@@ -212,6 +217,20 @@ def code():
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and (path.suffix in CODE or path.read_bytes()[:2] == b"#!"):
                 yield path
+
+
+class Dialect(unittest.TestCase):
+    """One dialect in all layers. Of it .clang-format holds braces and the places of breaks."""
+
+    def test_pointers_are_tested_as_truths(self):
+        for path, text in sources():
+            with self.subTest(path):
+                self.assertEqual(NULL_TEST.findall(text), [])
+
+    def test_headings_look_alike(self):
+        for path, text in sources():
+            with self.subTest(path):
+                self.assertEqual([line for line in HEADING.findall(text) if len(line) != COLUMNS or line[7] != " "], [])
 
 
 class Lines(unittest.TestCase):

@@ -57,7 +57,7 @@ VX_SHARED float exhaustive_float(uint32_t bits) {
   return value;
 }
 
-// ---- inputs ----
+// ---- inputs ---------------------------------------------------------------------------------------------------------
 
 // The number `place` of the input: from `least` up to `most`.
 VX_SHARED float exhaustive_within(uint64_t number, int place, double least, double most) {
@@ -104,7 +104,7 @@ VX_SHARED void exhaustive_boxes(uint64_t number, float a[VX_BOX_VALUES], float b
   }
 }
 
-// ---- results ----
+// ---- results --------------------------------------------------------------------------------------------------------
 
 VX_SHARED uint64_t exhaustive_overlap(uint64_t number) {
   float a[VX_BOX_VALUES], b[VX_BOX_VALUES];

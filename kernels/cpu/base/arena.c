@@ -18,33 +18,28 @@ void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size) {
   size_t bytes, padded, end;
   // At least one byte between two arrays belongs to neither.
   if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, LINE, &padded) ||
-      __builtin_add_overflow(arena->used, padded / LINE * LINE, &end)) {
+      __builtin_add_overflow(arena->used, padded / LINE * LINE, &end))
     end = SIZE_MAX;
-  }
-  void *taken = arena->memory == NULL ? NULL : arena->memory + arena->used;
-  if (taken != NULL) {
-    ASAN_UNPOISON_MEMORY_REGION(taken, bytes);
-  }
+  void *taken = !arena->memory ? NULL : arena->memory + arena->used;
+  if (taken) ASAN_UNPOISON_MEMORY_REGION(taken, bytes);
   arena->used = end;
   return taken;
 }
 
 static size_t whole_pages(size_t bytes, size_t more) {
   size_t sum;
-  if (__builtin_add_overflow(bytes, more, &sum) || __builtin_add_overflow(sum, PAGE - 1, &sum)) {
-    sum = SIZE_MAX;
-  }
+  if (__builtin_add_overflow(bytes, more, &sum) || __builtin_add_overflow(sum, PAGE - 1, &sum)) sum = SIZE_MAX;
   return sum - sum % PAGE;
 }
 
 static bool is_allowed(const struct vx_job *job, size_t bytes) {
   const struct vx_caller *caller = job->caller;
-  return bytes <= VX_SCRATCH_KEPT || caller == NULL || caller->scratch == NULL || caller->scratch(job->cls, bytes);
+  return bytes <= VX_SCRATCH_KEPT || !caller || !caller->scratch || caller->scratch(job->cls, bytes);
 }
 
 // Moves the arena's pages to a larger mapping: new pages cost a fault each.
 static void *grown(const struct cpu_arena *arena, size_t bytes) {
-  if (arena->memory == NULL) return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (!arena->memory) return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASAN_UNPOISON_MEMORY_REGION(arena->memory, arena->bytes);
   return mremap(arena->memory, arena->bytes, bytes, MREMAP_MAYMOVE);
 }
@@ -55,9 +50,7 @@ enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena
     // A quarter more than needed: a scan that is a little larger than the last one then costs no new mapping. Pages
     // that no job touches cost nothing. What a lane may keep is taken without asking, so no more than that.
     size_t bytes = whole_pages(measured->used, measured->used / 4);
-    if (measured->used <= VX_SCRATCH_KEPT && bytes > VX_SCRATCH_KEPT) {
-      bytes = VX_SCRATCH_KEPT;
-    }
+    if (measured->used <= VX_SCRATCH_KEPT && bytes > VX_SCRATCH_KEPT) bytes = VX_SCRATCH_KEPT;
     if (!is_allowed(job, bytes)) {
       bytes = whole_pages(measured->used, 0);
       if (!is_allowed(job, bytes)) {

@@ -6,7 +6,7 @@
 #include "kernels/cpu/base/cell_index.h"
 #include "kernels/kernels.h"
 
-// --- scratch: one block of memory of a lane, which each job cuts into its arrays ---
+// ---- scratch: one block of memory of a lane, which each job cuts into its arrays ------------------------------------
 //
 // A job lays out its arrays twice with the same code: first over an empty arena, which only adds up their sizes, then,
 // after cpu_arena_reserve, over the lane's arena. The memory starts as zeros and is never cleared again: a new array
@@ -32,7 +32,7 @@ void cpu_arena_fill(struct cpu_arena *arena);
 // Gives back the memory beyond `keep` bytes, a multiple of the page size. Larger jobs find the rest as it was left.
 void cpu_arena_trim(struct cpu_arena *arena, size_t keep);
 
-// --- the lane ---
+// ---- the lane -------------------------------------------------------------------------------------------------------
 
 struct vx_lane {
   uint64_t seed[2];  // of the cell indexes
@@ -54,7 +54,7 @@ VX_WARN_UNUSED enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, c
 // The first `count` values of the job's points as float32. Narrow ones are widened into `widened`.
 const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened);
 
-// --- sorting of numbered keys, in scratch memory ---
+// ---- sorting of numbered keys, in scratch memory --------------------------------------------------------------------
 
 struct cpu_keyed {
   uint64_t key;  // of at most the number of bits given to cpu_sort

@@ -10,13 +10,9 @@ static bool is_dense(int64_t most, int key_bits) {
 }
 
 uint64_t cpu_cell_index_slots(int64_t most, int key_bits) {
-  if (is_dense(most, key_bits)) {
-    return UINT64_C(1) << key_bits;
-  }
+  if (is_dense(most, key_bits)) return UINT64_C(1) << key_bits;
   uint64_t slots = 2;
-  while (slots < 2 * (uint64_t)most) {
-    slots *= 2;
-  }
+  while (slots < 2 * (uint64_t)most) slots *= 2;
   return slots;
 }
 

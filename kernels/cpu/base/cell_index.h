@@ -41,9 +41,7 @@ void cpu_cell_index_start(struct cpu_cell_index *index, int64_t most, int key_bi
 
 // The slot at which the search for a key begins.
 static inline uint32_t cpu_cell_index_home(const struct cpu_cell_index *index, uint64_t key) {
-  if (index->dense) {
-    return (uint32_t)key;
-  }
+  if (index->dense) return (uint32_t)key;
   __extension__ typedef unsigned __int128 wide;
   wide product = (wide)(key ^ index->seed[0]) * (index->seed[1] | 1);
   return (uint32_t)(((uint64_t)product ^ (uint64_t)(product >> 64)) & index->mask);
@@ -59,9 +57,7 @@ static inline int32_t cpu_cell_index_add_many(struct cpu_cell_index *index, uint
         entry->hits += hits;
         return (int32_t)number;
       }
-      if (entry->slot == slot) {
-        continue;  // taken by another key
-      }
+      if (entry->slot == slot) continue;  // taken by another key
     }
     index->table[slot] = index->base + (uint32_t)index->count;
     index->entries[index->count] = (struct cpu_cell_entry){.key = key, .slot = slot, .hits = hits};

@@ -26,9 +26,7 @@ static bool allow_nothing(void *cls, size_t bytes) {
 enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, const struct cpu_arena *measured, struct error *error) {
   static const struct vx_caller caller = {.scratch = allow_nothing};
   static const struct vx_job nobody = {.caller = &caller};
-  if (vx_stop_now(hand->stop)) {
-    return vx_stop_status(hand->stop, error);
-  }
+  if (vx_stop_now(hand->stop)) return vx_stop_status(hand->stop, error);
   // Asked for too much, the arena would lose what it has, and the lane's next job would fault it in again.
   if (measured->used > VX_SCRATCH_KEPT)
     return vx_fail(error, VX_OUT_OF_MEMORY, "%zu bytes of scratch are more than a helper takes", measured->used);
@@ -37,11 +35,8 @@ enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, const struct cpu
 
 const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened) {
   const struct vx_input *points = &job->inputs[VX_POINTS];
-  if (!vx_is_narrow(points->dtype)) {
-    return points->data;
-  }
-  for (int64_t begin = 0, end; (end = vx_stride_end(job->stop, begin, count)) > begin; begin = end) {
+  if (!vx_is_narrow(points->dtype)) return points->data;
+  for (int64_t begin = 0, end; (end = vx_stride_end(job->stop, begin, count)) > begin; begin = end)
     vx_widen(points->dtype, points->data, begin, end - begin, widened + begin);
-  }
   return widened;
 }

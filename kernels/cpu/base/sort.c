@@ -8,18 +8,14 @@ static uint32_t digit_of(uint64_t key, int shift) { return (uint32_t)(key >> shi
 static void sort_by_digit(struct vx_stop *stop, const struct cpu_keyed *from, struct cpu_keyed *to, int32_t count,
                           int shift) {
   int32_t place[DIGITS] = {0};
-  VX_EACH_ROW(stop, i, 0, count) {
-    place[digit_of(from[i].key, shift)]++;
-  }
+  VX_EACH_ROW(stop, i, 0, count) place[digit_of(from[i].key, shift)]++;
   int32_t before = 0;
   for (int digit = 0; digit < DIGITS; digit++) {
     int32_t here = place[digit];
     place[digit] = before;
     before += here;
   }
-  VX_EACH_ROW(stop, i, 0, count) {
-    to[place[digit_of(from[i].key, shift)]++] = from[i];
-  }
+  VX_EACH_ROW(stop, i, 0, count) to[place[digit_of(from[i].key, shift)]++] = from[i];
 }
 
 struct cpu_keyed *cpu_sort(struct vx_stop *stop, struct cpu_keyed *items, struct cpu_keyed *spare, int32_t count,

@@ -10,7 +10,7 @@ VX_WARN_UNUSED enum vx_status cpu_nms(struct vx_lane *lane, struct vx_job *job, 
 VX_WARN_UNUSED enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct error *error);
 VX_WARN_UNUSED enum vx_status cpu_decode_center(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
-// --- suppression, one cloud at a time: ranks, rectangles, and who is struck out ---
+// ---- suppression, one cloud at a time: ranks, rectangles, and who is struck out -------------------------------------
 
 struct cpu_suppressor {
   struct vx_stop *stop;
@@ -34,7 +34,7 @@ void cpu_suppressor_lay_out(struct cpu_suppressor *suppressor, int32_t most, str
 // and adds the fates of all to the counts. Pairs are the square of the boxes, and count as rows of `stop`.
 int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts);
 
-// --- what both decoders have in common ---
+// ---- what both decoders have in common ------------------------------------------------------------------------------
 //
 // Values of a map, the candidates that they find in it, suppression among their boxes, and the tensors made of those
 // that are kept.

@@ -47,7 +47,7 @@ static void lay_out(struct center *center, struct cpu_arena *arena) {
   cpu_found_lay_out(&center->found, (uint64_t)objects, chosen, arena);
 }
 
-// ---- candidates ----
+// ---- candidates -----------------------------------------------------------------------------------------------------
 
 // Finds the candidates of a cloud, cell by cell. ends[class + 1] counts those of each class. Returns how many.
 static int32_t find_candidates(struct center *center, int32_t cloud, int32_t ends[VX_MAX_CLASSES + 1]) {
@@ -73,22 +73,16 @@ static int32_t find_candidates(struct center *center, int32_t cloud, int32_t end
 static int32_t list_candidates(struct center *center, int32_t cloud, int32_t ends[VX_MAX_CLASSES + 1]) {
   int32_t next[VX_MAX_CLASSES + 1];
   int32_t found = find_candidates(center, cloud, ends);
-  for (int32_t label = 0; label < center->classes; label++) {
-    ends[label + 1] += ends[label];
-  }
+  for (int32_t label = 0; label < center->classes; label++) ends[label + 1] += ends[label];
   memcpy(next, ends, sizeof next);
-  VX_EACH_ROW(center->job->stop, i, 0, found) {
-    center->listed[next[center->unsorted[i].label]++] = center->unsorted[i];
-  }
+  VX_EACH_ROW(center->job->stop, i, 0, found) center->listed[next[center->unsorted[i].label]++] = center->unsorted[i];
   return found;
 }
 
-// ---- boxes ----
+// ---- boxes ----------------------------------------------------------------------------------------------------------
 
 static void read_values(const struct vx_input *map, int64_t first, int32_t count, float *values) {
-  for (int32_t i = 0; i < count; i++) {
-    values[i] = map->rank == 0 ? 0 : cpu_map_value(map, first + i);
-  }
+  for (int32_t i = 0; i < count; i++) values[i] = map->rank == 0 ? 0 : cpu_map_value(map, first + i);
 }
 
 static struct vx_center_values values_at(const struct center *center, int64_t at) {
@@ -106,9 +100,8 @@ static struct vx_center_values values_at(const struct center *center, int64_t at
 static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end) {
   struct vx_counts *counts = &center->job->counts;
   int32_t count = end - begin, objects = at_most(count, center->params->max_objects);
-  VX_EACH_ROW(center->job->stop, i, 0, count) {
+  VX_EACH_ROW(center->job->stop, i, 0, count)
     center->keys[i] = (struct cpu_keyed){vx_rank_key(center->listed[begin + i].logit), (int32_t)(begin + i)};
-  }
   const struct cpu_keyed *sorted = cpu_sort(center->job->stop, center->keys, center->spare, count, 32);
   counts->over_max_objects += count - objects;
   VX_EACH_ROW(center->job->stop, i, 0, objects) {
@@ -117,17 +110,16 @@ static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_
     float box[VX_MOVING_BOX_VALUES];
     struct vx_center_values values = values_at(center, ((int64_t)cloud * center->cells + cell) * center->tasks + task);
     vx_center_box(center->params, cell / width, cell % width, &values, box);
-    if (!vx_is_valid_center(&values, box)) {
+    if (!vx_is_valid_center(&values, box))
       counts->invalid++;
-    } else if (vx_is_outside(center->params, box)) {
+    else if (vx_is_outside(center->params, box))
       counts->outside++;
-    } else {
+    else
       cpu_found_add(&center->found, candidate, box);
-    }
   }
 }
 
-// ---- all together ----
+// ---- all together ---------------------------------------------------------------------------------------------------
 
 static enum vx_status decode_task(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end,
                                   struct error *error) {
@@ -165,12 +157,9 @@ enum vx_status cpu_decode_center(struct vx_lane *lane, struct vx_job *job, struc
       .job = job, .values = center.sizes.decoded, .suppressor = {.stop = job->stop, .params = &center.nms}};
   lay_out(&center, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status != VX_OK) return status;
   lay_out(&center, &lane->scratch);
-  for (int32_t cloud = 0; cloud < job->num_clouds && status == VX_OK; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds && status == VX_OK; cloud++)
     status = decode_cloud(&center, cloud, error);
-  }
   return status == VX_OK ? cpu_found_write(&center.found, error) : status;
 }

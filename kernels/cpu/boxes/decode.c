@@ -30,7 +30,7 @@ static void lay_out(struct decode *decode, struct cpu_arena *arena) {
   cpu_found_lay_out(&decode->found, most, chosen, arena);
 }
 
-// ---- candidates ----
+// ---- candidates -----------------------------------------------------------------------------------------------------
 
 static int32_t first_largest(const float *values, int32_t count, float *largest) {
   int32_t first = 0;
@@ -56,15 +56,14 @@ static int32_t list_candidates(struct decode *decode, int32_t cloud) {
     for (int32_t i = cpu_any_reaches(logits, count * classes, decode->least_logit) ? 0 : count; i < count; i++) {
       struct cpu_candidate candidate = {.index = begin + i};
       candidate.label = first_largest(logits + (int64_t)i * classes, classes, &candidate.logit);
-      if (candidate.logit >= decode->least_logit && candidate.logit > -INFINITY) {
+      if (candidate.logit >= decode->least_logit && candidate.logit > -INFINITY)
         decode->found.candidates[listed++] = candidate;
-      }
     }
   }
   return listed;
 }
 
-// ---- boxes ----
+// ---- boxes ----------------------------------------------------------------------------------------------------------
 
 static int32_t bin_of(const struct decode *decode, int64_t anchor) {
   float largest;
@@ -79,13 +78,10 @@ static void make_box(const struct decode *decode, int32_t cloud, int32_t anchor,
   float x = vx_anchor_place(params, 0, cell % decode->sizes.width, decode->sizes.width);
   float y = vx_anchor_place(params, 1, cell / decode->sizes.width, decode->sizes.height);
   float moves[VX_BOX_VALUES];
-  for (int i = 0; i < VX_BOX_VALUES; i++) {
+  for (int i = 0; i < VX_BOX_VALUES; i++)
     moves[i] = cpu_map_value(&decode->job->inputs[VX_BOX_PREDS], flat * VX_BOX_VALUES + i);
-  }
   vx_decode_box(params, anchor % decode->anchors, x, y, moves, box);
-  if (decode->job->inputs[VX_DIR_CLS_PREDS].rank != 0) {
-    box[6] = vx_turn_heading(params, box[6], bin_of(decode, flat));
-  }
+  if (decode->job->inputs[VX_DIR_CLS_PREDS].rank != 0) box[6] = vx_turn_heading(params, box[6], bin_of(decode, flat));
 }
 
 // Makes boxes of the listed candidates, and adds those that are valid: they stay in the list, without gaps.
@@ -93,14 +89,12 @@ static void add_boxes(struct decode *decode, int32_t cloud, int32_t candidates) 
   VX_EACH_ROW(decode->job->stop, i, 0, candidates) {
     float box[VX_BOX_VALUES];
     make_box(decode, cloud, decode->found.candidates[i].index, box);
-    if (vx_is_valid_box(box, 0)) {
-      cpu_found_add(&decode->found, &decode->found.candidates[i], box);
-    }
+    if (vx_is_valid_box(box, 0)) cpu_found_add(&decode->found, &decode->found.candidates[i], box);
   }
   decode->job->counts.invalid += candidates - decode->found.count;
 }
 
-// ---- all together ----
+// ---- all together ---------------------------------------------------------------------------------------------------
 
 static enum vx_status decode_cloud(struct decode *decode, int32_t cloud, struct error *error) {
   int64_t began = cpu_now_ns();
@@ -122,12 +116,9 @@ enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct error
       .job = job, .values = decode.sizes.decoded, .suppressor = {.stop = job->stop, .params = &params->nms}};
   lay_out(&decode, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status != VX_OK) return status;
   lay_out(&decode, &lane->scratch);
-  for (int32_t cloud = 0; cloud < job->num_clouds && status == VX_OK; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds && status == VX_OK; cloud++)
     status = decode_cloud(&decode, cloud, error);
-  }
   return status == VX_OK ? cpu_found_write(&decode.found, error) : status;
 }

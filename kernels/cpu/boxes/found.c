@@ -9,18 +9,14 @@
 #include "kernels/rank.h"
 
 const float *cpu_map_values(const struct vx_input *map, int64_t first, int32_t count, float *widened) {
-  if (!vx_is_narrow(map->dtype)) {
-    return (const float *)map->data + first;
-  }
+  if (!vx_is_narrow(map->dtype)) return (const float *)map->data + first;
   vx_widen(map->dtype, map->data, first, count, widened);
   return widened;
 }
 
 bool cpu_any_reaches(const float *logits, int32_t count, float least) {
   int reaches = 0;
-  for (int32_t i = 0; i < count; i++) {
-    reaches |= logits[i] >= least;
-  }
+  for (int32_t i = 0; i < count; i++) reaches |= logits[i] >= least;
   return reaches != 0;
 }
 
@@ -45,17 +41,13 @@ void cpu_found_add(struct cpu_found *found, const struct cpu_candidate *candidat
   found->candidates[number] = *candidate;
   found->labels[number] = candidate->label;
   memcpy(found->boxes[number], box, sizeof *found->boxes);
-  if (found->values > VX_BOX_VALUES) {
-    memcpy(found->velocities[number], box + VX_BOX_VALUES, sizeof *found->velocities);
-  }
+  if (found->values > VX_BOX_VALUES) memcpy(found->velocities[number], box + VX_BOX_VALUES, sizeof *found->velocities);
 }
 
 static void choose(struct cpu_found *found, int32_t number) {
   float *box = found->chosen_boxes + found->num_chosen * found->values;
   memcpy(box, found->boxes[number], sizeof *found->boxes);
-  if (found->values > VX_BOX_VALUES) {
-    memcpy(box + VX_BOX_VALUES, found->velocities[number], sizeof *found->velocities);
-  }
+  if (found->values > VX_BOX_VALUES) memcpy(box + VX_BOX_VALUES, found->velocities[number], sizeof *found->velocities);
   found->chosen[found->num_chosen++] = found->candidates[number];
 }
 
@@ -64,9 +56,7 @@ enum vx_status cpu_found_suppress(struct cpu_found *found, int32_t cloud, int64_
   int64_t decoded = cpu_now_ns();
   int32_t kept = cpu_suppress(&found->suppressor, found->count, found->kept, &job->counts);
   found->count = 0;
-  for (int32_t i = 0; i < kept; i++) {
-    choose(found, found->kept[i]);
-  }
+  for (int32_t i = 0; i < kept; i++) choose(found, found->kept[i]);
   job->row_counts[cloud] += kept;
   job->stage_ns[VX_STAGE_DECODE] += decoded - began;
   job->stage_ns[VX_STAGE_NMS] += cpu_now_ns() - decoded;
@@ -75,30 +65,23 @@ enum vx_status cpu_found_suppress(struct cpu_found *found, int32_t cloud, int64_
 
 static void write_tensors(const struct cpu_found *found, const struct vx_layout *layout, unsigned char *output) {
   void *at[VX_TENSOR_COUNT];
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
     at[tensor] = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0 ? output + layout->offset[tensor] : NULL;
-  }
   float *scores = at[VX_DECODED_SCORES];
   int32_t *labels = at[VX_DECODED_LABELS], *indices = at[VX_BOX_INDICES];
-  if (at[VX_DECODED_BOXES] != NULL) {
-    memcpy(at[VX_DECODED_BOXES], found->chosen_boxes, layout->shape[VX_DECODED_BOXES].bytes);
-  }
-  if (at[VX_BOX_COUNTS] != NULL) {
-    memcpy(at[VX_BOX_COUNTS], found->job->row_counts, layout->shape[VX_BOX_COUNTS].bytes);
-  }
+  if (at[VX_DECODED_BOXES]) memcpy(at[VX_DECODED_BOXES], found->chosen_boxes, layout->shape[VX_DECODED_BOXES].bytes);
+  if (at[VX_BOX_COUNTS]) memcpy(at[VX_BOX_COUNTS], found->job->row_counts, layout->shape[VX_BOX_COUNTS].bytes);
   VX_EACH_ROW(found->job->stop, i, 0, found->num_chosen) {
-    if (scores != NULL) scores[i] = vx_sigmoid(found->chosen[i].logit);
-    if (labels != NULL) labels[i] = found->chosen[i].label;
-    if (indices != NULL) indices[i] = found->chosen[i].index;
+    if (scores) scores[i] = vx_sigmoid(found->chosen[i].logit);
+    if (labels) labels[i] = found->chosen[i].label;
+    if (indices) indices[i] = found->chosen[i].index;
   }
 }
 
 enum vx_status cpu_found_write(const struct cpu_found *found, struct error *error) {
   struct vx_layout layout;
   void *output = NULL;
-  if (found->job->tensors == 0) {
-    return VX_OK;
-  }
+  if (found->job->tensors == 0) return VX_OK;
   enum vx_status status = vx_take_output(found->job, &layout, &output, error);
   if (status == VX_OK && layout.bytes > 0) {
     write_tensors(found, &layout, output);

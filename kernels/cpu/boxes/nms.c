@@ -17,9 +17,8 @@ struct nms {
 static void lay_out(struct nms *nms, struct cpu_arena *arena) {
   const struct vx_job *job = nms->job;
   int32_t most = 0;
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++)
     most = job->point_counts[cloud] > most ? job->point_counts[cloud] : most;
-  }
   cpu_suppressor_lay_out(&nms->suppressor, most, arena);
   nms->kept = cpu_arena_take(arena, (uint64_t)job->inputs[VX_BOXES].dims[0], sizeof *nms->kept);
 }
@@ -28,11 +27,9 @@ static void lay_out(struct nms *nms, struct cpu_arena *arena) {
 static int32_t list_valid(struct nms *nms, int32_t begin, int32_t end) {
   struct cpu_suppressor *suppressor = &nms->suppressor;
   int32_t valid = 0;
-  VX_EACH_ROW(suppressor->stop, i, begin, end) {
-    if (vx_is_valid_box(suppressor->boxes + i * VX_BOX_VALUES, nms->scores[i])) {
+  VX_EACH_ROW(suppressor->stop, i, begin, end)
+    if (vx_is_valid_box(suppressor->boxes + i * VX_BOX_VALUES, nms->scores[i]))
       suppressor->ranked[valid++] = (struct cpu_keyed){vx_rank_key(nms->scores[i]), (int32_t)i};
-    }
-  }
   nms->job->counts.invalid += end - begin - valid;
   return valid;
 }
@@ -54,9 +51,8 @@ static enum vx_status write_output(const struct nms *nms, struct error *error) {
   struct vx_layout layout;
   void *output = NULL;
   enum vx_status status = vx_take_output(nms->job, &layout, &output, error);
-  if (status == VX_OK && layout.bytes > 0) {
+  if (status == VX_OK && layout.bytes > 0)
     memcpy((unsigned char *)output + layout.offset[VX_KEPT_INDICES], nms->kept, layout.shape[VX_KEPT_INDICES].bytes);
-  }
   return status;
 }
 
@@ -72,9 +68,7 @@ enum vx_status cpu_nms(struct vx_lane *lane, struct vx_job *job, struct error *e
   int64_t began = cpu_now_ns();
   lay_out(&nms, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status != VX_OK) return status;
   lay_out(&nms, &lane->scratch);
   status = suppress(&nms, error);
   job->stage_ns[VX_STAGE_NMS] = cpu_now_ns() - began;

@@ -55,7 +55,7 @@ static void strike(struct cpu_suppressor *suppressor, int32_t best, int32_t cand
   int32_t count = list_near(suppressor, best, candidates);
   for (int32_t n = 0; n < count; n++) {
     int32_t i = suppressor->near[n];
-    bool other = labels != NULL && labels[ranked[i].number] != labels[ranked[best].number];
+    bool other = labels && labels[ranked[i].number] != labels[ranked[best].number];
     suppressor->struck[i] = !other && vx_suppresses(&rectangles[best], &rectangles[i], suppressor->params);
   }
 }
@@ -65,9 +65,7 @@ int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *
   rank(suppressor, valid, candidates);
   for (int32_t i = 0; i < candidates && num_kept < suppressor->params->post_max; i++) {
     bool stays = !suppressor->struck[i];
-    if (vx_stopped(suppressor->stop, stays ? candidates - i : 1)) {
-      break;
-    }
+    if (vx_stopped(suppressor->stop, stays ? candidates - i : 1)) break;
     struck += !stays;
     if (stays) {
       kept[num_kept++] = suppressor->ranked[i].number;

@@ -12,7 +12,7 @@
 #include "kernels/detection.h"
 #include "kernels/ops.h"
 
-// --- memory between the stages ---
+// ---- memory between the stages --------------------------------------------------------------------------------------
 
 static void lay_out(struct vx_detection *detection, struct cpu_arena *arena) {
   detection->features_at = cpu_arena_take(arena, detection->features.bytes, 1);
@@ -34,21 +34,15 @@ static enum vx_status prepare(struct vx_lane *lane, struct vx_detection *detecti
   return status;
 }
 
-// --- the stages ---
+// ---- the stages -----------------------------------------------------------------------------------------------------
 
 static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   int32_t row_counts[VX_MAX_CLOUDS];
   struct vx_job voxelize = vx_detection_voxelize(detection, row_counts);
   enum vx_status status = vx_begin_job(&voxelize, error);
-  if (status == VX_OK) {
-    status = vx_detection_measure(detection, &voxelize, error);
-  }
-  if (status == VX_OK) {
-    status = prepare(lane, detection, error);
-  }
-  if (status == VX_OK) {
-    status = cpu_voxelize(lane, &voxelize, error);
-  }
+  if (status == VX_OK) status = vx_detection_measure(detection, &voxelize, error);
+  if (status == VX_OK) status = prepare(lane, detection, error);
+  if (status == VX_OK) status = cpu_voxelize(lane, &voxelize, error);
   vx_detection_add(detection, &voxelize);
   return status;
 }
@@ -71,11 +65,10 @@ static inline void move_values(const struct vx_detector_map *map, struct vx_stop
 // With the sizes as constants the copies are single instructions.
 static void move_channels(const struct vx_detector_map *map, struct vx_stop *stop, int64_t clouds, const void *from,
                           void *to) {
-  if (vx_dtype_size(map->dtype) == 2) {
+  if (vx_dtype_size(map->dtype) == 2)
     move_values(map, stop, clouds, 2, from, to);
-  } else {
+  else
     move_values(map, stop, clouds, 4, from, to);
-  }
 }
 
 static enum vx_status compute_maps(struct vx_detection *detection, struct error *error) {
@@ -95,12 +88,9 @@ static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detectio
   struct vx_job decode = vx_detection_decode(detection);
   detection->decode = &decode;
   enum vx_status status = vx_detection_check_time(detection, "boxes were made", error);
-  if (status == VX_OK) {
-    status = vx_begin_job(&decode, error);
-  }
-  if (status == VX_OK) {
+  if (status == VX_OK) status = vx_begin_job(&decode, error);
+  if (status == VX_OK)
     status = decode.op == VX_DECODE ? cpu_decode(lane, &decode, error) : cpu_decode_center(lane, &decode, error);
-  }
   vx_detection_add(detection, &decode);
   detection->decode = NULL;
   return status;
@@ -126,11 +116,7 @@ static enum vx_status show_stages(struct vx_detection *detection, struct error *
 enum vx_status cpu_detect(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   struct vx_detection detection = vx_detection_of(job);
   enum vx_status status = voxelize(lane, &detection, error);
-  if (status == VX_OK) {
-    status = compute_maps(&detection, error);
-  }
-  if (status == VX_OK) {
-    status = decode(lane, &detection, error);
-  }
+  if (status == VX_OK) status = compute_maps(&detection, error);
+  if (status == VX_OK) status = decode(lane, &detection, error);
   return status == VX_OK ? show_stages(&detection, error) : status;
 }

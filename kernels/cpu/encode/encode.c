@@ -46,11 +46,8 @@ static void encode_block(const struct pass *pass, int32_t channel) {
     const float *weight = layer->weight + channel;
     floats sum[VECTORS];
     memcpy(sum, bias, sizeof sum);
-    for (int32_t c = 0; c < layer->inputs; c++, weight += layer->width) {
-      for (int64_t v = 0; v < VECTORS; v++) {
-        sum[v] += row[c] * load(weight + v * LANES);
-      }
-    }
+    for (int32_t c = 0; c < layer->inputs; c++, weight += layer->width)
+      for (int64_t v = 0; v < VECTORS; v++) sum[v] += row[c] * load(weight + v * LANES);
     for (int64_t v = 0; v < VECTORS; v++) {
       sum[v] = larger(sum[v], (floats){0});
       best[v] = larger(sum[v], best[v]);
@@ -72,14 +69,10 @@ static void encode_channel(const struct pass *pass, int32_t channel) {
   VX_EACH_ROW(pass->stop, i, 0, pass->count) {
     const float *weight = layer->weight + channel;
     float sum = layer->bias[channel];
-    for (int32_t c = 0; c < layer->inputs; c++, weight += layer->width) {
-      sum += row[c] * *weight;
-    }
+    for (int32_t c = 0; c < layer->inputs; c++, weight += layer->width) sum += row[c] * *weight;
     sum = sum > 0 ? sum : 0;
     best = sum > best ? sum : best;
-    if (!pass->last) {
-      pass->next[2 * i * layer->width + channel] = sum;
-    }
+    if (!pass->last) pass->next[2 * i * layer->width + channel] = sum;
     row += layer->inputs;
   }
   pass->largest[channel] = best;
@@ -87,18 +80,11 @@ static void encode_channel(const struct pass *pass, int32_t channel) {
 
 static void run(const struct pass *pass) {
   int32_t width = pass->layer->width, channel = 0;
-  for (; width - channel >= BLOCK; channel += BLOCK) {
-    encode_block(pass, channel);
-  }
-  for (; channel < width; channel++) {
-    encode_channel(pass, channel);
-  }
-  if (pass->next == NULL) {
-    return;
-  }
-  VX_EACH_ROW(pass->stop, i, 1, pass->last ? 0 : pass->count) {
+  for (; width - channel >= BLOCK; channel += BLOCK) encode_block(pass, channel);
+  for (; channel < width; channel++) encode_channel(pass, channel);
+  if (!pass->next) return;
+  VX_EACH_ROW(pass->stop, i, 1, pass->last ? 0 : pass->count)
     memcpy(pass->next + (2 * i + 1) * width, pass->largest, (size_t)width * sizeof(float));
-  }
 }
 
 int32_t cpu_encode_room(const struct vx_encoder *encoder) {

@@ -10,7 +10,7 @@
 #include "kernels/samples.h"
 #include "kernels/spread.h"
 
-// --- the clouds of a job -------------------------------------------------------------------------------------------
+// ---- the clouds of a job --------------------------------------------------------------------------------------------
 
 static void lay_out_desk(struct cpu_fps_desk *desk, struct cpu_arena *arena, const struct vx_job *job, int32_t most) {
   uint64_t most_samples = 0;
@@ -37,9 +37,7 @@ static int32_t find_candidates(struct vx_stop *stop, const float *rows, int32_t 
   int32_t candidates = 0, first = -1, first_from_start = -1;
   VX_EACH_ROW(stop, i, 0, count) {
     const float *row = rows + i * columns;
-    if (!vx_are_finite(row[0], row[1], row[2])) {
-      continue;
-    }
+    if (!vx_are_finite(row[0], row[1], row[2])) continue;
     candidates++;
     first = first < 0 ? (int32_t)i : first;
     first_from_start = first_from_start < 0 && i >= *start ? (int32_t)i : first_from_start;
@@ -61,9 +59,7 @@ enum vx_status cpu_fps_prepare(struct cpu_fps *fps, const float *rows, const int
     *cloud = (struct cpu_fps_cloud){row, sample, vx_sampling_of(job)->start};
     int32_t found = find_candidates(job->stop, rows + row * fps->columns, fps->columns, counts[number], &cloud->start);
     status = vx_stop_status(job->stop, error);
-    if (status == VX_OK) {
-      status = vx_check_candidates(job, number, found, error);
-    }
+    if (status == VX_OK) status = vx_check_candidates(job, number, found, error);
     row += counts[number];
     sample += job->sample_counts[number];
     candidates += found;
@@ -99,15 +95,10 @@ static void write_samples(const struct sampling *sampling, const struct cpu_fps_
   float *points = place_of(sampling->layout, sampling->output, VX_SAMPLED_POINTS);
   float *distances = place_of(sampling->layout, sampling->output, VX_SAMPLED_DISTANCES);
   for (int32_t i = 0; i < fps->job->sample_counts[number]; i++) {
-    if (indices != NULL) {
-      indices[before + i] = desk->indices[i];
-    }
-    if (points != NULL) {
+    if (indices) indices[before + i] = desk->indices[i];
+    if (points)
       memcpy(points + (before + i) * columns, rows + desk->indices[i] * columns, (size_t)columns * sizeof *points);
-    }
-    if (distances != NULL) {
-      distances[before + i] = sqrtf(desk->distances[i]);
-    }
+    if (distances) distances[before + i] = sqrtf(desk->distances[i]);
   }
 }
 
@@ -117,14 +108,10 @@ static enum vx_status take_desk(const struct sampling *sampling, const struct vx
   const struct cpu_fps *fps = sampling->fps;
   struct cpu_arena measured = {0};
   *desk = fps->desk;
-  if (hand->lane == sampling->lane) {
-    return VX_OK;
-  }
+  if (hand->lane == sampling->lane) return VX_OK;
   lay_out_desk(desk, &measured, fps->job, fps->most);
   enum vx_status status = cpu_reserve_for_help(hand, &measured, error);
-  if (status == VX_OK) {
-    lay_out_desk(desk, &hand->lane->scratch, fps->job, fps->most);
-  }
+  if (status == VX_OK) lay_out_desk(desk, &hand->lane->scratch, fps->job, fps->most);
   return status;
 }
 
@@ -143,12 +130,9 @@ static enum vx_status sample_cloud(void *cls, const struct vx_hand *hand, int32_
       .indices = desk.indices,
       .distances = desk.distances,
   };
-  if (status == VX_OK && task.num_samples > 0 && !cpu_sample(&desk.sampler, &task)) {
+  if (status == VX_OK && task.num_samples > 0 && !cpu_sample(&desk.sampler, &task))
     status = vx_stop_status(hand->stop, error);
-  }
-  if (status == VX_OK) {
-    write_samples(sampling, &desk, number);
-  }
+  if (status == VX_OK) write_samples(sampling, &desk, number);
   return status;
 }
 
@@ -163,7 +147,7 @@ enum vx_status cpu_fps(struct cpu_fps *fps, struct vx_lane *lane, const struct v
   return status;
 }
 
-// --- a job that samples points ----------------------------------------------------------------------------------
+// ---- a job that samples points --------------------------------------------------------------------------------------
 
 static float *lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_job *job, int32_t largest) {
   const struct vx_input *points = &job->inputs[VX_POINTS];
@@ -174,9 +158,8 @@ static float *lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_jo
 
 static int32_t largest_cloud(const struct vx_job *job) {
   int32_t largest = 0;
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++)
     largest = job->point_counts[cloud] > largest ? job->point_counts[cloud] : largest;
-  }
   return largest;
 }
 
@@ -193,12 +176,8 @@ enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struc
   int32_t largest = largest_cloud(job);
   (void)lay_out(&fps, &measured, job, largest);
   enum vx_status status = vx_begin_samples(job, job->point_counts, error);
-  if (status == VX_OK) {
-    status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
-  }
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status == VX_OK) status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
+  if (status != VX_OK) return status;
   int64_t began = cpu_now_ns();
   float *widened = lay_out(&fps, &lane->scratch, job, largest);
   const float *points = cpu_float_points(job, job->counts.received * job->inputs[VX_POINTS].dims[1], widened);

@@ -44,9 +44,7 @@ bool cpu_sample_any(struct cpu_sampler *sampler, const struct cpu_sample_task *t
 
 bool cpu_sample(struct cpu_sampler *sampler, const struct cpu_sample_task *task) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) {
-    return begin(sampler, task) && take_samples_avx2(sampler);
-  }
+  if (__builtin_cpu_supports("avx2")) return begin(sampler, task) && take_samples_avx2(sampler);
 #endif
   return cpu_sample_any(sampler, task);
 }

@@ -69,9 +69,7 @@ TARGET static inline unsigned NAME(bits)(ints mask) {
   return vaddvq_u32(vandq_u32((uint32x4_t)mask, bit));
 #else
   unsigned bits = 0;
-  for (int i = 0; i < WIDTH; i++) {
-    bits |= (unsigned)mask[i] & 1u << i;
-  }
+  for (int i = 0; i < WIDTH; i++) bits |= (unsigned)mask[i] & 1u << i;
   return bits;
 #endif
 }
@@ -126,9 +124,7 @@ TARGET static void NAME(tell)(struct cpu_sampler *sampler, const struct cpu_samp
   while (node->parent >= 0) {
     int best = NAME(largest)(node), lane = node->lane;
     struct cpu_sample_node *parent = &sampler->nodes[node->parent];
-    if (parent->key[lane] == node->key[best] && parent->leaf[lane] == node->leaf[best]) {
-      break;
-    }
+    if (parent->key[lane] == node->key[best] && parent->leaf[lane] == node->leaf[best]) break;
     parent->key[lane] = node->key[best];
     parent->farthest[lane] = node->farthest[best];
     parent->leaf[lane] = node->leaf[best];
@@ -173,9 +169,7 @@ TARGET static inline void NAME(note)(struct cpu_sampler *sampler, struct cpu_sam
     node->farthest[lane] = most;
     node->key[lane] = cpu_sample_key(most, 0);  // index 0: above the key of any point at this distance
   }
-  if (leaf->num_pending == CPU_SAMPLE_PENDING) {
-    NAME(refresh)(sampler, leaf);
-  }
+  if (leaf->num_pending == CPU_SAMPLE_PENDING) NAME(refresh)(sampler, leaf);
 }
 
 // False if stopped.
@@ -195,9 +189,7 @@ TARGET static bool NAME(add_sample)(struct cpu_sampler *sampler, const float sam
         stack[top++] = node->child[lane];
       }
     }
-    if (vx_stopped(sampler->stop, 0)) {
-      return false;
-    }
+    if (vx_stopped(sampler->stop, 0)) return false;
   }
   return true;
 }
@@ -210,9 +202,7 @@ TARGET static bool NAME(first_sample)(struct cpu_sampler *sampler) {
     node->key[leaf->lane] = NAME(work_off)(sampler, leaf);
     node->farthest[leaf->lane] = cpu_sample_key_distance(node->key[leaf->lane]);
     node->leaf[leaf->lane] = i;
-    if (vx_stopped(sampler->stop, 0)) {
-      return false;
-    }
+    if (vx_stopped(sampler->stop, 0)) return false;
   }
   for (int32_t i = sampler->num_nodes - 1; i > 0; i--) {
     const struct cpu_sample_node *node = &sampler->nodes[i];
@@ -236,11 +226,10 @@ TARGET static bool NAME(next_sample)(struct cpu_sampler *sampler, int64_t *key) 
       *key = root->key[best];
       return true;
     }
-    if (node->key[leaf->lane] < root->key[best]) {
+    if (node->key[leaf->lane] < root->key[best])
       NAME(tell)(sampler, node);  // the leaf's bound has gone down since
-    } else {
+    else
       NAME(refresh)(sampler, leaf);
-    }
   }
   return false;
 }

@@ -39,9 +39,8 @@ void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, i
   uint64_t points = (uint64_t)num_points;
   uint64_t leaves = points / CPU_SAMPLE_LEAF_MIN + 1;
   *sampler = (struct cpu_sampler){0};
-  for (int side = 0; side < 2; side++) {
+  for (int side = 0; side < 2; side++)
     sampler->points[side] = cpu_arena_take(arena, points, sizeof *sampler->points[side]);
-  }
   sampler->codes = cpu_arena_take(arena, points, sizeof *sampler->codes);
   sampler->blocks = cpu_arena_take(arena, points / LANES + leaves, sizeof *sampler->blocks);
   sampler->leaves = cpu_arena_take(arena, leaves, sizeof *sampler->leaves);
@@ -49,7 +48,7 @@ void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, i
   sampler->nodes = cpu_arena_take(arena, leaves, sizeof *sampler->nodes);
 }
 
-// --- Where to cut ---
+// ---- Where to cut ---------------------------------------------------------------------------------------------------
 
 static void widen(struct box *box, const float xyz[3]) {
   for (int axis = 0; axis < 3; axis++) {
@@ -62,9 +61,8 @@ static const struct box nothing = {{INFINITY, INFINITY, INFINITY}, {-INFINITY, -
 
 static int longest_side(const struct box *box) {
   int longest = 0;
-  for (int axis = 1; axis < 3; axis++) {
+  for (int axis = 1; axis < 3; axis++)
     longest = box->high[axis] - box->low[axis] > box->high[longest] - box->low[longest] ? axis : longest;
-  }
   return longest;
 }
 
@@ -83,26 +81,21 @@ static void halve(struct cpu_sample_point *points, int32_t count, int axis) {
         points[j--] = moved;
       }
     }
-    if (middle <= j) {
+    if (middle <= j)
       high = j;
-    } else if (middle >= i) {
+    else if (middle >= i)
       low = i;
-    } else {
+    else
       break;
-    }
   }
 }
 
 // Cuts `count` probes at their median along the longest side of their box, then each half in the same way, `levels`
 // deep.
 static void choose_cuts(struct cuts *cuts, int cut, int levels, struct cpu_sample_point *probes, int32_t count) {
-  if (levels == 0) {
-    return;
-  }
+  if (levels == 0) return;
   struct box box = nothing;
-  for (int32_t i = 0; i < count; i++) {
-    widen(&box, probes[i].xyz);
-  }
+  for (int32_t i = 0; i < count; i++) widen(&box, probes[i].xyz);
   int axis = longest_side(&box);
   halve(probes, count, axis);
   float at = probes[count / 2].xyz[axis], low = box.low[axis], high = box.high[axis];
@@ -120,9 +113,8 @@ static void probe(const struct cpu_sampler *sampler, const struct part *part, in
   struct cpu_sample_point probes[MOST_PROBES];
   int32_t points = part->end - part->begin, count = points / 16 < MOST_PROBES ? points / 16 : MOST_PROBES;
   count = count < LANES ? LANES : count;
-  for (int32_t i = 0; i < count; i++) {
+  for (int32_t i = 0; i < count; i++)
     probes[i] = sampler->points[part->side][part->begin + (int32_t)((int64_t)points * i / count)];
-  }
   for (int i = 0; i < LANES - 1; i++) {
     cuts->axis[i] = 0;
     cuts->at[i] = INFINITY;  // no cut: every point is below
@@ -130,7 +122,7 @@ static void probe(const struct cpu_sampler *sampler, const struct part *part, in
   choose_cuts(cuts, 0, levels, probes, count);
 }
 
-// --- Cutting ---
+// ---- Cutting --------------------------------------------------------------------------------------------------------
 
 // Writes the code of each point: the one of the eight parts that it falls in. Every point is compared with every cut,
 // so that the compiler can use vectors.
@@ -157,9 +149,7 @@ static void code_chunk(const struct cuts *cuts, const struct cpu_sample_point *p
     int32_t over = (right & -(on[6][i] >= at[6])) | (~right & -(on[5][i] >= at[5]));
     code[i] = (first & 4) | (second & 2) | (((first & over) | (~first & under)) & 1);
   }
-  for (int32_t i = 0; i < count; i++) {
-    codes[i] = (unsigned char)code[i];
-  }
+  for (int32_t i = 0; i < count; i++) codes[i] = (unsigned char)code[i];
 }
 
 static bool classify(struct cpu_sampler *sampler, const struct part *part, const struct cuts *cuts,
@@ -170,15 +160,9 @@ static bool classify(struct cpu_sampler *sampler, const struct part *part, const
     unsigned char *codes = sampler->codes + begin;
     code_chunk(cuts, sampler->points[part->side] + begin, count, codes);
     uint64_t counted = 0;  // a byte for each code
-    for (int32_t i = 0; i < count; i++) {
-      counted += UINT64_C(1) << 8 * codes[i];
-    }
-    for (int code = 0; code < LANES; code++) {
-      counts[code] += (int32_t)(counted >> 8 * code & 0xFF);
-    }
-    if (vx_stopped(sampler->stop, count)) {
-      return false;
-    }
+    for (int32_t i = 0; i < count; i++) counted += UINT64_C(1) << 8 * codes[i];
+    for (int code = 0; code < LANES; code++) counts[code] += (int32_t)(counted >> 8 * code & 0xFF);
+    if (vx_stopped(sampler->stop, count)) return false;
   }
   return true;
 }
@@ -197,9 +181,7 @@ static int join(const int32_t counts[LANES], int group[LANES], int32_t sizes[LAN
   }
   if (size > 0 || group[LANES - 1] == groups) {  // the rest is too small: it goes to the last group
     sizes[groups - 1] += size;
-    for (int code = 0; code < LANES; code++) {
-      group[code] = group[code] == groups ? groups - 1 : group[code];
-    }
+    for (int code = 0; code < LANES; code++) group[code] = group[code] == groups ? groups - 1 : group[code];
   }
   return groups;
 }
@@ -210,12 +192,8 @@ static bool scatter(struct cpu_sampler *sampler, const struct part *part, const 
   struct cpu_sample_point *to[LANES];
   const struct cpu_sample_point *from = sampler->points[part->side];
   to[0] = sampler->points[!part->side] + part->begin;
-  for (int i = 1; i < groups; i++) {
-    to[i] = to[i - 1] + sizes[i - 1];
-  }
-  VX_EACH_ROW(sampler->stop, i, part->begin, part->end) {
-    *to[group[sampler->codes[i]]]++ = from[i];
-  }
+  for (int i = 1; i < groups; i++) to[i] = to[i - 1] + sizes[i - 1];
+  VX_EACH_ROW(sampler->stop, i, part->begin, part->end) *to[group[sampler->codes[i]]]++ = from[i];
   return !sampler->stop->has_stopped;
 }
 
@@ -225,16 +203,10 @@ static int cut_in_space(struct cpu_sampler *sampler, struct part *part, int leve
   int32_t counts[LANES];
   int group[LANES];
   probe(sampler, part, levels, &cuts);
-  if (!classify(sampler, part, &cuts, counts)) {
-    return -1;
-  }
+  if (!classify(sampler, part, &cuts, counts)) return -1;
   int groups = join(counts, group, sizes);
-  if (groups < 2) {
-    return 0;
-  }
-  if (!scatter(sampler, part, group, sizes, groups)) {
-    return -1;
-  }
+  if (groups < 2) return 0;
+  if (!scatter(sampler, part, group, sizes, groups)) return -1;
   part->side = !part->side;
   int32_t points = part->end - part->begin, most = levels == 1 ? points - points / 4 : points / 2;
   for (int i = 0; i < groups; i++) {
@@ -255,7 +227,7 @@ static int cut_in_order(const struct part *part, int levels, int32_t sizes[LANES
   return 1 << levels;
 }
 
-// --- The tree ---
+// ---- The tree -------------------------------------------------------------------------------------------------------
 
 static void make_leaf(struct cpu_sampler *sampler, const struct part *part, int32_t parent, int lane, struct box *box) {
   int32_t count = part->end - part->begin;
@@ -275,9 +247,7 @@ static void make_leaf(struct cpu_sampler *sampler, const struct part *part, int3
     const struct cpu_sample_point *point = &points[i < count ? i : count - 1];
     int at = i % LANES;
     widen(box, point->xyz);
-    for (int axis = 0; axis < 3; axis++) {
-      block[i / LANES].xyz[axis][at] = point->xyz[axis];
-    }
+    for (int axis = 0; axis < 3; axis++) block[i / LANES].xyz[axis][at] = point->xyz[axis];
     block[i / LANES].distance[at] = i < count ? INFINITY : -1.0f;
     block[i / LANES].index[at] = point->index;
   }
@@ -285,9 +255,7 @@ static void make_leaf(struct cpu_sampler *sampler, const struct part *part, int3
 
 static int levels_of(int32_t points) {
   int levels = 0;
-  while (points >> levels > LEAF_AIM) {
-    levels++;
-  }
+  while (points >> levels > LEAF_AIM) levels++;
   return levels;
 }
 
@@ -299,9 +267,7 @@ static bool fits_leaf(const struct part *part) {
 static struct cpu_sample_node *make_node(struct cpu_sampler *sampler, int32_t parent, int lane) {
   struct cpu_sample_node *node = &sampler->nodes[sampler->num_nodes++];
   for (int i = 0; i < LANES; i++) {
-    for (int axis = 0; axis < 3; axis++) {
-      node->low[axis][i] = node->high[axis][i] = 0.0f;
-    }
+    for (int axis = 0; axis < 3; axis++) node->low[axis][i] = node->high[axis][i] = 0.0f;
     node->farthest[i] = -1.0f;
     node->key[i] = INT64_MIN;
     node->leaf[i] = node->child[i] = 0;
@@ -327,21 +293,14 @@ static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, 
   struct cpu_sample_node *node = make_node(sampler, parent, lane);
   // Fewer children at the top and eight below, so that most nodes are full.
   int left = part.levels > 0 ? part.levels : levels_of(points), levels = (left - 1) % 3 + 1, parts = 0;
-  while (levels > 1 && points >> levels < CPU_SAMPLE_LEAF_MIN) {
-    levels--;
-  }
+  while (levels > 1 && points >> levels < CPU_SAMPLE_LEAF_MIN) levels--;
   part.levels = left - levels;
-  if (number == 0 && points <= LEAF_AIM) {
+  if (number == 0 && points <= LEAF_AIM)
     parts = 1;
-  } else if (part.poor < MOST_POOR) {
+  else if (part.poor < MOST_POOR)
     parts = cut_in_space(sampler, &part, levels, sizes);
-  }
-  if (parts < 0) {
-    return false;
-  }
-  if (parts == 0) {
-    parts = cut_in_order(&part, levels, sizes);
-  }
+  if (parts < 0) return false;
+  if (parts == 0) parts = cut_in_order(&part, levels, sizes);
   *box = nothing;
   for (int i = 0; i < parts; i++) {
     struct box inner;
@@ -349,14 +308,10 @@ static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, 
     int32_t child = ~sampler->num_leaves;
     if (fits_leaf(&part)) {
       make_leaf(sampler, &part, number, i, &inner);
-      if (vx_stopped(sampler->stop, sizes[i])) {
-        return false;
-      }
+      if (vx_stopped(sampler->stop, sizes[i])) return false;
     } else {
       child = sampler->num_nodes;
-      if (!grow(sampler, part, number, i, &inner)) {
-        return false;
-      }
+      if (!grow(sampler, part, number, i, &inner)) return false;
     }
     hang(node, i, child, &inner);
     widen(box, inner.low);
@@ -375,9 +330,7 @@ bool cpu_sample_build(struct cpu_sampler *sampler) {
     // A point that is not finite is overwritten by the next.
     all.end += vx_are_finite(xyz[0], xyz[1], xyz[2]);
   }
-  if (sampler->stop->has_stopped) {
-    return false;
-  }
+  if (sampler->stop->has_stopped) return false;
   // With few samples to take, sorting the points costs more than it saves.
   all.poor = task->num_samples < FEW_SAMPLES ? MOST_POOR : 0;
   sampler->num_blocks = sampler->num_leaves = sampler->num_nodes = 0;

@@ -8,9 +8,8 @@ static inline void fill(const struct cpu_planes *planes, struct vx_stop *stop, s
                         const struct cpu_placed *placed, int64_t count, unsigned char *plane) {
   const unsigned char *features = (const unsigned char *)planes->features + (size_t)channel * value_bytes;
   size_t row_bytes = (size_t)planes->channels * value_bytes;
-  VX_EACH_ROW(stop, i, 0, count) {
+  VX_EACH_ROW(stop, i, 0, count)
     memcpy(plane + (size_t)placed[i].cell * value_bytes, features + (size_t)placed[i].row * row_bytes, value_bytes);
-  }
 }
 
 void cpu_write_planes(const struct cpu_planes *planes, struct vx_stop *stop, const struct cpu_placed *placed,
@@ -19,10 +18,9 @@ void cpu_write_planes(const struct cpu_planes *planes, struct vx_stop *stop, con
   unsigned char *plane = map;
   for (int64_t channel = 0; channel < planes->channels; channel++, plane += plane_bytes) {
     vx_fill(stop, plane, 0, plane_bytes);
-    if (vx_dtype_size(planes->dtype) == sizeof(uint16_t)) {
+    if (vx_dtype_size(planes->dtype) == sizeof(uint16_t))
       fill(planes, stop, sizeof(uint16_t), channel, placed, count, plane);
-    } else {
+    else
       fill(planes, stop, sizeof(float), channel, placed, count, plane);
-    }
   }
 }

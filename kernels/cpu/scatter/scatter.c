@@ -85,9 +85,8 @@ static void place(struct scatter *scatter) {
   const int32_t *kept = scatter->job->row_counts;
   int64_t *starts = scatter->starts;
   starts[0] = 0;
-  for (int32_t cloud = 1; cloud < scatter->job->num_clouds; cloud++) {
+  for (int32_t cloud = 1; cloud < scatter->job->num_clouds; cloud++)
     starts[cloud] = starts[cloud - 1] + kept[cloud - 1];
-  }
   VX_EACH_ROW(scatter->job->stop, row, 0, scatter->rows) {
     if (scatter->cells[row] >= 0) {
       int32_t cloud = scatter->coords[4 * row];
@@ -103,9 +102,7 @@ static enum vx_status write_output(const struct scatter *scatter, struct error *
   struct vx_layout layout;
   void *output = NULL;
   enum vx_status status = vx_take_output(job, &layout, &output, error);
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status != VX_OK) return status;
   const struct vx_shape *shape = &layout.shape[VX_BEV_FEATURES];
   size_t cloud_bytes = shape->bytes / (size_t)job->num_clouds;
   unsigned char *map = (unsigned char *)output + layout.offset[VX_BEV_FEATURES];
@@ -122,15 +119,11 @@ enum vx_status cpu_scatter(struct vx_lane *lane, struct vx_job *job, struct erro
   struct scatter scatter = {.job = job, .coords = job->inputs[VX_COORDS].data, .rows = (int32_t)job->counts.received};
   int64_t began = cpu_now_ns();
   enum vx_status status = prepare(&scatter, lane, error);
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status != VX_OK) return status;
   judge(&scatter);
   place(&scatter);
   status = vx_stop_status(job->stop, error);
-  if (status == VX_OK && job->tensors != 0) {
-    status = write_output(&scatter, error);
-  }
+  if (status == VX_OK && job->tensors != 0) status = write_output(&scatter, error);
   job->stage_ns[VX_STAGE_SCATTER] = cpu_now_ns() - began;
   return status;
 }

@@ -38,9 +38,8 @@ static void lay_out(struct transform *transform, struct cpu_arena *arena) {
   uint64_t ends = (uint64_t)transform->job->num_clouds + (uint64_t)transform->job->sections.count;
   transform->slices = cpu_arena_take(arena, count / SLICE + ends, sizeof(struct slice));
   transform->kept = cpu_arena_take(arena, count, sizeof *transform->kept);
-  if (vx_is_narrow(points->dtype)) {
+  if (vx_is_narrow(points->dtype))
     transform->widened = cpu_arena_take(arena, count * (uint64_t)transform->columns, sizeof *transform->widened);
-  }
 }
 
 // Cuts `left` points from `begin` on into slices. Returns where they end.
@@ -59,12 +58,10 @@ static int32_t cut_stretch(struct transform *transform, int32_t cloud, int32_t s
 static void cut(struct transform *transform) {
   const struct vx_job *job = transform->job;
   int32_t begin = 0;
-  for (int32_t section = 0; section < job->sections.count; section++) {
+  for (int32_t section = 0; section < job->sections.count; section++)
     begin = cut_stretch(transform, 0, section, begin, job->sections.points[section]);
-  }
-  for (int32_t cloud = 0; cloud < job->num_clouds && job->sections.count == 0; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds && job->sections.count == 0; cloud++)
     begin = cut_stretch(transform, cloud, 0, begin, job->point_counts[cloud]);
-  }
 }
 
 // Lists the points of a slice that are kept.
@@ -89,9 +86,8 @@ static enum vx_status list_kept(void *cls, const struct vx_hand *hand, int32_t p
 }
 
 static void add_fates(const struct slice *slice, struct vx_counts *counts) {
-  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) {
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
     vx_set_fate_count(fate, vx_fate_count(fate, counts) + slice->fates[fate], counts);
-  }
 }
 
 static enum vx_status find_kept(struct transform *transform, struct error *error) {
@@ -105,9 +101,7 @@ static enum vx_status find_kept(struct transform *transform, struct error *error
     before += slice->listed;
     job->row_counts[slice->cloud] += slice->listed;
     add_fates(slice, &job->counts);
-    if (job->sections.count > 0) {
-      add_fates(slice, &job->sections.counts[slice->section]);
-    }
+    if (job->sections.count > 0) add_fates(slice, &job->sections.counts[slice->section]);
   }
   return status;
 }
@@ -130,9 +124,8 @@ static enum vx_status write_slice(void *cls, const struct vx_hand *hand, int32_t
   const struct transform *transform = cls;
   const struct vx_layout *layout = transform->layout;
   const struct slice *slice = &transform->slices[piece];
-  if ((layout->tensors & VX_TENSOR_BIT(VX_MOVED_POINTS)) != 0) {
+  if ((layout->tensors & VX_TENSOR_BIT(VX_MOVED_POINTS)) != 0)
     write_points(transform, hand->stop, slice, (float *)(void *)(transform->output + layout->offset[VX_MOVED_POINTS]));
-  }
   if ((layout->tensors & VX_TENSOR_BIT(VX_POINT_INDICES)) != 0) {
     int32_t *indices = (int32_t *)(void *)(transform->output + layout->offset[VX_POINT_INDICES]);
     memcpy(indices + slice->before, transform->kept + slice->begin, (size_t)slice->listed * sizeof *indices);
@@ -163,16 +156,12 @@ enum vx_status cpu_transform(struct vx_lane *lane, struct vx_job *job, struct er
   int64_t began = cpu_now_ns();
   lay_out(&transform, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status != VX_OK) return status;
   lay_out(&transform, &lane->scratch);
   cut(&transform);
   transform.points = cpu_float_points(job, job->counts.received * transform.columns, transform.widened);
   status = vx_stop_status(job->stop, error);
-  if (status == VX_OK) {
-    status = find_kept(&transform, error);
-  }
+  if (status == VX_OK) status = find_kept(&transform, error);
   job->stage_ns[VX_STAGE_TRANSFORM] = cpu_now_ns() - began;
   return status != VX_OK || job->tensors == 0 ? status : write_output(&transform, error);
 }

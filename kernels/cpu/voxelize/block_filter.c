@@ -22,9 +22,8 @@ static void collect_heights(struct cpu_run *run, const struct cpu_row *rows, int
     vx_cell_of_key(run->map.key, rows[i].key, cell);
     uint64_t key = vx_key(run->block_key, cell[0] / factor, cell[1] / factor, 0);
     int32_t block = cpu_cell_index_add(&run->blocks, key, cpu_cell_index_home(&run->blocks, key));
-    if (run->blocks.entries[block].hits == 1) {
+    if (run->blocks.entries[block].hits == 1)
       run->heights[block] = (struct cpu_heights){.min = INFINITY, .max = -INFINITY};
-    }
     for (int32_t j = rows[i].first; j < rows[i].first + rows[i].kept; j++) {
       float z = run->points[(int64_t)run->list[j] * run->columns + 2];
       include(&run->heights[block], z, z);
@@ -35,18 +34,15 @@ static void collect_heights(struct cpu_run *run, const struct cpu_row *rows, int
 
 static const struct cpu_keyed *sort_blocks(struct cpu_run *run) {
   int32_t num_blocks = run->blocks.count;
-  VX_EACH_ROW(run->stop, block, 0, num_blocks) {
+  VX_EACH_ROW(run->stop, block, 0, num_blocks)
     run->sorting[block] = (struct cpu_keyed){.key = run->blocks.entries[block].key, .number = (int32_t)block};
-  }
   return cpu_sort(run->stop, run->sorting, run->sorting + run->largest_rows, num_blocks, run->block_key.bits);
 }
 
 // Fills stretch_heights[k][i] with the heights of the sorted blocks i .. i + 2^k - 1, for all k that fit a window.
 static void tabulate_stretches(struct cpu_run *run, const struct cpu_keyed *sorted) {
   int32_t num_blocks = run->blocks.count;
-  VX_EACH_ROW(run->stop, i, 0, num_blocks) {
-    run->stretch_heights[0][i] = run->heights[sorted[i].number];
-  }
+  VX_EACH_ROW(run->stop, i, 0, num_blocks) run->stretch_heights[0][i] = run->heights[sorted[i].number];
   for (int k = 1; (1 << k) <= run->params->block_filter.size; k++) {
     const struct cpu_heights *half = run->stretch_heights[k - 1];
     VX_EACH_ROW(run->stop, i, 0, num_blocks - (1 << k) + 1) {
@@ -102,9 +98,7 @@ static void judge_blocks(struct cpu_run *run, const struct cpu_keyed *sorted) {
   const struct vx_block_filter *filter = &run->params->block_filter;
   struct stretch columns[VX_MAX_BLOCK_SIZE] = {{0, 0}};
   for (int32_t i = 0; i < run->blocks.count; i++) {
-    if (i % CHUNK == 0 && vx_stopped(run->stop, (int64_t)CHUNK * filter->size)) {
-      return;
-    }
+    if (i % CHUNK == 0 && vx_stopped(run->stop, (int64_t)CHUNK * filter->size)) return;
     int32_t block[3];
     vx_cell_of_key(run->block_key, sorted[i].key, block);
     struct window xs = window_around(block[0], filter->size, run->grid_blocks[0]);
@@ -138,12 +132,10 @@ void cpu_filter_blocks(struct cpu_run *run, const struct cpu_cloud *cloud) {
   tabulate_stretches(run, sorted);
   judge_blocks(run, sorted);
   int32_t stay = 0;
-  VX_EACH_ROW(run->stop, i, 0, num_rows) {
-    if (run->block_stays[run->block_of[i]]) {
+  VX_EACH_ROW(run->stop, i, 0, num_rows)
+    if (run->block_stays[run->block_of[i]])
       rows[stay++] = rows[i];
-    } else {
+    else
       count_filtered(run, &rows[i]);
-    }
-  }
   run->num_rows = cloud->first_row + stay;
 }

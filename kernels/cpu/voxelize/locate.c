@@ -5,7 +5,7 @@
 
 #include "kernels/half.h"
 
-// --- plain C -------------------------------------------------------------------------------------------------------
+// ---- plain C --------------------------------------------------------------------------------------------------------
 
 // Always computes a whole chunk: the vectoriser needs a constant trip count.
 static void locate_plain(const struct vx_cell_map *map, const float *points, int32_t columns, int32_t count,
@@ -39,7 +39,7 @@ static void locate_plain(const struct vx_cell_map *map, const float *points, int
 
 static bool runs_anywhere(void) { return true; }
 
-// --- AVX-512 -------------------------------------------------------------------------------------------------------
+// ---- AVX-512 --------------------------------------------------------------------------------------------------------
 
 #ifdef __x86_64__
 
@@ -113,8 +113,6 @@ const int cpu_num_locate_ways = sizeof cpu_locate_ways / sizeof *cpu_locate_ways
 
 cpu_locate *cpu_locate_here(void) {
   const struct cpu_locate_way *way = cpu_locate_ways;
-  while (!way->runs()) {
-    way++;
-  }
+  while (!way->runs()) way++;
   return way->locate;
 }

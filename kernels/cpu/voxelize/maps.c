@@ -10,16 +10,12 @@
 #include "kernels/half.h"
 #include "kernels/maps.h"
 
-// --- gathering -----------------------------------------------------------------------------------------------------
+// ---- gathering ------------------------------------------------------------------------------------------------------
 
 void cpu_maps_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   uint64_t points = (uint64_t)run->num_points;
-  if ((run->job->tensors & VX_CELL_MAPS) != 0) {
-    run->filled = cpu_arena_take(arena, points, sizeof *run->filled);
-  }
-  if ((run->job->tensors & VX_PILLAR_MAPS) != 0) {
-    run->pillars = cpu_arena_take(arena, points, sizeof *run->pillars);
-  }
+  if ((run->job->tensors & VX_CELL_MAPS) != 0) run->filled = cpu_arena_take(arena, points, sizeof *run->filled);
+  if ((run->job->tensors & VX_PILLAR_MAPS) != 0) run->pillars = cpu_arena_take(arena, points, sizeof *run->pillars);
 }
 
 void cpu_maps_lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena) {
@@ -86,9 +82,7 @@ static void add_points(struct cpu_run *run) {
 }
 
 void cpu_gather_maps(struct cpu_run *run, const struct cpu_cloud *cloud) {
-  if ((run->job->tensors & VX_CELL_MAPS) != 0) {
-    list_cells(run, cloud->number);
-  }
+  if ((run->job->tensors & VX_CELL_MAPS) != 0) list_cells(run, cloud->number);
   if ((run->job->tensors & VX_PILLAR_MAPS) != 0) {
     list_pillars(run, cloud->number);
     add_points(run);
@@ -96,7 +90,7 @@ void cpu_gather_maps(struct cpu_run *run, const struct cpu_cloud *cloud) {
   }
 }
 
-// --- writing -------------------------------------------------------------------------------------------------------
+// ---- writing --------------------------------------------------------------------------------------------------------
 
 // Clears a tensor of all clouds, of `line_bytes` for each line of cells along x.
 static void clear(const struct cpu_run *run, int32_t depth, size_t line_bytes, void *out) {
@@ -107,18 +101,15 @@ void cpu_write_occupancy(const struct cpu_run *run, void *out) {
   uint8_t *cells = out;
   int64_t width = run->grid.cells[0];
   clear(run, run->grid.cells[2], (size_t)width, out);
-  VX_EACH_ROW(run->stop, i, 0, run->num_filled) {
-    cells[run->filled[i].line * width + run->filled[i].x] = 1;
-  }
+  VX_EACH_ROW(run->stop, i, 0, run->num_filled) cells[run->filled[i].line * width + run->filled[i].x] = 1;
 }
 
 void cpu_write_occupancy_counts(const struct cpu_run *run, void *out) {
   int32_t *cells = out;
   int64_t width = run->grid.cells[0];
   clear(run, run->grid.cells[2], (size_t)width * sizeof *cells, out);
-  VX_EACH_ROW(run->stop, i, 0, run->num_filled) {
+  VX_EACH_ROW(run->stop, i, 0, run->num_filled)
     cells[run->filled[i].line * width + run->filled[i].x] = run->filled[i].points;
-  }
 }
 
 void cpu_write_occupancy_packed(const struct cpu_run *run, void *out) {
@@ -134,9 +125,7 @@ void cpu_write_occupancy_packed(const struct cpu_run *run, void *out) {
 static inline void write_pillars(const struct cpu_run *run, void *out, float (*value)(const struct cpu_pillar *)) {
   float *cells = out;
   clear(run, 1, (size_t)run->grid.cells[0] * sizeof *cells, out);
-  VX_EACH_ROW(run->stop, i, 0, run->num_pillars) {
-    cells[run->pillars[i].place] = value(&run->pillars[i]);
-  }
+  VX_EACH_ROW(run->stop, i, 0, run->num_pillars) cells[run->pillars[i].place] = value(&run->pillars[i]);
 }
 
 static float max_height(const struct cpu_pillar *pillar) { return pillar->max; }

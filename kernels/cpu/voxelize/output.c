@@ -36,15 +36,14 @@ static struct writing begin(const struct cpu_run *run, const struct cpu_writer *
 // Each item of the tensor has as many bytes as the others.
 static void add(struct writing *writing, const struct cpu_writer *writer, void *out, size_t bytes) {
   size_t item_bytes = bytes;
-  if (writing->unit == CPU_TENSORS) {
+  if (writing->unit == CPU_TENSORS)
     writing->items++;
-  } else if (writing->items > 0) {
+  else if (writing->items > 0)
     item_bytes /= (size_t)writing->items;
-  }
   writing->targets[writing->count++] = (struct target){writer, out, item_bytes};
 }
 
-// --- pieces --------------------------------------------------------------------------------------------------------
+// ---- pieces ---------------------------------------------------------------------------------------------------------
 
 static void write_targets(const struct writing *writing, const struct cpu_run *part, int32_t first) {
   for (int32_t i = 0; i < writing->count; i++) {
@@ -80,9 +79,7 @@ static enum vx_status write_piece(void *cls, const struct vx_hand *hand, int32_t
   int32_t first = piece * writing->step;
   struct cpu_run part;
   enum vx_status status = cpu_parts_take(writing->run, hand, writing->unit == CPU_CLOUDS, &part, error);
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status != VX_OK) return status;
   switch (writing->unit) {
     case CPU_ROWS: write_rows(writing, &part, first, cpu_smaller(writing->step, writing->items - first)); break;
     case CPU_CLOUDS: write_cloud(writing, &part, piece); break;
@@ -93,12 +90,8 @@ static enum vx_status write_piece(void *cls, const struct vx_hand *hand, int32_t
 
 static int32_t step_of(const struct writing *writing) {
   size_t item_bytes = 0;
-  for (int32_t i = 0; i < writing->count; i++) {
-    item_bytes += writing->targets[i].item_bytes;
-  }
-  if (writing->unit != CPU_ROWS || item_bytes >= PIECE_BYTES) {
-    return 1;
-  }
+  for (int32_t i = 0; i < writing->count; i++) item_bytes += writing->targets[i].item_bytes;
+  if (writing->unit != CPU_ROWS || item_bytes >= PIECE_BYTES) return 1;
   int32_t most = (int32_t)(PIECE_BYTES / item_bytes);
   int32_t even = writing->items / (PIECES_OF_A_HAND * vx_hands(writing->run->job));
   return even > most ? most : even > PIECE_ROWS ? even : most < PIECE_ROWS ? most : PIECE_ROWS;
@@ -106,9 +99,7 @@ static int32_t step_of(const struct writing *writing) {
 
 static enum vx_status write_all(struct writing *writing, struct error *error) {
   int64_t began = cpu_now_ns();
-  if (writing->count == 0) {
-    return VX_OK;
-  }
+  if (writing->count == 0) return VX_OK;
   writing->step = step_of(writing);
   const struct vx_pieces pieces = {(int32_t)(((int64_t)writing->items + writing->step - 1) / writing->step),
                                    write_piece, writing};
@@ -117,14 +108,12 @@ static enum vx_status write_all(struct writing *writing, struct error *error) {
   return status;
 }
 
-// --- tensors -------------------------------------------------------------------------------------------------------
+// ---- tensors --------------------------------------------------------------------------------------------------------
 
 static enum vx_status write_one(const struct cpu_run *run, const struct cpu_writer *writer, void *out, size_t bytes,
                                 struct error *error) {
   struct writing writing = begin(run, writer);
-  if (bytes > 0) {
-    add(&writing, writer, out, bytes);
-  }
+  if (bytes > 0) add(&writing, writer, out, bytes);
   return write_all(&writing, error);
 }
 
@@ -140,9 +129,8 @@ static enum vx_status write_those(const struct cpu_run *run, const struct cpu_wr
   for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     const struct cpu_writer *writer = &cpu_writers[tensor];
     bool wanted = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0 && layout->shape[tensor].bytes != 0;
-    if (wanted && writer->write != NULL && writer->unit == like->unit && writer->stage == like->stage) {
+    if (wanted && writer->write && writer->unit == like->unit && writer->stage == like->stage)
       add(&writing, writer, output + layout->offset[tensor], layout->shape[tensor].bytes);
-    }
   }
   return write_all(&writing, error);
 }
@@ -165,12 +153,9 @@ enum vx_status cpu_write_tensors(struct cpu_run *run, const struct vx_layout *la
   static const enum vx_tensor likes[] = {VX_VOXEL_COORDS, VX_ENCODED_FEATURES, VX_BEV_FEATURES, VX_OCCUPANCY};
   enum vx_status status = VX_OK;
   for (size_t i = 0; i < sizeof likes / sizeof *likes && status == VX_OK; i++) {
-    if (likes[i] == VX_BEV_FEATURES && (layout->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0) {
+    if (likes[i] == VX_BEV_FEATURES && (layout->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0)
       status = find_features(run, layout, output, error);
-    }
-    if (status == VX_OK) {
-      status = write_those(run, &cpu_writers[likes[i]], layout, output, error);
-    }
+    if (status == VX_OK) status = write_those(run, &cpu_writers[likes[i]], layout, output, error);
   }
   return status;
 }

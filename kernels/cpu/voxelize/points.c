@@ -73,15 +73,10 @@ static void look_up_runs(struct cpu_located *located, int32_t begin, struct cpu_
   find_homes(located->key, runs, shared_index, home);
   for (int32_t run = 0, i = 0; run < runs; i = ends[run++]) {
     int32_t voxel = cpu_cell_index_add_many(&index, located->key[run], home[run], ends[run] - i);
-    for (; i < ends[run]; i += FILLED) {
-      for (int k = 0; k < FILLED; k++) {
-        voxels[i + k] = voxel;
-      }
-    }
+    for (; i < ends[run]; i += FILLED)
+      for (int k = 0; k < FILLED; k++) voxels[i + k] = voxel;
   }
-  for (int32_t i = 0; i < located->num_inside; i++) {
-    inside[i] = begin + located->at[i];
-  }
+  for (int32_t i = 0; i < located->num_inside; i++) inside[i] = begin + located->at[i];
   memcpy(voxel_of, voxels, (size_t)located->num_inside * sizeof *voxel_of);
   shared_index->count = index.count;
 }
@@ -95,11 +90,10 @@ void cpu_look_up_points(const struct cpu_run *run, struct vx_stop *stop, int32_t
     int32_t left = end - begin, count = left < CPU_CHUNK ? left : CPU_CHUNK;
     locate(&run->map, run->points + (int64_t)begin * run->columns, run->columns, count, &located);
     int32_t *inside = lookup->inside + num_inside, *voxel_of = lookup->voxel_of + num_inside;
-    if (!lookup->index.dense && have_runs(&located)) {
+    if (!lookup->index.dense && have_runs(&located))
       look_up_runs(&located, begin, &lookup->index, inside, voxel_of);
-    } else {
+    else
       look_up(&located, begin, &lookup->index, inside, voxel_of);
-    }
     num_inside += located.num_inside;
     not_finite += located.not_finite;
   }

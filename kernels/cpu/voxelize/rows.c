@@ -47,9 +47,7 @@ void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
 void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct cpu_row *rows = run->rows + cloud->first_row;
   int32_t num_rows = voxels_let_in(run);
-  VX_EACH_ROW(run->stop, number, 0, num_rows) {
-    run->next[number] = rows[number].first;
-  }
+  VX_EACH_ROW(run->stop, number, 0, num_rows) run->next[number] = rows[number].first;
   run->next[num_rows] = run->num_listed;
   VX_EACH_ROW(run->stop, i, 0, run->num_inside) {
     int32_t voxel = run->voxel_of[i];
@@ -60,32 +58,23 @@ void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
 void cpu_order_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
   struct cpu_row *rows = run->rows + cloud->first_row;
   int32_t num_rows = run->num_rows - cloud->first_row;
-  VX_EACH_ROW(run->stop, i, 0, num_rows) {
-    run->sorting[i] = (struct cpu_keyed){.key = rows[i].key, .number = (int32_t)i};
-  }
+  VX_EACH_ROW(run->stop, i, 0, num_rows) run->sorting[i] = (struct cpu_keyed){.key = rows[i].key, .number = (int32_t)i};
   const struct cpu_keyed *sorted =
       cpu_sort(run->stop, run->sorting, run->sorting + run->largest_rows, num_rows, run->map.key.bits);
-  VX_EACH_ROW(run->stop, i, 0, num_rows) {
-    run->rows_in_order[i] = rows[sorted[i].number];
-  }
+  VX_EACH_ROW(run->stop, i, 0, num_rows) run->rows_in_order[i] = rows[sorted[i].number];
   vx_copy(run->stop, rows, run->rows_in_order, (size_t)num_rows * sizeof *rows);
 }
 
 void cpu_note_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
   int32_t let_in = voxels_let_in(run);
   vx_fill(run->stop, run->row_of, -1, (size_t)let_in * sizeof *run->row_of);
-  VX_EACH_ROW(run->stop, row, cloud->first_row, run->num_rows) {
-    run->row_of[run->rows[row].number] = (int32_t)row;
-  }
+  VX_EACH_ROW(run->stop, row, cloud->first_row, run->num_rows) run->row_of[run->rows[row].number] = (int32_t)row;
 }
 
 void cpu_name_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   int32_t let_in = voxels_let_in(run);
   cpu_note_rows(run, cloud);
   vx_fill(run->stop, run->point_ids + cloud->begin, -1, (size_t)(cloud->end - cloud->begin) * sizeof *run->point_ids);
-  VX_EACH_ROW(run->stop, i, 0, run->num_inside) {
-    if (run->voxel_of[i] < let_in) {
-      run->point_ids[run->inside[i]] = run->row_of[run->voxel_of[i]];
-    }
-  }
+  VX_EACH_ROW(run->stop, i, 0, run->num_inside)
+    if (run->voxel_of[i] < let_in) run->point_ids[run->inside[i]] = run->row_of[run->voxel_of[i]];
 }

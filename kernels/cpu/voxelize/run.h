@@ -189,9 +189,7 @@ static inline void cpu_add_counts(struct vx_counts *to, const struct vx_counts *
   int64_t sums[COUNTS], more[COUNTS];
   memcpy(sums, to, sizeof sums);
   memcpy(more, from, sizeof more);
-  for (int i = 0; i < COUNTS; i++) {
-    sums[i] += more[i];
-  }
+  for (int i = 0; i < COUNTS; i++) sums[i] += more[i];
   memcpy(to, sums, sizeof sums);
 }
 

@@ -11,11 +11,10 @@ static int32_t first_inside_from(const struct cpu_run *run, int32_t point) {
   int32_t low = 0, high = run->num_inside;
   while (low < high) {
     int32_t middle = low + (high - low) / 2;
-    if (run->inside[middle] < point) {
+    if (run->inside[middle] < point)
       low = middle + 1;
-    } else {
+    else
       high = middle;
-    }
   }
   return low;
 }
@@ -49,9 +48,7 @@ static void count_over_cap(const struct cpu_run *run, const struct cpu_cloud *cl
     int32_t hits = run->cells.entries[row->number].hits, section = 0;
     int64_t end = cloud->begin + sections->points[0];
     for (int32_t k = row->first + row->kept; k < row->first + hits; k++) {
-      while (run->list[k] >= end) {
-        end += sections->points[++section];
-      }
+      while (run->list[k] >= end) end += sections->points[++section];
       sections->counts[section].over_voxel_cap++;
       sections->counts[section].kept--;
     }
@@ -64,23 +61,17 @@ void cpu_count_sections(struct cpu_run *run, const struct cpu_cloud *cloud) {
   int32_t let_in = cpu_smaller(run->cells.count, run->params->max_voxels);
   int32_t begin = cloud->begin, first = 0;
   bool filtered = all->block_filtered > 0;
-  if (filtered) {
-    cpu_note_rows(run, cloud);
-  }
+  if (filtered) cpu_note_rows(run, cloud);
   for (int32_t i = 0; i < sections->count; i++) {
     int32_t end = begin + sections->points[i], last = first_inside_from(run, end);
     struct vx_counts counts = {.received = sections->points[i]};
     counts.not_finite = all->not_finite > 0 ? count_not_finite(run, begin, end) : 0;
     counts.out_of_range = counts.received - (last - first) - counts.not_finite;
-    if (filtered || all->over_max_voxels > 0) {
-      count_rowless(run, first, last, let_in, filtered, &counts);
-    }
+    if (filtered || all->over_max_voxels > 0) count_rowless(run, first, last, let_in, filtered, &counts);
     counts.kept = last - first - counts.over_max_voxels - counts.block_filtered;
     sections->counts[i] = counts;
     begin = end;
     first = last;
   }
-  if (all->over_voxel_cap > 0) {
-    count_over_cap(run, cloud);
-  }
+  if (all->over_voxel_cap > 0) count_over_cap(run, cloud);
 }

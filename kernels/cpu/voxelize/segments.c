@@ -21,9 +21,7 @@ enum {
 
 int32_t cpu_segments_wanted(const struct cpu_run *run) {
   int32_t most = run->num_points / SEGMENT_POINTS;
-  if (run->job->num_clouds != 1 || most < 2) {
-    return 0;
-  }
+  if (run->job->num_clouds != 1 || most < 2) return 0;
   int32_t hands = vx_hands(run->job), wanted = hands < MOST_SEGMENTS / 2 ? 2 * hands : MOST_SEGMENTS;
   return hands < 2 ? 0 : wanted < most ? wanted : most;
 }
@@ -40,7 +38,7 @@ void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   cut->seen_of = cpu_arena_take(arena, points, sizeof *cut->seen_of);
 }
 
-// --- what a hand needs ---------------------------------------------------------------------------------------------
+// ---- what a hand needs ----------------------------------------------------------------------------------------------
 
 struct tools {
   struct cpu_cell_index index;
@@ -60,9 +58,7 @@ static enum vx_status take_tools(const struct cpu_run *run, const struct vx_hand
     tools->places = cpu_arena_take(arena, most, sizeof *tools->places);
     if (pass == 0) {
       enum vx_status status = cpu_reserve_for_help(hand, &measured, error);
-      if (status != VX_OK) {
-        return status;
-      }
+      if (status != VX_OK) return status;
       arena = &hand->lane->scratch;
     }
   }
@@ -70,7 +66,7 @@ static enum vx_status take_tools(const struct cpu_run *run, const struct vx_hand
   return VX_OK;
 }
 
-// --- look up -------------------------------------------------------------------------------------------------------
+// ---- look up --------------------------------------------------------------------------------------------------------
 
 // The index uses other bits of a product with another number.
 static int32_t share_of(const struct cpu_run *run, uint64_t key) {
@@ -87,9 +83,7 @@ static void deal(const struct cpu_run *run, struct vx_stop *stop, int32_t number
   const struct cpu_segment *segment = &cut->segments[number];
   struct cpu_lot *lots = lots_of(cut, number);
   int32_t next[MOST_SEGMENTS] = {0}, sum = segment->begin;
-  VX_EACH_ROW(stop, i, 0, segment->num_seen) {
-    next[share_of(run, seen[i].key)]++;
-  }
+  VX_EACH_ROW(stop, i, 0, segment->num_seen) next[share_of(run, seen[i].key)]++;
   for (int32_t share = 0; share < cut->count; share++) {
     int32_t count = next[share];
     next[share] = sum;
@@ -108,9 +102,7 @@ static enum vx_status look_up_segment(void *cls, const struct vx_hand *hand, int
   struct cpu_segment *segment = &cut->segments[number];
   struct tools tools;
   enum vx_status status = take_tools(run, hand, &tools, error);
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status != VX_OK) return status;
   struct cpu_lookup lookup = {
       .index = tools.index, .inside = cut->inside + segment->begin, .voxel_of = cut->seen_of + segment->begin};
   cpu_cell_index_start(&lookup.index, segment->end - segment->begin, run->map.key.bits);
@@ -122,7 +114,7 @@ static enum vx_status look_up_segment(void *cls, const struct vx_hand *hand, int
   return vx_stop_status(hand->stop, error);
 }
 
-// --- unite ---------------------------------------------------------------------------------------------------------
+// ---- unite ----------------------------------------------------------------------------------------------------------
 
 static void find_homes(const struct cpu_cell_index *index, const struct cpu_dealt *dealt, int32_t count,
                        uint32_t *home) {
@@ -140,9 +132,7 @@ static void unite(const struct cpu_cut *cut, int32_t place, int32_t count, struc
   for (int32_t i = 0; i < count; i++) {
     struct cpu_dealt *dealt = &cut->dealt[place + i];
     int32_t known = index.count, voxel = cpu_cell_index_add(&index, dealt->key, home[i]);
-    if (voxel == known) {
-      tools->places[voxel] = place + i;
-    }
+    if (voxel == known) tools->places[voxel] = place + i;
     dealt->before = index.entries[voxel].hits - 1;
     index.entries[voxel].hits += dealt->hits - 1;
     dealt->same_as = tools->places[voxel];
@@ -167,21 +157,16 @@ static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t
   const struct cpu_cut *cut = &run->cut;
   struct tools tools;
   enum vx_status status = take_tools(run, hand, &tools, error);
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status != VX_OK) return status;
   cpu_cell_index_start(&tools.index, run->num_points, run->map.key.bits);
   for (int32_t number = 0; number < cut->count; number++) {
     struct cpu_lot *lot = lots_of(cut, number) + share;
     int32_t begin = share == 0 ? cut->segments[number].begin : lot[-1].end, known = tools.index.count;
-    for (int32_t place = begin; place < lot->end && !vx_stopped(hand->stop, CPU_CHUNK); place += CPU_CHUNK) {
+    for (int32_t place = begin; place < lot->end && !vx_stopped(hand->stop, CPU_CHUNK); place += CPU_CHUNK)
       unite(cut, place, cpu_smaller(CPU_CHUNK, lot->end - place), &tools);
-    }
     lot->num_new = tools.index.count - known;
   }
-  if (hand->stop->has_stopped) {
-    return vx_stop_status(hand->stop, error);
-  }
+  if (hand->stop->has_stopped) return vx_stop_status(hand->stop, error);
   for (int32_t number = 0, first = 0; number < cut->count; number++) {
     struct cpu_lot *lot = lots_of(cut, number) + share;
     lot->num_points = sum_up(cut, &tools, first, first + lot->num_new);
@@ -190,7 +175,7 @@ static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t
   return VX_OK;
 }
 
-// --- number, pack --------------------------------------------------------------------------------------------------
+// ---- number, pack ---------------------------------------------------------------------------------------------------
 
 struct numbering {
   const struct cpu_run *run;
@@ -234,7 +219,7 @@ static enum vx_status pack_segment(void *cls, const struct vx_hand *hand, int32_
   return vx_stop_status(hand->stop, error);
 }
 
-// --- list ----------------------------------------------------------------------------------------------------------
+// ---- list -----------------------------------------------------------------------------------------------------------
 
 struct listing {
   const struct cpu_run *run;
@@ -260,15 +245,12 @@ static enum vx_status list_segment(void *cls, const struct vx_hand *hand, int32_
   const struct cpu_segment *segment = &cut->segments[piece];
   const int32_t *inside = cut->inside + segment->begin, *seen_of = cut->seen_of + segment->begin;
   int32_t *next = find_places(listing, hand->stop, segment);
-  VX_EACH_ROW(hand->stop, i, 0, segment->num_inside) {
-    if (next[seen_of[i]] >= 0) {
-      listing->run->list[next[seen_of[i]]++] = inside[i];
-    }
-  }
+  VX_EACH_ROW(hand->stop, i, 0, segment->num_inside)
+    if (next[seen_of[i]] >= 0) listing->run->list[next[seen_of[i]]++] = inside[i];
   return vx_stop_status(hand->stop, error);
 }
 
-// --- all of it -----------------------------------------------------------------------------------------------------
+// ---- all of it ------------------------------------------------------------------------------------------------------
 
 static void begin_segments(const struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct cpu_cut *cut = &run->cut;
@@ -317,16 +299,12 @@ enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *c
   struct numbering numbering = {run, cloud};
   begin_segments(run, cloud);
   enum vx_status status = spread(run, look_up_segment, run, error);
-  if (status == VX_OK) {
-    status = spread(run, unite_share, run, error);
-  }
+  if (status == VX_OK) status = spread(run, unite_share, run, error);
   if (status == VX_OK) {
     place_segments(run, cloud);
     status = spread(run, number_segment, &numbering, error);
   }
-  for (int32_t i = 0; i < run->cut.count && status == VX_OK; i++) {
-    cpu_add_rows(run, &run->cut.segments[i].counts);
-  }
+  for (int32_t i = 0; i < run->cut.count && status == VX_OK; i++) cpu_add_rows(run, &run->cut.segments[i].counts);
   return status == VX_OK && is_packed(run) ? spread(run, pack_segment, run, error) : status;
 }
 

@@ -31,13 +31,12 @@ static void read_params(struct cpu_run *run) {
   run->encoded_values = vx_encoder_width(&params->encoder);
   vx_tensor_set tensors = run->job->tensors;
   run->sectioned = run->job->sections.count > 0;
-  run->lists_wanted = params->block_filter.enabled || (tensors & VX_LIST_TENSORS) != 0 || run->sampling != NULL ||
+  run->lists_wanted = params->block_filter.enabled || (tensors & VX_LIST_TENSORS) != 0 || run->sampling ||
                       (run->sectioned && run->cap != INT32_MAX);
   run->ids_wanted = (tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0;
   if (params->block_filter.enabled) {
-    for (int axis = 0; axis < 2; axis++) {
+    for (int axis = 0; axis < 2; axis++)
       run->grid_blocks[axis] = (run->grid.cells[axis] - 1) / params->block_filter.factor + 1;
-    }
     run->block_key = vx_key_format_of(run->grid_blocks[0], run->grid_blocks[1], 1);
   }
 }
@@ -53,9 +52,7 @@ static enum vx_status take_scratch(struct cpu_run *run, struct error *error) {
     cpu_parts_lay_out(run, &measured);
   }
   enum vx_status status = cpu_arena_reserve(&run->lane->scratch, &measured, run->job, error);
-  if (status == VX_OK) {
-    cpu_parts_lay_out(run, &run->lane->scratch);
-  }
+  if (status == VX_OK) cpu_parts_lay_out(run, &run->lane->scratch);
   return status;
 }
 
@@ -75,21 +72,15 @@ static enum vx_status prepare(struct cpu_run *run, struct error *error) {
 
 // And makes their rows.
 static enum vx_status find_voxels(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
-  if (run->cut.count > 0) {
-    return cpu_index_segments(run, cloud, error);
-  }
+  if (run->cut.count > 0) return cpu_index_segments(run, cloud, error);
   cpu_index_points(run, cloud);
   cpu_make_rows(run, cloud);
   return VX_OK;
 }
 
 static enum vx_status list_points(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
-  if (run->lists_wanted && run->cut.count > 0) {
-    return cpu_list_segments(run, cloud, error);
-  }
-  if (run->lists_wanted) {
-    cpu_list_points(run, cloud);
-  }
+  if (run->lists_wanted && run->cut.count > 0) return cpu_list_segments(run, cloud, error);
+  if (run->lists_wanted) cpu_list_points(run, cloud);
   return VX_OK;
 }
 
@@ -100,21 +91,11 @@ static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *c
     cpu_gather_maps(run, cloud);
     status = list_points(run, cloud, error);
   }
-  if (status != VX_OK) {
-    return status;
-  }
-  if (run->params->block_filter.enabled) {
-    cpu_filter_blocks(run, cloud);
-  }
-  if (run->sectioned) {
-    cpu_count_sections(run, cloud);
-  }
-  if (run->params->order == VX_ORDER_KEY) {
-    cpu_order_rows(run, cloud);
-  }
-  if (run->ids_wanted) {
-    cpu_name_points(run, cloud);
-  }
+  if (status != VX_OK) return status;
+  if (run->params->block_filter.enabled) cpu_filter_blocks(run, cloud);
+  if (run->sectioned) cpu_count_sections(run, cloud);
+  if (run->params->order == VX_ORDER_KEY) cpu_order_rows(run, cloud);
+  if (run->ids_wanted) cpu_name_points(run, cloud);
   return vx_stop_status(run->stop, error);
 }
 
@@ -124,9 +105,7 @@ static enum vx_status group_piece(void *cls, const struct vx_hand *hand, int32_t
   struct vx_job job = *run->job;
   struct cpu_run part;
   enum vx_status status = cpu_parts_take(run, hand, true, &part, error);
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status != VX_OK) return status;
   int32_t begin = grouped->begin, end = begin + job.point_counts[number];
   const struct cpu_cloud cloud = {number, begin, end, grouped->place};
   job.counts = (struct vx_counts){0};
@@ -157,21 +136,11 @@ static enum vx_status write_output(struct cpu_run *run, struct error *error) {
   struct vx_layout layout;
   void *output = NULL;
   enum vx_status status = VX_OK;
-  if (run->sampling != NULL) {
-    status = cpu_write_means(run, run->means, error);
-  }
-  if (status == VX_OK && run->sampling != NULL) {
-    status = cpu_fps_prepare(&run->fps, run->means, job->row_counts, error);
-  }
-  if (status == VX_OK) {
-    status = vx_take_output(job, &layout, &output, error);
-  }
-  if (status == VX_OK) {
-    status = cpu_write_tensors(run, &layout, output, error);
-  }
-  if (status == VX_OK && run->sampling != NULL) {
-    status = cpu_fps(&run->fps, run->lane, &layout, output, error);
-  }
+  if (run->sampling) status = cpu_write_means(run, run->means, error);
+  if (status == VX_OK && run->sampling) status = cpu_fps_prepare(&run->fps, run->means, job->row_counts, error);
+  if (status == VX_OK) status = vx_take_output(job, &layout, &output, error);
+  if (status == VX_OK) status = cpu_write_tensors(run, &layout, output, error);
+  if (status == VX_OK && run->sampling) status = cpu_fps(&run->fps, run->lane, &layout, output, error);
   return status;
 }
 
@@ -184,11 +153,7 @@ enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct err
     status = group_clouds(&run, error);
     job->stage_ns[VX_STAGE_VOXELIZE] = cpu_now_ns() - began;
   }
-  if (status == VX_OK && run.sampling != NULL) {
-    status = vx_begin_samples(job, job->row_counts, error);
-  }
-  if (status == VX_OK && job->tensors != 0) {
-    status = write_output(&run, error);
-  }
+  if (status == VX_OK && run.sampling) status = vx_begin_samples(job, job->row_counts, error);
+  if (status == VX_OK && job->tensors != 0) status = write_output(&run, error);
   return status;
 }

@@ -7,7 +7,7 @@
 
 VX_WARN_UNUSED enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
-// --- memory: the scratch of a job, and the parts of the run that its pieces see ---
+// ---- memory: the scratch of a job, and the parts of the run that its pieces see -------------------------------------
 
 // Lays out the run: what it needs of memory for the whole job, and for a cloud in hand.
 void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena);
@@ -22,7 +22,7 @@ void cpu_parts_place(struct cpu_run *run);
 // Numbers the rows of all clouds, moves together their cells and pillars, and adds up their counts.
 void cpu_parts_gather(struct cpu_run *run);
 
-// --- from points to voxels ---
+// ---- from points to voxels ------------------------------------------------------------------------------------------
 
 // Where points are looked up, and what comes of it.
 struct cpu_lookup {
@@ -40,7 +40,7 @@ void cpu_look_up_points(const struct cpu_run *run, struct vx_stop *stop, int32_t
 // out_of_range.
 void cpu_index_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// --- a lone cloud, looked up by several hands ---
+// ---- a lone cloud, looked up by several hands -----------------------------------------------------------------------
 //
 // Its points are cut into segments. What comes out are the voxels of cpu_index_points, with the same numbers: by the
 // first point of the whole cloud that falls into them.
@@ -60,7 +60,7 @@ VX_WARN_UNUSED enum vx_status cpu_index_segments(struct cpu_run *run, const stru
 VX_WARN_UNUSED enum vx_status cpu_list_segments(struct cpu_run *run, const struct cpu_cloud *cloud,
                                                 struct error *error);
 
-// --- from the voxels of a cloud to rows of the output ---
+// ---- from the voxels of a cloud to rows of the output ---------------------------------------------------------------
 
 // Voxels of a cloud whose numbers follow each other.
 struct cpu_stretch {
@@ -91,18 +91,18 @@ void cpu_note_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 // Fills the cloud's point_ids.
 void cpu_name_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// --- the block filter ---
+// ---- the block filter -----------------------------------------------------------------------------------------------
 
 // Removes the rows that the block filter drops.
 void cpu_filter_blocks(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// --- the fates of a lone cloud's points, section by section ---
+// ---- the fates of a lone cloud's points, section by section ---------------------------------------------------------
 
 // Fills the counts of the job's sections. Called when the cloud's rows are final but for their order. Uses run.row_of
 // if there is a block filter.
 void cpu_count_sections(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// --- from the points in range to maps: maps.h of kernels/ says what they have ---
+// ---- from the points in range to maps: maps.h of kernels/ says what they have ---------------------------------------
 
 // Take the scratch of the maps that the job wants: for all clouds, and for the cloud in hand.
 void cpu_maps_lay_out(struct cpu_run *run, struct cpu_arena *arena);
@@ -121,7 +121,7 @@ void cpu_write_max_intensity(const struct cpu_run *run, void *out);
 void cpu_write_top_intensity(const struct cpu_run *run, void *out);
 void cpu_write_density(const struct cpu_run *run, void *out);
 
-// --- from rows to tensors: how each tensor is written ---
+// ---- from rows to tensors: how each tensor is written ---------------------------------------------------------------
 
 // What a piece of the work has a number of.
 enum cpu_unit { CPU_ROWS, CPU_CLOUDS, CPU_TENSORS };
@@ -139,7 +139,7 @@ extern const struct cpu_writer cpu_writers[VX_TENSOR_COUNT];
 // The mean of each row: [num_rows, columns] float32.
 extern const struct cpu_writer cpu_writer_of_means;
 
-// --- the tensors of a job, piece by piece ---
+// ---- the tensors of a job, piece by piece ---------------------------------------------------------------------------
 
 // Both fail only if help does; see spread.h. They add up the times of the stages.
 //

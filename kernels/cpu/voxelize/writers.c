@@ -12,7 +12,7 @@ enum { SUM_GROUP = 64 };
 
 enum { PILLAR_EXTRA = 6, MAX_PILLAR_COLUMNS = VX_MAX_FEATURES + PILLAR_EXTRA };
 
-// --- the mean ------------------------------------------------------------------------------------------------------
+// ---- the mean -------------------------------------------------------------------------------------------------------
 
 static const float *point_at(const struct cpu_run *run, int32_t index) {
   return run->points + (int64_t)index * run->columns;
@@ -25,9 +25,7 @@ static inline void sum_columns(const struct cpu_run *run, const int32_t *list, i
   memcpy(sum, point_at(run, list[0]), (size_t)columns * sizeof *sum);
   for (int32_t i = 1; i < count; i++) {
     const float *point = point_at(run, list[i]);
-    for (int32_t c = 0; c < columns; c++) {
-      sum[c] += point[c];
-    }
+    for (int32_t c = 0; c < columns; c++) sum[c] += point[c];
   }
 }
 
@@ -50,28 +48,22 @@ static void sum_points(const struct cpu_run *run, const int32_t *list, int32_t c
     return;
   }
   int64_t width = SUM_GROUP;  // points below one item of the topmost list
-  while (width * SUM_GROUP < count) {
-    width *= SUM_GROUP;
-  }
+  while (width * SUM_GROUP < count) width *= SUM_GROUP;
   sum_points(run, list, (int32_t)width, columns, sum);
   for (int64_t begin = width; begin < count; begin += width) {
     float group[VX_MAX_FEATURES];
     int32_t length = (int32_t)(count - begin < width ? count - begin : width);
     sum_points(run, list + begin, length, columns, group);
-    for (int32_t c = 0; c < columns; c++) {
-      sum[c] += group[c];
-    }
+    for (int32_t c = 0; c < columns; c++) sum[c] += group[c];
   }
 }
 
 static void mean_of(const struct cpu_run *run, const struct cpu_row *row, int32_t columns, float *mean) {
   sum_points(run, run->list + row->first, row->kept, columns, mean);
-  for (int32_t c = 0; c < columns; c++) {
-    mean[c] = vx_canonical(mean[c] / (float)row->kept);
-  }
+  for (int32_t c = 0; c < columns; c++) mean[c] = vx_canonical(mean[c] / (float)row->kept);
 }
 
-// --- writers -------------------------------------------------------------------------------------------------------
+// ---- writers --------------------------------------------------------------------------------------------------------
 
 // A row of features is computed as float32: in place if the tensor is float32, otherwise in `room`, to be narrowed.
 static float *row_in(enum vx_dtype dtype, unsigned char *place, float *room) {
@@ -79,9 +71,7 @@ static float *row_in(enum vx_dtype dtype, unsigned char *place, float *room) {
 }
 
 static void narrow_row(enum vx_dtype dtype, unsigned char *place, const float *values, int32_t count) {
-  if (vx_is_narrow(dtype)) {
-    vx_narrow(dtype, values, count, place);
-  }
+  if (vx_is_narrow(dtype)) vx_narrow(dtype, values, count, place);
 }
 
 static void write_coords(const struct cpu_run *run, void *out) {
@@ -98,9 +88,7 @@ static void write_coords(const struct cpu_run *run, void *out) {
 
 static void write_num_points(const struct cpu_run *run, void *out) {
   int32_t *num_points = out;
-  for (int32_t i = 0; i < run->num_rows; i++) {
-    num_points[i] = run->rows[i].kept;
-  }
+  for (int32_t i = 0; i < run->num_rows; i++) num_points[i] = run->rows[i].kept;
 }
 
 // Rows are cleared a block at a time, which stays in the nearest cache: a memset for each row's padding would cost more
@@ -132,12 +120,8 @@ static inline void write_rows_of_voxels(const struct cpu_run *run, int32_t colum
     for (int32_t i = begin; i < end; i++, row++, first += (int64_t)cap * columns) {
       const int32_t *listed = list + row->first, *last = listed + row->kept;
       float *place = first;
-      for (; listed < last; listed++, place += columns) {
-        memcpy(place, points + (int64_t)*listed * columns, point_bytes);
-      }
-      if (!zeros && row->kept < cap) {
-        fill_with_mean(run, row, place);
-      }
+      for (; listed < last; listed++, place += columns) memcpy(place, points + (int64_t)*listed * columns, point_bytes);
+      if (!zeros && row->kept < cap) fill_with_mean(run, row, place);
     }
   }
 }
@@ -153,9 +137,8 @@ static void write_voxels(const struct cpu_run *run, void *out) {
 
 static void write_means(const struct cpu_run *run, void *out) {
   float *means = out;
-  for (int32_t i = 0; i < run->num_rows; i++) {
+  for (int32_t i = 0; i < run->num_rows; i++)
     mean_of(run, &run->rows[i], run->columns, means + (int64_t)i * run->columns);
-  }
 }
 
 static void write_features(const struct cpu_run *run, void *out) {
@@ -179,18 +162,14 @@ static struct pillar pillar_of(const struct cpu_run *run, const struct cpu_row *
   int32_t cell[3];
   mean_of(run, row, 3, pillar.mean);
   vx_cell_of_key(run->map.key, row->key, cell);
-  for (int axis = 0; axis < 3; axis++) {
-    pillar.centre[axis] = vx_cell_centre(&run->map, axis, cell[axis]);
-  }
+  for (int axis = 0; axis < 3; axis++) pillar.centre[axis] = vx_cell_centre(&run->map, axis, cell[axis]);
   return pillar;
 }
 
 // One point of a pillar: its columns, its offset from the voxel's mean, its offset from the voxel's centre.
 static void fill_pillar_point(const struct cpu_run *run, const struct pillar *pillar, int32_t index, float *values) {
   const float *point = point_at(run, index);
-  for (int32_t c = 0; c < run->columns; c++) {
-    values[c] = point[c];
-  }
+  for (int32_t c = 0; c < run->columns; c++) values[c] = point[c];
   float *offsets = values + run->columns;
   for (int axis = 0; axis < 3; axis++) {
     offsets[axis] = vx_canonical(point[axis] - pillar->mean[axis]);
@@ -228,9 +207,8 @@ static void write_encoded(const struct cpu_run *run, void *out) {
     const struct cpu_row *row = &run->rows[i];
     struct pillar pillar = pillar_of(run, row);
     float *values = run->pillar_rows[0], *encoded = row_in(dtype, place, run->encoded);
-    for (int32_t k = 0; k < row->kept; k++, values += inputs) {
+    for (int32_t k = 0; k < row->kept; k++, values += inputs)
       fill_pillar_point(run, &pillar, run->list[row->first + k], values);
-    }
     bool padded = run->cap != INT32_MAX && row->kept < run->cap;
     memset(values, 0, padded ? (size_t)inputs * sizeof *values : 0);
     cpu_encode(encoder, run->stop, run->pillar_rows[0], run->pillar_rows[1], row->kept + padded, encoded);
@@ -266,7 +244,7 @@ static void write_bev_features(const struct cpu_run *run, void *out) {
   cpu_write_planes(&planes, run->stop, run->placed, run->num_rows, out);
 }
 
-// --- all of them ---------------------------------------------------------------------------------------------------
+// ---- all of them ----------------------------------------------------------------------------------------------------
 
 const struct cpu_writer cpu_writer_of_means = {write_means, CPU_ROWS, VX_STAGE_FEATURES};
 

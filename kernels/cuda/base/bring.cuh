@@ -21,9 +21,8 @@ static __device__ void store_part(const struct cuda_points &p, uint64_t part, ui
     type::unpack(bits, values);
     float4 *to = (float4 *)p.points + part * (type::PER_PART / 4);
 #pragma unroll
-    for (int i = 0; i < type::PER_PART; i += 4) {
+    for (int i = 0; i < type::PER_PART; i += 4)
       to[i / 4] = make_float4(values[i], values[i + 1], values[i + 2], values[i + 3]);
-    }
   });
 }
 
@@ -35,22 +34,14 @@ static __device__ void bring_rows(const struct cuda_points &p, uint64_t first, u
   for (uint64_t part = begin_part + threadIdx.x; part < end_part; part += BRING_BLOCK * BRING_AHEAD) {
     uint4 bits[BRING_AHEAD];
 #pragma unroll
-    for (int i = 0; i < BRING_AHEAD; i++) {
-      if (part + i * BRING_BLOCK < end_part) {
-        bits[i] = __ldcs((const uint4 *)p.source + part + i * BRING_BLOCK);
-      }
-    }
+    for (int i = 0; i < BRING_AHEAD; i++)
+      if (part + i * BRING_BLOCK < end_part) bits[i] = __ldcs((const uint4 *)p.source + part + i * BRING_BLOCK);
 #pragma unroll
-    for (int i = 0; i < BRING_AHEAD; i++) {
-      if (part + i * BRING_BLOCK < end_part) {
-        store_part(p, part + i * BRING_BLOCK, bits[i]);
-      }
-    }
+    for (int i = 0; i < BRING_AHEAD; i++)
+      if (part + i * BRING_BLOCK < end_part) store_part(p, part + i * BRING_BLOCK, bits[i]);
   }
   uint64_t at = end_part * per_part + threadIdx.x;
-  if (at < end) {
-    p.points[at] = vx_load(p.dtype, p.source, at);
-  }
+  if (at < end) p.points[at] = vx_load(p.dtype, p.source, at);
   __syncthreads();
 }
 
@@ -65,9 +56,7 @@ static __device__ struct location bring(const struct cuda_points &p, uint64_t fi
     return {row.x, row.y, row.z};
   }
   bring_rows(p, first, count);
-  if (threadIdx.x >= count) {
-    return {0.0f, 0.0f, 0.0f};
-  }
+  if (threadIdx.x >= count) return {0.0f, 0.0f, 0.0f};
   const float *row = p.points + (first + threadIdx.x) * p.columns;
   return {row[0], row[1], row[2]};
 }

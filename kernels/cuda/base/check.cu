@@ -24,9 +24,7 @@ static bool is_callers_fault(cudaError_t result) {
 }
 
 static enum vx_status status_of(cudaError_t result) {
-  if (result == cudaErrorMemoryAllocation) {
-    return VX_OUT_OF_MEMORY;
-  }
+  if (result == cudaErrorMemoryAllocation) return VX_OUT_OF_MEMORY;
   return is_callers_fault(result) ? VX_REFUSED : VX_DEVICE_LOST;
 }
 
@@ -53,9 +51,7 @@ static cudaError_t instead_of(cudaError_t result) { return result; }
 
 enum vx_status cuda_check(cudaError_t result, const char *what, struct error *error) {
   result = instead_of(result);
-  if (result == cudaSuccess) {
-    return VX_OK;
-  }
+  if (result == cudaSuccess) return VX_OK;
   (void)cudaGetLastError();  // so that the next launch does not report this error again
   return vx_fail(error, status_of(result), "%.120s: %s (%s)", what, cudaGetErrorString(result),
                  cudaGetErrorName(result));

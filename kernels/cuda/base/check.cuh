@@ -17,9 +17,7 @@ VX_WARN_UNUSED enum vx_status cuda_launched(const char *kernel, struct error *er
 #define CUDA_TRY(expression)                                                                                           \
   do {                                                                                                                 \
     enum vx_status cuda_try_status = (expression);                                                                     \
-    if (cuda_try_status != VX_OK) {                                                                                    \
-      return cuda_try_status;                                                                                          \
-    }                                                                                                                  \
+    if (cuda_try_status != VX_OK) return cuda_try_status;                                                              \
   } while (0)
 
 #define CUDA_CALL(call, error) CUDA_TRY(cuda_check((call), #call, (error)))

@@ -11,15 +11,9 @@ static __device__ inline void cuda_clear(unsigned char *begin, unsigned char *en
   uint64_t bytes = (uint64_t)(end - begin), head = min((uint64_t)(-(uintptr_t)begin % PART), bytes);
   uint64_t parts = (bytes - head) / PART;
   uint4 *whole = (uint4 *)(begin + head);
-  for (uint64_t i = thread; i < parts; i += threads) {
-    whole[i] = make_uint4(0, 0, 0, 0);
-  }
-  for (uint64_t i = thread; i < head; i += threads) {
-    begin[i] = 0;
-  }
-  for (uint64_t i = head + parts * PART + thread; i < bytes; i += threads) {
-    begin[i] = 0;
-  }
+  for (uint64_t i = thread; i < parts; i += threads) whole[i] = make_uint4(0, 0, 0, 0);
+  for (uint64_t i = thread; i < head; i += threads) begin[i] = 0;
+  for (uint64_t i = head + parts * PART + thread; i < bytes; i += threads) begin[i] = 0;
 }
 
 #endif

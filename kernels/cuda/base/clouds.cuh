@@ -34,11 +34,10 @@ __device__ static inline int32_t cuda_last_at_most(const uint32_t *items, int32_
   int32_t low = 0, high = count;
   while (high - low > 1) {
     int32_t middle = (low + high) / 2;
-    if (items[middle] <= value) {
+    if (items[middle] <= value)
       low = middle;
-    } else {
+    else
       high = middle;
-    }
   }
   return low;
 }

@@ -44,9 +44,7 @@ __device__ static inline uint32_t cuda_warp_add(uint32_t value) {
 #if __CUDA_ARCH__ >= 800
   return __reduce_add_sync(~0u, value);
 #else
-  for (int offset = 16; offset > 0; offset /= 2) {
-    value += __shfl_xor_sync(~0u, value, offset);
-  }
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(~0u, value, offset);
   return value;
 #endif
 }
@@ -55,9 +53,7 @@ __device__ static inline uint32_t cuda_warp_max(uint32_t value) {
 #if __CUDA_ARCH__ >= 800
   return __reduce_max_sync(~0u, value);
 #else
-  for (int offset = 16; offset > 0; offset /= 2) {
-    value = max(value, __shfl_xor_sync(~0u, value, offset));
-  }
+  for (int offset = 16; offset > 0; offset /= 2) value = max(value, __shfl_xor_sync(~0u, value, offset));
   return value;
 #endif
 }
@@ -76,9 +72,7 @@ __device__ static inline uint32_t cuda_block_before(uint32_t value, uint32_t *to
   __shared__ uint32_t sums[32];
   uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, before = cuda_warp_upto(value);
   __syncthreads();  // all have read the sums of the last call
-  if (lane == 31) {
-    sums[warp] = before;
-  }
+  if (lane == 31) sums[warp] = before;
   __syncthreads();
   before -= value;
   *total = 0;

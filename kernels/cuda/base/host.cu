@@ -9,7 +9,7 @@
 #include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/transfer.cuh"
 
-// --- memory ---
+// ---- memory ---------------------------------------------------------------------------------------------------------
 
 enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct error *error) {
   struct cudaPointerAttributes first = {}, last = {};
@@ -24,7 +24,7 @@ enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct er
 
 static enum vx_status see_part(const void *memory, size_t bytes, bool pinned, void **seen, struct error *error) {
   CUDA_TRY(cuda_see(memory, bytes, seen, error));
-  if (*seen == NULL && pinned) return vx_refuse(error, "the device does not see memory that was pinned for it");
+  if (!*seen && pinned) return vx_refuse(error, "the device does not see memory that was pinned for it");
   return VX_OK;
 }
 
@@ -46,9 +46,7 @@ enum vx_status cuda_pin(struct vx_device *device, void *memory, size_t bytes, st
   if (device->description.integrated) return vx_refuse(error, "an integrated GPU pins no memory of others");
   CUDA_CALL(cudaSetDevice(device->index), error);
   enum vx_status status = register_pages(memory, bytes, error);
-  if (status != VX_OK) {
-    (void)!cuda_unpin(device, memory);
-  }
+  if (status != VX_OK) (void)!cuda_unpin(device, memory);
   return status;
 }
 
@@ -72,13 +70,12 @@ enum vx_status cuda_copy_source(const struct cuda_run *run, struct error *error)
   return VX_OK;
 }
 
-// --- inputs that are not points ---
+// ---- inputs that are not points -------------------------------------------------------------------------------------
 
 static size_t bytes_of(const struct vx_input *input) {
   size_t bytes = input->rank == 0 ? 0 : vx_dtype_size(input->dtype);
-  for (int i = 0; i < input->rank; i++) {
+  for (int i = 0; i < input->rank; i++)
     bytes *= (size_t)input->dims[i];  // the input is in memory, so its size is a number
-  }
   return bytes;
 }
 
@@ -97,7 +94,7 @@ enum vx_status cuda_see_inputs(struct cuda_run *run, struct error *error) {
   return VX_OK;
 }
 
-static bool is_copied(const struct cuda_input *input) { return input->bytes > 0 && input->data == NULL; }
+static bool is_copied(const struct cuda_input *input) { return input->bytes > 0 && !input->data; }
 
 void cuda_take_inputs(struct cuda_run *run, struct cuda_arena *arena) {
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
@@ -122,7 +119,7 @@ enum vx_status cuda_copy_inputs(struct cuda_run *run, struct error *error) {
   return VX_OK;
 }
 
-// --- waiting ---
+// ---- waiting --------------------------------------------------------------------------------------------------------
 
 static int64_t now_ns(void) {
   struct timespec now;
@@ -144,7 +141,7 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
   enum { LOOK_NS = 50000, LOOKS_PER_QUERY = 200 };
   const struct timespec pause = {0, LOOK_NS};
   const struct vx_job *job = run->job;
-  bool stoppable = job->caller != NULL && job->caller->stopped != NULL;
+  bool stoppable = job->caller && job->caller->stopped;
   for (int looks = 1; *word != sequence; looks++) {
     nanosleep(&pause, NULL);
     if (!*stopped && stoppable && job->caller->stopped(job->cls)) {
@@ -153,9 +150,7 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
     }
     if (looks % LOOKS_PER_QUERY == 0) {
       cudaError_t result = cudaStreamQuery(run->stream);
-      if (result != cudaErrorNotReady) {
-        return cuda_check(result, "cudaStreamQuery", error);
-      }
+      if (result != cudaErrorNotReady) return cuda_check(result, "cudaStreamQuery", error);
     }
   }
   return VX_OK;
@@ -170,26 +165,18 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
   int64_t began = now_ns(), waited = 0;
   bool stopped = false;
   while (*word != sequence && waited < POLL_NS) {
-    for (int i = 0; i < SPINS && *word != sequence; i++) {
-      pause_briefly();
-    }
+    for (int i = 0; i < SPINS && *word != sequence; i++) pause_briefly();
     waited = now_ns() - began;
-    if (waited > TIGHT_NS) {
-      sched_yield();
-    }
+    if (waited > TIGHT_NS) sched_yield();
   }
-  if (*word != sequence && word == run->long_word) {
-    CUDA_TRY(await_long(run, word, sequence, &stopped, error));
-  }
-  if (*word != sequence) {
-    CUDA_CALL(cudaStreamSynchronize(run->stream), error);
-  }
+  if (*word != sequence && word == run->long_word) CUDA_TRY(await_long(run, word, sequence, &stopped, error));
+  if (*word != sequence) CUDA_CALL(cudaStreamSynchronize(run->stream), error);
   if (*word != sequence) return vx_fail(error, VX_DEVICE_LOST, "the device did all its work and gave no answer");
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   CUDA_TRY(cuda_check(cudaPeekAtLastError(), "cudaPeekAtLastError", error));
   if (stopped) {
     (void)vx_fail(error, VX_STOPPED, "ended before all %s",
-                  run->sampling != NULL ? "samples were chosen" : "boxes were compared");
+                  run->sampling ? "samples were chosen" : "boxes were compared");
   }
   return stopped ? VX_STOPPED : VX_OK;
 }
@@ -201,7 +188,7 @@ enum vx_status cuda_read_tally(struct cuda_run *run, uint32_t sequence, struct e
   return VX_OK;
 }
 
-// --- output ---
+// ---- output ---------------------------------------------------------------------------------------------------------
 
 enum vx_status cuda_take_output(struct cuda_run *run, struct error *error) {
   if (run->resident) {
@@ -229,9 +216,7 @@ enum vx_status cuda_take_zeros(struct cuda_run *run, struct error *error) {
 // cannot read or write itself are in no stage.
 static void read_times(const struct cuda_run *run) {
   uint64_t moments[CUDA_MOMENTS];
-  for (int i = 0; i < CUDA_MOMENTS; i++) {
-    moments[i] = run->lane->report->tally.moments[i];
-  }
+  for (int i = 0; i < CUDA_MOMENTS; i++) moments[i] = run->lane->report->tally.moments[i];
   int64_t *stage_ns = run->job->stage_ns;
   bool made_voxels = run->operation->makes_voxels;
   // By which moment a stage ends, if the job has it; it begins when the one before ends.
@@ -244,9 +229,7 @@ static void read_times(const struct cuda_run *run) {
                {CUDA_SAMPLED, VX_STAGE_SAMPLE}};
   uint64_t end = moments[made_voxels ? CUDA_FOUND : CUDA_ARRIVED];
   stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);
-  if (made_voxels) {
-    stage_ns[VX_STAGE_VOXELIZE] = (int64_t)(end - moments[CUDA_ARRIVED]);
-  }
+  if (made_voxels) stage_ns[VX_STAGE_VOXELIZE] = (int64_t)(end - moments[CUDA_ARRIVED]);
   for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
     if (moments[steps[i].moment] != 0) {
       stage_ns[steps[i].stage] = (int64_t)(moments[steps[i].moment] - end);
@@ -262,11 +245,10 @@ static enum vx_status bring(const struct cuda_run *run, size_t offset, size_t by
   const unsigned char *from = run->lane->image.memory + offset;
   void *seen = NULL;
   CUDA_TRY(see_part(to, bytes, pinned, &seen, error));
-  if (seen != NULL) {
+  if (seen)
     parts->part[parts->count++] = {from, (unsigned char *)seen, bytes};
-  } else {
+  else
     CUDA_CALL(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, run->stream), error);
-  }
   return VX_OK;
 }
 
@@ -276,9 +258,7 @@ static enum vx_status bring_each(const struct cuda_run *run, struct cuda_parts *
   struct vx_layout block = *layout;
   vx_layout_pack(&block, job->places);
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0 || layout->shape[tensor].bytes == 0) {
-      continue;
-    }
+    if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0 || layout->shape[tensor].bytes == 0) continue;
     bool placed = job->places[tensor] != NULL;
     void *to = placed ? job->places[tensor] : (unsigned char *)run->output + block.offset[tensor];
     CUDA_TRY(bring(run, layout->offset[tensor], layout->shape[tensor].bytes, to, placed || job->pinned, parts, error));
@@ -287,18 +267,14 @@ static enum vx_status bring_each(const struct cuda_run *run, struct cuda_parts *
 }
 
 static enum vx_status bring_image(const struct cuda_run *run, struct cuda_parts *parts, struct error *error) {
-  return run->job->places != NULL ? bring_each(run, parts, error)
-                                  : bring(run, 0, run->layout.bytes, run->output, run->job->pinned, parts, error);
+  return run->job->places ? bring_each(run, parts, error)
+                          : bring(run, 0, run->layout.bytes, run->output, run->job->pinned, parts, error);
 }
 
 enum vx_status cuda_finish_output(const struct cuda_run *run, struct error *error) {
   struct cuda_parts parts = {};
-  if (run->layout.bytes == 0) {
-    return cuda_clean(run, error);
-  }
-  if (!run->resident) {
-    CUDA_TRY(bring_image(run, &parts, error));
-  }
+  if (run->layout.bytes == 0) return cuda_clean(run, error);
+  if (!run->resident) CUDA_TRY(bring_image(run, &parts, error));
   CUDA_TRY(cuda_send(run, &parts, error));
   CUDA_TRY(cuda_clean(run, error));
   CUDA_TRY(cuda_await(run, &run->lane->report->sent, run->sequence, error));
@@ -306,21 +282,21 @@ enum vx_status cuda_finish_output(const struct cuda_run *run, struct error *erro
   return VX_OK;
 }
 
-// --- jobs ---
+// ---- jobs -----------------------------------------------------------------------------------------------------------
 
 static void measure_clouds(struct cuda_run *run) {
   const struct vx_job *job = run->job;
   uint32_t *first = run->lane->orders->cloud_points;
   first[0] = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds && !run->operation->mixed; cloud++) {
-    int32_t points = job->point_counts[cloud], most = run->params == NULL ? 0 : run->params->max_voxels;
+    int32_t points = job->point_counts[cloud], most = !run->params ? 0 : run->params->max_voxels;
     first[cloud + 1] = first[cloud] + (uint32_t)points;
     run->row_capacity += (uint32_t)(points < most ? points : most);
-    run->num_samples += run->sampling == NULL ? 0 : job->sample_counts[cloud];
+    run->num_samples += !run->sampling ? 0 : job->sample_counts[cloud];
   }
   run->clouds.count = job->num_clouds;
   run->clouds.num_points = (uint32_t)job->counts.received;
-  run->clouds.max_rows = run->params == NULL ? 0 : (uint32_t)run->params->max_voxels;
+  run->clouds.max_rows = !run->params ? 0 : (uint32_t)run->params->max_voxels;
 }
 
 // Reads all that the stages need to know of the job.
@@ -336,7 +312,7 @@ static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
   run.orders = lane->device_orders;
   run.sections = cuda_sections_of(&job->sections);
   run.section_words = (uint32_t)job->sections.count * CUDA_SECTION_FATES;
-  run.long_word = run.sampling == NULL ? NULL : &lane->report->sent;
+  run.long_word = !run.sampling ? NULL : &lane->report->sent;
   run.tensors = job->tensors;
   run.dtype = job->inputs[VX_POINTS].dtype;
   run.columns = (uint32_t)job->inputs[VX_POINTS].dims[1];
@@ -350,9 +326,8 @@ enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_opera
   struct cuda_run run = read_job(lane, job);
   run.resident = layout != NULL;
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
-  if (run.clouds.num_points > 0) {
+  if (run.clouds.num_points > 0)
     lane->sequence += 4;  // the job takes the lane's other tally, and cleans up after itself
-  }
   run.sequence = lane->sequence;
   enum vx_status status = operation(&run, error);
   if (status != VX_OK) {
@@ -362,11 +337,7 @@ enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_opera
     lane->clean = false;  // a job that ends between its kernels leaves cells in the table
     return status;
   }
-  if (run.clouds.num_points > 0) {
-    lane->clean = true;
-  }
-  if (run.resident) {
-    *layout = run.layout;
-  }
+  if (run.clouds.num_points > 0) lane->clean = true;
+  if (run.resident) *layout = run.layout;
   return VX_OK;
 }

@@ -20,15 +20,14 @@ enum { USUAL_POINTS = 1 << 18, USUAL_CELLS = 1 << 20 };
 void *cuda_take(struct cuda_arena *arena, uint64_t count, size_t size) {
   size_t bytes, end;
   if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, (size_t)255, &bytes) ||
-      __builtin_add_overflow(arena->used, bytes / 256 * 256, &end)) {
+      __builtin_add_overflow(arena->used, bytes / 256 * 256, &end))
     end = SIZE_MAX;
-  }
-  void *array = arena->memory == NULL ? NULL : arena->memory + arena->used;
+  void *array = !arena->memory ? NULL : arena->memory + arena->used;
   arena->used = end;
   return array;
 }
 
-// --- blocks ---
+// ---- blocks ---------------------------------------------------------------------------------------------------------
 
 // The device's default pool keeps nothing that is free beyond the next synchronization: its threshold is 0. An
 // allocation takes new memory rather than wait for a free in another lane's stream.
@@ -45,8 +44,7 @@ enum vx_status cuda_find_pool(struct vx_device *device, struct error *error) {
 static enum vx_status take_block(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, struct error *error) {
   void *memory = NULL;
   cudaMemPool_t pool = lane->device->pool;
-  cudaError_t result =
-      pool == NULL ? cudaMalloc(&memory, bytes) : cudaMallocFromPoolAsync(&memory, bytes, pool, lane->stream);
+  cudaError_t result = !pool ? cudaMalloc(&memory, bytes) : cudaMallocFromPoolAsync(&memory, bytes, pool, lane->stream);
   CUDA_TRY(cuda_check(result, "cudaMalloc", error));
   *block = {(unsigned char *)memory, bytes};
   return VX_OK;
@@ -62,18 +60,16 @@ static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block
   void *memory = block->memory;
   lane->clean = lane->clean && !is_of_table(lane, block);
   *block = {};
-  if (memory == NULL) {
-    return VX_OK;
-  }
+  if (!memory) return VX_OK;
   lane->freed = true;
-  cudaError_t result = lane->device->pool == NULL ? cudaFree(memory) : cudaFreeAsync(memory, lane->stream);
+  cudaError_t result = !lane->device->pool ? cudaFree(memory) : cudaFreeAsync(memory, lane->stream);
   return cuda_check(result, "cudaFree", error);
 }
 
 // Returns what the lane freed to the driver, for other blocks, lanes and processes. The pool releases only memory whose
 // stream the host has seen to be past the free.
 static enum vx_status give_back(struct vx_lane *lane, struct error *error) {
-  if (lane->device->pool != NULL) {
+  if (lane->device->pool) {
     CUDA_CALL(cudaStreamSynchronize(lane->stream), error);
     CUDA_CALL(cudaMemPoolTrimTo(lane->device->pool, 0), error);
   }
@@ -84,15 +80,11 @@ static enum vx_status give_back(struct vx_lane *lane, struct error *error) {
 // Grows to a power of two, so a job that is a little larger needs no new allocation. If that much does not fit, the
 // size itself may, once nothing is left free in the pool. Sizes are whole words: a kernel may change bits of the last.
 enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, struct error *error) {
-  if (bytes <= block->bytes) {
-    return VX_OK;
-  }
+  if (bytes <= block->bytes) return VX_OK;
   if (bytes > PTRDIFF_MAX) return vx_fail(error, VX_OUT_OF_MEMORY, "no device has memory for such a job");
   bytes += -bytes % sizeof(uint32_t);
   size_t grown = MEGABYTE;
-  while (grown < bytes) {
-    grown *= 2;
-  }
+  while (grown < bytes) grown *= 2;
   CUDA_TRY(free_block(lane, block, error));
   enum vx_status status = take_block(lane, block, grown, error);
   if (status == VX_OUT_OF_MEMORY) {
@@ -102,18 +94,18 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
   return status;
 }
 
-// --- the arrays of a job ---
+// ---- the arrays of a job --------------------------------------------------------------------------------------------
 
 // Points that the device cannot read in place get a copy. float32 points are copied to where the rows go anyway.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
   uint64_t values = (uint64_t)run->clouds.num_points * run->columns;
   take(arena, &run->points, values);
-  if (run->source == NULL && vx_is_narrow(run->dtype)) {
+  if (!run->source && vx_is_narrow(run->dtype)) {
     unsigned char *copy;
     take(arena, &copy, values * vx_dtype_size(run->dtype));
     run->source_copy = copy;
   } else {
-    run->source_copy = run->source == NULL ? run->points : NULL;
+    run->source_copy = !run->source ? run->points : NULL;
   }
 }
 
@@ -139,36 +131,22 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
     take(arena, &run->clouds.first_cell, clouds);
     take(arena, &run->clouds.first_row, clouds);
   }
-  if ((run->tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0) {
-    take(arena, &run->rows, points);
-  }
-  if (run->lists_wanted) {
-    take(arena, &run->lists, points);
-  }
-  if (run->whole_lists) {
-    take(arena, &run->queue, rows);
-  }
+  if ((run->tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0) take(arena, &run->rows, points);
+  if (run->lists_wanted) take(arena, &run->lists, points);
+  if (run->whole_lists) take(arena, &run->queue, rows);
   if (run->means_wanted) {
     take(arena, &run->means, rows * run->columns);
     // A sixteenth of the points is more than all levels of group sums need.
     take(arena, &run->tree_sums, (points / (CUDA_SUM_GROUP / 4) + 2) * run->columns);
   }
-  if ((run->tensors & VX_TENSOR_BIT(VX_BEV_TOP_INTENSITY)) != 0) {
-    take(arena, &run->tops, run->num_pillars);
-  }
-  if (run->feature_bytes != 0) {
-    take(arena, &run->features, rows * run->feature_bytes);
-  }
-  if (run->room_floats != 0) {
-    take(arena, &run->encoder_room, run->num_rooms * run->room_floats);
-  }
+  if ((run->tensors & VX_TENSOR_BIT(VX_BEV_TOP_INTENSITY)) != 0) take(arena, &run->tops, run->num_pillars);
+  if (run->feature_bytes != 0) take(arena, &run->features, rows * run->feature_bytes);
+  if (run->room_floats != 0) take(arena, &run->encoder_room, run->num_rooms * run->room_floats);
   if (ordered || run->filtered) {
     take(arena, &run->output_rows, rows);
     take(arena, &run->rows_in_order, rows);
   }
-  if (run->marked) {
-    take(arena, &run->marks_before, cuda_mark_groups(run->num_cells));
-  }
+  if (run->marked) take(arena, &run->marks_before, cuda_mark_groups(run->num_cells));
   if (run->filtered) {
     struct cuda_block_filter *filter = &run->filter;
     take(arena, &filter->blocks.keys, filter->blocks.slots);
@@ -209,9 +187,7 @@ static void begin_table(const struct cuda_run *run, struct cuda_table *table) {
 
 static enum vx_status take_control(struct cuda_run *run, struct error *error) {
   struct vx_lane *lane = run->lane;
-  if (!lane->clean) {
-    CUDA_TRY(clear(lane, error));
-  }
+  if (!lane->clean) CUDA_TRY(clear(lane, error));
   lane->clean = false;  // until the end of this job
   run->control = (struct cuda_control *)lane->control.memory;
   run->tally = &run->control->tallies[lane->sequence / 4 % 2];
@@ -240,17 +216,15 @@ enum vx_status cuda_prepare_memory(struct cuda_run *run, struct error *error) {
   struct cuda_arena measured = {};
   lay_out(run, &measured);
   CUDA_TRY(cuda_reserve(lane, &lane->scratch, measured.used, error));
-  if (run->eager) {
-    CUDA_TRY(cuda_reserve(lane, &lane->image, run->image_capacity, error));
-  }
+  if (run->eager) CUDA_TRY(cuda_reserve(lane, &lane->image, run->image_capacity, error));
   CUDA_TRY(take_control(run, error));
   struct cuda_arena arena = {lane->scratch.memory, 0};
   lay_out(run, &arena);
-  run->source = run->source == NULL ? run->source_copy : run->source;
+  run->source = !run->source ? run->source_copy : run->source;
   return VX_OK;
 }
 
-// --- the lane's life ---
+// ---- the lane's life ------------------------------------------------------------------------------------------------
 
 enum vx_status cuda_presize(struct vx_lane *lane, struct error *error) {
   CUDA_TRY(reserve_table(lane, USUAL_POINTS / CUDA_TILE, USUAL_CELLS, USUAL_CELLS, 0, error));
@@ -267,25 +241,16 @@ static struct cuda_memory *block_of(struct vx_lane *lane, int i) {
 
 enum vx_status cuda_trim(struct vx_lane *lane, struct error *error) {
   size_t sum = 0;
-  for (int i = 0; block_of(lane, i) != NULL; i++) {
-    sum += block_of(lane, i)->bytes;
-  }
-  for (int i = 0; sum > KEPT_BYTES && block_of(lane, i) != NULL; i++) {
-    if (block_of(lane, i)->bytes > KEPT_BLOCK) {
-      CUDA_TRY(free_block(lane, block_of(lane, i), error));
-    }
-  }
+  for (int i = 0; block_of(lane, i); i++) sum += block_of(lane, i)->bytes;
+  for (int i = 0; sum > KEPT_BYTES && block_of(lane, i); i++)
+    if (block_of(lane, i)->bytes > KEPT_BLOCK) CUDA_TRY(free_block(lane, block_of(lane, i), error));
   return lane->freed ? give_back(lane, error) : VX_OK;
 }
 
 void cuda_free_all(struct vx_lane *lane) {
   struct error unread;
-  for (int i = 0; block_of(lane, i) != NULL; i++) {
-    (void)free_block(lane, block_of(lane, i), &unread);
-  }
+  for (int i = 0; block_of(lane, i); i++) (void)free_block(lane, block_of(lane, i), &unread);
   free(lane->host_weights);
   lane->host_weights = NULL;
-  if (lane->freed) {
-    (void)give_back(lane, &unread);
-  }
+  if (lane->freed) (void)give_back(lane, &unread);
 }

@@ -41,9 +41,7 @@ template <typename type> struct cuda_short_float {
   static __device__ uint4 pack(const float (&values)[PER_PART]) {
     uint32_t words[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-      words[i] = store(values[2 * i]) | (uint32_t)store(values[2 * i + 1]) << 16;
-    }
+    for (int i = 0; i < 4; i++) words[i] = store(values[2 * i]) | (uint32_t)store(values[2 * i + 1]) << 16;
     return make_uint4(words[0], words[1], words[2], words[3]);
   }
 };
@@ -66,21 +64,22 @@ template <typename function> static __device__ inline void cuda_with_float(enum 
 
 // Calls `use` with a number as large as those of a floating type, for what moves values as they are.
 template <typename function> static __device__ inline void cuda_with_bits(enum vx_dtype dtype, const function &use) {
-  if (vx_dtype_size(dtype) == sizeof(uint16_t)) {
+  if (vx_dtype_size(dtype) == sizeof(uint16_t))
     use((uint16_t)0);
-  } else {
+  else
     use((uint32_t)0);
-  }
 }
 
 static __device__ inline uint32_t cuda_per_part(enum vx_dtype dtype) { return 16 / (uint32_t)vx_dtype_size(dtype); }
 
 // Writes a value to an array of a floating type.
 static __device__ inline void cuda_store(enum vx_dtype dtype, void *values, uint64_t index, float value) {
-  cuda_with_float(dtype, [&](auto number) {
-    typedef decltype(number) type;
-    ((typename type::stored *)values)[index] = type::store(value);
-  });
+  cuda_with_float(
+      dtype,
+      [&](auto number) {
+        typedef decltype(number) type;
+        ((typename type::stored *)values)[index] = type::store(value);
+      });
 }
 
 #endif

@@ -9,19 +9,14 @@
 static __device__ void publish(const struct cuda_view &v, uint32_t sequence) {
   const uint32_t *from = (const uint32_t *)v.tally;
   uint32_t *to = (uint32_t *)&v.report->tally;
-  for (uint32_t i = threadIdx.x; i < offsetof(struct cuda_tally, moments) / sizeof *to; i += blockDim.x) {
+  for (uint32_t i = threadIdx.x; i < offsetof(struct cuda_tally, moments) / sizeof *to; i += blockDim.x)
     to[i] = from[i];
-  }
-  for (int32_t i = (int32_t)threadIdx.x; i < v.clouds.count; i += blockDim.x) {
+  for (int32_t i = (int32_t)threadIdx.x; i < v.clouds.count; i += blockDim.x)
     v.report->cloud_rows[i] = v.control->cloud_rows[i];
-  }
-  for (uint32_t i = threadIdx.x; i < v.section_words; i += blockDim.x) {
+  for (uint32_t i = threadIdx.x; i < v.section_words; i += blockDim.x)
     v.report->section_fates[i] = v.control->section_fates[i];
-  }
   if (threadIdx.x == 0) {
-    for (int i = 0; i < CUDA_FOUND; i++) {
-      v.report->tally.moments[i] = v.tally->moments[i];
-    }
+    for (int i = 0; i < CUDA_FOUND; i++) v.report->tally.moments[i] = v.tally->moments[i];
     v.report->tally.moments[CUDA_FOUND] = cuda_now();
   }
   __syncthreads();

@@ -22,9 +22,7 @@ struct scan_shared {
 
 // The block's tile. Tickets go in order, so a block waits only for blocks that already run.
 static __device__ uint32_t scan_next_tile(uint32_t *ticket, struct scan_shared *shared) {
-  if (threadIdx.x == 0) {
-    shared->tile = atomicAdd(ticket, 1);
-  }
+  if (threadIdx.x == 0) shared->tile = atomicAdd(ticket, 1);
   __syncthreads();
   return shared->tile;
 }
@@ -62,14 +60,10 @@ static __device__ uint64_t look_back(volatile unsigned long long *tiles, uint32_
   for (int64_t end = tile; !complete; end -= SCAN_BLOCK) {
     int64_t at = end - 1 - threadIdx.x;
     uint64_t state = at < 0 ? (uint64_t)TILE_PREFIX : 0;
-    while ((state & TILE_FLAGS) == 0) {
-      state = tiles[at];
-    }
+    while ((state & TILE_FLAGS) == 0) state = tiles[at];
     before += add_window(state, shared, &complete);
   }
-  if (threadIdx.x == 0 && tile > 0) {
-    tiles[tile] = TILE_PREFIX | (before + sum);
-  }
+  if (threadIdx.x == 0 && tile > 0) tiles[tile] = TILE_PREFIX | (before + sum);
   return before;
 }
 
@@ -87,24 +81,18 @@ static __device__ uint64_t scan_items(uint64_t *tile_states, uint32_t tile, uint
     own += items[k];
   }
   uint64_t of_warp = warp_add_pair(own);
-  if (threadIdx.x % 32 == 0) {
-    shared->sums[warp] = of_warp;
-  }
+  if (threadIdx.x % 32 == 0) shared->sums[warp] = of_warp;
   __syncthreads();
 #pragma unroll
   for (uint32_t i = 0; i < SCAN_WARPS; i++) {
     ahead += i < warp ? shared->sums[i] : 0;
     sum += shared->sums[i];
   }
-  if (threadIdx.x == 0) {
-    tiles[tile] = (tile == 0 ? TILE_PREFIX : TILE_SUM) | sum;
-  }
+  if (threadIdx.x == 0) tiles[tile] = (tile == 0 ? TILE_PREFIX : TILE_SUM) | sum;
   ahead += cuda_warp_upto((unsigned long long)own) - own;
   uint64_t all = look_back(tiles, tile, sum, shared);
 #pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) {
-    before[k] += all + ahead;
-  }
+  for (int k = 0; k < SCAN_ITEMS; k++) before[k] += all + ahead;
   return all + sum;
 }
 

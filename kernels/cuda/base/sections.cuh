@@ -33,11 +33,10 @@ __device__ static inline uint32_t cuda_section_of(const struct cuda_sections &se
   int32_t low = 0, high = sections.count - 1;
   while (low < high) {
     int32_t middle = (low + high) / 2;
-    if (sections.ends[middle] <= point) {
+    if (sections.ends[middle] <= point)
       low = middle + 1;
-    } else {
+    else
       high = middle;
-    }
   }
   return (uint32_t)low;
 }
@@ -45,9 +44,7 @@ __device__ static inline uint32_t cuda_section_of(const struct cuda_sections &se
 // As the threads of `mask`, all of one warp: adds 1 to the counter of each. Threads that share one add together.
 __device__ static inline void cuda_add_together(uint32_t mask, uint32_t *counters, uint32_t which) {
   uint32_t peers = __match_any_sync(mask, which);
-  if (threadIdx.x % 32 == (uint32_t)__ffs(peers) - 1) {
-    atomicAdd(&counters[which], (uint32_t)__popc(peers));
-  }
+  if (threadIdx.x % 32 == (uint32_t)__ffs(peers) - 1) atomicAdd(&counters[which], (uint32_t)__popc(peers));
 }
 
 #endif

@@ -11,9 +11,7 @@
 // Slots of a hash table: a power of two. Above 2^30 items the table grows no further, as a slot's number has 32 bits.
 static inline uint64_t cuda_slots(uint64_t least) {
   uint64_t slots = 2;
-  while (slots < least && slots < UINT64_C(1) << 31) {
-    slots *= 2;
-  }
+  while (slots < least && slots < UINT64_C(1) << 31) slots *= 2;
   return slots;
 }
 
@@ -28,16 +26,12 @@ static __device__ inline uint64_t cuda_first_slot(const struct cuda_table &table
 
 // The slot of a key, which a new key claims. Takes at most as many steps as there are slots; some slot is always free.
 static __device__ inline uint32_t cuda_slot_of(const struct cuda_table &table, uint64_t key) {
-  if (table.keys == NULL) {
-    return (uint32_t)key;
-  }
+  if (!table.keys) return (uint32_t)key;
   uint64_t slot = cuda_first_slot(table, key), mask = table.slots - 1;
   for (uint64_t step = 0; step <= mask; step++, slot++) {
     slot &= mask;
     uint64_t before = atomicCAS((unsigned long long *)&table.keys[slot], CUDA_NO_KEY, key);
-    if (before == CUDA_NO_KEY || before == key) {
-      return (uint32_t)slot;
-    }
+    if (before == CUDA_NO_KEY || before == key) return (uint32_t)slot;
   }
   atomicAdd(table.unplaced, 1);
   return CUDA_NO_SLOT;
@@ -49,9 +43,7 @@ static __device__ inline uint32_t cuda_look_up(const struct cuda_table &table, u
   for (uint64_t step = 0; step <= mask; step++, slot++) {
     slot &= mask;
     uint64_t here = table.keys[slot];
-    if (here == key || here == CUDA_NO_KEY) {
-      return here == key ? (uint32_t)slot : CUDA_NO_SLOT;
-    }
+    if (here == key || here == CUDA_NO_KEY) return here == key ? (uint32_t)slot : CUDA_NO_SLOT;
   }
   return CUDA_NO_SLOT;
 }

@@ -16,11 +16,8 @@ template <int first, int last> struct cuda_tensors {
   // As one of at least VX_TENSOR_ALIGNMENT threads: zeroes the gaps, each of which is shorter than that.
   __device__ void zero_gaps(uint64_t thread) const {
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-      if (gap_begin[i] + thread < gap_end[i]) {
-        gap_begin[i][thread] = 0;
-      }
-    }
+    for (int i = 0; i < COUNT; i++)
+      if (gap_begin[i] + thread < gap_end[i]) gap_begin[i][thread] = 0;
   }
 };
 
@@ -31,9 +28,7 @@ static inline struct cuda_tensors<first, last> cuda_tensors_of(const struct cuda
   struct cuda_tensors<first, last> tensors = {};
   unsigned char *end = run->lane->image.memory;
   for (int tensor = 0; tensor <= last; tensor++) {
-    if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) {
-      continue;
-    }
+    if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) continue;
     unsigned char *at = run->lane->image.memory + layout->offset[tensor];
     if (tensor >= first) {
       tensors.at[tensor - first] = at;

@@ -15,53 +15,38 @@ template <typename unit> static __device__ void send_units(const struct cuda_par
   for (uint64_t i = (uint64_t)blockIdx.x * SEND_BLOCK + threadIdx.x; i < count; i += AHEAD * step) {
     unit bits[AHEAD];
 #pragma unroll
-    for (int k = 0; k < AHEAD; k++) {
-      if (i + k * step < count) {
-        bits[k] = __ldcs((const unit *)part.from + i + k * step);
-      }
-    }
+    for (int k = 0; k < AHEAD; k++)
+      if (i + k * step < count) bits[k] = __ldcs((const unit *)part.from + i + k * step);
 #pragma unroll
-    for (int k = 0; k < AHEAD; k++) {
-      if (i + k * step < count) {
-        __stcs((unit *)part.to + i + k * step, bits[k]);
-      }
-    }
+    for (int k = 0; k < AHEAD; k++)
+      if (i + k * step < count) __stcs((unit *)part.to + i + k * step, bits[k]);
   }
   uint64_t rest = count * sizeof(unit) + threadIdx.x;
-  if (blockIdx.x == 0 && rest < part.bytes) {
-    part.to[rest] = part.from[rest];
-  }
+  if (blockIdx.x == 0 && rest < part.bytes) part.to[rest] = part.from[rest];
 }
 
 // Vectors must be aligned to their size. In the image every part is.
 static __device__ void send_part(const struct cuda_part &part) {
-  if ((uintptr_t)part.to % sizeof(uint4) == 0) {
+  if ((uintptr_t)part.to % sizeof(uint4) == 0)
     send_units<uint4>(part);
-  } else if ((uintptr_t)part.to % sizeof(uint32_t) == 0) {
+  else if ((uintptr_t)part.to % sizeof(uint32_t) == 0)
     send_units<uint32_t>(part);
-  } else {
+  else
     send_units<unsigned char>(part);
-  }
 }
 
 static __device__ void begin_sending(const struct cuda_view &v) {
   cuda_wait();
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    v.tally->moments[CUDA_SENDING] = cuda_now();
-  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.tally->moments[CUDA_SENDING] = cuda_now();
 }
 
 static __device__ void end_sending(const struct cuda_view &v) {
   __threadfence_system();
-  if (!cuda_last_block(&v.tally->send_ticket, gridDim.x)) {
-    return;
-  }
+  if (!cuda_last_block(&v.tally->send_ticket, gridDim.x)) return;
   volatile uint64_t *moments = v.tally->moments;
   if (threadIdx.x == 0) {
     moments[CUDA_SENT] = cuda_now();
-    for (int i = 0; i < CUDA_MOMENTS; i++) {
-      v.report->tally.moments[i] = moments[i];
-    }
+    for (int i = 0; i < CUDA_MOMENTS; i++) v.report->tally.moments[i] = moments[i];
     __threadfence_system();
     *(volatile uint32_t *)&v.report->sent = v.sequence;
   }
@@ -78,17 +63,13 @@ static __global__ void __launch_bounds__(SEND_BLOCK)
 static __global__ void __launch_bounds__(SEND_BLOCK)
     send_parts_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_parts parts) {
   begin_sending(v);
-  for (int i = 0; i < parts.count; i++) {
-    send_part(parts.part[i]);
-  }
+  for (int i = 0; i < parts.count; i++) send_part(parts.part[i]);
   end_sending(v);
 }
 
 enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *parts, struct error *error) {
   uint64_t bytes = 0;
-  for (int i = 0; i < parts->count; i++) {
-    bytes += parts->part[i].bytes;
-  }
+  for (int i = 0; i < parts->count; i++) bytes += parts->part[i].bytes;
   unsigned blocks = cuda_blocks(bytes, SEND_BLOCK * sizeof(uint4));
   blocks = min(max(blocks, 1u), (unsigned)SEND_BLOCKS);
   return parts->count <= 1
@@ -96,7 +77,7 @@ enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *pa
              : cuda_launch("send_kernel", send_parts_kernel, blocks, SEND_BLOCK, 0, run, error, *run, *parts);
 }
 
-// --- cleaning ---
+// ---- cleaning -------------------------------------------------------------------------------------------------------
 
 static __global__ void __launch_bounds__(BLOCK)
     clean_kernel(const __grid_constant__ struct cuda_view v, uint32_t num_order_tiles) {
@@ -106,25 +87,13 @@ static __global__ void __launch_bounds__(BLOCK)
   for (uint64_t i = begin; i < num_cells; i += step) {
     uint32_t slot = v.records[i].slot;
     *(uint64_t *)&v.cells[slot] = UINT64_MAX;
-    if (v.marks != NULL) {
-      v.marks[(v.table.keys != NULL ? v.table.keys[slot] : slot) / 32] = 0;
-    }
-    if (v.table.keys != NULL) {
-      v.table.keys[slot] = CUDA_NO_KEY;
-    }
+    if (v.marks) v.marks[(v.table.keys ? v.table.keys[slot] : slot) / 32] = 0;
+    if (v.table.keys) v.table.keys[slot] = CUDA_NO_KEY;
   }
-  for (uint64_t i = begin; i < v.num_tiles; i += step) {
-    v.control->tiles[i] = 0;
-  }
-  for (uint64_t i = begin; i < num_order_tiles; i += step) {
-    v.control->order_tiles[i] = 0;
-  }
-  for (uint64_t i = begin; i < v.section_words; i += step) {
-    v.control->section_fates[i] = 0;
-  }
-  if (begin < sizeof *next_tally / sizeof(uint32_t)) {
-    ((uint32_t *)next_tally)[begin] = 0;
-  }
+  for (uint64_t i = begin; i < v.num_tiles; i += step) v.control->tiles[i] = 0;
+  for (uint64_t i = begin; i < num_order_tiles; i += step) v.control->order_tiles[i] = 0;
+  for (uint64_t i = begin; i < v.section_words; i += step) v.control->section_fates[i] = 0;
+  if (begin < sizeof *next_tally / sizeof(uint32_t)) ((uint32_t *)next_tally)[begin] = 0;
 }
 
 enum vx_status cuda_clean(const struct cuda_run *run, struct error *error) {
@@ -133,13 +102,11 @@ enum vx_status cuda_clean(const struct cuda_run *run, struct error *error) {
                      run, error, *run, num_order_tiles);
 }
 
-// --- data from the host ---
+// ---- data from the host ---------------------------------------------------------------------------------------------
 
 static __global__ void __launch_bounds__(BLOCK) fetch_kernel(const uint32_t *from, uint32_t *to, uint32_t count) {
   cuda_wait();
-  for (uint32_t i = threadIdx.x; i < count; i += BLOCK) {
-    to[i] = from[i];
-  }
+  for (uint32_t i = threadIdx.x; i < count; i += BLOCK) to[i] = from[i];
 }
 
 enum vx_status cuda_fetch(const struct cuda_run *run, const void *from, void *to, uint32_t words, struct error *error) {

@@ -11,7 +11,7 @@ VX_WARN_UNUSED enum vx_status cuda_nms(struct cuda_run *run, struct error *error
 VX_WARN_UNUSED enum vx_status cuda_decode(struct cuda_run *run, struct error *error);
 VX_WARN_UNUSED enum vx_status cuda_decode_center(struct cuda_run *run, struct error *error);
 
-// --- segments ---
+// ---- segments -------------------------------------------------------------------------------------------------------
 //
 // A segment has ranks of its own: a cloud, or a task of a cloud. Their places in arrays, and how kernels share them
 // among their blocks.
@@ -24,7 +24,7 @@ struct cuda_segments {
 };
 
 __host__ __device__ static inline uint64_t cuda_segment_begin(const struct cuda_segments &segments, uint32_t segment) {
-  return segments.first == NULL ? (uint64_t)segment * segments.largest : segments.first[segment];
+  return !segments.first ? (uint64_t)segment * segments.largest : segments.first[segment];
 }
 
 // Where a segment begins in an array for `most` items of each at most: behind `most` of each segment before it, or
@@ -60,15 +60,13 @@ static __device__ inline bool cuda_is_stopped(const struct cuda_view &v, bool as
   __syncthreads();
   if (threadIdx.x == 0) {
     stopped = *told == v.sequence || (asks && *asked == v.sequence);
-    if (stopped) {
-      *told = v.sequence;
-    }
+    if (stopped) *told = v.sequence;
   }
   __syncthreads();
   return stopped;
 }
 
-// --- ranks: the numbers of keys stay on the device ---
+// ---- ranks: the numbers of keys stay on the device ------------------------------------------------------------------
 
 // A segment with more keys can take so long that the job may be stopped meanwhile. Its ranks are undefined then.
 enum { CUDA_QUICK_KEYS = 16384 };
@@ -86,7 +84,7 @@ void cuda_take_ranking(struct cuda_ranking *ranking, struct cuda_arena *arena);
 VX_WARN_UNUSED enum vx_status cuda_rank(const struct cuda_run *run, const struct cuda_ranking *ranking,
                                         struct error *error);
 
-// --- suppression: boxes.h of kernels/ says what that is ---
+// ---- suppression: boxes.h of kernels/ says what that is -------------------------------------------------------------
 //
 // Adds the fates over_pre_max, suppressed, over_post_max and kept to the tally. If the host orders the job to stop,
 // boxes are left out, and the fates are not right.
@@ -124,7 +122,7 @@ void cuda_take_suppression(struct cuda_suppression *suppression, struct cuda_are
 VX_WARN_UNUSED enum vx_status cuda_suppress(const struct cuda_run *run, struct cuda_suppression *suppression,
                                             struct error *error);
 
-// --- maps: those of a head as kernels see them, in the host's memory if the device can read it, otherwise copies ---
+// ---- maps: those of a head as kernels see them, in the host's memory if the device can read it, otherwise copies ----
 
 struct cuda_map {
   const void *values;  // NULL: not given
@@ -149,7 +147,7 @@ static __device__ inline uint32_t cuda_first_largest(const struct cuda_map &map,
   return best;
 }
 
-// --- what decoders find ---
+// ---- what decoders find ---------------------------------------------------------------------------------------------
 //
 // The arrays of what decoders find in a head's maps, and the way from the kept boxes to the output.
 //

@@ -18,7 +18,7 @@ struct center_head : cuda_found {
   unsigned char task_of[VX_MAX_CLASSES];
 };
 
-// --- find ---
+// ---- find -----------------------------------------------------------------------------------------------------------
 
 static __device__ struct cuda_finding cuda_judge(const struct center_head &head, uint64_t at) {
   struct cuda_finding finding = {};
@@ -32,12 +32,10 @@ static __device__ struct cuda_finding cuda_judge(const struct center_head &head,
   return finding;
 }
 
-// --- make ---
+// ---- make -----------------------------------------------------------------------------------------------------------
 
 static __device__ void read_values(const struct cuda_map &map, uint64_t first, uint32_t count, float *values) {
-  for (uint32_t i = 0; i < count; i++) {
-    values[i] = map.values == NULL ? 0 : cuda_map_value(map, first + i);
-  }
+  for (uint32_t i = 0; i < count; i++) values[i] = !map.values ? 0 : cuda_map_value(map, first + i);
 }
 
 static __device__ struct vx_center_values values_at(const struct cuda_map *maps, uint64_t at) {
@@ -57,20 +55,15 @@ static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t
   uint32_t cell = number % head.cells;  // if the job was stopped, the number is anything
   struct vx_center_values values = values_at(head.maps, ((uint64_t)cloud * head.cells + cell) * head.tasks + task);
   vx_center_box(&head.params, cell / head.width, cell % head.width, &values, box);
-  if (!vx_is_valid_center(&values, box)) {
-    return VX_FATE_INVALID;
-  }
+  if (!vx_is_valid_center(&values, box)) return VX_FATE_INVALID;
   return vx_is_outside(&head.params, box) ? VX_FATE_OUTSIDE : VX_FATE_KEPT;
 }
 
 static __device__ void store_box(const struct center_head &head, uint64_t at, uint32_t label, const float *box) {
   head.labels[at] = (int32_t)label;
 #pragma unroll
-  for (uint32_t i = 0; i < VX_MOVING_BOX_VALUES; i++) {
-    if (i < head.values) {
-      head.boxes[at * head.values + i] = box[i];
-    }
-  }
+  for (uint32_t i = 0; i < VX_MOVING_BOX_VALUES; i++)
+    if (i < head.values) head.boxes[at * head.values + i] = box[i];
 }
 
 // As a block: makes the boxes of a segment's ranked candidates, and moves the keys of those that stay together. No key
@@ -122,7 +115,7 @@ static enum vx_status make(const struct cuda_run *run, const struct center_head 
                      *head);
 }
 
-// --- the job ---
+// ---- the job --------------------------------------------------------------------------------------------------------
 
 // The tasks' classes and candidates.
 static void lay_out_tasks(struct center_head *head) {
@@ -131,17 +124,13 @@ static void lay_out_tasks(struct center_head *head) {
   for (uint32_t task = 0; task < head->tasks; task++) {
     uint32_t classes = params->num_tasks == 0 ? head->classes : (uint32_t)params->task_classes[task];
     head->task_first[task] = label * head->cells;
-    for (uint32_t i = 0; i < classes; i++) {
-      head->task_of[label++] = (unsigned char)task;
-    }
+    for (uint32_t i = 0; i < classes; i++) head->task_of[label++] = (unsigned char)task;
   }
   head->task_first[head->tasks] = label * head->cells;
 }
 
 enum vx_status cuda_decode_center(struct cuda_run *run, struct error *error) {
-  if (run->clouds.num_points == 0) {
-    return cuda_write_none(run, error);
-  }
+  if (run->clouds.num_points == 0) return cuda_write_none(run, error);
   struct vx_sizes sizes = vx_sizes_of(run->job);
   struct center_head head = {};
   struct cuda_found_parts parts = {};

@@ -27,17 +27,15 @@ static __device__ void make_box(const struct anchor_head &head, uint32_t cloud, 
   float y = vx_anchor_place(&head.params, 1, cell / head.width, head.height);
   float moves[VX_BOX_VALUES];
 #pragma unroll
-  for (int i = 0; i < VX_BOX_VALUES; i++) {
-    moves[i] = cuda_map_value(head.maps[VX_BOX_PREDS], flat * VX_BOX_VALUES + i);
-  }
+  for (int i = 0; i < VX_BOX_VALUES; i++) moves[i] = cuda_map_value(head.maps[VX_BOX_PREDS], flat * VX_BOX_VALUES + i);
   vx_decode_box(&head.params, (int32_t)(number % head.anchors), x, y, moves, box);
-  if (bin_map.values != NULL) {
+  if (bin_map.values) {
     uint32_t bins = (uint32_t)head.params.dir_bins;
     box[6] = vx_turn_heading(&head.params, box[6], (int32_t)cuda_first_largest(bin_map, flat * bins, bins));
   }
 }
 
-// --- find ---
+// ---- find -----------------------------------------------------------------------------------------------------------
 
 // Whether no logit of the anchor is better than that of the class, and none before it as good. NaN is neither.
 static __device__ bool is_best(const struct cuda_map &logits, uint64_t first, uint32_t classes, uint32_t label,
@@ -55,9 +53,7 @@ static __device__ struct cuda_finding cuda_judge(const struct anchor_head &head,
   uint64_t anchor = at / head.classes;
   uint32_t label = (uint32_t)(at % head.classes), cloud = (uint32_t)(anchor / head.per_cloud);
   finding.logit = cuda_map_value(head.maps[VX_CLS_PREDS], at);
-  if (!is_best(head.maps[VX_CLS_PREDS], anchor * head.classes, head.classes, label, finding.logit)) {
-    return finding;
-  }
+  if (!is_best(head.maps[VX_CLS_PREDS], anchor * head.classes, head.classes, label, finding.logit)) return finding;
   float box[VX_BOX_VALUES];
   finding.segment = cloud;
   finding.first = cloud * head.per_cloud;
@@ -68,7 +64,7 @@ static __device__ struct cuda_finding cuda_judge(const struct anchor_head &head,
   return finding;
 }
 
-// --- make ---
+// ---- make -----------------------------------------------------------------------------------------------------------
 
 static __global__ void __launch_bounds__(MAKE_BLOCK)
     make_anchors_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct anchor_head head) {
@@ -86,9 +82,7 @@ static __global__ void __launch_bounds__(MAKE_BLOCK)
     }
   }
   __syncthreads();
-  if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_DECODED], cuda_now());
-  }
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_DECODED], cuda_now());
 }
 
 static enum vx_status make(const struct cuda_run *run, const struct anchor_head *head, struct error *error) {
@@ -97,7 +91,7 @@ static enum vx_status make(const struct cuda_run *run, const struct anchor_head 
   return cuda_launch("make_anchors_kernel", make_anchors_kernel, blocks, MAKE_BLOCK, 0, run, error, *run, *head);
 }
 
-// --- the job ---
+// ---- the job --------------------------------------------------------------------------------------------------------
 
 static struct anchor_head head_of(const struct vx_decode *params, const struct vx_sizes *sizes) {
   struct anchor_head head = {};
@@ -115,9 +109,7 @@ static struct anchor_head head_of(const struct vx_decode *params, const struct v
 }
 
 enum vx_status cuda_decode(struct cuda_run *run, struct error *error) {
-  if (run->clouds.num_points == 0) {
-    return cuda_write_none(run, error);
-  }
+  if (run->clouds.num_points == 0) return cuda_write_none(run, error);
   const struct vx_decode *params = &run->job->params.decode;
   struct vx_sizes sizes = vx_sizes_of(run->job);
   struct anchor_head head = head_of(params, &sizes);

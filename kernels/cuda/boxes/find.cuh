@@ -42,9 +42,7 @@ template <typename number> static __device__ uint32_t find_reaching(uint4 part, 
   uint32_t reaching = 0;
   number::unpack(part, logits);
 #pragma unroll
-  for (int i = 0; i < number::PER_PART; i++) {
-    reaching |= (uint32_t)(logits[i] >= least) << i;
-  }
+  for (int i = 0; i < number::PER_PART; i++) reaching |= (uint32_t)(logits[i] >= least) << i;
   return reaching;
 }
 
@@ -56,17 +54,13 @@ static __device__ inline uint32_t find_hits(const struct cuda_map &logits, const
 #pragma unroll
   for (int i = 0; i < FIND_AHEAD; i++) {
     bits[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
-    if (part + i * FIND_BLOCK < range.parts) {
-      bits[i] = __ldcs(parts + part + i * FIND_BLOCK);
-    }
+    if (part + i * FIND_BLOCK < range.parts) bits[i] = __ldcs(parts + part + i * FIND_BLOCK);
   }
   uint32_t hits = 0;
   cuda_with_float(logits.dtype, [&](auto number) {
     typedef decltype(number) type;
 #pragma unroll
-    for (int i = 0; i < FIND_AHEAD; i++) {
-      hits |= find_reaching<type>(bits[i], range.least) << (i * type::PER_PART);
-    }
+    for (int i = 0; i < FIND_AHEAD; i++) hits |= find_reaching<type>(bits[i], range.least) << (i * type::PER_PART);
   });
   return hits;
 }
@@ -79,9 +73,7 @@ static __device__ inline void find_list(const struct cuda_found &found, const st
     uint32_t segment = __shfl_sync(~0u, finding.segment, leader), begin = 0;
     bool own = finding.listed && finding.segment == segment;
     uint32_t peers = __ballot_sync(~0u, own);
-    if ((int)lane == leader) {
-      begin = atomicAdd(&found.num_found[segment], __popc(peers));
-    }
+    if ((int)lane == leader) begin = atomicAdd(&found.num_found[segment], __popc(peers));
     begin = __shfl_sync(~0u, begin, leader);
     if (own) {
       uint64_t place = (uint64_t)finding.first + begin + __popc(peers & ((1u << lane) - 1));
@@ -118,12 +110,9 @@ template <typename head> static __device__ uint32_t find_at_edges(const head &fo
 
 // As a block.
 static __device__ inline void find_note_segments(const struct cuda_found &found) {
-  for (uint32_t i = threadIdx.x; found.first != NULL && i < found.segments.count; i += FIND_BLOCK) {
+  for (uint32_t i = threadIdx.x; found.first && i < found.segments.count; i += FIND_BLOCK)
     found.first[i] = i / found.tasks * found.task_first[found.tasks] + found.task_first[i % found.tasks];
-  }
-  if (threadIdx.x < found.num_radii) {
-    found.device_radii[threadIdx.x] = found.radii[threadIdx.x];
-  }
+  if (threadIdx.x < found.num_radii) found.device_radii[threadIdx.x] = found.radii[threadIdx.x];
 }
 
 template <typename head>
@@ -131,9 +120,7 @@ static __global__ void __launch_bounds__(FIND_BLOCK)
     find_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ head found,
                 const __grid_constant__ struct find_range range) {
   cuda_wait_alone();
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    v.tally->moments[CUDA_BEGUN] = cuda_now();
-  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.tally->moments[CUDA_BEGUN] = cuda_now();
   uint32_t invalid = 0;
   const uint64_t chunk = FIND_BLOCK * FIND_AHEAD;
   for (uint64_t begin = blockIdx.x * chunk; begin < range.parts; begin += gridDim.x * chunk) {
@@ -141,21 +128,13 @@ static __global__ void __launch_bounds__(FIND_BLOCK)
     invalid += find_handle(found, find_hits(found.maps[0], range, part),
                            range.before + part * cuda_per_part(found.maps[0].dtype));
   }
-  if (blockIdx.x == 0 && threadIdx.x < 32) {
-    invalid += find_at_edges(found, range);
-  }
+  if (blockIdx.x == 0 && threadIdx.x < 32) invalid += find_at_edges(found, range);
   cuda_let_next();
-  if (blockIdx.x == gridDim.x - 1) {
-    find_note_segments(found);
-  }
+  if (blockIdx.x == gridDim.x - 1) find_note_segments(found);
   invalid = cuda_warp_add(invalid);
-  if (threadIdx.x % 32 == 0 && invalid != 0) {
-    atomicAdd(&v.tally->invalid, invalid);
-  }
+  if (threadIdx.x % 32 == 0 && invalid != 0) atomicAdd(&v.tally->invalid, invalid);
   __syncthreads();
-  if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
-  }
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
 }
 
 // Enqueues the pass over the job's first input. `least` as vx_least_logit has it.

@@ -13,7 +13,7 @@
 
 enum { BLOCK = 256 };
 
-// --- prepare ---
+// ---- prepare --------------------------------------------------------------------------------------------------------
 
 static uint32_t largest_segment(const struct cuda_found *found) {
   uint32_t largest = 0;
@@ -29,9 +29,7 @@ static void lay_out(struct cuda_run *run, struct cuda_found *found, struct cuda_
                     struct cuda_arena *arena) {
   uint64_t segments = found->segments.count, boxes = cuda_ranked_room(found->segments, found->most_made);
   cuda_take_inputs(run, arena);
-  if (found->tasks > 1) {
-    take(arena, &found->first, segments);
-  }
+  if (found->tasks > 1) take(arena, &found->first, segments);
   take(arena, &found->device_radii, found->num_radii);
   take(arena, &found->keys, found->segments.room);
   take(arena, &found->num_made, segments);
@@ -84,13 +82,11 @@ enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms
   found->num_found = (uint32_t *)run->control->tiles;
   fill_parts(found, parts);
   CUDA_TRY(cuda_copy_inputs(run, error));
-  for (int i = 0; i < VX_MAX_INPUTS; i++) {
-    found->maps[i] = {run->inputs[i].data, run->job->inputs[i].dtype};
-  }
+  for (int i = 0; i < VX_MAX_INPUTS; i++) found->maps[i] = {run->inputs[i].data, run->job->inputs[i].dtype};
   return VX_OK;
 }
 
-// --- settle ---
+// ---- settle ---------------------------------------------------------------------------------------------------------
 
 // Each thread has some segments in a row.
 static __global__ void __launch_bounds__(BLOCK)
@@ -98,9 +94,7 @@ static __global__ void __launch_bounds__(BLOCK)
   cuda_wait();
   uint32_t each = (found.segments.count + BLOCK - 1) / BLOCK, begin = threadIdx.x * each, own = 0, total;
   uint32_t end = min(begin + each, found.segments.count);
-  for (uint32_t i = begin; i < end; i++) {
-    own += found.num_kept[i];
-  }
+  for (uint32_t i = begin; i < end; i++) own += found.num_kept[i];
   uint32_t row = cuda_block_before(own, &total);
   for (uint32_t i = begin; i < end; i++) {
     found.first_row[i] = row;
@@ -112,9 +106,7 @@ static __global__ void __launch_bounds__(BLOCK)
     v.control->cloud_rows[cloud] =
         (next < found.segments.count ? found.first_row[next] : total) - found.first_row[cloud * found.tasks];
   }
-  if (threadIdx.x == 0) {
-    v.report->tally.moments[CUDA_DECODED] = v.tally->moments[CUDA_DECODED];
-  }
+  if (threadIdx.x == 0) v.report->tally.moments[CUDA_DECODED] = v.tally->moments[CUDA_DECODED];
   __syncthreads();
   publish(v, v.sequence);
 }
@@ -139,9 +131,8 @@ static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
   counts->over_post_max = sizes->over_post_max;
   counts->below_threshold = counts->received - counts->kept - counts->over_max_objects - counts->invalid -
                             counts->outside - counts->over_pre_max - counts->suppressed - counts->over_post_max;
-  for (int32_t cloud = 0; cloud < run->clouds.count; cloud++) {
+  for (int32_t cloud = 0; cloud < run->clouds.count; cloud++)
     run->job->row_counts[cloud] = (int32_t)report->cloud_rows[cloud];
-  }
   const uint64_t *moments = sizes->moments;
   int64_t *stage_ns = run->job->stage_ns;
   stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);
@@ -150,7 +141,7 @@ static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
   return VX_OK;
 }
 
-// --- write ---
+// ---- write ----------------------------------------------------------------------------------------------------------
 
 typedef struct cuda_tensors<VX_DECODED_BOXES, VX_BOX_COUNTS> found_tensors;
 
@@ -161,18 +152,11 @@ static __device__ void write_row(const struct cuda_found &found, const found_ten
   uint64_t key = found.ranked[cuda_ranked_begin(found.segments, found.most_ranked, segment) + rank];
   float *boxes = tensors.of<float>(VX_DECODED_BOXES), *scores = tensors.of<float>(VX_DECODED_SCORES);
   int32_t *labels = tensors.of<int32_t>(VX_DECODED_LABELS), *indices = tensors.of<int32_t>(VX_BOX_INDICES);
-  for (uint32_t i = 0; boxes != NULL && i < found.values; i++) {
+  for (uint32_t i = 0; boxes && i < found.values; i++)
     boxes[(uint64_t)row * found.values + i] = found.boxes[(first + rank) * found.values + i];
-  }
-  if (scores != NULL) {
-    scores[row] = vx_sigmoid(vx_score_of_key((uint32_t)(key >> 32)));
-  }
-  if (labels != NULL) {
-    labels[row] = found.labels[first + rank];
-  }
-  if (indices != NULL) {
-    indices[row] = (int32_t)(found.task_first[segment % found.tasks] + (uint32_t)key);
-  }
+  if (scores) scores[row] = vx_sigmoid(vx_score_of_key((uint32_t)(key >> 32)));
+  if (labels) labels[row] = found.labels[first + rank];
+  if (indices) indices[row] = (int32_t)(found.task_first[segment % found.tasks] + (uint32_t)key);
 }
 
 static __global__ void __launch_bounds__(BLOCK)
@@ -182,12 +166,9 @@ static __global__ void __launch_bounds__(BLOCK)
   uint32_t begin = blockIdx.x * BLOCK + threadIdx.x, step = gridDim.x * BLOCK;
   int32_t *counts = tensors.of<int32_t>(VX_BOX_COUNTS);
   tensors.zero_gaps(begin);
-  for (uint32_t cloud = begin; counts != NULL && cloud < (uint32_t)v.clouds.count; cloud += step) {
+  for (uint32_t cloud = begin; counts && cloud < (uint32_t)v.clouds.count; cloud += step)
     counts[cloud] = (int32_t)v.control->cloud_rows[cloud];
-  }
-  for (uint64_t row = begin; row < num_rows; row += step) {
-    write_row(found, tensors, (uint32_t)row);
-  }
+  for (uint64_t row = begin; row < num_rows; row += step) write_row(found, tensors, (uint32_t)row);
 }
 
 static enum vx_status write(const struct cuda_run *run, const struct cuda_found *found, struct error *error) {
@@ -198,13 +179,9 @@ static enum vx_status write(const struct cuda_run *run, const struct cuda_found 
 }
 
 enum vx_status cuda_write_none(struct cuda_run *run, struct error *error) {
-  if (run->tensors == 0) {
-    return VX_OK;
-  }
+  if (run->tensors == 0) return VX_OK;
   CUDA_TRY(cuda_take_output(run, error));
-  if (run->layout.bytes > 0) {
-    memset(run->output, 0, run->layout.bytes);  // the counts of the clouds
-  }
+  if (run->layout.bytes > 0) memset(run->output, 0, run->layout.bytes);  // the counts of the clouds
   return VX_OK;
 }
 
@@ -213,9 +190,7 @@ enum vx_status cuda_finish_found(struct cuda_run *run, const struct cuda_found *
   CUDA_TRY(cuda_suppress(run, suppression, error));
   CUDA_TRY(settle(run, found, error));
   CUDA_TRY(read_sizes(run, error));
-  if (run->tensors == 0) {
-    return cuda_clean(run, error);
-  }
+  if (run->tensors == 0) return cuda_clean(run, error);
   CUDA_TRY(cuda_take_output(run, error));
   if (run->layout.bytes > 0) {
     CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));

@@ -22,7 +22,7 @@ struct nms {
   struct cuda_suppression suppression;  // its boxes and labels: the same, or copies for later
 };
 
-// --- judge ---
+// ---- judge ----------------------------------------------------------------------------------------------------------
 
 // As a block: brings the boxes first .. first + count - 1, into `rows` too.
 static __device__ void bring_boxes(const struct nms &nms, uint64_t first, uint32_t count, float *rows) {
@@ -37,13 +37,10 @@ static __device__ void bring_boxes(const struct nms &nms, uint64_t first, uint32
   for (uint32_t k = 0; k < VX_BOX_VALUES; k++) {
     uint32_t i = k * BLOCK + threadIdx.x;
     rows[i] = values[k];
-    if (i < count * VX_BOX_VALUES && kept != nms.boxes) {
-      kept[begin + i] = values[k];
-    }
+    if (i < count * VX_BOX_VALUES && kept != nms.boxes) kept[begin + i] = values[k];
   }
-  if (threadIdx.x < count && nms.suppression.labels != nms.labels) {
+  if (threadIdx.x < count && nms.suppression.labels != nms.labels)
     nms.suppression.labels[first + threadIdx.x] = nms.labels[first + threadIdx.x];
-  }
 }
 
 // As a warp: lists the key of each valid box in its cloud. Mostly all boxes of a warp belong to one cloud.
@@ -56,9 +53,7 @@ static __device__ void list_keys(const struct cuda_view &v, const struct cuda_ra
     int32_t one = __shfl_sync(~0u, cloud, leader);
     bool mine = valid && cloud == one;
     uint32_t all = __ballot_sync(~0u, mine), begin = 0;
-    if (lane == (uint32_t)leader) {
-      begin = atomicAdd(&ranking.counts[one], __popc(all));
-    }
+    if (lane == (uint32_t)leader) begin = atomicAdd(&ranking.counts[one], __popc(all));
     begin = __shfl_sync(~0u, begin, leader);
     if (mine) {
       uint32_t first = v.clouds.count == 1 ? 0 : v.clouds.first_point[one];
@@ -73,9 +68,7 @@ static __global__ void __launch_bounds__(BLOCK)
     judge_boxes_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct nms nms) {
   __shared__ float rows[BLOCK * VX_BOX_VALUES];
   cuda_wait_alone();
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    v.tally->moments[CUDA_BEGUN] = cuda_now();
-  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.tally->moments[CUDA_BEGUN] = cuda_now();
   uint32_t invalid = 0;  // of the warp
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
@@ -90,12 +83,8 @@ static __global__ void __launch_bounds__(BLOCK)
     __syncthreads();
   }
   cuda_let_next();
-  if (threadIdx.x % WARP == 0) {
-    atomicAdd(&v.tally->invalid, invalid);
-  }
-  if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
-  }
+  if (threadIdx.x % WARP == 0) atomicAdd(&v.tally->invalid, invalid);
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
 }
 
 static enum vx_status judge(const struct cuda_run *run, const struct nms *nms, struct error *error) {
@@ -103,18 +92,14 @@ static enum vx_status judge(const struct cuda_run *run, const struct nms *nms, s
   return cuda_launch("judge_boxes_kernel", judge_boxes_kernel, blocks, BLOCK, 0, run, error, *run, *nms);
 }
 
-// --- pack ---
+// ---- pack -----------------------------------------------------------------------------------------------------------
 
 // As a block: the kept boxes of all segments before this one.
 static __device__ uint32_t kept_before(const uint32_t *num_kept, uint32_t segment) {
   __shared__ uint32_t sum;
-  if (threadIdx.x == 0) {
-    sum = 0;
-  }
+  if (threadIdx.x == 0) sum = 0;
   __syncthreads();
-  for (uint32_t i = threadIdx.x; i < segment; i += BLOCK) {
-    atomicAdd(&sum, num_kept[i]);
-  }
+  for (uint32_t i = threadIdx.x; i < segment; i += BLOCK) atomicAdd(&sum, num_kept[i]);
   __syncthreads();
   return sum;
 }
@@ -128,13 +113,10 @@ static __global__ void __launch_bounds__(BLOCK)
   uint64_t at = cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment);
   uint64_t first = cuda_segment_begin(s.segments, segment);
   uint32_t before = kept_before(s.num_kept, segment), begin = blockIdx.x % slices * BLOCK + threadIdx.x;
-  uint32_t count = rows == NULL ? 0 : s.num_kept[segment];
-  for (uint32_t i = begin; i < count; i += slices * BLOCK) {
+  uint32_t count = !rows ? 0 : s.num_kept[segment];
+  for (uint32_t i = begin; i < count; i += slices * BLOCK)
     rows[(uint64_t)before + i] = (int32_t)(first + (uint32_t)s.ranked[at + s.kept[at + i]]);
-  }
-  if (cuda_last_block(&v.tally->order_ticket, gridDim.x)) {
-    publish(v, v.sequence);
-  }
+  if (cuda_last_block(&v.tally->order_ticket, gridDim.x)) publish(v, v.sequence);
 }
 
 static enum vx_status pack(const struct cuda_run *run, const struct cuda_suppression *s, struct error *error) {
@@ -145,13 +127,12 @@ static enum vx_status pack(const struct cuda_run *run, const struct cuda_suppres
                      slices, rows);
 }
 
-// --- the job ---
+// ---- the job --------------------------------------------------------------------------------------------------------
 
 static struct cuda_segments segments_of(const struct cuda_run *run) {
   struct cuda_segments segments = {(uint32_t)run->clouds.count, 0, run->clouds.num_points, NULL};
-  for (int32_t cloud = 0; cloud < run->clouds.count; cloud++) {
+  for (int32_t cloud = 0; cloud < run->clouds.count; cloud++)
     segments.largest = max(segments.largest, (uint32_t)run->job->point_counts[cloud]);
-  }
   return segments;
 }
 
@@ -164,12 +145,9 @@ static void lay_out(struct cuda_run *run, struct nms *nms, struct cuda_arena *ar
   cuda_take_inputs(run, arena);
   cuda_take_clouds(run, arena);
   nms->ranking.segments.first = nms->suppression.segments.first = run->clouds.first_point;
-  if (run->inputs[VX_BOXES].data != NULL) {
+  if (run->inputs[VX_BOXES].data)
     take(arena, &nms->suppression.boxes, (uint64_t)run->clouds.num_points * VX_BOX_VALUES);
-  }
-  if (has_labels(run) && run->inputs[VX_LABELS].data != NULL) {
-    take(arena, &nms->suppression.labels, run->clouds.num_points);
-  }
+  if (has_labels(run) && run->inputs[VX_LABELS].data) take(arena, &nms->suppression.labels, run->clouds.num_points);
   take(arena, &nms->ranking.keys, run->clouds.num_points);
   cuda_take_ranking(&nms->ranking, arena);
   cuda_take_suppression(&nms->suppression, arena);
@@ -204,15 +182,13 @@ static enum vx_status prepare(struct cuda_run *run, struct nms *nms, struct erro
 // Brings what the first kernel does not.
 static enum vx_status fetch(struct cuda_run *run, struct nms *nms, struct error *error) {
   struct cuda_suppression *s = &nms->suppression;
-  if (run->clouds.count > 1) {
-    CUDA_TRY(cuda_fetch_clouds(run, error));
-  }
+  if (run->clouds.count > 1) CUDA_TRY(cuda_fetch_clouds(run, error));
   CUDA_TRY(cuda_copy_inputs(run, error));
   nms->boxes = (const float *)run->inputs[VX_BOXES].data;
   nms->scores = (const float *)run->inputs[VX_SCORES].data;
   nms->labels = has_labels(run) ? (const int32_t *)run->inputs[VX_LABELS].data : NULL;
-  s->boxes = s->boxes == NULL ? (float *)nms->boxes : s->boxes;
-  s->labels = s->labels == NULL ? (int32_t *)nms->labels : s->labels;
+  s->boxes = !s->boxes ? (float *)nms->boxes : s->boxes;
+  s->labels = !s->labels ? (int32_t *)nms->labels : s->labels;
   return VX_OK;
 }
 
@@ -225,9 +201,8 @@ static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
   job->counts.over_pre_max = run->sizes.over_pre_max;
   job->counts.suppressed = run->sizes.suppressed;
   job->counts.over_post_max = run->sizes.over_post_max;
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++)
     job->row_counts[cloud] = (int32_t)run->lane->report->cloud_rows[cloud];
-  }
   const uint64_t *moments = run->sizes.moments;
   job->stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);
   job->stage_ns[VX_STAGE_NMS] = (int64_t)(moments[CUDA_FOUND] - moments[CUDA_ARRIVED]);
@@ -235,9 +210,7 @@ static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
 }
 
 enum vx_status cuda_nms(struct cuda_run *run, struct error *error) {
-  if (run->clouds.num_points == 0) {
-    return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
-  }
+  if (run->clouds.num_points == 0) return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
   struct nms nms = {};
   CUDA_TRY(prepare(run, &nms, error));
   CUDA_TRY(fetch(run, &nms, error));
@@ -246,9 +219,7 @@ enum vx_status cuda_nms(struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_suppress(run, &nms.suppression, error));
   CUDA_TRY(pack(run, &nms.suppression, error));
   CUDA_TRY(read_sizes(run, error));
-  if (run->tensors == 0) {
-    return cuda_clean(run, error);
-  }
+  if (run->tensors == 0) return cuda_clean(run, error);
   CUDA_TRY(cuda_take_output(run, error));
   return cuda_finish_output(run, error);
 }

@@ -16,7 +16,7 @@ enum { BLOCK = 512, WINDOW = 64, SHARES = BLOCK / WINDOW, TURNS_PER_LOOK = 16 };
 
 typedef unsigned long long bits64;  // of the boxes of a window
 
-// --- compare ---
+// ---- compare --------------------------------------------------------------------------------------------------------
 
 static __global__ void __launch_bounds__(TILE_BLOCK)
     compare_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_suppression s) {
@@ -24,32 +24,24 @@ static __global__ void __launch_bounds__(TILE_BLOCK)
   cuda_wait();
   const struct chunk chunk = chunk_of(s, blockIdx.x / s.slices);
   uint32_t slice = blockIdx.x % s.slices;
-  if (chunk.left == 0 || is_full(s, chunk.segment) || (chunk.long_job && cuda_is_stopped(v, slice == 0))) {
-    return;
-  }
+  if (chunk.left == 0 || is_full(s, chunk.segment) || (chunk.long_job && cuda_is_stopped(v, slice == 0))) return;
   const struct vx_nms nms = nms_of(s, chunk.segment);
   uint32_t *overlaps = overlaps_of(s, chunk.segment), lane = threadIdx.x % TILE;
   // Tiles on and above the diagonal, column by column.
   uint32_t row = slice, column = 0;
   for (;; row += s.slices) {
-    for (; row > column; column++) {
-      row -= column + 1;
-    }
-    if (column * TILE >= chunk.end) {
-      return;
-    }
+    for (; row > column; column++) row -= column + 1;
+    if (column * TILE >= chunk.end) return;
     uint32_t word = threadIdx.x < TILE ? row : column;
     fill_tile(s, chunk.segment, ~closed_of(s, chunk, word), chunk.begin + word * TILE + lane, &tile);
     list_pairs(nms, row == column, &tile);
     compare_pairs(nms, &tile);
     uint32_t place = row * TILE + lane;
-    if (threadIdx.x < TILE && place < chunk.end) {
-      overlaps[place * WORDS + column] = tile.bits[lane];
-    }
+    if (threadIdx.x < TILE && place < chunk.end) overlaps[place * WORDS + column] = tile.bits[lane];
   }
 }
 
-// --- settle ---
+// ---- settle ---------------------------------------------------------------------------------------------------------
 
 // A block's chunk. Places count the boxes of the chunk.
 struct settling {
@@ -68,9 +60,7 @@ static __device__ void list_window(uint32_t end, struct settling *own) {
   uint32_t open = lane < first ? 0 : ~own->struck[lane] & (lane == first ? ~0u << (begin % WARP) : ~0u);
   uint32_t upto = cuda_warp_upto(__popc(open));
   uint32_t count = __shfl_sync(~0u, upto, WARP - 1), number = upto - __popc(open);
-  for (; open != 0 && number < WINDOW; open &= open - 1) {
-    own->places[number++] = lane * WARP + __ffs(open) - 1;
-  }
+  for (; open != 0 && number < WINDOW; open &= open - 1) own->places[number++] = lane * WARP + __ffs(open) - 1;
   __syncwarp();
   if (lane == 0) {
     own->count = min(count, (uint32_t)WINDOW);
@@ -84,13 +74,10 @@ static __device__ void compare_window(const uint32_t *overlaps, struct settling 
   bits64 found = 0;
   if (number < own->count) {
     uint32_t place = own->places[number];
-    for (uint32_t i = threadIdx.x / WINDOW; i < number; i += SHARES) {
+    for (uint32_t i = threadIdx.x / WINDOW; i < number; i += SHARES)
       found |= (bits64)(overlaps[own->places[i] * WORDS + place / WARP] >> place % WARP & 1) << i;
-    }
   }
-  if (found != 0) {
-    atomicOr(&own->by[number], found);
-  }
+  if (found != 0) atomicOr(&own->by[number], found);
   __syncthreads();
 }
 
@@ -115,9 +102,7 @@ static __device__ void keep_best(uint32_t begin, uint32_t most, uint32_t *kept, 
   for (uint32_t half = 0; half < WINDOW; half += WARP) {
     uint32_t number = half + threadIdx.x, before = __popcll(best & (((bits64)1 << number) - 1));
     bool stays = (best >> number & 1) != 0 && before < room;
-    if (stays) {
-      kept[own->num_kept + before] = begin + own->places[number];
-    }
+    if (stays) kept[own->num_kept + before] = begin + own->places[number];
     stay |= (bits64)__ballot_sync(~0u, stays) << half;
   }
   __syncwarp();
@@ -125,9 +110,7 @@ static __device__ void keep_best(uint32_t begin, uint32_t most, uint32_t *kept, 
     own->last = own->places[WINDOW - 1 - __clzll((long long)stay)];
     own->num_kept += __popcll(stay);
   }
-  if (threadIdx.x == 0) {
-    own->best = stay;
-  }
+  if (threadIdx.x == 0) own->best = stay;
 }
 
 // As a block: strikes out what the best of the window suppress among the places behind it. A thread has a word of some
@@ -136,13 +119,10 @@ static __device__ void strike_rest(const uint32_t *overlaps, uint32_t end, struc
   uint32_t word = threadIdx.x % WORDS, struck = 0;
   for (uint32_t i = threadIdx.x / WORDS; i < own->count; i += BLOCK / WORDS) {
     uint32_t place = own->places[i];
-    if ((own->best >> i & 1) != 0 && word >= place / WARP && word * WARP < end) {
+    if ((own->best >> i & 1) != 0 && word >= place / WARP && word * WARP < end)
       struck |= overlaps[place * WORDS + word];
-    }
   }
-  if (struck != 0) {
-    atomicOr(&own->struck[word], struck);
-  }
+  if (struck != 0) atomicOr(&own->struck[word], struck);
 }
 
 // As a block: settles window after window.
@@ -152,20 +132,12 @@ static __device__ void settle(const struct cuda_view &v, const struct cuda_suppr
   uint32_t most = (uint32_t)s.nms.post_max, next = 0, num_kept = 0;
   uint32_t *kept = s.kept + cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, chunk.segment);
   for (uint32_t round = 1; next < chunk.end && num_kept < most; round++) {
-    if (round % TURNS_PER_LOOK == 0 && chunk.long_job && cuda_is_stopped(v, true)) {
-      return;
-    }
-    if (threadIdx.x < WINDOW) {
-      own->by[threadIdx.x] = 0;
-    }
-    if (threadIdx.x < WARP) {
-      list_window(chunk.end, own);
-    }
+    if (round % TURNS_PER_LOOK == 0 && chunk.long_job && cuda_is_stopped(v, true)) return;
+    if (threadIdx.x < WINDOW) own->by[threadIdx.x] = 0;
+    if (threadIdx.x < WARP) list_window(chunk.end, own);
     __syncthreads();
     compare_window(overlaps, own);
-    if (threadIdx.x < WARP) {
-      keep_best(chunk.begin, most, kept, own);
-    }
+    if (threadIdx.x < WARP) keep_best(chunk.begin, most, kept, own);
     __syncthreads();
     next = own->next;
     num_kept = own->num_kept;
@@ -188,9 +160,7 @@ static __device__ void count_fates(const struct cuda_view &v, const struct cuda_
 // As a block: begins what is told of the segment's chunks.
 static __device__ void begin_segment(const struct cuda_view &v, const struct cuda_suppression &s,
                                      const struct chunk &chunk) {
-  for (uint32_t i = WORDS + threadIdx.x; i * WARP < chunk.ranked; i += BLOCK) {
-    struck_of(s, chunk.segment)[i] = 0;
-  }
+  for (uint32_t i = WORDS + threadIdx.x; i * WARP < chunk.ranked; i += BLOCK) struck_of(s, chunk.segment)[i] = 0;
   if (threadIdx.x == 0) {
     s.num_kept[chunk.segment] = 0;
     atomicAdd(&v.tally->over_pre_max, chunk.valid - chunk.ranked);
@@ -204,30 +174,20 @@ static __global__ void __launch_bounds__(BLOCK)
   const struct chunk chunk = chunk_of(s, blockIdx.x);
   uint32_t kept_before = s.number == 0 ? 0 : s.num_kept[chunk.segment];
   bool full = is_full(s, chunk.segment);
-  if (s.number == 0) {
-    begin_segment(v, s, chunk);
-  }
-  if (chunk.left == 0 || full || (chunk.long_job && cuda_is_stopped(v, true))) {
-    return;
-  }
-  if (threadIdx.x == 0) {
-    s.kept_before[chunk.segment] = kept_before;
-  }
-  if (threadIdx.x < WORDS) {
-    own.struck[threadIdx.x] = closed_of(s, chunk, threadIdx.x);
-  }
+  if (s.number == 0) begin_segment(v, s, chunk);
+  if (chunk.left == 0 || full || (chunk.long_job && cuda_is_stopped(v, true))) return;
+  if (threadIdx.x == 0) s.kept_before[chunk.segment] = kept_before;
+  if (threadIdx.x < WORDS) own.struck[threadIdx.x] = closed_of(s, chunk, threadIdx.x);
   if (threadIdx.x == 0) {
     own.next = own.last = 0;
     own.num_kept = kept_before;
   }
   __syncthreads();
   settle(v, s, chunk, &own);
-  if (threadIdx.x == 0) {
-    count_fates(v, s, chunk, kept_before, &own);
-  }
+  if (threadIdx.x == 0) count_fates(v, s, chunk, kept_before, &own);
 }
 
-// --- strike ---
+// ---- strike ---------------------------------------------------------------------------------------------------------
 
 static __device__ uint32_t low_bits(uint32_t count) { return count >= WARP ? ~0u : ~(~0u << count); }
 
@@ -246,9 +206,7 @@ static __device__ void strike_tile(const struct cuda_suppression &s, uint32_t se
   fill_tile(s, segment, open, rank, tile);
   list_pairs(nms, false, tile);
   compare_pairs(nms, tile);
-  if (threadIdx.x < TILE && tile->bits[lane] != 0) {
-    atomicOr(struck, tile->bits[lane]);
-  }
+  if (threadIdx.x < TILE && tile->bits[lane] != 0) atomicOr(struck, tile->bits[lane]);
 }
 
 static __global__ void __launch_bounds__(TILE_BLOCK)
@@ -257,24 +215,20 @@ static __global__ void __launch_bounds__(TILE_BLOCK)
   cuda_wait();
   uint32_t segment = blockIdx.x / s.slices, slice = blockIdx.x % s.slices, later = (s.number + 1) * CHUNK;
   uint32_t ranked = min(s.counts[segment], (uint32_t)s.nms.pre_max), num_kept = s.num_kept[segment];
-  if (later >= ranked || num_kept == (uint32_t)s.nms.post_max) {
-    return;
-  }
+  if (later >= ranked || num_kept == (uint32_t)s.nms.post_max) return;
   uint32_t kept_here = num_kept - s.kept_before[segment], rows = (kept_here + TILE - 1) / TILE;
   const uint32_t *kept =
       s.kept + cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment) + num_kept - kept_here;
   const struct vx_nms nms = nms_of(s, segment);
   uint32_t turn = 0;
   for (uint64_t i = slice; i < (uint64_t)rows * ((ranked - later + TILE - 1) / TILE); i += s.slices, turn++) {
-    if (turn % TURNS_PER_LOOK == 0 && cuda_is_stopped(v, slice == 0)) {
-      return;
-    }
+    if (turn % TURNS_PER_LOOK == 0 && cuda_is_stopped(v, slice == 0)) return;
     uint32_t row = (uint32_t)(i % rows) * TILE, column = (uint32_t)(i / rows) * TILE;
     strike_tile(s, segment, nms, kept + row, min(kept_here - row, (uint32_t)TILE), later + column, ranked, &tile);
   }
 }
 
-// --- all together ---
+// ---- all together ---------------------------------------------------------------------------------------------------
 
 // Ranked boxes of the largest segment.
 static uint32_t longest_of(const struct cuda_suppression *s) {
@@ -286,9 +240,8 @@ void cuda_take_suppression(struct cuda_suppression *suppression, struct cuda_are
   take(arena, &suppression->kept, ranked);
   take(arena, &suppression->overlaps, cuda_ranked_room(suppression->segments, chunk_room(*suppression)) * WORDS);
   take(arena, &suppression->kept_before, suppression->segments.count);
-  if (longest_of(suppression) > CHUNK) {
+  if (longest_of(suppression) > CHUNK)
     take(arena, &suppression->struck, ranked / WARP + suppression->segments.count + 1);
-  }
 }
 
 enum vx_status cuda_suppress(const struct cuda_run *run, struct cuda_suppression *s, struct error *error) {

@@ -9,19 +9,17 @@
 enum { WARP = 32, CHUNK = 1024, WORDS = CHUNK / WARP, TILE = WARP, TILE_BLOCK = 256 };
 static_assert((int)CHUNK <= (int)CUDA_QUICK_KEYS, "what is stopped while it is ranked is never settled");
 
-// --- boxes ---
+// ---- boxes ----------------------------------------------------------------------------------------------------------
 
 static __device__ struct cuda_ranked_box box_of(const struct cuda_suppression &s, uint32_t segment, uint32_t rank) {
   uint64_t at = cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment) + rank;
-  if (s.ranked != NULL) {
-    at = cuda_segment_begin(s.segments, segment) + (uint32_t)s.ranked[at];
-  }
-  return {vx_rectangle_of(s.boxes + at * s.values), s.labels == NULL ? 0 : s.labels[at]};
+  if (s.ranked) at = cuda_segment_begin(s.segments, segment) + (uint32_t)s.ranked[at];
+  return {vx_rectangle_of(s.boxes + at * s.values), !s.labels ? 0 : s.labels[at]};
 }
 
 static __device__ struct vx_nms nms_of(const struct cuda_suppression &s, uint32_t segment) {
   struct vx_nms nms = s.nms;
-  nms.radius = s.radii == NULL ? nms.radius : s.radii[segment % s.num_radii];
+  nms.radius = !s.radii ? nms.radius : s.radii[segment % s.num_radii];
   return nms;
 }
 
@@ -73,7 +71,7 @@ static __device__ uint32_t closed_of(const struct cuda_suppression &s, const str
   return behind | (s.number == 0 || left == 0 ? 0 : struck_of(s, chunk.segment)[chunk.begin / WARP + word]);
 }
 
-// --- tiles ---
+// ---- tiles ----------------------------------------------------------------------------------------------------------
 
 // The boxes of a tile's rows and of its columns, and the pairs of them that are near.
 struct tile {
@@ -89,16 +87,12 @@ static __device__ void fill_tile(const struct cuda_suppression &s, uint32_t segm
   uint32_t side = threadIdx.x / TILE, lane = threadIdx.x % TILE;
   __syncthreads();  // the last tile has been used
   if (side < 2) {
-    if ((open >> lane & 1) != 0) {
-      tile->boxes[side][lane] = box_of(s, segment, rank);
-    }
+    if ((open >> lane & 1) != 0) tile->boxes[side][lane] = box_of(s, segment, rank);
     if (lane == 0) {
       tile->open[side] = open;
       tile->count = 0;
     }
-    if (side == 0) {
-      tile->bits[lane] = 0;
-    }
+    if (side == 0) tile->bits[lane] = 0;
   }
   __syncthreads();
 }
@@ -110,13 +104,9 @@ static __device__ void list_pairs(const struct vx_nms &nms, bool diagonal, struc
     bool both = (tile->open[0] >> row & tile->open[1] >> lane & 1) != 0 && (!diagonal || row < lane);
     bool near = both && may_suppress(tile->boxes[0][row], tile->boxes[1][lane], nms);
     uint32_t all = __ballot_sync(~0u, near), place = 0;
-    if (lane == 0 && all != 0) {
-      place = atomicAdd(&tile->count, __popc(all));
-    }
+    if (lane == 0 && all != 0) place = atomicAdd(&tile->count, __popc(all));
     place = __shfl_sync(~0u, place, 0) + __popc(all & ((1u << lane) - 1));
-    if (near) {
-      tile->pairs[place] = (uint16_t)(row * TILE + lane);
-    }
+    if (near) tile->pairs[place] = (uint16_t)(row * TILE + lane);
   }
   __syncthreads();
 }
@@ -125,9 +115,8 @@ static __device__ void list_pairs(const struct vx_nms &nms, bool diagonal, struc
 static __device__ void compare_pairs(const struct vx_nms &nms, struct tile *tile) {
   for (uint32_t i = threadIdx.x; i < tile->count; i += TILE_BLOCK) {
     uint32_t row = tile->pairs[i] / TILE, column = tile->pairs[i] % TILE;
-    if (vx_suppresses(&tile->boxes[0][row].rectangle, &tile->boxes[1][column].rectangle, &nms)) {
+    if (vx_suppresses(&tile->boxes[0][row].rectangle, &tile->boxes[1][column].rectangle, &nms))
       atomicOr(&tile->bits[row], 1u << column);
-    }
   }
   __syncthreads();
 }

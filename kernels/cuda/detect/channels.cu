@@ -35,26 +35,20 @@ template <typename value> static __device__ void move_tile(const struct moved_ma
   value *to = (value *)map.to + begin;
   uint32_t cell = within % map.across * TILE, channel = within / map.across * TILE;
   __syncthreads();  // all have read the tile before
-  for (uint32_t i = row; i < TILE; i += ROWS) {
-    if (channel + i < map.channels && cell + lane < map.cells) {
+  for (uint32_t i = row; i < TILE; i += ROWS)
+    if (channel + i < map.channels && cell + lane < map.cells)
       tile[i][lane] = from[(uint64_t)(channel + i) * map.cells + cell + lane];
-    }
-  }
   __syncthreads();
-  for (uint32_t i = row; i < TILE; i += ROWS) {
-    if (cell + i < map.cells && channel + lane < map.channels) {
+  for (uint32_t i = row; i < TILE; i += ROWS)
+    if (cell + i < map.cells && channel + lane < map.channels)
       to[(uint64_t)(cell + i) * map.channels + channel + lane] = tile[lane][i];
-    }
-  }
 }
 
 static __global__ void __launch_bounds__(BLOCK) move_channels_kernel(const __grid_constant__ struct moved_maps moved) {
   cuda_wait();
   for (uint64_t number = blockIdx.x; number < moved.num_tiles; number += gridDim.x) {
     int map = moved.num_maps - 1;
-    while (moved.maps[map].first_tile > number) {
-      map--;
-    }
+    while (moved.maps[map].first_tile > number) map--;
     const struct moved_map &own = moved.maps[map];
     cuda_with_bits(own.dtype, [&](auto bits) { move_tile<decltype(bits)>(own, number - own.first_tile); });
   }
@@ -77,14 +71,9 @@ static void add_map(const struct vx_detection *detection, int number, struct mov
 enum vx_status cuda_move_channels(struct vx_lane *lane, const struct vx_detection *detection, struct error *error) {
   struct cuda_run run = {};
   struct moved_maps moved = {};
-  for (int i = 0; i < VX_DETECTOR_MAPS; i++) {
-    if (vx_detection_moves(detection, i)) {
-      add_map(detection, i, &moved);
-    }
-  }
-  if (moved.num_tiles == 0) {
-    return VX_OK;
-  }
+  for (int i = 0; i < VX_DETECTOR_MAPS; i++)
+    if (vx_detection_moves(detection, i)) add_map(detection, i, &moved);
+  if (moved.num_tiles == 0) return VX_OK;
   run.lane = lane;
   run.stream = lane->stream;
   unsigned blocks = cuda_looping_blocks(&run, moved.num_tiles, 1, 8);

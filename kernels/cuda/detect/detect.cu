@@ -14,7 +14,7 @@
 #include "kernels/cuda/boxes/boxes.cuh"
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
-// --- what the GPU takes ---
+// ---- what the GPU takes ---------------------------------------------------------------------------------------------
 
 // A network that takes one cloud at a time gets each where it lies in the batch: kernels of libraries read 16 bytes.
 enum { WHOLE = 16 };
@@ -30,19 +30,17 @@ static bool lies_well(const struct vx_detector *detector) {
                        vx_dtype_size(voxelize->feature_dtype));
   for (int i = 0; i < VX_DETECTOR_MAPS; i++) {
     const struct vx_detector_map *map = &detector->maps[i];
-    well =
-        well && (map->output == NULL || is_whole(map->height * map->width * map->channels, vx_dtype_size(map->dtype)));
+    well = well && (!map->output || is_whole(map->height * map->width * map->channels, vx_dtype_size(map->dtype)));
   }
   return well;
 }
 
 bool cuda_detects(const struct vx_job *job) {
   const struct vx_detect *detect = &job->params.detect;
-  return detect->session != NULL &&
-         (!detect->detector->one_by_one || job->num_clouds <= 1 || lies_well(detect->detector));
+  return detect->session && (!detect->detector->one_by_one || job->num_clouds <= 1 || lies_well(detect->detector));
 }
 
-// --- times ---
+// ---- times ----------------------------------------------------------------------------------------------------------
 
 // `moment`: host.
 static __global__ void note_kernel(uint64_t *moment) {
@@ -63,7 +61,7 @@ static int64_t between(const struct vx_lane *lane, enum cuda_note first, enum cu
   return (int64_t)(lane->report->notes[last] - lane->report->notes[first]);
 }
 
-// --- voxels ---
+// ---- voxels ---------------------------------------------------------------------------------------------------------
 
 static void lay_out(struct vx_detection *detection, struct cuda_arena *arena) {
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
@@ -72,9 +70,7 @@ static void lay_out(struct vx_detection *detection, struct cuda_arena *arena) {
       take(arena, &map, detection->maps[i].bytes);
       last = map;
     }
-    if (vx_detection_moves(detection, i)) {
-      take(arena, &last, detection->maps[i].bytes);
-    }
+    if (vx_detection_moves(detection, i)) take(arena, &last, detection->maps[i].bytes);
     detection->written[i] = map;
     detection->last[i] = last;
   }
@@ -109,15 +105,13 @@ static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detect
   return status;
 }
 
-// --- the network ---
+// ---- the network ----------------------------------------------------------------------------------------------------
 
 // A library that fails may have lost the device, or left an error behind that is none of the next call.
 static enum vx_status run_network(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   enum vx_status status = vx_detection_network(detection, error);
   (void)cudaGetLastError();
-  if (status == VX_FAILED || status == VX_OUT_OF_MEMORY) {
-    CUDA_CALL(cudaStreamSynchronize(lane->stream), error);
-  }
+  if (status == VX_FAILED || status == VX_OUT_OF_MEMORY) CUDA_CALL(cudaStreamSynchronize(lane->stream), error);
   return status;
 }
 
@@ -128,7 +122,7 @@ static enum vx_status compute_maps(struct vx_lane *lane, struct vx_detection *de
   return note(lane, CUDA_NETWORK_DONE, error);
 }
 
-// --- boxes ---
+// ---- boxes ----------------------------------------------------------------------------------------------------------
 
 static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   struct vx_job decode = vx_detection_decode(detection);
@@ -141,16 +135,15 @@ static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detectio
   return status;
 }
 
-// --- the output ---
+// ---- the output -----------------------------------------------------------------------------------------------------
 
 // Writes zeros to a part of the output; the host may not touch what the device sees of pinned memory.
 static enum vx_status clear(struct vx_lane *lane, unsigned char *output, unsigned char *seen, size_t begin, size_t end,
                             struct error *error) {
-  if (begin < end && seen != NULL) {
+  if (begin < end && seen)
     CUDA_CALL(cudaMemsetAsync(seen + begin, 0, end - begin, lane->stream), error);
-  } else if (begin < end) {
+  else if (begin < end)
     memset(output + begin, 0, end - begin);
-  }
   return VX_OK;
 }
 
@@ -162,14 +155,10 @@ static enum vx_status copy_shown(struct vx_lane *lane, const struct vx_detection
   size_t end = 0;
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     const void *from = NULL;
-    for (int i = 0; i < count; i++) {
-      from = (int)shown[i].tensor == tensor ? shown[i].from : from;
-    }
-    if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) {
-      continue;
-    }
+    for (int i = 0; i < count; i++) from = (int)shown[i].tensor == tensor ? shown[i].from : from;
+    if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) continue;
     size_t begin = layout->offset[tensor], bytes = layout->shape[tensor].bytes;
-    if (from != NULL && bytes > 0) {
+    if (from && bytes > 0) {
       CUDA_TRY(clear(lane, detection->output, seen, end, begin, error));
       CUDA_CALL(cudaMemcpyAsync(detection->output + begin, from, bytes, cudaMemcpyDeviceToHost, lane->stream), error);
     }
@@ -185,9 +174,7 @@ static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *det
   void *seen = NULL;
   run.job = job;
   CUDA_TRY(vx_detection_settle(detection, error));
-  if ((job->tensors & ~VX_DECODE_TENSORS) == 0 || detection->layout.bytes == 0) {
-    return VX_OK;
-  }
+  if ((job->tensors & ~VX_DECODE_TENSORS) == 0 || detection->layout.bytes == 0) return VX_OK;
   CUDA_CALL(cudaSetDevice(lane->device->index), error);  // the output may have been taken through another device
   CUDA_TRY(cuda_see_part(&run, detection->output, detection->layout.bytes, &seen, error));
   CUDA_TRY(note(lane, CUDA_SHOW_BEGUN, error));

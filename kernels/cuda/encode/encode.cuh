@@ -52,7 +52,7 @@ static inline struct encoder_params encoder_params_of(const struct vx_encoder *e
 // The largest is at least +0, so what is not above it goes: -0 and NaN too.
 static __device__ inline float encoder_larger(float value, float largest) { return value > largest ? value : largest; }
 
-// --- one layer ---
+// ---- one layer ------------------------------------------------------------------------------------------------------
 
 // For up to two channels of a lane.
 template <int inputs> struct one_layer {
@@ -67,17 +67,13 @@ template <int inputs> struct one_layer {
       bool here = channel < layer.width;
       bias[slot] = here ? layer.bias[channel] : 0.0f;
 #pragma unroll
-      for (int c = 0; c < inputs; c++) {
-        weight[c][slot] = here ? layer.weight[c * layer.width + channel] : 0.0f;
-      }
+      for (int c = 0; c < inputs; c++) weight[c][slot] = here ? layer.weight[c * layer.width + channel] : 0.0f;
     }
   }
 
   __device__ void begin() {
 #pragma unroll
-    for (int slot = 0; slot < ENCODER_SLOTS; slot++) {
-      largest[slot] = 0.0f;
-    }
+    for (int slot = 0; slot < ENCODER_SLOTS; slot++) largest[slot] = 0.0f;
   }
 
   __device__ uint32_t rounds() const { return 1; }
@@ -96,9 +92,7 @@ template <int inputs> struct one_layer {
       for (int slot = 0; slot < ENCODER_SLOTS; slot++) {
         sum[slot] = bias[slot];
 #pragma unroll
-        for (int c = 0; c < inputs; c++) {
-          sum[slot] += row[c] * weight[c][slot];
-        }
+        for (int c = 0; c < inputs; c++) sum[slot] += row[c] * weight[c][slot];
         largest[slot] = encoder_larger(sum[slot], largest[slot]);
       }
     }
@@ -108,7 +102,7 @@ template <int inputs> struct one_layer {
   __device__ float value(uint32_t slot) const { return slot == 0 ? largest[0] : largest[1]; }
 };
 
-// --- several layers, or wide ones ---
+// ---- several layers, or wide ones -----------------------------------------------------------------------------------
 
 // Rows of a layer's inputs: each has `values` of its own, then `common` ones.
 struct encoder_tile {
@@ -127,9 +121,7 @@ struct all_layers {
 
   __device__ void begin() {
     __syncwarp();
-    for (uint64_t i = threadIdx.x % ENCODER_LANES; i < p->tiles; i += ENCODER_LANES) {
-      room[i] = 0.0f;
-    }
+    for (uint64_t i = threadIdx.x % ENCODER_LANES; i < p->tiles; i += ENCODER_LANES) room[i] = 0.0f;
     __syncwarp();
   }
 
@@ -142,9 +134,7 @@ struct all_layers {
     const float *rows[ENCODER_TILE];
     uint32_t c = 0;
 #pragma unroll
-    for (uint32_t r = 0; r < ENCODER_TILE; r++) {
-      rows[r] = tile.rows + min(r, tile.count - 1) * tile.stride;
-    }
+    for (uint32_t r = 0; r < ENCODER_TILE; r++) rows[r] = tile.rows + min(r, tile.count - 1) * tile.stride;
     for (; c + 4 <= tile.values; c += 4, weight += 4 * width) {
       float w[4] = {weight[0], weight[width], weight[2 * width], weight[3 * width]};
 #pragma unroll
@@ -158,38 +148,28 @@ struct all_layers {
     }
     for (; c < tile.values; c++, weight += width) {
 #pragma unroll
-      for (int r = 0; r < ENCODER_TILE; r++) {
-        sum[r] += rows[r][c] * *weight;
-      }
+      for (int r = 0; r < ENCODER_TILE; r++) sum[r] += rows[r][c] * *weight;
     }
     for (; c < inputs; c++, weight += width) {
       float value = tile.common[c - tile.values];
 #pragma unroll
-      for (int r = 0; r < ENCODER_TILE; r++) {
-        sum[r] += value * *weight;
-      }
+      for (int r = 0; r < ENCODER_TILE; r++) sum[r] += value * *weight;
     }
   }
 
   // One layer over a tile: its values go to `next`, if there is another layer to compute, else to the largest.
   __device__ void run(const struct encoder_layer &layer, const struct encoder_tile &tile, float *next) {
     for (uint32_t channel = threadIdx.x % ENCODER_LANES; channel < layer.width; channel += ENCODER_LANES) {
-      float sum[ENCODER_TILE], *largest = room + layer.largest + channel, best = next == NULL ? *largest : 0.0f;
+      float sum[ENCODER_TILE], *largest = room + layer.largest + channel, best = !next ? *largest : 0.0f;
 #pragma unroll
-      for (int r = 0; r < ENCODER_TILE; r++) {
-        sum[r] = layer.bias[channel];
-      }
+      for (int r = 0; r < ENCODER_TILE; r++) sum[r] = layer.bias[channel];
       add(sum, tile, layer.weight + channel, layer.inputs, layer.width);
 #pragma unroll
       for (int r = 0; r < ENCODER_TILE; r++) {
         best = encoder_larger(sum[r], best);
-        if (next != NULL) {
-          next[r * p->hidden + channel] = encoder_larger(sum[r], 0.0f);
-        }
+        if (next) next[r * p->hidden + channel] = encoder_larger(sum[r], 0.0f);
       }
-      if (next == NULL) {
-        *largest = best;
-      }
+      if (!next) *largest = best;
     }
     __syncwarp();
   }

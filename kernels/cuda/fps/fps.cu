@@ -14,7 +14,7 @@
 
 enum { BLOCK = 256 };
 
-// --- memory ---
+// ---- memory ---------------------------------------------------------------------------------------------------------
 
 // Runs twice: over an empty arena to measure, then over the lane's block for sampling.
 static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
@@ -62,7 +62,7 @@ enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struc
   return VX_OK;
 }
 
-// --- tensors ---
+// ---- tensors --------------------------------------------------------------------------------------------------------
 
 typedef struct cuda_tensors<VX_SAMPLED_INDICES, VX_SAMPLED_DISTANCES> sampled_tensors;
 
@@ -70,11 +70,10 @@ static __device__ uint32_t cloud_of_sample(const struct cuda_fps &fps, uint32_t 
   uint32_t low = 0, high = num_clouds;
   while (high - low > 1) {
     uint32_t middle = (low + high) / 2;
-    if (fps.clouds[middle].first_sample <= sample) {
+    if (fps.clouds[middle].first_sample <= sample)
       low = middle;
-    } else {
+    else
       high = middle;
-    }
   }
   return low;
 }
@@ -83,34 +82,24 @@ static __global__ void __launch_bounds__(BLOCK)
     fps_write_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_fps fps,
                      const __grid_constant__ sampled_tensors tensors) {
   cuda_wait();
-  if (blockIdx.x == 0) {
-    tensors.zero_gaps(threadIdx.x);
-  }
+  if (blockIdx.x == 0) tensors.zero_gaps(threadIdx.x);
   uint32_t step = gridDim.x * BLOCK;
   int32_t *indices = tensors.of<int32_t>(VX_SAMPLED_INDICES);
   float *distances = tensors.of<float>(VX_SAMPLED_DISTANCES), *points = tensors.of<float>(VX_SAMPLED_POINTS);
   for (uint64_t sample = blockIdx.x * BLOCK + threadIdx.x; sample < fps.num_samples; sample += step) {
-    if (indices != NULL) {
-      indices[sample] = fps.indices[sample];
-    }
-    if (distances != NULL) {
-      distances[sample] = sqrtf(fps.distances[sample]);
-    }
+    if (indices) indices[sample] = fps.indices[sample];
+    if (distances) distances[sample] = sqrtf(fps.distances[sample]);
   }
-  uint64_t values = points == NULL ? 0 : (uint64_t)fps.num_samples * fps.columns;
+  uint64_t values = !points ? 0 : (uint64_t)fps.num_samples * fps.columns;
   for (uint64_t i = blockIdx.x * BLOCK + threadIdx.x; i < values; i += step) {
     uint32_t sample = (uint32_t)(i / fps.columns), column = (uint32_t)(i % fps.columns);
     struct cuda_fps_cloud cloud = fps.clouds[cloud_of_sample(fps, (uint32_t)v.clouds.count, sample)];
     uint32_t index = (uint32_t)fps.indices[sample];
     // If the job was stopped, some samples were never chosen.
-    if (index < cloud.num_rows) {
-      points[i] = fps.points[((uint64_t)cloud.first_row + index) * fps.columns + column];
-    }
+    if (index < cloud.num_rows) points[i] = fps.points[((uint64_t)cloud.first_row + index) * fps.columns + column];
   }
   __syncthreads();
-  if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_SAMPLED], cuda_now());
-  }
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_SAMPLED], cuda_now());
 }
 
 enum vx_status cuda_fps_write(const struct cuda_run *run, struct error *error) {
@@ -119,19 +108,18 @@ enum vx_status cuda_fps_write(const struct cuda_run *run, struct error *error) {
                      cuda_tensors_of<VX_SAMPLED_INDICES, VX_SAMPLED_DISTANCES>(run));
 }
 
-// --- candidates ---
+// ---- candidates -----------------------------------------------------------------------------------------------------
 
 enum vx_status cuda_fps_check(struct cuda_run *run, struct error *error) {
   struct vx_job *job = run->job;
   const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
   CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->sequence + 2, error));
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++)
     CUDA_TRY(vx_check_candidates(job, cloud, report->cloud_rows[cloud], error));
-  }
   return VX_OK;
 }
 
-// --- a job that samples points ---
+// ---- a job that samples points --------------------------------------------------------------------------------------
 
 static enum vx_status find_candidates(struct cuda_run *run, struct error *error) {
   struct vx_counts *counts = &run->job->counts;
@@ -149,7 +137,7 @@ static enum vx_status take_source(struct cuda_run *run, struct error *error) {
   void *source;
   CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
-  if (source == NULL) {
+  if (!source) {
     run->source_copy = run->fps.points;
     if (vx_is_narrow(run->dtype)) {
       CUDA_TRY(cuda_reserve(run->lane, &run->lane->sorting, cuda_input_bytes(run), error));
@@ -165,16 +153,12 @@ static enum vx_status take_source(struct cuda_run *run, struct error *error) {
 
 enum vx_status cuda_sample_points(struct cuda_run *run, struct error *error) {
   CUDA_TRY(vx_begin_samples(run->job, run->job->point_counts, error));
-  if (run->clouds.num_points == 0) {
-    return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
-  }
+  if (run->clouds.num_points == 0) return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
   CUDA_TRY(cuda_fps_reserve(run, run->job->point_counts, error));
   CUDA_TRY(take_source(run, error));
   CUDA_TRY(cuda_prepare_control(run, error));
   CUDA_TRY(find_candidates(run, error));
-  if (run->tensors == 0) {
-    return cuda_clean(run, error);
-  }
+  if (run->tensors == 0) return cuda_clean(run, error);
   CUDA_TRY(cuda_take_output(run, error));
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
   CUDA_TRY(cuda_fps_sample(run, error));

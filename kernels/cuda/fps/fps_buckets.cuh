@@ -86,9 +86,7 @@ template <bool far>
 static __device__ uint32_t update_lane(const struct cuda_fps &fps, const struct station &here, uint32_t slot,
                                        const float4 &sample, uint32_t *place) {
   *place = here.first + slot * here.step;
-  if (!far) {
-    return update_row<far>(here, slot, *place, sample);
-  }
+  if (!far) return update_row<far>(here, slot, *place, sample);
   uint32_t key = NO_KEY, first = *place;
   for (uint32_t at = first; at < first + fps.bucket && at < here.num_rows; at += 32) {
     uint32_t other = update_row<far>(here, slot, at, sample);
@@ -107,9 +105,8 @@ static __device__ void update_buckets(const struct cuda_fps &fps, const struct s
                                       struct buckets<rounds> *buckets) {
   uint32_t keys[count], places[count], tops[count], lanes[count];
 #pragma unroll
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count; i++)
     keys[i] = update_lane<far>(fps, here, (uint32_t)round * 32 + owners[i], sample, &places[i]);
-  }
 #pragma unroll
   for (int i = 0; i < count; i++) {
     tops[i] = cuda_warp_max(keys[i]);
@@ -118,9 +115,7 @@ static __device__ void update_buckets(const struct cuda_fps &fps, const struct s
 #pragma unroll
   for (int i = 0; i < count; i++) {
     uint32_t winner = highest_lane(lanes[i]);
-    if (!is_one_lane(lanes[i])) {
-      winner = lowest_numbered(here.places, keys[i] == tops[i], places[i]);
-    }
+    if (!is_one_lane(lanes[i])) winner = lowest_numbered(here.places, keys[i] == tops[i], places[i]);
     uint32_t place = far ? __shfl_sync(~0u, places[i], winner) : places[i] - threadIdx.x % 32 + winner;
     if (threadIdx.x % 32 == owners[i]) {
       buckets->key[round] = tops[i];
@@ -177,15 +172,11 @@ static __device__ struct candidate find_best(const struct cuda_fps &fps, const s
   if ((!is_one_lane(lanes) || tied != 0) && top != NO_KEY) {
     round = lowest_round(here, buckets, top);
 #pragma unroll
-    for (int r = 0; r < rounds; r++) {
-      place = r == round ? buckets.place[r] : place;
-    }
+    for (int r = 0; r < rounds; r++) place = r == round ? buckets.place[r] : place;
     owner = lowest_numbered(here.places, key == top, place);
   }
   float4 row = here.places[__shfl_sync(~0u, place, owner)];
-  if (top == NO_KEY) {
-    return {NO_KEY, NO_KEY, row};  // a warp without rows
-  }
+  if (top == NO_KEY) return {NO_KEY, NO_KEY, row};  // a warp without rows
   round = rounds == 1 ? 0 : __shfl_sync(~0u, round, owner);
   // The other buckets as they are, the row's own bucket as it would be.
   uint32_t others = key_after<far>(fps, here, (uint32_t)round * 32 + owner, row);
@@ -231,9 +222,8 @@ static __device__ void measure_bucket(const struct cuda_fps &fps, const struct s
                                       struct buckets<rounds> *buckets) {
   float low[3] = {INFINITY, INFINITY, INFINITY}, high[3] = {-INFINITY, -INFINITY, -INFINITY};
   uint32_t slot = (uint32_t)round * 32 + owner, first = here.first + slot * here.step, number = UINT32_MAX, place = 0;
-  if (!far && slot * blockDim.x < fps.near_rows) {
+  if (!far && slot * blockDim.x < fps.near_rows)
     near_distances[slot * blockDim.x + threadIdx.x] = __uint_as_float(NOT_A_ROW);
-  }
   for (uint32_t at = first; at < first + fps.bucket && at < here.num_rows; at += 32) {
     float4 row = here.places[at];
     const float coordinates[3] = {row.x, row.y, row.z};

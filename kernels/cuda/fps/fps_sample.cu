@@ -33,7 +33,7 @@ struct exchange {
   uint64_t barriers[2];
 };
 
-// --- the farthest of all ---
+// ---- the farthest of all --------------------------------------------------------------------------------------------
 
 static __device__ void put(uint32_t address, uint32_t row_address, const struct candidate &mine) {
   asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(mine.key), "r"(mine.bound) : "memory");
@@ -61,15 +61,11 @@ static __device__ struct candidate exchange_rows(struct station *here, const str
   uint32_t key_entry = keys + entry * (uint32_t)sizeof(uint2), row_entry = rows + entry * (uint32_t)sizeof(float4);
   here->turn++;
   if (here->size == 1) {
-    if (lane == 0) {
-      put(key_entry, row_entry, mine);
-    }
+    if (lane == 0) put(key_entry, row_entry, mine);
     __syncthreads();
   } else {
     uint32_t barrier = here->exchange + (uint32_t)(offsetof(struct exchange, barriers) + parity * sizeof(uint64_t));
-    if (threadIdx.x == 0) {
-      barrier_expect(barrier, count * (uint32_t)(sizeof(uint2) + sizeof(float4)));
-    }
+    if (threadIdx.x == 0) barrier_expect(barrier, count * (uint32_t)(sizeof(uint2) + sizeof(float4)));
     if (lane < here->size) {
       uint32_t remote_barrier = address_in(barrier, lane);
       send_row(address_in(row_entry, lane), remote_barrier, mine.row);
@@ -78,9 +74,7 @@ static __device__ struct candidate exchange_rows(struct station *here, const str
     barrier_wait(barrier, phase);
   }
   struct candidate told = {NO_KEY, NO_KEY, make_float4(0.0f, 0.0f, 0.0f, 0.0f)};
-  if (lane < count) {
-    told = get(keys + lane * (uint32_t)sizeof(uint2), rows + lane * (uint32_t)sizeof(float4));
-  }
+  if (lane < count) told = get(keys + lane * (uint32_t)sizeof(uint2), rows + lane * (uint32_t)sizeof(float4));
   return told;
 }
 
@@ -99,9 +93,7 @@ static __device__ bool take_farthest(struct told *told, bool first, struct candi
     uint32_t number = told->key == key ? number_of(told->row.row) : UINT32_MAX, lowest = warp_min(number);
     winner = highest_lane(__ballot_sync(~0u, told->key == key && number == lowest));
   }
-  if (!first && (key <= told->floor || (told->affected >> winner & 1) != 0)) {
-    return false;
-  }
+  if (!first && (key <= told->floor || (told->affected >> winner & 1) != 0)) return false;
   const float4 &mine = told->row.row;
   sample->key = key;
   sample->row = make_float4(__shfl_sync(~0u, mine.x, winner), __shfl_sync(~0u, mine.y, winner),
@@ -113,7 +105,7 @@ static __device__ bool take_farthest(struct told *told, bool first, struct candi
   return true;
 }
 
-// --- a cloud ---
+// ---- a cloud --------------------------------------------------------------------------------------------------------
 
 static __device__ struct candidate first_sample(const struct cuda_fps &fps, uint32_t cloud) {
   const struct cuda_fps_box &box = fps.boxes[cloud];
@@ -139,33 +131,25 @@ static __device__ void sample_cloud(const struct cuda_view &v, const struct cuda
   here->far_distances = fps.far_distances + fps.clouds[cloud].first_row;
   here->first = (here->warp * here->size + here->rank) * fps.bucket + threadIdx.x % 32;
   here->step = here->warps * here->size * fps.bucket;
-  if (num_samples == 0 || num_samples > here->num_rows) {
-    return;
-  }
+  if (num_samples == 0 || num_samples > here->num_rows) return;
   struct buckets<rounds> buckets;
-  for (int slot = 0; slot < rounds * 32; slot++) {
+  for (int slot = 0; slot < rounds * 32; slot++)
     measure_bucket<rounds, far>(fps, *here, slot / 32, slot % 32, &buckets);
-  }
   struct candidate sample = first_sample(fps, cloud), best = {};
   record(fps, *here, at, sample);
   bool changed = true;
   apply<rounds, far>(fps, *here, sample.row, &buckets);
   for (uint32_t taken = 1; taken < num_samples;) {
-    if (changed) {
-      best = find_best<rounds, far>(fps, *here, buckets);
-    }
+    if (changed) best = find_best<rounds, far>(fps, *here, buckets);
     // All lanes of the warp, as each sends to another block.
     if (here->rank == 0 && here->warp == 0 && here->turn % STOP_TURNS == 0 &&
-        *(const volatile uint32_t *)&v.orders->stop == v.sequence) {
+        *(const volatile uint32_t *)&v.orders->stop == v.sequence)
       best.key = STOP_KEY;
-    }
     struct candidate mine = exchange_rows(here, best);
     struct told told = {mine, mine.key, 0, NO_KEY};
     changed = false;
     for (bool first = true; taken < num_samples && take_farthest(&told, first, &sample); first = false) {
-      if (sample.key == STOP_KEY) {
-        return;
-      }
+      if (sample.key == STOP_KEY) return;
       record(fps, *here, at + taken++, sample);
       changed |= apply<rounds, far>(fps, *here, sample.row, &buckets);
     }
@@ -188,13 +172,12 @@ static __global__ void __launch_bounds__(warps * 32, 1)
   }
   cluster_sync();
   cuda_wait_alone();
-  for (uint32_t cloud = blockIdx.x / here.size; cloud < (uint32_t)v.clouds.count; cloud += gridDim.x / here.size) {
+  for (uint32_t cloud = blockIdx.x / here.size; cloud < (uint32_t)v.clouds.count; cloud += gridDim.x / here.size)
     sample_cloud<rounds, far>(v, fps, cloud, &here);
-  }
   cluster_sync();  // no block ends while another may still write to it
 }
 
-// --- launch ---
+// ---- launch ---------------------------------------------------------------------------------------------------------
 
 typedef void (*sample_kernel)(struct cuda_view, struct cuda_fps);
 
@@ -230,9 +213,8 @@ static size_t near_bytes(const struct kernel *kernel, uint64_t rows) {
 static const struct kernel *kernel_for(uint64_t rows, const struct vx_device *device) {
   const struct kernel *kernel = kernels;
   while (kernel->cluster > device->largest_cluster || rows > kernel->most_rows ||
-         (!kernel->far && near_bytes(kernel, rows) > device->shared_bytes)) {
+         (!kernel->far && near_bytes(kernel, rows) > device->shared_bytes))
     kernel++;
-  }
   return kernel;
 }
 
@@ -240,9 +222,7 @@ static const struct kernel *kernel_for(uint64_t rows, const struct vx_device *de
 static uint32_t bucket_for(const struct kernel *kernel, uint64_t rows) {
   uint64_t buckets = UINT64_C(32) * kernel->cluster * kernel->warps * kernel->rounds;
   uint32_t bucket = FPS_BUCKET;
-  while (kernel->far && buckets * bucket < rows) {
-    bucket *= 2;
-  }
+  while (kernel->far && buckets * bucket < rows) bucket *= 2;
   return bucket;
 }
 
@@ -293,9 +273,7 @@ enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct error *e
         error);
   }
   // Both the device and the code compiled for it must support clusters.
-  if (!CUDA_CLUSTERS || device->description.compute_capability < 90 || code.ptxVersion < 90) {
-    return VX_OK;
-  }
+  if (!CUDA_CLUSTERS || device->description.compute_capability < 90 || code.ptxVersion < 90) return VX_OK;
   cudaLaunchAttribute attributes[2] = {};
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(MAX_CLUSTER);

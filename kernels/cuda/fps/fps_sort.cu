@@ -23,7 +23,7 @@ static __device__ float unordered(int32_t bits) { return __int_as_float(bits >= 
 
 static __device__ bool is_finite(const struct location &at) { return vx_are_finite(at.x, at.y, at.z); }
 
-// --- beginning ---
+// ---- beginning ------------------------------------------------------------------------------------------------------
 
 static __global__ void __launch_bounds__(BLOCK)
     fps_begin_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_fps fps) {
@@ -33,22 +33,19 @@ static __global__ void __launch_bounds__(BLOCK)
     fps.boxes[i] = {{INT32_MAX, INT32_MAX, INT32_MAX}, {INT32_MIN, INT32_MIN, INT32_MIN}, CUDA_NO_POINT, CUDA_NO_POINT};
     v.control->cloud_rows[i] = 0;
   }
-  if (threadIdx.x == 0 && v.tally->moments[CUDA_BEGUN] == 0) {
-    v.tally->moments[CUDA_BEGUN] = cuda_now();
-  }
+  if (threadIdx.x == 0 && v.tally->moments[CUDA_BEGUN] == 0) v.tally->moments[CUDA_BEGUN] = cuda_now();
 }
 
-// --- boxes ---
+// ---- boxes ----------------------------------------------------------------------------------------------------------
 
 static __device__ uint32_t cloud_of(const struct cuda_fps_cloud *clouds, uint32_t num_clouds, uint32_t row) {
   uint32_t low = 0, high = num_clouds;
   while (high - low > 1) {
     uint32_t middle = (low + high) / 2;
-    if (clouds[middle].first_row <= row) {
+    if (clouds[middle].first_row <= row)
       low = middle;
-    } else {
+    else
       high = middle;
-    }
   }
   return low;
 }
@@ -71,9 +68,7 @@ static __device__ int32_t warp_max(int32_t value) {
 // As a warp: all of its lanes have seen the same cloud.
 static __device__ void report_sight(const struct cuda_view &v, const struct cuda_fps &fps, const struct sight &seen) {
   uint32_t count = cuda_warp_add(seen.count);
-  if (count == 0) {
-    return;
-  }
+  if (count == 0) return;
   struct cuda_fps_box *box = &fps.boxes[seen.cloud];
   uint32_t first = ~cuda_warp_max(~seen.first), from_start = ~cuda_warp_max(~seen.first_from_start);
   bool leader = threadIdx.x % 32 == 0;
@@ -122,9 +117,7 @@ static __global__ void __launch_bounds__(BLOCK)
         seen = nothing_of(one);
       }
       bool mine = finite && cloud == one;
-      if (mine) {
-        look_at(&seen, at, row - fps.clouds[cloud].first_row, fps.start);
-      }
+      if (mine) look_at(&seen, at, row - fps.clouds[cloud].first_row, fps.start);
       left &= ~__ballot_sync(~0u, mine);
     }
     kept += finite;
@@ -140,7 +133,7 @@ static __global__ void __launch_bounds__(BLOCK)
   }
 }
 
-// --- keys ---
+// ---- keys -----------------------------------------------------------------------------------------------------------
 
 static __device__ uint32_t spread(uint32_t value) {
   value = (value | value << 16) & 0x030000FF;
@@ -161,9 +154,7 @@ static __device__ uint32_t hilbert(uint32_t x[3]) {
   x[1] ^= x[0];
   x[2] ^= x[1];
   uint32_t turned = 0;
-  for (uint32_t q = TOP; q > 1; q >>= 1) {
-    turned ^= (x[2] & q) != 0 ? q - 1 : 0;
-  }
+  for (uint32_t q = TOP; q > 1; q >>= 1) turned ^= (x[2] & q) != 0 ? q - 1 : 0;
   return spread(x[0] ^ turned) << 2 | spread(x[1] ^ turned) << 1 | spread(x[2] ^ turned);
 }
 
@@ -187,9 +178,7 @@ static __global__ void __launch_bounds__(BLOCK)
     fps_key_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_fps fps) {
   cuda_wait();
   uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  if (row >= fps.num_rows) {
-    return;
-  }
+  if (row >= fps.num_rows) return;
   const float *at = fps.points + row * fps.columns;
   uint64_t cloud = v.clouds.count == 1 ? 0 : cloud_of(fps.clouds, (uint32_t)v.clouds.count, (uint32_t)row);
   bool finite = is_finite({at[0], at[1], at[2]});
@@ -198,7 +187,7 @@ static __global__ void __launch_bounds__(BLOCK)
   fps.ids[row] = (uint32_t)row;
 }
 
-// --- places ---
+// ---- places ---------------------------------------------------------------------------------------------------------
 
 static __global__ void __launch_bounds__(BLOCK) fps_place_kernel(const __grid_constant__ struct cuda_fps fps) {
   cuda_wait();
@@ -210,7 +199,7 @@ static __global__ void __launch_bounds__(BLOCK) fps_place_kernel(const __grid_co
   }
 }
 
-// --- all together ---
+// ---- all together ---------------------------------------------------------------------------------------------------
 
 static cudaError_t sort_keys(const struct cuda_run *run, void *cub, size_t *bytes) {
   const struct cuda_fps *fps = &run->fps;
@@ -236,9 +225,7 @@ enum vx_status cuda_fps_sort(const struct cuda_run *run, struct error *error) {
   unsigned blocks = cuda_blocks(run->fps.num_rows, BLOCK);
   CUDA_TRY(find_boxes(run, error));
   CUDA_TRY(cuda_publish(run, run->sequence + 2, error));
-  if (run->tensors == 0) {
-    return VX_OK;  // candidates are only counted
-  }
+  if (run->tensors == 0) return VX_OK;  // candidates are only counted
   CUDA_TRY(cuda_launch("fps_key_kernel", fps_key_kernel, blocks, BLOCK, 0, run, error, *run, run->fps));
   size_t bytes = run->fps_cub_bytes;
   CUDA_TRY(cuda_check(sort_keys(run, run->fps_cub, &bytes), "cub::DeviceRadixSort", error));

@@ -31,7 +31,7 @@ struct scatter {
   uint32_t count_blocks;  // of those that write, the first count
 };
 
-// --- place ---
+// ---- place ----------------------------------------------------------------------------------------------------------
 
 // The number of the row's cell, of all clouds. False if it is outside.
 static __device__ bool find_cell(const struct scatter &s, uint64_t row, uint64_t *cell) {
@@ -59,9 +59,7 @@ static __device__ uint32_t place(const struct cuda_view &v, uint32_t inside, uin
   uint32_t leader = __ffs(__match_any_sync(inside, (unsigned long long)cell)) - 1, slot = CUDA_NO_SLOT;
   if (threadIdx.x % WARP == leader) {
     slot = cuda_slot_of(v.table, cell);
-    if (slot != CUDA_NO_SLOT) {
-      atomicMin(&v.cells[slot].first, row);
-    }
+    if (slot != CUDA_NO_SLOT) atomicMin(&v.cells[slot].first, row);
   }
   return __shfl_sync(inside, slot, leader);
 }
@@ -82,42 +80,30 @@ static __device__ void place_rows(const struct cuda_view &v, const struct scatte
     __syncwarp();
   }
   outside = cuda_warp_add(outside);
-  if (threadIdx.x % WARP == 0 && outside != 0) {
-    atomicAdd(&v.tally->out_of_range, outside);
-  }
+  if (threadIdx.x % WARP == 0 && outside != 0) atomicAdd(&v.tally->out_of_range, outside);
 }
 
 static __device__ void bring_features(const struct scatter &s) {
   uint64_t head = min((uint64_t)(-(uintptr_t)s.source % PART), s.feature_bytes);
   uint64_t parts = (s.feature_bytes - head) / PART, tail = head + parts * PART;
   uint64_t begin = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, step = (uint64_t)gridDim.x * BLOCK;
-  for (uint64_t i = begin; i < parts; i += step) {
+  for (uint64_t i = begin; i < parts; i += step)
     ((uint4 *)(s.features + head))[i] = __ldcs((const uint4 *)(s.source + head) + i);
-  }
-  if (begin < head) {
-    s.features[begin] = s.source[begin];
-  }
-  if (begin < s.feature_bytes - tail) {
-    s.features[tail + begin] = s.source[tail + begin];
-  }
+  if (begin < head) s.features[begin] = s.source[begin];
+  if (begin < s.feature_bytes - tail) s.features[tail + begin] = s.source[tail + begin];
 }
 
 static __global__ void __launch_bounds__(BLOCK)
     place_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct scatter s) {
   cuda_wait_alone();
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    v.tally->moments[CUDA_BEGUN] = cuda_now();
-  }
-  for (uint32_t cloud = threadIdx.x; blockIdx.x == 0 && cloud < (uint32_t)v.clouds.count; cloud += BLOCK) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.tally->moments[CUDA_BEGUN] = cuda_now();
+  for (uint32_t cloud = threadIdx.x; blockIdx.x == 0 && cloud < (uint32_t)v.clouds.count; cloud += BLOCK)
     v.control->cloud_rows[cloud] = 0;
-  }
   place_rows(v, s);
   bring_features(s);
   __syncthreads();
   cuda_let_next();
-  if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
-  }
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
 }
 
 static enum vx_status place(const struct cuda_run *run, const struct scatter *scatter, struct error *error) {
@@ -126,7 +112,7 @@ static enum vx_status place(const struct cuda_run *run, const struct scatter *sc
   return cuda_launch("place_kernel", place_kernel, blocks, BLOCK, 0, run, error, *run, *scatter);
 }
 
-// --- write ---
+// ---- write ----------------------------------------------------------------------------------------------------------
 
 // Whether the row is in the map.
 static __device__ bool is_kept(const struct cuda_view &v, uint64_t row, uint32_t *slot) {
@@ -143,16 +129,12 @@ static __device__ void count_rows(const struct cuda_view &v, const struct scatte
     uint32_t slot = CUDA_NO_SLOT, number = 0;
     bool kept = row < v.clouds.num_points && is_kept(v, row, &slot);
     uint32_t all_kept = __ballot_sync(~0u, kept), before = all_kept & ((1u << lane) - 1);
-    if (lane == 0 && all_kept != 0) {
-      number = atomicAdd(&v.tally->num_cells, __popc(all_kept));
-    }
+    if (lane == 0 && all_kept != 0) number = atomicAdd(&v.tally->num_cells, __popc(all_kept));
     number = __shfl_sync(~0u, number, 0) + __popc(before);
     if (kept) {
       *(uint4 *)&v.records[number] = make_uint4((uint32_t)row, 1, 0, slot);
       uint32_t cloud = (uint32_t)(v.table.keys[slot] / s.planes.cells), peers = __match_any_sync(all_kept, cloud);
-      if (lane == __ffs(peers) - 1) {
-        atomicAdd(&v.control->cloud_rows[cloud], __popc(peers));
-      }
+      if (lane == __ffs(peers) - 1) atomicAdd(&v.control->cloud_rows[cloud], __popc(peers));
     }
     __syncwarp();
   }
@@ -189,11 +171,8 @@ static __device__ struct several<value, count> values_of(const struct scatter &s
                                                          uint64_t channel) {
   struct several<value, count> values = {};
 #pragma unroll
-  for (int i = 0; i < count; i++) {
-    if (rows[i] != CUDA_NO_ROW) {
-      values.of[i] = ((const value *)s.features)[rows[i] * s.planes.channels + channel];
-    }
-  }
+  for (int i = 0; i < count; i++)
+    if (rows[i] != CUDA_NO_ROW) values.of[i] = ((const value *)s.features)[rows[i] * s.planes.channels + channel];
   return values;
 }
 
@@ -210,9 +189,8 @@ static __device__ void write_map(const struct cuda_view &v, const struct scatter
     for (uint32_t cell = threadIdx.x % STEP * count; cell < TILE && first + cell < s.planes.cells;
          cell += STEP * count) {
       value *to = (value *)s.map + cuda_place_of(s.planes, cloud, first + cell);
-      for (uint64_t channel = threadIdx.x / STEP; channel < s.planes.channels; channel += TURNS) {
+      for (uint64_t channel = threadIdx.x / STEP; channel < s.planes.channels; channel += TURNS)
         put(to + channel * s.planes.cells, values_of<value, count>(s, rows + cell, channel));
-      }
     }
   }
 }
@@ -223,16 +201,12 @@ static __global__ void __launch_bounds__(BLOCK)
   cuda_wait();
   if (blockIdx.x < s.count_blocks) {
     count_rows(v, s);
-    if (cuda_last_block(&v.tally->order_ticket, s.count_blocks)) {
-      publish(v, v.sequence);
-    }
+    if (cuda_last_block(&v.tally->order_ticket, s.count_blocks)) publish(v, v.sequence);
     return;
   }
   write_map<value, count>(v, s);
   __syncthreads();
-  if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_GATHERED], cuda_now());
-  }
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_GATHERED], cuda_now());
 }
 
 // Enqueues the counting, or the writing of the values, or both at once.
@@ -250,7 +224,7 @@ static enum vx_status write(const struct cuda_run *run, struct scatter *scatter,
   return cuda_launch("write_kernel", kernel, scatter->count_blocks + blocks, BLOCK, 0, run, error, *run, *scatter);
 }
 
-// --- the job ---
+// ---- the job --------------------------------------------------------------------------------------------------------
 
 // Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct scatter *scatter, struct cuda_arena *arena) {
@@ -277,9 +251,7 @@ static enum vx_status take_arrays(struct cuda_run *run, struct scatter *scatter,
   CUDA_TRY(cuda_reserve(lane, &lane->scratch, measured.used, error));
   arena.memory = lane->scratch.memory;
   lay_out(run, scatter, &arena);
-  if (run->eager) {
-    CUDA_TRY(cuda_reserve(lane, &lane->image, run->layout.bytes, error));
-  }
+  if (run->eager) CUDA_TRY(cuda_reserve(lane, &lane->image, run->layout.bytes, error));
   run->table.slots = cuda_cell_slots(run->clouds.num_points);
   return cuda_prepare_control(run, error);
 }
@@ -309,9 +281,8 @@ static enum vx_status read_counts(struct cuda_run *run, struct error *error) {
   job->counts.kept = run->sizes.num_cells;
   job->counts.out_of_range = run->sizes.out_of_range;
   job->counts.duplicate = job->counts.received - job->counts.kept - job->counts.out_of_range;
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++)
     job->row_counts[cloud] = (int32_t)run->lane->report->cloud_rows[cloud];
-  }
   const uint64_t *moments = run->sizes.moments;
   job->stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);
   job->stage_ns[VX_STAGE_SCATTER] = (int64_t)(moments[CUDA_FOUND] - moments[CUDA_ARRIVED]);
@@ -323,16 +294,12 @@ enum vx_status cuda_scatter(struct cuda_run *run, struct error *error) {
   int64_t cells;  // of one cloud's grid
   run->gathers = VX_STAGE_SCATTER;
   CUDA_TRY(vx_scatter_cells(&run->job->params.scatter, run->clouds.count, &cells, error));
-  if (run->clouds.num_points == 0) {
-    return run->tensors == 0 ? VX_OK : cuda_take_zeros(run, error);
-  }
+  if (run->clouds.num_points == 0) return run->tensors == 0 ? VX_OK : cuda_take_zeros(run, error);
   CUDA_TRY(prepare(run, &scatter, cells, error));
   CUDA_TRY(place(run, &scatter, error));
   CUDA_TRY(write(run, &scatter, true, run->eager, error));
   CUDA_TRY(read_counts(run, error));
-  if (run->tensors == 0) {
-    return cuda_clean(run, error);
-  }
+  if (run->tensors == 0) return cuda_clean(run, error);
   CUDA_TRY(cuda_take_output(run, error));
   if (!run->eager && run->layout.bytes > 0) {
     CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));

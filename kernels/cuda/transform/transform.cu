@@ -40,19 +40,17 @@ struct transform {
 
 static __device__ const float *matrix_of(const struct matrices &matrices, const struct cuda_clouds &clouds,
                                          uint32_t point) {
-  return matrices.each == NULL ? matrices.one
-                               : matrices.each + (uint64_t)cuda_cloud_of_point(clouds, point) * VX_MATRIX_VALUES;
+  return !matrices.each ? matrices.one
+                        : matrices.each + (uint64_t)cuda_cloud_of_point(clouds, point) * VX_MATRIX_VALUES;
 }
 
-// --- judge ---
+// ---- judge ----------------------------------------------------------------------------------------------------------
 
 // As a warp.
 static __device__ void count_by_section(const struct cuda_sections &sections, uint32_t *fates, bool here,
                                         uint32_t point, enum vx_fate fate) {
   uint32_t mask = __ballot_sync(~0u, here);
-  if (here) {
-    cuda_add_together(mask, fates, cuda_section_of(sections, point) * CUDA_SECTION_FATES + (uint32_t)fate);
-  }
+  if (here) cuda_add_together(mask, fates, cuda_section_of(sections, point) * CUDA_SECTION_FATES + (uint32_t)fate);
   __syncwarp();
 }
 
@@ -60,9 +58,7 @@ static __global__ void __launch_bounds__(BLOCK)
     judge_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct transform transform,
                  const __grid_constant__ struct cuda_sections sections) {
   cuda_wait_alone();
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    v.tally->moments[CUDA_BEGUN] = cuda_now();
-  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.tally->moments[CUDA_BEGUN] = cuda_now();
   uint32_t strange = 0, outside = 0, cut = 0;  // of the warp
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
@@ -70,9 +66,7 @@ static __global__ void __launch_bounds__(BLOCK)
     struct location at = bring(v, first, count);
     if (first + (uint64_t)gridDim.x * BLOCK >= v.clouds.num_points) {
       cuda_let_next();  // all of this block's points are here: what follows is short
-      if (threadIdx.x == 0) {
-        atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
-      }
+      if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
     }
     bool here = threadIdx.x < count;
     uint32_t point = (uint32_t)first + (here ? threadIdx.x : 0);
@@ -83,12 +77,8 @@ static __global__ void __launch_bounds__(BLOCK)
     strange += __popc(__ballot_sync(~0u, here && fate == VX_FATE_NOT_FINITE));
     outside += __popc(__ballot_sync(~0u, here && fate == VX_FATE_OUT_OF_CROP));
     cut += __popc(__ballot_sync(~0u, here && fate == VX_FATE_CUT_OUT));
-    if (here && threadIdx.x % WORD == 0) {
-      transform.bits[point / WORD] = bits;
-    }
-    if (sections.count > 0) {
-      count_by_section(sections, v.control->section_fates, here, point, fate);
-    }
+    if (here && threadIdx.x % WORD == 0) transform.bits[point / WORD] = bits;
+    if (sections.count > 0) count_by_section(sections, v.control->section_fates, here, point, fate);
   }
   if (threadIdx.x % WORD == 0) {
     atomicAdd(&v.tally->not_finite, strange);
@@ -102,15 +92,13 @@ static enum vx_status judge(const struct cuda_run *run, const struct transform *
                      run, error, *run, *transform, run->sections);
 }
 
-// --- list ---
+// ---- list -----------------------------------------------------------------------------------------------------------
 
 // Notes the number of kept points before a cloud if this point is its first, and before the empty clouds ahead of it.
 // That of empty clouds at the end stays undefined.
 static __device__ void note_clouds(const struct cuda_view &v, uint32_t point, uint32_t before) {
   int32_t cloud = cuda_cloud_of_point(v.clouds, point);
-  for (; cloud >= 0 && v.clouds.first_point[cloud] == point; cloud--) {
-    v.control->cloud_rows[cloud] = before;
-  }
+  for (; cloud >= 0 && v.clouds.first_point[cloud] == point; cloud--) v.control->cloud_rows[cloud] = before;
 }
 
 static __global__ void __launch_bounds__(SCAN_BLOCK)
@@ -122,22 +110,14 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
   uint32_t bits = begin < v.clouds.num_points ? bits_of_points[begin / WORD] >> (begin % WORD) : 0;
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
 #pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) {
-    items[k] = bits >> k & 1;
-  }
+  for (int k = 0; k < SCAN_ITEMS; k++) items[k] = bits >> k & 1;
   uint64_t total = scan_items(v.control->tiles, tile, items, before, &shared);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
-    if (items[k] != 0) {
-      kept[before[k]] = begin + k;
-    }
-    if (v.clouds.count > 1 && (uint64_t)begin + k < v.clouds.num_points) {
-      note_clouds(v, begin + k, (uint32_t)before[k]);
-    }
+    if (items[k] != 0) kept[before[k]] = begin + k;
+    if (v.clouds.count > 1 && (uint64_t)begin + k < v.clouds.num_points) note_clouds(v, begin + k, (uint32_t)before[k]);
   }
-  if (tile == v.num_tiles - 1 && threadIdx.x == 0) {
-    v.tally->kept = v.tally->num_output_rows = (uint32_t)total;
-  }
+  if (tile == v.num_tiles - 1 && threadIdx.x == 0) v.tally->kept = v.tally->num_output_rows = (uint32_t)total;
 }
 
 static enum vx_status list(const struct cuda_run *run, const struct transform *transform, struct error *error) {
@@ -145,7 +125,7 @@ static enum vx_status list(const struct cuda_run *run, const struct transform *t
                      (const uint32_t *)transform->bits, transform->kept);
 }
 
-// --- write ---
+// ---- write ----------------------------------------------------------------------------------------------------------
 
 typedef struct cuda_tensors<VX_MOVED_POINTS, VX_POINT_INDICES> moved_tensors;
 
@@ -164,17 +144,12 @@ static __global__ void __launch_bounds__(BLOCK)
   float *points = tensors.of<float>(VX_MOVED_POINTS);
   int32_t *indices = tensors.of<int32_t>(VX_POINT_INDICES);
   tensors.zero_gaps(begin);
-  for (uint64_t i = begin; indices != NULL && i < num_kept; i += step) {
-    indices[i] = (int32_t)kept[i];
-  }
-  uint64_t values = points == NULL ? 0 : (uint64_t)num_kept * v.columns;
-  for (uint64_t i = begin; i < values; i += step) {
+  for (uint64_t i = begin; indices && i < num_kept; i += step) indices[i] = (int32_t)kept[i];
+  uint64_t values = !points ? 0 : (uint64_t)num_kept * v.columns;
+  for (uint64_t i = begin; i < values; i += step)
     points[i] = value_of(v, matrices, kept[i / v.columns], (uint32_t)(i % v.columns));
-  }
   __syncthreads();
-  if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_GATHERED], cuda_now());
-  }
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_GATHERED], cuda_now());
 }
 
 static enum vx_status write(const struct cuda_run *run, const struct transform *transform, struct error *error) {
@@ -185,7 +160,7 @@ static enum vx_status write(const struct cuda_run *run, const struct transform *
                      cuda_tensors_of<VX_MOVED_POINTS, VX_POINT_INDICES>(run));
 }
 
-// --- the job ---
+// ---- the job --------------------------------------------------------------------------------------------------------
 
 // Runs twice: over an empty arena to measure, then over the lane's scratch. Returns the room for the clouds' matrices.
 static float *lay_out(struct cuda_run *run, struct transform *transform, struct cuda_arena *arena) {
@@ -203,9 +178,7 @@ static enum vx_status prepare(struct cuda_run *run, struct transform *transform,
   struct cuda_arena measured = {}, arena = {};
   void *source;
   transform->params = run->job->params.transform;
-  for (int32_t i = 0; i < transform->params.num_cuts; i++) {
-    transform->cuts[i] = transform->params.cuts[i];
-  }
+  for (int32_t i = 0; i < transform->params.num_cuts; i++) transform->cuts[i] = transform->params.cuts[i];
   CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
   run->num_tiles = cuda_blocks(run->clouds.num_points, CUDA_TILE);
@@ -213,7 +186,7 @@ static enum vx_status prepare(struct cuda_run *run, struct transform *transform,
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->scratch, measured.used, error));
   arena.memory = run->lane->scratch.memory;
   *matrices = lay_out(run, transform, &arena);
-  run->source = source == NULL ? run->source_copy : source;
+  run->source = !source ? run->source_copy : source;
   return cuda_prepare_control(run, error);
 }
 
@@ -222,9 +195,7 @@ static enum vx_status fetch(struct cuda_run *run, struct matrices *matrices, flo
   const struct vx_input *matrix = &run->job->inputs[VX_MATRIX];
   bool several = matrix->dims[0] > 1;
   memcpy(matrices->one, vx_matrix_of(matrix, 0), sizeof matrices->one);
-  if (run->clouds.count > 1) {
-    CUDA_TRY(cuda_fetch_clouds(run, error));
-  }
+  if (run->clouds.count > 1) CUDA_TRY(cuda_fetch_clouds(run, error));
   if (several) {
     uint32_t values = (uint32_t)run->clouds.count * VX_MATRIX_VALUES;
     memcpy(run->lane->orders->matrices, matrix->data, values * sizeof(float));
@@ -261,9 +232,7 @@ static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
 }
 
 enum vx_status cuda_transform(struct cuda_run *run, struct error *error) {
-  if (run->clouds.num_points == 0) {
-    return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
-  }
+  if (run->clouds.num_points == 0) return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
   struct transform transform = {};
   float *room;
   run->gathers = VX_STAGE_TRANSFORM;
@@ -273,9 +242,7 @@ enum vx_status cuda_transform(struct cuda_run *run, struct error *error) {
   CUDA_TRY(list(run, &transform, error));
   CUDA_TRY(cuda_publish(run, run->sequence, error));
   CUDA_TRY(read_sizes(run, error));
-  if (run->tensors == 0) {
-    return cuda_clean(run, error);
-  }
+  if (run->tensors == 0) return cuda_clean(run, error);
   CUDA_TRY(cuda_take_output(run, error));
   if (run->layout.bytes > 0) {
     CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));

@@ -16,20 +16,14 @@ static __device__ uint32_t row_of(const struct voxel_view &v, uint32_t point, ui
 
 // Does once for a row what its list asks for.
 static __device__ void use_row(const struct voxel_view &v, uint32_t row, uint32_t slot, uint32_t number) {
-  if (v.marks != NULL && !v.filtered) {
-    cuda_mark(v, slot);
-  }
-  if (v.queue == NULL) {
-    return;
-  }
+  if (v.marks && !v.filtered) cuda_mark(v, slot);
+  if (!v.queue) return;
   uint32_t hits = v.records[number].hits;
   if (hits > CUDA_TINY_LIST) {
     bool is_long = hits > CUDA_WARP_LIST;
     uint32_t at = atomicAdd(is_long ? &v.tally->num_long : &v.tally->num_short, 1);
     v.queue[is_long ? v.row_capacity - 1 - at : at] = row;
-    if (is_long) {
-      atomicMax(&v.tally->longest, hits);
-    }
+    if (is_long) atomicMax(&v.tally->longest, hits);
   }
 }
 
@@ -38,31 +32,19 @@ static __global__ void __launch_bounds__(BLOCK) assign_kernel(const __grid_const
   bool is_point = point < v.clouds.num_points;
   uint32_t slot = is_point ? __ldcg(&v.slots[point]) : CUDA_NO_SLOT;
   bool has_cell = slot != CUDA_NO_SLOT;
-  if (has_cell) {
-    rank = __ldcg(&v.ranks[point]);
-  }
+  if (has_cell) rank = __ldcg(&v.ranks[point]);
   cuda_wait_in_turn();  // the gather reads records early
   if (has_cell) {
     uint2 cell = *(const uint2 *)&v.cells[slot];  // its number, and where its list begins
-    if (v.lists != NULL) {
-      v.lists[cell.y + rank] = point;
-    }
+    if (v.lists) v.lists[cell.y + rank] = point;
     row = row_of(v, point, cell.x);
-    if (rank == 0 && row != v.row_capacity) {
-      use_row(v, row, slot, cell.x);
-    }
+    if (rank == 0 && row != v.row_capacity) use_row(v, row, slot, cell.x);
   }
-  if (is_point && v.rows != NULL) {
-    v.rows[point] = row;
-  }
+  if (is_point && v.rows) v.rows[point] = row;
   int over_cap = __syncthreads_count(row != v.row_capacity && rank >= v.cap);
   int dropped = __syncthreads_count(has_cell && row == v.row_capacity);
-  if (threadIdx.x == 0 && over_cap != 0) {
-    atomicAdd(&v.tally->over_voxel_cap, over_cap);
-  }
-  if (threadIdx.x == 0 && dropped != 0) {
-    atomicAdd(&v.tally->over_max_voxels, dropped);
-  }
+  if (threadIdx.x == 0 && over_cap != 0) atomicAdd(&v.tally->over_voxel_cap, over_cap);
+  if (threadIdx.x == 0 && dropped != 0) atomicAdd(&v.tally->over_max_voxels, dropped);
 }
 
 enum vx_status cuda_assign(const struct cuda_run *run, struct error *error) {

@@ -25,7 +25,7 @@ static __device__ struct bev find_bev(const struct voxel_view &v, const struct c
   cuda_find_places(plan, v.tally->num_output_rows, &places);
   __syncthreads();
   const unsigned char *tensor = places.at[v.encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES];
-  return {tensor != NULL ? tensor : v.features, places.at[VX_BEV_FEATURES]};
+  return {tensor ? tensor : v.features, places.at[VX_BEV_FEATURES]};
 }
 
 static __global__ void __launch_bounds__(BLOCK)
@@ -41,9 +41,8 @@ static __device__ void write_row(const struct cuda_planes &planes, const struct 
                                  uint64_t place) {
   const value *from = (const value *)bev.features + row * planes.channels;
   value *to = (value *)bev.map + place;
-  for (uint64_t channel = threadIdx.x % WARP; channel < planes.channels; channel += WARP) {
+  for (uint64_t channel = threadIdx.x % WARP; channel < planes.channels; channel += WARP)
     to[channel * planes.cells] = from[channel];
-  }
 }
 
 static __global__ void __launch_bounds__(BLOCK)
@@ -57,9 +56,7 @@ static __global__ void __launch_bounds__(BLOCK)
     cuda_with_bits(v.feature_dtype, [&](auto bits) { write_row<decltype(bits)>(planes, bev, number, place); });
   }
   __syncthreads();
-  if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_SCATTERED], cuda_now());
-  }
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_SCATTERED], cuda_now());
 }
 
 enum vx_status cuda_write_bev(const struct cuda_run *run, struct error *error) {

@@ -34,14 +34,10 @@ static __device__ uint32_t fill_chunk(const struct voxel_view &v, const struct e
                                       const struct gathered_row &row, const struct pillar &pillar, uint32_t begin,
                                       bool loaded, float *chunk) {
   uint32_t lane = threadIdx.x % WARP, count = min(row.kept - begin, v.chunk);
-  if (!loaded) {
-    load_chunk<WARP>(v, chunk, e.stride, row.list + begin, count);
-  }
+  if (!loaded) load_chunk<WARP>(v, chunk, e.stride, row.list + begin, count);
   add_offsets<WARP>(v, chunk, e.stride, count, pillar);
   if (begin + count == row.kept && row.kept < v.cap && v.cap != CUDA_NO_CAP) {
-    for (uint32_t i = lane; i < e.stride; i += WARP) {
-      chunk[count * e.stride + i] = 0.0f;
-    }
+    for (uint32_t i = lane; i < e.stride; i += WARP) chunk[count * e.stride + i] = 0.0f;
     __syncwarp();
     count++;
   }
@@ -52,14 +48,12 @@ template <typename encoder>
 static __device__ void encode_row(const struct voxel_view &v, const struct encoding &e, const struct gathered_row &row,
                                   float *chunk, encoder &encode) {
   struct pillar pillar = find_pillar<WARP>(v, chunk, e.stride, row);
-  bool one_chunk = row.kept <= v.chunk, loaded = one_chunk && v.means == NULL;
+  bool one_chunk = row.kept <= v.chunk, loaded = one_chunk && !v.means;
   uint32_t count = 0;
   encode.begin();
   for (uint32_t round = 0; round < encode.rounds(); round++) {
     for (uint32_t begin = 0; begin < row.kept; begin += v.chunk) {
-      if (round == 0 || !one_chunk) {
-        count = fill_chunk(v, e, row, pillar, begin, loaded, chunk);
-      }
+      if (round == 0 || !one_chunk) count = fill_chunk(v, e, row, pillar, begin, loaded, chunk);
       encode.take(round, chunk, e.stride, count);
     }
   }
@@ -72,9 +66,8 @@ static __device__ void write_values(const struct voxel_view &v, const struct enc
   uint32_t width = e.encoder.layers[e.encoder.num_layers - 1].width;
   uint64_t begin = (uint64_t)output_row * width;
 #pragma unroll 2
-  for (uint32_t slot = 0, channel = threadIdx.x % WARP; channel < width; slot++, channel += WARP) {
+  for (uint32_t slot = 0, channel = threadIdx.x % WARP; channel < width; slot++, channel += WARP)
     cuda_store(v.feature_dtype, features, begin + channel, encode.value(slot));
-  }
 }
 
 // A warp has one row of each part. The warps of a block have distant rows, as in the gather.
@@ -90,19 +83,17 @@ static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
   uint32_t warp = threadIdx.x / WARP, num_rows = v.tally->num_output_rows;
   uint32_t parts = (uint32_t)(((uint64_t)num_rows + WARPS - 1) / WARPS);
   cuda_find_places(plan, num_rows, &places);
-  uint64_t room = e.room == NULL ? e.encoder.room : 0;
+  uint64_t room = !e.room ? e.encoder.room : 0;
   float *chunk = (float *)chunks + warp * (chunk_floats(v, e) + room);
   encoder encode;
-  encode.prepare(e.encoder, e.room == NULL ? chunk + chunk_floats(v, e)
-                                           : e.room + ((uint64_t)blockIdx.x * WARPS + warp) * e.encoder.room);
+  encode.prepare(e.encoder, !e.room ? chunk + chunk_floats(v, e)
+                                    : e.room + ((uint64_t)blockIdx.x * WARPS + warp) * e.encoder.room);
   __syncthreads();
-  unsigned char *features = v.features != NULL ? v.features : places.at[VX_ENCODED_FEATURES];
+  unsigned char *features = v.features ? v.features : places.at[VX_ENCODED_FEATURES];
   for (uint32_t part = blockIdx.x; part < parts; part += gridDim.x) {
     uint64_t output_row = part + (uint64_t)warp * parts;
     struct gathered_row row = {};
-    if (output_row < num_rows) {
-      row = find_row(v, (uint32_t)output_row);
-    }
+    if (output_row < num_rows) row = find_row(v, (uint32_t)output_row);
     if (e.order_here) {
       order_short_lists<WARP>(v, row.record, &lists);
       row.list = lists.lists[warp];
@@ -113,12 +104,10 @@ static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
     }
     __syncthreads();
   }
-  if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_ENCODED], cuda_now());
-  }
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_ENCODED], cuda_now());
 }
 
-// --- launches ---
+// ---- launches -------------------------------------------------------------------------------------------------------
 
 static bool is_small(const struct vx_encoder *encoder) {
   return encoder->num_layers == 1 && encoder->layers[0].width <= ENCODER_SLOTS * ENCODER_LANES &&
@@ -160,6 +149,6 @@ enum vx_status cuda_encode(const struct cuda_run *run, struct error *error) {
                                  : encode_kernel<one_layer<5 + PILLAR_EXTRA>>;
   }
   e.room = run->room_floats == 0 ? NULL : run->encoder_room;
-  size_t shared = WARPS * sizeof(float) * (chunk_floats(*run, e) + (size_t)(e.room == NULL ? e.encoder.room : 0));
+  size_t shared = WARPS * sizeof(float) * (chunk_floats(*run, e) + (size_t)(!e.room ? e.encoder.room : 0));
   return cuda_launch("encode_kernel", kernel, blocks_of(run), BLOCK, shared, run, error, *run, run->plan, e);
 }

@@ -25,9 +25,7 @@ static __device__ struct cuda_record record_of(const struct voxel_view &v, uint3
 static __global__ void __launch_bounds__(BLOCK)
     heights_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
   uint64_t row = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / ROW_THREADS;
-  if (row >= v.tally->num_rows) {
-    return;
-  }
+  if (row >= v.tally->num_rows) return;
   struct cuda_record record = record_of(v, (uint32_t)row);
   uint32_t lane = threadIdx.x % ROW_THREADS, kept = min(record.hits, v.cap);
   uint32_t mask = ((1u << ROW_THREADS) - 1) << (threadIdx.x % 32 / ROW_THREADS * ROW_THREADS);
@@ -58,9 +56,7 @@ static __global__ void __launch_bounds__(BLOCK)
     judge_blocks_kernel(const __grid_constant__ struct voxel_view v,
                         const __grid_constant__ struct cuda_block_filter f) {
   uint64_t slot = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  if (slot >= f.blocks.slots || f.blocks.keys[slot] == CUDA_NO_KEY) {
-    return;
-  }
+  if (slot >= f.blocks.slots || f.blocks.keys[slot] == CUDA_NO_KEY) return;
   int64_t y = (int64_t)(f.blocks.keys[slot] % (uint64_t)f.grid_blocks[1]);
   int64_t above = (int64_t)(f.blocks.keys[slot] / (uint64_t)f.grid_blocks[1]);
   int64_t x = above % f.grid_blocks[0], cloud = above / f.grid_blocks[0];
@@ -82,9 +78,7 @@ static __global__ void __launch_bounds__(BLOCK)
 static __global__ void __launch_bounds__(BLOCK)
     judge_rows_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
   uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
-  if (row >= v.row_capacity) {
-    return;
-  }
+  if (row >= v.row_capacity) return;
   bool exists = row < v.tally->num_rows;
   bool stays = exists && f.block_stays[f.block_of[row]];
   f.stays[row] = stays;
@@ -99,25 +93,17 @@ static __global__ void __launch_bounds__(BLOCK)
 static __global__ void __launch_bounds__(BLOCK)
     renumber_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
   uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
-  if (row >= v.row_capacity || row >= v.tally->num_rows) {
-    return;
-  }
+  if (row >= v.row_capacity || row >= v.tally->num_rows) return;
   uint32_t output = v.output_rows[row];
   bool stays = f.stays[row] != 0;
   if (stays) {
     v.rows_in_order[output] = row;
-    if (v.marks != NULL) {
-      cuda_mark(v, record_of(v, row).slot);
-    }
-    if (v.clouds.count > 1) {
-      atomicAdd(&v.control->cloud_rows[cuda_cloud_of_row(v.clouds, row)], 1);
-    }
+    if (v.marks) cuda_mark(v, record_of(v, row).slot);
+    if (v.clouds.count > 1) atomicAdd(&v.control->cloud_rows[cuda_cloud_of_row(v.clouds, row)], 1);
   } else {
     v.output_rows[row] = CUDA_NO_ROW;
   }
-  if (row == v.tally->num_rows - 1) {
-    v.tally->num_output_rows = output + stays;
-  }
+  if (row == v.tally->num_rows - 1) v.tally->num_output_rows = output + stays;
 }
 
 static cudaError_t scan_stays(const struct cuda_run *run, void *temporary, size_t *bytes) {
@@ -128,9 +114,8 @@ static cudaError_t scan_stays(const struct cuda_run *run, void *temporary, size_
 enum vx_status cuda_plan_filter(struct cuda_run *run, struct error *error) {
   struct cuda_block_filter *filter = &run->filter;
   filter->params = run->params->block_filter;
-  for (int axis = 0; axis < 2; axis++) {
+  for (int axis = 0; axis < 2; axis++)
     filter->grid_blocks[axis] = (run->grid.cells[axis] - 1) / filter->params.factor + 1;
-  }
   filter->blocks.slots = cuda_slots(2 * (uint64_t)run->row_capacity);
   return cuda_check(scan_stays(run, NULL, &run->filter_cub_bytes), "cub::DeviceScan", error);
 }

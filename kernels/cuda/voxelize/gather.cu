@@ -50,7 +50,7 @@ static __device__ void write_ids(const struct voxel_view &v, int32_t *ids, uint3
        point += (uint64_t)id_blocks * BLOCK) {
     uint32_t row = v.rows[point];
     bool has_row = row != v.row_capacity;
-    ids[point] = !has_row ? -1 : (int32_t)(v.output_rows != NULL ? v.output_rows[row] : row);
+    ids[point] = !has_row ? -1 : (int32_t)(v.output_rows ? v.output_rows[row] : row);
   }
 }
 
@@ -61,25 +61,17 @@ static __device__ void write_row(const struct voxel_view &v, float *sample_rows,
   uint32_t lane = threadIdx.x % width;
   int4 *coords = (int4 *)places[VX_VOXEL_COORDS];
   int32_t *num_points = (int32_t *)places[VX_VOXEL_NUM_POINTS];
-  unsigned char *features = v.features != NULL && !v.encoded ? v.features : places[VX_VOXEL_FEATURES];
-  if (lane == 0 && coords != NULL) {
-    coords[row.output_row] = make_int4(row.cloud, row.cell[2], row.cell[1], row.cell[0]);
-  }
-  if (lane == 0 && num_points != NULL) {
-    num_points[row.output_row] = (int32_t)row.kept;
-  }
-  bool wanted = features != NULL || sample_rows != NULL;
+  unsigned char *features = v.features && !v.encoded ? v.features : places[VX_VOXEL_FEATURES];
+  if (lane == 0 && coords) coords[row.output_row] = make_int4(row.cloud, row.cell[2], row.cell[1], row.cell[0]);
+  if (lane == 0 && num_points) num_points[row.output_row] = (int32_t)row.kept;
+  bool wanted = features || sample_rows;
   for (uint32_t column = lane; wanted && column < v.columns; column += width) {
-    float value = v.means != NULL
+    float value = v.means
                       ? known_mean(v, row, column)
                       : vx_canonical(sum_column<8>(v.points, v.columns, row.list, row.kept, column) / (float)row.kept);
     uint64_t at = (uint64_t)row.output_row * v.columns + column;
-    if (sample_rows != NULL) {
-      sample_rows[at] = value;
-    }
-    if (features != NULL) {
-      cuda_store(v.feature_dtype, features, at, value);
-    }
+    if (sample_rows) sample_rows[at] = value;
+    if (features) cuda_store(v.feature_dtype, features, at, value);
   }
 }
 
@@ -89,16 +81,10 @@ static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned ch
                                          const struct gathered_row &row, float *chunk) {
   float *voxels = (float *)places[VX_VOXELS];
   if constexpr (by_chunks) {
-    if (voxels != NULL) {
-      write_voxel<width>(v, voxels, chunk, row);
-    }
-    if (places[VX_PILLAR_FEATURES] != NULL) {
-      write_pillar<width>(v, places[VX_PILLAR_FEATURES], chunk, row);
-    }
-    if (places[VX_VOXEL_POINT_MASK] != NULL) {
-      write_mask<width>(v, places[VX_VOXEL_POINT_MASK], row);
-    }
-  } else if (voxels != NULL) {
+    if (voxels) write_voxel<width>(v, voxels, chunk, row);
+    if (places[VX_PILLAR_FEATURES]) write_pillar<width>(v, places[VX_PILLAR_FEATURES], chunk, row);
+    if (places[VX_VOXEL_POINT_MASK]) write_mask<width>(v, places[VX_VOXEL_POINT_MASK], row);
+  } else if (voxels) {
     write_small_voxel<width>(v, voxels, row);
   }
 }
@@ -124,9 +110,7 @@ static __device__ void gather_parts(const struct voxel_view &v, const struct gat
   struct gathered_row row = row_of_part<width>(v, block, parts, num_rows);
   cuda_wait();
   __syncthreads();  // the places are known
-  if (block == 0 && threadIdx.x == 0) {
-    v.tally->moments[CUDA_FOUND] = cuda_now();
-  }
+  if (block == 0 && threadIdx.x == 0) v.tally->moments[CUDA_FOUND] = cuda_now();
   for (uint32_t part = block; part < parts;) {
     if (gather.order_here) {
       order_short_lists<width>(v, row.record, lists);
@@ -147,9 +131,7 @@ static __device__ void zero_gaps(const struct cuda_image_plan &plan, uint64_t nu
   unsigned char *end = plan.memory;
   for (vx_tensor_set rest = plan.tensors; rest != 0; rest &= rest - 1) {
     int tensor = __ffsll((long long)rest) - 1;
-    for (end += threadIdx.x; end < places.at[tensor]; end += BLOCK) {
-      *end = 0;
-    }
+    for (end += threadIdx.x; end < places.at[tensor]; end += BLOCK) *end = 0;
     end = places.at[tensor] + places.own_bytes[tensor] + places.row_bytes[tensor] * num_rows;
   }
 }
@@ -171,22 +153,16 @@ static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABI
     return;
   }
   cuda_read_plan(plan, &places);
-  if (!gather.rows_known) {
-    cuda_wait();
-  }
+  if (!gather.rows_known) cuda_wait();
   // Points in cells, cells, rows, output rows. One thread of each block reads them, since all blocks do at once.
   __shared__ uint4 sizes;
-  if (threadIdx.x == 0) {
-    sizes = __ldcg((const uint4 *)&v.tally->num_inside);
-  }
+  if (threadIdx.x == 0) sizes = __ldcg((const uint4 *)&v.tally->num_inside);
   __syncthreads();
   uint32_t block = blockIdx.x - gather.publish_blocks, num_rows = sizes.w;
   bool are_few = few < many && sizes.x <= (uint64_t)few * sizes.y;
   uint64_t threads = gather.rows_wanted ? (uint64_t)num_rows * (are_few ? few : many) : 0;
   uint32_t parts = (uint32_t)((threads + BLOCK - 1) / BLOCK);
-  if (block > 0 && block >= parts && block < gather.row_blocks) {
-    return;
-  }
+  if (block > 0 && block >= parts && block < gather.row_blocks) return;
   cuda_find_places(plan, num_rows, &places);
   if (block == 0) {
     __syncthreads();
@@ -202,16 +178,15 @@ static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABI
     gather_parts<many, by_chunks>(v, gather, block, parts, num_rows, places.at, &lists.of_many, (float *)chunks);
   }
   __syncthreads();
-  if (threadIdx.x == 0 && (gather.rows_wanted || gather.id_blocks > 0)) {
+  if (threadIdx.x == 0 && (gather.rows_wanted || gather.id_blocks > 0))
     atomicMax((unsigned long long *)&v.tally->moments[CUDA_GATHERED], cuda_now());
-  }
 }
 
-// --- launches ---
+// ---- launches -------------------------------------------------------------------------------------------------------
 
 // Whether something that the gather writes needs the rows' lists.
 static bool lists_wanted(const struct cuda_run *run) {
-  return run->sampling != NULL || run->scattered == VX_VOXEL_FEATURES ||
+  return run->sampling || run->scattered == VX_VOXEL_FEATURES ||
          (run->tensors & VX_LIST_TENSORS & ~(VX_ENCODED_TENSORS | VX_TENSOR_BIT(VX_BEV_FEATURES))) != 0;
 }
 
@@ -220,7 +195,7 @@ static struct gather gather_of(const struct cuda_run *run) {
   struct gather gather = {};
   gather.rows_wanted = lists_wanted(run) || (run->tensors & (of_rows | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK))) != 0;
   gather.order_here = lists_wanted(run) && !run->whole_lists;
-  gather.rows_known = run->clouds.count == 1 && !run->filtered && run->rows_in_order == NULL;
+  gather.rows_known = run->clouds.count == 1 && !run->filtered && !run->rows_in_order;
   gather.sample_rows = run->fps.points;
   return gather;
 }
@@ -229,7 +204,7 @@ template <int few, int many, bool by_chunks>
 static enum vx_status launch(const struct cuda_run *run, bool publish, struct error *error) {
   struct gather gather = gather_of(run);
   size_t shared_bytes = by_chunks ? max(chunk_bytes<few>(*run), chunk_bytes<many>(*run)) : 0;
-  gather.id_blocks = run->rows == NULL ? 0 : cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 4);
+  gather.id_blocks = !run->rows ? 0 : cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 4);
   int at_once = blocks_at_once(by_chunks, run->lane->device->description.compute_capability);
   gather.row_blocks = gather.rows_wanted ? cuda_looping_blocks(run, run->row_capacity, BLOCK / many, at_once) : 1;
   gather.publish_blocks = publish;
@@ -242,12 +217,9 @@ enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct erro
   const vx_tensor_set voxels = VX_TENSOR_BIT(VX_VOXELS),
                       large = VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
   bool small = (run->tensors & large) == 0 && !run->fill_mean;
-  if ((run->tensors & (voxels | large)) == 0 || (small && run->cap <= 8)) {
+  if ((run->tensors & (voxels | large)) == 0 || (small && run->cap <= 8))
     return launch<4, 8, false>(run, publish, error);
-  }
-  if (small && run->cap <= 16) {
-    return launch<4, 16, false>(run, publish, error);
-  }
+  if (small && run->cap <= 16) return launch<4, 16, false>(run, publish, error);
   return run->columns <= WARP / 2 ? launch<WARP / 2, WARP, true>(run, publish, error)
                                   : launch<WARP, WARP, true>(run, publish, error);
 }

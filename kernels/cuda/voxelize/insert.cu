@@ -20,9 +20,7 @@ enum { BLOCK = BRING_BLOCK };
 // upper half of the word: they wrap, and nothing is carried out of them.
 static __device__ uint32_t count_hits(struct cuda_cell *cell, uint32_t point, uint32_t points) {
   uint64_t had = atomicAdd((unsigned long long *)cell, (unsigned long long)points << 32);  // little-endian: the hits
-  if (point < (uint32_t)had) {
-    atomicMin(&cell->first, point);
-  }
+  if (point < (uint32_t)had) atomicMin(&cell->first, point);
   return (uint32_t)(had >> 32) + 1;
 }
 
@@ -33,9 +31,7 @@ static __device__ void place(const struct voxel_view &v, uint32_t inside, uint32
   uint32_t leader = __ffs(peers) - 1, slot = CUDA_NO_SLOT, before = 0;
   if (lane == leader) {
     slot = cuda_slot_of(v.table, key);
-    if (slot != CUDA_NO_SLOT) {
-      before = count_hits(&v.cells[slot], point, __popc(peers));
-    }
+    if (slot != CUDA_NO_SLOT) before = count_hits(&v.cells[slot], point, __popc(peers));
   }
   slot = __shfl_sync(inside, slot, leader);
   before = __shfl_sync(inside, before, leader);
@@ -52,22 +48,16 @@ static __device__ uint64_t key_of(const struct voxel_view &v, uint32_t point, co
 // As a warp: counts the threads that say yes into the block's count.
 static __device__ void count_up(uint32_t *count, bool is) {
   uint32_t threads = __popc(__ballot_sync(~0u, is));
-  if (threadIdx.x % 32 == 0 && threads != 0) {
-    atomicAdd(count, threads);
-  }
+  if (threadIdx.x % 32 == 0 && threads != 0) atomicAdd(count, threads);
 }
 
 // It lets no kernel behind it start before the previous job has cleaned up, on which the tickets of the scans rely.
 static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct voxel_view v) {
   __shared__ uint32_t outside, strange;
-  if (threadIdx.x == 0) {
-    outside = strange = 0;
-  }
+  if (threadIdx.x == 0) outside = strange = 0;
   __syncthreads();
   cuda_wait_alone();
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    v.tally->moments[CUDA_BEGUN] = cuda_now();
-  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.tally->moments[CUDA_BEGUN] = cuda_now();
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
     uint32_t count = (uint32_t)min((uint64_t)BLOCK, v.clouds.num_points - first);
@@ -81,24 +71,17 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
     count_up(&strange, here && !finite);
     if (first + (uint64_t)gridDim.x * BLOCK >= v.clouds.num_points) {
       cuda_let_next();  // all of this block's points are here: what follows is short
-      if (threadIdx.x == 0) {
-        atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
-      }
+      if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
     }
-    if (inside) {
+    if (inside)
       place(v, all_inside, point, key_of(v, point, cell));
-    } else if (here) {
+    else if (here)
       v.slots[point] = CUDA_NO_SLOT;
-    }
     __syncwarp();
   }
   __syncthreads();
-  if (threadIdx.x == 0 && outside != 0) {
-    atomicAdd(&v.tally->out_of_range, outside);
-  }
-  if (threadIdx.x == 0 && strange != 0) {
-    atomicAdd(&v.tally->not_finite, strange);
-  }
+  if (threadIdx.x == 0 && outside != 0) atomicAdd(&v.tally->out_of_range, outside);
+  if (threadIdx.x == 0 && strange != 0) atomicAdd(&v.tally->not_finite, strange);
 }
 
 enum vx_status cuda_insert(const struct cuda_run *run, struct error *error) {

@@ -19,14 +19,13 @@ static __device__ struct cuda_record record_of(const struct voxel_view &v, uint3
 }
 
 template <int threads> static __device__ void sync_threads() {
-  if (threads == 32) {
+  if (threads == 32)
     __syncwarp();
-  } else {
+  else
     __syncthreads();
-  }
 }
 
-// --- means ---
+// ---- means ----------------------------------------------------------------------------------------------------------
 
 // Replaces `count` items by the sums of their groups, column by column.
 template <int threads>
@@ -63,9 +62,8 @@ static __device__ void tree_mean(const struct voxel_view &v, uint32_t row, uint3
     groups = (groups + CUDA_SUM_GROUP - 1) / CUDA_SUM_GROUP;
   }
   sync_threads<threads>();
-  for (uint32_t column = thread; column < columns; column += threads) {
+  for (uint32_t column = thread; column < columns; column += threads)
     mean[column] = vx_canonical(sums[column] / (float)count);
-  }
 }
 
 // Takes the mean of a sorted list. Without means the list itself is stored, for what reads it later.
@@ -74,30 +72,24 @@ static __device__ void use_list(const struct voxel_view &v, uint32_t row, const 
                                 const uint32_t *sorted) {
   uint32_t *list = v.lists + record.begin;
   sync_threads<threads>();
-  if (v.means == NULL && sorted != list) {
-    for (uint32_t i = threadIdx.x % threads; i < record.hits; i += threads) {
-      list[i] = sorted[i];
-    }
-  }
-  if (v.means != NULL) {
-    tree_mean<threads>(v, row, record.begin, sorted, record.hits);
-  }
+  if (!v.means && sorted != list)
+    for (uint32_t i = threadIdx.x % threads; i < record.hits; i += threads) list[i] = sorted[i];
+  if (v.means) tree_mean<threads>(v, row, record.begin, sorted, record.hits);
   sync_threads<threads>();
 }
 
-// --- sorting ---
+// ---- sorting --------------------------------------------------------------------------------------------------------
 
 // As a warp: sorts a list of up to CUDA_WARP_LIST.
 static __device__ void sort_short_list(const uint32_t *list, uint32_t count, uint32_t *sorted) {
-  if (count <= 32) {
+  if (count <= 32)
     sort_in_warp<1>(list, count, sorted);
-  } else if (count <= 64) {
+  else if (count <= 64)
     sort_in_warp<2>(list, count, sorted);
-  } else if (count <= 128) {
+  else if (count <= 128)
     sort_in_warp<4>(list, count, sorted);
-  } else {
+  else
     sort_in_warp<WARP_ITEMS>(list, count, sorted);
-  }
 }
 
 // Of two sequences, from[begin .. middle) and from[middle .. end): how many of the first `count` merged items come from
@@ -107,11 +99,10 @@ static __device__ uint32_t split_merge(const uint32_t *from, uint32_t begin, uin
   uint32_t low = count > end - middle ? count - (end - middle) : 0, high = min(count, middle - begin);
   while (low < high) {
     uint32_t at = (low + high) / 2;
-    if (from[begin + at] < from[middle + count - 1 - at]) {
+    if (from[begin + at] < from[middle + count - 1 - at])
       low = at + 1;
-    } else {
+    else
       high = at;
-    }
   }
   return low;
 }
@@ -119,9 +110,7 @@ static __device__ uint32_t split_merge(const uint32_t *from, uint32_t begin, uin
 // As a block: merges sorted parts, two by two. Each thread makes `each` items of the result; `each` divides `part`.
 static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t part, uint32_t each) {
   uint32_t first = threadIdx.x * each, last = min(first + each, count);
-  if (first >= count) {
-    return;
-  }
+  if (first >= count) return;
   uint32_t begin = first / (2 * part) * (2 * part), middle = min(begin + part, count),
            end = min(begin + 2 * part, count);
   uint32_t a = begin + split_merge(from, begin, middle, end, first - begin), b = middle + (first - begin) - (a - begin);
@@ -137,13 +126,10 @@ static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t 
 // As a block: sorts a list of up to CUDA_SHARED_LIST. Returns the sorted list, in one of `buffers`.
 static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t count,
                                                  uint32_t buffers[2][CUDA_SHARED_LIST]) {
-  for (uint32_t begin = threadIdx.x / 32 * CUDA_WARP_LIST; begin < count; begin += WARPS * CUDA_WARP_LIST) {
+  for (uint32_t begin = threadIdx.x / 32 * CUDA_WARP_LIST; begin < count; begin += WARPS * CUDA_WARP_LIST)
     sort_short_list(list + begin, min(count - begin, (uint32_t)CUDA_WARP_LIST), buffers[0] + begin);
-  }
   uint32_t from = 0, each = 2;
-  while (each * BLOCK < count) {
-    each *= 2;
-  }
+  while (each * BLOCK < count) each *= 2;
   for (uint32_t part = CUDA_WARP_LIST; part < count; part *= 2, from ^= 1) {
     __syncthreads();
     merge_parts(buffers[from], buffers[from ^ 1], count, part, each);
@@ -154,42 +140,33 @@ static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t 
 static __device__ void order_long_list(const struct voxel_view &v, bool ready, uint32_t row,
                                        uint32_t buffers[2][CUDA_SHARED_LIST]) {
   struct cuda_record record = record_of(v, row);
-  if (ready) {
+  if (ready)
     use_list<BLOCK>(v, row, record, v.lists + record.begin);
-  } else if (record.hits <= CUDA_SHARED_LIST) {
+  else if (record.hits <= CUDA_SHARED_LIST)
     use_list<BLOCK>(v, row, record, sort_long_list(v.lists + record.begin, record.hits, buffers));
-  }
 }
 
 // As a warp: orders and uses a list of up to CUDA_WARP_LIST.
 static __device__ void order_list(const struct voxel_view &v, bool ready, uint32_t row, uint32_t *sorted) {
   struct cuda_record record = record_of(v, row);
   const uint32_t *list = v.lists + record.begin;
-  if (!ready) {
-    sort_short_list(list, record.hits, sorted);
-  }
+  if (!ready) sort_short_list(list, record.hits, sorted);
   use_list<32>(v, row, record, ready ? list : sorted);
 }
 
 // As CUDA_TINY_LIST neighbouring threads: a list of up to that many points. Ignores longer lists.
 static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row, uint32_t *sorted) {
   struct cuda_record record = record_of(v, row);
-  if (record.hits > CUDA_TINY_LIST) {
-    return;
-  }
+  if (record.hits > CUDA_TINY_LIST) return;
   uint32_t lane = threadIdx.x % CUDA_TINY_LIST;
   uint32_t mask = ((1u << CUDA_TINY_LIST) - 1) << (threadIdx.x % 32 / CUDA_TINY_LIST * CUDA_TINY_LIST);
   uint32_t value = lane < record.hits ? v.lists[record.begin + lane] : CUDA_NO_POINT;
-  if (!in_order<CUDA_TINY_LIST>(mask, value)) {
-    value = sort_values<CUDA_TINY_LIST>(mask, value);
-  }
+  if (!in_order<CUDA_TINY_LIST>(mask, value)) value = sort_values<CUDA_TINY_LIST>(mask, value);
   __syncwarp(mask);
   sorted[lane] = value;
   __syncwarp(mask);
-  if (v.means == NULL && lane < record.hits) {
-    v.lists[record.begin + lane] = value;
-  }
-  for (uint32_t column = lane; v.means != NULL && column < v.columns; column += CUDA_TINY_LIST) {
+  if (!v.means && lane < record.hits) v.lists[record.begin + lane] = value;
+  for (uint32_t column = lane; v.means && column < v.columns; column += CUDA_TINY_LIST) {
     float sum = sum_column<CUDA_TINY_LIST>(v.points, v.columns, sorted, record.hits, column);
     v.means[(uint64_t)row * v.columns + column] = vx_canonical(sum / (float)record.hits);
   }
@@ -210,21 +187,16 @@ static __global__ void __launch_bounds__(BLOCK, 3)
   while (num_short > 0) {
     uint32_t next = threadIdx.x % 32 == 0 ? atomicAdd(&v.tally->short_ticket, 1) : 0;
     next = __shfl_sync(~0u, next, 0);
-    if (next >= num_short) {
-      break;
-    }
+    if (next >= num_short) break;
     order_list(v, ready, v.queue[next], sorted);
   }
   for (uint64_t row = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / CUDA_TINY_LIST; row < num_rows;
-       row += (uint64_t)gridDim.x * BLOCK / CUDA_TINY_LIST) {
+       row += (uint64_t)gridDim.x * BLOCK / CUDA_TINY_LIST)
     order_tiny_list(v, (uint32_t)row, buffers[1] + threadIdx.x / CUDA_TINY_LIST * CUDA_TINY_LIST);
-  }
 }
 
 enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct error *error) {
-  if (sorted && run->means == NULL) {
-    return VX_OK;
-  }
+  if (sorted && !run->means) return VX_OK;
   return cuda_launch("order_lists_kernel", order_lists_kernel,
                      cuda_looping_blocks(run, run->row_capacity, BLOCK / CUDA_TINY_LIST, 3), BLOCK, 0, run, error, *run,
                      sorted);

@@ -51,12 +51,10 @@ static __device__ struct maps find_maps(const struct voxel_view &v, const struct
 
 static __device__ void note_end(const struct voxel_view &v) {
   __syncthreads();
-  if (threadIdx.x == 0) {
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_GATHERED], cuda_now());
-  }
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_GATHERED], cuda_now());
 }
 
-// --- clear ---
+// ---- clear ----------------------------------------------------------------------------------------------------------
 
 static __global__ void __launch_bounds__(BLOCK)
     clear_maps_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_image_plan plan,
@@ -64,12 +62,10 @@ static __global__ void __launch_bounds__(BLOCK)
   struct maps maps = find_maps(v, plan);
   uint64_t thread = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, threads = (uint64_t)gridDim.x * BLOCK;
   cuda_clear(maps.begin, maps.begin + map_bytes, thread, threads);
-  for (uint64_t i = thread; v.tops != NULL && i < v.num_pillars; i += threads) {
-    v.tops[i] = 0;
-  }
+  for (uint64_t i = thread; v.tops && i < v.num_pillars; i += threads) v.tops[i] = 0;
 }
 
-// --- raise ---
+// ---- raise ----------------------------------------------------------------------------------------------------------
 
 static __device__ uint64_t pillar_of(const struct voxel_view &v, int32_t cloud, const int32_t cell[3]) {
   return ((uint64_t)cloud * v.ny + cell[1]) * v.nx + cell[0];
@@ -82,41 +78,26 @@ static __device__ void write_cell(const struct voxel_view &v, const struct maps 
   int32_t cell[3], cloud = cuda_cloud_of_point(v.clouds, first_point);
   (void)vx_cell_of_point(&v.map, point[0], point[1], point[2], cell);
   uint64_t line = ((uint64_t)cloud * v.nz + cell[2]) * v.ny + cell[1], place = line * v.nx + cell[0];
-  if (maps.occupancy != NULL) {
-    maps.occupancy[place] = 1;
-  }
-  if (maps.counts != NULL) {
-    maps.counts[place] = (int32_t)hits;
-  }
-  if (maps.packed != NULL) {
+  if (maps.occupancy) maps.occupancy[place] = 1;
+  if (maps.counts) maps.counts[place] = (int32_t)hits;
+  if (maps.packed) {
     uint64_t byte = line * ((v.nx + UINT64_C(7)) / 8) + cell[0] / 8;
     atomicOr(&maps.packed[byte / 4], 1u << (byte % 4 * 8 + cell[0] % 8));  // little-endian, as all that has CUDA
   }
-  if (maps.density != NULL) {
-    atomicAdd(&maps.density[pillar_of(v, cloud, cell)], hits);
-  }
+  if (maps.density) atomicAdd(&maps.density[pillar_of(v, cloud, cell)], hits);
 }
 
 static __device__ void raise_pillar(const struct voxel_view &v, const struct maps &maps, uint32_t point) {
   const float *row = v.points + (uint64_t)point * v.columns;
   int32_t cell[3];
-  if (!vx_cell_of_point(&v.map, row[0], row[1], row[2], cell)) {
-    return;
-  }
+  if (!vx_cell_of_point(&v.map, row[0], row[1], row[2], cell)) return;
   uint64_t pillar = pillar_of(v, cuda_cloud_of_point(v.clouds, point), cell);
   uint32_t height = cuda_ordered(row[2] + 0.0f);
-  if (maps.max_height != NULL) {
-    atomicMax(&maps.max_height[pillar], height);
-  }
-  if (maps.min_height != NULL) {
-    atomicMax(&maps.min_height[pillar], ~height);
-  }
-  if (maps.max_intensity != NULL && vx_is_finite(row[v.intensity])) {
+  if (maps.max_height) atomicMax(&maps.max_height[pillar], height);
+  if (maps.min_height) atomicMax(&maps.min_height[pillar], ~height);
+  if (maps.max_intensity && vx_is_finite(row[v.intensity]))
     atomicMax(&maps.max_intensity[pillar], cuda_ordered(row[v.intensity] + 0.0f));
-  }
-  if (v.tops != NULL) {
-    atomicMax((unsigned long long *)&v.tops[pillar], (unsigned long long)height << 32 | ~point);
-  }
+  if (v.tops) atomicMax((unsigned long long *)&v.tops[pillar], (unsigned long long)height << 32 | ~point);
 }
 
 static __global__ void __launch_bounds__(BLOCK)
@@ -124,22 +105,16 @@ static __global__ void __launch_bounds__(BLOCK)
   struct maps maps = find_maps(v, plan);
   uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
   if (i < v.clouds.num_points) {
-    if (i < v.tally->num_cells) {
-      write_cell(v, maps, i);
-    }
-    if ((plan.tensors & MAPS_OF_POINTS) != 0) {
-      raise_pillar(v, maps, i);
-    }
+    if (i < v.tally->num_cells) write_cell(v, maps, i);
+    if ((plan.tensors & MAPS_OF_POINTS) != 0) raise_pillar(v, maps, i);
   }
   note_end(v);
 }
 
-// --- settle ---
+// ---- settle ---------------------------------------------------------------------------------------------------------
 
 static __device__ void settle_height(uint32_t *heights, uint64_t pillar, uint32_t flip) {
-  if (heights != NULL && heights[pillar] != 0) {
-    heights[pillar] = vx_float_bits(cuda_unordered(heights[pillar] ^ flip));
-  }
+  if (heights && heights[pillar] != 0) heights[pillar] = vx_float_bits(cuda_unordered(heights[pillar] ^ flip));
 }
 
 static __global__ void __launch_bounds__(BLOCK)
@@ -150,18 +125,17 @@ static __global__ void __launch_bounds__(BLOCK)
     settle_height(maps.max_height, pillar, 0);
     settle_height(maps.min_height, pillar, ~0u);
     settle_height(maps.max_intensity, pillar, 0);
-    if (v.tops != NULL && v.tops[pillar] != 0) {
+    if (v.tops && v.tops[pillar] != 0) {
       uint32_t point = ~(uint32_t)v.tops[pillar];
       maps.top_intensity[pillar] = ((const uint32_t *)v.points)[(uint64_t)point * v.columns + v.intensity];
     }
-    if (maps.density != NULL && maps.density[pillar] != 0) {
+    if (maps.density && maps.density[pillar] != 0)
       maps.density[pillar] = vx_float_bits(vx_density((int32_t)maps.density[pillar]));
-    }
   }
   note_end(v);
 }
 
-// --- launches ---
+// ---- launches -------------------------------------------------------------------------------------------------------
 
 enum vx_status cuda_write_maps(const struct cuda_run *run, struct error *error) {
   struct vx_layout dense;
@@ -173,9 +147,7 @@ enum vx_status cuda_write_maps(const struct cuda_run *run, struct error *error) 
                        map_bytes));
   unsigned point_blocks = cuda_blocks(run->clouds.num_points, BLOCK);
   CUDA_TRY(cuda_launch("raise_kernel", raise_kernel, point_blocks, BLOCK, 0, run, error, *run, run->plan));
-  if ((run->tensors & VX_PILLAR_MAPS) == 0) {
-    return VX_OK;
-  }
+  if ((run->tensors & VX_PILLAR_MAPS) == 0) return VX_OK;
   unsigned blocks = cuda_looping_blocks(run, run->num_pillars, BLOCK, 8);
   return cuda_launch("settle_kernel", settle_kernel, blocks, BLOCK, 0, run, error, *run, run->plan);
 }

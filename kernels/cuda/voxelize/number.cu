@@ -14,9 +14,7 @@
 // Notes the number of cells before a cloud if this point is its first, and before the empty clouds ahead of it.
 static __device__ void note_clouds(const struct voxel_view &v, uint32_t point, uint32_t cells_before) {
   int32_t cloud = cuda_cloud_of_point(v.clouds, point);
-  for (; cloud >= 0 && v.clouds.first_point[cloud] == point; cloud--) {
-    v.clouds.first_cell[cloud] = cells_before;
-  }
+  for (; cloud >= 0 && v.clouds.first_point[cloud] == point; cloud--) v.clouds.first_cell[cloud] = cells_before;
 }
 
 static __device__ void note_totals(const struct voxel_view &v, uint64_t total) {
@@ -34,9 +32,8 @@ static __device__ void load_slots(const struct voxel_view &v, uint32_t begin, ui
     return;
   }
 #pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) {
+  for (int k = 0; k < SCAN_ITEMS; k++)
     slots[k] = (uint64_t)begin + k < v.clouds.num_points ? v.slots[begin + k] : CUDA_NO_SLOT;
-  }
 }
 
 static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_constant__ struct voxel_view v) {
@@ -60,13 +57,9 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_
       *(uint2 *)&v.cells[slots[k]] = make_uint2(number, list);
       *(uint4 *)&v.records[number] = make_uint4(begin + k, (uint32_t)items[k], list, slots[k]);
     }
-    if (v.clouds.count > 1 && (uint64_t)begin + k < v.clouds.num_points) {
-      note_clouds(v, begin + k, number);
-    }
+    if (v.clouds.count > 1 && (uint64_t)begin + k < v.clouds.num_points) note_clouds(v, begin + k, number);
   }
-  if (tile == v.num_tiles - 1 && threadIdx.x == 0) {
-    note_totals(v, total);
-  }
+  if (tile == v.num_tiles - 1 && threadIdx.x == 0) note_totals(v, total);
 }
 
 static __device__ uint32_t first_cell_of(const struct voxel_view &v, int32_t cloud) {

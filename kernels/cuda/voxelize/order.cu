@@ -14,7 +14,7 @@
 
 enum { BLOCK = 256 };
 
-// --- rows by marks ---
+// ---- rows by marks --------------------------------------------------------------------------------------------------
 
 enum { PARTS = CUDA_MARK_WORDS / 4 };  // of 16 bytes, in a group
 
@@ -30,12 +30,8 @@ static __device__ void count_tile(const struct voxel_view &v, uint32_t tile, uin
   for (int i = 0; i < CUDA_TILE * PARTS / SCAN_BLOCK; i++) {
     uint32_t part = i * SCAN_BLOCK + threadIdx.x, sum = part < here ? marks_in(parts[part]) : 0;
 #pragma unroll
-    for (int offset = PARTS / 2; offset > 0; offset /= 2) {
-      sum += __shfl_xor_sync(~0u, sum, offset);
-    }
-    if (part % PARTS == 0) {
-      counts[part / PARTS] = sum;
-    }
+    for (int offset = PARTS / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(~0u, sum, offset);
+    if (part % PARTS == 0) counts[part / PARTS] = sum;
   }
   __syncthreads();
 }
@@ -50,16 +46,11 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) count_marks_kernel(const __
   uint32_t begin = threadIdx.x * SCAN_ITEMS;
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
 #pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) {
-    items[k] = counts[begin + k];
-  }
+  for (int k = 0; k < SCAN_ITEMS; k++) items[k] = counts[begin + k];
   (void)scan_items(v.control->order_tiles, tile, items, before, &shared);
 #pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++) {
-    if (items[k] != 0) {
-      v.marks_before[(uint64_t)tile * CUDA_TILE + begin + k] = (uint32_t)before[k];
-    }
-  }
+  for (int k = 0; k < SCAN_ITEMS; k++)
+    if (items[k] != 0) v.marks_before[(uint64_t)tile * CUDA_TILE + begin + k] = (uint32_t)before[k];
 }
 
 // The number of marks before that of a cell.
@@ -73,9 +64,8 @@ static __device__ uint32_t place_of(const struct voxel_view &v, uint64_t key) {
       const uint4 part = parts[i];
       const uint32_t words[4] = {part.x, part.y, part.z, part.w};
 #pragma unroll
-      for (uint32_t k = 0; k < 4; k++) {
+      for (uint32_t k = 0; k < 4; k++)
         place += __popc(4 * i + k < within ? words[k] : 4 * i + k == within ? words[k] & rest : 0);
-      }
     }
   }
   return place;
@@ -102,7 +92,7 @@ enum vx_status cuda_order_rows(const struct cuda_run *run, struct error *error) 
                      BLOCK, 0, run, error, *run);
 }
 
-// --- rows by key ---
+// ---- rows by key ----------------------------------------------------------------------------------------------------
 
 // Each array: [num_rows].
 struct row_sort {
@@ -125,16 +115,12 @@ static __global__ void __launch_bounds__(BLOCK)
 static __global__ void __launch_bounds__(BLOCK)
     number_rows_kernel(const __grid_constant__ struct voxel_view v, uint32_t num_rows) {
   uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
-  if (i < num_rows) {
-    v.output_rows[v.rows_in_order[i]] = i;
-  }
+  if (i < num_rows) v.output_rows[v.rows_in_order[i]] = i;
 }
 
 static int bits_of(uint64_t value) {
   int bits = 0;
-  for (; value != 0; value >>= 1) {
-    bits++;
-  }
+  for (; value != 0; value >>= 1) bits++;
   return bits;
 }
 
@@ -147,9 +133,7 @@ static cudaError_t sort_rows(const struct cuda_run *run, const struct row_sort &
 enum vx_status cuda_sort_rows(const struct cuda_run *run, struct error *error) {
   struct row_sort sort = {};
   sort.num_rows = run->sizes.num_output_rows;
-  if (sort.num_rows == 0) {
-    return VX_OK;
-  }
+  if (sort.num_rows == 0) return VX_OK;
   size_t bytes = 0;
   CUDA_CALL(sort_rows(run, sort, NULL, &bytes), error);
   unsigned char *cub = NULL;
@@ -168,7 +152,7 @@ enum vx_status cuda_sort_rows(const struct cuda_run *run, struct error *error) {
   return cuda_launched("number_rows_kernel", error);
 }
 
-// --- points by cell ---
+// ---- points by cell -------------------------------------------------------------------------------------------------
 
 // Each array: [num_points].
 struct point_sort {

@@ -19,7 +19,7 @@ struct gathered_row {
 // The output row of that number. Its list may not be in order yet.
 static __device__ struct gathered_row find_row(const struct voxel_view &v, uint32_t output_row) {
   struct gathered_row row;
-  uint32_t number = v.rows_in_order != NULL ? v.rows_in_order[output_row] : output_row;
+  uint32_t number = v.rows_in_order ? v.rows_in_order[output_row] : output_row;
   row.number = number;
   row.output_row = output_row;
   row.cloud = cuda_cloud_of_row(v.clouds, number);
@@ -36,7 +36,7 @@ static __device__ uint64_t cell_of(const struct voxel_view &v, const struct gath
   return ((uint64_t)row.cell[2] * v.ny + row.cell[1]) * v.nx + row.cell[0];
 }
 
-// --- chunks of points in shared memory, `stride` floats each ---
+// ---- chunks of points in shared memory, `stride` floats each --------------------------------------------------------
 //
 // A row has `width` neighbouring threads: a warp, or fewer if a row has no more columns than that.
 
@@ -61,11 +61,10 @@ static __device__ void load_chunk(const struct voxel_view &v, float *chunk, uint
     if (lane < count) {
       float4 point = ((const float4 *)v.points)[mine];
       float *to = chunk + lane * stride;
-      if (stride % 4 == 0) {
+      if (stride % 4 == 0)
         *(float4 *)to = point;
-      } else {
+      else
         to[0] = point.x, to[1] = point.y, to[2] = point.z, to[3] = point.w;
-      }
     }
     __syncwarp(mask);
     return;
@@ -73,9 +72,7 @@ static __device__ void load_chunk(const struct voxel_view &v, float *chunk, uint
   uint32_t k = lane / columns, c = lane % columns;
   for (uint32_t begin = 0; begin < count * columns; begin += width) {
     uint32_t point = __shfl_sync(mask, mine, k % width, width);
-    if (begin + lane < count * columns) {
-      chunk[k * stride + c] = v.points[(uint64_t)point * columns + c];
-    }
+    if (begin + lane < count * columns) chunk[k * stride + c] = v.points[(uint64_t)point * columns + c];
     c += width % columns;
     k += width / columns;
     if (c >= columns) {
@@ -112,23 +109,18 @@ static __device__ struct means_of_thread<width> find_mean(const struct voxel_vie
       if (column < columns) {
         float sum = begin == 0 ? chunk[column] : mean.of[slot] + chunk[column];
 #pragma unroll 4
-        for (uint32_t k = 1; k < count; k++) {
-          sum += chunk[k * stride + column];
-        }
+        for (uint32_t k = 1; k < count; k++) sum += chunk[k * stride + column];
         mean.of[slot] = sum;
       }
     }
   }
 #pragma unroll
-  for (int slot = 0; slot < mean.SLOTS; slot++) {
-    if (slot * width < columns) {
-      mean.of[slot] = vx_canonical(mean.of[slot] / (float)row.kept);
-    }
-  }
+  for (int slot = 0; slot < mean.SLOTS; slot++)
+    if (slot * width < columns) mean.of[slot] = vx_canonical(mean.of[slot] / (float)row.kept);
   return mean;
 }
 
-// --- pillars ---
+// ---- pillars --------------------------------------------------------------------------------------------------------
 
 struct pillar {
   float mean[3], centre[3];
@@ -140,13 +132,10 @@ static __device__ struct pillar find_pillar(const struct voxel_view &v, float *c
                                             const struct gathered_row &row) {
   struct pillar pillar;
   struct means_of_thread<width> mean = {};
-  if (v.means == NULL) {
-    mean = find_mean<width>(v, chunk, stride, row, 3);
-  }
+  if (!v.means) mean = find_mean<width>(v, chunk, stride, row, 3);
 #pragma unroll
   for (int axis = 0; axis < 3; axis++) {
-    pillar.mean[axis] =
-        v.means != NULL ? known_mean(v, row, axis) : __shfl_sync(row_mask<width>(), mean.of[0], axis, width);
+    pillar.mean[axis] = v.means ? known_mean(v, row, axis) : __shfl_sync(row_mask<width>(), mean.of[0], axis, width);
     pillar.centre[axis] = vx_cell_centre(&v.map, axis, row.cell[axis]);
   }
   return pillar;

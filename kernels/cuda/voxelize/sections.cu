@@ -14,7 +14,7 @@
 enum { BLOCK = 256, WARPS = BLOCK / 32 };
 static_assert(VX_MAX_SECTIONS % 32 == 0, "a warp's threads have equally many sections");
 
-// --- points ---
+// ---- points ---------------------------------------------------------------------------------------------------------
 
 static __device__ bool is_filtered(const struct voxel_view &v, uint32_t row) {
   return v.filtered && v.output_rows[row] == CUDA_NO_ROW;
@@ -38,9 +38,7 @@ static __global__ void __launch_bounds__(BLOCK)
   __shared__ uint32_t fates[CUDA_SECTION_WORDS];
   cuda_wait();
   uint32_t used = v.section_words;
-  for (uint32_t i = threadIdx.x; i < used; i += BLOCK) {
-    fates[i] = 0;
-  }
+  for (uint32_t i = threadIdx.x; i < used; i += BLOCK) fates[i] = 0;
   __syncthreads();
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
@@ -53,14 +51,11 @@ static __global__ void __launch_bounds__(BLOCK)
     __syncwarp();
   }
   __syncthreads();
-  for (uint32_t i = threadIdx.x; i < used; i += BLOCK) {
-    if (fates[i] != 0) {
-      atomicAdd(&v.control->section_fates[i], fates[i]);
-    }
-  }
+  for (uint32_t i = threadIdx.x; i < used; i += BLOCK)
+    if (fates[i] != 0) atomicAdd(&v.control->section_fates[i], fates[i]);
 }
 
-// --- rows over the cap ---
+// ---- rows over the cap ----------------------------------------------------------------------------------------------
 
 struct rows_shared {
   uint32_t points[WARPS][VX_MAX_SECTIONS];  // of the row in hand; of a long one, points[0] has all
@@ -75,18 +70,14 @@ static __device__ void count_points(const struct cuda_sections &sections, const 
   for (uint64_t at = begin; at < hits; at += step) {
     bool here = at + threadIdx.x % 32 < hits;
     uint32_t mask = __ballot_sync(~0u, here);
-    if (here) {
-      cuda_add_together(mask, points, cuda_section_of(sections, list[at + threadIdx.x % 32]));
-    }
+    if (here) cuda_add_together(mask, points, cuda_section_of(sections, list[at + threadIdx.x % 32]));
     __syncwarp();
   }
 }
 
 // As a warp: clears the counts of a row.
 static __device__ void clear_points(uint32_t *points) {
-  for (uint32_t i = threadIdx.x % 32; i < VX_MAX_SECTIONS; i += 32) {
-    points[i] = 0;
-  }
+  for (uint32_t i = threadIdx.x % 32; i < VX_MAX_SECTIONS; i += 32) points[i] = 0;
   __syncwarp();
 }
 
@@ -96,9 +87,7 @@ static __device__ void drop_points(const struct voxel_view &v, const uint32_t *p
   for (uint32_t i = threadIdx.x % 32; i < VX_MAX_SECTIONS; i += 32) {
     uint32_t mine = points[i], upto = before + cuda_warp_upto(mine);
     uint32_t kept = min(mine, v.cap - min(v.cap, upto - mine));
-    if (kept < mine) {
-      atomicAdd(&dropped[i], mine - kept);
-    }
+    if (kept < mine) atomicAdd(&dropped[i], mine - kept);
     before = __shfl_sync(~0u, upto, 31);
   }
   __syncwarp();
@@ -109,9 +98,7 @@ static __device__ void queue_rows(const struct voxel_view &v, uint64_t first, ui
                                   struct rows_shared *shared) {
   uint64_t row = first + threadIdx.x;
   uint32_t hits = row < num_rows && !is_filtered(v, (uint32_t)row) ? v.records[row].hits : 0;
-  if (threadIdx.x == 0) {
-    shared->num_short = shared->num_long = 0;
-  }
+  if (threadIdx.x == 0) shared->num_short = shared->num_long = 0;
   __syncthreads();
   if (hits > v.cap) {
     bool is_long = hits > CUDA_SHARED_LIST;
@@ -133,15 +120,11 @@ static __device__ void drop_of_rows(const struct voxel_view &v, const struct cud
   for (uint32_t i = 0; i < shared->num_long; i++) {
     struct cuda_record record = v.records[shared->queue[BLOCK - 1 - i]];
     __syncthreads();
-    if (warp == 0) {
-      clear_points(shared->points[0]);
-    }
+    if (warp == 0) clear_points(shared->points[0]);
     __syncthreads();
     count_points(sections, v.lists + record.begin, record.hits, warp * 32, BLOCK, shared->points[0]);
     __syncthreads();
-    if (warp == 0) {
-      drop_points(v, shared->points[0], shared->dropped);
-    }
+    if (warp == 0) drop_points(v, shared->points[0], shared->dropped);
   }
   __syncthreads();
 }
@@ -151,9 +134,7 @@ static __global__ void __launch_bounds__(BLOCK)
                         const __grid_constant__ struct cuda_sections sections) {
   __shared__ struct rows_shared shared;
   cuda_wait();
-  for (uint32_t i = threadIdx.x; i < VX_MAX_SECTIONS; i += BLOCK) {
-    shared.dropped[i] = 0;
-  }
+  for (uint32_t i = threadIdx.x; i < VX_MAX_SECTIONS; i += BLOCK) shared.dropped[i] = 0;
   __syncthreads();
   uint32_t num_rows = v.tally->num_rows;
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < num_rows; first += (uint64_t)gridDim.x * BLOCK) {
@@ -169,15 +150,11 @@ static __global__ void __launch_bounds__(BLOCK)
 }
 
 enum vx_status cuda_count_sections(const struct cuda_run *run, struct error *error) {
-  if (run->sections.count == 0) {
-    return VX_OK;
-  }
+  if (run->sections.count == 0) return VX_OK;
   unsigned point_blocks = cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 4);
   CUDA_TRY(cuda_launch("section_points_kernel", section_points_kernel, point_blocks, BLOCK, 0, run, error, *run,
                        run->sections));
-  if (run->cap == CUDA_NO_CAP) {
-    return VX_OK;
-  }
+  if (run->cap == CUDA_NO_CAP) return VX_OK;
   unsigned row_blocks = cuda_looping_blocks(run, run->row_capacity, BLOCK, 4);
   return cuda_launch("section_rows_kernel", section_rows_kernel, row_blocks, BLOCK, 0, run, error, *run, run->sections);
 }

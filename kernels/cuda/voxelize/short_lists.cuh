@@ -27,9 +27,7 @@ static __device__ void order_long_list(const uint32_t *list, uint32_t count, uin
   __syncthreads();
   if (threadIdx.x < WARP) {
     uint32_t lowest = values[threadIdx.x];
-    for (int warp = 1; warp < LIST_WARPS; warp++) {
-      lowest = merge_values(lowest, values[WARP * warp + threadIdx.x]);
-    }
+    for (int warp = 1; warp < LIST_WARPS; warp++) lowest = merge_values(lowest, values[WARP * warp + threadIdx.x]);
     ordered[threadIdx.x] = lowest;
   }
   __syncthreads();
@@ -38,9 +36,7 @@ static __device__ void order_long_list(const uint32_t *list, uint32_t count, uin
 // As a warp: the points of each row's list in order, one for each of the row's threads, if it has that few.
 template <int width> static __device__ uint32_t tiny_list(const uint32_t *list, const struct cuda_record &record) {
   uint32_t lane = threadIdx.x % width, hits = record.hits, value = CUDA_NO_POINT;
-  if (lane < hits && hits <= width) {
-    value = hits == 1 ? record.first_point : list[lane];
-  }
+  if (lane < hits && hits <= width) value = hits == 1 ? record.first_point : list[lane];
   return in_order<width>(~0u, value) ? value : sort_values<width>(~0u, value);
 }
 
@@ -50,15 +46,12 @@ static __device__ void order_short_lists(const struct voxel_view &v, const struc
                                          struct short_lists<width> *shared) {
   uint32_t lane = threadIdx.x % width, row = threadIdx.x / width, hits = record.hits;
   const uint32_t *list = v.lists + record.begin;
-  if (threadIdx.x == 0) {
-    shared->num_short = shared->num_long = 0;
-  }
+  if (threadIdx.x == 0) shared->num_short = shared->num_long = 0;
   __syncthreads();
-  if (width < WARP) {
+  if (width < WARP)
     shared->lists[row][lane] = tiny_list<width>(list, record);
-  } else if (hits <= WARP_LIST) {
+  else if (hits <= WARP_LIST)
     shared->lists[row][lane] = hits <= 1 ? record.first_point : lowest_of(list, hits, 0, WARP);
-  }
   if (lane == 0 && hits > (width == WARP ? WARP_LIST : width)) {
     bool is_long = hits > WARP_LIST;
     (is_long ? shared->long_rows : shared->short_rows)[atomicAdd(is_long ? &shared->num_long : &shared->num_short, 1)] =

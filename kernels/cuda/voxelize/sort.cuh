@@ -51,15 +51,11 @@ static __device__ __attribute__((noinline)) uint32_t lowest_of(const uint32_t *l
   for (uint64_t at = begin; at < count; at += step) {
     uint32_t value = next[0], bound = __shfl_sync(~0u, lowest, 31);
 #pragma unroll
-    for (int k = 1; k < AHEAD; k++) {
-      next[k - 1] = next[k];
-    }
+    for (int k = 1; k < AHEAD; k++) next[k - 1] = next[k];
     uint64_t place = at + (uint64_t)AHEAD * step + lane;
     next[AHEAD - 1] = place < count ? list[place] : CUDA_NO_POINT;
     if (__any_sync(~0u, value < bound)) {
-      if (!in_order<32>(~0u, value)) {
-        value = sort_values<32>(~0u, value);
-      }
+      if (!in_order<32>(~0u, value)) value = sort_values<32>(~0u, value);
       lowest = at == begin ? value : merge_values(lowest, value);
     }
   }
@@ -94,9 +90,7 @@ template <int items> static __device__ void sort_registers(uint32_t values[items
 template <int items> static __device__ void sort_in_warp(const uint32_t *list, uint32_t count, uint32_t *sorted) {
   uint32_t lane = threadIdx.x % 32, values[items];
 #pragma unroll
-  for (int k = 0; k < items; k++) {
-    values[k] = k * 32 + lane < count ? list[k * 32 + lane] : CUDA_NO_POINT;
-  }
+  for (int k = 0; k < items; k++) values[k] = k * 32 + lane < count ? list[k * 32 + lane] : CUDA_NO_POINT;
   bool ordered = true;
 #pragma unroll
   for (int k = 0; k < items; k++) {
@@ -106,20 +100,14 @@ template <int items> static __device__ void sort_in_warp(const uint32_t *list, u
   }
   if (__all_sync(~0u, ordered)) {
 #pragma unroll
-    for (int k = 0; k < items; k++) {
-      if (k * 32 + lane < count) {
-        sorted[k * 32 + lane] = values[k];
-      }
-    }
+    for (int k = 0; k < items; k++)
+      if (k * 32 + lane < count) sorted[k * 32 + lane] = values[k];
     return;
   }
   sort_registers<items>(values);
 #pragma unroll
-  for (int k = 0; k < items; k++) {
-    if (lane * items + k < count) {
-      sorted[lane * items + k] = values[k];
-    }
-  }
+  for (int k = 0; k < items; k++)
+    if (lane * items + k < count) sorted[lane * items + k] = values[k];
 }
 
 // The sum of one column over listed points, in sequence; over all points if `list` is NULL. Several points are fetched
@@ -127,21 +115,15 @@ template <int items> static __device__ void sort_in_warp(const uint32_t *list, u
 template <int ahead>
 static __device__ float sum_column(const float *points, uint32_t columns, const uint32_t *list, uint32_t count,
                                    uint32_t column) {
-  float sum = points[(uint64_t)(list == NULL ? 0 : list[0]) * columns + column];
+  float sum = points[(uint64_t)(!list ? 0 : list[0]) * columns + column];
   for (uint32_t k = 1; k < count; k += ahead) {
     float values[ahead];
 #pragma unroll
-    for (int i = 0; i < ahead; i++) {
-      if (k + i < count) {
-        values[i] = points[(uint64_t)(list == NULL ? k + i : list[k + i]) * columns + column];
-      }
-    }
+    for (int i = 0; i < ahead; i++)
+      if (k + i < count) values[i] = points[(uint64_t)(!list ? k + i : list[k + i]) * columns + column];
 #pragma unroll
-    for (int i = 0; i < ahead; i++) {
-      if (k + i < count) {
-        sum += values[i];
-      }
-    }
+    for (int i = 0; i < ahead; i++)
+      if (k + i < count) sum += values[i];
   }
   return sum;
 }

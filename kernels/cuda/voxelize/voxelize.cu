@@ -16,7 +16,7 @@
 #include "kernels/cuda/fps/fps.cuh"
 #include "kernels/samples.h"
 
-// --- what the job asks for ---
+// ---- what the job asks for ------------------------------------------------------------------------------------------
 
 static void read_params(struct cuda_run *run) {
   const struct vx_voxelize *params = run->params;
@@ -32,7 +32,7 @@ static void read_params(struct cuda_run *run) {
   run->filtered = params->block_filter.enabled;
   run->feature_dtype = params->feature_dtype;
   run->fill_mean = params->fill == VX_FILL_MEAN;
-  bool sampled = run->sampling != NULL && run->tensors != 0;
+  bool sampled = run->sampling && run->tensors != 0;
   const vx_tensor_set bev = VX_TENSOR_BIT(VX_BEV_FEATURES),
                       means = VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_ENCODED_TENSORS | bev;
   bool listed = run->filtered || sampled || (run->tensors & VX_LIST_TENSORS) != 0;
@@ -49,12 +49,9 @@ static void read_params(struct cuda_run *run) {
 
 // The rows that are scattered lie in scratch, unless they are a tensor of the output too.
 static void plan_features(struct cuda_run *run) {
-  if (run->encoded) {
-    cuda_measure_encoder(run);
-  }
-  if (run->scattered != VX_TENSOR_COUNT && (run->tensors & VX_TENSOR_BIT(run->scattered)) == 0) {
+  if (run->encoded) cuda_measure_encoder(run);
+  if (run->scattered != VX_TENSOR_COUNT && (run->tensors & VX_TENSOR_BIT(run->scattered)) == 0)
     run->feature_bytes = (size_t)cuda_sizes_of(run, 0).values * vx_dtype_size(run->params->feature_dtype);
-  }
 }
 
 // Whether the gather can be enqueued before the host knows any size.
@@ -87,16 +84,14 @@ static enum vx_status prepare(struct cuda_run *run, struct error *error) {
   CUDA_TRY(plan_image(run, error));
   CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
-  if (run->filtered) {
-    CUDA_TRY(cuda_plan_filter(run, error));
-  }
+  if (run->filtered) CUDA_TRY(cuda_plan_filter(run, error));
   plan(run);
   plan_features(run);
   CUDA_TRY(cuda_prepare_memory(run, error));
   return run->encoded ? cuda_bring_weights(run, error) : VX_OK;
 }
 
-// --- what the device says ---
+// ---- what the device says -------------------------------------------------------------------------------------------
 
 static enum vx_status read_sizes(struct cuda_run *run, uint32_t sequence, struct error *error) {
   CUDA_TRY(cuda_read_tally(run, sequence, error));
@@ -112,20 +107,17 @@ static enum vx_status read_sizes(struct cuda_run *run, uint32_t sequence, struct
   counts->voxels_kept = tally->num_output_rows;
   counts->voxels_dropped = (int64_t)tally->num_cells - tally->num_rows;
   counts->voxels_block_filtered = (int64_t)tally->num_rows - tally->num_output_rows;
-  for (int32_t cloud = 0; cloud < run->clouds.count; cloud++) {
+  for (int32_t cloud = 0; cloud < run->clouds.count; cloud++)
     run->job->row_counts[cloud] = (int32_t)(run->clouds.count > 1 ? report->cloud_rows[cloud] : counts->voxels_kept);
-  }
   cuda_read_sections(run);
   return VX_OK;
 }
 
-// --- stages ---
+// ---- stages ---------------------------------------------------------------------------------------------------------
 
 static enum vx_status find_cells(const struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_copy_source(run, error));
-  if (run->clouds.count > 1) {
-    CUDA_TRY(cuda_fetch_clouds(run, error));
-  }
+  if (run->clouds.count > 1) CUDA_TRY(cuda_fetch_clouds(run, error));
   CUDA_TRY(cuda_insert(run, error));
   CUDA_TRY(cuda_number(run, error));
   CUDA_TRY(cuda_assign(run, error));
@@ -137,9 +129,7 @@ static bool lists_too_long(const struct cuda_run *run) {
 }
 
 static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct error *error) {
-  if (run->whole_lists) {
-    CUDA_TRY(cuda_order_lists(run, sorted, error));
-  }
+  if (run->whole_lists) CUDA_TRY(cuda_order_lists(run, sorted, error));
   if (run->filtered) {
     CUDA_TRY(cuda_filter(run, error));
     CUDA_TRY(cuda_count_sections(run, error));
@@ -160,12 +150,8 @@ static enum vx_status write_image(struct cuda_run *run, bool publish, struct err
 
 // Called when all sizes are known: takes the output's memory, or refuses the job before more is done for it.
 static enum vx_status settle(struct cuda_run *run, struct error *error) {
-  if (run->sampling != NULL) {
-    CUDA_TRY(vx_begin_samples(run->job, run->job->row_counts, error));
-  }
-  if (run->tensors == 0) {
-    return VX_OK;
-  }
+  if (run->sampling) CUDA_TRY(vx_begin_samples(run->job, run->job->row_counts, error));
+  if (run->tensors == 0) return VX_OK;
   return run->clouds.num_points == 0 ? cuda_take_zeros(run, error) : cuda_take_output(run, error);
 }
 
@@ -176,9 +162,7 @@ static enum vx_status run_eagerly(struct cuda_run *run, struct error *error) {
   CUDA_TRY(run->tensors != 0 ? write_image(run, true, error) : cuda_publish(run, sequence, error));
   CUDA_TRY(read_sizes(run, sequence, error));
   CUDA_TRY(settle(run, error));
-  if (!lists_too_long(run)) {
-    return VX_OK;
-  }
+  if (!lists_too_long(run)) return VX_OK;
   CUDA_TRY(cuda_sort_lists(run, error));  // then gathers again, with all lists in order
   CUDA_TRY(cuda_order_lists(run, true, error));
   return run->tensors != 0 ? write_image(run, false, error) : VX_OK;
@@ -189,20 +173,12 @@ static enum vx_status run_in_steps(struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_publish(run, run->sequence, error));
   CUDA_TRY(read_sizes(run, run->sequence, error));
   bool sorted = lists_too_long(run);
-  if (sorted) {
-    CUDA_TRY(cuda_sort_lists(run, error));
-  }
+  if (sorted) CUDA_TRY(cuda_sort_lists(run, error));
   CUDA_TRY(find_rows(run, sorted, error));
-  if (run->filtered) {
-    CUDA_TRY(read_sizes(run, run->sequence + 1, error));
-  }
+  if (run->filtered) CUDA_TRY(read_sizes(run, run->sequence + 1, error));
   CUDA_TRY(settle(run, error));
-  if (run->tensors == 0 || run->layout.bytes == 0) {
-    return VX_OK;
-  }
-  if (run->params->order == VX_ORDER_KEY && !run->marked) {
-    CUDA_TRY(cuda_sort_rows(run, error));
-  }
+  if (run->tensors == 0 || run->layout.bytes == 0) return VX_OK;
+  if (run->params->order == VX_ORDER_KEY && !run->marked) CUDA_TRY(cuda_sort_rows(run, error));
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
   return write_image(run, false, error);
 }
@@ -229,21 +205,15 @@ static enum vx_status sample_voxels(struct cuda_run *run, struct error *error) {
 enum vx_status cuda_voxelize(struct cuda_run *run, struct error *error) {
   run->gathers = VX_STAGE_FEATURES;
   CUDA_TRY(vx_grid_of(run->params, run->job->num_clouds, &run->grid, error));
-  bool sampled = run->sampling != NULL && run->tensors != 0;
-  if (run->clouds.num_points == 0) {
-    return settle(run, error);
-  }
-  if (sampled) {
-    CUDA_TRY(reserve_samples(run, error));
-  }
+  bool sampled = run->sampling && run->tensors != 0;
+  if (run->clouds.num_points == 0) return settle(run, error);
+  if (sampled) CUDA_TRY(reserve_samples(run, error));
   CUDA_TRY(prepare(run, error));
   CUDA_TRY(find_cells(run, error));
   CUDA_TRY(run->eager ? run_eagerly(run, error) : run_in_steps(run, error));
   const uint64_t *moments = run->sizes.moments;
   run->job->stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);
   run->job->stage_ns[VX_STAGE_VOXELIZE] = (int64_t)(moments[CUDA_FOUND] - moments[CUDA_ARRIVED]);
-  if (sampled) {
-    CUDA_TRY(sample_voxels(run, error));
-  }
+  if (sampled) CUDA_TRY(sample_voxels(run, error));
   return run->tensors == 0 ? cuda_clean(run, error) : cuda_finish_output(run, error);
 }

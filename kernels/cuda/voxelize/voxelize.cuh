@@ -42,13 +42,13 @@ VX_WARN_UNUSED enum vx_status cuda_encode(const struct cuda_run *run, struct err
 // Makes bev_features, when the rows' features are there.
 VX_WARN_UNUSED enum vx_status cuda_write_bev(const struct cuda_run *run, struct error *error);
 
-// --- marks of cells ---
+// ---- marks of cells -------------------------------------------------------------------------------------------------
 //
 // One bit each, in the order of the keys. They are all 0 when a job begins, and its end clears those that it set
 // (transfer.cu).
 
 static __device__ inline uint64_t cuda_key_of_slot(const struct voxel_view &v, uint32_t slot) {
-  return v.table.keys != NULL ? v.table.keys[slot] : slot;
+  return v.table.keys ? v.table.keys[slot] : slot;
 }
 
 static __device__ inline void cuda_mark(const struct voxel_view &v, uint32_t slot) {

@@ -170,9 +170,8 @@ static void walk_grid(struct plain_voxelizer *plain, const float *points) {
   const struct plain_list *list = plain->lists;
   for (int32_t x = 0; x < plain->grid.cells[0]; x++) {
     for (int32_t y = 0; y < plain->grid.cells[1]; y++) {
-      for (int32_t z = 0; z < plain->grid.cells[2]; z++, list++) {
+      for (int32_t z = 0; z < plain->grid.cells[2]; z++, list++)
         if (list->count > 0 && row < plain->voxels) gather(plain, list, points, (int32_t[3]){x, y, z}, row++);
-      }
     }
   }
 }

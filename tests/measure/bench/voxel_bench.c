@@ -75,7 +75,7 @@ static void usage(FILE *to) {
           BENCH_MAX_REPEAT);
 }
 
-// --- Options ---------------------------------------------------------------------------------------------------------
+// ---- Options --------------------------------------------------------------------------------------------------------
 
 static bool add_setting(struct options *options, const char *name, size_t name_length, const char *value) {
   if (options->query.count == MAX_SETTINGS) {
@@ -156,7 +156,7 @@ static int parse_options(int argc, char **argv, struct options *options) {
   return 2;
 }
 
-// --- Scans -----------------------------------------------------------------------------------------------------------
+// ---- Scans ----------------------------------------------------------------------------------------------------------
 
 static bool add_scan(struct bench *bench, const char *path, size_t row_bytes) {
   struct bench_scan *grown = realloc(bench->scans, (size_t)(bench->num_scans + 1) * sizeof *grown);
@@ -197,7 +197,7 @@ static bool add_path(struct bench *bench, const char *path, size_t row_bytes) {
   return add_scan(bench, path, row_bytes);
 }
 
-// --- Measuring -------------------------------------------------------------------------------------------------------
+// ---- Measuring ------------------------------------------------------------------------------------------------------
 
 // Opens the baseline for `asked`; false, with the reason on standard error, if it cannot take part.
 static bool open_plain(const struct bench *bench, const struct vx_job *asked, struct plain_voxelizer *plain) {
@@ -249,7 +249,7 @@ static bool measure(struct bench *bench, const char *first, const struct vx_job 
   return ok;
 }
 
-// --- Tables ----------------------------------------------------------------------------------------------------------
+// ---- Tables ---------------------------------------------------------------------------------------------------------
 
 static void print_number(double value, const char *format) {
   if (value >= 0.0)
@@ -348,7 +348,7 @@ static void print_parameters(const struct job_request *request) {
   printf("parameters: %s\n\n", memory);
 }
 
-// --- The two ways to run ---------------------------------------------------------------------------------------------
+// ---- The two ways to run --------------------------------------------------------------------------------------------
 
 static bool run_one(struct bench *bench, const struct job_request *request, struct row *rows) {
   print_parameters(request);

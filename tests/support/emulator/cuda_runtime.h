@@ -35,7 +35,7 @@ using std::min;
 #define __grid_constant__
 #define __forceinline__ inline
 
-// --- barriers and warps ---
+// ---- barriers and warps ---------------------------------------------------------------------------------------------
 
 static inline void __syncthreads() { emulated_barrier(); }
 
@@ -64,16 +64,14 @@ template <typename type, typename combine>
 static inline type emulated_fold(uint32_t mask, uint64_t bits, type first, combine with) {
   const uint64_t *row = emulated_meet(mask, bits);
   type all = first;
-  for (int lane = 0; lane < EMULATED_WARP; lane++) {
-    all = (mask >> lane & 1) != 0 ? with(all, lane, row[lane]) : all;
-  }
+  for (int lane = 0; lane < EMULATED_WARP; lane++) all = (mask >> lane & 1) != 0 ? with(all, lane, row[lane]) : all;
   emulated_part(mask);
   return all;
 }
 
 static inline uint32_t __ballot_sync(uint32_t mask, int yes) {
-  return emulated_fold(mask, yes != 0, 0u,
-                       [](uint32_t all, int lane, uint64_t bits) { return all | (uint32_t)bits << lane; });
+  return emulated_fold(
+      mask, yes != 0, 0u, [](uint32_t all, int lane, uint64_t bits) { return all | (uint32_t)bits << lane; });
 }
 
 static inline int __any_sync(uint32_t mask, int yes) { return __ballot_sync(mask, yes) != 0; }
@@ -86,18 +84,18 @@ template <typename type> static inline uint32_t __match_any_sync(uint32_t mask, 
 }
 
 static inline uint32_t __reduce_add_sync(uint32_t mask, uint32_t value) {
-  return emulated_fold(mask, value, 0u, [](uint32_t all, int, uint64_t bits) { return all + (uint32_t)bits; });
+  return emulated_fold(
+      mask, value, 0u, [](uint32_t all, int, uint64_t bits) { return all + (uint32_t)bits; });
 }
 
 static inline uint32_t __reduce_max_sync(uint32_t mask, uint32_t value) {
-  return emulated_fold(mask, value, 0u, [](uint32_t all, int, uint64_t bits) { return max(all, (uint32_t)bits); });
+  return emulated_fold(
+      mask, value, 0u, [](uint32_t all, int, uint64_t bits) { return max(all, (uint32_t)bits); });
 }
 
 template <typename type> static inline type emulated_take(uint32_t mask, type value, int from) {
   const uint64_t *row = emulated_meet(mask, emulated_bits(value));
-  if ((mask >> from & 1) == 0) {
-    emulated_die("a shuffle reads a lane that is not in the mask");
-  }
+  if ((mask >> from & 1) == 0) emulated_die("a shuffle reads a lane that is not in the mask");
   type taken;
   memcpy(&taken, &row[from], sizeof taken);
   emulated_part(mask);
@@ -125,7 +123,7 @@ template <typename type> static inline type __shfl_down_sync(uint32_t mask, type
   return emulated_take(mask, value, lane % width + distance < width ? lane + distance : lane);
 }
 
-// --- memory ---
+// ---- memory ---------------------------------------------------------------------------------------------------------
 
 #define EMULATED_ATOMIC(name, result)                                                                                  \
   template <typename type, typename operand> static inline type name(type *at, operand given) {                        \
@@ -162,7 +160,7 @@ static inline uint32_t __cvta_generic_to_shared(const void *at) { return (uint32
 
 template <typename type> static inline type *emulated_at(uint32_t address) { return (type *)(uintptr_t)address; }
 
-// --- bits ---
+// ---- bits -----------------------------------------------------------------------------------------------------------
 
 static inline int __popc(uint32_t value) { return __builtin_popcount(value); }
 static inline int __popcll(uint64_t value) { return __builtin_popcountll(value); }
@@ -190,7 +188,7 @@ template <typename a, typename b> static inline typename std::common_type<a, b>:
   return one < other ? other : one;
 }
 
-// --- launches, and calls about kernels ---
+// ---- launches, and calls about kernels ------------------------------------------------------------------------------
 
 template <typename... params>
 static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*kernel)(params...)) {

@@ -37,7 +37,7 @@ static const std::function<void()> *kernel_thread;
   abort();
 }
 
-// --- the order ---
+// ---- the order ------------------------------------------------------------------------------------------------------
 
 static uint64_t next_random() {
   static uint64_t state;
@@ -52,12 +52,10 @@ static uint64_t next_random() {
 }
 
 static void shuffle(std::vector<unsigned> &order) {
-  for (size_t i = order.size(); i > 1; i--) {
-    std::swap(order[i - 1], order[next_random() % i]);
-  }
+  for (size_t i = order.size(); i > 1; i--) std::swap(order[i - 1], order[next_random() % i]);
 }
 
-// --- one thread ---
+// ---- one thread -----------------------------------------------------------------------------------------------------
 
 extern "C" void emulated_switch(void **from, void *to);
 #if defined(__x86_64__)
@@ -79,9 +77,8 @@ enum { SAVED_WORDS = 6 };
 static void leave() { emulated_switch(&fibres[running].stack_pointer, scheduler); }
 
 static void free_barrier() {
-  for (unsigned i = 0; alive > 0 && waiting == alive && i < threads; i++) {
+  for (unsigned i = 0; alive > 0 && waiting == alive && i < threads; i++)
     fibres[i].state = fibres[i].state == AT_BARRIER ? READY : fibres[i].state;
-  }
   waiting = alive > 0 && waiting == alive ? 0 : waiting;
 }
 
@@ -89,9 +86,7 @@ void emulated_barrier() {
   fibres[running].state = AT_BARRIER;
   waiting++;
   free_barrier();
-  if (fibres[running].state != READY) {
-    leave();
-  }
+  if (fibres[running].state != READY) leave();
 }
 
 // Frees the lanes of the mask if all wait for just these.
@@ -100,12 +95,8 @@ static void free_warp(unsigned first, uint32_t mask) {
     for (unsigned lane = 0; lane < EMULATED_WARP; lane++) {
       struct fibre *fibre = &fibres[first + lane];
       if ((mask >> lane & 1) != 0 && first + lane < threads) {
-        if (fibre->state == ENDED) {
-          emulated_die("a mask names a lane that has ended");
-        }
-        if (pass == 0 && (fibre->state != IN_WARP || fibre->mask != mask)) {
-          return;
-        }
+        if (fibre->state == ENDED) emulated_die("a mask names a lane that has ended");
+        if (pass == 0 && (fibre->state != IN_WARP || fibre->mask != mask)) return;
         fibre->state = pass == 0 ? fibre->state : READY;
       }
     }
@@ -113,15 +104,11 @@ static void free_warp(unsigned first, uint32_t mask) {
 }
 
 static void wait_for_lanes(uint32_t mask) {
-  if ((mask >> running % EMULATED_WARP & 1) == 0) {
-    emulated_die("a lane is not in its own mask");
-  }
+  if ((mask >> running % EMULATED_WARP & 1) == 0) emulated_die("a lane is not in its own mask");
   fibres[running].state = IN_WARP;
   fibres[running].mask = mask;
   free_warp(running / EMULATED_WARP * EMULATED_WARP, mask);
-  if (fibres[running].state != READY) {
-    leave();
-  }
+  if (fibres[running].state != READY) leave();
 }
 
 const uint64_t *emulated_meet(uint32_t mask, uint64_t bits) {
@@ -145,9 +132,7 @@ static void run_thread() {
 static void prepare(struct fibre *fibre) {
   if (fibre->stack == NULL) {
     void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (stack == MAP_FAILED) {
-      emulated_die("no memory for a stack");
-    }
+    if (stack == MAP_FAILED) emulated_die("no memory for a stack");
     fibre->stack = (unsigned char *)stack;
   }
   void **top = (void **)(fibre->stack + STACK_BYTES - 64);
@@ -158,7 +143,7 @@ static void prepare(struct fibre *fibre) {
   fibre->state = READY;
 }
 
-// --- a block, a launch ---
+// ---- a block, a launch ----------------------------------------------------------------------------------------------
 
 // Lets each thread that can go on do so. False if none can.
 static bool take_turns(std::vector<unsigned> &order) {
@@ -182,11 +167,8 @@ static void run_block(size_t shared_bytes, std::vector<unsigned> &order) {
   shuffle(order);
   alive = threads;
   waiting = 0;
-  while (alive > 0) {
-    if (!take_turns(order)) {
-      emulated_die("some threads never reach the barrier that others wait at");
-    }
-  }
+  while (alive > 0)
+    if (!take_turns(order)) emulated_die("some threads never reach the barrier that others wait at");
 }
 
 static std::vector<unsigned> numbers_below(unsigned count) {
@@ -199,9 +181,8 @@ void emulated_launch(const char *kernel, dim3 blocks, dim3 block, size_t shared_
                      const std::function<void()> &thread) {
   kernel_name = kernel;
   kernel_thread = &thread;
-  if (blocks.x == 0 || block.x == 0 || block.x > EMULATED_THREADS || shared_bytes > EMULATED_SHARED_BYTES) {
+  if (blocks.x == 0 || block.x == 0 || block.x > EMULATED_THREADS || shared_bytes > EMULATED_SHARED_BYTES)
     emulated_die("a launch that no GPU takes");
-  }
   gridDim = blocks;
   blockDim = block;
   threads = block.x;

@@ -21,16 +21,14 @@ static cudaError_t allocate(void **memory, size_t bytes) {
   enum { PAGE = 4096 };
   size_t whole = (bytes + PAGE) / PAGE * PAGE;
   *memory = aligned_alloc(PAGE, whole);
-  if (*memory == NULL) {
-    return cudaErrorMemoryAllocation;
-  }
+  if (*memory == NULL) return cudaErrorMemoryAllocation;
   memset(*memory, 0xA5, whole);
   return cudaSuccess;
 }
 
 extern "C" {
 
-// --- the device ---
+// ---- the device -----------------------------------------------------------------------------------------------------
 
 cudaError_t cudaGetDeviceCount(int *count) {
   *count = 1;
@@ -82,7 +80,7 @@ cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) DONE cuda
   return cudaSuccess;
 }
 
-// --- memory ---
+// ---- memory ---------------------------------------------------------------------------------------------------------
 
 cudaError_t cudaMalloc(void **memory, size_t bytes) { return allocate(memory, bytes); }
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned) { return allocate(memory, bytes); }

@@ -166,9 +166,8 @@ static bool fire(const struct scan_sensor *sensor, const struct scan_scene *scen
 // empty place.
 static size_t compact(const struct scan_sensor *sensor, struct scan_point *points) {
   size_t places = (size_t)sensor->beams * (size_t)sensor->steps, count = 0;
-  for (size_t i = 0; i < places; i++) {
+  for (size_t i = 0; i < places; i++)
     if (points[i].ring >= 0) points[count++] = points[i];
-  }
   return count;
 }
 

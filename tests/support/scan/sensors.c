@@ -75,8 +75,7 @@ const struct scan_sensor scan_sensors[] = {
 };
 
 const struct scan_sensor *scan_sensor_named(const char *name) {
-  for (const struct scan_sensor *sensor = scan_sensors; sensor->name; sensor++) {
+  for (const struct scan_sensor *sensor = scan_sensors; sensor->name; sensor++)
     if (strcmp(sensor->name, name) == 0) return sensor;
-  }
   return NULL;
 }

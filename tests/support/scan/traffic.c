@@ -59,11 +59,9 @@ static void put_car(struct stand *stand, uint64_t *random) {
   if (!name(stand, SCAN_CAR, (double[]){length, width, height})) return;
   box_part(stand, (double[]){length, width, hood - 0.22}, paint, 0.0, 0.22);
   box_part(stand, (double[]){cabin * length, 0.85 * width, height - hood}, 0.12, -back * length, hood);
-  for (int side = -1; side <= 1; side += 2) {
-    for (int end = -1; end <= 1; end += 2) {
+  for (int side = -1; side <= 1; side += 2)
+    for (int end = -1; end <= 1; end += 2)
       part(stand, scan_box(0.62, 0.2, 0.6, stand->heading, 0.08), end * 0.31 * length, side * (width / 2 - 0.12), 0.0);
-    }
-  }
 }
 
 static void put_lorry(struct stand *stand, uint64_t *random) {
@@ -158,7 +156,5 @@ void scan_traffic_make(const struct scan_sensor *sensor, uint64_t seed, struct s
   wider.facade_max += more;
   uint64_t random = scan_street_make(&wider, next_u64(&state), true, scene);
   scene->seed = seed;
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    put_kind(scene, &random, &kinds[i], wider.facade_min);
-  }
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) put_kind(scene, &random, &kinds[i], wider.facade_min);
 }

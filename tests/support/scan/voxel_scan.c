@@ -27,9 +27,8 @@ static void usage(FILE *to) {
         "Writes a simulated lidar scan as raw float32 rows: x y z intensity ring time, then meaningless features.\n"
         "  --sensor NAME   one of (the first is the default)\n",
         to);
-  for (const struct scan_sensor *sensor = scan_sensors; sensor->name; sensor++) {
+  for (const struct scan_sensor *sensor = scan_sensors; sensor->name; sensor++)
     fprintf(to, "                    %-9s %s\n", sensor->name, sensor->description);
-  }
   fprintf(to,
           "  --seed N        the street and its noise; the same seed gives the same bytes (default 1)\n"
           "  --columns N     floats of a row, %d to %d (default 4)\n"

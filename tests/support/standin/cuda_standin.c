@@ -39,28 +39,20 @@ struct vx_lane {
 static enum vx_status count_devices(int *count, struct error *error) {
   const char *text = getenv("VOXELD_STANDIN_DEVICES");
   *count = text == NULL ? 0 : atoi(text);
-  if (*count > 0) {
-    return VX_OK;
-  }
+  if (*count > 0) return VX_OK;
   return vx_refuse(error, "this build has a stand-in for CUDA, and no device is asked of it");
 }
 
 static enum vx_status open_device(int index, struct vx_device **device, struct error *error) {
   int count;
   enum vx_status status = count_devices(&count, error);
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status != VX_OK) return status;
   if (index < 0 || index >= count) return vx_refuse(error, "there is no CUDA device %d: there are %d", index, count);
   *device = malloc(sizeof **device);
-  if (*device == NULL) {
-    return VX_OUT_OF_MEMORY;
-  }
+  if (*device == NULL) return VX_OUT_OF_MEMORY;
   (*device)->index = index;
   status = vx_cpu_backend.open(0, &(*device)->cpu, error);
-  if (status != VX_OK) {
-    free(*device);
-  }
+  if (status != VX_OK) free(*device);
   return status;
 }
 
@@ -78,27 +70,19 @@ static void describe(const struct vx_device *device, struct vx_description *desc
 
 static enum vx_status checked(const char *call, struct error *error) {
   enum vx_status status = inject_next();
-  if (status != VX_OK) {
-    snprintf(error->text, sizeof error->text, "%s: a fault was asked for", call);
-  }
+  if (status != VX_OK) snprintf(error->text, sizeof error->text, "%s: a fault was asked for", call);
   return status;
 }
 
 static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
                                 struct error *error) {
   enum vx_status status = checked("lane", error);
-  if (status != VX_OK) {
-    return status;
-  }
+  if (status != VX_OK) return status;
   *lane = malloc(sizeof **lane);
-  if (*lane == NULL) {
-    return VX_OUT_OF_MEMORY;
-  }
+  if (*lane == NULL) return VX_OUT_OF_MEMORY;
   (*lane)->device = device->index;
   status = vx_cpu_backend.lane_open(device->cpu, use, &(*lane)->cpu, error);
-  if (status != VX_OK) {
-    free(*lane);
-  }
+  if (status != VX_OK) free(*lane);
   return status;
 }
 
@@ -146,9 +130,7 @@ static void read_pinned(void *own, char *pinned, size_t bytes) {
   const struct iovec here = {own, bytes}, there = {pinned, bytes};
   int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   ssize_t copied = 0;
-  if (bytes > 0 && is_there(pagemap, pinned + bytes - 1)) {
-    copied = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
-  }
+  if (bytes > 0 && is_there(pagemap, pinned + bytes - 1)) copied = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
   (void)copied;
   close(pagemap);
 }
@@ -173,17 +155,13 @@ struct behind {
 static size_t points_bytes(const struct vx_job *job) {
   const struct vx_input *points = &job->inputs[VX_POINTS];
   size_t bytes = vx_dtype_size(points->dtype);
-  for (int d = 0; d < points->rank; d++) {
-    bytes *= (size_t)points->dims[d];
-  }
+  for (int d = 0; d < points->rank; d++) bytes *= (size_t)points->dims[d];
   return bytes;
 }
 
 static void *take_copy(size_t bytes) {
   void *copy = aligned_alloc(VX_TENSOR_ALIGNMENT, (bytes / VX_TENSOR_ALIGNMENT + 1) * VX_TENSOR_ALIGNMENT);
-  if (copy != NULL) {
-    memset(copy, 0, bytes);
-  }
+  if (copy != NULL) memset(copy, 0, bytes);
   return copy;
 }
 
@@ -199,9 +177,7 @@ static enum vx_status copy_points(struct vx_job *job, struct behind *behind, str
 static enum vx_status checked_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
   struct behind *behind = cls;
   enum vx_status status = behind->caller->output(behind->cls, layout, block, error);
-  if (status == VX_OK) {
-    status = checked("output", error);
-  }
+  if (status == VX_OK) status = checked("output", error);
   if (status == VX_OK && (behind->job->pinned || behind->job->places != NULL)) {
     behind->block = *block;
     behind->layout = *layout;
@@ -226,11 +202,10 @@ static void write_tensors(const struct behind *behind) {
 }
 
 static void write_output(const struct behind *behind) {
-  if (behind->job->places != NULL) {
+  if (behind->job->places != NULL)
     write_tensors(behind);
-  } else {
+  else
     write_pinned(behind->output, behind->block, behind->layout.bytes);
-  }
 }
 
 static bool ask_scratch(void *cls, size_t bytes) {
@@ -249,9 +224,8 @@ static const struct vx_caller checked_caller = {
 static bool runs(const struct vx_job *job) {
   const char *lacking = getenv("VOXELD_STANDIN_LACKS");
   bool lacks = lacking != NULL && strcmp(lacking, vx_operation_of(job->op)->name) == 0;
-  for (enum vx_tensor tensor = 0; lacking != NULL && tensor < VX_TENSOR_COUNT; tensor++) {
+  for (enum vx_tensor tensor = 0; lacking != NULL && tensor < VX_TENSOR_COUNT; tensor++)
     lacks |= (job->tensors & VX_TENSOR_BIT(tensor)) != 0 && strcmp(lacking, vx_tensor_name(tensor)) == 0;
-  }
   return !lacks && (job->op != VX_DETECT || job->params.detect.session != NULL);
 }
 
@@ -264,9 +238,7 @@ static int slowness_ms(void) {
   FILE *file = path == NULL ? NULL : fopen(path, "re");
   int gpu_ms = 0, cpu_ms = 0;
   if (file != NULL) {
-    if (fscanf(file, "%d %d", &gpu_ms, &cpu_ms) != 2) {
-      gpu_ms = cpu_ms = 0;
-    }
+    if (fscanf(file, "%d %d", &gpu_ms, &cpu_ms) != 2) gpu_ms = cpu_ms = 0;
     (void)fclose(file);
   }
   return on_standin ? gpu_ms : cpu_ms;
@@ -298,9 +270,7 @@ static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct 
     job->caller = behind->caller;
     job->cls = behind->cls;
   }
-  if (status == VX_OK && behind->output != NULL) {
-    write_output(behind);
-  }
+  if (status == VX_OK && behind->output != NULL) write_output(behind);
   job->inputs[VX_POINTS].data = points;
   free(behind->points);
   free(behind->output);
@@ -310,9 +280,7 @@ static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct 
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   struct behind behind = {.job = job, .caller = job->caller, .cls = job->cls};
   enum vx_status status = checked("begin", error);
-  if (status == VX_OK) {
-    status = run_over(lane, job, &behind, error);
-  }
+  if (status == VX_OK) status = run_over(lane, job, &behind, error);
   return status == VX_OK ? checked("end", error) : status;
 }
 

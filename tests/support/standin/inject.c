@@ -48,14 +48,10 @@ static void read_request(const char *text) {
 static void take_file(const char *path) {
   char taken[512], text[64] = "";
   snprintf(taken, sizeof taken, "%s.taken", path);
-  if (access(path, F_OK) != 0 || rename(path, taken) != 0) {
-    return;
-  }
+  if (access(path, F_OK) != 0 || rename(path, taken) != 0) return;
   FILE *file = fopen(taken, "re");
   if (file != NULL) {
-    if (fgets(text, sizeof text, file) != NULL) {
-      read_request(text);
-    }
+    if (fgets(text, sizeof text, file) != NULL) read_request(text);
     fclose(file);
   }
   (void)unlink(taken);
@@ -73,9 +69,7 @@ static void look_for_file(void) {
 
 static bool is_hit(long long call) {
   long long chosen = atomic_load(&chosen_call);
-  if (chosen <= 0) {
-    return false;
-  }
+  if (chosen <= 0) return false;
   switch ((enum inject_repeat)atomic_load(&chosen_repeat)) {
     case INJECT_ONCE: return call == chosen;
     case INJECT_FROM_THERE: return call >= chosen;

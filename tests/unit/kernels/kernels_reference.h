@@ -21,7 +21,7 @@
   (VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) |            \
    VX_TENSOR_BIT(VX_POINT_VOXEL_IDS))
 
-// ---- running a job ----------------------------------------------------------------------------------------------
+// ---- running a job --------------------------------------------------------------------------------------------------
 
 static const struct vx_backend *backend;  // of the name in VOXELD_TEST_BACKEND; without one the CPU's
 static struct vx_device *device;
@@ -121,7 +121,7 @@ static inline float random_in(struct random *random, float low, float high) {
   return low + (high - low) * ((float)(next_random(random) >> 8) / 16777216.0f);
 }
 
-// ---- float16, by the values it stands for -----------------------------------------------------------------------
+// ---- float16, by the values it stands for ---------------------------------------------------------------------------
 
 static inline double half_value(uint16_t half) {
   int exponent = half >> 10 & 31, mantissa = half & 1023;
@@ -142,36 +142,30 @@ static inline float float_of(uint32_t bits) {
 }
 
 static inline float model_widen(uint16_t half) {
-  if ((half & 0x7C00) == 0x7C00) {
+  if ((half & 0x7C00) == 0x7C00)
     return float_of((uint32_t)(half >> 15) << 31 | 0xFFu << 23 | (uint32_t)(half & 1023) << 13);
-  }
   return (float)half_value(half);
 }
 
 static inline uint16_t model_narrow(float value) {
-  if (isnan(value)) {
-    return 0x7E00;
-  }
+  if (isnan(value)) return 0x7E00;
   uint16_t sign = signbit(value) ? 0x8000 : 0;
   double magnitude = fabs((double)value);
   uint16_t low = 0, high = 0x7C00;  // low <= magnitude < high, where the pattern after the largest counts as 65536
-  if (magnitude >= 65536) {
-    return sign | 0x7C00;
-  }
+  if (magnitude >= 65536) return sign | 0x7C00;
   while (high - low > 1) {
     uint16_t middle = (uint16_t)((low + high) / 2);
-    if (half_value(middle) <= magnitude) {
+    if (half_value(middle) <= magnitude)
       low = middle;
-    } else {
+    else
       high = middle;
-    }
   }
   double below = magnitude - half_value(low), above = (high == 0x7C00 ? 65536.0 : half_value(high)) - magnitude;
   bool up = above < below || (above == below && (low & 1));
   return sign | (up ? high : low);
 }
 
-// ---- the model --------------------------------------------------------------------------------------------------
+// ---- the model ------------------------------------------------------------------------------------------------------
 
 enum { MODEL_MAX_POINTS = 20000 };
 
@@ -217,9 +211,7 @@ static inline void model_place(struct model *model, int32_t cloud, int32_t first
     cell[a] = (int32_t)c;
   }
   int32_t v = model->num_voxels - 1;
-  while (v >= first_voxel && memcmp(model->voxels[v].cell, cell, sizeof cell) != 0) {
-    v--;
-  }
+  while (v >= first_voxel && memcmp(model->voxels[v].cell, cell, sizeof cell) != 0) v--;
   if (v < first_voxel) {
     v = model->num_voxels++;
     model->voxels[v] = (struct model_voxel){.cloud = cloud, .row = -1};
@@ -228,9 +220,8 @@ static inline void model_place(struct model *model, int32_t cloud, int32_t first
   struct model_voxel *voxel = &model->voxels[v];
   voxel->points = realloc(voxel->points, (size_t)(voxel->hits + 1) * sizeof *voxel->points);
   voxel->points[voxel->hits++] = i;
-  if (asked->params.voxelize.max_points_per_voxel == 0 || voxel->kept < asked->params.voxelize.max_points_per_voxel) {
+  if (asked->params.voxelize.max_points_per_voxel == 0 || voxel->kept < asked->params.voxelize.max_points_per_voxel)
     voxel->kept++;
-  }
   model->voxel_of[i] = v;
 }
 
@@ -256,11 +247,8 @@ static inline bool model_stays(const struct model *model, int32_t first, int32_t
 
 static inline int compare_cells(const void *left, const void *right) {
   const struct model_voxel *a = *(struct model_voxel *const *)left, *b = *(struct model_voxel *const *)right;
-  for (int axis = 0; axis < 3; axis++) {
-    if (a->cell[axis] != b->cell[axis]) {
-      return a->cell[axis] < b->cell[axis] ? -1 : 1;
-    }
-  }
+  for (int axis = 0; axis < 3; axis++)
+    if (a->cell[axis] != b->cell[axis]) return a->cell[axis] < b->cell[axis] ? -1 : 1;
   return 0;
 }
 
@@ -268,9 +256,7 @@ static inline void model_cloud(struct model *model, int32_t cloud, int32_t begin
   const struct vx_job *asked = model->asked;
   struct vx_counts *counts = &model->counts;
   int32_t first = model->num_voxels, first_row = model->num_rows;
-  for (int32_t i = begin; i < end; i++) {
-    model_place(model, cloud, first, i);
-  }
+  for (int32_t i = begin; i < end; i++) model_place(model, cloud, first, i);
   int32_t last = model->num_voxels - first > asked->params.voxelize.max_voxels
                      ? first + asked->params.voxelize.max_voxels
                      : model->num_voxels;
@@ -289,34 +275,27 @@ static inline void model_cloud(struct model *model, int32_t cloud, int32_t begin
       model->rows[model->num_rows++] = voxel;
     }
   }
-  if (asked->params.voxelize.order == VX_ORDER_KEY) {
+  if (asked->params.voxelize.order == VX_ORDER_KEY)
     qsort(model->rows + first_row, (size_t)(model->num_rows - first_row), sizeof *model->rows, compare_cells);
-  }
-  for (int32_t row = first_row; row < model->num_rows; row++) {
-    model->rows[row]->row = row;
-  }
+  for (int32_t row = first_row; row < model->num_rows; row++) model->rows[row]->row = row;
   model->row_counts[cloud] = model->num_rows - first_row;
 }
 
 static inline struct model model_of(const struct vx_job *asked, const void *points, int32_t num_clouds,
                                     const int32_t *point_counts) {
   struct model model = {.asked = asked};
-  for (int32_t cloud = 0; cloud < num_clouds; cloud++) {
-    model.num_points += point_counts[cloud];
-  }
+  for (int32_t cloud = 0; cloud < num_clouds; cloud++) model.num_points += point_counts[cloud];
   assert_true(model.num_points <= MODEL_MAX_POINTS);
   size_t count = (size_t)model.num_points, values = count * (size_t)job_columns(asked);
   model.points = malloc((values + 1) * sizeof *model.points);
   model.voxel_of = malloc((count + 1) * sizeof *model.voxel_of);
   model.voxels = malloc((count + 1) * sizeof *model.voxels);
   model.rows = malloc((count + 1) * sizeof *model.rows);
-  for (size_t i = 0; i < values; i++) {
-    if (asked->inputs[VX_POINTS].dtype == VX_FLOAT16) {
+  for (size_t i = 0; i < values; i++)
+    if (asked->inputs[VX_POINTS].dtype == VX_FLOAT16)
       model.points[i] = model_widen(((const uint16_t *)points)[i]);
-    } else {
+    else
       memcpy(&model.points[i], (const float *)points + i, sizeof(float));
-    }
-  }
   model.counts.received = model.num_points;
   int32_t begin = 0;
   for (int32_t cloud = 0; cloud < num_clouds; cloud++) {
@@ -327,9 +306,7 @@ static inline struct model model_of(const struct vx_job *asked, const void *poin
 }
 
 static inline void model_free(struct model *model) {
-  for (int32_t v = 0; v < model->num_voxels; v++) {
-    free(model->voxels[v].points);
-  }
+  for (int32_t v = 0; v < model->num_voxels; v++) free(model->voxels[v].points);
   free(model->points);
   free(model->voxel_of);
   free(model->voxels);
@@ -339,18 +316,15 @@ static inline void model_free(struct model *model) {
 // The mean of one column: sums in sequence, or list after list of groups of 64.
 static inline float model_mean(const struct model *model, const struct model_voxel *voxel, int32_t column) {
   float *values = malloc((size_t)voxel->kept * sizeof *values);
-  for (int32_t k = 0; k < voxel->kept; k++) {
+  for (int32_t k = 0; k < voxel->kept; k++)
     values[k] = model->points[(size_t)voxel->points[k] * (size_t)job_columns(model->asked) + (size_t)column];
-  }
   int32_t group = model->asked->params.voxelize.max_points_per_voxel == 0 ? 64 : voxel->kept;
   int32_t length = voxel->kept;
   do {
     int32_t groups = 0;
     for (int32_t begin = 0; begin < length; begin += group, groups++) {
       float sum = values[begin];
-      for (int32_t i = begin + 1; i < length && i < begin + group; i++) {
-        sum += values[i];
-      }
+      for (int32_t i = begin + 1; i < length && i < begin + group; i++) sum += values[i];
       values[groups] = sum;
     }
     length = groups;
@@ -370,12 +344,8 @@ static inline float model_pillar(const struct model *model, const struct model_v
   const struct vx_job *asked = model->asked;
   const float *p = model->points + (size_t)voxel->points[k] * (size_t)job_columns(asked);
   int32_t columns = job_columns(asked), a = (c - columns) % 3;
-  if (c < columns) {
-    return p[c];
-  }
-  if (c < columns + 3) {
-    return model_offset(model_mean(model, voxel, a), p[a]);
-  }
+  if (c < columns) return p[c];
+  if (c < columns + 3) return model_offset(model_mean(model, voxel, a), p[a]);
   float scaled = (float)voxel->cell[a] * asked->params.voxelize.voxel_size[a];
   float half = asked->params.voxelize.voxel_size[a] / 2;
   float shift = half + asked->params.voxelize.range_min[a];
@@ -384,11 +354,10 @@ static inline float model_pillar(const struct model *model, const struct model_v
 
 // Compares one feature value of a tensor with the model's. Floats are compared as bits.
 static inline void check_value(const struct vx_shape *shape, const void *data, size_t index, float expected) {
-  if (shape->dtype == VX_FLOAT16) {
+  if (shape->dtype == VX_FLOAT16)
     assert_int_equal(((const uint16_t *)data)[index], model_narrow(expected));
-  } else {
+  else
     assert_int_equal(((const uint32_t *)data)[index], bits_of(expected));
-  }
 }
 
 static inline void check_points_of(const struct model *model, const struct outcome *outcome, int32_t r) {
@@ -397,9 +366,8 @@ static inline void check_points_of(const struct model *model, const struct outco
   int32_t columns = job_columns(asked), cap = asked->params.voxelize.max_points_per_voxel;
   for (int32_t k = 0; k < cap; k++) {
     size_t at = (size_t)r * (size_t)cap + (size_t)k;
-    if (asked->tensors & VX_TENSOR_BIT(VX_VOXEL_POINT_MASK)) {
+    if (asked->tensors & VX_TENSOR_BIT(VX_VOXEL_POINT_MASK))
       assert_int_equal(((const uint8_t *)tensor(outcome, VX_VOXEL_POINT_MASK))[at], k < voxel->kept);
-    }
     for (int32_t c = 0; (asked->tensors & VX_TENSOR_BIT(VX_VOXELS)) && c < columns; c++) {
       float padding = asked->params.voxelize.fill == VX_FILL_MEAN ? model_mean(model, voxel, c) : 0.0f;
       float expected = k < voxel->kept ? model_pillar(model, voxel, k, c) : padding;
@@ -422,9 +390,8 @@ static inline void check_row(const struct model *model, const struct outcome *ou
     int32_t expected[4] = {voxel->cloud, voxel->cell[2], voxel->cell[1], voxel->cell[0]};
     assert_memory_equal(coords, expected, sizeof expected);
   }
-  if (asked->tensors & VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS)) {
+  if (asked->tensors & VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS))
     assert_int_equal(((const int32_t *)tensor(outcome, VX_VOXEL_NUM_POINTS))[r], voxel->kept);
-  }
   for (int32_t c = 0; (asked->tensors & VX_TENSOR_BIT(VX_VOXEL_FEATURES)) && c < job_columns(asked); c++) {
     check_value(&outcome->layout.shape[VX_VOXEL_FEATURES], tensor(outcome, VX_VOXEL_FEATURES),
                 (size_t)r * (size_t)job_columns(asked) + (size_t)c, model_mean(model, voxel, c));
@@ -442,14 +409,11 @@ static inline struct outcome check_batch_on(struct vx_lane *on, const struct vx_
   assert_counts_add_up(&outcome.counts);
   assert_memory_equal(&outcome.counts, &model.counts, sizeof model.counts);
   assert_memory_equal(outcome.row_counts, model.row_counts, sizeof model.row_counts);
-  for (int32_t r = 0; asked->tensors != 0 && r < model.num_rows; r++) {
-    check_row(&model, &outcome, r);
-  }
+  for (int32_t r = 0; asked->tensors != 0 && r < model.num_rows; r++) check_row(&model, &outcome, r);
   if (asked->tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) {
     const int32_t *ids = tensor(&outcome, VX_POINT_VOXEL_IDS);
-    for (int32_t i = 0; i < model.num_points; i++) {
+    for (int32_t i = 0; i < model.num_points; i++)
       assert_int_equal(ids[i], model.voxel_of[i] < 0 ? -1 : model.voxels[model.voxel_of[i]].row);
-    }
   }
   model_free(&model);
   return outcome;

@@ -4,9 +4,8 @@
 
 static void widens_every_half_exactly(void **state) {
   (void)state;
-  for (uint32_t half = 0; half < 0x10000; half++) {
+  for (uint32_t half = 0; half < 0x10000; half++)
     assert_int_equal(bits_of(vx_half_to_float((uint16_t)half)), bits_of(model_widen((uint16_t)half)));
-  }
 }
 
 static void round_trip(void **state) {

@@ -38,9 +38,8 @@ static void model_encoded(const struct model *model, const struct model_voxel *v
   const struct vx_voxelize *params = &model->asked->params.voxelize;
   int32_t count = params->max_points_per_voxel == 0 ? voxel->kept : params->max_points_per_voxel;
   assert_true(count <= MOST_ROWS);
-  for (int32_t k = 0; k < count; k++) {
+  for (int32_t k = 0; k < count; k++)
     for (int32_t c = 0; c < CHANNELS; c++) rows[0][k][c] = k < voxel->kept ? model_pillar(model, voxel, k, c) : 0;
-  }
   for (int32_t l = 0; l < params->encoder.num_layers; l++) {
     const struct vx_encoder_layer *layer = &params->encoder.layers[l];
     float(*from)[2 * MOST_WIDTH] = rows[l % 2], (*to)[2 * MOST_WIDTH] = rows[1 - l % 2];
@@ -91,9 +90,8 @@ static void every_bit(void **state) {
   const int32_t widths[] = {1, 15, 16, 17, 64, MOST_WIDTH}, counts[] = {200, 0, 100}, caps[] = {3, 3, 0};
   float points[POINTS][COLUMNS];
   struct random random = {7};
-  for (int i = 0; i < POINTS; i++) {
+  for (int i = 0; i < POINTS; i++)
     for (int c = 0; c < COLUMNS; c++) points[i][c] = random_in(&random, 0, 5);
-  }
   for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
     for (int32_t layers = 1; layers <= LAYERS; layers++) {
       struct vx_job asked = plain_params(5);
@@ -170,9 +168,8 @@ static void no_points(void **state) {
   struct outcome outcome = run_scan(&asked, NULL, 0);
   assert_int_equal(outcome.status, VX_OK);
   const float *map = tensor(&outcome, VX_BEV_FEATURES);
-  for (size_t i = 0; i < outcome.layout.shape[VX_BEV_FEATURES].bytes / sizeof *map; i++) {
+  for (size_t i = 0; i < outcome.layout.shape[VX_BEV_FEATURES].bytes / sizeof *map; i++)
     assert_int_equal(bits_of(map[i]), 0);
-  }
   free(outcome.block);
 }
 

@@ -21,9 +21,7 @@ static void fill_mean(void **state) {
   struct outcome outcome = check_scan(&asked, points, 2);
   assert_memory_equal(tensor(&outcome, VX_VOXELS), voxel, sizeof voxel);
   const float *padding = (const float *)tensor(&outcome, VX_PILLAR_FEATURES) + 2 * 10;
-  for (int i = 0; i < 2 * 10; i++) {
-    assert_int_equal(bits_of(padding[i]), 0);
-  }
+  for (int i = 0; i < 2 * 10; i++) assert_int_equal(bits_of(padding[i]), 0);
   free(outcome.block);
 }
 
@@ -129,9 +127,7 @@ static void dynamic_mean_of_a_million(void **state) {
   (void)state;
   enum { COUNT = 1 << 20 };
   float(*points)[3] = malloc(COUNT * sizeof *points);
-  for (int i = 0; i < COUNT; i++) {
-    points[i][0] = points[i][1] = points[i][2] = i % 2 ? 1.0f : 3.0f;
-  }
+  for (int i = 0; i < COUNT; i++) points[i][0] = points[i][1] = points[i][2] = i % 2 ? 1.0f : 3.0f;
   struct vx_job asked = plain_params(4);
   asked.params.voxelize.voxel_size[0] = asked.params.voxelize.voxel_size[1] = asked.params.voxelize.voxel_size[2] = 4;
   asked.inputs[VX_POINTS].dims[1] = 3;
@@ -168,11 +164,8 @@ static void float16_output(void **state) {
   asked.inputs[VX_POINTS].dims[1] = 6;
   asked.params.voxelize.feature_dtype = VX_FLOAT16;
   struct random random = {11};
-  for (int i = 0; i < COUNT; i++) {
-    for (int c = 0; c < 6; c++) {
-      points[i][c] = random_in(&random, 0, 6) * (c == 4 ? 20000 : c == 5 ? 1e-6f : 1);
-    }
-  }
+  for (int i = 0; i < COUNT; i++)
+    for (int c = 0; c < 6; c++) points[i][c] = random_in(&random, 0, 6) * (c == 4 ? 20000 : c == 5 ? 1e-6f : 1);
   free(check_scan(&asked, points, COUNT).block);
 }
 
@@ -184,11 +177,8 @@ static void most_columns(void **state) {
   asked.inputs[VX_POINTS].dims[1] = VX_MAX_FEATURES;
   asked.params.voxelize.fill = VX_FILL_MEAN;
   struct random random = {12};
-  for (int i = 0; i < COUNT; i++) {
-    for (int c = 0; c < VX_MAX_FEATURES; c++) {
-      points[i][c] = random_in(&random, 0, 3);
-    }
-  }
+  for (int i = 0; i < COUNT; i++)
+    for (int c = 0; c < VX_MAX_FEATURES; c++) points[i][c] = random_in(&random, 0, 3);
   free(check_scan(&asked, points, COUNT).block);
 }
 

@@ -24,9 +24,7 @@ static struct vx_job voxel_params(void) {
 
 static void scatter(uint64_t seed, float low, float high) {
   struct random random = {seed};
-  for (int i = 0; i < MOST * COLUMNS; i++) {
-    points[i] = random_in(&random, low, high);
-  }
+  for (int i = 0; i < MOST * COLUMNS; i++) points[i] = random_in(&random, low, high);
 }
 
 struct stop {
@@ -75,7 +73,7 @@ static struct outcome run_clouds(const struct vx_job *asked, const void *rows, s
   return run_stopping(asked, rows, clouds, NULL);
 }
 
-// ---- the model ----------------------------------------------------------------------------------------------------
+// ---- the model ------------------------------------------------------------------------------------------------------
 
 static bool is_candidate(const float *row) { return isfinite(row[0]) && isfinite(row[1]) && isfinite(row[2]); }
 
@@ -87,11 +85,8 @@ static float squared(const float *a, const float *b) {
 }
 
 static int32_t first_of(const float *rows, int32_t count, int32_t start) {
-  for (int32_t i = start; i < count; i++) {
-    if (is_candidate(rows + (ptrdiff_t)i * COLUMNS)) {
-      return i;
-    }
-  }
+  for (int32_t i = start; i < count; i++)
+    if (is_candidate(rows + (ptrdiff_t)i * COLUMNS)) return i;
   return start > 0 ? first_of(rows, start, 0) : -1;
 }
 
@@ -102,9 +97,7 @@ static int32_t next_of(const float *rows, int32_t count, const int32_t *chosen, 
   for (int32_t i = 0; i < count; i++) {
     const float *row = rows + (ptrdiff_t)i * COLUMNS;
     float nearest = INFINITY;
-    for (int32_t k = 0; k < number; k++) {
-      nearest = fminf(nearest, squared(row, rows + (ptrdiff_t)chosen[k] * COLUMNS));
-    }
+    for (int32_t k = 0; k < number; k++) nearest = fminf(nearest, squared(row, rows + (ptrdiff_t)chosen[k] * COLUMNS));
     if (is_candidate(row) && (next < 0 || nearest > *distance)) {
       next = i;
       *distance = nearest;
@@ -134,7 +127,7 @@ static void check_samples(const struct outcome *outcome, const float *rows, int3
   }
 }
 
-// ---- points -------------------------------------------------------------------------------------------------------
+// ---- points ---------------------------------------------------------------------------------------------------------
 
 static void one_cloud(void **state) {
   (void)state;
@@ -250,7 +243,7 @@ static void each_tensor_alone(void **state) {
   free(all.block);
 }
 
-// ---- voxels -------------------------------------------------------------------------------------------------------
+// ---- voxels ---------------------------------------------------------------------------------------------------------
 
 // The samples are those of voxel_features as float32; those rows are held against the model of voxels.
 static void check_voxels(struct vx_job asked, struct clouds clouds) {
@@ -260,16 +253,12 @@ static void check_voxels(struct vx_job asked, struct clouds clouds) {
   asked.params.voxelize.sampling.enabled = false;
   struct outcome plain = check_batch_on(lane, &asked, points, clouds.count, clouds.points);
   struct vx_counts expected = plain.counts;
-  for (int32_t cloud = 0; cloud < clouds.count; cloud++) {
-    expected.sampled += clouds.samples[cloud];
-  }
+  for (int32_t cloud = 0; cloud < clouds.count; cloud++) expected.sampled += clouds.samples[cloud];
   assert_memory_equal(&outcome.counts, &expected, sizeof expected);
   assert_memory_equal(outcome.row_counts, plain.row_counts, sizeof plain.row_counts);
-  for (int which = 0; which < VX_TENSOR_COUNT; which++) {
-    if (asked.tensors & VX_TENSOR_BIT(which)) {
+  for (int which = 0; which < VX_TENSOR_COUNT; which++)
+    if (asked.tensors & VX_TENSOR_BIT(which))
       assert_memory_equal(tensor(&outcome, which), tensor(&plain, which), plain.layout.shape[which].bytes);
-    }
-  }
   asked.tensors = VX_TENSOR_BIT(VX_VOXEL_FEATURES);
   asked.params.voxelize.feature_dtype = VX_FLOAT32;
   struct outcome means = run_on(lane, &asked, points, clouds.count, clouds.points);

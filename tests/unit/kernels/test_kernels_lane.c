@@ -11,11 +11,8 @@ enum { MOST = 4000 };
 static float points[MOST][4];
 
 static void scatter(struct random *random, float low, float high) {
-  for (int i = 0; i < MOST; i++) {
-    for (int c = 0; c < 4; c++) {
-      points[i][c] = random_in(random, low, high);
-    }
-  }
+  for (int i = 0; i < MOST; i++)
+    for (int c = 0; c < 4; c++) points[i][c] = random_in(random, low, high);
 }
 
 // The same job on a lane that has done others and on a fresh one: the same bytes.
@@ -39,9 +36,7 @@ static void slot_reuse(void **state) {
   (void)state;
   struct random random = {14};
   struct vx_job kinds[5];
-  for (int i = 0; i < 5; i++) {
-    kinds[i] = plain_params(12);
-  }
+  for (int i = 0; i < 5; i++) kinds[i] = plain_params(12);
   kinds[1] = plain_params(2000);  // too many cells for a dense table
   kinds[2].params.voxelize.order = VX_ORDER_KEY;
   kinds[3].params.voxelize.block_filter = (struct vx_block_filter){true, 2, 4, 0.5f, 9};
@@ -91,9 +86,8 @@ static void rubbish_in_scratch(void **state) {
     struct cpu_arena *scratch = &lane->scratch;
     scratch->used = 0;
     unsigned char *bytes = cpu_arena_take(scratch, scratch->bytes - 64, 1);
-    for (size_t i = 0; bytes != NULL && i < scratch->bytes - 64; i++) {
+    for (size_t i = 0; bytes != NULL && i < scratch->bytes - 64; i++)
       bytes[i] = round == 0 ? 0xFF : (unsigned char)(next_random(&random) & (round % 2 ? 0xFF : 3));
-    }
     // From base 0 the smallest of them are numbers of cells; from the other on numbers begin again at 0.
     lane->base = round % 3 == 2 ? UINT32_MAX - 100 : 0;
     assert_as_on_fresh_lane(&asked[round / 2 % 2], MOST);
@@ -132,9 +126,7 @@ static void scratch_grows(void **state) {
   struct error error;
   struct vx_lane *growing;
   assert_int_equal(backend->lane_open(device, VX_LANE_QUICK, &growing, &error), VX_OK);
-  for (int32_t count = 1; count <= MOST; count *= 3) {
-    free(check_batch_on(growing, &asked, points, 1, &count).block);
-  }
+  for (int32_t count = 1; count <= MOST; count *= 3) free(check_batch_on(growing, &asked, points, 1, &count).block);
   backend->lane_close(growing);
 }
 

@@ -42,11 +42,8 @@ static void rows_are_written_at_their_cells(void **state) {
   struct outcome outcome = run_rows(&asked, 2);
   float expected[2 * CHANNELS * 2 * 2 * 3] = {0};
   static const int kept[] = {0, 1, 3};
-  for (int i = 0; i < 3; i++) {
-    for (int c = 0; c < CHANNELS; c++) {
-      expected[place_of(coords[kept[i]], c)] = features[kept[i]][c];
-    }
-  }
+  for (int i = 0; i < 3; i++)
+    for (int c = 0; c < CHANNELS; c++) expected[place_of(coords[kept[i]], c)] = features[kept[i]][c];
   assert_int_equal(outcome.status, VX_OK);
   const struct vx_shape *shape = &outcome.layout.shape[VX_BEV_FEATURES];
   const int64_t dims[4] = {2, CHANNELS * 2, 2, 3};
@@ -113,9 +110,7 @@ static void no_rows_give_an_empty_map(void **state) {
   struct outcome outcome = run_rows(&asked, 2);
   assert_int_equal(outcome.status, VX_OK);
   const unsigned char *map = tensor(&outcome, VX_BEV_FEATURES);
-  for (size_t i = 0; i < outcome.layout.shape[VX_BEV_FEATURES].bytes; i++) {
-    assert_int_equal(map[i], 0);
-  }
+  for (size_t i = 0; i < outcome.layout.shape[VX_BEV_FEATURES].bytes; i++) assert_int_equal(map[i], 0);
   free(outcome.block);
 }
 
@@ -209,9 +204,7 @@ static void each_map_alone_is_the_same(void **state) {
   static const int32_t counts[] = {2, 0, 4};
   struct outcome together = run_on(lane, &all, points, 3, counts);
   for (enum vx_tensor map = 0; map < VX_TENSOR_COUNT; map++) {
-    if ((VX_DENSE_TENSORS & VX_TENSOR_BIT(map)) == 0) {
-      continue;
-    }
+    if ((VX_DENSE_TENSORS & VX_TENSOR_BIT(map)) == 0) continue;
     const struct vx_job asked = map_job(VX_TENSOR_BIT(map));
     struct outcome alone = run_on(lane, &asked, points, 3, counts);
     assert_int_equal(alone.layout.shape[map].dims[0], 3);
@@ -235,9 +228,7 @@ static void points_of_three_columns_have_maps_of_height(void **state) {
 static void density_is_one_from_63_points_on(void **state) {
   (void)state;
   assert_true(vx_density(0) == 0.0f);
-  for (int32_t n = 1; n < 63; n++) {
-    assert_true(vx_density(n) == (float)(log(n + 1.0) / log(64.0)));
-  }
+  for (int32_t n = 1; n < 63; n++) assert_true(vx_density(n) == (float)(log(n + 1.0) / log(64.0)));
   assert_true(vx_density(63) == 1.0f);
   assert_true(vx_density(INT32_MAX) == 1.0f);
 }

@@ -214,9 +214,8 @@ static void elementary_functions_are_close(void **state) {
 static void ranks_rise_as_scores_fall(void **state) {
   (void)state;
   const float falling[] = {INFINITY, 3e38f, 1, 1e-40f, 0, -1e-40f, -1, -3e38f, -INFINITY};
-  for (size_t i = 1; i < sizeof falling / sizeof *falling; i++) {
+  for (size_t i = 1; i < sizeof falling / sizeof *falling; i++)
     assert_true(vx_rank_key(falling[i - 1]) < vx_rank_key(falling[i]));
-  }
   assert_int_equal(vx_rank_key(-0.0f), vx_rank_key(0.0f));
 }
 

@@ -135,9 +135,7 @@ static void huge_grid(void **state) {
     points[i][0] = random_in(&random, -205, 205);
     points[i][1] = random_in(&random, -205, 205);
     points[i][2] = random_in(&random, -20, 20);
-    if (i % 3 == 2) {
-      memcpy(points[i], points[i - 2], sizeof points[i]);
-    }
+    if (i % 3 == 2) memcpy(points[i], points[i - 2], sizeof points[i]);
   }
   struct outcome outcome = check_scan(&asked, points, COUNT);
   assert_true(outcome.counts.voxels_kept > COUNT / 2);
@@ -152,11 +150,8 @@ static void float16_input(void **state) {
   asked.inputs[VX_POINTS].dims[1] = 5;
   asked.inputs[VX_POINTS].dtype = VX_FLOAT16;
   struct random random = {2};
-  for (int i = 0; i < COUNT; i++) {
-    for (int c = 0; c < 5; c++) {
-      points[i][c] = model_narrow(random_in(&random, -1, 9));
-    }
-  }
+  for (int i = 0; i < COUNT; i++)
+    for (int c = 0; c < 5; c++) points[i][c] = model_narrow(random_in(&random, -1, 9));
   points[5][0] = 0x7C00;  // infinity
   points[6][1] = 0xFE01;  // NaN
   points[7][4] = 0xFC01;  // NaN that is not quiet, in a feature: `voxels` shows it widened and otherwise as it came
@@ -175,15 +170,10 @@ static void every_length(void **state) {
   struct vx_job asked = plain_params(6);
   asked.inputs[VX_POINTS].dims[1] = 3;
   struct random random = {3};
-  for (int i = 0; i < MOST; i++) {
-    for (int c = 0; c < 3; c++) {
-      points[i][c] = i % 7 == 0 ? NAN : random_in(&random, -1, 7);
-    }
-  }
+  for (int i = 0; i < MOST; i++)
+    for (int c = 0; c < 3; c++) points[i][c] = i % 7 == 0 ? NAN : random_in(&random, -1, 7);
   const int32_t lengths[] = {0, 1, 2, 255, 256, 257, 511, 512, 513, 600};
-  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-    free(check_scan(&asked, points, lengths[i]).block);
-  }
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) free(check_scan(&asked, points, lengths[i]).block);
 }
 
 int main(void) {

@@ -61,7 +61,7 @@ static void set(const struct cloud *cloud, int32_t i, float x, float y, float z)
   point[2] = z;
 }
 
-// ---- the plain loop ---------------------------------------------------------------------------------------------
+// ---- the plain loop -------------------------------------------------------------------------------------------------
 
 static bool finite_point(const float *p) { return isfinite(p[0]) && isfinite(p[1]) && isfinite(p[2]); }
 
@@ -87,7 +87,7 @@ static void plain(const struct cloud *cloud, int32_t samples, int32_t start, int
   free(nearest);
 }
 
-// ---- comparing --------------------------------------------------------------------------------------------------
+// ---- comparing ------------------------------------------------------------------------------------------------------
 
 static bool sample(const struct cpu_sample_task *task, bool any_processor) {
   struct cpu_sampler sampler;
@@ -146,7 +146,7 @@ static void check(struct cloud cloud, int32_t samples) {
   free(cloud.points);
 }
 
-// ---- clouds -----------------------------------------------------------------------------------------------------
+// ---- clouds ---------------------------------------------------------------------------------------------------------
 
 static struct cloud make_random(struct random *random, int32_t columns, int32_t count, float size) {
   struct cloud cloud = make_cloud(columns, count);
@@ -329,7 +329,7 @@ static void many_points(void **state) {
   check(make_scan(&random, 250000), 5);
 }
 
-// ---- stopping ---------------------------------------------------------------------------------------------------
+// ---- stopping -------------------------------------------------------------------------------------------------------
 
 struct questions {
   int asked, until;

@@ -204,10 +204,9 @@ static void assert_whole(const struct asker *asker, const struct asker *whole) {
   assert_memory_equal(&outcome->counts, &whole->outcome.counts, sizeof outcome->counts);
   assert_memory_equal(asker->section_counts, whole->section_counts, sizeof asker->section_counts);
   assert_int_equal(outcome->layout.bytes, whole->outcome.layout.bytes);
-  for (int t = 0; t < VX_TENSOR_COUNT; t++) {
+  for (int t = 0; t < VX_TENSOR_COUNT; t++)
     if (outcome->layout.tensors & VX_TENSOR_BIT(t))
       assert_memory_equal(tensor(outcome, t), tensor(&whole->outcome, t), outcome->layout.shape[t].bytes);
-  }
 }
 
 static void check_stopped_at(enum kind kind, int question, const struct asker *whole) {

@@ -89,11 +89,8 @@ static void all_in_one_cell(void **state) {
   static float points[COUNT][4];
   struct vx_job asked = plain_params(10);
   struct random random = {4};
-  for (int i = 0; i < COUNT; i++) {
-    for (int c = 0; c < 4; c++) {
-      points[i][c] = random_in(&random, 3, 4);
-    }
-  }
+  for (int i = 0; i < COUNT; i++)
+    for (int c = 0; c < 4; c++) points[i][c] = random_in(&random, 3, 4);
   struct outcome outcome = check_scan(&asked, points, COUNT);
   assert_int_equal(outcome.counts.voxels_kept, 1);
   assert_int_equal(outcome.counts.over_voxel_cap, COUNT - 4);
@@ -154,11 +151,8 @@ static void batch_with_empty_clouds(void **state) {
   const int32_t counts[] = {0, 300, 0, 0, 1, 599, 0};
   struct vx_job asked = plain_params(5);
   struct random random = {5};
-  for (int i = 0; i < COUNT; i++) {
-    for (int c = 0; c < 4; c++) {
-      points[i][c] = random_in(&random, 0, 5.5f);
-    }
-  }
+  for (int i = 0; i < COUNT; i++)
+    for (int c = 0; c < 4; c++) points[i][c] = random_in(&random, 0, 5.5f);
   for (int order = 0; order < 2; order++) {
     asked.params.voxelize.max_voxels = 60;
     asked.params.voxelize.order = order ? VX_ORDER_KEY : VX_ORDER_FIRST;
@@ -180,11 +174,8 @@ static void batch_is_its_clouds(void **state) {
   struct vx_job asked = plain_params(6);
   asked.tensors = VX_TENSOR_BIT(VX_VOXELS);
   struct random random = {6};
-  for (int i = 0; i < COUNT; i++) {
-    for (int c = 0; c < 4; c++) {
-      points[i][c] = random_in(&random, -1, 7);
-    }
-  }
+  for (int i = 0; i < COUNT; i++)
+    for (int c = 0; c < 4; c++) points[i][c] = random_in(&random, -1, 7);
   struct outcome both = run_on(lane, &asked, points, 2, counts);
   struct outcome first = run_scan(&asked, points, counts[0]), second = run_scan(&asked, points + counts[0], counts[1]);
   assert_int_equal(both.layout.bytes, first.layout.bytes + second.layout.bytes);
@@ -212,11 +203,8 @@ static void each_tensor_alone(void **state) {
   enum { COUNT = 400 };
   static float points[COUNT][4];
   struct random random = {7};
-  for (int i = 0; i < COUNT; i++) {
-    for (int c = 0; c < 4; c++) {
-      points[i][c] = random_in(&random, -1, 6);
-    }
-  }
+  for (int i = 0; i < COUNT; i++)
+    for (int c = 0; c < 4; c++) points[i][c] = random_in(&random, -1, 6);
   struct vx_job asked = plain_params(5);
   asked.params.voxelize.order = VX_ORDER_KEY;
   struct outcome all = check_scan(&asked, points, COUNT);
@@ -262,9 +250,7 @@ static void random_requests(void **state) {
     asked.params.voxelize.range_max[2] =
         round % 2 ? asked.params.voxelize.range_min[2] + 20 : asked.params.voxelize.range_max[2];
     int32_t counts[3] = {(int32_t)(next_random(&random) % 150), 0, (int32_t)(next_random(&random) % 250)};
-    for (int i = 0; i < MOST * asked.inputs[VX_POINTS].dims[1]; i++) {
-      points[i] = random_in(&random, -6, 7);
-    }
+    for (int i = 0; i < MOST * asked.inputs[VX_POINTS].dims[1]; i++) points[i] = random_in(&random, -6, 7);
     free(check_batch_on(lane, &asked, points, 3, counts).block);
   }
 }

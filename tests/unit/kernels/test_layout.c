@@ -46,12 +46,8 @@ static void names(void **state) {
                                  "bev_density"};
   const char *const stages[] = {"copy_in",   "voxelize", "features", "encoder", "scatter", "sample",
                                 "transform", "network",  "decode",   "nms",     "copy_out"};
-  for (int i = 0; i < VX_TENSOR_COUNT; i++) {
-    assert_string_equal(vx_tensor_name((enum vx_tensor)i), tensors[i]);
-  }
-  for (int i = 0; i < VX_STAGE_COUNT; i++) {
-    assert_string_equal(vx_stage_name((enum vx_stage)i), stages[i]);
-  }
+  for (int i = 0; i < VX_TENSOR_COUNT; i++) assert_string_equal(vx_tensor_name((enum vx_tensor)i), tensors[i]);
+  for (int i = 0; i < VX_STAGE_COUNT; i++) assert_string_equal(vx_stage_name((enum vx_stage)i), stages[i]);
   assert_string_equal(vx_dtype_name(VX_FLOAT32), "F32");
   assert_string_equal(vx_dtype_name(VX_FLOAT16), "F16");
   assert_string_equal(vx_dtype_name(VX_INT32), "I32");
@@ -373,9 +369,7 @@ static void keys_use_at_most_64_bits(void **state) {
   uint64_t last = 0;
   for (int corner = 0; corner < 8; corner++) {
     int32_t cell[3], back[3];
-    for (int a = 0; a < 3; a++) {
-      cell[a] = corner >> (2 - a) & 1 ? cells[a] - 1 : 0;
-    }
+    for (int a = 0; a < 3; a++) cell[a] = corner >> (2 - a) & 1 ? cells[a] - 1 : 0;
     uint64_t key = vx_key(format, cell[0], cell[1], cell[2]);
     assert_true(corner == 0 || key > last);
     vx_cell_of_key(format, key, back);

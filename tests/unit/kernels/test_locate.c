@@ -34,9 +34,7 @@ static int64_t model_key(const struct vx_cell_map *map, const float *point) {
   int64_t key = 0;
   for (int axis = 0; axis < 3; axis++) {
     float cell = floorf((point[axis] - map->min[axis]) / map->size[axis]);
-    if (!(cell >= 0.0f && cell < map->limit[axis])) {
-      return -1;
-    }
+    if (!(cell >= 0.0f && cell < map->limit[axis])) return -1;
     key |= (int64_t)cell << shift[axis];
   }
   return key;
@@ -46,9 +44,8 @@ static void check_chunk(const struct cpu_locate_way *way, const struct vx_cell_m
                         struct random *random) {
   float *points = malloc((size_t)count * (size_t)columns * sizeof *points);  // exactly: a sanitizer sees a value more
   assert_non_null(points);
-  for (int32_t i = 0; i < count * columns; i++) {
+  for (int32_t i = 0; i < count * columns; i++)
     points[i] = i % columns < 3 ? coordinate(map, i % columns, random) : NAN;
-  }
   struct cpu_located located;
   way->locate(map, points, columns, count, &located);
   int32_t inside = 0, not_finite = 0;
@@ -109,9 +106,7 @@ static void plain_runs_everywhere(void **state) {
 static void fastest_is_taken(void **state) {
   (void)state;
   int w = 0;
-  while (!cpu_locate_ways[w].runs()) {
-    w++;
-  }
+  while (!cpu_locate_ways[w].runs()) w++;
   assert_ptr_equal(cpu_locate_here(), cpu_locate_ways[w].locate);
 }
 

@@ -18,9 +18,7 @@ template <typename type, int threads, BlockScanAlgorithm algorithm = BLOCK_SCAN_
 
   template <int count> void ExclusiveSum(type (&items)[count], type (&before)[count], type &all) {
     type sum = 0, next = 0;
-    for (type item : items) {
-      sum += item;
-    }
+    for (type item : items) sum += item;
     storage.sums[threadIdx.x] = sum;
     emulated_barrier();
     all = 0;
