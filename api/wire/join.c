@@ -7,7 +7,7 @@
 #include "api/base/json_write.h"
 #include "api/ops/fates.h"
 #include "kernels/ops.h"
-#include "kernels/place.h"
+#include "kernels/point_transform.h"
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 

@@ -95,8 +95,8 @@ static void close_lane(struct vx_lane *lane) {
   (void)cudaSetDevice(lane->device->index);
   if (lane->stream) (void)cudaStreamSynchronize(lane->stream);
   cuda_free_all(lane);
-  (void)cudaFreeHost((void *)lane->report);
-  (void)cudaFreeHost(lane->orders);
+  (void)cudaFreeHost((void *)lane->status);
+  (void)cudaFreeHost(lane->commands);
   if (lane->stream) (void)cudaStreamDestroy(lane->stream);
   (void)cudaGetLastError();
   free(lane);
@@ -110,14 +110,14 @@ static enum vx_status fill_lane(struct vx_lane *lane, enum vx_lane_use use, stru
   CUDA_CALL(cudaDeviceGetStreamPriorityRange(&lowest, &highest), error);
   int priority = use == VX_LANE_LONG ? lowest : highest;
   CUDA_CALL(cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking, priority), error);
-  void *report;
-  CUDA_CALL(cudaHostAlloc(&report, sizeof(struct cuda_report), cudaHostAllocMapped), error);
-  memset(report, 0, sizeof(struct cuda_report));
-  lane->report = (volatile struct cuda_report *)report;
-  CUDA_CALL(cudaHostGetDevicePointer((void **)&lane->device_report, report, 0), error);
-  CUDA_CALL(cudaHostAlloc((void **)&lane->orders, sizeof *lane->orders, cudaHostAllocMapped), error);
-  memset(lane->orders, 0, sizeof *lane->orders);
-  CUDA_CALL(cudaHostGetDevicePointer((void **)&lane->device_orders, lane->orders, 0), error);
+  void *status;
+  CUDA_CALL(cudaHostAlloc(&status, sizeof(struct cuda_device_status), cudaHostAllocMapped), error);
+  memset(status, 0, sizeof(struct cuda_device_status));
+  lane->status = (volatile struct cuda_device_status *)status;
+  CUDA_CALL(cudaHostGetDevicePointer((void **)&lane->status_on_device, status, 0), error);
+  CUDA_CALL(cudaHostAlloc((void **)&lane->commands, sizeof *lane->commands, cudaHostAllocMapped), error);
+  memset(lane->commands, 0, sizeof *lane->commands);
+  CUDA_CALL(cudaHostGetDevicePointer((void **)&lane->commands_on_device, lane->commands, 0), error);
   return cuda_presize(lane, error);
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/cpu/base/base.h"
-#include "kernels/place.h"
+#include "kernels/point_transform.h"
 #include "kernels/spread.h"
 
 enum { SLICE = 1 << 13 };  // points of one cloud that are one piece

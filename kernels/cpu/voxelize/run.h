@@ -73,33 +73,33 @@ struct cpu_segment {
   struct vx_counts counts;  // of its new voxels, as cpu_make_rows has them
 };
 
-// A voxel of a segment, in the list of a share.
-struct cpu_dealt {
+// A voxel of a segment, in the list of a bucket.
+struct cpu_bucketed {
   uint64_t key;
-  int32_t hits;     // in the segment; where the voxel is new: in the cloud, once the shares are united
+  int32_t hits;     // in the segment; where the voxel is new: in the cloud, once the buckets are merged
   int32_t before;   // in the segments before
-  int32_t same_as;  // the place in `dealt` where the voxel is new
+  int32_t same_as;  // the place in `bucketed` where the voxel is new
   int32_t number;   // in the cloud, where it is new
 };
 
-// What a share has of a segment.
-struct cpu_lot {
-  int32_t end;         // of its voxels in `dealt`
+// What a bucket has of a segment.
+struct cpu_bucket {
+  int32_t end;         // of its voxels in `bucketed`
   int32_t num_new;     // of them
   int32_t num_points;  // of the cloud, in those that are new
 };
 
-// A lone cloud in segments. What a segment has is listed from the place of its first point on. Whoever unites a share
-// writes nothing among what is another's, so that processors do not take the same memory from each other.
+// A lone cloud in segments. What a segment has is listed from the place of its first point on. The thread that merges a
+// bucket writes nothing among what is another's, so that processors do not take the same memory from each other.
 struct cpu_cut {
-  int32_t count;                 // of segments, and of shares; 0 if the cloud is not cut
-  struct cpu_segment *segments;  // [count]
-  struct cpu_dealt *dealt;       // [num_points]: the voxels of each segment, share of all keys by share
-  struct cpu_lot *lots;          // [segment, share]
-  int32_t *dealt_at;             // [num_points]: where in `dealt` each voxel of a segment is, by their appearance in it
-  int32_t *next;                 // [num_points]: where in the list the next point of each of them goes
-  int32_t *inside;               // [num_points]: indices of the points in range of each segment
-  int32_t *seen_of;              // [num_points]: which of its segment's voxels each of them is in
+  int32_t count;                  // of segments, and of buckets; 0 if the cloud is not cut
+  struct cpu_segment *segments;   // [count]
+  struct cpu_bucketed *bucketed;  // [num_points]: the voxels of each segment, bucket by bucket
+  struct cpu_bucket *buckets;     // [segment, bucket]
+  int32_t *bucketed_at;  // [num_points]: where in `bucketed` each voxel of a segment is, by their appearance in it
+  int32_t *next;         // [num_points]: where in the list the next point of each of them goes
+  int32_t *inside;       // [num_points]: indices of the points in range of each segment
+  int32_t *seen_of;      // [num_points]: which of its segment's voxels each of them is in
 };
 
 enum { CPU_STRETCHES = 6 };  // lengths 1, 2, 4, ... VX_MAX_BLOCK_SIZE

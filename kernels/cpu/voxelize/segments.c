@@ -1,10 +1,10 @@
 // A lone cloud, looked up by several hands. Steps, of which each needs all of the one before; the pieces of a step are
 // done in any order.
 //
-// 1. Look up: each segment has an index of its own. Its voxels are dealt out to shares by the hash of their keys.
-// 2. Unite: each share has an index of its own. It goes through what the segments, first to last, have dealt to it: a
-//    voxel is new where it appears first, and the later ones are the same as that.
-// 3. Number: a voxel's number is how many were new before it. The shares have counted those of each segment, and their
+// 1. Look up: each segment has an index of its own. Its voxels are partitioned into buckets by the hash of their keys.
+// 2. Merge: each bucket has an index of its own. It goes through what the segments, first to last, have in it: a voxel
+//    is new where it appears first, and the later ones are the same as that.
+// 3. Number: a voxel's number is how many were new before it. The buckets have counted those of each segment, and their
 //    points, so each segment makes the rows of its new voxels.
 // 4. Pack: the points of the segments, each with the number of its voxel, behind each other.
 // 5. List: each segment knows how many points of a voxel the segments before it have, so where its own go.
@@ -30,9 +30,9 @@ void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   struct cpu_cut *cut = &run->cut;
   uint64_t count = (uint64_t)cut->count, points = (uint64_t)run->num_points;
   cut->segments = cpu_arena_take(arena, count, sizeof *cut->segments);
-  cut->dealt = cpu_arena_take(arena, points, sizeof *cut->dealt);
-  cut->lots = cpu_arena_take(arena, count * count, sizeof *cut->lots);
-  cut->dealt_at = cpu_arena_take(arena, points, sizeof *cut->dealt_at);
+  cut->bucketed = cpu_arena_take(arena, points, sizeof *cut->bucketed);
+  cut->buckets = cpu_arena_take(arena, count * count, sizeof *cut->buckets);
+  cut->bucketed_at = cpu_arena_take(arena, points, sizeof *cut->bucketed_at);
   cut->next = cpu_arena_take(arena, points, sizeof *cut->next);
   cut->inside = cpu_arena_take(arena, points, sizeof *cut->inside);
   cut->seen_of = cpu_arena_take(arena, points, sizeof *cut->seen_of);
@@ -42,11 +42,11 @@ void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
 
 struct tools {
   struct cpu_cell_index index;
-  int32_t *places;  // [num_points]: where in `dealt` each voxel of the index is new
+  int32_t *places;  // [num_points]: where in `bucketed` each voxel of the index is new
 };
 
-// The run's own hand has these arrays for the cloud: they get their contents after the shares are united, when nobody
-// needs the tools any more. A share may get all voxels of the cloud, so each hand has room for that.
+// The run's own hand has these arrays for the cloud: they get their contents after the buckets are merged, when nobody
+// needs the tools any more. A bucket may get all voxels of the cloud, so each hand has room for that.
 static enum vx_status take_tools(const struct cpu_run *run, const struct vx_hand *hand, struct tools *tools,
                                  struct error *error) {
   uint64_t slots = cpu_cell_index_slots(run->num_points, run->map.key.bits), most = (uint64_t)run->num_points;
@@ -69,30 +69,31 @@ static enum vx_status take_tools(const struct cpu_run *run, const struct vx_hand
 // ---- look up --------------------------------------------------------------------------------------------------------
 
 // The index uses other bits of a product with another number.
-static int32_t share_of(const struct cpu_run *run, uint64_t key) {
+static int32_t bucket_of(const struct cpu_run *run, uint64_t key) {
   return (int32_t)(((key * (run->lane->seed[1] | 1) >> 32) * (uint64_t)run->cut.count) >> 32);
 }
 
-static struct cpu_lot *lots_of(const struct cpu_cut *cut, int32_t segment) {
-  return cut->lots + (ptrdiff_t)segment * cut->count;
+static struct cpu_bucket *buckets_of(const struct cpu_cut *cut, int32_t segment) {
+  return cut->buckets + (ptrdiff_t)segment * cut->count;
 }
 
-// Lists the segment's voxels share by share, each in the order of their appearance.
-static void deal(const struct cpu_run *run, struct vx_stop *stop, int32_t number, const struct cpu_cell_entry *seen) {
+// Lists the segment's voxels bucket by bucket, each in the order of their appearance.
+static void partition(const struct cpu_run *run, struct vx_stop *stop, int32_t number,
+                      const struct cpu_cell_entry *seen) {
   const struct cpu_cut *cut = &run->cut;
   const struct cpu_segment *segment = &cut->segments[number];
-  struct cpu_lot *lots = lots_of(cut, number);
+  struct cpu_bucket *buckets = buckets_of(cut, number);
   int32_t next[MOST_SEGMENTS] = {0}, sum = segment->begin;
-  VX_EACH_ROW(stop, i, 0, segment->num_seen) next[share_of(run, seen[i].key)]++;
-  for (int32_t share = 0; share < cut->count; share++) {
-    int32_t count = next[share];
-    next[share] = sum;
-    lots[share].end = sum += count;
+  VX_EACH_ROW(stop, i, 0, segment->num_seen) next[bucket_of(run, seen[i].key)]++;
+  for (int32_t bucket = 0; bucket < cut->count; bucket++) {
+    int32_t count = next[bucket];
+    next[bucket] = sum;
+    buckets[bucket].end = sum += count;
   }
   VX_EACH_ROW(stop, i, 0, segment->num_seen) {
-    int32_t place = next[share_of(run, seen[i].key)]++;
-    cut->dealt[place] = (struct cpu_dealt){.key = seen[i].key, .hits = seen[i].hits};
-    cut->dealt_at[segment->begin + i] = place;
+    int32_t place = next[bucket_of(run, seen[i].key)]++;
+    cut->bucketed[place] = (struct cpu_bucketed){.key = seen[i].key, .hits = seen[i].hits};
+    cut->bucketed_at[segment->begin + i] = place;
   }
 }
 
@@ -110,49 +111,49 @@ static enum vx_status look_up_segment(void *cls, const struct vx_hand *hand, int
   segment->num_inside = lookup.num_inside;
   segment->not_finite = lookup.not_finite;
   segment->num_seen = lookup.index.count;
-  deal(run, hand->stop, number, lookup.index.entries);
+  partition(run, hand->stop, number, lookup.index.entries);
   return vx_stop_status(hand->stop, error);
 }
 
-// ---- unite ----------------------------------------------------------------------------------------------------------
+// ---- merge ----------------------------------------------------------------------------------------------------------
 
-static void find_homes(const struct cpu_cell_index *index, const struct cpu_dealt *dealt, int32_t count,
+static void find_homes(const struct cpu_cell_index *index, const struct cpu_bucketed *bucketed, int32_t count,
                        uint32_t *home) {
   for (int32_t i = 0; i < count; i++) {
-    home[i] = cpu_cell_index_home(index, dealt[i].key);
+    home[i] = cpu_cell_index_home(index, bucketed[i].key);
     __builtin_prefetch(&index->table[home[i]]);
   }
 }
 
 // Adds the voxels from `place` on, at most a chunk of them.
-static void unite(const struct cpu_cut *cut, int32_t place, int32_t count, struct tools *tools) {
+static void merge(const struct cpu_cut *cut, int32_t place, int32_t count, struct tools *tools) {
   struct cpu_cell_index index = tools->index;
   uint32_t home[CPU_CHUNK];
-  find_homes(&index, cut->dealt + place, count, home);
+  find_homes(&index, cut->bucketed + place, count, home);
   for (int32_t i = 0; i < count; i++) {
-    struct cpu_dealt *dealt = &cut->dealt[place + i];
-    int32_t known = index.count, voxel = cpu_cell_index_add(&index, dealt->key, home[i]);
+    struct cpu_bucketed *bucketed = &cut->bucketed[place + i];
+    int32_t known = index.count, voxel = cpu_cell_index_add(&index, bucketed->key, home[i]);
     if (voxel == known) tools->places[voxel] = place + i;
-    dealt->before = index.entries[voxel].hits - 1;
-    index.entries[voxel].hits += dealt->hits - 1;
-    dealt->same_as = tools->places[voxel];
+    bucketed->before = index.entries[voxel].hits - 1;
+    index.entries[voxel].hits += bucketed->hits - 1;
+    bucketed->same_as = tools->places[voxel];
   }
   tools->index.count = index.count;
 }
 
-// The points of the voxels that a segment has dealt to the share and that are new: numbers `first` up to `end` of the
+// The points of the voxels that a segment has in the bucket and that are new: numbers `first` up to `end` of the
 // index. Each is told how many it has.
 static int32_t sum_up(const struct cpu_cut *cut, const struct tools *tools, int32_t first, int32_t end) {
   int32_t sum = 0;
   for (int32_t voxel = first; voxel < end; voxel++) {
     int32_t hits = tools->index.entries[voxel].hits;  // of all segments
-    cut->dealt[tools->places[voxel]].hits = hits;
+    cut->bucketed[tools->places[voxel]].hits = hits;
     sum += hits;
   }
   return sum;
 }
 
-static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t share, struct error *error) {
+static enum vx_status merge_bucket(void *cls, const struct vx_hand *hand, int32_t bucket, struct error *error) {
   const struct cpu_run *run = cls;
   const struct cpu_cut *cut = &run->cut;
   struct tools tools;
@@ -160,17 +161,17 @@ static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t
   if (status != VX_OK) return status;
   cpu_cell_index_start(&tools.index, run->num_points, run->map.key.bits);
   for (int32_t number = 0; number < cut->count; number++) {
-    struct cpu_lot *lot = lots_of(cut, number) + share;
-    int32_t begin = share == 0 ? cut->segments[number].begin : lot[-1].end, known = tools.index.count;
-    for (int32_t place = begin; place < lot->end && !vx_stopped(hand->stop, CPU_CHUNK); place += CPU_CHUNK)
-      unite(cut, place, cpu_smaller(CPU_CHUNK, lot->end - place), &tools);
-    lot->num_new = tools.index.count - known;
+    struct cpu_bucket *part = buckets_of(cut, number) + bucket;
+    int32_t begin = bucket == 0 ? cut->segments[number].begin : part[-1].end, known = tools.index.count;
+    for (int32_t place = begin; place < part->end && !vx_stopped(hand->stop, CPU_CHUNK); place += CPU_CHUNK)
+      merge(cut, place, cpu_smaller(CPU_CHUNK, part->end - place), &tools);
+    part->num_new = tools.index.count - known;
   }
   if (hand->stop->has_stopped) return vx_stop_status(hand->stop, error);
   for (int32_t number = 0, first = 0; number < cut->count; number++) {
-    struct cpu_lot *lot = lots_of(cut, number) + share;
-    lot->num_points = sum_up(cut, &tools, first, first + lot->num_new);
-    first += lot->num_new;
+    struct cpu_bucket *part = buckets_of(cut, number) + bucket;
+    part->num_points = sum_up(cut, &tools, first, first + part->num_new);
+    first += part->num_new;
   }
   return VX_OK;
 }
@@ -190,10 +191,10 @@ static enum vx_status number_segment(void *cls, const struct vx_hand *hand, int3
   int32_t number = segment->first_number;
   int64_t seen = segment->begin + segment->num_seen;
   VX_EACH_ROW(hand->stop, i, segment->begin, seen) {
-    struct cpu_dealt *dealt = &cut->dealt[cut->dealt_at[i]];
-    if (dealt->same_as == cut->dealt_at[i]) {
-      run->cells.entries[number] = (struct cpu_cell_entry){.key = dealt->key, .hits = dealt->hits};
-      dealt->number = number++;
+    struct cpu_bucketed *bucketed = &cut->bucketed[cut->bucketed_at[i]];
+    if (bucketed->same_as == cut->bucketed_at[i]) {
+      run->cells.entries[number] = (struct cpu_cell_entry){.key = bucketed->key, .hits = bucketed->hits};
+      bucketed->number = number++;
     }
   }
   const struct cpu_stretch stretch = {segment->first_number, number, segment->first_listed};
@@ -201,9 +202,9 @@ static enum vx_status number_segment(void *cls, const struct vx_hand *hand, int3
   return vx_stop_status(hand->stop, error);
 }
 
-// The number in the cloud of the voxel at that place in `dealt`.
+// The number in the cloud of the voxel at that place in `bucketed`.
 static int32_t number_of(const struct cpu_cut *cut, int32_t place) {
-  return cut->dealt[cut->dealt[place].same_as].number;
+  return cut->bucketed[cut->bucketed[place].same_as].number;
 }
 
 static enum vx_status pack_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
@@ -211,10 +212,10 @@ static enum vx_status pack_segment(void *cls, const struct vx_hand *hand, int32_
   const struct cpu_cut *cut = &run->cut;
   const struct cpu_segment *segment = &cut->segments[piece];
   const int32_t *inside = cut->inside + segment->begin, *seen_of = cut->seen_of + segment->begin;
-  const int32_t *dealt_at = cut->dealt_at + segment->begin;
+  const int32_t *bucketed_at = cut->bucketed_at + segment->begin;
   VX_EACH_ROW(hand->stop, i, 0, segment->num_inside) {
     run->inside[segment->first_inside + i] = inside[i];
-    run->voxel_of[segment->first_inside + i] = number_of(cut, dealt_at[seen_of[i]]);
+    run->voxel_of[segment->first_inside + i] = number_of(cut, bucketed_at[seen_of[i]]);
   }
   return vx_stop_status(hand->stop, error);
 }
@@ -231,9 +232,9 @@ struct listing {
 static int32_t *find_places(const struct listing *listing, struct vx_stop *stop, const struct cpu_segment *segment) {
   const struct cpu_cut *cut = &listing->run->cut;
   int32_t *next = cut->next + segment->begin;
-  const int32_t *dealt_at = cut->dealt_at + segment->begin;
+  const int32_t *bucketed_at = cut->bucketed_at + segment->begin;
   VX_EACH_ROW(stop, i, 0, segment->num_seen) {
-    int32_t number = number_of(cut, dealt_at[i]), before = cut->dealt[dealt_at[i]].before;
+    int32_t number = number_of(cut, bucketed_at[i]), before = cut->bucketed[bucketed_at[i]].before;
     next[i] = number < listing->num_rows ? listing->rows[number].first + before : -1;
   }
   return next;
@@ -273,9 +274,9 @@ static void place_segments(struct cpu_run *run, const struct cpu_cloud *cloud) {
     segment->first_listed = listed;
     inside += segment->num_inside;
     not_finite += segment->not_finite;
-    for (int32_t share = 0; share < cut->count; share++) {
-      number += lots_of(cut, i)[share].num_new;
-      listed += lots_of(cut, i)[share].num_points;
+    for (int32_t bucket = 0; bucket < cut->count; bucket++) {
+      number += buckets_of(cut, i)[bucket].num_new;
+      listed += buckets_of(cut, i)[bucket].num_points;
     }
   }
   run->cells.count = number;
@@ -299,7 +300,7 @@ enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *c
   struct numbering numbering = {run, cloud};
   begin_segments(run, cloud);
   enum vx_status status = spread(run, look_up_segment, run, error);
-  if (status == VX_OK) status = spread(run, unite_share, run, error);
+  if (status == VX_OK) status = spread(run, merge_bucket, run, error);
   if (status == VX_OK) {
     place_segments(run, cloud);
     status = spread(run, number_segment, &numbering, error);

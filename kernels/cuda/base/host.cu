@@ -146,7 +146,7 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
     nanosleep(&pause, NULL);
     if (!*stopped && stoppable && job->caller->stopped(job->cls)) {
       *stopped = true;
-      *(volatile uint32_t *)&run->lane->orders->stop = run->sequence;
+      *(volatile uint32_t *)&run->lane->commands->stop = run->sequence;
     }
     if (looks % LOOKS_PER_QUERY == 0) {
       cudaError_t result = cudaStreamQuery(run->stream);
@@ -181,9 +181,9 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
   return stopped ? VX_STOPPED : VX_OK;
 }
 
-enum vx_status cuda_read_tally(struct cuda_run *run, uint32_t sequence, struct error *error) {
-  CUDA_TRY(cuda_await(run, &run->lane->report->sized, sequence, error));
-  run->sizes = ((const struct cuda_report *)run->lane->report)->tally;
+enum vx_status cuda_read_counters(struct cuda_run *run, uint32_t sequence, struct error *error) {
+  CUDA_TRY(cuda_await(run, &run->lane->status->sized, sequence, error));
+  run->sizes = ((const struct cuda_device_status *)run->lane->status)->counters;
   if (run->sizes.unplaced != 0) return vx_fail(error, VX_DEVICE_LOST, "%u items found no slot", run->sizes.unplaced);
   return VX_OK;
 }
@@ -216,7 +216,7 @@ enum vx_status cuda_take_zeros(struct cuda_run *run, struct error *error) {
 // cannot read or write itself are in no stage.
 static void read_times(const struct cuda_run *run) {
   uint64_t moments[CUDA_MOMENTS];
-  for (int i = 0; i < CUDA_MOMENTS; i++) moments[i] = run->lane->report->tally.moments[i];
+  for (int i = 0; i < CUDA_MOMENTS; i++) moments[i] = run->lane->status->counters.moments[i];
   int64_t *stage_ns = run->job->stage_ns;
   bool made_voxels = run->operation->makes_voxels;
   // By which moment a stage ends, if the job has it; it begins when the one before ends.
@@ -277,7 +277,7 @@ enum vx_status cuda_finish_output(const struct cuda_run *run, struct error *erro
   if (!run->resident) CUDA_TRY(bring_image(run, &parts, error));
   CUDA_TRY(cuda_send(run, &parts, error));
   CUDA_TRY(cuda_clean(run, error));
-  CUDA_TRY(cuda_await(run, &run->lane->report->sent, run->sequence, error));
+  CUDA_TRY(cuda_await(run, &run->lane->status->sent, run->sequence, error));
   read_times(run);
   return VX_OK;
 }
@@ -286,7 +286,7 @@ enum vx_status cuda_finish_output(const struct cuda_run *run, struct error *erro
 
 static void measure_clouds(struct cuda_run *run) {
   const struct vx_job *job = run->job;
-  uint32_t *first = run->lane->orders->cloud_points;
+  uint32_t *first = run->lane->commands->cloud_points;
   first[0] = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds && !run->operation->mixed; cloud++) {
     int32_t points = job->point_counts[cloud], most = !run->params ? 0 : run->params->max_voxels;
@@ -308,11 +308,11 @@ static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
   run.params = job->op == VX_VOXELIZE ? &job->params.voxelize : NULL;
   run.sampling = vx_sampling_of(job);
   run.stream = lane->stream;
-  run.report = lane->device_report;
-  run.orders = lane->device_orders;
+  run.status = lane->status_on_device;
+  run.commands = lane->commands_on_device;
   run.sections = cuda_sections_of(&job->sections);
   run.section_words = (uint32_t)job->sections.count * CUDA_SECTION_FATES;
-  run.long_word = !run.sampling ? NULL : &lane->report->sent;
+  run.long_word = !run.sampling ? NULL : &lane->status->sent;
   run.tensors = job->tensors;
   run.dtype = job->inputs[VX_POINTS].dtype;
   run.columns = (uint32_t)job->inputs[VX_POINTS].dims[1];
@@ -327,7 +327,7 @@ enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_opera
   run.resident = layout != NULL;
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   if (run.clouds.num_points > 0)
-    lane->sequence += 4;  // the job takes the lane's other tally, and cleans up after itself
+    lane->sequence += 4;  // the job takes the lane's other counters, and cleans up after itself
   run.sequence = lane->sequence;
   enum vx_status status = operation(&run, error);
   if (status != VX_OK) {

@@ -47,7 +47,7 @@ enum cuda_moment {
 };
 
 // What the device counts; zero when a job begins. Fates share a word if no job has two of them.
-struct __align__(128) cuda_tally {
+struct __align__(128) cuda_counters {
   union {
     uint32_t not_finite, invalid;
   };
@@ -85,27 +85,28 @@ struct __align__(128) cuda_tally {
   uint32_t short_ticket;                 // next of the former
   uint64_t moments[CUDA_MOMENTS];
 };
-static_assert(sizeof(struct cuda_tally) == 256, "each of a lane's tallies has lines of the cache for itself");
-static_assert(offsetof(struct cuda_tally, num_inside) % 16 == 0 &&
-                  offsetof(struct cuda_tally, num_output_rows) == offsetof(struct cuda_tally, num_inside) + 12,
+static_assert(sizeof(struct cuda_counters) == 256,
+              "each of a lane's sets of counters has lines of the cache for itself");
+static_assert(offsetof(struct cuda_counters, num_inside) % 16 == 0 &&
+                  offsetof(struct cuda_counters, num_output_rows) == offsetof(struct cuda_counters, num_inside) + 12,
               "one load reads the four numbers");
 
 // Further moments of a detection.
 enum cuda_note { CUDA_NETWORK_BEGUN, CUDA_NETWORK_DONE, CUDA_SHOW_BEGUN, CUDA_SHOWN, CUDA_NOTES };
 
 // Host memory that the device writes. A job accepts only its own sequence numbers.
-struct cuda_report {
-  uint32_t sized, sent;  // sequence number of the last job whose tally and rows, whose output and moments are here
-  struct cuda_tally tally;
+struct cuda_device_status {
+  uint32_t sized, sent;  // sequence number of the last job whose counters and rows, whose output and moments are here
+  struct cuda_counters counters;
   uint64_t notes[CUDA_NOTES];
   uint32_t cloud_rows[VX_MAX_CLOUDS];
   uint32_t section_fates[CUDA_SECTION_WORDS];
 };
 
-// The lane's counters. A job finds its tally, the fates of sections and the tiles all zero. Two tallies take turns, so
-// that the end of a job can clear the next job's tally while its own is still read.
+// What a job counts and scans. A job finds its counters, the fates of sections and the tiles all zero. Two sets of
+// counters take turns, so that the end of a job can clear those of the next job while its own are still read.
 struct cuda_control {
-  struct cuda_tally tallies[2];
+  struct cuda_counters counters[2];
   uint32_t told;                               // sequence of the last job that was told to end
   uint32_t cloud_rows[VX_MAX_CLOUDS];          // [num_clouds]: output rows of each cloud
   uint32_t section_fates[CUDA_SECTION_WORDS];  // see sections.cuh
@@ -125,7 +126,7 @@ struct cuda_fps_cloud {
 };
 
 // Host memory that the device reads.
-struct cuda_orders {
+struct cuda_host_commands {
   uint32_t stop;  // sequence number of a job that is to end early
   uint32_t cloud_points[VX_MAX_CLOUDS + 1];
   struct cuda_fps_cloud fps_clouds[VX_MAX_CLOUDS];
@@ -141,18 +142,18 @@ struct vx_lane {
   bool clean;         // control, keys, cells and marks are as a job expects them
   bool freed;         // blocks were freed, and not yet given back to the driver
   struct cuda_memory control, keys, cells, marks;
-  struct cuda_memory scratch;           // arrays of one job
-  struct cuda_memory sorting;           // arrays of one job, if cub sorts something
-  struct cuda_memory sampling;          // arrays of one job that samples
-  struct cuda_memory image;             // output block of one job
-  struct cuda_memory features, maps;    // what the stages of one detection leave to each other
-  struct cuda_memory weights;           // of the last encoder
-  float *host_weights;                  // host: the same, to compare the next encoder's with
-  size_t num_weights;                   // in both; 0 if there are none
-  volatile struct cuda_report *report;  // host, pinned
-  struct cuda_report *device_report;    // the same, as the device sees it
-  struct cuda_orders *orders;           // host, pinned
-  struct cuda_orders *device_orders;    // the same, as the device sees it
+  struct cuda_memory scratch;                     // arrays of one job
+  struct cuda_memory sorting;                     // arrays of one job, if cub sorts something
+  struct cuda_memory sampling;                    // arrays of one job that samples
+  struct cuda_memory image;                       // output block of one job
+  struct cuda_memory features, maps;              // what the stages of one detection leave to each other
+  struct cuda_memory weights;                     // of the last encoder
+  float *host_weights;                            // host: the same, to compare the next encoder's with
+  size_t num_weights;                             // in both; 0 if there are none
+  volatile struct cuda_device_status *status;     // host, pinned
+  struct cuda_device_status *status_on_device;    // the same, as the device sees it
+  struct cuda_host_commands *commands;            // host, pinned
+  struct cuda_host_commands *commands_on_device;  // the same, as the device sees it
 };
 
 struct vx_device {

@@ -182,7 +182,7 @@ static enum vx_status clear(struct vx_lane *lane, struct error *error) {
 
 static void begin_table(const struct cuda_run *run, struct cuda_table *table) {
   memcpy(table->seed, run->lane->seed, sizeof table->seed);
-  table->unplaced = &run->tally->unplaced;
+  table->unplaced = &run->counters->unplaced;
 }
 
 static enum vx_status take_control(struct cuda_run *run, struct error *error) {
@@ -190,7 +190,7 @@ static enum vx_status take_control(struct cuda_run *run, struct error *error) {
   if (!lane->clean) CUDA_TRY(clear(lane, error));
   lane->clean = false;  // until the end of this job
   run->control = (struct cuda_control *)lane->control.memory;
-  run->tally = &run->control->tallies[lane->sequence / 4 % 2];
+  run->counters = &run->control->counters[lane->sequence / 4 % 2];
   run->table.keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
   run->cells = (struct cuda_cell *)lane->cells.memory;
   run->marks = run->marked ? (uint32_t *)lane->marks.memory : NULL;

@@ -7,22 +7,22 @@
 
 // Called by a block when all counts are final. After the fence the host sees the data before the word.
 static __device__ void publish(const struct cuda_view &v, uint32_t sequence) {
-  const uint32_t *from = (const uint32_t *)v.tally;
-  uint32_t *to = (uint32_t *)&v.report->tally;
-  for (uint32_t i = threadIdx.x; i < offsetof(struct cuda_tally, moments) / sizeof *to; i += blockDim.x)
+  const uint32_t *from = (const uint32_t *)v.counters;
+  uint32_t *to = (uint32_t *)&v.status->counters;
+  for (uint32_t i = threadIdx.x; i < offsetof(struct cuda_counters, moments) / sizeof *to; i += blockDim.x)
     to[i] = from[i];
   for (int32_t i = (int32_t)threadIdx.x; i < v.clouds.count; i += blockDim.x)
-    v.report->cloud_rows[i] = v.control->cloud_rows[i];
+    v.status->cloud_rows[i] = v.control->cloud_rows[i];
   for (uint32_t i = threadIdx.x; i < v.section_words; i += blockDim.x)
-    v.report->section_fates[i] = v.control->section_fates[i];
+    v.status->section_fates[i] = v.control->section_fates[i];
   if (threadIdx.x == 0) {
-    for (int i = 0; i < CUDA_FOUND; i++) v.report->tally.moments[i] = v.tally->moments[i];
-    v.report->tally.moments[CUDA_FOUND] = cuda_now();
+    for (int i = 0; i < CUDA_FOUND; i++) v.status->counters.moments[i] = v.counters->moments[i];
+    v.status->counters.moments[CUDA_FOUND] = cuda_now();
   }
   __syncthreads();
   if (threadIdx.x == 0) {
     __threadfence_system();
-    *(volatile uint32_t *)&v.report->sized = sequence;
+    *(volatile uint32_t *)&v.status->sized = sequence;
   }
 }
 

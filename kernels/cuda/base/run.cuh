@@ -21,8 +21,8 @@
 // A job that samples goes on to fps.cuh, or does only that. Other operations have their own stages (transform.cu,
 // scatter.cu, nms.cu, boxes.cuh) between the inputs' way from the host and the image's way to it.
 //
-// The device tells the host sizes and the end of the job by writing host memory (struct cuda_report). No copy engine
-// takes part: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
+// The device tells the host sizes and the end of the job by writing host memory (struct cuda_device_status). No copy
+// engine takes part: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
 //
 // Numbers: a *cell number* counts the distinct cells of all clouds by first appearance. A *row* counts the cells that
 // max_voxels lets in, in the same order. An *output row* is a row after block filter and ordering. With one cloud, no
@@ -72,12 +72,12 @@ struct cuda_table {
 // A job as its kernels see it, whatever the operation. Arrays that a job does not need are NULL.
 struct cuda_view : cuda_points {
   struct cuda_control *control;
-  struct cuda_tally *tally;          // the job's, in `control`
-  struct cuda_report *report;        // host
-  const struct cuda_orders *orders;  // host
-  uint32_t sequence;                 // of the job
-  uint32_t num_tiles;                // of the numbering
-  uint32_t section_words;            // counters in `control` that the job's sections use
+  struct cuda_counters *counters;             // the job's, in `control`
+  struct cuda_device_status *status;          // host
+  const struct cuda_host_commands *commands;  // host
+  uint32_t sequence;                          // of the job
+  uint32_t num_tiles;                         // of the numbering
+  uint32_t section_words;                     // counters in `control` that the job's sections use
   struct cuda_clouds clouds;
   struct cuda_table table;      // of cells
   struct cuda_cell *cells;      // [table.slots]
@@ -183,7 +183,7 @@ struct cuda_run : voxel_view {
   enum vx_tensor scattered;
 
   // What the host learned.
-  struct cuda_tally sizes;
+  struct cuda_counters sizes;
   struct vx_layout layout;  // of the output
   void *output;             // the caller's, once the layout is known
 

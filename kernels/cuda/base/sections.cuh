@@ -1,5 +1,5 @@
 // The sections of a lone cloud's points (struct vx_sections) as kernels see them, and their counts on the way to the
-// host: kernels add to the lane's counters, which the device publishes with the tally.
+// host: kernels add to words of the lane's control block, which the device publishes with the counters.
 #ifndef VOXELD_CUDA_SECTIONS_CUH
 #define VOXELD_CUDA_SECTIONS_CUH
 
@@ -19,10 +19,10 @@ static inline struct cuda_sections cuda_sections_of(const struct vx_sections *fr
 // Fills the counts of the job's sections with what the device has published.
 static inline void cuda_read_sections(const struct cuda_run *run) {
   const struct vx_sections *sections = &run->job->sections;
-  const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
+  const struct cuda_device_status *status = (const struct cuda_device_status *)run->lane->status;
   for (int32_t i = 0; i < sections->count; i++) {
     for (int fate = 0; fate < CUDA_SECTION_FATES; fate++) {
-      int64_t count = report->section_fates[i * CUDA_SECTION_FATES + fate];
+      int64_t count = status->section_fates[i * CUDA_SECTION_FATES + fate];
       vx_set_fate_count((enum vx_fate)fate, count, &sections->counts[i]);
     }
   }

@@ -37,18 +37,18 @@ static __device__ void send_part(const struct cuda_part &part) {
 
 static __device__ void begin_sending(const struct cuda_view &v) {
   cuda_wait();
-  if (blockIdx.x == 0 && threadIdx.x == 0) v.tally->moments[CUDA_SENDING] = cuda_now();
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.counters->moments[CUDA_SENDING] = cuda_now();
 }
 
 static __device__ void end_sending(const struct cuda_view &v) {
   __threadfence_system();
-  if (!cuda_last_block(&v.tally->send_ticket, gridDim.x)) return;
-  volatile uint64_t *moments = v.tally->moments;
+  if (!cuda_last_block(&v.counters->send_ticket, gridDim.x)) return;
+  volatile uint64_t *moments = v.counters->moments;
   if (threadIdx.x == 0) {
     moments[CUDA_SENT] = cuda_now();
-    for (int i = 0; i < CUDA_MOMENTS; i++) v.report->tally.moments[i] = moments[i];
+    for (int i = 0; i < CUDA_MOMENTS; i++) v.status->counters.moments[i] = moments[i];
     __threadfence_system();
-    *(volatile uint32_t *)&v.report->sent = v.sequence;
+    *(volatile uint32_t *)&v.status->sent = v.sequence;
   }
 }
 
@@ -82,8 +82,8 @@ enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *pa
 static __global__ void __launch_bounds__(BLOCK)
     clean_kernel(const __grid_constant__ struct cuda_view v, uint32_t num_order_tiles) {
   cuda_wait();
-  struct cuda_tally *tallies = v.control->tallies, *next_tally = v.tally == tallies ? &tallies[1] : tallies;
-  uint32_t num_cells = v.tally->num_cells, begin = blockIdx.x * BLOCK + threadIdx.x, step = gridDim.x * BLOCK;
+  struct cuda_counters *both = v.control->counters, *next_counters = v.counters == both ? &both[1] : both;
+  uint32_t num_cells = v.counters->num_cells, begin = blockIdx.x * BLOCK + threadIdx.x, step = gridDim.x * BLOCK;
   for (uint64_t i = begin; i < num_cells; i += step) {
     uint32_t slot = v.records[i].slot;
     *(uint64_t *)&v.cells[slot] = UINT64_MAX;
@@ -93,7 +93,7 @@ static __global__ void __launch_bounds__(BLOCK)
   for (uint64_t i = begin; i < v.num_tiles; i += step) v.control->tiles[i] = 0;
   for (uint64_t i = begin; i < num_order_tiles; i += step) v.control->order_tiles[i] = 0;
   for (uint64_t i = begin; i < v.section_words; i += step) v.control->section_fates[i] = 0;
-  if (begin < sizeof *next_tally / sizeof(uint32_t)) ((uint32_t *)next_tally)[begin] = 0;
+  if (begin < sizeof *next_counters / sizeof(uint32_t)) ((uint32_t *)next_counters)[begin] = 0;
 }
 
 enum vx_status cuda_clean(const struct cuda_run *run, struct error *error) {
@@ -115,6 +115,6 @@ enum vx_status cuda_fetch(const struct cuda_run *run, const void *from, void *to
 }
 
 enum vx_status cuda_fetch_clouds(const struct cuda_run *run, struct error *error) {
-  return cuda_fetch(run, run->orders->cloud_points, (void *)run->clouds.first_point, (uint32_t)run->clouds.count + 1,
+  return cuda_fetch(run, run->commands->cloud_points, (void *)run->clouds.first_point, (uint32_t)run->clouds.count + 1,
                     error);
 }

@@ -56,7 +56,7 @@ static inline uint32_t cuda_slices(const struct cuda_run *run, const struct cuda
 static __device__ inline bool cuda_is_stopped(const struct cuda_view &v, bool asks) {
   __shared__ bool stopped;
   volatile uint32_t *told = &v.control->told;
-  const volatile uint32_t *asked = &v.orders->stop;
+  const volatile uint32_t *asked = &v.commands->stop;
   __syncthreads();
   if (threadIdx.x == 0) {
     stopped = *told == v.sequence || (asks && *asked == v.sequence);
@@ -86,7 +86,7 @@ VX_WARN_UNUSED enum vx_status cuda_rank(const struct cuda_run *run, const struct
 
 // ---- suppression: boxes.h of kernels/ says what that is -------------------------------------------------------------
 //
-// Adds the fates over_pre_max, suppressed, over_post_max and kept to the tally. If the host orders the job to stop,
+// Adds the fates over_pre_max, suppressed, over_post_max and kept to the counters. If the host tells the job to stop,
 // boxes are left out, and the fates are not right.
 
 struct cuda_ranked_box {

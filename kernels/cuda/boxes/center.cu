@@ -91,8 +91,8 @@ static __device__ uint32_t make_boxes(const struct cuda_view &v, const struct ce
   invalid = cuda_warp_add(invalid);
   outside = cuda_warp_add(outside);
   if (threadIdx.x % 32 == 0) {
-    atomicAdd(&v.tally->invalid, invalid);
-    atomicAdd(&v.tally->outside, outside);
+    atomicAdd(&v.counters->invalid, invalid);
+    atomicAdd(&v.counters->outside, outside);
   }
   return made;
 }
@@ -105,8 +105,8 @@ static __global__ void __launch_bounds__(MAKE_BLOCK)
   __syncthreads();
   if (threadIdx.x == 0) {
     head.num_made[segment] = made;
-    atomicAdd(&v.tally->over_max_objects, listed - objects);
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_DECODED], cuda_now());
+    atomicAdd(&v.counters->over_max_objects, listed - objects);
+    atomicMax((unsigned long long *)&v.counters->moments[CUDA_DECODED], cuda_now());
   }
 }
 

@@ -82,7 +82,7 @@ static __global__ void __launch_bounds__(MAKE_BLOCK)
     }
   }
   __syncthreads();
-  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_DECODED], cuda_now());
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_DECODED], cuda_now());
 }
 
 static enum vx_status make(const struct cuda_run *run, const struct anchor_head *head, struct error *error) {

@@ -120,7 +120,7 @@ static __global__ void __launch_bounds__(FIND_BLOCK)
     find_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ head found,
                 const __grid_constant__ struct find_range range) {
   cuda_wait_alone();
-  if (blockIdx.x == 0 && threadIdx.x == 0) v.tally->moments[CUDA_BEGUN] = cuda_now();
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = cuda_now();
   uint32_t invalid = 0;
   const uint64_t chunk = FIND_BLOCK * FIND_AHEAD;
   for (uint64_t begin = blockIdx.x * chunk; begin < range.parts; begin += gridDim.x * chunk) {
@@ -132,9 +132,9 @@ static __global__ void __launch_bounds__(FIND_BLOCK)
   cuda_let_next();
   if (blockIdx.x == gridDim.x - 1) find_note_segments(found);
   invalid = cuda_warp_add(invalid);
-  if (threadIdx.x % 32 == 0 && invalid != 0) atomicAdd(&v.tally->invalid, invalid);
+  if (threadIdx.x % 32 == 0 && invalid != 0) atomicAdd(&v.counters->invalid, invalid);
   __syncthreads();
-  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_ARRIVED], cuda_now());
 }
 
 // Enqueues the pass over the job's first input. `least` as vx_least_logit has it.

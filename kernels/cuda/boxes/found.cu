@@ -78,7 +78,7 @@ enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms
   lay_out(run, found, parts, &arena);
   run->num_tiles = cuda_blocks(found->segments.count, sizeof(uint64_t) / sizeof *found->num_found);
   CUDA_TRY(cuda_prepare_control(run, error));
-  run->long_word = &run->lane->report->sized;
+  run->long_word = &run->lane->status->sized;
   found->num_found = (uint32_t *)run->control->tiles;
   fill_parts(found, parts);
   CUDA_TRY(cuda_copy_inputs(run, error));
@@ -106,7 +106,7 @@ static __global__ void __launch_bounds__(BLOCK)
     v.control->cloud_rows[cloud] =
         (next < found.segments.count ? found.first_row[next] : total) - found.first_row[cloud * found.tasks];
   }
-  if (threadIdx.x == 0) v.report->tally.moments[CUDA_DECODED] = v.tally->moments[CUDA_DECODED];
+  if (threadIdx.x == 0) v.status->counters.moments[CUDA_DECODED] = v.counters->moments[CUDA_DECODED];
   __syncthreads();
   publish(v, v.sequence);
 }
@@ -117,9 +117,9 @@ static enum vx_status settle(const struct cuda_run *run, const struct cuda_found
 
 // What has no other fate is below the threshold; what is compared and neither kept nor suppressed is over post_max.
 static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
-  CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->sequence, error));
-  const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
-  const struct cuda_tally *sizes = &report->tally;
+  CUDA_TRY(cuda_await(run, &run->lane->status->sized, run->sequence, error));
+  const struct cuda_device_status *status = (const struct cuda_device_status *)run->lane->status;
+  const struct cuda_counters *sizes = &status->counters;
   struct vx_counts *counts = &run->job->counts;
   run->sizes = *sizes;
   counts->kept = sizes->kept;
@@ -132,7 +132,7 @@ static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
   counts->below_threshold = counts->received - counts->kept - counts->over_max_objects - counts->invalid -
                             counts->outside - counts->over_pre_max - counts->suppressed - counts->over_post_max;
   for (int32_t cloud = 0; cloud < run->clouds.count; cloud++)
-    run->job->row_counts[cloud] = (int32_t)report->cloud_rows[cloud];
+    run->job->row_counts[cloud] = (int32_t)status->cloud_rows[cloud];
   const uint64_t *moments = sizes->moments;
   int64_t *stage_ns = run->job->stage_ns;
   stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);

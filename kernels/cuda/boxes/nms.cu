@@ -68,7 +68,7 @@ static __global__ void __launch_bounds__(BLOCK)
     judge_boxes_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct nms nms) {
   __shared__ float rows[BLOCK * VX_BOX_VALUES];
   cuda_wait_alone();
-  if (blockIdx.x == 0 && threadIdx.x == 0) v.tally->moments[CUDA_BEGUN] = cuda_now();
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = cuda_now();
   uint32_t invalid = 0;  // of the warp
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
@@ -83,8 +83,8 @@ static __global__ void __launch_bounds__(BLOCK)
     __syncthreads();
   }
   cuda_let_next();
-  if (threadIdx.x % WARP == 0) atomicAdd(&v.tally->invalid, invalid);
-  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
+  if (threadIdx.x % WARP == 0) atomicAdd(&v.counters->invalid, invalid);
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_ARRIVED], cuda_now());
 }
 
 static enum vx_status judge(const struct cuda_run *run, const struct nms *nms, struct error *error) {
@@ -116,7 +116,7 @@ static __global__ void __launch_bounds__(BLOCK)
   uint32_t count = !rows ? 0 : s.num_kept[segment];
   for (uint32_t i = begin; i < count; i += slices * BLOCK)
     rows[(uint64_t)before + i] = (int32_t)(first + (uint32_t)s.ranked[at + s.kept[at + i]]);
-  if (cuda_last_block(&v.tally->order_ticket, gridDim.x)) publish(v, v.sequence);
+  if (cuda_last_block(&v.counters->order_ticket, gridDim.x)) publish(v, v.sequence);
 }
 
 static enum vx_status pack(const struct cuda_run *run, const struct cuda_suppression *s, struct error *error) {
@@ -171,7 +171,7 @@ static enum vx_status prepare(struct cuda_run *run, struct nms *nms, struct erro
     CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, most * sizeof(int32_t), error));
   }
   run->num_tiles = cuda_blocks(s->segments.count, sizeof(uint64_t) / sizeof(uint32_t));
-  run->long_word = &run->lane->report->sized;
+  run->long_word = &run->lane->status->sized;
   CUDA_TRY(cuda_prepare_control(run, error));
   s->counts = nms->ranking.counts = (uint32_t *)run->control->tiles;
   s->ranked = nms->ranking.ranked;
@@ -193,8 +193,8 @@ static enum vx_status fetch(struct cuda_run *run, struct nms *nms, struct error 
 }
 
 static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
-  CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->sequence, error));
-  run->sizes = ((const struct cuda_report *)run->lane->report)->tally;
+  CUDA_TRY(cuda_await(run, &run->lane->status->sized, run->sequence, error));
+  run->sizes = ((const struct cuda_device_status *)run->lane->status)->counters;
   struct vx_job *job = run->job;
   job->counts.kept = run->sizes.kept;
   job->counts.invalid = run->sizes.invalid;
@@ -202,7 +202,7 @@ static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
   job->counts.suppressed = run->sizes.suppressed;
   job->counts.over_post_max = run->sizes.over_post_max;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++)
-    job->row_counts[cloud] = (int32_t)run->lane->report->cloud_rows[cloud];
+    job->row_counts[cloud] = (int32_t)run->lane->status->cloud_rows[cloud];
   const uint64_t *moments = run->sizes.moments;
   job->stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);
   job->stage_ns[VX_STAGE_NMS] = (int64_t)(moments[CUDA_FOUND] - moments[CUDA_ARRIVED]);

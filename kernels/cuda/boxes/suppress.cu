@@ -152,9 +152,9 @@ static __device__ void count_fates(const struct cuda_view &v, const struct cuda_
   bool full = own->num_kept == (uint32_t)s.nms.post_max;
   uint32_t settled = full ? own->last + 1 : chunk.end, kept = own->num_kept - kept_before;
   s.num_kept[chunk.segment] = own->num_kept;
-  atomicAdd(&v.tally->kept, kept);
-  atomicAdd(&v.tally->suppressed, settled - kept);
-  atomicAdd(&v.tally->over_post_max, full ? chunk.left - settled : 0);
+  atomicAdd(&v.counters->kept, kept);
+  atomicAdd(&v.counters->suppressed, settled - kept);
+  atomicAdd(&v.counters->over_post_max, full ? chunk.left - settled : 0);
 }
 
 // As a block: begins what is told of the segment's chunks.
@@ -163,7 +163,7 @@ static __device__ void begin_segment(const struct cuda_view &v, const struct cud
   for (uint32_t i = WORDS + threadIdx.x; i * WARP < chunk.ranked; i += BLOCK) struck_of(s, chunk.segment)[i] = 0;
   if (threadIdx.x == 0) {
     s.num_kept[chunk.segment] = 0;
-    atomicAdd(&v.tally->over_pre_max, chunk.valid - chunk.ranked);
+    atomicAdd(&v.counters->over_pre_max, chunk.valid - chunk.ranked);
   }
 }
 

@@ -54,11 +54,11 @@ static enum vx_status note(struct vx_lane *lane, enum cuda_note which, struct er
   struct cuda_run run = {};
   run.lane = lane;
   run.stream = lane->stream;
-  return cuda_launch("note_kernel", note_kernel, 1, 1, 0, &run, error, &lane->device_report->notes[which]);
+  return cuda_launch("note_kernel", note_kernel, 1, 1, 0, &run, error, &lane->status_on_device->notes[which]);
 }
 
 static int64_t between(const struct vx_lane *lane, enum cuda_note first, enum cuda_note last) {
-  return (int64_t)(lane->report->notes[last] - lane->report->notes[first]);
+  return (int64_t)(lane->status->notes[last] - lane->status->notes[first]);
 }
 
 // ---- voxels ---------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ void cuda_fps_measure(struct cuda_run *run, const int32_t *rows) {
   fps->num_rows = fps->num_samples = fps->largest_cloud = 0;
   for (int32_t i = 0; i < run->clouds.count; i++) {
     int32_t samples = min(run->job->sample_counts[i], rows[i]);  // a job that wants more is refused
-    run->lane->orders->fps_clouds[i] = {fps->num_rows, (uint32_t)rows[i], (uint32_t)samples, fps->num_samples};
+    run->lane->commands->fps_clouds[i] = {fps->num_rows, (uint32_t)rows[i], (uint32_t)samples, fps->num_samples};
     fps->num_rows += (uint32_t)rows[i];
     fps->num_samples += (uint32_t)samples;
     fps->largest_cloud = max(fps->largest_cloud, (uint32_t)rows[i]);
@@ -99,7 +99,7 @@ static __global__ void __launch_bounds__(BLOCK)
     if (index < cloud.num_rows) points[i] = fps.points[((uint64_t)cloud.first_row + index) * fps.columns + column];
   }
   __syncthreads();
-  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_SAMPLED], cuda_now());
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_SAMPLED], cuda_now());
 }
 
 enum vx_status cuda_fps_write(const struct cuda_run *run, struct error *error) {
@@ -112,10 +112,10 @@ enum vx_status cuda_fps_write(const struct cuda_run *run, struct error *error) {
 
 enum vx_status cuda_fps_check(struct cuda_run *run, struct error *error) {
   struct vx_job *job = run->job;
-  const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
-  CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->sequence + 2, error));
+  const struct cuda_device_status *status = (const struct cuda_device_status *)run->lane->status;
+  CUDA_TRY(cuda_await(run, &run->lane->status->sized, run->sequence + 2, error));
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++)
-    CUDA_TRY(vx_check_candidates(job, cloud, report->cloud_rows[cloud], error));
+    CUDA_TRY(vx_check_candidates(job, cloud, status->cloud_rows[cloud], error));
   return VX_OK;
 }
 
@@ -126,7 +126,7 @@ static enum vx_status find_candidates(struct cuda_run *run, struct error *error)
   CUDA_TRY(cuda_copy_source(run, error));
   CUDA_TRY(cuda_fps_sort(run, error));
   CUDA_TRY(cuda_fps_check(run, error));
-  run->sizes = ((const struct cuda_report *)run->lane->report)->tally;
+  run->sizes = ((const struct cuda_device_status *)run->lane->status)->counters;
   counts->kept = run->sizes.kept;
   counts->not_finite = run->sizes.not_finite;
   return VX_OK;

@@ -21,7 +21,7 @@
 enum {
   MAX_CLUSTER = 4,
   SENDERS = 32,      // most warps of a cluster: one lane for each
-  STOP_TURNS = 128,  // exchanges between two looks at the host's order to stop; a look costs more than an exchange
+  STOP_TURNS = 128,  // exchanges between two looks at the host's command to stop; a look costs more than an exchange
 };
 #define STOP_KEY UINT32_MAX  // above all others
 
@@ -143,7 +143,7 @@ static __device__ void sample_cloud(const struct cuda_view &v, const struct cuda
     if (changed) best = find_best<rounds, far>(fps, *here, buckets);
     // All lanes of the warp, as each sends to another block.
     if (here->rank == 0 && here->warp == 0 && here->turn % STOP_TURNS == 0 &&
-        *(const volatile uint32_t *)&v.orders->stop == v.sequence)
+        *(const volatile uint32_t *)&v.commands->stop == v.sequence)
       best.key = STOP_KEY;
     struct candidate mine = exchange_rows(here, best);
     struct told told = {mine, mine.key, 0, NO_KEY};

@@ -29,11 +29,11 @@ static __global__ void __launch_bounds__(BLOCK)
     fps_begin_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_fps fps) {
   cuda_wait();
   for (uint32_t i = threadIdx.x; i < (uint32_t)v.clouds.count; i += BLOCK) {
-    fps.clouds[i] = v.orders->fps_clouds[i];
+    fps.clouds[i] = v.commands->fps_clouds[i];
     fps.boxes[i] = {{INT32_MAX, INT32_MAX, INT32_MAX}, {INT32_MIN, INT32_MIN, INT32_MIN}, CUDA_NO_POINT, CUDA_NO_POINT};
     v.control->cloud_rows[i] = 0;
   }
-  if (threadIdx.x == 0 && v.tally->moments[CUDA_BEGUN] == 0) v.tally->moments[CUDA_BEGUN] = cuda_now();
+  if (threadIdx.x == 0 && v.counters->moments[CUDA_BEGUN] == 0) v.counters->moments[CUDA_BEGUN] = cuda_now();
 }
 
 // ---- boxes ----------------------------------------------------------------------------------------------------------
@@ -127,9 +127,9 @@ static __global__ void __launch_bounds__(BLOCK)
   kept = cuda_warp_add(kept);
   strange = cuda_warp_add(strange);
   if (fps.of_points && threadIdx.x % 32 == 0) {
-    atomicAdd(&v.tally->kept, kept);
-    atomicAdd(&v.tally->not_finite, strange);
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
+    atomicAdd(&v.counters->kept, kept);
+    atomicAdd(&v.counters->not_finite, strange);
+    atomicMax((unsigned long long *)&v.counters->moments[CUDA_ARRIVED], cuda_now());
   }
 }
 

@@ -80,7 +80,7 @@ static __device__ void place_rows(const struct cuda_view &v, const struct scatte
     __syncwarp();
   }
   outside = cuda_warp_add(outside);
-  if (threadIdx.x % WARP == 0 && outside != 0) atomicAdd(&v.tally->out_of_range, outside);
+  if (threadIdx.x % WARP == 0 && outside != 0) atomicAdd(&v.counters->out_of_range, outside);
 }
 
 static __device__ void bring_features(const struct scatter &s) {
@@ -96,14 +96,14 @@ static __device__ void bring_features(const struct scatter &s) {
 static __global__ void __launch_bounds__(BLOCK)
     place_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct scatter s) {
   cuda_wait_alone();
-  if (blockIdx.x == 0 && threadIdx.x == 0) v.tally->moments[CUDA_BEGUN] = cuda_now();
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = cuda_now();
   for (uint32_t cloud = threadIdx.x; blockIdx.x == 0 && cloud < (uint32_t)v.clouds.count; cloud += BLOCK)
     v.control->cloud_rows[cloud] = 0;
   place_rows(v, s);
   bring_features(s);
   __syncthreads();
   cuda_let_next();
-  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_ARRIVED], cuda_now());
 }
 
 static enum vx_status place(const struct cuda_run *run, const struct scatter *scatter, struct error *error) {
@@ -129,7 +129,7 @@ static __device__ void count_rows(const struct cuda_view &v, const struct scatte
     uint32_t slot = CUDA_NO_SLOT, number = 0;
     bool kept = row < v.clouds.num_points && is_kept(v, row, &slot);
     uint32_t all_kept = __ballot_sync(~0u, kept), before = all_kept & ((1u << lane) - 1);
-    if (lane == 0 && all_kept != 0) number = atomicAdd(&v.tally->num_cells, __popc(all_kept));
+    if (lane == 0 && all_kept != 0) number = atomicAdd(&v.counters->num_cells, __popc(all_kept));
     number = __shfl_sync(~0u, number, 0) + __popc(before);
     if (kept) {
       *(uint4 *)&v.records[number] = make_uint4((uint32_t)row, 1, 0, slot);
@@ -201,12 +201,12 @@ static __global__ void __launch_bounds__(BLOCK)
   cuda_wait();
   if (blockIdx.x < s.count_blocks) {
     count_rows(v, s);
-    if (cuda_last_block(&v.tally->order_ticket, s.count_blocks)) publish(v, v.sequence);
+    if (cuda_last_block(&v.counters->order_ticket, s.count_blocks)) publish(v, v.sequence);
     return;
   }
   write_map<value, count>(v, s);
   __syncthreads();
-  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_GATHERED], cuda_now());
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_GATHERED], cuda_now());
 }
 
 // Enqueues the counting, or the writing of the values, or both at once.
@@ -277,12 +277,12 @@ static enum vx_status prepare(struct cuda_run *run, struct scatter *scatter, int
 
 static enum vx_status read_counts(struct cuda_run *run, struct error *error) {
   struct vx_job *job = run->job;
-  CUDA_TRY(cuda_read_tally(run, run->sequence, error));
+  CUDA_TRY(cuda_read_counters(run, run->sequence, error));
   job->counts.kept = run->sizes.num_cells;
   job->counts.out_of_range = run->sizes.out_of_range;
   job->counts.duplicate = job->counts.received - job->counts.kept - job->counts.out_of_range;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++)
-    job->row_counts[cloud] = (int32_t)run->lane->report->cloud_rows[cloud];
+    job->row_counts[cloud] = (int32_t)run->lane->status->cloud_rows[cloud];
   const uint64_t *moments = run->sizes.moments;
   job->stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);
   job->stage_ns[VX_STAGE_SCATTER] = (int64_t)(moments[CUDA_FOUND] - moments[CUDA_ARRIVED]);

@@ -18,7 +18,7 @@
 #include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/tensors.cuh"
 #include "kernels/cuda/base/transfer.cuh"
-#include "kernels/place.h"
+#include "kernels/point_transform.h"
 
 enum { BLOCK = BRING_BLOCK, WORD = 32 };
 static_assert((int)BLOCK == (int)SCAN_BLOCK && WORD % SCAN_ITEMS == 0, "a thread's items are bits of one word");
@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(BLOCK)
     judge_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct transform transform,
                  const __grid_constant__ struct cuda_sections sections) {
   cuda_wait_alone();
-  if (blockIdx.x == 0 && threadIdx.x == 0) v.tally->moments[CUDA_BEGUN] = cuda_now();
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = cuda_now();
   uint32_t strange = 0, outside = 0, cut = 0;  // of the warp
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
@@ -66,7 +66,7 @@ static __global__ void __launch_bounds__(BLOCK)
     struct location at = bring(v, first, count);
     if (first + (uint64_t)gridDim.x * BLOCK >= v.clouds.num_points) {
       cuda_let_next();  // all of this block's points are here: what follows is short
-      if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
+      if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_ARRIVED], cuda_now());
     }
     bool here = threadIdx.x < count;
     uint32_t point = (uint32_t)first + (here ? threadIdx.x : 0);
@@ -81,9 +81,9 @@ static __global__ void __launch_bounds__(BLOCK)
     if (sections.count > 0) count_by_section(sections, v.control->section_fates, here, point, fate);
   }
   if (threadIdx.x % WORD == 0) {
-    atomicAdd(&v.tally->not_finite, strange);
-    atomicAdd(&v.tally->out_of_crop, outside);
-    atomicAdd(&v.tally->cut_out, cut);
+    atomicAdd(&v.counters->not_finite, strange);
+    atomicAdd(&v.counters->out_of_crop, outside);
+    atomicAdd(&v.counters->cut_out, cut);
   }
 }
 
@@ -105,7 +105,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
     list_kernel(const __grid_constant__ struct cuda_view v, const uint32_t *bits_of_points, uint32_t *kept) {
   __shared__ struct scan_shared shared;
   cuda_wait();
-  uint32_t tile = scan_next_tile(&v.tally->number_ticket, &shared);
+  uint32_t tile = scan_next_tile(&v.counters->number_ticket, &shared);
   uint32_t begin = tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS;
   uint32_t bits = begin < v.clouds.num_points ? bits_of_points[begin / WORD] >> (begin % WORD) : 0;
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
@@ -117,7 +117,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
     if (items[k] != 0) kept[before[k]] = begin + k;
     if (v.clouds.count > 1 && (uint64_t)begin + k < v.clouds.num_points) note_clouds(v, begin + k, (uint32_t)before[k]);
   }
-  if (tile == v.num_tiles - 1 && threadIdx.x == 0) v.tally->kept = v.tally->num_output_rows = (uint32_t)total;
+  if (tile == v.num_tiles - 1 && threadIdx.x == 0) v.counters->kept = v.counters->num_output_rows = (uint32_t)total;
 }
 
 static enum vx_status list(const struct cuda_run *run, const struct transform *transform, struct error *error) {
@@ -149,7 +149,7 @@ static __global__ void __launch_bounds__(BLOCK)
   for (uint64_t i = begin; i < values; i += step)
     points[i] = value_of(v, matrices, kept[i / v.columns], (uint32_t)(i % v.columns));
   __syncthreads();
-  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_GATHERED], cuda_now());
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_GATHERED], cuda_now());
 }
 
 static enum vx_status write(const struct cuda_run *run, const struct transform *transform, struct error *error) {
@@ -198,32 +198,32 @@ static enum vx_status fetch(struct cuda_run *run, struct matrices *matrices, flo
   if (run->clouds.count > 1) CUDA_TRY(cuda_fetch_clouds(run, error));
   if (several) {
     uint32_t values = (uint32_t)run->clouds.count * VX_MATRIX_VALUES;
-    memcpy(run->lane->orders->matrices, matrix->data, values * sizeof(float));
-    CUDA_TRY(cuda_fetch(run, run->orders->matrices, room, values, error));
+    memcpy(run->lane->commands->matrices, matrix->data, values * sizeof(float));
+    CUDA_TRY(cuda_fetch(run, run->commands->matrices, room, values, error));
     matrices->each = room;
   }
   return cuda_copy_source(run, error);
 }
 
 // The kept points of a cloud are those before the next cloud, less those before the cloud itself.
-static void read_rows(const struct cuda_run *run, const volatile struct cuda_report *report) {
+static void read_rows(const struct cuda_run *run, const volatile struct cuda_device_status *status) {
   uint32_t after = run->sizes.kept;
   for (int32_t cloud = run->clouds.count - 1; cloud >= 0; cloud--) {
-    bool at_end = run->lane->orders->cloud_points[cloud] == run->clouds.num_points;
-    uint32_t before = run->clouds.count == 1 ? 0 : at_end ? run->sizes.kept : report->cloud_rows[cloud];
+    bool at_end = run->lane->commands->cloud_points[cloud] == run->clouds.num_points;
+    uint32_t before = run->clouds.count == 1 ? 0 : at_end ? run->sizes.kept : status->cloud_rows[cloud];
     run->job->row_counts[cloud] = (int32_t)(after - before);
     after = before;
   }
 }
 
 static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
-  CUDA_TRY(cuda_read_tally(run, run->sequence, error));
+  CUDA_TRY(cuda_read_counters(run, run->sequence, error));
   struct vx_job *job = run->job;
   job->counts.kept = run->sizes.kept;
   job->counts.not_finite = run->sizes.not_finite;
   job->counts.out_of_crop = run->sizes.out_of_crop;
   job->counts.cut_out = run->sizes.cut_out;
-  read_rows(run, run->lane->report);
+  read_rows(run, run->lane->status);
   cuda_read_sections(run);
   const uint64_t *moments = run->sizes.moments;
   job->stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);

@@ -21,9 +21,9 @@ static __device__ void use_row(const struct voxel_view &v, uint32_t row, uint32_
   uint32_t hits = v.records[number].hits;
   if (hits > CUDA_TINY_LIST) {
     bool is_long = hits > CUDA_WARP_LIST;
-    uint32_t at = atomicAdd(is_long ? &v.tally->num_long : &v.tally->num_short, 1);
+    uint32_t at = atomicAdd(is_long ? &v.counters->num_long : &v.counters->num_short, 1);
     v.queue[is_long ? v.row_capacity - 1 - at : at] = row;
-    if (is_long) atomicMax(&v.tally->longest, hits);
+    if (is_long) atomicMax(&v.counters->longest, hits);
   }
 }
 
@@ -43,8 +43,8 @@ static __global__ void __launch_bounds__(BLOCK) assign_kernel(const __grid_const
   if (is_point && v.rows) v.rows[point] = row;
   int over_cap = __syncthreads_count(row != v.row_capacity && rank >= v.cap);
   int dropped = __syncthreads_count(has_cell && row == v.row_capacity);
-  if (threadIdx.x == 0 && over_cap != 0) atomicAdd(&v.tally->over_voxel_cap, over_cap);
-  if (threadIdx.x == 0 && dropped != 0) atomicAdd(&v.tally->over_max_voxels, dropped);
+  if (threadIdx.x == 0 && over_cap != 0) atomicAdd(&v.counters->over_voxel_cap, over_cap);
+  if (threadIdx.x == 0 && dropped != 0) atomicAdd(&v.counters->over_max_voxels, dropped);
 }
 
 enum vx_status cuda_assign(const struct cuda_run *run, struct error *error) {

@@ -22,7 +22,7 @@ static __device__ struct bev find_bev(const struct voxel_view &v, const struct c
   __shared__ struct image_places places;
   cuda_read_plan(plan, &places);
   cuda_wait();
-  cuda_find_places(plan, v.tally->num_output_rows, &places);
+  cuda_find_places(plan, v.counters->num_output_rows, &places);
   __syncthreads();
   const unsigned char *tensor = places.at[v.encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES];
   return {tensor ? tensor : v.features, places.at[VX_BEV_FEATURES]};
@@ -50,13 +50,13 @@ static __global__ void __launch_bounds__(BLOCK)
                      const __grid_constant__ struct cuda_planes planes) {
   struct bev bev = find_bev(v, plan);
   uint64_t first = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / WARP, step = (uint64_t)gridDim.x * BLOCK / WARP;
-  for (uint64_t number = first; number < v.tally->num_output_rows; number += step) {
+  for (uint64_t number = first; number < v.counters->num_output_rows; number += step) {
     struct gathered_row row = find_row(v, (uint32_t)number);
     uint64_t place = cuda_place_of(planes, row.cloud, cell_of(v, row));
     cuda_with_bits(v.feature_dtype, [&](auto bits) { write_row<decltype(bits)>(planes, bev, number, place); });
   }
   __syncthreads();
-  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_SCATTERED], cuda_now());
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_SCATTERED], cuda_now());
 }
 
 enum vx_status cuda_write_bev(const struct cuda_run *run, struct error *error) {

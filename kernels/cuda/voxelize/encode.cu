@@ -80,7 +80,7 @@ static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
   extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats, and room
   cuda_read_plan(plan, &places);
   cuda_wait();
-  uint32_t warp = threadIdx.x / WARP, num_rows = v.tally->num_output_rows;
+  uint32_t warp = threadIdx.x / WARP, num_rows = v.counters->num_output_rows;
   uint32_t parts = (uint32_t)(((uint64_t)num_rows + WARPS - 1) / WARPS);
   cuda_find_places(plan, num_rows, &places);
   uint64_t room = !e.room ? e.encoder.room : 0;
@@ -104,7 +104,7 @@ static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
     }
     __syncthreads();
   }
-  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_ENCODED], cuda_now());
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_ENCODED], cuda_now());
 }
 
 // ---- launches -------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ static __device__ struct cuda_record record_of(const struct voxel_view &v, uint3
 static __global__ void __launch_bounds__(BLOCK)
     heights_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
   uint64_t row = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / ROW_THREADS;
-  if (row >= v.tally->num_rows) return;
+  if (row >= v.counters->num_rows) return;
   struct cuda_record record = record_of(v, (uint32_t)row);
   uint32_t lane = threadIdx.x % ROW_THREADS, kept = min(record.hits, v.cap);
   uint32_t mask = ((1u << ROW_THREADS) - 1) << (threadIdx.x % 32 / ROW_THREADS * ROW_THREADS);
@@ -79,13 +79,13 @@ static __global__ void __launch_bounds__(BLOCK)
     judge_rows_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
   uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
   if (row >= v.row_capacity) return;
-  bool exists = row < v.tally->num_rows;
+  bool exists = row < v.counters->num_rows;
   bool stays = exists && f.block_stays[f.block_of[row]];
   f.stays[row] = stays;
   if (exists && !stays) {
     uint32_t hits = record_of(v, row).hits;
-    atomicSub(&v.tally->over_voxel_cap, hits - min(hits, v.cap));
-    atomicAdd(&v.tally->block_filtered, hits);
+    atomicSub(&v.counters->over_voxel_cap, hits - min(hits, v.cap));
+    atomicAdd(&v.counters->block_filtered, hits);
   }
 }
 
@@ -93,7 +93,7 @@ static __global__ void __launch_bounds__(BLOCK)
 static __global__ void __launch_bounds__(BLOCK)
     renumber_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
   uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
-  if (row >= v.row_capacity || row >= v.tally->num_rows) return;
+  if (row >= v.row_capacity || row >= v.counters->num_rows) return;
   uint32_t output = v.output_rows[row];
   bool stays = f.stays[row] != 0;
   if (stays) {
@@ -103,7 +103,7 @@ static __global__ void __launch_bounds__(BLOCK)
   } else {
     v.output_rows[row] = CUDA_NO_ROW;
   }
-  if (row == v.tally->num_rows - 1) v.tally->num_output_rows = output + stays;
+  if (row == v.counters->num_rows - 1) v.counters->num_output_rows = output + stays;
 }
 
 static cudaError_t scan_stays(const struct cuda_run *run, void *temporary, size_t *bytes) {

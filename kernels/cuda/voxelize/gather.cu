@@ -110,7 +110,7 @@ static __device__ void gather_parts(const struct voxel_view &v, const struct gat
   struct gathered_row row = row_of_part<width>(v, block, parts, num_rows);
   cuda_wait();
   __syncthreads();  // the places are known
-  if (block == 0 && threadIdx.x == 0) v.tally->moments[CUDA_FOUND] = cuda_now();
+  if (block == 0 && threadIdx.x == 0) v.counters->moments[CUDA_FOUND] = cuda_now();
   for (uint32_t part = block; part < parts;) {
     if (gather.order_here) {
       order_short_lists<width>(v, row.record, lists);
@@ -156,7 +156,7 @@ static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABI
   if (!gather.rows_known) cuda_wait();
   // Points in cells, cells, rows, output rows. One thread of each block reads them, since all blocks do at once.
   __shared__ uint4 sizes;
-  if (threadIdx.x == 0) sizes = __ldcg((const uint4 *)&v.tally->num_inside);
+  if (threadIdx.x == 0) sizes = __ldcg((const uint4 *)&v.counters->num_inside);
   __syncthreads();
   uint32_t block = blockIdx.x - gather.publish_blocks, num_rows = sizes.w;
   bool are_few = few < many && sizes.x <= (uint64_t)few * sizes.y;
@@ -179,7 +179,7 @@ static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABI
   }
   __syncthreads();
   if (threadIdx.x == 0 && (gather.rows_wanted || gather.id_blocks > 0))
-    atomicMax((unsigned long long *)&v.tally->moments[CUDA_GATHERED], cuda_now());
+    atomicMax((unsigned long long *)&v.counters->moments[CUDA_GATHERED], cuda_now());
 }
 
 // ---- launches -------------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
   if (threadIdx.x == 0) outside = strange = 0;
   __syncthreads();
   cuda_wait_alone();
-  if (blockIdx.x == 0 && threadIdx.x == 0) v.tally->moments[CUDA_BEGUN] = cuda_now();
+  if (blockIdx.x == 0 && threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = cuda_now();
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
     uint32_t count = (uint32_t)min((uint64_t)BLOCK, v.clouds.num_points - first);
@@ -71,7 +71,7 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
     count_up(&strange, here && !finite);
     if (first + (uint64_t)gridDim.x * BLOCK >= v.clouds.num_points) {
       cuda_let_next();  // all of this block's points are here: what follows is short
-      if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_ARRIVED], cuda_now());
+      if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_ARRIVED], cuda_now());
     }
     if (inside)
       place(v, all_inside, point, key_of(v, point, cell));
@@ -80,8 +80,8 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
     __syncwarp();
   }
   __syncthreads();
-  if (threadIdx.x == 0 && outside != 0) atomicAdd(&v.tally->out_of_range, outside);
-  if (threadIdx.x == 0 && strange != 0) atomicAdd(&v.tally->not_finite, strange);
+  if (threadIdx.x == 0 && outside != 0) atomicAdd(&v.counters->out_of_range, outside);
+  if (threadIdx.x == 0 && strange != 0) atomicAdd(&v.counters->not_finite, strange);
 }
 
 enum vx_status cuda_insert(const struct cuda_run *run, struct error *error) {

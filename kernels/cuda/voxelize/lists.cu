@@ -178,14 +178,14 @@ static __global__ void __launch_bounds__(BLOCK, 3)
     order_lists_kernel(const __grid_constant__ struct voxel_view v, bool ready) {
   __shared__ uint32_t buffers[2][CUDA_SHARED_LIST];
   cuda_wait();
-  uint32_t num_rows = v.tally->num_rows, num_short = v.tally->num_short, num_long = v.tally->num_long;
+  uint32_t num_rows = v.counters->num_rows, num_short = v.counters->num_short, num_long = v.counters->num_long;
   for (uint32_t i = blockIdx.x; i < num_long; i += gridDim.x) {
     order_long_list(v, ready, v.queue[v.row_capacity - 1 - i], buffers);
     __syncthreads();
   }
   uint32_t *sorted = buffers[0] + threadIdx.x / 32 * CUDA_WARP_LIST;
   while (num_short > 0) {
-    uint32_t next = threadIdx.x % 32 == 0 ? atomicAdd(&v.tally->short_ticket, 1) : 0;
+    uint32_t next = threadIdx.x % 32 == 0 ? atomicAdd(&v.counters->short_ticket, 1) : 0;
     next = __shfl_sync(~0u, next, 0);
     if (next >= num_short) break;
     order_list(v, ready, v.queue[next], sorted);

@@ -35,7 +35,7 @@ static __device__ struct maps find_maps(const struct voxel_view &v, const struct
   __shared__ struct image_places places;
   cuda_read_plan(plan, &places);
   cuda_wait();
-  cuda_find_places(plan, v.tally->num_output_rows, &places);
+  cuda_find_places(plan, v.counters->num_output_rows, &places);
   __syncthreads();
   unsigned char *const *at = places.at;
   return {at[__ffsll((long long)(plan.tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS))) - 1],
@@ -51,7 +51,7 @@ static __device__ struct maps find_maps(const struct voxel_view &v, const struct
 
 static __device__ void note_end(const struct voxel_view &v) {
   __syncthreads();
-  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.tally->moments[CUDA_GATHERED], cuda_now());
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_GATHERED], cuda_now());
 }
 
 // ---- clear ----------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ static __global__ void __launch_bounds__(BLOCK)
   struct maps maps = find_maps(v, plan);
   uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
   if (i < v.clouds.num_points) {
-    if (i < v.tally->num_cells) write_cell(v, maps, i);
+    if (i < v.counters->num_cells) write_cell(v, maps, i);
     if ((plan.tensors & MAPS_OF_POINTS) != 0) raise_pillar(v, maps, i);
   }
   note_end(v);

@@ -19,10 +19,10 @@ static __device__ void note_clouds(const struct voxel_view &v, uint32_t point, u
 
 static __device__ void note_totals(const struct voxel_view &v, uint64_t total) {
   uint32_t cells = (uint32_t)(total >> 32);
-  v.tally->num_cells = cells;
-  v.tally->num_inside = (uint32_t)total;
-  v.tally->num_rows = min(cells, v.clouds.max_rows);  // of one cloud; close_clouds_kernel corrects it for several
-  v.tally->num_output_rows = v.tally->num_rows;
+  v.counters->num_cells = cells;
+  v.counters->num_inside = (uint32_t)total;
+  v.counters->num_rows = min(cells, v.clouds.max_rows);  // of one cloud; close_clouds_kernel corrects it for several
+  v.counters->num_output_rows = v.counters->num_rows;
 }
 
 static __device__ void load_slots(const struct voxel_view &v, uint32_t begin, uint32_t slots[SCAN_ITEMS]) {
@@ -38,8 +38,8 @@ static __device__ void load_slots(const struct voxel_view &v, uint32_t begin, ui
 
 static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_constant__ struct voxel_view v) {
   __shared__ struct scan_shared shared;
-  // The tally was clean before the kernel ahead of this one began.
-  uint32_t tile = scan_next_tile(&v.tally->number_ticket, &shared);
+  // The counters were clean before the kernel ahead of this one began.
+  uint32_t tile = scan_next_tile(&v.counters->number_ticket, &shared);
   cuda_wait_in_turn();  // assign reads slots and ranks early
   uint32_t begin = tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS, slots[SCAN_ITEMS];
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
@@ -64,7 +64,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_
 
 static __device__ uint32_t first_cell_of(const struct voxel_view &v, int32_t cloud) {
   bool at_end = cloud == v.clouds.count || v.clouds.first_point[cloud] == v.clouds.num_points;
-  return at_end ? v.tally->num_cells : v.clouds.first_cell[cloud];
+  return at_end ? v.counters->num_cells : v.clouds.first_cell[cloud];
 }
 
 // Counts the rows of each cloud of a batch, in one block.
@@ -83,8 +83,8 @@ static __global__ void __launch_bounds__(VX_MAX_CLOUDS)
     v.control->cloud_rows[cloud] = rows;
   }
   if (cloud == 0) {
-    v.tally->num_rows = sum;
-    v.tally->num_output_rows = sum;
+    v.counters->num_rows = sum;
+    v.counters->num_output_rows = sum;
   }
 }
 

@@ -39,8 +39,8 @@ static __device__ void count_tile(const struct voxel_view &v, uint32_t tile, uin
 static __global__ void __launch_bounds__(SCAN_BLOCK) count_marks_kernel(const __grid_constant__ struct voxel_view v) {
   __shared__ struct scan_shared shared;
   __shared__ uint32_t counts[CUDA_TILE];
-  // The tally was clean before the kernel ahead of this one began.
-  uint32_t tile = scan_next_tile(&v.tally->order_ticket, &shared);
+  // The counters were clean before the kernel ahead of this one began.
+  uint32_t tile = scan_next_tile(&v.counters->order_ticket, &shared);
   cuda_wait();
   count_tile(v, tile, counts);
   uint32_t begin = threadIdx.x * SCAN_ITEMS;
@@ -73,7 +73,7 @@ static __device__ uint32_t place_of(const struct voxel_view &v, uint64_t key) {
 
 static __global__ void __launch_bounds__(BLOCK) place_rows_kernel(const __grid_constant__ struct voxel_view v) {
   cuda_wait();
-  uint32_t num_rows = v.tally->num_rows, step = gridDim.x * BLOCK;
+  uint32_t num_rows = v.counters->num_rows, step = gridDim.x * BLOCK;
   for (uint64_t row = blockIdx.x * BLOCK + threadIdx.x; row < num_rows; row += step) {
     if (!v.filtered || v.output_rows[row] != CUDA_NO_ROW) {
       int32_t cloud = cuda_cloud_of_row(v.clouds, (uint32_t)row);

@@ -136,7 +136,7 @@ static __global__ void __launch_bounds__(BLOCK)
   cuda_wait();
   for (uint32_t i = threadIdx.x; i < VX_MAX_SECTIONS; i += BLOCK) shared.dropped[i] = 0;
   __syncthreads();
-  uint32_t num_rows = v.tally->num_rows;
+  uint32_t num_rows = v.counters->num_rows;
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < num_rows; first += (uint64_t)gridDim.x * BLOCK) {
     queue_rows(v, first, num_rows, &shared);
     drop_of_rows(v, sections, &shared);

@@ -94,21 +94,22 @@ static enum vx_status prepare(struct cuda_run *run, struct error *error) {
 // ---- what the device says -------------------------------------------------------------------------------------------
 
 static enum vx_status read_sizes(struct cuda_run *run, uint32_t sequence, struct error *error) {
-  CUDA_TRY(cuda_read_tally(run, sequence, error));
-  const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
-  const struct cuda_tally *tally = &run->sizes;
+  CUDA_TRY(cuda_read_counters(run, sequence, error));
+  const struct cuda_device_status *status = (const struct cuda_device_status *)run->lane->status;
+  const struct cuda_counters *counters = &run->sizes;
   struct vx_counts *counts = &run->job->counts;
-  counts->not_finite = tally->not_finite;
-  counts->out_of_range = tally->out_of_range;
-  counts->over_voxel_cap = tally->over_voxel_cap;
-  counts->over_max_voxels = tally->over_max_voxels;
-  counts->block_filtered = tally->block_filtered;
-  counts->kept = (int64_t)tally->num_inside - tally->over_voxel_cap - tally->over_max_voxels - tally->block_filtered;
-  counts->voxels_kept = tally->num_output_rows;
-  counts->voxels_dropped = (int64_t)tally->num_cells - tally->num_rows;
-  counts->voxels_block_filtered = (int64_t)tally->num_rows - tally->num_output_rows;
+  counts->not_finite = counters->not_finite;
+  counts->out_of_range = counters->out_of_range;
+  counts->over_voxel_cap = counters->over_voxel_cap;
+  counts->over_max_voxels = counters->over_max_voxels;
+  counts->block_filtered = counters->block_filtered;
+  counts->kept =
+      (int64_t)counters->num_inside - counters->over_voxel_cap - counters->over_max_voxels - counters->block_filtered;
+  counts->voxels_kept = counters->num_output_rows;
+  counts->voxels_dropped = (int64_t)counters->num_cells - counters->num_rows;
+  counts->voxels_block_filtered = (int64_t)counters->num_rows - counters->num_output_rows;
   for (int32_t cloud = 0; cloud < run->clouds.count; cloud++)
-    run->job->row_counts[cloud] = (int32_t)(run->clouds.count > 1 ? report->cloud_rows[cloud] : counts->voxels_kept);
+    run->job->row_counts[cloud] = (int32_t)(run->clouds.count > 1 ? status->cloud_rows[cloud] : counts->voxels_kept);
   cuda_read_sections(run);
   return VX_OK;
 }

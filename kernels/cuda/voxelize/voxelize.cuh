@@ -24,8 +24,8 @@ VX_WARN_UNUSED enum vx_status cuda_sort_lists(const struct cuda_run *run, struct
 
 VX_WARN_UNUSED enum vx_status cuda_filter(const struct cuda_run *run, struct error *error);
 
-// Counts the fates of the points of each section, if the job has sections: after the block filter and before the tally
-// is published.
+// Counts the fates of the points of each section, if the job has sections: after the block filter and before the
+// counters are published.
 VX_WARN_UNUSED enum vx_status cuda_count_sections(const struct cuda_run *run, struct error *error);
 
 // Orders rows by the marks of their cells.

@@ -1,8 +1,8 @@
 // From a point to its moved place and its fate in a transform: the arithmetic that both backends share.
 //
 // Pure functions for C and CUDA, in IEEE binary32: compile with -ffp-contract=off or --fmad=false.
-#ifndef VOXELD_PLACE_H
-#define VOXELD_PLACE_H
+#ifndef VOXELD_POINT_TRANSFORM_H
+#define VOXELD_POINT_TRANSFORM_H
 
 #include "kernels/half.h"
 #include "kernels/ops.h"
