@@ -14,8 +14,8 @@ struct vx_detection vx_detection_of(struct vx_job *job) {
 
 // ---- what the stages ask --------------------------------------------------------------------------------------------
 
-static enum vx_status give_features(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  const struct vx_detection *detection = cls;
+static enum vx_status give_features(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  const struct vx_detection *detection = ctx;
   (void)layout, (void)error;
   *block = detection->features_at;
   return VX_OK;
@@ -28,8 +28,8 @@ static enum vx_status take_output(struct vx_detection *detection, struct error *
   return status;
 }
 
-static enum vx_status give_boxes(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  struct vx_detection *detection = cls;
+static enum vx_status give_boxes(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  struct vx_detection *detection = ctx;
   enum vx_status status = take_output(detection, error);
   if (status == VX_OK) {
     detection->decode->pinned = detection->job->pinned;
@@ -38,29 +38,29 @@ static enum vx_status give_boxes(void *cls, const struct vx_layout *layout, void
   return status;
 }
 
-static bool allow_scratch(void *cls, size_t bytes) {
-  const struct vx_job *job = ((const struct vx_detection *)cls)->job;
-  return !job->caller || !job->caller->scratch || job->caller->scratch(job->cls, bytes);
+static bool allow_scratch(void *ctx, size_t bytes) {
+  const struct vx_job *job = ((const struct vx_detection *)ctx)->job;
+  return !job->caller || !job->caller->scratch || job->caller->scratch(job->ctx, bytes);
 }
 
-static bool is_stopped(void *cls) {
-  const struct vx_job *job = ((const struct vx_detection *)cls)->job;
-  return job->caller && job->caller->stopped && job->caller->stopped(job->cls);
+static bool is_stopped(void *ctx) {
+  const struct vx_job *job = ((const struct vx_detection *)ctx)->job;
+  return job->caller && job->caller->stopped && job->caller->stopped(job->ctx);
 }
 
-static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
+static enum vx_status spread(void *ctx, const struct vx_hand *own, const struct vx_pieces *pieces,
                              struct error *error) {
-  return vx_spread(((const struct vx_detection *)cls)->job, own->lane, pieces, error);
+  return vx_spread(((const struct vx_detection *)ctx)->job, own->lane, pieces, error);
 }
 
-static int32_t count_hands(void *cls) { return vx_hands(((const struct vx_detection *)cls)->job); }
+static int32_t count_hands(void *ctx) { return vx_hands(((const struct vx_detection *)ctx)->job); }
 
 static const struct vx_caller voxelize_caller = {give_features, allow_scratch, is_stopped, spread, count_hands};
 static const struct vx_caller decode_caller = {give_boxes, allow_scratch, is_stopped, spread, count_hands};
 
 enum vx_status vx_detection_check_time(const struct vx_detection *detection, const char *next, struct error *error) {
   const struct vx_job *job = detection->job;
-  if (!job->caller || !job->caller->stopped || !job->caller->stopped(job->cls)) return VX_OK;
+  if (!job->caller || !job->caller->stopped || !job->caller->stopped(job->ctx)) return VX_OK;
   return vx_fail(error, VX_STOPPED, "ended before %s", next);
 }
 
@@ -76,7 +76,7 @@ struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row
                          .point_counts = job->point_counts,
                          .sections = job->sections,
                          .caller = &voxelize_caller,
-                         .cls = detection,
+                         .ctx = detection,
                          .pinned = job->pinned,
                          .stop = job->stop,
                          .row_counts = row_counts};
@@ -170,7 +170,7 @@ struct vx_job vx_detection_decode(struct vx_detection *detection) {
                           .num_clouds = job->num_clouds,
                           .point_counts = detection->items,
                           .caller = &decode_caller,
-                          .cls = detection,
+                          .ctx = detection,
                           .stop = job->stop,
                           .row_counts = job->row_counts};
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++)

@@ -100,11 +100,11 @@ struct vx_hand {
 struct vx_pieces {
   int32_t count;
   // Does one piece. If a hand that helps comes to anything but VX_OK, another does the piece from its beginning.
-  enum vx_status (*run)(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error);
-  void *cls;
+  enum vx_status (*run)(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error);
+  void *ctx;
 };
 
-// What a job asks of its caller. Each function is called with the job's `cls`, on the lane's thread; `stopped` also on
+// What a job asks of its caller. Each function is called with the job's `ctx`, on the lane's thread; `stopped` also on
 // the threads of other hands.
 struct vx_caller {
   // Called once, when the sizes are known; not called if the job has no tensors. Gives layout->bytes bytes of
@@ -113,21 +113,21 @@ struct vx_caller {
   //
   // If the backend can pin and the job has rows, it may be memory of host_pin, aligned in any way: for the block, with
   // the job's `pinned` set, or for single tensors, with its `places` set. A detection has no places.
-  enum vx_status (*output)(void *cls, const struct vx_layout *layout, void **block, struct error *error);
+  enum vx_status (*output)(void *ctx, const struct vx_layout *layout, void **block, struct error *error);
   // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. It gives back what is above that before
   // the run returns. If the answer is false, the lane asks for the least that it needs; if that is refused too, the run
   // returns VX_OUT_OF_MEMORY. May be NULL.
-  bool (*scratch)(void *cls, size_t bytes);
+  bool (*scratch)(void *ctx, size_t bytes);
   // If it returns true, the run ends early with VX_STOPPED. May be NULL.
   //
   // The CPU calls it at least once per 2 * VX_STRIDE rows of its passes, whatever the operation (stop.h). A GPU calls
   // it while samples are chosen or boxes compared, since all other kernels are short; a network is asked between its
   // runs.
-  bool (*stopped)(void *cls);
+  bool (*stopped)(void *ctx);
   // As vx_spread, for two pieces and more. May be NULL: the run's own hand does them in turn.
-  enum vx_status (*spread)(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces, struct error *error);
+  enum vx_status (*spread)(void *ctx, const struct vx_hand *own, const struct vx_pieces *pieces, struct error *error);
   // As vx_hands; may be NULL: one.
-  int32_t (*hands)(void *cls);
+  int32_t (*hands)(void *ctx);
 };
 
 struct vx_job {
@@ -150,7 +150,7 @@ struct vx_job {
   struct vx_sections sections;            // only of a lone cloud, and of an operation that is `sectioned`
   const int32_t *sample_counts;           // [num_clouds], 0 or more each; may be NULL if nothing is sampled
   const struct vx_caller *caller;
-  void *cls;
+  void *ctx;
   bool pinned;  // points or block may lie in memory of host_pin, which the device alone touches; `output` may set it
   // [VX_TENSOR_COUNT], or NULL: the tensors that go to memory of host_pin, each by itself. `output` may set it. The
   // others, whose place is NULL, are in the block, as vx_layout_pack lays them out.

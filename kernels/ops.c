@@ -409,5 +409,5 @@ enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
 enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output, struct error *error) {
   struct vx_sizes sizes = vx_sizes_of(job);
   enum vx_status status = vx_layout_of(job->tensors, &sizes, layout, error);
-  return status == VX_OK ? job->caller->output(job->cls, layout, output, error) : status;
+  return status == VX_OK ? job->caller->output(job->ctx, layout, output, error) : status;
 }

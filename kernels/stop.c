@@ -8,7 +8,7 @@ enum { ROW_BYTES = 64 };  // of memory to be moved that count as a row
 
 bool vx_stop_now(struct vx_stop *stop) {
   stop->rows = 0;
-  stop->has_stopped = stop->has_stopped || (stop->stopped && stop->stopped(stop->cls));
+  stop->has_stopped = stop->has_stopped || (stop->stopped && stop->stopped(stop->ctx));
   return stop->has_stopped;
 }
 

@@ -22,8 +22,8 @@ extern "C" {
 #define VX_STRIDE (INT64_C(1) << 16)
 
 struct vx_stop {
-  bool (*stopped)(void *cls);  // may be NULL
-  void *cls;
+  bool (*stopped)(void *ctx);  // may be NULL
+  void *ctx;
   int64_t rows;      // since it was asked
   bool has_stopped;  // it said yes
 };

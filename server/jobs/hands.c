@@ -41,8 +41,8 @@ struct await_helper {
   int before;
 };
 
-static bool has_helper_changed(const void *cls) {
-  const struct await_helper *await = cls;
+static bool has_helper_changed(const void *ctx) {
+  const struct await_helper *await = ctx;
   return atomic_load(&await->spread->helpers) != await->before;
 }
 
@@ -61,8 +61,8 @@ struct await_pieces {
   unsigned before;
 };
 
-static bool has_work_come(const void *cls) {
-  const struct await_pieces *await = cls;
+static bool has_work_come(const void *ctx) {
+  const struct await_pieces *await = ctx;
   return atomic_load(&await->hands->showings) != await->before || queue_depth(await->queue) > 0;
 }
 
@@ -164,7 +164,7 @@ enum vx_status hands_spread(struct hands *hands, const struct vx_hand *own, cons
   lock_acquire_awake(&hands->lock);
   while (status == VX_OK && take_as_owner(hands, &spread, &piece)) {
     lock_release(&hands->lock);
-    status = pieces->run(pieces->cls, own, piece, error);
+    status = pieces->run(pieces->ctx, own, piece, error);
     lock_acquire_awake(&hands->lock);
     hands->use.pieces += status == VX_OK;
   }
@@ -181,10 +181,10 @@ struct helper {
   struct queue *queue;        // of the helper
 };
 
-static bool has_other_work(void *cls) {
-  const struct helper *helper = cls;
+static bool has_other_work(void *ctx) {
+  const struct helper *helper = ctx;
   const struct vx_stop *own = helper->own->stop;
-  return queue_depth(helper->queue) > 0 || (own->stopped && own->stopped(own->cls));
+  return queue_depth(helper->queue) > 0 || (own->stopped && own->stopped(own->ctx));
 }
 
 // The error is heard by nobody: the job's own hand comes to it too, if it is not the helper's alone.
@@ -193,7 +193,7 @@ static bool help_with(const struct spread *spread, int32_t piece, struct vx_lane
   struct error error;
   struct vx_stop stop = {has_other_work, &helper, 0, false};
   const struct vx_hand hand = {lane, &stop};
-  return spread->pieces->run(spread->pieces->cls, &hand, piece, &error) == VX_OK;
+  return spread->pieces->run(spread->pieces->ctx, &hand, piece, &error) == VX_OK;
 }
 
 // Does a piece if there is one and nothing else to do, and releases the lock meanwhile. False also if the piece was

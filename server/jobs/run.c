@@ -19,8 +19,8 @@ static const char too_large[] = "the answer would have %zu bytes; allowed: up to
 
 // Called once the tensors' sizes are known. The output, or the sink of the whole answer, holds the tensors behind the
 // file's header if they stay there; the header has a multiple of their alignment.
-static enum vx_status provide_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  struct job *job = cls;
+static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  struct job *job = ctx;
   const struct answer_kind *kind = job->result.kind;
   job->tensor_layout = *layout;
   job->head_bytes = kind->reserve ? kind->reserve(&job->result.answer, layout) : 0;
@@ -40,22 +40,22 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
   return VX_OK;
 }
 
-static bool allow_scratch(void *cls, size_t bytes) {
-  struct job *job = cls;
+static bool allow_scratch(void *ctx, size_t bytes) {
+  struct job *job = ctx;
   return job_acquire_scratch(job, bytes);  // clears a refusal of more, asked for before
 }
 
 // Called now and then by every pass over the job's rows; by helpers too.
-static bool is_stopped(void *cls) { return job_is_stopped(cls); }
+static bool is_stopped(void *ctx) { return job_is_stopped(ctx); }
 
-static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
+static enum vx_status spread(void *ctx, const struct vx_hand *own, const struct vx_pieces *pieces,
                              struct error *error) {
-  const struct job *job = cls;
+  const struct job *job = ctx;
   return hands_spread(job->services->hands, own, pieces, error);
 }
 
-static int32_t count_hands(void *cls) {
-  const struct job *job = cls;
+static int32_t count_hands(void *ctx) {
+  const struct job *job = ctx;
   return hands_count(job->services->hands);
 }
 
@@ -65,7 +65,7 @@ static const struct vx_caller caller_alone = {provide_output, allow_scratch, is_
 static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) {
   job->work = job_request_job(&job->asked, job->points);
   job->work.caller = lanes->alone ? &caller_alone : &caller;
-  job->work.cls = job;
+  job->work.ctx = job;
   job->work.row_counts = job->row_counts;
   job->result.kind = job_answer_kind(job);
   job->work.tensors = job->result.kind->tensors(&job->asked);

@@ -21,8 +21,8 @@ struct warming {
   struct error fault;  // of a run on the CPU, unless others took the memory; "" = none
 };
 
-static bool allow_scratch(void *cls, size_t bytes) {
-  struct warming *warming = cls;
+static bool allow_scratch(void *ctx, size_t bytes) {
+  struct warming *warming = ctx;
   warming->charged = budget_acquire(&warming->jobs->buffers, bytes);
   if (!warming->charged) return false;
   warming->scratch_bytes += bytes;
@@ -51,7 +51,7 @@ static enum vx_status run_once(struct warming *warming, const struct device *dev
       .num_clouds = 1,
       .point_counts = &one,
       .caller = &caller,
-      .cls = warming,
+      .ctx = warming,
       .row_counts = &rows,
   };
   job.params.detect.session = session;
@@ -182,8 +182,8 @@ static void make_rows(struct sampling *sampling) {
     }
 }
 
-static enum vx_status give_samples(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  struct sampling *sampling = cls;
+static enum vx_status give_samples(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  struct sampling *sampling = ctx;
   *block = sampling->samples;
   return layout->bytes <= sizeof sampling->samples ? VX_OK : vx_refuse(error, "%zu bytes of samples", layout->bytes);
 }
@@ -202,7 +202,7 @@ static enum vx_status sample(struct sampling *sampling, const struct device *dev
       .point_counts = &points,
       .sample_counts = &samples,
       .caller = &caller,
-      .cls = sampling,
+      .ctx = sampling,
       .row_counts = &rows,
   };
   return device->backend->run(lane, &job, error);

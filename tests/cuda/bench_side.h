@@ -14,9 +14,9 @@ struct side {
   size_t output_bytes, bytes;  // of the memory; of the last job
 };
 
-static inline enum vx_status side_give_output(void *cls, const struct vx_layout *layout, void **block,
+static inline enum vx_status side_give_output(void *ctx, const struct vx_layout *layout, void **block,
                                               struct error *error) {
-  struct side *side = cls;
+  struct side *side = ctx;
   side->bytes = layout->bytes;
   if (layout->bytes > side->output_bytes) {
     side->backend->host_free(side->device, side->output, side->output_bytes);

@@ -37,8 +37,8 @@ struct sampler {
   atomic_bool done;
 };
 
-static void *sample(void *cls) {
-  struct sampler *sampler = cls;
+static void *sample(void *ctx) {
+  struct sampler *sampler = ctx;
   const struct vx_job asked = {.op = VX_FPS,
                                .params.fps.sampling = {.enabled = true, .max_work = INT64_MAX},
                                .inputs = {vx_points_of(VX_FLOAT32, 0, 4, NULL)},

@@ -104,8 +104,8 @@ struct worker {
   uint64_t seed;
 };
 
-static void *run_worker(void *cls) {
-  const struct worker *worker = cls;
+static void *run_worker(void *ctx) {
+  const struct worker *worker = ctx;
   struct side sides[2];
   struct random random = {worker->seed};
   side_open(&sides[0], &vx_cpu_backend);

@@ -58,8 +58,8 @@ struct output {
   struct vx_layout layout;
 };
 
-static enum vx_status give_region(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  struct output *output = cls;
+static enum vx_status give_region(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  struct output *output = ctx;
   output->layout = *layout;
   if (layout->bytes > ROOM) return vx_refuse(error, "%zu bytes are too many", layout->bytes);
   *block = output->region->pinned + output->region->output;
@@ -75,7 +75,7 @@ static bool run(struct side *gpu, struct region *region, const struct vx_job *as
   side_set_job(gpu, asked, scan);
   gpu->job.inputs[VX_POINTS].data = region->pinned;
   gpu->job.caller = &caller;
-  gpu->job.cls = output;
+  gpu->job.ctx = output;
   gpu->job.pinned = true;
   enum vx_status status = gpu->backend->run(gpu->lane, &gpu->job, &error);
   if (status != VX_OK) printf("region: %s\n", error.text);

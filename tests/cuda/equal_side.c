@@ -21,8 +21,8 @@ static void *room(struct side *side, void **memory, size_t *bytes, size_t need) 
   return *memory;
 }
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  struct side *side = cls;
+static enum vx_status give_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  struct side *side = ctx;
   side->layout = *layout;
   if (side->refuse_output || layout->bytes > (size_t)6 << 30) return vx_refuse(error, "refused by the test");
   *block = room(side, &side->output, &side->output_bytes, layout->bytes);
@@ -30,8 +30,8 @@ static enum vx_status give_output(void *cls, const struct vx_layout *layout, voi
   return VX_OK;
 }
 
-static bool is_stopped(void *cls) {
-  struct side *side = cls;
+static bool is_stopped(void *ctx) {
+  struct side *side = ctx;
   atomic_store(&side->asked, true);
   return atomic_load(&side->stop);
 }
@@ -71,7 +71,7 @@ void side_set_job(struct side *side, const struct vx_job *asked, const struct sc
   side->job = job_over(asked, scan->points, scan->num_clouds, scan->counts);
   side->job.sample_counts = scan->samples;
   side->job.caller = &caller;
-  side->job.cls = side;
+  side->job.ctx = side;
   side->job.row_counts = side->row_counts;
   set_sections(side, scan);
 }

@@ -22,8 +22,8 @@ struct work {
   atomic_uint_fast64_t next, hash, falls;
 };
 
-static void *take_chunks(void *cls) {
-  struct work *work = cls;
+static void *take_chunks(void *ctx) {
+  struct work *work = ctx;
   struct exhaustive_sum sum = {0};
   uint64_t begin = 0;
   while ((begin = atomic_fetch_add(&work->next, CHUNK)) < work->count)

@@ -73,8 +73,8 @@ struct gpu {
   struct vx_layout layout;
 };
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  struct gpu *gpu = cls;
+static enum vx_status give_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  struct gpu *gpu = ctx;
   gpu->layout = *layout;
   if (layout->bytes > gpu->output_bytes) {
     gpu->backend->host_free(gpu->device, gpu->output, gpu->output_bytes);
@@ -146,7 +146,7 @@ static bool time_rounds(struct gpu *gpu, const struct work *work, const struct v
     const struct frame *frame = &frames[(i + WARM_UP) % num_frames];
     struct vx_job job = job_over(asked, resident ? frame->resident : frame->points, 1, &frame->rows);
     job.caller = &caller;
-    job.cls = gpu;
+    job.ctx = gpu;
     job.row_counts = &times->voxels;
     double begin = timing_now_us();
     if (gpu->backend->run(gpu->lane, &job, &error) != VX_OK) {
@@ -243,7 +243,7 @@ static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
   for (long i = strtol(arguments[2], NULL, 10); good && i > 0; i--) {
     struct vx_job job = job_over(&asked, frame.points, 1, &frame.rows);
     job.caller = &caller;
-    job.cls = gpu;
+    job.ctx = gpu;
     job.row_counts = &voxels;
     good = gpu->backend->run(gpu->lane, &job, &error) == VX_OK;
   }

@@ -58,8 +58,8 @@ static void fill(const struct work *work, struct side sides[2]) {
   }
 }
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  const struct side *side = cls;
+static enum vx_status give_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  const struct side *side = ctx;
   (void)layout, (void)error;
   *block = side->kept;  // no job keeps more than MOST
   return VX_OK;
@@ -106,7 +106,7 @@ static bool run(struct side *side, const struct work *work, int repeat, struct t
                          .point_counts = &work->boxes,
                          .row_counts = &times->kept,
                          .caller = &caller,
-                         .cls = side};
+                         .ctx = side};
     double begin = timing_now_us();
     if (side->backend->run(side->lane, &job, &error) != VX_OK) {
       fprintf(stderr, "gpu-boxes-bench: %s: %s\n", side->backend->name, error.text);

@@ -38,8 +38,8 @@ struct side {
   size_t output_bytes;  // of the last answer
 };
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  struct side *side = cls;
+static enum vx_status give_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  struct side *side = ctx;
   if (layout->bytes > MEMORY) return vx_refuse(error, "no memory for %zu bytes", layout->bytes);
   side->output_bytes = layout->bytes;
   memset(side->output, 0, layout->bytes);  // not every backend writes the gaps
@@ -82,7 +82,7 @@ static bool time_side(struct side *side, const struct work *work, const struct v
   struct error error = {0};
   job.row_counts = rows;
   job.caller = &caller;
-  job.cls = side;
+  job.ctx = side;
   for (int i = -WARM_UP; i < repeat; i++) {
     double begin = timing_now_us();
     if (side->backend->run(side->lane, &job, &error) != VX_OK) {

@@ -114,7 +114,7 @@ static bool time_side(struct side *side, const struct work *work, struct vx_job 
   static double us[COLUMNS][MAX_REPEAT];
   int32_t voxels;
   struct error error = {0};
-  job.cls = side;
+  job.ctx = side;
   job.row_counts = &voxels;
   for (int i = repeat == 1 ? 0 : -WARM_UP; i < repeat; i++) {
     if (side->backend->run(side->lane, &job, &error) != VX_OK) {

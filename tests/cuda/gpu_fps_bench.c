@@ -44,7 +44,7 @@ static bool time_side(struct side *side, const struct work *work, const void *po
     struct vx_job job = job_over(&asked, points, work->clouds, counts);
     job.sample_counts = samples;
     job.caller = &caller;
-    job.cls = side;
+    job.ctx = side;
     job.row_counts = voxels;
     double begin = timing_now_us();
     if (side->backend->run(side->lane, &job, &error) != VX_OK) {

@@ -81,7 +81,7 @@ static bool time_side(struct side *side, const struct work *work, const unsigned
                          .tensors = VX_SCATTER_TENSORS,
                          .num_clouds = work->clouds,
                          .caller = &caller,
-                         .cls = side,
+                         .ctx = side,
                          .row_counts = row_counts};
     memcpy(job.params.scatter.grid_size, work->size, sizeof work->size);
     double begin = timing_now_us();

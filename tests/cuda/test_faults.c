@@ -41,8 +41,8 @@ static void gather_places(struct block *block) {
       memcpy(block->memory + block->layout.offset[t], block->places[t], block->layout.shape[t].bytes);
 }
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **memory, struct error *error) {
-  struct block *block = cls;
+static enum vx_status give_output(void *ctx, const struct vx_layout *layout, void **memory, struct error *error) {
+  struct block *block = ctx;
   block->layout = *layout;
   block->memory = aligned_alloc(VX_TENSOR_ALIGNMENT, (layout->bytes / VX_TENSOR_ALIGNMENT + 1) * VX_TENSOR_ALIGNMENT);
   *memory = block->memory;
@@ -61,7 +61,7 @@ static enum vx_status run(const struct vx_backend *backend, struct vx_lane *lane
   static int32_t row_counts[WAY_CLOUDS];
   struct vx_job job = way_job(way);
   job.caller = &caller;
-  job.cls = block;
+  job.ctx = block;
   job.row_counts = row_counts;
   job.sections.counts = block->sections;
   *block = (struct block){.job = way->with == PLACED && backend->host_pin != NULL ? &job : NULL};

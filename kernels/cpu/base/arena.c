@@ -34,7 +34,7 @@ static size_t whole_pages(size_t bytes, size_t more) {
 
 static bool is_allowed(const struct vx_job *job, size_t bytes) {
   const struct vx_caller *caller = job->caller;
-  return bytes <= VX_SCRATCH_KEPT || !caller || !caller->scratch || caller->scratch(job->cls, bytes);
+  return bytes <= VX_SCRATCH_KEPT || !caller || !caller->scratch || caller->scratch(job->ctx, bytes);
 }
 
 // Moves the arena's pages to a larger mapping: new pages cost a fault each.

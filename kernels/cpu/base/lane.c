@@ -18,8 +18,8 @@ void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *i
 }
 
 // Nothing beyond what the lane may keep: not even room for a larger piece.
-static bool allow_nothing(void *cls, size_t bytes) {
-  (void)cls, (void)bytes;
+static bool allow_nothing(void *ctx, size_t bytes) {
+  (void)ctx, (void)bytes;
   return false;
 }
 

@@ -115,8 +115,8 @@ static enum vx_status take_desk(const struct sampling *sampling, const struct vx
   return status;
 }
 
-static enum vx_status sample_cloud(void *cls, const struct vx_hand *hand, int32_t number, struct error *error) {
-  const struct sampling *sampling = cls;
+static enum vx_status sample_cloud(void *ctx, const struct vx_hand *hand, int32_t number, struct error *error) {
+  const struct sampling *sampling = ctx;
   const struct cpu_fps *fps = sampling->fps;
   struct cpu_fps_desk desk;
   enum vx_status status = take_desk(sampling, hand, &desk, error);

@@ -65,8 +65,8 @@ static void cut(struct transform *transform) {
 }
 
 // Lists the points of a slice that are kept.
-static enum vx_status list_kept(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
-  const struct transform *transform = cls;
+static enum vx_status list_kept(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+  const struct transform *transform = ctx;
   struct slice *slice = &transform->slices[piece];
   const float *matrix = vx_matrix_of(&transform->job->inputs[VX_MATRIX], slice->cloud);
   int64_t fates[VX_FATE_COUNT] = {0};
@@ -120,8 +120,8 @@ static void write_points(const struct transform *transform, struct vx_stop *stop
 }
 
 // Writes a slice's part of the tensors.
-static enum vx_status write_slice(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
-  const struct transform *transform = cls;
+static enum vx_status write_slice(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+  const struct transform *transform = ctx;
   const struct vx_layout *layout = transform->layout;
   const struct slice *slice = &transform->slices[piece];
   if ((layout->tensors & VX_TENSOR_BIT(VX_MOVED_POINTS)) != 0)

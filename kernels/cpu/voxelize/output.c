@@ -74,8 +74,8 @@ static void write_cloud(const struct writing *writing, struct cpu_run *part, int
   write_targets(writing, part, number);
 }
 
-static enum vx_status write_piece(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
-  const struct writing *writing = cls;
+static enum vx_status write_piece(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+  const struct writing *writing = ctx;
   int32_t first = piece * writing->step;
   struct cpu_run part;
   enum vx_status status = cpu_parts_take(writing->run, hand, writing->unit == CPU_CLOUDS, &part, error);

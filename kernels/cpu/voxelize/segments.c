@@ -97,8 +97,8 @@ static void partition(const struct cpu_run *run, struct vx_stop *stop, int32_t n
   }
 }
 
-static enum vx_status look_up_segment(void *cls, const struct vx_hand *hand, int32_t number, struct error *error) {
-  const struct cpu_run *run = cls;
+static enum vx_status look_up_segment(void *ctx, const struct vx_hand *hand, int32_t number, struct error *error) {
+  const struct cpu_run *run = ctx;
   const struct cpu_cut *cut = &run->cut;
   struct cpu_segment *segment = &cut->segments[number];
   struct tools tools;
@@ -153,8 +153,8 @@ static int32_t sum_up(const struct cpu_cut *cut, const struct tools *tools, int3
   return sum;
 }
 
-static enum vx_status merge_bucket(void *cls, const struct vx_hand *hand, int32_t bucket, struct error *error) {
-  const struct cpu_run *run = cls;
+static enum vx_status merge_bucket(void *ctx, const struct vx_hand *hand, int32_t bucket, struct error *error) {
+  const struct cpu_run *run = ctx;
   const struct cpu_cut *cut = &run->cut;
   struct tools tools;
   enum vx_status status = take_tools(run, hand, &tools, error);
@@ -183,8 +183,8 @@ struct numbering {
   const struct cpu_cloud *cloud;
 };
 
-static enum vx_status number_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
-  const struct numbering *numbering = cls;
+static enum vx_status number_segment(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+  const struct numbering *numbering = ctx;
   const struct cpu_run *run = numbering->run;
   const struct cpu_cut *cut = &run->cut;
   struct cpu_segment *segment = &cut->segments[piece];
@@ -207,8 +207,8 @@ static int32_t number_of(const struct cpu_cut *cut, int32_t place) {
   return cut->bucketed[cut->bucketed[place].same_as].number;
 }
 
-static enum vx_status pack_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
-  const struct cpu_run *run = cls;
+static enum vx_status pack_segment(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+  const struct cpu_run *run = ctx;
   const struct cpu_cut *cut = &run->cut;
   const struct cpu_segment *segment = &cut->segments[piece];
   const int32_t *inside = cut->inside + segment->begin, *seen_of = cut->seen_of + segment->begin;
@@ -240,8 +240,8 @@ static int32_t *find_places(const struct listing *listing, struct vx_stop *stop,
   return next;
 }
 
-static enum vx_status list_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
-  const struct listing *listing = cls;
+static enum vx_status list_segment(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+  const struct listing *listing = ctx;
   const struct cpu_cut *cut = &listing->run->cut;
   const struct cpu_segment *segment = &cut->segments[piece];
   const int32_t *inside = cut->inside + segment->begin, *seen_of = cut->seen_of + segment->begin;
@@ -285,10 +285,10 @@ static void place_segments(struct cpu_run *run, const struct cpu_cloud *cloud) {
   counts->out_of_range += cloud->end - cloud->begin - inside - not_finite;
 }
 
-typedef enum vx_status step(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error);
+typedef enum vx_status step(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error);
 
-static enum vx_status spread(const struct cpu_run *run, step *step, void *cls, struct error *error) {
-  const struct vx_pieces pieces = {run->cut.count, step, cls};
+static enum vx_status spread(const struct cpu_run *run, step *step, void *ctx, struct error *error) {
+  const struct vx_pieces pieces = {run->cut.count, step, ctx};
   return vx_spread(run->job, run->lane, &pieces, error);
 }
 

@@ -99,8 +99,8 @@ static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *c
   return vx_stop_status(run->stop, error);
 }
 
-static enum vx_status group_piece(void *cls, const struct vx_hand *hand, int32_t number, struct error *error) {
-  const struct cpu_run *run = cls;
+static enum vx_status group_piece(void *ctx, const struct vx_hand *hand, int32_t number, struct error *error) {
+  const struct cpu_run *run = ctx;
   struct cpu_grouped *grouped = &run->grouped[number];
   struct vx_job job = *run->job;
   struct cpu_run part;

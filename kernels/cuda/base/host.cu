@@ -144,7 +144,7 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
   bool stoppable = job->caller && job->caller->stopped;
   for (int looks = 1; *word != sequence; looks++) {
     nanosleep(&pause, NULL);
-    if (!*stopped && stoppable && job->caller->stopped(job->cls)) {
+    if (!*stopped && stoppable && job->caller->stopped(job->ctx)) {
       *stopped = true;
       *(volatile uint32_t *)&run->lane->commands->stop = run->sequence;
     }

@@ -96,8 +96,8 @@ static bool grow(struct bench_backend *backend, void **memory, size_t *bytes, si
   return *memory != NULL;
 }
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  struct bench_backend *backend = cls;
+static enum vx_status give_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  struct bench_backend *backend = ctx;
   backend->layout = *layout;
   if (!grow(backend, &backend->out, &backend->out_bytes, layout->bytes))
     return vx_fail(error, VX_OUT_OF_MEMORY, "no host memory for %zu bytes of output", layout->bytes);
@@ -114,7 +114,7 @@ static bool run_once(struct bench_backend *backend, const struct vx_job *asked, 
   struct error error = {0};
   *job = job_over(asked, backend->in, 1, &scan->rows);
   job->caller = &caller;
-  job->cls = backend;
+  job->ctx = backend;
   job->row_counts = &voxels;
   bool ok = backend->table->run(backend->lane, job, &error) == VX_OK || complain(backend->table->name, error.text);
   job->row_counts = NULL;  // it ends with this call; job->counts says the same

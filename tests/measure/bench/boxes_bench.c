@@ -13,8 +13,8 @@
 enum { REPEAT = 51, WARM_UP = 5, MEMORY = 1 << 20 };  // bytes of an answer
 
 static void *output;
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  (void)cls, (void)error;
+static enum vx_status give_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  (void)ctx, (void)error;
   if (layout->bytes > MEMORY) abort();
   *block = output;
   return VX_OK;

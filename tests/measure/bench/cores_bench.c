@@ -151,7 +151,7 @@ static bool run(struct room *room, const struct kind *kind, const float *scan, i
 
 static struct watcher watcher = {.lock = LOCK_INITIALIZER};  // of no connections
 
-static void on_gpu_lost(void *cls) { (void)cls; }
+static void on_gpu_lost(void *ctx) { (void)ctx; }
 
 static bool open_room(struct room *room, int64_t workers) {
   struct error error;

@@ -25,7 +25,7 @@ struct heads_centers {
 
 // Makes `count` anchors of cars reach the threshold, and moves them to within 0.3 m of one of `objects` places.
 void heads_fill_anchors(struct heads_anchors *maps, int count, int objects);
-// The job of one cloud; its caller, row_counts and cls are still to be named.
+// The job of one cloud; its caller, row_counts and ctx are still to be named.
 struct vx_job heads_anchor_job(const struct heads_anchors *maps);
 
 // Makes `count` candidates of any class reach the threshold, in patches of 3 x 3 cells around each object.

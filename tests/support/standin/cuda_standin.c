@@ -145,7 +145,7 @@ static void write_pinned(void *own, void *pinned, size_t bytes) {
 struct behind {
   const struct vx_job *job;
   const struct vx_caller *caller;
-  void *cls;
+  void *ctx;
   void *points;           // a copy
   unsigned char *output;  // a copy of the block, with all tensors; NULL: the block itself is used
   unsigned char *block;   // where the output is to go, but for tensors with a place
@@ -174,9 +174,9 @@ static enum vx_status copy_points(struct vx_job *job, struct behind *behind, str
   return VX_OK;
 }
 
-static enum vx_status checked_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  struct behind *behind = cls;
-  enum vx_status status = behind->caller->output(behind->cls, layout, block, error);
+static enum vx_status checked_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  struct behind *behind = ctx;
+  enum vx_status status = behind->caller->output(behind->ctx, layout, block, error);
   if (status == VX_OK) status = checked("output", error);
   if (status == VX_OK && (behind->job->pinned || behind->job->places != NULL)) {
     behind->block = *block;
@@ -208,14 +208,14 @@ static void write_output(const struct behind *behind) {
     write_pinned(behind->output, behind->block, behind->layout.bytes);
 }
 
-static bool ask_scratch(void *cls, size_t bytes) {
-  const struct behind *behind = cls;
-  return behind->caller->scratch == NULL || behind->caller->scratch(behind->cls, bytes);
+static bool ask_scratch(void *ctx, size_t bytes) {
+  const struct behind *behind = ctx;
+  return behind->caller->scratch == NULL || behind->caller->scratch(behind->ctx, bytes);
 }
 
-static bool ask_stopped(void *cls) {
-  const struct behind *behind = cls;
-  return behind->caller->stopped != NULL && behind->caller->stopped(behind->cls);
+static bool ask_stopped(void *ctx) {
+  const struct behind *behind = ctx;
+  return behind->caller->stopped != NULL && behind->caller->stopped(behind->ctx);
 }
 
 static const struct vx_caller checked_caller = {
@@ -251,7 +251,7 @@ enum vx_status __wrap_cpu_sample_points(struct vx_lane *lane, struct vx_job *job
 enum vx_status __wrap_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   const struct timespec millisecond = {0, 1000000};
   for (int ms = slowness_ms(); ms > 0; ms--) {
-    if (job->caller->stopped != NULL && job->caller->stopped(job->cls))
+    if (job->caller->stopped != NULL && job->caller->stopped(job->ctx))
       return vx_fail(error, VX_STOPPED, "the sampling was stopped");
     nanosleep(&millisecond, NULL);
   }
@@ -263,12 +263,12 @@ static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct 
   enum vx_status status = job->pinned ? copy_points(job, behind, error) : VX_OK;
   if (status == VX_OK) {
     job->caller = &checked_caller;
-    job->cls = behind;
+    job->ctx = behind;
     on_standin = true;
     status = vx_cpu_backend.run(lane->cpu, job, error);
     on_standin = false;
     job->caller = behind->caller;
-    job->cls = behind->cls;
+    job->ctx = behind->ctx;
   }
   if (status == VX_OK && behind->output != NULL) write_output(behind);
   job->inputs[VX_POINTS].data = points;
@@ -278,7 +278,7 @@ static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct 
 }
 
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error *error) {
-  struct behind behind = {.job = job, .caller = job->caller, .cls = job->cls};
+  struct behind behind = {.job = job, .caller = job->caller, .ctx = job->ctx};
   enum vx_status status = checked("begin", error);
   if (status == VX_OK) status = run_over(lane, job, &behind, error);
   return status == VX_OK ? checked("end", error) : status;

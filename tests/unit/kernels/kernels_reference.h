@@ -54,9 +54,9 @@ struct outcome {
   unsigned char *block;
 };
 
-static inline enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
+static inline enum vx_status give_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
   (void)error;
-  struct outcome *outcome = cls;
+  struct outcome *outcome = ctx;
   outcome->outputs++;
   outcome->layout = *layout;
   // Exactly as long as asked, so that a sanitizer sees a byte too many, and full of rubbish, so that one left out
@@ -73,7 +73,7 @@ static inline struct outcome run_on(struct vx_lane *on, const struct vx_job *ask
   struct outcome outcome = {0};
   struct vx_job job = job_over(asked, points, num_clouds, point_counts);
   job.caller = &(const struct vx_caller){.output = give_output};
-  job.cls = &outcome;
+  job.ctx = &outcome;
   job.row_counts = outcome.row_counts;
   outcome.status = backend->run(on, &job, &outcome.error);
   outcome.counts = job.counts;

@@ -130,12 +130,12 @@ static struct outcome run_voxelize(void) {
 }
 
 struct maps {
-  float cls[CLOUDS][CELLS][ANCHORS * CLASSES], box[CLOUDS][CELLS][ANCHORS * VX_BOX_VALUES];
+  float ctx[CLOUDS][CELLS][ANCHORS * CLASSES], box[CLOUDS][CELLS][ANCHORS * VX_BOX_VALUES];
   float dir[CLOUDS][CELLS][ANCHORS * BINS];
 };
 
 static void make_maps(const float *features, struct maps *maps) {
-  float *const to[MAPS] = {maps->cls[0][0], maps->box[0][0], maps->dir[0][0]};
+  float *const to[MAPS] = {maps->ctx[0][0], maps->box[0][0], maps->dir[0][0]};
   for (int map = 0; map < MAPS; map++)
     for (int64_t i = 0; i < CLOUDS * CELLS * channels[map]; i++) {
       float value = map_value(features + i / (CELLS * channels[map]) * WIDTH * CELLS, map, i % channels[map],
@@ -147,12 +147,12 @@ static void make_maps(const float *features, struct maps *maps) {
 static struct outcome run_decode(const struct maps *maps) {
   const struct vx_job asked = {.op = VX_DECODE,
                                .params.decode = detector.params.decode,
-                               .inputs = {{VX_FLOAT32, 4, {CLOUDS, SIDE, SIDE, channels[0]}, maps->cls},
+                               .inputs = {{VX_FLOAT32, 4, {CLOUDS, SIDE, SIDE, channels[0]}, maps->ctx},
                                           {VX_FLOAT32, 4, {CLOUDS, SIDE, SIDE, channels[1]}, maps->box},
                                           {VX_FLOAT32, 4, {CLOUDS, SIDE, SIDE, channels[2]}, maps->dir}},
                                .tensors = VX_DECODE_TENSORS};
   const int32_t items[CLOUDS] = {CELLS * ANCHORS, CELLS * ANCHORS, CELLS * ANCHORS};
-  return run_on(lane, &asked, maps->cls, CLOUDS, items);
+  return run_on(lane, &asked, maps->ctx, CLOUDS, items);
 }
 
 // A map of float16 has the same values as the expected one of float32.
@@ -194,7 +194,7 @@ static void assert_same(const struct outcome *outcome) {
     assert_memory_equal(&outcome->layout.shape[number], &boxes.layout.shape[number], sizeof *boxes.layout.shape);
     assert_same_tensor(outcome, number, tensor(&boxes, number));
   }
-  const void *const shown[] = {tensor(&voxels, VX_BEV_FEATURES), maps->cls, maps->box, maps->dir};
+  const void *const shown[] = {tensor(&voxels, VX_BEV_FEATURES), maps->ctx, maps->box, maps->dir};
   const enum vx_tensor stages[] = {VX_BEV_FEATURES, VX_HEAD_CLS_PREDS, VX_HEAD_BOX_PREDS, VX_HEAD_DIR_CLS_PREDS};
   for (int i = 0; i < 4; i++)
     if (outcome->layout.tensors & VX_TENSOR_BIT(stages[i]) && outcome->layout.shape[stages[i]].dtype == VX_FLOAT16)
@@ -294,8 +294,8 @@ struct patience {
   int left;
 };
 
-static bool runs_out(void *cls) {
-  struct patience *patience = cls;
+static bool runs_out(void *ctx) {
+  struct patience *patience = ctx;
   return patience->left-- == 0;
 }
 
@@ -308,7 +308,7 @@ static void a_job_ends_between_its_stages(void **state) {
     struct vx_job job = job_over(&asked, points, CLOUDS, counts);
     struct error error;
     job.caller = &(const struct vx_caller){.output = give_output, .stopped = runs_out};
-    job.cls = &patience;
+    job.ctx = &patience;
     job.row_counts = patience.outcome.row_counts;
     network.runs = 0;
     assert_int_equal(backend->run(lane, &job, &error), VX_STOPPED);

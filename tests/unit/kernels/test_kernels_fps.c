@@ -31,8 +31,8 @@ struct stop {
   int after, asked;
 };
 
-static bool stop_after(void *cls) {
-  struct stop *stop = cls;
+static bool stop_after(void *ctx) {
+  struct stop *stop = ctx;
   return ++stop->asked > stop->after;
 }
 
@@ -47,12 +47,12 @@ struct asking {
   struct stop *stop;
 };
 
-static enum vx_status give_asking(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  return give_output(&((struct asking *)cls)->outcome, layout, block, error);
+static enum vx_status give_asking(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  return give_output(&((struct asking *)ctx)->outcome, layout, block, error);
 }
 
-static bool stop_asking(void *cls) {
-  const struct asking *asking = cls;
+static bool stop_asking(void *ctx) {
+  const struct asking *asking = ctx;
   return stop_after(asking->stop);
 }
 
@@ -62,7 +62,7 @@ static struct outcome run_stopping(const struct vx_job *asked, const void *rows,
   struct vx_job job = job_over(asked, rows, clouds.count, clouds.points);
   job.sample_counts = clouds.samples;
   job.caller = &(const struct vx_caller){.output = give_asking, .stopped = stop ? stop_asking : NULL};
-  job.cls = &asking;
+  job.ctx = &asking;
   job.row_counts = asking.outcome.row_counts;
   asking.outcome.status = backend->run(lane, &job, &asking.outcome.error);
   asking.outcome.counts = job.counts;
@@ -425,10 +425,10 @@ static void stopped(void **state) {
   }
 }
 
-static enum vx_status give_nothing(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
+static enum vx_status give_nothing(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
   (void)layout, (void)block;
   strcpy(error->text, "nothing");
-  ++*(int *)cls;
+  ++*(int *)ctx;
   return VX_OUT_OF_MEMORY;
 }
 
@@ -443,7 +443,7 @@ static void output_that_is_refused(void **state) {
     struct vx_job job = job_over(&asked, points, 1, &count);
     job.sample_counts = &samples;
     job.caller = &(const struct vx_caller){.output = give_nothing};
-    job.cls = &times;
+    job.ctx = &times;
     job.row_counts = rows;
     assert_int_equal(backend->run(lane, &job, &error), VX_OUT_OF_MEMORY);
     assert_int_equal(times, 1);

@@ -161,11 +161,11 @@ static void huge_scratch_is_given_back(void **state) {
   free(check_scan(&asked, points, 100).block);
 }
 
-static enum vx_status refuse_output(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
+static enum vx_status refuse_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
   (void)layout;
   (void)block;
   strcpy(error->text, "no room for the answer");
-  return *(const enum vx_status *)cls;
+  return *(const enum vx_status *)ctx;
 }
 
 // What the caller's output says is what the run returns, and the lane works on.
@@ -180,7 +180,7 @@ static void output_failure_propagates(void **state) {
     const struct vx_job asked = plain_params(10);
     struct vx_job job = job_over(&asked, points, 1, &count);
     job.caller = &(const struct vx_caller){.output = refuse_output};
-    job.cls = &statuses[i];
+    job.ctx = &statuses[i];
     job.row_counts = &voxels;
     assert_int_equal(backend->run(lane, &job, &error), statuses[i]);
     assert_string_equal(error.text, "no room for the answer");
@@ -224,8 +224,8 @@ static void arena_sizes_are_checked(void **state) {
 
 static size_t scratch_allowed, scratch_asked;
 
-static bool allow(void *cls, size_t bytes) {
-  (void)cls;
+static bool allow(void *ctx, size_t bytes) {
+  (void)ctx;
   scratch_asked = bytes;
   return bytes <= scratch_allowed;
 }
@@ -271,7 +271,7 @@ static void scratch_that_may_be_kept_is_kept(void **state) {
   assert_int_equal(arena.bytes, 0);
 }
 
-static bool is_busy(void *cls) { return *(const bool *)cls; }
+static bool is_busy(void *ctx) { return *(const bool *)ctx; }
 
 // A piece that is too large for a helper, or comes too late, costs the helper's own next job nothing.
 static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {

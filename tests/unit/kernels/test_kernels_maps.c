@@ -23,7 +23,7 @@ static struct outcome run_rows(const struct vx_job *asked, int32_t clouds) {
   struct outcome outcome = {0};
   struct vx_job job = *asked;
   job.caller = &(const struct vx_caller){.output = give_output};
-  job.cls = &outcome;
+  job.ctx = &outcome;
   job.num_clouds = clouds;
   job.row_counts = outcome.row_counts;
   outcome.status = backend->run(lane, &job, &outcome.error);

@@ -92,8 +92,8 @@ static void nothing_gives_nothing(void **state) {
   free(outcome.block);
 }
 
-static bool stop(void *cls) {
-  (void)cls;
+static bool stop(void *ctx) {
+  (void)ctx;
   return true;
 }
 
@@ -110,7 +110,7 @@ static void long_comparisons_can_be_stopped(void **state) {
   asked.inputs[VX_SCORES].data = same;
   struct vx_job job = job_over(&asked, apart, 1, (int32_t[]){MANY});
   job.caller = &(const struct vx_caller){.output = give_output, .stopped = stop};
-  job.cls = &outcome;
+  job.ctx = &outcome;
   job.row_counts = outcome.row_counts;
   assert_int_equal(backend->run(lane, &job, &outcome.error), VX_STOPPED);
   assert_null(outcome.block);

@@ -335,8 +335,8 @@ struct questions {
   int asked, until;
 };
 
-static bool ask(void *cls) {
-  struct questions *questions = cls;
+static bool ask(void *ctx) {
+  struct questions *questions = ctx;
   return ++questions->asked > questions->until;
 }
 

@@ -41,36 +41,36 @@ struct crew {
   struct vx_counts section_counts[SECTIONS];
 };
 
-static bool has_other_work(void *cls) {
-  struct crew *crew = cls;
+static bool has_other_work(void *ctx) {
+  struct crew *crew = ctx;
   return crew->unwilling && crew->patience-- <= 0;
 }
 
-static enum vx_status give(void *cls, const struct vx_layout *layout, void **block, struct error *error) {
-  return give_output(&((struct crew *)cls)->outcome, layout, block, error);
+static enum vx_status give(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
+  return give_output(&((struct crew *)ctx)->outcome, layout, block, error);
 }
 
-static bool is_stopped(void *cls) {
-  const struct crew *crew = cls;
+static bool is_stopped(void *ctx) {
+  const struct crew *crew = ctx;
   return crew->stop_after == 0;
 }
 
-static int32_t count_hands(void *cls) {
-  const struct crew *crew = cls;
+static int32_t count_hands(void *ctx) {
+  const struct crew *crew = ctx;
   return crew->helpers + 1;
 }
 
 static enum vx_status do_own(struct crew *crew, const struct vx_hand *own, const struct vx_pieces *pieces,
                              int32_t piece, struct error *error) {
-  enum vx_status status = pieces->run(pieces->cls, own, piece, error);
+  enum vx_status status = pieces->run(pieces->ctx, own, piece, error);
   crew->stop_after -= crew->stop_after > 0;
   return status;
 }
 
 // In a random order; each piece by whoever the dice say. What helpers give up is done last, by the own hand.
-static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
+static enum vx_status spread(void *ctx, const struct vx_hand *own, const struct vx_pieces *pieces,
                              struct error *error) {
-  struct crew *crew = cls;
+  struct crew *crew = ctx;
   struct error unheard;
   int32_t order[MOST_PIECES], again[MOST_PIECES], left = 0;
   enum vx_status status = VX_OK;
@@ -90,7 +90,7 @@ static enum vx_status spread(void *cls, const struct vx_hand *own, const struct 
     struct vx_stop stop = {has_other_work, crew, 0, false};
     const struct vx_hand helper = {crew->lanes[who - 1], &stop};
     crew->patience = (int)(next_random(&crew->random) % 4);
-    bool done = pieces->run(pieces->cls, &helper, order[i], &unheard) == VX_OK;
+    bool done = pieces->run(pieces->ctx, &helper, order[i], &unheard) == VX_OK;
     crew->helped += done;
     crew->given_up += !done;
     if (!done) again[left++] = order[i];
@@ -133,7 +133,7 @@ static enum vx_status run_clouds(struct crew *crew, const struct vx_job *asked, 
   memset(&crew->outcome, 0, sizeof crew->outcome);
   job.sample_counts = samples;
   job.caller = crew->helpers > 0 ? &helped : &alone;
-  job.cls = crew;
+  job.ctx = crew;
   job.row_counts = crew->outcome.row_counts;
   cut_sections(crew, &job);
   crew->outcome.status = backend->run(lane, &job, &crew->outcome.error);
@@ -346,7 +346,7 @@ static void helpers_take_little_scratch(void **state) {
   struct vx_job job = job_over(&asked, flat, 2, counts);
   struct error error;
   job.caller = &(const struct vx_caller){.output = give, .spread = spread};
-  job.cls = &crew;
+  job.ctx = &crew;
   job.row_counts = crew.outcome.row_counts;
   job.params.voxelize.max_voxels = LARGE;
   for (int i = 0; i < 8; i++) {
@@ -360,8 +360,8 @@ static void helpers_take_little_scratch(void **state) {
   free(flat);
 }
 
-static bool never_asked(void *cls, size_t bytes) {
-  (void)cls;
+static bool never_asked(void *ctx, size_t bytes) {
+  (void)ctx;
   fail_msg("asked for %zu bytes of scratch", bytes);
   return false;
 }
@@ -380,7 +380,7 @@ static void a_cut_asks_for_no_scratch(void **state) {
     assert_int_equal(backend->lane_open(device, VX_LANE_QUICK, &fresh, &error), VX_OK);
     job.caller =
         &(const struct vx_caller){.output = give, .scratch = never_asked, .spread = spread, .hands = count_hands};
-    job.cls = &crew;
+    job.ctx = &crew;
     job.row_counts = crew.outcome.row_counts;
     assert_int_equal(backend->run(fresh, &job, &error), VX_OK);
     assert_int_equal(job.counts.kept + job.counts.over_voxel_cap, count);

@@ -174,8 +174,8 @@ struct asker {
   struct vx_counts section_counts[SECTIONS];
 };
 
-static bool is_stopped(void *cls) {
-  struct asker *asker = cls;
+static bool is_stopped(void *ctx) {
+  struct asker *asker = ctx;
   return ++asker->asked >= asker->most;
 }
 
@@ -190,7 +190,7 @@ static void run(enum kind kind, int most, struct asker *asker) {
   *asker = (struct asker){.most = most};
   job.sample_counts = samples;
   job.caller = &caller;
-  job.cls = asker;
+  job.ctx = asker;
   job.row_counts = asker->outcome.row_counts;
   if (vx_operation_of(job.op)->sectioned)
     job.sections = (struct vx_sections){SECTIONS, sections, asker->section_counts};
@@ -239,8 +239,8 @@ static void jobs_of_every_kind_can_be_stopped(void **state) {
 
 // ---- passes ---------------------------------------------------------------------------------------------------------
 
-static bool say(void *cls) {
-  int *left = cls;
+static bool say(void *ctx) {
+  int *left = ctx;
   return (*left)-- <= 0;
 }
 

@@ -58,13 +58,13 @@ static struct {
   enum vx_status status;  // of the own hand
 } test;
 
-static bool is_stopped(void *cls) {
-  (void)cls;
+static bool is_stopped(void *ctx) {
+  (void)ctx;
   return atomic_load(&test.stop);
 }
 
-static enum vx_status do_piece(void *cls, const struct vx_hand *hand, int32_t piece, struct error *error) {
-  (void)cls, (void)error;
+static enum vx_status do_piece(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+  (void)ctx, (void)error;
   if (hand->lane == lane) {
     while (test.await_help && atomic_load(&test.begun) == 0) sched_yield();
     test.await_help = false;
