@@ -336,7 +336,7 @@ enum vx_op vx_op_find(const char *name) {
 
 const struct vx_sampling *vx_sampling_of(const struct vx_job *job) {
   const struct vx_operation *operation = &operations[job->op];
-  const struct vx_sampling *sampling = !operation->sampling ? NULL : operation->sampling(job);
+  const struct vx_sampling *sampling = operation->sampling ? operation->sampling(job) : NULL;
   return !sampling || !sampling->enabled ? NULL : sampling;
 }
 
@@ -403,7 +403,7 @@ enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
   job->counts.received = rows;
   if (job->sections.count != 0 && !(operation->sectioned && begin_sections(job)))
     return vx_refuse(error, "the sections are not those of one cloud's points");
-  return !operation->check ? VX_OK : operation->check(job, error);
+  return operation->check ? operation->check(job, error) : VX_OK;
 }
 
 enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output, struct error *error) {

@@ -99,7 +99,7 @@ static void name_end(const struct vx_job *job, struct error *error) {
 
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   const struct vx_caller *caller = job->caller;
-  struct vx_stop stop = {!caller ? NULL : caller->stopped, job->ctx, 0, false};
+  struct vx_stop stop = {caller ? caller->stopped : NULL, job->ctx, 0, false};
   enum vx_status status = vx_begin_job(job, error);
   job->stop = &stop;
   if (status == VX_OK) status = operations[job->op](lane, job, error);

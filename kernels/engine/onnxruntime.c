@@ -44,7 +44,7 @@ static bool find(struct vx_engine_library *library, const char *path, struct err
   const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   if (path[0] != '\0') {
     void *object = dlopen(path, flags);
-    return !object ? error_set(error, "ONNX Runtime: %s", dlerror()) : load(library, path, object, error);
+    return object ? load(library, path, object, error) : error_set(error, "ONNX Runtime: %s", dlerror());
   }
   for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
     void *object = dlopen(usual[i], flags);

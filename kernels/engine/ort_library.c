@@ -30,9 +30,9 @@ static const char *core_of(const char *text) {
   if (lack) return lack;
   for (int i = 0; core && i < 3; i++) {
     core = strstr(core, " : ");
-    core = !core ? NULL : core + strlen(" : ");
+    core = core ? core + strlen(" : ") : NULL;
   }
-  return !core ? text : core;
+  return core ? core : text;
 }
 
 bool ort_did(const struct ort_api *api, struct ort_status *status, struct error *error) {

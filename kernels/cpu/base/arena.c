@@ -20,7 +20,7 @@ void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size) {
   if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, LINE, &padded) ||
       __builtin_add_overflow(arena->used, padded / LINE * LINE, &end))
     end = SIZE_MAX;
-  void *taken = !arena->memory ? NULL : arena->memory + arena->used;
+  void *taken = arena->memory ? arena->memory + arena->used : NULL;
   if (taken) ASAN_UNPOISON_MEMORY_REGION(taken, bytes);
   arena->used = end;
   return taken;

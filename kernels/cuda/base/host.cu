@@ -289,14 +289,14 @@ static void measure_clouds(struct cuda_run *run) {
   uint32_t *first = run->lane->commands->cloud_points;
   first[0] = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds && !run->operation->mixed; cloud++) {
-    int32_t points = job->point_counts[cloud], most = !run->params ? 0 : run->params->max_voxels;
+    int32_t points = job->point_counts[cloud], most = run->params ? run->params->max_voxels : 0;
     first[cloud + 1] = first[cloud] + (uint32_t)points;
     run->row_capacity += (uint32_t)(points < most ? points : most);
-    run->num_samples += !run->sampling ? 0 : job->sample_counts[cloud];
+    run->num_samples += run->sampling ? job->sample_counts[cloud] : 0;
   }
   run->clouds.count = job->num_clouds;
   run->clouds.num_points = (uint32_t)job->counts.received;
-  run->clouds.max_rows = !run->params ? 0 : (uint32_t)run->params->max_voxels;
+  run->clouds.max_rows = run->params ? (uint32_t)run->params->max_voxels : 0;
 }
 
 // Reads all that the stages need to know of the job.
@@ -312,7 +312,7 @@ static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
   run.commands = lane->commands_on_device;
   run.sections = cuda_sections_of(&job->sections);
   run.section_words = (uint32_t)job->sections.count * CUDA_SECTION_FATES;
-  run.long_word = !run.sampling ? NULL : &lane->status->sent;
+  run.long_word = run.sampling ? &lane->status->sent : NULL;
   run.tensors = job->tensors;
   run.dtype = job->inputs[VX_POINTS].dtype;
   run.columns = (uint32_t)job->inputs[VX_POINTS].dims[1];

@@ -22,7 +22,7 @@ void *cuda_take(struct cuda_arena *arena, uint64_t count, size_t size) {
   if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, (size_t)255, &bytes) ||
       __builtin_add_overflow(arena->used, bytes / 256 * 256, &end))
     end = SIZE_MAX;
-  void *array = !arena->memory ? NULL : arena->memory + arena->used;
+  void *array = arena->memory ? arena->memory + arena->used : NULL;
   arena->used = end;
   return array;
 }
@@ -44,7 +44,7 @@ enum vx_status cuda_find_pool(struct vx_device *device, struct error *error) {
 static enum vx_status take_block(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, struct error *error) {
   void *memory = NULL;
   cudaMemPool_t pool = lane->device->pool;
-  cudaError_t result = !pool ? cudaMalloc(&memory, bytes) : cudaMallocFromPoolAsync(&memory, bytes, pool, lane->stream);
+  cudaError_t result = pool ? cudaMallocFromPoolAsync(&memory, bytes, pool, lane->stream) : cudaMalloc(&memory, bytes);
   CUDA_TRY(cuda_check(result, "cudaMalloc", error));
   *block = {(unsigned char *)memory, bytes};
   return VX_OK;
@@ -62,7 +62,7 @@ static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block
   *block = {};
   if (!memory) return VX_OK;
   lane->freed = true;
-  cudaError_t result = !lane->device->pool ? cudaFree(memory) : cudaFreeAsync(memory, lane->stream);
+  cudaError_t result = lane->device->pool ? cudaFreeAsync(memory, lane->stream) : cudaFree(memory);
   return cuda_check(result, "cudaFree", error);
 }
 
@@ -105,7 +105,7 @@ void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
     take(arena, &copy, values * vx_dtype_size(run->dtype));
     run->source_copy = copy;
   } else {
-    run->source_copy = !run->source ? run->points : NULL;
+    run->source_copy = run->source ? NULL : run->points;
   }
 }
 
@@ -220,7 +220,7 @@ enum vx_status cuda_prepare_memory(struct cuda_run *run, struct error *error) {
   CUDA_TRY(take_control(run, error));
   struct cuda_arena arena = {lane->scratch.memory, 0};
   lay_out(run, &arena);
-  run->source = !run->source ? run->source_copy : run->source;
+  run->source = run->source ? run->source : run->source_copy;
   return VX_OK;
 }
 

@@ -24,7 +24,7 @@ struct cuda_segments {
 };
 
 __host__ __device__ static inline uint64_t cuda_segment_begin(const struct cuda_segments &segments, uint32_t segment) {
-  return !segments.first ? (uint64_t)segment * segments.largest : segments.first[segment];
+  return segments.first ? segments.first[segment] : (uint64_t)segment * segments.largest;
 }
 
 // Where a segment begins in an array for `most` items of each at most: behind `most` of each segment before it, or

@@ -35,7 +35,7 @@ static __device__ struct cuda_finding cuda_judge(const struct center_head &head,
 // ---- make -----------------------------------------------------------------------------------------------------------
 
 static __device__ void read_values(const struct cuda_map &map, uint64_t first, uint32_t count, float *values) {
-  for (uint32_t i = 0; i < count; i++) values[i] = !map.values ? 0 : cuda_map_value(map, first + i);
+  for (uint32_t i = 0; i < count; i++) values[i] = map.values ? cuda_map_value(map, first + i) : 0;
 }
 
 static __device__ struct vx_center_values values_at(const struct cuda_map *maps, uint64_t at) {

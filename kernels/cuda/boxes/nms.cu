@@ -113,7 +113,7 @@ static __global__ void __launch_bounds__(BLOCK)
   uint64_t at = cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment);
   uint64_t first = cuda_segment_begin(s.segments, segment);
   uint32_t before = kept_before(s.num_kept, segment), begin = blockIdx.x % slices * BLOCK + threadIdx.x;
-  uint32_t count = !rows ? 0 : s.num_kept[segment];
+  uint32_t count = rows ? s.num_kept[segment] : 0;
   for (uint32_t i = begin; i < count; i += slices * BLOCK)
     rows[(uint64_t)before + i] = (int32_t)(first + (uint32_t)s.ranked[at + s.kept[at + i]]);
   if (cuda_last_block(&v.counters->order_ticket, gridDim.x)) publish(v, v.sequence);
@@ -187,8 +187,8 @@ static enum vx_status fetch(struct cuda_run *run, struct nms *nms, struct error 
   nms->boxes = (const float *)run->inputs[VX_BOXES].data;
   nms->scores = (const float *)run->inputs[VX_SCORES].data;
   nms->labels = has_labels(run) ? (const int32_t *)run->inputs[VX_LABELS].data : NULL;
-  s->boxes = !s->boxes ? (float *)nms->boxes : s->boxes;
-  s->labels = !s->labels ? (int32_t *)nms->labels : s->labels;
+  s->boxes = s->boxes ? s->boxes : (float *)nms->boxes;
+  s->labels = s->labels ? s->labels : (int32_t *)nms->labels;
   return VX_OK;
 }
 

@@ -14,12 +14,12 @@ static_assert((int)CHUNK <= (int)CUDA_QUICK_KEYS, "what is stopped while it is r
 static __device__ struct cuda_ranked_box box_of(const struct cuda_suppression &s, uint32_t segment, uint32_t rank) {
   uint64_t at = cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment) + rank;
   if (s.ranked) at = cuda_segment_begin(s.segments, segment) + (uint32_t)s.ranked[at];
-  return {vx_rectangle_of(s.boxes + at * s.values), !s.labels ? 0 : s.labels[at]};
+  return {vx_rectangle_of(s.boxes + at * s.values), s.labels ? s.labels[at] : 0};
 }
 
 static __device__ struct vx_nms nms_of(const struct cuda_suppression &s, uint32_t segment) {
   struct vx_nms nms = s.nms;
-  nms.radius = !s.radii ? nms.radius : s.radii[segment % s.num_radii];
+  nms.radius = s.radii ? s.radii[segment % s.num_radii] : nms.radius;
   return nms;
 }
 

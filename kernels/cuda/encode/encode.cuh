@@ -160,7 +160,7 @@ struct all_layers {
   // One layer over a tile: its values go to `next`, if there is another layer to compute, else to the largest.
   __device__ void run(const struct encoder_layer &layer, const struct encoder_tile &tile, float *next) {
     for (uint32_t channel = threadIdx.x % ENCODER_LANES; channel < layer.width; channel += ENCODER_LANES) {
-      float sum[ENCODER_TILE], *largest = room + layer.largest + channel, best = !next ? *largest : 0.0f;
+      float sum[ENCODER_TILE], *largest = room + layer.largest + channel, best = next ? 0.0f : *largest;
 #pragma unroll
       for (int r = 0; r < ENCODER_TILE; r++) sum[r] = layer.bias[channel];
       add(sum, tile, layer.weight + channel, layer.inputs, layer.width);

@@ -90,7 +90,7 @@ static __global__ void __launch_bounds__(BLOCK)
     if (indices) indices[sample] = fps.indices[sample];
     if (distances) distances[sample] = sqrtf(fps.distances[sample]);
   }
-  uint64_t values = !points ? 0 : (uint64_t)fps.num_samples * fps.columns;
+  uint64_t values = points ? (uint64_t)fps.num_samples * fps.columns : 0;
   for (uint64_t i = blockIdx.x * BLOCK + threadIdx.x; i < values; i += step) {
     uint32_t sample = (uint32_t)(i / fps.columns), column = (uint32_t)(i % fps.columns);
     struct cuda_fps_cloud cloud = fps.clouds[cloud_of_sample(fps, (uint32_t)v.clouds.count, sample)];

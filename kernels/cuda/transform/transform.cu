@@ -40,8 +40,7 @@ struct transform {
 
 static __device__ const float *matrix_of(const struct matrices &matrices, const struct cuda_clouds &clouds,
                                          uint32_t point) {
-  return !matrices.each ? matrices.one
-                        : matrices.each + (uint64_t)cuda_cloud_of_point(clouds, point) * VX_MATRIX_VALUES;
+  return matrices.each ? matrices.each + (uint64_t)cuda_cloud_of_point(clouds, point) * VX_MATRIX_VALUES : matrices.one;
 }
 
 // ---- judge ----------------------------------------------------------------------------------------------------------
@@ -145,7 +144,7 @@ static __global__ void __launch_bounds__(BLOCK)
   int32_t *indices = tensors.of<int32_t>(VX_POINT_INDICES);
   tensors.zero_gaps(begin);
   for (uint64_t i = begin; indices && i < num_kept; i += step) indices[i] = (int32_t)kept[i];
-  uint64_t values = !points ? 0 : (uint64_t)num_kept * v.columns;
+  uint64_t values = points ? (uint64_t)num_kept * v.columns : 0;
   for (uint64_t i = begin; i < values; i += step)
     points[i] = value_of(v, matrices, kept[i / v.columns], (uint32_t)(i % v.columns));
   __syncthreads();
@@ -186,7 +185,7 @@ static enum vx_status prepare(struct cuda_run *run, struct transform *transform,
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->scratch, measured.used, error));
   arena.memory = run->lane->scratch.memory;
   *matrices = lay_out(run, transform, &arena);
-  run->source = !source ? run->source_copy : source;
+  run->source = source ? source : run->source_copy;
   return cuda_prepare_control(run, error);
 }
 

@@ -83,11 +83,11 @@ static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
   uint32_t warp = threadIdx.x / WARP, num_rows = v.counters->num_output_rows;
   uint32_t parts = (uint32_t)(((uint64_t)num_rows + WARPS - 1) / WARPS);
   cuda_find_places(plan, num_rows, &places);
-  uint64_t room = !e.room ? e.encoder.room : 0;
+  uint64_t room = e.room ? 0 : e.encoder.room;
   float *chunk = (float *)chunks + warp * (chunk_floats(v, e) + room);
   encoder encode;
-  encode.prepare(e.encoder, !e.room ? chunk + chunk_floats(v, e)
-                                    : e.room + ((uint64_t)blockIdx.x * WARPS + warp) * e.encoder.room);
+  encode.prepare(e.encoder,
+                 e.room ? e.room + ((uint64_t)blockIdx.x * WARPS + warp) * e.encoder.room : chunk + chunk_floats(v, e));
   __syncthreads();
   unsigned char *features = v.features ? v.features : places.at[VX_ENCODED_FEATURES];
   for (uint32_t part = blockIdx.x; part < parts; part += gridDim.x) {
@@ -149,6 +149,6 @@ enum vx_status cuda_encode(const struct cuda_run *run, struct error *error) {
                                  : encode_kernel<one_layer<5 + PILLAR_EXTRA>>;
   }
   e.room = run->room_floats == 0 ? NULL : run->encoder_room;
-  size_t shared = WARPS * sizeof(float) * (chunk_floats(*run, e) + (size_t)(!e.room ? e.encoder.room : 0));
+  size_t shared = WARPS * sizeof(float) * (chunk_floats(*run, e) + (size_t)(e.room ? 0 : e.encoder.room));
   return cuda_launch("encode_kernel", kernel, blocks_of(run), BLOCK, shared, run, error, *run, run->plan, e);
 }

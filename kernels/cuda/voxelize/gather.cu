@@ -50,7 +50,7 @@ static __device__ void write_ids(const struct voxel_view &v, int32_t *ids, uint3
        point += (uint64_t)id_blocks * BLOCK) {
     uint32_t row = v.rows[point];
     bool has_row = row != v.row_capacity;
-    ids[point] = !has_row ? -1 : (int32_t)(v.output_rows ? v.output_rows[row] : row);
+    ids[point] = has_row ? (int32_t)(v.output_rows ? v.output_rows[row] : row) : -1;
   }
 }
 
@@ -204,7 +204,7 @@ template <int few, int many, bool by_chunks>
 static enum vx_status launch(const struct cuda_run *run, bool publish, struct error *error) {
   struct gather gather = gather_of(run);
   size_t shared_bytes = by_chunks ? max(chunk_bytes<few>(*run), chunk_bytes<many>(*run)) : 0;
-  gather.id_blocks = !run->rows ? 0 : cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 4);
+  gather.id_blocks = run->rows ? cuda_looping_blocks(run, run->clouds.num_points, BLOCK, 4) : 0;
   int at_once = blocks_at_once(by_chunks, run->lane->device->description.compute_capability);
   gather.row_blocks = gather.rows_wanted ? cuda_looping_blocks(run, run->row_capacity, BLOCK / many, at_once) : 1;
   gather.publish_blocks = publish;

@@ -115,12 +115,12 @@ template <int items> static __device__ void sort_in_warp(const uint32_t *list, u
 template <int ahead>
 static __device__ float sum_column(const float *points, uint32_t columns, const uint32_t *list, uint32_t count,
                                    uint32_t column) {
-  float sum = points[(uint64_t)(!list ? 0 : list[0]) * columns + column];
+  float sum = points[(uint64_t)(list ? list[0] : 0) * columns + column];
   for (uint32_t k = 1; k < count; k += ahead) {
     float values[ahead];
 #pragma unroll
     for (int i = 0; i < ahead; i++)
-      if (k + i < count) values[i] = points[(uint64_t)(!list ? k + i : list[k + i]) * columns + column];
+      if (k + i < count) values[i] = points[(uint64_t)(list ? list[k + i] : k + i) * columns + column];
 #pragma unroll
     for (int i = 0; i < ahead; i++)
       if (k + i < count) sum += values[i];
