@@ -209,9 +209,9 @@ int64_t detector_columns(const struct detector *detector) {
   return detector->files.voxelize->job.inputs[VX_POINTS].dims[1];
 }
 
-enum vx_status detector_session(struct detector *detector, const struct vx_lane *lane, const struct vx_place *place,
-                                struct error *error) {
-  return sessions_open(&detector->sessions, detector->core.engine, detector->core.network, lane, place, error);
+enum vx_status detector_session(struct detector *detector, const struct vx_lane *lane,
+                                const struct vx_device_stream *stream, struct error *error) {
+  return sessions_open(&detector->sessions, detector->core.engine, detector->core.network, lane, stream, error);
 }
 
 struct sessions *detector_sessions(struct detector *detector) {

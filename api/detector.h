@@ -49,7 +49,7 @@ int64_t detector_columns(const struct detector *detector);
 
 // Opens a session of its network, as sessions_open does.
 VX_WARN_UNUSED enum vx_status detector_session(struct detector *detector, const struct vx_lane *lane,
-                                               const struct vx_place *place, struct error *error);
+                                               const struct vx_device_stream *stream, struct error *error);
 struct sessions *detector_sessions(struct detector *detector);
 
 // The members of a JSON object, without its braces.

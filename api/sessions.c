@@ -9,7 +9,7 @@
 struct session {
   _Atomic(struct session *) next;
   const struct vx_lane *lane;
-  struct vx_place place;
+  struct vx_device_stream stream;
   struct vx_session *session;  // NULL: it could not be opened
   atomic_int state;            // enum use
   char reason[640];            // why it is vacant
@@ -40,12 +40,12 @@ static void vacate(struct session *session, const char *reason) {
 }
 
 enum vx_status sessions_open(struct sessions *sessions, const struct vx_engine *engine, struct vx_network *network,
-                             const struct vx_lane *lane, const struct vx_place *place, struct error *error) {
+                             const struct vx_lane *lane, const struct vx_device_stream *stream, struct error *error) {
   struct session *made = calloc(1, sizeof *made);
   if (!made) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a session of a network");
   made->lane = lane;
-  made->place = *place;
-  enum vx_status status = engine->session_open(network, place, &made->session, error);
+  made->stream = *stream;
+  enum vx_status status = engine->session_open(network, stream, &made->session, error);
   if (status != VX_OK) {
     made->session = NULL;
     vacate(made, error->text);
@@ -66,13 +66,13 @@ void sessions_give_up(struct sessions *sessions, const struct vx_lane *lane, con
 
 void sessions_lose(struct sessions *sessions, int device) {
   for (struct session *session = atomic_load(&sessions->first); session; session = next_of(session))
-    if (session->place.device == device) vacate(session, "the GPU is lost");
+    if (session->stream.device == device) vacate(session, "the GPU is lost");
 }
 
 int sessions_count(const struct sessions *sessions, int device) {
   int count = 0;
   for (const struct session *session = atomic_load(&sessions->first); session; session = next_of(session))
-    count += session->place.device == device && atomic_load(&session->state) != VACANT;
+    count += session->stream.device == device && atomic_load(&session->state) != VACANT;
   return count;
 }
 
@@ -80,8 +80,8 @@ void sessions_write(const struct sessions *sessions, struct text *out) {
   json_printf(out, "[");
   for (const struct session *session = atomic_load(&sessions->first); session; session = next_of(session)) {
     bool vacant = atomic_load(&session->state) == VACANT;
-    json_printf(out, "{device:'cuda:%d' memory_limit_bytes:%zu tf32:%i in_use:%i", session->place.device,
-                session->place.memory_bytes, session->place.tf32, !vacant);
+    json_printf(out, "{device:'cuda:%d' memory_limit_bytes:%zu tf32:%i in_use:%i", session->stream.device,
+                session->stream.memory_bytes, session->stream.tf32, !vacant);
     if (vacant) json_printf(out, "reason:%s", session->reason);
     json_printf(out, "}");
   }

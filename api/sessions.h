@@ -20,7 +20,7 @@ struct sessions {
 // sessions_write.
 VX_WARN_UNUSED enum vx_status sessions_open(struct sessions *sessions, const struct vx_engine *engine,
                                             struct vx_network *network, const struct vx_lane *lane,
-                                            const struct vx_place *place, struct error *error);
+                                            const struct vx_device_stream *stream, struct error *error);
 // The session on a lane; NULL if it has none, or none any more.
 struct vx_session *sessions_on(const struct sessions *sessions, const struct vx_lane *lane);
 // The network has failed on that lane and runs there no more; `reason` is copied.

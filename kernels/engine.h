@@ -51,10 +51,10 @@ struct vx_network_run {
   const struct vx_network_value *output;  // [outputs]: memory for each, with the shape that the network gives
 };
 
-// Where a session is.
-struct vx_place {
+// The stream of a GPU that a session runs in, and how.
+struct vx_device_stream {
   int device;           // number of the GPU, as CUDA counts
-  void *stream;         // of it
+  void *handle;         // of the stream, as CUDA has it
   bool tf32;            // float32 products may be of 10-bit mantissas
   size_t memory_bytes;  // of the device's, that the engine takes for the session at most; 0: any
 };
@@ -96,7 +96,7 @@ struct vx_engine {
 
   // Opens the network at a place. VX_REFUSED with a reason if it cannot, such as a part of the library that is missing,
   // or a file that is no more the one that network_open read. On success *session is the caller's until session_close.
-  VX_WARN_UNUSED enum vx_status (*session_open)(struct vx_network *network, const struct vx_place *place,
+  VX_WARN_UNUSED enum vx_status (*session_open)(struct vx_network *network, const struct vx_device_stream *stream,
                                                 struct vx_session **session, struct error *error);
   // When all that it enqueued is done, or the device is lost.
   void (*session_close)(struct vx_session *session);

@@ -112,7 +112,7 @@ struct vx_caller {
   // returns. The job's counts and row_counts are already filled.
   //
   // If the backend can pin and the job has rows, it may be memory of host_pin, aligned in any way: for the block, with
-  // the job's `pinned` set, or for single tensors, with its `places` set. A detection has no places.
+  // the job's `pinned` set, or for single tensors, with its `output_ptrs` set. A detection has none.
   enum vx_status (*output)(void *ctx, const struct vx_layout *layout, void **block, struct error *error);
   // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. It gives back what is above that before
   // the run returns. If the answer is false, the lane asks for the least that it needs; if that is refused too, the run
@@ -146,15 +146,15 @@ struct vx_job {
   struct vx_input inputs[VX_MAX_INPUTS];  // as the operation's row has them
   vx_tensor_set tensors;                  // to write; none = only the counts
   int32_t num_clouds;                     // 1..VX_MAX_CLOUDS
-  const int32_t *point_counts;            // [num_clouds]: rows of the first input; their sum is N. Unused if mixed
-  struct vx_sections sections;            // only of a lone cloud, and of an operation that is `sectioned`
-  const int32_t *sample_counts;           // [num_clouds], 0 or more each; may be NULL if nothing is sampled
+  const int32_t *point_counts;   // [num_clouds]: rows of the first input; their sum is N. Unused if rows name it
+  struct vx_sections sections;   // only of a lone cloud, and of an operation that is `sectioned`
+  const int32_t *sample_counts;  // [num_clouds], 0 or more each; may be NULL if nothing is sampled
   const struct vx_caller *caller;
   void *ctx;
   bool pinned;  // points or block may lie in memory of host_pin, which the device alone touches; `output` may set it
   // [VX_TENSOR_COUNT], or NULL: the tensors that go to memory of host_pin, each by itself. `output` may set it. The
-  // others, whose place is NULL, are in the block, as vx_layout_pack lays them out.
-  void *const *places;
+  // others, whose pointer is NULL, are in the block, as vx_layout_pack lays them out.
+  void *const *output_ptrs;
   struct vx_stop *stop;  // of the run, on the CPU: set by it
 
   // Out.
@@ -190,7 +190,7 @@ struct vx_backend {
   void (*lane_close)(struct vx_lane *lane);
   // Says where networks can have a session on the lane: fills `device` and `stream`. NULL: the lanes have no such
   // place, and networks run on the host's processors.
-  void (*place)(const struct vx_lane *lane, struct vx_place *place);
+  void (*device_stream)(const struct vx_lane *lane, struct vx_device_stream *stream);
   // Whether the backend has the job's operation and tensors. The CPU has all; others need a session for a detection.
   // `run` expects a job that the backend has.
   bool (*runs)(const struct vx_job *job);

@@ -227,7 +227,7 @@ static const struct vx_operation operations[VX_OPS] = {
                               VX_STAGE_BIT(VX_STAGE_COPY_OUT),
                     .fates =
                         VX_FATE_BIT(VX_FATE_KEPT) | VX_FATE_BIT(VX_FATE_OUT_OF_RANGE) | VX_FATE_BIT(VX_FATE_DUPLICATE),
-                    .mixed = true,
+                    .rows_carry_cloud_index = true,
                     .rows = "kept",
                     .add_sizes = add_scatter_sizes},
     [VX_DECODE_CENTER] = {.name = "decode_center",
@@ -386,11 +386,12 @@ static bool begin_sections(struct vx_job *job) {
 
 enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
   const struct vx_operation *operation = &operations[job->op];
-  int64_t rows = operation->mixed ? job->inputs[0].dims[0] : 0;
+  int64_t rows = operation->rows_carry_cloud_index ? job->inputs[0].dims[0] : 0;
   memset(&job->counts, 0, sizeof job->counts);
   memset(job->stage_ns, 0, sizeof job->stage_ns);
   memset(job->row_counts, 0, (size_t)job->num_clouds * sizeof *job->row_counts);
-  for (int32_t cloud = 0; cloud < job->num_clouds && !operation->mixed; cloud++) rows += job->point_counts[cloud];
+  for (int32_t cloud = 0; cloud < job->num_clouds && !operation->rows_carry_cloud_index; cloud++)
+    rows += job->point_counts[cloud];
   if (rows > VX_MAX_POINTS) {
     return vx_refuse(error, "%lld %s are too many: at most %lld can be numbered", (long long)rows,
                      vx_item_name(operation->items), (long long)VX_MAX_POINTS);

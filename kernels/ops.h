@@ -57,9 +57,9 @@ struct vx_operation {
   enum vx_tensor map;                         // of a decoder: what detect shows its first input as; the others follow
   uint32_t stages, fates;                     // likewise, as bits
   bool makes_voxels;
-  bool sectioned;    // its jobs may have sections
-  bool mixed;        // the rows say themselves of which cloud they are, so no cloud has a stretch of them
-  const char *rows;  // what vx_job.row_counts counts; NULL if it is not used
+  bool sectioned;               // its jobs may have sections
+  bool rows_carry_cloud_index;  // so no cloud has a stretch of the rows
+  const char *rows;             // what vx_job.row_counts counts; NULL if it is not used
   // Adds the sizes that only this operation has. May be NULL.
   void (*add_sizes)(const struct vx_job *job, struct vx_sizes *sizes);
   // Refuses a job whose parameters do not fit its inputs or tensors. May be NULL.

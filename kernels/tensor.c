@@ -152,10 +152,10 @@ enum vx_status vx_layout_of(vx_tensor_set tensors, const struct vx_sizes *sizes,
   return VX_OK;
 }
 
-void vx_layout_pack(struct vx_layout *layout, void *const *places) {
+void vx_layout_pack(struct vx_layout *layout, void *const *output_ptrs) {
   layout->bytes = 0;
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    if ((layout->tensors & VX_TENSOR_BIT(tensor)) != 0 && !places[tensor]) {
+    if ((layout->tensors & VX_TENSOR_BIT(tensor)) != 0 && !output_ptrs[tensor]) {
       layout->offset[tensor] = layout->bytes + -layout->bytes % VX_TENSOR_ALIGNMENT;
       layout->bytes = layout->offset[tensor] + layout->shape[tensor].bytes;
     }

@@ -152,8 +152,8 @@ struct vx_layout {
 // Lays out the tensors whose bits are in `tensors`. VX_REFUSED if the block would not fit a size_t.
 VX_WARN_UNUSED enum vx_status vx_layout_of(vx_tensor_set tensors, const struct vx_sizes *sizes,
                                            struct vx_layout *layout, struct error *error);
-// Lays out those that have no place (vx_job.places), as if there were no others.
-void vx_layout_pack(struct vx_layout *layout, void *const *places);
+// Lays out those without a pointer in vx_job.output_ptrs, as if there were no others.
+void vx_layout_pack(struct vx_layout *layout, void *const *output_ptrs);
 
 #ifdef __cplusplus
 }

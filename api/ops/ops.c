@@ -191,7 +191,7 @@ static bool split_rows(struct job_request *request, int64_t rows, struct error *
   if (rows > VX_MAX_POINTS)
     return error_refuse(error, ERROR_IMPOSSIBLE, NULL, "the body has %lld %s; allowed: up to %lld", (long long)rows,
                         items, (long long)VX_MAX_POINTS);
-  if (vx_operation_of(request->job.op)->mixed) return true;
+  if (vx_operation_of(request->job.op)->rows_carry_cloud_index) return true;
   if (request->num_clouds == 0) {
     request->num_clouds = 1;
     request->point_counts[0] = (int32_t)rows;

@@ -78,7 +78,7 @@ static void write_batch(const struct vx_job *job, struct text *out) {
   const struct {
     const char *name;  // NULL: there is none
     const int32_t *counts;
-  } parts[] = {{vx_operation_of(job->op)->mixed ? NULL : items_of(job), job->point_counts},
+  } parts[] = {{vx_operation_of(job->op)->rows_carry_cloud_index ? NULL : items_of(job), job->point_counts},
                {vx_operation_of(job->op)->rows, job->row_counts},
                {vx_sampling_of(job) ? "samples" : NULL, job->sample_counts}};
   json_printf(out, "batch:{size:%d", job->num_clouds);

@@ -135,9 +135,9 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
   return VX_OK;
 }
 
-static void place(const struct vx_lane *lane, struct vx_place *place) {
-  place->device = lane->device->index;
-  place->stream = lane->stream;
+static void device_stream(const struct vx_lane *lane, struct vx_device_stream *stream) {
+  stream->device = lane->device->index;
+  stream->handle = lane->stream;
 }
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ static constexpr struct vx_backend backend() {
   table.describe = describe;
   table.lane_open = open_lane;
   table.lane_close = close_lane;
-  table.place = place;
+  table.device_stream = device_stream;
   table.runs = runs;
   table.run = run_job;
   table.host_alloc = alloc_host;

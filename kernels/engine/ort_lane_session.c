@@ -23,58 +23,58 @@ struct vx_session {
 // One update has all values, as each sets what it does not name to its default. The search for convolutions is by
 // rules: one by timing could choose others at the next start, which round differently. The arena grows by what is asked
 // for, so that the limit is of use to the network and not to the arena.
-static bool fill_cuda(const struct ort_api *api, struct ort_cuda_options *cuda, const struct vx_place *place,
+static bool fill_cuda(const struct ort_api *api, struct ort_cuda_options *cuda, const struct vx_device_stream *stream,
                       struct error *error) {
   char device[16], limit[32];
   const char *const keys[] = {"device_id", "use_tf32", "cudnn_conv_algo_search", "arena_extend_strategy",
                               "gpu_mem_limit"};
-  const char *const values[] = {device, place->tf32 ? "1" : "0", "HEURISTIC", "kSameAsRequested", limit};
+  const char *const values[] = {device, stream->tf32 ? "1" : "0", "HEURISTIC", "kSameAsRequested", limit};
   const size_t count = sizeof keys / sizeof *keys;
-  snprintf(device, sizeof device, "%d", place->device);
-  snprintf(limit, sizeof limit, "%zu", place->memory_bytes);
-  return ort_did(api, api->update_cuda_options(cuda, keys, values, place->memory_bytes == 0 ? count - 1 : count),
+  snprintf(device, sizeof device, "%d", stream->device);
+  snprintf(limit, sizeof limit, "%zu", stream->memory_bytes);
+  return ort_did(api, api->update_cuda_options(cuda, keys, values, stream->memory_bytes == 0 ? count - 1 : count),
                  error) &&
-         ort_did(api, api->update_cuda_pointer(cuda, "user_compute_stream", place->stream), error);
+         ort_did(api, api->update_cuda_pointer(cuda, "user_compute_stream", stream->handle), error);
 }
 
-static bool use_cuda(const struct ort_api *api, struct ort_session_options *options, const struct vx_place *place,
-                     struct error *error) {
+static bool use_cuda(const struct ort_api *api, struct ort_session_options *options,
+                     const struct vx_device_stream *stream, struct error *error) {
   struct ort_cuda_options *cuda;
   if (!ort_did(api, api->create_cuda_options(&cuda), error)) return false;
-  bool good = fill_cuda(api, cuda, place, error) && ort_did(api, api->append_cuda(options, cuda), error);
+  bool good = fill_cuda(api, cuda, stream, error) && ort_did(api, api->append_cuda(options, cuda), error);
   api->release_cuda_options(cuda);
   return good;
 }
 
-static bool open_session(struct vx_session *session, const struct vx_network *network, const struct vx_place *place,
-                         struct error *error) {
+static bool open_session(struct vx_session *session, const struct vx_network *network,
+                         const struct vx_device_stream *stream, struct error *error) {
   const struct ort_api *api = &session->library->api;
   struct ort_session_options *options;
   if (!ort_did(api, api->create_session_options(&options), error)) return false;
-  bool good = ort_set_options(api, options, 1, error) && use_cuda(api, options, place, error) &&
+  bool good = ort_set_options(api, options, 1, error) && use_cuda(api, options, stream, error) &&
               ort_open_session(network, options, &session->session, error);
   api->release_session_options(options);
   return good;
 }
 
-static bool open_parts(struct vx_session *session, const struct vx_network *network, const struct vx_place *place,
-                       struct error *error) {
+static bool open_parts(struct vx_session *session, const struct vx_network *network,
+                       const struct vx_device_stream *stream, struct error *error) {
   const struct ort_api *api = &session->library->api;
-  return open_session(session, network, place, error) &&
+  return open_session(session, network, stream, error) &&
          ort_did(api,
-                 api->create_memory(ORT_CUDA_MEMORY, ORT_DEVICE_ALLOCATOR, place->device, ORT_DEFAULT_MEMORY,
+                 api->create_memory(ORT_CUDA_MEMORY, ORT_DEVICE_ALLOCATOR, stream->device, ORT_DEFAULT_MEMORY,
                                     &session->memory),
                  error) &&
          ort_did(api, api->create_run_options(&session->run_options), error) &&
          ort_did(api, api->add_run_config(session->run_options, "disable_synchronize_execution_providers", "1"), error);
 }
 
-enum vx_status ort_lane_session_open(struct vx_network *network, const struct vx_place *place,
+enum vx_status ort_lane_session_open(struct vx_network *network, const struct vx_device_stream *stream,
                                      struct vx_session **session, struct error *error) {
   struct vx_session *made = calloc(1, sizeof *made);
   if (!made) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for a network");
   made->library = network->library;
-  if (open_parts(made, network, place, error)) {
+  if (open_parts(made, network, stream, error)) {
     *session = made;
     return VX_OK;
   }

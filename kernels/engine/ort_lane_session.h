@@ -6,7 +6,7 @@
 
 #include "kernels/engine.h"
 
-VX_WARN_UNUSED enum vx_status ort_lane_session_open(struct vx_network *network, const struct vx_place *place,
+VX_WARN_UNUSED enum vx_status ort_lane_session_open(struct vx_network *network, const struct vx_device_stream *stream,
                                                     struct vx_session **session, struct error *error);
 void ort_lane_session_close(struct vx_session *session);
 VX_WARN_UNUSED enum vx_status ort_lane_session_run(struct vx_session *session, const struct vx_network_run *run,

@@ -124,7 +124,7 @@ struct job_shared {
   int sinks, in_place;        // how many there are; how many a GPU has written itself: all that get bytes, or none
   int copied;                 // parts copied from or to regions
   struct sink sink[VX_TENSOR_COUNT];
-  void *places[VX_TENSOR_COUNT];  // where a GPU writes tensors that go to sinks
+  void *output_ptrs[VX_TENSOR_COUNT];  // where a GPU writes tensors that go to sinks
 };
 
 struct job {

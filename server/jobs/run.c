@@ -30,7 +30,7 @@ static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, 
     return vx_refuse(error, too_large, layout->bytes, most);
   job->result.length = job->head_bytes + layout->bytes;
   if (job->shared && !sinks_reserve(job)) return VX_REFUSED;
-  job->work.places = NULL;
+  job->work.output_ptrs = NULL;
   char *memory = job->shared ? sinks_reach(job) : NULL;
   job->work.pinned = memory || source_rows(job);
   if (!memory && !job_acquire_output(job, job->result.length)) return VX_OUT_OF_MEMORY;

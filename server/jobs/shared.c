@@ -142,10 +142,10 @@ char *sinks_reach(struct job *job) {
   shared->in_place = reach_all(job);
   if (!shared->in_place) return NULL;
   if (sinks_take_answer(job)) return shared->sink[0].part.device_ptr;
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) shared->places[tensor] = NULL;
-  for (int i = 0; i < shared->sinks; i++) shared->places[shared->sink[i].tensor] = shared->sink[i].part.device_ptr;
-  job->work.places = shared->places;
-  vx_layout_pack(&job->tensor_layout, shared->places);
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) shared->output_ptrs[tensor] = NULL;
+  for (int i = 0; i < shared->sinks; i++) shared->output_ptrs[shared->sink[i].tensor] = shared->sink[i].part.device_ptr;
+  job->work.output_ptrs = shared->output_ptrs;
+  vx_layout_pack(&job->tensor_layout, shared->output_ptrs);
   job->result.length = job->head_bytes + job->tensor_layout.bytes;
   return NULL;
 }

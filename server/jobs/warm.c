@@ -86,13 +86,14 @@ static void lose(const struct jobs *jobs, struct device *gpu, const char *reason
 // False if the network does not run on the worker's GPU, or there is none for it.
 static bool warm_on_gpu(struct warming *warming, const struct options *options) {
   const struct lanes *lanes = &warming->worker->lanes;
-  struct vx_place place = {.tf32 = options->network_tf32, .memory_bytes = (size_t)options->network_memory_bytes};
+  struct vx_device_stream stream = {.tf32 = options->network_tf32,
+                                    .memory_bytes = (size_t)options->network_memory_bytes};
   struct error error = {0};
   int64_t began_ns = clock_ns();
-  if (!lanes->on_gpu || !lanes->gpu->backend->place || device_state(lanes->gpu) == DEVICE_LOST) return false;
+  if (!lanes->on_gpu || !lanes->gpu->backend->device_stream || device_state(lanes->gpu) == DEVICE_LOST) return false;
   struct sessions *sessions = detector_sessions(warming->detector);
-  lanes->gpu->backend->place(lanes->on_gpu, &place);
-  enum vx_status status = detector_session(warming->detector, lanes->on_gpu, &place, &error);
+  lanes->gpu->backend->device_stream(lanes->on_gpu, &stream);
+  enum vx_status status = detector_session(warming->detector, lanes->on_gpu, &stream, &error);
   if (status == VX_OK)
     status = run_once(warming, lanes->gpu, lanes->on_gpu, sessions_on(sessions, lanes->on_gpu), &error);
   report(warming, lanes->gpu, began_ns, status == VX_OK ? NULL : error.text);

@@ -139,9 +139,9 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs) {
   static const vx_tensor_set all[] = {VX_DECODE_TENSORS, VX_DETECT_TENSORS, BIT(VX_BEV_FEATURES), 0,
                                       BIT(VX_BOX_COUNTS) | BIT(VX_HEAD_BOX_PREDS)};
   struct random random = {seed ^ 0xDE7EC7};
-  struct vx_place place;
-  vx_cuda_backend.place(sides[1].lane, &place);
-  session = (struct vx_session){.stream = place.stream};
+  struct vx_device_stream stream;
+  vx_cuda_backend.device_stream(sides[1].lane, &stream);
+  session = (struct vx_session){.stream = stream.handle};
   check_places();
   for (int i = 0; i < jobs; i++) {
     static struct scan scan;

@@ -49,7 +49,7 @@ void places_give(struct side *side, const struct vx_layout *layout) {
   memset(behind_block(side), POISON, GUARD);
   memset(side->places_at, POISON, end + GUARD);
   side->places_bytes = end + GUARD;
-  side->job.places = side->places;
+  side->job.output_ptrs = side->places;
 }
 
 static bool is_poison(const unsigned char *begin, const unsigned char *end) {

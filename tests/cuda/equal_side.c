@@ -108,7 +108,7 @@ enum vx_status side_run(struct side *side, const struct vx_job *asked, const str
   side_set_job(side, asked, scan);
   if (!scan->unseen) move_inputs(side, scan->offset);
   enum vx_status status = side->backend->run(side->lane, &side->job, error);
-  if (status != VX_OK || side->job.places == NULL || places_gather(side)) return status;
+  if (status != VX_OK || side->job.output_ptrs == NULL || places_gather(side)) return status;
   return vx_fail(error, VX_FAILED, "bytes beside a tensor's place were written");
 }
 

@@ -32,7 +32,7 @@ static void give_places(struct block *block) {
     block->places[t] = end += PLACES_BETWEEN;
     end += block->layout.shape[t].bytes;
   }
-  block->job->places = block->places;
+  block->job->output_ptrs = block->places;
 }
 
 static void gather_places(struct block *block) {
@@ -210,9 +210,9 @@ int main(void) {
     printf("%s\n", error.text);
     return 1;
   }
-  struct vx_place place;
-  vx_cuda_backend.place(gpu_lane, &place);
-  ways_init(place.stream);
+  struct vx_device_stream stream;
+  vx_cuda_backend.device_stream(gpu_lane, &stream);
+  ways_init(stream.handle);
   go_through_opening(gpu);
   go_through_pinning(gpu);
   if (!pin_places(gpu)) return 1;

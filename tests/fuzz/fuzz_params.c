@@ -143,7 +143,7 @@ static void check_request(const struct job_request *request) {
 
 // The clouds have all rows, and of a request for points as many samples as they can have.
 static void check_split(const struct job_request *request, int64_t rows) {
-  if (vx_operation_of(request->job.op)->mixed) return;  // no cloud has a stretch of them
+  if (vx_operation_of(request->job.op)->rows_carry_cloud_index) return;  // no cloud has a stretch of them
   for (int32_t i = 0; i < request->num_clouds; i++) {
     rows -= request->point_counts[i];
     if (request->job.op == VX_FPS) assert(request->sample_counts[i] <= request->point_counts[i]);

@@ -256,19 +256,19 @@ static enum vx_status bring_each(const struct cuda_run *run, struct cuda_parts *
   const struct vx_layout *layout = &run->layout;
   const struct vx_job *job = run->job;
   struct vx_layout block = *layout;
-  vx_layout_pack(&block, job->places);
+  vx_layout_pack(&block, job->output_ptrs);
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0 || layout->shape[tensor].bytes == 0) continue;
-    bool placed = job->places[tensor] != NULL;
-    void *to = placed ? job->places[tensor] : (unsigned char *)run->output + block.offset[tensor];
+    bool placed = job->output_ptrs[tensor] != NULL;
+    void *to = placed ? job->output_ptrs[tensor] : (unsigned char *)run->output + block.offset[tensor];
     CUDA_TRY(bring(run, layout->offset[tensor], layout->shape[tensor].bytes, to, placed || job->pinned, parts, error));
   }
   return VX_OK;
 }
 
 static enum vx_status bring_image(const struct cuda_run *run, struct cuda_parts *parts, struct error *error) {
-  return run->job->places ? bring_each(run, parts, error)
-                          : bring(run, 0, run->layout.bytes, run->output, run->job->pinned, parts, error);
+  return run->job->output_ptrs ? bring_each(run, parts, error)
+                               : bring(run, 0, run->layout.bytes, run->output, run->job->pinned, parts, error);
 }
 
 enum vx_status cuda_finish_output(const struct cuda_run *run, struct error *error) {
@@ -288,7 +288,7 @@ static void measure_clouds(struct cuda_run *run) {
   const struct vx_job *job = run->job;
   uint32_t *first = run->lane->commands->cloud_points;
   first[0] = 0;
-  for (int32_t cloud = 0; cloud < job->num_clouds && !run->operation->mixed; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds && !run->operation->rows_carry_cloud_index; cloud++) {
     int32_t points = job->point_counts[cloud], most = run->params ? run->params->max_voxels : 0;
     first[cloud + 1] = first[cloud] + (uint32_t)points;
     run->row_capacity += (uint32_t)(points < most ? points : most);

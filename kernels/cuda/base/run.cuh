@@ -148,7 +148,8 @@ struct cuda_block_filter {
   uint32_t *stays;             // [row_capacity]: 0 or 1, for the scan
 };
 
-// What the places of a voxelization's tensors in its image follow from, once the number of rows is known: places.cuh.
+// What the places of a voxelization's tensors in its image follow from, once the number of rows is known:
+// tensor_offsets.cuh.
 struct cuda_image_plan {
   unsigned char *memory;
   vx_tensor_set tensors;

@@ -7,8 +7,8 @@
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/number.cuh"
 #include "kernels/cuda/scatter/scatter.cuh"
-#include "kernels/cuda/voxelize/places.cuh"
 #include "kernels/cuda/voxelize/rows.cuh"
+#include "kernels/cuda/voxelize/tensor_offsets.cuh"
 
 enum { BLOCK = 256 };
 
@@ -19,13 +19,13 @@ struct bev {
 
 // As a block: waits for the kernel ahead, then finds both.
 static __device__ struct bev find_bev(const struct voxel_view &v, const struct cuda_image_plan &plan) {
-  __shared__ struct image_places places;
-  cuda_read_plan(plan, &places);
+  __shared__ struct tensor_offsets offsets;
+  cuda_read_plan(plan, &offsets);
   cuda_wait();
-  cuda_find_places(plan, v.counters->num_output_rows, &places);
+  cuda_find_offsets(plan, v.counters->num_output_rows, &offsets);
   __syncthreads();
-  const unsigned char *tensor = places.at[v.encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES];
-  return {tensor ? tensor : v.features, places.at[VX_BEV_FEATURES]};
+  const unsigned char *tensor = offsets.at[v.encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES];
+  return {tensor ? tensor : v.features, offsets.at[VX_BEV_FEATURES]};
 }
 
 static __global__ void __launch_bounds__(BLOCK)

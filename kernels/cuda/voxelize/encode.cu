@@ -9,8 +9,8 @@
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/number.cuh"
 #include "kernels/cuda/encode/encode.cuh"
-#include "kernels/cuda/voxelize/places.cuh"
 #include "kernels/cuda/voxelize/short_lists.cuh"
+#include "kernels/cuda/voxelize/tensor_offsets.cuh"
 
 // SHARED_BYTES: for the chunks of all warps and perhaps their room. Every GPU has 48 KB for a block, and the lists take
 // some of it.
@@ -76,20 +76,20 @@ static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
     encode_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_image_plan plan,
                   const __grid_constant__ struct encoding e) {
   __shared__ struct short_lists<WARP> lists;
-  __shared__ struct image_places places;
+  __shared__ struct tensor_offsets offsets;
   extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats, and room
-  cuda_read_plan(plan, &places);
+  cuda_read_plan(plan, &offsets);
   cuda_wait();
   uint32_t warp = threadIdx.x / WARP, num_rows = v.counters->num_output_rows;
   uint32_t parts = (uint32_t)(((uint64_t)num_rows + WARPS - 1) / WARPS);
-  cuda_find_places(plan, num_rows, &places);
+  cuda_find_offsets(plan, num_rows, &offsets);
   uint64_t room = e.room ? 0 : e.encoder.room;
   float *chunk = (float *)chunks + warp * (chunk_floats(v, e) + room);
   encoder encode;
   encode.prepare(e.encoder,
                  e.room ? e.room + ((uint64_t)blockIdx.x * WARPS + warp) * e.encoder.room : chunk + chunk_floats(v, e));
   __syncthreads();
-  unsigned char *features = v.features ? v.features : places.at[VX_ENCODED_FEATURES];
+  unsigned char *features = v.features ? v.features : offsets.at[VX_ENCODED_FEATURES];
   for (uint32_t part = blockIdx.x; part < parts; part += gridDim.x) {
     uint64_t output_row = part + (uint64_t)warp * parts;
     struct gathered_row row = {};

@@ -10,8 +10,8 @@
 
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/publish.cuh"
-#include "kernels/cuda/voxelize/places.cuh"
 #include "kernels/cuda/voxelize/short_lists.cuh"
+#include "kernels/cuda/voxelize/tensor_offsets.cuh"
 #include "kernels/cuda/voxelize/whole_voxels.cuh"
 
 enum { BLOCK = LIST_BLOCK };
@@ -56,12 +56,12 @@ static __device__ void write_ids(const struct voxel_view &v, int32_t *ids, uint3
 
 // As the row's threads: writes all but whole voxels.
 template <int width>
-static __device__ void write_row(const struct voxel_view &v, float *sample_rows, unsigned char *const *places,
+static __device__ void write_row(const struct voxel_view &v, float *sample_rows, unsigned char *const *offsets,
                                  const struct gathered_row &row) {
   uint32_t lane = threadIdx.x % width;
-  int4 *coords = (int4 *)places[VX_VOXEL_COORDS];
-  int32_t *num_points = (int32_t *)places[VX_VOXEL_NUM_POINTS];
-  unsigned char *features = v.features && !v.encoded ? v.features : places[VX_VOXEL_FEATURES];
+  int4 *coords = (int4 *)offsets[VX_VOXEL_COORDS];
+  int32_t *num_points = (int32_t *)offsets[VX_VOXEL_NUM_POINTS];
+  unsigned char *features = v.features && !v.encoded ? v.features : offsets[VX_VOXEL_FEATURES];
   if (lane == 0 && coords) coords[row.output_row] = make_int4(row.cloud, row.cell[2], row.cell[1], row.cell[0]);
   if (lane == 0 && num_points) num_points[row.output_row] = (int32_t)row.kept;
   bool wanted = features || sample_rows;
@@ -77,13 +77,13 @@ static __device__ void write_row(const struct voxel_view &v, float *sample_rows,
 
 // As the row's threads: writes its whole voxels, which are small if they are not written by chunks.
 template <int width, bool by_chunks>
-static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned char *const *places,
+static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned char *const *offsets,
                                          const struct gathered_row &row, float *chunk) {
-  float *voxels = (float *)places[VX_VOXELS];
+  float *voxels = (float *)offsets[VX_VOXELS];
   if constexpr (by_chunks) {
     if (voxels) write_voxel<width>(v, voxels, chunk, row);
-    if (places[VX_PILLAR_FEATURES]) write_pillar<width>(v, places[VX_PILLAR_FEATURES], chunk, row);
-    if (places[VX_VOXEL_POINT_MASK]) write_mask<width>(v, places[VX_VOXEL_POINT_MASK], row);
+    if (offsets[VX_PILLAR_FEATURES]) write_pillar<width>(v, offsets[VX_PILLAR_FEATURES], chunk, row);
+    if (offsets[VX_VOXEL_POINT_MASK]) write_mask<width>(v, offsets[VX_VOXEL_POINT_MASK], row);
   } else if (voxels) {
     write_small_voxel<width>(v, voxels, row);
   }
@@ -104,12 +104,12 @@ static __device__ struct gathered_row row_of_part(const struct voxel_view &v, ui
 // As a block: writes the rows of its parts. The first are found before the lists are.
 template <int width, bool by_chunks>
 static __device__ void gather_parts(const struct voxel_view &v, const struct gather &gather, uint32_t block,
-                                    uint32_t parts, uint32_t num_rows, unsigned char *const *places,
+                                    uint32_t parts, uint32_t num_rows, unsigned char *const *offsets,
                                     struct short_lists<width> *lists, float *chunks) {
   float *chunk = chunks + threadIdx.x / width * chunk_floats<width>(v);
   struct gathered_row row = row_of_part<width>(v, block, parts, num_rows);
   cuda_wait();
-  __syncthreads();  // the places are known
+  __syncthreads();  // the offsets are known
   if (block == 0 && threadIdx.x == 0) v.counters->moments[CUDA_FOUND] = cuda_now();
   for (uint32_t part = block; part < parts;) {
     if (gather.order_here) {
@@ -117,8 +117,8 @@ static __device__ void gather_parts(const struct voxel_view &v, const struct gat
       row.list = lists->lists[threadIdx.x / width];
     }
     if (row.record.hits != 0) {
-      write_row<width>(v, gather.sample_rows, places, row);
-      write_whole_voxel<width, by_chunks>(v, places, row, chunk);
+      write_row<width>(v, gather.sample_rows, offsets, row);
+      write_whole_voxel<width, by_chunks>(v, offsets, row, chunk);
     }
     part += gather.row_blocks;
     row = row_of_part<width>(v, part, parts, num_rows);
@@ -127,12 +127,12 @@ static __device__ void gather_parts(const struct voxel_view &v, const struct gat
 
 // As a block: zeroes what is between the tensors.
 static __device__ void zero_gaps(const struct cuda_image_plan &plan, uint64_t num_rows,
-                                 const struct image_places &places) {
+                                 const struct tensor_offsets &offsets) {
   unsigned char *end = plan.memory;
   for (vx_tensor_set rest = plan.tensors; rest != 0; rest &= rest - 1) {
     int tensor = __ffsll((long long)rest) - 1;
-    for (end += threadIdx.x; end < places.at[tensor]; end += BLOCK) *end = 0;
-    end = places.at[tensor] + places.own_bytes[tensor] + places.row_bytes[tensor] * num_rows;
+    for (end += threadIdx.x; end < offsets.at[tensor]; end += BLOCK) *end = 0;
+    end = offsets.at[tensor] + offsets.own_bytes[tensor] + offsets.row_bytes[tensor] * num_rows;
   }
 }
 
@@ -141,7 +141,7 @@ template <int few, int many, bool by_chunks>
 static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABILITY))
     gather_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_image_plan plan,
                   const __grid_constant__ struct gather gather) {
-  __shared__ struct image_places places;
+  __shared__ struct tensor_offsets offsets;
   __shared__ union {
     struct short_lists<few> of_few;
     struct short_lists<many> of_many;
@@ -152,7 +152,7 @@ static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABI
     publish(v, v.sequence);
     return;
   }
-  cuda_read_plan(plan, &places);
+  cuda_read_plan(plan, &offsets);
   if (!gather.rows_known) cuda_wait();
   // Points in cells, cells, rows, output rows. One thread of each block reads them, since all blocks do at once.
   __shared__ uint4 sizes;
@@ -163,19 +163,19 @@ static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABI
   uint64_t threads = gather.rows_wanted ? (uint64_t)num_rows * (are_few ? few : many) : 0;
   uint32_t parts = (uint32_t)((threads + BLOCK - 1) / BLOCK);
   if (block > 0 && block >= parts && block < gather.row_blocks) return;
-  cuda_find_places(plan, num_rows, &places);
+  cuda_find_offsets(plan, num_rows, &offsets);
   if (block == 0) {
     __syncthreads();
-    zero_gaps(plan, num_rows, places);
+    zero_gaps(plan, num_rows, offsets);
   }
   if (block >= gather.row_blocks) {
     cuda_wait();
     __syncthreads();
-    write_ids(v, (int32_t *)places.at[VX_POINT_VOXEL_IDS], block - gather.row_blocks, gather.id_blocks);
+    write_ids(v, (int32_t *)offsets.at[VX_POINT_VOXEL_IDS], block - gather.row_blocks, gather.id_blocks);
   } else if (are_few) {
-    gather_parts<few, by_chunks>(v, gather, block, parts, num_rows, places.at, &lists.of_few, (float *)chunks);
+    gather_parts<few, by_chunks>(v, gather, block, parts, num_rows, offsets.at, &lists.of_few, (float *)chunks);
   } else {
-    gather_parts<many, by_chunks>(v, gather, block, parts, num_rows, places.at, &lists.of_many, (float *)chunks);
+    gather_parts<many, by_chunks>(v, gather, block, parts, num_rows, offsets.at, &lists.of_many, (float *)chunks);
   }
   __syncthreads();
   if (threadIdx.x == 0 && (gather.rows_wanted || gather.id_blocks > 0))

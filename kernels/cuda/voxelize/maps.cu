@@ -12,7 +12,7 @@
 #include "kernels/cuda/base/clear.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
-#include "kernels/cuda/voxelize/places.cuh"
+#include "kernels/cuda/voxelize/tensor_offsets.cuh"
 #include "kernels/half.h"
 
 enum { BLOCK = 256 };
@@ -32,12 +32,12 @@ struct maps {
 
 // As a block: waits for the kernel ahead, then finds the maps.
 static __device__ struct maps find_maps(const struct voxel_view &v, const struct cuda_image_plan &plan) {
-  __shared__ struct image_places places;
-  cuda_read_plan(plan, &places);
+  __shared__ struct tensor_offsets offsets;
+  cuda_read_plan(plan, &offsets);
   cuda_wait();
-  cuda_find_places(plan, v.counters->num_output_rows, &places);
+  cuda_find_offsets(plan, v.counters->num_output_rows, &offsets);
   __syncthreads();
-  unsigned char *const *at = places.at;
+  unsigned char *const *at = offsets.at;
   return {at[__ffsll((long long)(plan.tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS))) - 1],
           at[VX_OCCUPANCY],
           (int32_t *)at[VX_OCCUPANCY_COUNTS],

@@ -92,9 +92,9 @@ static void close_lane(struct vx_lane *lane) {
 }
 
 // The lane's address stands for its stream.
-static void place(const struct vx_lane *lane, struct vx_place *place) {
-  place->device = lane->device;
-  place->stream = (void *)(uintptr_t)lane;
+static void device_stream(const struct vx_lane *lane, struct vx_device_stream *stream) {
+  stream->device = lane->device;
+  stream->handle = (void *)(uintptr_t)lane;
 }
 
 // ---- pinned memory --------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ static enum vx_status checked_output(void *ctx, const struct vx_layout *layout, 
   struct behind *behind = ctx;
   enum vx_status status = behind->caller->output(behind->ctx, layout, block, error);
   if (status == VX_OK) status = checked("output", error);
-  if (status == VX_OK && (behind->job->pinned || behind->job->places != NULL)) {
+  if (status == VX_OK && (behind->job->pinned || behind->job->output_ptrs != NULL)) {
     behind->block = *block;
     behind->layout = *layout;
     behind->output = *block = take_copy(layout->bytes);
@@ -189,7 +189,7 @@ static enum vx_status checked_output(void *ctx, const struct vx_layout *layout, 
 
 static void write_tensors(const struct behind *behind) {
   const struct vx_layout *layout = &behind->layout;
-  void *const *places = behind->job->places;
+  void *const *places = behind->job->output_ptrs;
   struct vx_layout block = *layout;
   vx_layout_pack(&block, places);
   for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
@@ -202,7 +202,7 @@ static void write_tensors(const struct behind *behind) {
 }
 
 static void write_output(const struct behind *behind) {
-  if (behind->job->places != NULL)
+  if (behind->job->output_ptrs != NULL)
     write_tensors(behind);
   else
     write_pinned(behind->output, behind->block, behind->layout.bytes);
@@ -300,7 +300,7 @@ const struct vx_backend vx_cuda_backend = {
     .describe = describe,
     .lane_open = open_lane,
     .lane_close = close_lane,
-    .place = place,
+    .device_stream = device_stream,
     .runs = runs,
     .run = run,
     .host_alloc = alloc_host,

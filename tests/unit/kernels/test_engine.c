@@ -67,7 +67,7 @@ static const char doubling[] = "standin\ninput x 1 -1 3\noutput twice 1 2 0 -1 3
 static size_t bound = 1 << 20;  // of a network's memory of the host
 
 static int stream;  // its address is that of a stream
-static const struct vx_place place = {1, &stream, false, 1 << 20};
+static const struct vx_device_stream place = {1, &stream, false, 1 << 20};
 
 struct trial {
   enum vx_status status, opened;
