@@ -6,7 +6,7 @@
 
 #include "kernels/decoder.h"
 #include "kernels/ops.h"
-#include "kernels/spread.h"
+#include "kernels/parallel_for.h"
 
 struct vx_detection vx_detection_of(struct vx_job *job) {
   return (struct vx_detection){.job = job, .detector = job->params.detect.detector};
@@ -48,15 +48,15 @@ static bool is_stopped(void *ctx) {
   return job->caller && job->caller->stopped && job->caller->stopped(job->ctx);
 }
 
-static enum vx_status spread(void *ctx, const struct vx_hand *own, const struct vx_pieces *pieces,
-                             struct error *error) {
-  return vx_spread(((const struct vx_detection *)ctx)->job, own->lane, pieces, error);
+static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
+                                   struct error *error) {
+  return vx_parallel_for(((const struct vx_detection *)ctx)->job, own->lane, tasks, error);
 }
 
-static int32_t count_hands(void *ctx) { return vx_hands(((const struct vx_detection *)ctx)->job); }
+static int32_t count_workers(void *ctx) { return vx_workers(((const struct vx_detection *)ctx)->job); }
 
-static const struct vx_caller voxelize_caller = {give_features, allow_scratch, is_stopped, spread, count_hands};
-static const struct vx_caller decode_caller = {give_boxes, allow_scratch, is_stopped, spread, count_hands};
+static const struct vx_caller voxelize_caller = {give_features, allow_scratch, is_stopped, parallel_for, count_workers};
+static const struct vx_caller decode_caller = {give_boxes, allow_scratch, is_stopped, parallel_for, count_workers};
 
 enum vx_status vx_detection_check_time(const struct vx_detection *detection, const char *next, struct error *error) {
   const struct vx_job *job = detection->job;

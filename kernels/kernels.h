@@ -90,22 +90,22 @@ struct vx_device;
 struct vx_lane;
 
 // A thread at work on a job, with a lane of its own. The first is that of the job's run; others may help.
-struct vx_hand {
+struct vx_worker {
   struct vx_lane *lane;
-  struct vx_stop *stop;  // as vx_caller.stopped; for a hand that helps, true also once the hand has other work
+  struct vx_stop *stop;  // as vx_caller.stopped; for a worker that helps, true also once the worker has other work
 };
 
-// Parts of a job's work, which hands do in any order and at the same time. What a piece writes is its own, scratch
+// Parts of a job's work, which workers do in any order and at the same time. What a task writes is its own, scratch
 // aside.
-struct vx_pieces {
+struct vx_tasks {
   int32_t count;
-  // Does one piece. If a hand that helps comes to anything but VX_OK, another does the piece from its beginning.
-  enum vx_status (*run)(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error);
+  // Does one task. If a worker that helps comes to anything but VX_OK, another does the task from its beginning.
+  enum vx_status (*run)(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error);
   void *ctx;
 };
 
 // What a job asks of its caller. Each function is called with the job's `ctx`, on the lane's thread; `stopped` also on
-// the threads of other hands.
+// the threads of other workers.
 struct vx_caller {
   // Called once, when the sizes are known; not called if the job has no tensors. Gives layout->bytes bytes of
   // VX_TENSOR_ALIGNMENT-aligned memory (from vx_backend.host_alloc), or a status other than VX_OK, which the run then
@@ -124,10 +124,11 @@ struct vx_caller {
   // it while samples are chosen or boxes compared, since all other kernels are short; a network is asked between its
   // runs.
   bool (*stopped)(void *ctx);
-  // As vx_spread, for two pieces and more. May be NULL: the run's own hand does them in turn.
-  enum vx_status (*spread)(void *ctx, const struct vx_hand *own, const struct vx_pieces *pieces, struct error *error);
-  // As vx_hands; may be NULL: one.
-  int32_t (*hands)(void *ctx);
+  // As vx_parallel_for, for two tasks and more. May be NULL: the run's own worker does them in turn.
+  enum vx_status (*parallel_for)(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
+                                 struct error *error);
+  // As vx_workers; may be NULL: one.
+  int32_t (*workers)(void *ctx);
 };
 
 struct vx_job {

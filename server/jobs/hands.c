@@ -7,15 +7,15 @@
 enum { MOST_HELPERS = 64 };  // of one job
 #define AWAKE_NS INT64_C(50000)
 
-// The pieces of one job, while they are done.
-struct spread {
-  struct spread *next;
-  const struct vx_hand *own;
-  const struct vx_pieces *pieces;
+// The tasks of one job, while they are done.
+struct shared_tasks {
+  struct shared_tasks *next;
+  const struct vx_worker *own;
+  const struct vx_tasks *tasks;
   int32_t taken;       // of those never begun before
   atomic_int helpers;  // at work
   int32_t given_up;
-  int32_t again[MOST_HELPERS];  // pieces that were given up; with a place for what each helper has in hand
+  int32_t again[MOST_HELPERS];  // tasks that were given up; with a place for what each helper has in hand
   pthread_cond_t changed;       // a helper has left
 };
 
@@ -37,38 +37,38 @@ struct hands_use hands_use(struct hands *hands) {
 // ---- waiting awake --------------------------------------------------------------------------------------------------
 
 struct await_helper {
-  const struct spread *spread;
+  const struct shared_tasks *shared;
   int before;
 };
 
 static bool has_helper_changed(const void *ctx) {
   const struct await_helper *await = ctx;
-  return atomic_load(&await->spread->helpers) != await->before;
+  return atomic_load(&await->shared->helpers) != await->before;
 }
 
 // Releases the lock meanwhile. Returns whether a helper has joined or left.
-static bool await_helper(struct hands *hands, struct spread *spread) HOLDS(hands->lock) {
-  struct await_helper await = {spread, atomic_load(&spread->helpers)};
+static bool await_helper(struct hands *hands, struct shared_tasks *shared) HOLDS(hands->lock) {
+  struct await_helper await = {shared, atomic_load(&shared->helpers)};
   lock_release(&hands->lock);
   awake_until(clock_ns() + AWAKE_NS, has_helper_changed, &await);
   lock_acquire_awake(&hands->lock);
   return has_helper_changed(&await);
 }
 
-struct await_pieces {
+struct await_tasks {
   const struct hands *hands;
   const struct queue *queue;
   unsigned before;
 };
 
 static bool has_work_come(const void *ctx) {
-  const struct await_pieces *await = ctx;
+  const struct await_tasks *await = ctx;
   return atomic_load(&await->hands->showings) != await->before || queue_depth(await->queue) > 0;
 }
 
-// Likewise. Returns whether pieces were shown meanwhile.
-static bool await_pieces(struct hands *hands, const struct queue *queue) HOLDS(hands->lock) {
-  struct await_pieces await = {hands, queue, atomic_load(&hands->showings)};
+// Likewise. Returns whether tasks were shown meanwhile.
+static bool await_tasks(struct hands *hands, const struct queue *queue) HOLDS(hands->lock) {
+  struct await_tasks await = {hands, queue, atomic_load(&hands->showings)};
   hands->awake++;
   lock_release(&hands->lock);
   awake_until(clock_ns() + AWAKE_NS, has_work_come, &await);
@@ -77,7 +77,7 @@ static bool await_pieces(struct hands *hands, const struct queue *queue) HOLDS(h
   return atomic_load(&hands->showings) != await.before;
 }
 
-// ---- pieces and helpers ---------------------------------------------------------------------------------------------
+// ---- tasks and helpers ----------------------------------------------------------------------------------------------
 
 // How many more may work.
 static int64_t room(const struct hands *hands) HOLDS(hands->lock) {
@@ -86,55 +86,55 @@ static int64_t room(const struct hands *hands) HOLDS(hands->lock) {
   return hands->most - at_work;
 }
 
-static bool take(struct spread *spread, int32_t *piece) {
-  if (spread->given_up > 0)
-    *piece = spread->again[--spread->given_up];
-  else if (spread->taken < spread->pieces->count)
-    *piece = spread->taken++;
+static bool take(struct shared_tasks *shared, int32_t *task) {
+  if (shared->given_up > 0)
+    *task = shared->again[--shared->given_up];
+  else if (shared->taken < shared->tasks->count)
+    *task = shared->taken++;
   else
     return false;
   return true;
 }
 
-// A piece that a helper may do, of the oldest job that has one; NULL if there is none.
-static struct spread *take_to_help(struct hands *hands, int32_t *piece) HOLDS(hands->lock) {
-  struct spread *spread = hands->first;
-  while (spread && (spread->helpers + spread->given_up == MOST_HELPERS || !take(spread, piece))) spread = spread->next;
-  return spread;
+// A task that a helper may do, of the oldest job that has one; NULL if there is none.
+static struct shared_tasks *take_to_help(struct hands *hands, int32_t *task) HOLDS(hands->lock) {
+  struct shared_tasks *shared = hands->first;
+  while (shared && (shared->helpers + shared->given_up == MOST_HELPERS || !take(shared, task))) shared = shared->next;
+  return shared;
 }
 
-// False once all pieces are done. Waits if the last ones are in the hands of helpers, who may give them up.
-static bool take_as_owner(struct hands *hands, struct spread *spread, int32_t *piece) HOLDS(hands->lock) {
+// False once all tasks are done. Waits if the last ones are in the hands of helpers, who may give them up.
+static bool take_as_owner(struct hands *hands, struct shared_tasks *shared, int32_t *task) HOLDS(hands->lock) {
   bool taken;
-  for (bool changes = true; !(taken = take(spread, piece)) && spread->helpers > 0;)
+  for (bool changes = true; !(taken = take(shared, task)) && shared->helpers > 0;)
     if (changes)
-      changes = await_helper(hands, spread);
+      changes = await_helper(hands, shared);
     else
-      lock_wait(&hands->lock, &spread->changed);
+      lock_wait(&hands->lock, &shared->changed);
   return taken;
 }
 
-static void show(struct hands *hands, struct spread *spread) HOLDS(hands->lock) {
-  struct spread **last = &hands->first;
+static void show(struct hands *hands, struct shared_tasks *shared) HOLDS(hands->lock) {
+  struct shared_tasks **last = &hands->first;
   while (*last) last = &(*last)->next;
-  *last = spread;
+  *last = shared;
   atomic_fetch_add(&hands->showings, 1);
 }
 
 // From now on nobody joins. Waits for those who help.
-static void hide(struct hands *hands, struct spread *spread) HOLDS(hands->lock) {
-  struct spread **link = &hands->first;
-  while (*link && *link != spread) link = &(*link)->next;
-  if (*link) *link = spread->next;
-  while (spread->helpers > 0) lock_wait(&hands->lock, &spread->changed);
+static void hide(struct hands *hands, struct shared_tasks *shared) HOLDS(hands->lock) {
+  struct shared_tasks **link = &hands->first;
+  while (*link && *link != shared) link = &(*link)->next;
+  if (*link) *link = shared->next;
+  while (shared->helpers > 0) lock_wait(&hands->lock, &shared->changed);
 }
 
 // ---- the job's worker -----------------------------------------------------------------------------------------------
 
-// Workers to be woken for the pieces beside the first. One that is awake may still go to another job.
-static int64_t wanted(const struct hands *hands, int64_t pieces) HOLDS(hands->lock) {
+// Workers to be woken for the tasks beside the first. One that is awake may still go to another job.
+static int64_t wanted(const struct hands *hands, int64_t tasks) HOLDS(hands->lock) {
   int64_t more = room(hands);
-  return (pieces - 1 < more ? pieces - 1 : more) - hands->awake;
+  return (tasks - 1 < more ? tasks - 1 : more) - hands->awake;
 }
 
 // Those of quick jobs come last, as these are to wait least.
@@ -150,35 +150,35 @@ int32_t hands_count(struct hands *hands) {
   return more > 0 ? (int32_t)more + 1 : 1;
 }
 
-enum vx_status hands_spread(struct hands *hands, const struct vx_hand *own, const struct vx_pieces *pieces,
-                            struct error *error) {
-  struct spread spread = {.own = own, .pieces = pieces, .changed = PTHREAD_COND_INITIALIZER};
+enum vx_status hands_parallel_for(struct hands *hands, const struct vx_worker *own, const struct vx_tasks *tasks,
+                                  struct error *error) {
+  struct shared_tasks shared = {.own = own, .tasks = tasks, .changed = PTHREAD_COND_INITIALIZER};
   bool shown = atomic_load(&hands->devices->working) == 0;
   enum vx_status status = VX_OK;
-  int32_t piece;
+  int32_t task;
   lock_acquire_awake(&hands->lock);
-  int64_t more = wanted(hands, pieces->count);
-  if (shown) show(hands, &spread);
+  int64_t more = wanted(hands, tasks->count);
+  if (shown) show(hands, &shared);
   lock_release(&hands->lock);
   if (shown) call(hands, more);
   lock_acquire_awake(&hands->lock);
-  while (status == VX_OK && take_as_owner(hands, &spread, &piece)) {
+  while (status == VX_OK && take_as_owner(hands, &shared, &task)) {
     lock_release(&hands->lock);
-    status = pieces->run(pieces->ctx, own, piece, error);
+    status = tasks->run(tasks->ctx, own, task, error);
     lock_acquire_awake(&hands->lock);
-    hands->use.pieces += status == VX_OK;
+    hands->use.tasks += status == VX_OK;
   }
-  hide(hands, &spread);
+  hide(hands, &shared);
   lock_release(&hands->lock);
-  pthread_cond_destroy(&spread.changed);
+  pthread_cond_destroy(&shared.changed);
   return status;
 }
 
 // ---- helpers --------------------------------------------------------------------------------------------------------
 
 struct helper {
-  const struct vx_hand *own;  // of the job
-  struct queue *queue;        // of the helper
+  const struct vx_worker *own;  // of the job
+  struct queue *queue;          // of the helper
 };
 
 static bool has_other_work(void *ctx) {
@@ -187,32 +187,32 @@ static bool has_other_work(void *ctx) {
   return queue_depth(helper->queue) > 0 || (own->stopped && own->stopped(own->ctx));
 }
 
-// The error is heard by nobody: the job's own hand comes to it too, if it is not the helper's alone.
-static bool help_with(const struct spread *spread, int32_t piece, struct vx_lane *lane, struct queue *queue) {
-  struct helper helper = {spread->own, queue};
+// The error is heard by nobody: the job's own worker comes to it too, if it is not the helper's alone.
+static bool help_with(const struct shared_tasks *shared, int32_t task, struct vx_lane *lane, struct queue *queue) {
+  struct helper helper = {shared->own, queue};
   struct error error;
   struct vx_stop stop = {has_other_work, &helper, 0, false};
-  const struct vx_hand hand = {lane, &stop};
-  return spread->pieces->run(spread->pieces->ctx, &hand, piece, &error) == VX_OK;
+  const struct vx_worker worker = {lane, &stop};
+  return shared->tasks->run(shared->tasks->ctx, &worker, task, &error) == VX_OK;
 }
 
-// Does a piece if there is one and nothing else to do, and releases the lock meanwhile. False also if the piece was
+// Does a task if there is one and nothing else to do, and releases the lock meanwhile. False also if the task was
 // given up: the helper then takes none of those that are left, since what was in its way may be so again.
 static bool help_once(struct hands *hands, struct vx_lane *lane, struct queue *queue) HOLDS(hands->lock) {
-  int32_t piece;
-  struct spread *spread = queue_depth(queue) == 0 && room(hands) > 0 ? take_to_help(hands, &piece) : NULL;
-  if (!spread) return false;
-  atomic_fetch_add(&spread->helpers, 1);
+  int32_t task;
+  struct shared_tasks *shared = queue_depth(queue) == 0 && room(hands) > 0 ? take_to_help(hands, &task) : NULL;
+  if (!shared) return false;
+  atomic_fetch_add(&shared->helpers, 1);
   hands->use.at_work++;
   lock_release(&hands->lock);
-  bool done = help_with(spread, piece, lane, queue);
+  bool done = help_with(shared, task, lane, queue);
   lock_acquire_awake(&hands->lock);
   hands->use.at_work--;
-  hands->use.pieces += done;
+  hands->use.tasks += done;
   hands->use.helped += done;
   hands->use.given_up += !done;
-  if (!done) spread->again[spread->given_up++] = piece;
-  if (atomic_fetch_sub(&spread->helpers, 1) == 1 || !done) pthread_cond_signal(&spread->changed);
+  if (!done) shared->again[shared->given_up++] = task;
+  if (atomic_fetch_sub(&shared->helpers, 1) == 1 || !done) pthread_cond_signal(&shared->changed);
   return done;
 }
 
@@ -222,6 +222,6 @@ void hands_help(struct hands *hands, struct vx_lane *lane, struct queue *queue) 
   do {
     for (helped = false; help_once(hands, lane, queue); helped = true)
       ;
-  } while (helped && await_pieces(hands, queue));
+  } while (helped && await_tasks(hands, queue));
   lock_release(&hands->lock);
 }

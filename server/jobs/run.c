@@ -48,18 +48,18 @@ static bool allow_scratch(void *ctx, size_t bytes) {
 // Called now and then by every pass over the job's rows; by helpers too.
 static bool is_stopped(void *ctx) { return job_is_stopped(ctx); }
 
-static enum vx_status spread(void *ctx, const struct vx_hand *own, const struct vx_pieces *pieces,
-                             struct error *error) {
+static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
+                                   struct error *error) {
   const struct job *job = ctx;
-  return hands_spread(job->services->hands, own, pieces, error);
+  return hands_parallel_for(job->services->hands, own, tasks, error);
 }
 
-static int32_t count_hands(void *ctx) {
+static int32_t count_workers(void *ctx) {
   const struct job *job = ctx;
   return hands_count(job->services->hands);
 }
 
-static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, spread, count_hands};
+static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, parallel_for, count_workers};
 static const struct vx_caller caller_alone = {provide_output, allow_scratch, is_stopped, NULL, NULL};
 
 static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) {

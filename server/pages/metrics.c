@@ -236,7 +236,7 @@ static void write_workers(const struct view *view, const char *name, struct text
 static double helping(const struct view *view) { return (double)hands_use(&view->jobs->hands).at_work; }
 static void write_pieces(const struct view *view, const char *name, struct text *out) {
   struct hands_use use = hands_use(&view->jobs->hands);
-  write_labelled(out, name, "by", "job", use.pieces - use.helped);
+  write_labelled(out, name, "by", "job", use.tasks - use.helped);
   write_labelled(out, name, "by", "helper", use.helped);
 }
 static double given_up(const struct view *view) { return (double)hands_use(&view->jobs->hands).given_up; }

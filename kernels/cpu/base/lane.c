@@ -17,20 +17,21 @@ void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *i
   lane->base += (uint32_t)most;
 }
 
-// Nothing beyond what the lane may keep: not even room for a larger piece.
+// Nothing beyond what the lane may keep: not even room for a larger task.
 static bool allow_nothing(void *ctx, size_t bytes) {
   (void)ctx, (void)bytes;
   return false;
 }
 
-enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, const struct cpu_arena *measured, struct error *error) {
+enum vx_status cpu_reserve_for_help(const struct vx_worker *worker, const struct cpu_arena *measured,
+                                    struct error *error) {
   static const struct vx_caller caller = {.scratch = allow_nothing};
   static const struct vx_job nobody = {.caller = &caller};
-  if (vx_stop_now(hand->stop)) return vx_stop_status(hand->stop, error);
+  if (vx_stop_now(worker->stop)) return vx_stop_status(worker->stop, error);
   // Asked for too much, the arena would lose what it has, and the lane's next job would fault it in again.
   if (measured->used > VX_SCRATCH_KEPT)
     return vx_fail(error, VX_OUT_OF_MEMORY, "%zu bytes of scratch are more than a helper takes", measured->used);
-  return cpu_arena_reserve(&hand->lane->scratch, measured, &nobody, error);
+  return cpu_arena_reserve(&worker->lane->scratch, measured, &nobody, error);
 }
 
 const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened) {

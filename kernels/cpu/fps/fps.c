@@ -7,8 +7,8 @@
 #include "kernels/cpu/base/base.h"
 #include "kernels/half.h"
 #include "kernels/ops.h"
+#include "kernels/parallel_for.h"
 #include "kernels/samples.h"
-#include "kernels/spread.h"
 
 // ---- the clouds of a job --------------------------------------------------------------------------------------------
 
@@ -103,35 +103,35 @@ static void write_samples(const struct sampling *sampling, const struct cpu_fps_
 }
 
 // The run's own lane has its desk already. A helper's lane gets one for as long as it helps.
-static enum vx_status take_desk(const struct sampling *sampling, const struct vx_hand *hand, struct cpu_fps_desk *desk,
-                                struct error *error) {
+static enum vx_status take_desk(const struct sampling *sampling, const struct vx_worker *worker,
+                                struct cpu_fps_desk *desk, struct error *error) {
   const struct cpu_fps *fps = sampling->fps;
   struct cpu_arena measured = {0};
   *desk = fps->desk;
-  if (hand->lane == sampling->lane) return VX_OK;
+  if (worker->lane == sampling->lane) return VX_OK;
   lay_out_desk(desk, &measured, fps->job, fps->most);
-  enum vx_status status = cpu_reserve_for_help(hand, &measured, error);
-  if (status == VX_OK) lay_out_desk(desk, &hand->lane->scratch, fps->job, fps->most);
+  enum vx_status status = cpu_reserve_for_help(worker, &measured, error);
+  if (status == VX_OK) lay_out_desk(desk, &worker->lane->scratch, fps->job, fps->most);
   return status;
 }
 
-static enum vx_status sample_cloud(void *ctx, const struct vx_hand *hand, int32_t number, struct error *error) {
+static enum vx_status sample_cloud(void *ctx, const struct vx_worker *worker, int32_t number, struct error *error) {
   const struct sampling *sampling = ctx;
   const struct cpu_fps *fps = sampling->fps;
   struct cpu_fps_desk desk;
-  enum vx_status status = take_desk(sampling, hand, &desk, error);
+  enum vx_status status = take_desk(sampling, worker, &desk, error);
   struct cpu_sample_task task = {
       .points = fps->rows + fps->clouds[number].first_row * fps->columns,
       .columns = fps->columns,
       .num_points = fps->counts[number],
       .num_samples = fps->job->sample_counts[number],
       .start = fps->clouds[number].start,
-      .stop = hand->stop,
+      .stop = worker->stop,
       .indices = desk.indices,
       .distances = desk.distances,
   };
   if (status == VX_OK && task.num_samples > 0 && !cpu_sample(&desk.sampler, &task))
-    status = vx_stop_status(hand->stop, error);
+    status = vx_stop_status(worker->stop, error);
   if (status == VX_OK) write_samples(sampling, &desk, number);
   return status;
 }
@@ -141,8 +141,8 @@ enum vx_status cpu_fps(struct cpu_fps *fps, struct vx_lane *lane, const struct v
   struct vx_job *job = fps->job;
   int64_t began = cpu_now_ns();
   struct sampling sampling = {fps, lane, layout, output};
-  const struct vx_pieces clouds = {job->num_clouds, sample_cloud, &sampling};
-  enum vx_status status = vx_spread(job, lane, &clouds, error);
+  const struct vx_tasks clouds = {job->num_clouds, sample_cloud, &sampling};
+  enum vx_status status = vx_parallel_for(job, lane, &clouds, error);
   job->stage_ns[VX_STAGE_SAMPLE] += cpu_now_ns() - began;
   return status;
 }

@@ -1,15 +1,15 @@
 // A transform on the CPU. A first pass finds the points that are kept. Once the size of the output is known, a second
 // pass moves these points again and writes them. Moving twice saves the memory for the moved points. Both passes go
-// slice by slice, and the slices are pieces of the job (spread.h).
+// slice by slice, and the slices are tasks of the job (parallel_for.h).
 #include "kernels/cpu/transform/transform.h"
 
 #include <string.h>
 
 #include "kernels/cpu/base/base.h"
+#include "kernels/parallel_for.h"
 #include "kernels/point_transform.h"
-#include "kernels/spread.h"
 
-enum { SLICE = 1 << 13 };  // points of one cloud that are one piece
+enum { SLICE = 1 << 13 };  // points of one cloud that are one task
 
 struct slice {
   int32_t cloud, section;  // the latter if the job has any
@@ -65,13 +65,13 @@ static void cut(struct transform *transform) {
 }
 
 // Lists the points of a slice that are kept.
-static enum vx_status list_kept(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+static enum vx_status list_kept(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   const struct transform *transform = ctx;
-  struct slice *slice = &transform->slices[piece];
+  struct slice *slice = &transform->slices[task];
   const float *matrix = vx_matrix_of(&transform->job->inputs[VX_MATRIX], slice->cloud);
   int64_t fates[VX_FATE_COUNT] = {0};
   int32_t listed = 0;
-  VX_EACH_ROW(hand->stop, i, slice->begin, slice->end) {
+  VX_EACH_ROW(worker->stop, i, slice->begin, slice->end) {
     const float *point = transform->points + i * transform->columns;
     float moved[3];
     vx_move(matrix, point[0], point[1], point[2], moved);
@@ -82,7 +82,7 @@ static enum vx_status list_kept(void *ctx, const struct vx_hand *hand, int32_t p
   }
   slice->listed = listed;
   memcpy(slice->fates, fates, sizeof fates);
-  return vx_stop_status(hand->stop, error);
+  return vx_stop_status(worker->stop, error);
 }
 
 static void add_fates(const struct slice *slice, struct vx_counts *counts) {
@@ -92,8 +92,8 @@ static void add_fates(const struct slice *slice, struct vx_counts *counts) {
 
 static enum vx_status find_kept(struct transform *transform, struct error *error) {
   struct vx_job *job = transform->job;
-  const struct vx_pieces pieces = {transform->num_slices, list_kept, transform};
-  enum vx_status status = vx_spread(job, transform->lane, &pieces, error);
+  const struct vx_tasks tasks = {transform->num_slices, list_kept, transform};
+  enum vx_status status = vx_parallel_for(job, transform->lane, &tasks, error);
   int32_t before = 0;
   for (int32_t i = 0; i < transform->num_slices && status == VX_OK; i++) {
     struct slice *slice = &transform->slices[i];
@@ -120,17 +120,18 @@ static void write_points(const struct transform *transform, struct vx_stop *stop
 }
 
 // Writes a slice's part of the tensors.
-static enum vx_status write_slice(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+static enum vx_status write_slice(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   const struct transform *transform = ctx;
   const struct vx_layout *layout = transform->layout;
-  const struct slice *slice = &transform->slices[piece];
+  const struct slice *slice = &transform->slices[task];
   if ((layout->tensors & VX_TENSOR_BIT(VX_MOVED_POINTS)) != 0)
-    write_points(transform, hand->stop, slice, (float *)(void *)(transform->output + layout->offset[VX_MOVED_POINTS]));
+    write_points(transform, worker->stop, slice,
+                 (float *)(void *)(transform->output + layout->offset[VX_MOVED_POINTS]));
   if ((layout->tensors & VX_TENSOR_BIT(VX_POINT_INDICES)) != 0) {
     int32_t *indices = (int32_t *)(void *)(transform->output + layout->offset[VX_POINT_INDICES]);
     memcpy(indices + slice->before, transform->kept + slice->begin, (size_t)slice->listed * sizeof *indices);
   }
-  return vx_stop_status(hand->stop, error);
+  return vx_stop_status(worker->stop, error);
 }
 
 static enum vx_status write_output(struct transform *transform, struct error *error) {
@@ -139,11 +140,11 @@ static enum vx_status write_output(struct transform *transform, struct error *er
   void *output = NULL;
   enum vx_status status = vx_take_output(job, &layout, &output, error);
   if (status == VX_OK && layout.bytes > 0) {
-    const struct vx_pieces pieces = {transform->num_slices, write_slice, transform};
+    const struct vx_tasks tasks = {transform->num_slices, write_slice, transform};
     int64_t began = cpu_now_ns();
     transform->layout = &layout;
     transform->output = output;
-    status = vx_spread(job, transform->lane, &pieces, error);
+    status = vx_parallel_for(job, transform->lane, &tasks, error);
     job->stage_ns[VX_STAGE_TRANSFORM] += cpu_now_ns() - began;
   }
   return status;

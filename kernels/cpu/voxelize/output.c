@@ -1,14 +1,14 @@
-// The tensors of a job, piece by piece. Tensors of rows are written together: the points of a stretch of rows are then
+// The tensors of a job, task by task. Tensors of rows are written together: the points of a stretch of rows are then
 // in the cache for all of them.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/cpu/base/base.h"
-#include "kernels/spread.h"
+#include "kernels/parallel_for.h"
 
 enum {
   PIECE_BYTES = 256 << 10,
-  PIECE_ROWS = 256,     // at least
-  PIECES_OF_A_HAND = 4  // about: hands come late, and rows differ
+  TASK_ROWS = 256,       // at least
+  TASKS_OF_A_WORKER = 4  // about: workers come late, and rows differ
 };
 
 struct target {
@@ -22,7 +22,7 @@ struct writing {
   const struct cpu_run *run;
   enum cpu_unit unit;
   enum vx_stage stage;
-  int32_t items, step;  // rows, clouds or whole tensors; those of a piece
+  int32_t items, step;  // rows, clouds or whole tensors; those of a task
   int32_t count;
   struct target targets[VX_TENSOR_COUNT];
 };
@@ -43,7 +43,7 @@ static void add(struct writing *writing, const struct cpu_writer *writer, void *
   writing->targets[writing->count++] = (struct target){writer, out, item_bytes};
 }
 
-// ---- pieces ---------------------------------------------------------------------------------------------------------
+// ---- tasks ----------------------------------------------------------------------------------------------------------
 
 static void write_targets(const struct writing *writing, const struct cpu_run *part, int32_t first) {
   for (int32_t i = 0; i < writing->count; i++) {
@@ -74,18 +74,18 @@ static void write_cloud(const struct writing *writing, struct cpu_run *part, int
   write_targets(writing, part, number);
 }
 
-static enum vx_status write_piece(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+static enum vx_status write_task(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   const struct writing *writing = ctx;
-  int32_t first = piece * writing->step;
+  int32_t first = task * writing->step;
   struct cpu_run part;
-  enum vx_status status = cpu_parts_take(writing->run, hand, writing->unit == CPU_CLOUDS, &part, error);
+  enum vx_status status = cpu_parts_take(writing->run, worker, writing->unit == CPU_CLOUDS, &part, error);
   if (status != VX_OK) return status;
   switch (writing->unit) {
     case CPU_ROWS: write_rows(writing, &part, first, cpu_smaller(writing->step, writing->items - first)); break;
-    case CPU_CLOUDS: write_cloud(writing, &part, piece); break;
-    case CPU_TENSORS: writing->targets[piece].writer->write(&part, writing->targets[piece].out); break;
+    case CPU_CLOUDS: write_cloud(writing, &part, task); break;
+    case CPU_TENSORS: writing->targets[task].writer->write(&part, writing->targets[task].out); break;
   }
-  return vx_stop_status(hand->stop, error);
+  return vx_stop_status(worker->stop, error);
 }
 
 static int32_t step_of(const struct writing *writing) {
@@ -93,17 +93,17 @@ static int32_t step_of(const struct writing *writing) {
   for (int32_t i = 0; i < writing->count; i++) item_bytes += writing->targets[i].item_bytes;
   if (writing->unit != CPU_ROWS || item_bytes >= PIECE_BYTES) return 1;
   int32_t most = (int32_t)(PIECE_BYTES / item_bytes);
-  int32_t even = writing->items / (PIECES_OF_A_HAND * vx_hands(writing->run->job));
-  return even > most ? most : even > PIECE_ROWS ? even : most < PIECE_ROWS ? most : PIECE_ROWS;
+  int32_t even = writing->items / (TASKS_OF_A_WORKER * vx_workers(writing->run->job));
+  return even > most ? most : even > TASK_ROWS ? even : most < TASK_ROWS ? most : TASK_ROWS;
 }
 
 static enum vx_status write_all(struct writing *writing, struct error *error) {
   int64_t began = cpu_now_ns();
   if (writing->count == 0) return VX_OK;
   writing->step = step_of(writing);
-  const struct vx_pieces pieces = {(int32_t)(((int64_t)writing->items + writing->step - 1) / writing->step),
-                                   write_piece, writing};
-  enum vx_status status = vx_spread(writing->run->job, writing->run->lane, &pieces, error);
+  const struct vx_tasks tasks = {(int32_t)(((int64_t)writing->items + writing->step - 1) / writing->step), write_task,
+                                 writing};
+  enum vx_status status = vx_parallel_for(writing->run->job, writing->run->lane, &tasks, error);
   writing->run->job->stage_ns[writing->stage] += cpu_now_ns() - began;
   return status;
 }

@@ -1,4 +1,4 @@
-// The scratch of a job, and the parts of the run that its pieces see.
+// The scratch of a job, and the parts of the run that its tasks see.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/cpu/base/base.h"
@@ -46,7 +46,7 @@ static void lay_out_pillar(struct cpu_run *run, struct cpu_arena *arena) {
   }
 }
 
-// Takes what a lane needs to do a piece.
+// Takes what a lane needs to do a task.
 static void lay_out_part(struct cpu_run *run, bool cloud, struct cpu_arena *arena) {
   if (cloud) lay_out_cloud(run, arena);
   lay_out_pillar(run, arena);
@@ -72,19 +72,19 @@ void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
 
-enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_hand *hand, bool cloud, struct cpu_run *part,
-                              struct error *error) {
+enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_worker *worker, bool cloud,
+                              struct cpu_run *part, struct error *error) {
   struct cpu_arena measured = {0};
   enum vx_status status = VX_OK;
   *part = *run;
-  part->stop = hand->stop;
-  if (hand->lane != run->lane) {
+  part->stop = worker->stop;
+  if (worker->lane != run->lane) {
     lay_out_part(part, cloud, &measured);
-    status = cpu_reserve_for_help(hand, &measured, error);
+    status = cpu_reserve_for_help(worker, &measured, error);
   }
-  if (status == VX_OK && hand->lane != run->lane) lay_out_part(part, cloud, &hand->lane->scratch);
+  if (status == VX_OK && worker->lane != run->lane) lay_out_part(part, cloud, &worker->lane->scratch);
   struct cpu_cell_index *indexes[] = {&part->cells, &part->blocks, &part->pillar_index};
-  for (int i = 0; i < 3; i++) cpu_seed_index(hand->lane, part->largest_cloud, indexes[i]);
+  for (int i = 0; i < 3; i++) cpu_seed_index(worker->lane, part->largest_cloud, indexes[i]);
   return status;
 }
 

@@ -4,9 +4,9 @@
 // (block_filter.c). Then the rows of all clouds are known, and the tensors are written from them (writers.c). A struct
 // cpu_run lives on the stack of one call; its arrays are the lane's scratch.
 //
-// The clouds are pieces of the job (spread.h), and so are stretches of rows of a large tensor. Each piece has a copy of
-// the run that shows it only its part: the arrays of the whole job from its place on, and those of the cloud in hand in
-// the scratch of the lane that does it (parts.c). So the stages know nothing of other pieces.
+// The clouds are tasks of the job (parallel_for.h), and so are stretches of rows of a large tensor. Each task has a
+// copy of the run that shows it only its part: the arrays of the whole job from its place on, and those of the cloud in
+// hand in the scratch of the lane that does it (parts.c). So the stages know nothing of other tasks.
 #ifndef VOXELD_CPU_VOXELIZE_RUN_H
 #define VOXELD_CPU_VOXELIZE_RUN_H
 
@@ -114,7 +114,7 @@ struct cpu_run {
   // What the job asks for.
   struct vx_job *job;
   struct vx_lane *lane;  // of the job's run
-  struct vx_stop *stop;  // of the hand at work; the passes ask it
+  struct vx_stop *stop;  // of the worker at work; the passes ask it
   const struct vx_voxelize *params;
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
   struct vx_grid grid;
@@ -149,7 +149,7 @@ struct cpu_run {
   unsigned char *features;  // [row_capacity, columns or encoded values] of feature_dtype, if they are scattered and
                             // no tensor has them
 
-  // Of the pillar in hand, if it is encoded.
+  // Of the pillar in worker, if it is encoded.
   int32_t encoded_values;  // 0 if no pillar is encoded
   float *pillar_rows[2];   // each [cap + 1, cpu_encode_room]
   float *encoded;          // [encoded_values]
@@ -167,11 +167,11 @@ struct cpu_run {
 
   struct cpu_cut cut;
 
-  // Of the cloud in hand, for maps.
+  // Of the cloud in worker, for maps.
   struct cpu_cell_index pillar_index;  // its pillars
   int32_t *pillar_of;                  // [largest_cloud]: pillar of a voxel's number
 
-  // Of the cloud in hand, for the block filter.
+  // Of the cloud in worker, for the block filter.
   struct vx_key_format block_key;
   int32_t grid_blocks[2];                              // blocks along x and y
   struct cpu_cell_index blocks;                        // that hold a kept point

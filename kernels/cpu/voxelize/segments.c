@@ -1,4 +1,4 @@
-// A lone cloud, looked up by several hands. Steps, of which each needs all of the one before; the pieces of a step are
+// A lone cloud, looked up by several workers. Steps, of which each needs all of the one before; the tasks of a step are
 // done in any order.
 //
 // 1. Look up: each segment has an index of its own. Its voxels are partitioned into buckets by the hash of their keys.
@@ -12,18 +12,18 @@
 
 #include "kernels/cpu/base/base.h"
 #include "kernels/cpu/voxelize/locate.h"
-#include "kernels/spread.h"
+#include "kernels/parallel_for.h"
 
 enum {
-  SEGMENT_POINTS = 8192,  // at least: a hand that is called takes as long as some thousand points to come
+  SEGMENT_POINTS = 8192,  // at least: a worker that is called takes as long as some thousand points to come
   MOST_SEGMENTS = 32,
 };
 
 int32_t cpu_segments_wanted(const struct cpu_run *run) {
   int32_t most = run->num_points / SEGMENT_POINTS;
   if (run->job->num_clouds != 1 || most < 2) return 0;
-  int32_t hands = vx_hands(run->job), wanted = hands < MOST_SEGMENTS / 2 ? 2 * hands : MOST_SEGMENTS;
-  return hands < 2 ? 0 : wanted < most ? wanted : most;
+  int32_t workers = vx_workers(run->job), wanted = workers < MOST_SEGMENTS / 2 ? 2 * workers : MOST_SEGMENTS;
+  return workers < 2 ? 0 : wanted < most ? wanted : most;
 }
 
 void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
@@ -38,31 +38,32 @@ void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   cut->seen_of = cpu_arena_take(arena, points, sizeof *cut->seen_of);
 }
 
-// ---- what a hand needs ----------------------------------------------------------------------------------------------
+// ---- what a worker needs
+// ----------------------------------------------------------------------------------------------
 
 struct tools {
   struct cpu_cell_index index;
   int32_t *places;  // [num_points]: where in `bucketed` each voxel of the index is new
 };
 
-// The run's own hand has these arrays for the cloud: they get their contents after the buckets are merged, when nobody
-// needs the tools any more. A bucket may get all voxels of the cloud, so each hand has room for that.
-static enum vx_status take_tools(const struct cpu_run *run, const struct vx_hand *hand, struct tools *tools,
+// The run's own worker has these arrays for the cloud: they get their contents after the buckets are merged, when
+// nobody needs the tools any more. A bucket may get all voxels of the cloud, so each worker has room for that.
+static enum vx_status take_tools(const struct cpu_run *run, const struct vx_worker *worker, struct tools *tools,
                                  struct error *error) {
   uint64_t slots = cpu_cell_index_slots(run->num_points, run->map.key.bits), most = (uint64_t)run->num_points;
   struct cpu_arena measured = {0}, *arena = &measured;
   *tools = (struct tools){run->cells, run->voxel_of};
-  for (int pass = 0; hand->lane != run->lane && pass < 2; pass++) {
+  for (int pass = 0; worker->lane != run->lane && pass < 2; pass++) {
     tools->index.table = cpu_arena_take(arena, slots, sizeof *tools->index.table);
     tools->index.entries = cpu_arena_take(arena, most, sizeof *tools->index.entries);
     tools->places = cpu_arena_take(arena, most, sizeof *tools->places);
     if (pass == 0) {
-      enum vx_status status = cpu_reserve_for_help(hand, &measured, error);
+      enum vx_status status = cpu_reserve_for_help(worker, &measured, error);
       if (status != VX_OK) return status;
-      arena = &hand->lane->scratch;
+      arena = &worker->lane->scratch;
     }
   }
-  cpu_seed_index(hand->lane, run->num_points, &tools->index);
+  cpu_seed_index(worker->lane, run->num_points, &tools->index);
   return VX_OK;
 }
 
@@ -97,22 +98,22 @@ static void partition(const struct cpu_run *run, struct vx_stop *stop, int32_t n
   }
 }
 
-static enum vx_status look_up_segment(void *ctx, const struct vx_hand *hand, int32_t number, struct error *error) {
+static enum vx_status look_up_segment(void *ctx, const struct vx_worker *worker, int32_t number, struct error *error) {
   const struct cpu_run *run = ctx;
   const struct cpu_cut *cut = &run->cut;
   struct cpu_segment *segment = &cut->segments[number];
   struct tools tools;
-  enum vx_status status = take_tools(run, hand, &tools, error);
+  enum vx_status status = take_tools(run, worker, &tools, error);
   if (status != VX_OK) return status;
   struct cpu_lookup lookup = {
       .index = tools.index, .inside = cut->inside + segment->begin, .voxel_of = cut->seen_of + segment->begin};
   cpu_cell_index_start(&lookup.index, segment->end - segment->begin, run->map.key.bits);
-  cpu_look_up_points(run, hand->stop, segment->begin, segment->end, &lookup);
+  cpu_look_up_points(run, worker->stop, segment->begin, segment->end, &lookup);
   segment->num_inside = lookup.num_inside;
   segment->not_finite = lookup.not_finite;
   segment->num_seen = lookup.index.count;
-  partition(run, hand->stop, number, lookup.index.entries);
-  return vx_stop_status(hand->stop, error);
+  partition(run, worker->stop, number, lookup.index.entries);
+  return vx_stop_status(worker->stop, error);
 }
 
 // ---- merge ----------------------------------------------------------------------------------------------------------
@@ -153,21 +154,21 @@ static int32_t sum_up(const struct cpu_cut *cut, const struct tools *tools, int3
   return sum;
 }
 
-static enum vx_status merge_bucket(void *ctx, const struct vx_hand *hand, int32_t bucket, struct error *error) {
+static enum vx_status merge_bucket(void *ctx, const struct vx_worker *worker, int32_t bucket, struct error *error) {
   const struct cpu_run *run = ctx;
   const struct cpu_cut *cut = &run->cut;
   struct tools tools;
-  enum vx_status status = take_tools(run, hand, &tools, error);
+  enum vx_status status = take_tools(run, worker, &tools, error);
   if (status != VX_OK) return status;
   cpu_cell_index_start(&tools.index, run->num_points, run->map.key.bits);
   for (int32_t number = 0; number < cut->count; number++) {
     struct cpu_bucket *part = buckets_of(cut, number) + bucket;
     int32_t begin = bucket == 0 ? cut->segments[number].begin : part[-1].end, known = tools.index.count;
-    for (int32_t place = begin; place < part->end && !vx_stopped(hand->stop, CPU_CHUNK); place += CPU_CHUNK)
+    for (int32_t place = begin; place < part->end && !vx_stopped(worker->stop, CPU_CHUNK); place += CPU_CHUNK)
       merge(cut, place, cpu_smaller(CPU_CHUNK, part->end - place), &tools);
     part->num_new = tools.index.count - known;
   }
-  if (hand->stop->has_stopped) return vx_stop_status(hand->stop, error);
+  if (worker->stop->has_stopped) return vx_stop_status(worker->stop, error);
   for (int32_t number = 0, first = 0; number < cut->count; number++) {
     struct cpu_bucket *part = buckets_of(cut, number) + bucket;
     part->num_points = sum_up(cut, &tools, first, first + part->num_new);
@@ -183,14 +184,14 @@ struct numbering {
   const struct cpu_cloud *cloud;
 };
 
-static enum vx_status number_segment(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+static enum vx_status number_segment(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   const struct numbering *numbering = ctx;
   const struct cpu_run *run = numbering->run;
   const struct cpu_cut *cut = &run->cut;
-  struct cpu_segment *segment = &cut->segments[piece];
+  struct cpu_segment *segment = &cut->segments[task];
   int32_t number = segment->first_number;
   int64_t seen = segment->begin + segment->num_seen;
-  VX_EACH_ROW(hand->stop, i, segment->begin, seen) {
+  VX_EACH_ROW(worker->stop, i, segment->begin, seen) {
     struct cpu_bucketed *bucketed = &cut->bucketed[cut->bucketed_at[i]];
     if (bucketed->same_as == cut->bucketed_at[i]) {
       run->cells.entries[number] = (struct cpu_cell_entry){.key = bucketed->key, .hits = bucketed->hits};
@@ -198,8 +199,8 @@ static enum vx_status number_segment(void *ctx, const struct vx_hand *hand, int3
     }
   }
   const struct cpu_stretch stretch = {segment->first_number, number, segment->first_listed};
-  cpu_make_rows_of(run, hand->stop, numbering->cloud, &stretch, &segment->counts);
-  return vx_stop_status(hand->stop, error);
+  cpu_make_rows_of(run, worker->stop, numbering->cloud, &stretch, &segment->counts);
+  return vx_stop_status(worker->stop, error);
 }
 
 // The number in the cloud of the voxel at that place in `bucketed`.
@@ -207,17 +208,17 @@ static int32_t number_of(const struct cpu_cut *cut, int32_t place) {
   return cut->bucketed[cut->bucketed[place].same_as].number;
 }
 
-static enum vx_status pack_segment(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+static enum vx_status pack_segment(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   const struct cpu_run *run = ctx;
   const struct cpu_cut *cut = &run->cut;
-  const struct cpu_segment *segment = &cut->segments[piece];
+  const struct cpu_segment *segment = &cut->segments[task];
   const int32_t *inside = cut->inside + segment->begin, *seen_of = cut->seen_of + segment->begin;
   const int32_t *bucketed_at = cut->bucketed_at + segment->begin;
-  VX_EACH_ROW(hand->stop, i, 0, segment->num_inside) {
+  VX_EACH_ROW(worker->stop, i, 0, segment->num_inside) {
     run->inside[segment->first_inside + i] = inside[i];
     run->voxel_of[segment->first_inside + i] = number_of(cut, bucketed_at[seen_of[i]]);
   }
-  return vx_stop_status(hand->stop, error);
+  return vx_stop_status(worker->stop, error);
 }
 
 // ---- list -----------------------------------------------------------------------------------------------------------
@@ -240,15 +241,15 @@ static int32_t *find_places(const struct listing *listing, struct vx_stop *stop,
   return next;
 }
 
-static enum vx_status list_segment(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+static enum vx_status list_segment(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   const struct listing *listing = ctx;
   const struct cpu_cut *cut = &listing->run->cut;
-  const struct cpu_segment *segment = &cut->segments[piece];
+  const struct cpu_segment *segment = &cut->segments[task];
   const int32_t *inside = cut->inside + segment->begin, *seen_of = cut->seen_of + segment->begin;
-  int32_t *next = find_places(listing, hand->stop, segment);
-  VX_EACH_ROW(hand->stop, i, 0, segment->num_inside)
+  int32_t *next = find_places(listing, worker->stop, segment);
+  VX_EACH_ROW(worker->stop, i, 0, segment->num_inside)
     if (next[seen_of[i]] >= 0) listing->run->list[next[seen_of[i]]++] = inside[i];
-  return vx_stop_status(hand->stop, error);
+  return vx_stop_status(worker->stop, error);
 }
 
 // ---- all of it ------------------------------------------------------------------------------------------------------
@@ -285,11 +286,11 @@ static void place_segments(struct cpu_run *run, const struct cpu_cloud *cloud) {
   counts->out_of_range += cloud->end - cloud->begin - inside - not_finite;
 }
 
-typedef enum vx_status step(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error);
+typedef enum vx_status step(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error);
 
-static enum vx_status spread(const struct cpu_run *run, step *step, void *ctx, struct error *error) {
-  const struct vx_pieces pieces = {run->cut.count, step, ctx};
-  return vx_spread(run->job, run->lane, &pieces, error);
+static enum vx_status parallel_for(const struct cpu_run *run, step *step, void *ctx, struct error *error) {
+  const struct vx_tasks tasks = {run->cut.count, step, ctx};
+  return vx_parallel_for(run->job, run->lane, &tasks, error);
 }
 
 static bool is_packed(const struct cpu_run *run) {
@@ -299,17 +300,17 @@ static bool is_packed(const struct cpu_run *run) {
 enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   struct numbering numbering = {run, cloud};
   begin_segments(run, cloud);
-  enum vx_status status = spread(run, look_up_segment, run, error);
-  if (status == VX_OK) status = spread(run, merge_bucket, run, error);
+  enum vx_status status = parallel_for(run, look_up_segment, run, error);
+  if (status == VX_OK) status = parallel_for(run, merge_bucket, run, error);
   if (status == VX_OK) {
     place_segments(run, cloud);
-    status = spread(run, number_segment, &numbering, error);
+    status = parallel_for(run, number_segment, &numbering, error);
   }
   for (int32_t i = 0; i < run->cut.count && status == VX_OK; i++) cpu_add_rows(run, &run->cut.segments[i].counts);
-  return status == VX_OK && is_packed(run) ? spread(run, pack_segment, run, error) : status;
+  return status == VX_OK && is_packed(run) ? parallel_for(run, pack_segment, run, error) : status;
 }
 
 enum vx_status cpu_list_segments(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   struct listing listing = {run, run->rows + cloud->first_row, run->num_rows - cloud->first_row};
-  return spread(run, list_segment, &listing, error);
+  return parallel_for(run, list_segment, &listing, error);
 }

@@ -7,8 +7,8 @@
 #include "kernels/cpu/base/base.h"
 #include "kernels/cpu/encode/encode.h"
 #include "kernels/ops.h"
+#include "kernels/parallel_for.h"
 #include "kernels/samples.h"
-#include "kernels/spread.h"
 
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
@@ -99,12 +99,12 @@ static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *c
   return vx_stop_status(run->stop, error);
 }
 
-static enum vx_status group_piece(void *ctx, const struct vx_hand *hand, int32_t number, struct error *error) {
+static enum vx_status group_task(void *ctx, const struct vx_worker *worker, int32_t number, struct error *error) {
   const struct cpu_run *run = ctx;
   struct cpu_grouped *grouped = &run->grouped[number];
   struct vx_job job = *run->job;
   struct cpu_run part;
-  enum vx_status status = cpu_parts_take(run, hand, true, &part, error);
+  enum vx_status status = cpu_parts_take(run, worker, true, &part, error);
   if (status != VX_OK) return status;
   int32_t begin = grouped->begin, end = begin + job.point_counts[number];
   const struct cpu_cloud cloud = {number, begin, end, grouped->place};
@@ -121,9 +121,9 @@ static enum vx_status group_piece(void *ctx, const struct vx_hand *hand, int32_t
 }
 
 static enum vx_status group_clouds(struct cpu_run *run, struct error *error) {
-  const struct vx_pieces clouds = {run->job->num_clouds, group_piece, run};
+  const struct vx_tasks clouds = {run->job->num_clouds, group_task, run};
   cpu_parts_place(run);
-  enum vx_status status = vx_spread(run->job, run->lane, &clouds, error);
+  enum vx_status status = vx_parallel_for(run->job, run->lane, &clouds, error);
   if (status == VX_OK) {
     cpu_parts_gather(run);
     status = vx_stop_status(run->stop, error);

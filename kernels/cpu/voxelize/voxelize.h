@@ -1,4 +1,4 @@
-// A voxelization on the CPU, and its stages. Runs on the thread that has the lane; a piece of it runs on the lane of
+// A voxelization on the CPU, and its stages. Runs on the thread that has the lane; a task of it runs on the lane of
 // the thread that helps.
 #ifndef VOXELD_CPU_VOXELIZE_H
 #define VOXELD_CPU_VOXELIZE_H
@@ -7,14 +7,14 @@
 
 VX_WARN_UNUSED enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
-// ---- memory: the scratch of a job, and the parts of the run that its pieces see -------------------------------------
+// ---- memory: the scratch of a job, and the parts of the run that its tasks see --------------------------------------
 
 // Lays out the run: what it needs of memory for the whole job, and for a cloud in hand.
 void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 
-// The run as the hand is to see it that does a piece of it, with room for a cloud in hand or only for a pillar. Fails
-// only for a hand that helps.
-VX_WARN_UNUSED enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_hand *hand, bool cloud,
+// The run as the worker is to see it that does a task of it, with room for a cloud in hand or only for a pillar. Fails
+// only for a worker that helps.
+VX_WARN_UNUSED enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_worker *worker, bool cloud,
                                              struct cpu_run *part, struct error *error);
 
 // Gives each cloud its places in the lists of the whole job.
@@ -40,7 +40,8 @@ void cpu_look_up_points(const struct cpu_run *run, struct vx_stop *stop, int32_t
 // out_of_range.
 void cpu_index_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// ---- a lone cloud, looked up by several hands -----------------------------------------------------------------------
+// ---- a lone cloud, looked up by several workers
+// -----------------------------------------------------------------------
 //
 // Its points are cut into segments. What comes out are the voxels of cpu_index_points, with the same numbers: by the
 // first point of the whole cloud that falls into them.
@@ -51,7 +52,7 @@ int32_t cpu_segments_wanted(const struct cpu_run *run);
 // Takes the arrays for run->cut.count segments.
 void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 
-// As cpu_index_points and cpu_make_rows, for the run's own hand and a cloud that is cut. run.inside and run.voxel_of
+// As cpu_index_points and cpu_make_rows, for the run's own worker and a cloud that is cut. run.inside and run.voxel_of
 // are only filled if something but the list reads them.
 VX_WARN_UNUSED enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *cloud,
                                                  struct error *error);
@@ -123,7 +124,7 @@ void cpu_write_density(const struct cpu_run *run, void *out);
 
 // ---- from rows to tensors: how each tensor is written ---------------------------------------------------------------
 
-// What a piece of the work has a number of.
+// What a task of the work has a number of.
 enum cpu_unit { CPU_ROWS, CPU_CLOUDS, CPU_TENSORS };
 
 // A writer writes what the run has from the first byte to the last, as if that were all of the tensor: some rows, which
@@ -139,9 +140,9 @@ extern const struct cpu_writer cpu_writers[VX_TENSOR_COUNT];
 // The mean of each row: [num_rows, columns] float32.
 extern const struct cpu_writer cpu_writer_of_means;
 
-// ---- the tensors of a job, piece by piece ---------------------------------------------------------------------------
+// ---- the tensors of a job, task by task -----------------------------------------------------------------------------
 
-// Both fail only if help does; see spread.h. They add up the times of the stages.
+// Both fail only if help does; see parallel_for.h. They add up the times of the stages.
 //
 // Writes the mean of each row: [num_rows, columns] float32.
 VX_WARN_UNUSED enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct error *error);

@@ -1,6 +1,6 @@
 // From rows to tensors: one function per tensor, which writes it from the first byte to the last.
 //
-// Rows come in pieces of few, so their loops do not ask whether the job is stopped; what one row takes may.
+// Rows come in tasks of few, so their loops do not ask whether the job is stopped; what one row takes may.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>

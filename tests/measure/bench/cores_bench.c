@@ -220,7 +220,7 @@ static bool measure(const struct kind *kind, const float *scan, int64_t rows, in
     if (!run_round(kind, scan, rows, round)) return false;
   for (int i = 0; i < num_rooms; i++) {
     struct hands_use use = hands_use(&rooms[i].jobs.hands);
-    uint64_t pieces = use.pieces - before[i].pieces, helped = use.helped - before[i].helped;
+    uint64_t pieces = use.tasks - before[i].tasks, helped = use.helped - before[i].helped;
     printf("%-28s%8lld%12.3f%9.2f%10.0f %%\n", i ? "" : kind->name, (long long)rooms[i].workers,
            timing_median(rooms[i].ms, repeat), timing_median(rooms[i].ratio, repeat),
            pieces ? 100.0 * (double)helped / (double)pieces : 0.0);

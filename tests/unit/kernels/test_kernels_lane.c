@@ -273,7 +273,7 @@ static void scratch_that_may_be_kept_is_kept(void **state) {
 
 static bool is_busy(void *ctx) { return *(const bool *)ctx; }
 
-// A piece that is too large for a helper, or comes too late, costs the helper's own next job nothing.
+// A task that is too large for a helper, or comes too late, costs the helper's own next job nothing.
 static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {
   (void)state;
   const struct cpu_arena little = {.used = VX_SCRATCH_KEPT / 4}, most = {.used = VX_SCRATCH_KEPT},
@@ -281,18 +281,18 @@ static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {
   bool busy = false;
   struct vx_lane helper = {.seed = {0}};
   struct vx_stop stop = {is_busy, &busy, 0, false};
-  const struct vx_hand hand = {&helper, &stop};
+  const struct vx_worker worker = {&helper, &stop};
   struct error error;
-  assert_int_equal(cpu_reserve_for_help(&hand, &little, &error), VX_OK);
+  assert_int_equal(cpu_reserve_for_help(&worker, &little, &error), VX_OK);
   const struct cpu_arena before = helper.scratch;
-  assert_int_equal(cpu_reserve_for_help(&hand, &much, &error), VX_OUT_OF_MEMORY);
+  assert_int_equal(cpu_reserve_for_help(&worker, &much, &error), VX_OUT_OF_MEMORY);
   assert_ptr_equal(helper.scratch.memory, before.memory);
   assert_int_equal(helper.scratch.bytes, before.bytes);
   busy = true;
-  assert_int_equal(cpu_reserve_for_help(&hand, &most, &error), VX_STOPPED);
+  assert_int_equal(cpu_reserve_for_help(&worker, &most, &error), VX_STOPPED);
   assert_int_equal(helper.scratch.bytes, before.bytes);
   busy = stop.has_stopped = false;
-  assert_int_equal(cpu_reserve_for_help(&hand, &most, &error), VX_OK);
+  assert_int_equal(cpu_reserve_for_help(&worker, &most, &error), VX_OK);
   assert_int_equal(helper.scratch.bytes, VX_SCRATCH_KEPT);
   cpu_arena_trim(&helper.scratch, 0);
 }

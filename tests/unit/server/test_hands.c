@@ -1,4 +1,4 @@
-// Workers that help: with pieces of the test, so that each step is awaited, and with whole jobs, whose bytes do not
+// Workers that help: with tasks of the test, so that each step is awaited, and with whole jobs, whose bytes do not
 // depend on who has helped.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,18 +44,18 @@ static void close_room(void) {
   close_job_room();
 }
 
-// ---- pieces of the test ---------------------------------------------------------------------------------------------
+// ---- tasks of the test ----------------------------------------------------------------------------------------------
 
-enum { MOST_PIECES = 200 };
+enum { MOST_TASKS = 200 };
 
 static struct {
-  atomic_int done[MOST_PIECES];
+  atomic_int done[MOST_TASKS];
   atomic_int begun;       // by helpers
-  atomic_bool stop;       // what the job's own hand is told
-  bool await_help;        // the own hand does nothing until a helper has begun
+  atomic_bool stop;       // what the job's own worker is told
+  bool await_help;        // the own worker does nothing until a helper has begun
   atomic_bool hold;       // the first helper ends only if it is stopped
-  void (*then)(void);     // what the own hand does once it has awaited that
-  enum vx_status status;  // of the own hand
+  void (*then)(void);     // what the own worker does once it has awaited that
+  enum vx_status status;  // of the own worker
 } test;
 
 static bool is_stopped(void *ctx) {
@@ -63,29 +63,29 @@ static bool is_stopped(void *ctx) {
   return atomic_load(&test.stop);
 }
 
-static enum vx_status do_piece(void *ctx, const struct vx_hand *hand, int32_t piece, struct error *error) {
+static enum vx_status do_task(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   (void)ctx, (void)error;
-  if (hand->lane == lane) {
+  if (worker->lane == lane) {
     while (test.await_help && atomic_load(&test.begun) == 0) sched_yield();
     test.await_help = false;
     if (test.then) test.then();
     test.then = NULL;
-    if (test.status == VX_OK) atomic_fetch_add(&test.done[piece], 1);
+    if (test.status == VX_OK) atomic_fetch_add(&test.done[task], 1);
     return test.status;
   }
   atomic_fetch_add(&test.begun, 1);
-  for (bool hold = atomic_exchange(&test.hold, false); hold && !vx_stop_now(hand->stop);) sched_yield();
-  if (vx_stop_now(hand->stop)) return VX_STOPPED;
-  atomic_fetch_add(&test.done[piece], 1);
+  for (bool hold = atomic_exchange(&test.hold, false); hold && !vx_stop_now(worker->stop);) sched_yield();
+  if (vx_stop_now(worker->stop)) return VX_STOPPED;
+  atomic_fetch_add(&test.done[task], 1);
   return VX_OK;
 }
 
 static enum vx_status spread(int32_t count) {
   struct vx_stop stop = {is_stopped, NULL, 0, false};
-  const struct vx_hand own = {lane, &stop};
-  const struct vx_pieces pieces = {count, do_piece, NULL};
+  const struct vx_worker own = {lane, &stop};
+  const struct vx_tasks tasks = {count, do_task, NULL};
   struct error error;
-  return hands_spread(&jobs.hands, &own, &pieces, &error);
+  return hands_parallel_for(&jobs.hands, &own, &tasks, &error);
 }
 
 static void assert_each_done(int32_t count, int times) {
@@ -112,9 +112,9 @@ static void each_piece_is_done_once(void **state) {
   (void)state;
   open_room(3);
   int rounds = 0;
-  for (; rounds < 50 || hands_use(&jobs.hands).helped == 0; rounds++) assert_int_equal(spread(MOST_PIECES), VX_OK);
-  assert_each_done(MOST_PIECES, rounds);
-  assert_int_equal(hands_use(&jobs.hands).pieces, (uint64_t)rounds * MOST_PIECES);
+  for (; rounds < 50 || hands_use(&jobs.hands).helped == 0; rounds++) assert_int_equal(spread(MOST_TASKS), VX_OK);
+  assert_each_done(MOST_TASKS, rounds);
+  assert_int_equal(hands_use(&jobs.hands).tasks, (uint64_t)rounds * MOST_TASKS);
   close_room();
 }
 
@@ -207,7 +207,7 @@ static void submit_long_job(void) {
   assert_true(jobs_submit(&jobs, job));
 }
 
-// The one worker that samples is in a piece that has no end. A job comes to its queue: the piece is given up, and done
+// The one worker that samples is in a task that has no end. A job comes to its queue: the task is given up, and done
 // by its owner.
 static void a_helper_goes_back_to_its_queue(void **state) {
   (void)state;
@@ -227,7 +227,7 @@ static void a_helper_goes_back_to_its_queue(void **state) {
 
 static void stop_job(void) { atomic_store(&test.stop, true); }
 
-// The own hand ends the job; helpers are told so, and nothing is begun any more.
+// The own worker ends the job; helpers are told so, and nothing is begun any more.
 static void helpers_stop_with_the_job(void **state) {
   (void)state;
   open_room(1);
@@ -236,9 +236,9 @@ static void helpers_stop_with_the_job(void **state) {
   atomic_store(&test.hold, true);
   test.then = stop_job;
   test.status = VX_STOPPED;
-  assert_int_equal(spread(MOST_PIECES), VX_STOPPED);
-  assert_each_done(MOST_PIECES, 0);
-  assert_int_equal(hands_use(&jobs.hands).pieces, 0);
+  assert_int_equal(spread(MOST_TASKS), VX_STOPPED);
+  assert_each_done(MOST_TASKS, 0);
+  assert_int_equal(hands_use(&jobs.hands).tasks, 0);
   assert_int_equal(hands_use(&jobs.hands).given_up, 1);
   close_room();
 }
@@ -249,7 +249,7 @@ static void help_too(void) { hands_help(&jobs.hands, second, &jobs.queues[VX_LAN
 static uint64_t helped_in_passing(void) {
   uint64_t before = hands_use(&jobs.hands).helped;
   test.then = help_too;
-  assert_int_equal(spread(MOST_PIECES), VX_OK);
+  assert_int_equal(spread(MOST_TASKS), VX_OK);
   return hands_use(&jobs.hands).helped - before;
 }
 
@@ -298,8 +298,8 @@ static void a_closed_room_gets_no_help(void **state) {
   await_sleepers();
   jobs_close(&jobs);
   assert_int_equal(sleepers(), 0);
-  assert_int_equal(spread(MOST_PIECES), VX_OK);
-  assert_each_done(MOST_PIECES, 1);
+  assert_int_equal(spread(MOST_TASKS), VX_OK);
+  assert_each_done(MOST_TASKS, 1);
   close_room();
 }
 

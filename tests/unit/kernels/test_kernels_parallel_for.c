@@ -1,11 +1,11 @@
-// Pieces of a job, done by several hands in odd orders: the bytes, counts and errors of the same job on one thread.
+// Tasks of a job, done by several workers in odd orders: the bytes, counts and errors of the same job on one thread.
 //
-// The hands are lanes of their own, but all on this thread, so that each order can be had again.
+// The workers are lanes of their own, but all on this thread, so that each order can be had again.
 #include <stdlib.h>
 
 #include "tests/unit/kernels/kernels_reference.h"
 
-enum { CLOUDS = 9, COLUMNS = 4, MOST_HELPERS = 17, MOST_PIECES = 4096, SECTIONS = 7 };
+enum { CLOUDS = 9, COLUMNS = 4, MOST_HELPERS = 17, MOST_TASKS = 4096, SECTIONS = 7 };
 
 static const int32_t sizes[CLOUDS] = {900, 0, 4000, 37, 2500, 1, 3000, 70000, 700};
 static const int32_t samples[CLOUDS] = {100, 0, 700, 17, 1, 0, 300, 50, 200};
@@ -26,7 +26,7 @@ static void make_points(void) {
   for (size_t i = 0; i < sizeof weights / sizeof(float); i++) ((float *)weights)[i] = random_in(&random, -1, 1);
 }
 
-// ---- the hands ------------------------------------------------------------------------------------------------------
+// ---- the workers ----------------------------------------------------------------------------------------------------
 
 struct crew {
   struct outcome outcome;
@@ -35,8 +35,8 @@ struct crew {
   struct vx_lane *lanes[MOST_HELPERS];
   bool unwilling;  // helpers give up now and then
   int patience;    // how often the helper in hand says that it has time
-  int spreads, helped, given_up;
-  int64_t stop_after;  // pieces of the own hand; -1: never
+  int loops, helped, given_up;
+  int64_t stop_after;  // tasks of the own worker; -1: never
   int32_t section_points[SECTIONS];
   struct vx_counts section_counts[SECTIONS];
 };
@@ -55,47 +55,47 @@ static bool is_stopped(void *ctx) {
   return crew->stop_after == 0;
 }
 
-static int32_t count_hands(void *ctx) {
+static int32_t count_workers(void *ctx) {
   const struct crew *crew = ctx;
   return crew->helpers + 1;
 }
 
-static enum vx_status do_own(struct crew *crew, const struct vx_hand *own, const struct vx_pieces *pieces,
-                             int32_t piece, struct error *error) {
-  enum vx_status status = pieces->run(pieces->ctx, own, piece, error);
+static enum vx_status do_own(struct crew *crew, const struct vx_worker *own, const struct vx_tasks *tasks, int32_t task,
+                             struct error *error) {
+  enum vx_status status = tasks->run(tasks->ctx, own, task, error);
   crew->stop_after -= crew->stop_after > 0;
   return status;
 }
 
-// In a random order; each piece by whoever the dice say. What helpers give up is done last, by the own hand.
-static enum vx_status spread(void *ctx, const struct vx_hand *own, const struct vx_pieces *pieces,
-                             struct error *error) {
+// In a random order; each task by whoever the dice say. What helpers give up is done last, by the own worker.
+static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
+                                   struct error *error) {
   struct crew *crew = ctx;
   struct error unheard;
-  int32_t order[MOST_PIECES], again[MOST_PIECES], left = 0;
+  int32_t order[MOST_TASKS], again[MOST_TASKS], left = 0;
   enum vx_status status = VX_OK;
-  assert_in_range(pieces->count, 2, MOST_PIECES);
-  crew->spreads++;
-  for (int32_t i = 0; i < pieces->count; i++) {
+  assert_in_range(tasks->count, 2, MOST_TASKS);
+  crew->loops++;
+  for (int32_t i = 0; i < tasks->count; i++) {
     int32_t j = (int32_t)(next_random(&crew->random) % (uint32_t)(i + 1));
     order[i] = order[j];
     order[j] = i;
   }
-  for (int32_t i = 0; i < pieces->count && status == VX_OK; i++) {
+  for (int32_t i = 0; i < tasks->count && status == VX_OK; i++) {
     uint32_t who = next_random(&crew->random) % (uint32_t)(crew->helpers + 1);
     if (who == 0) {
-      status = do_own(crew, own, pieces, order[i], error);
+      status = do_own(crew, own, tasks, order[i], error);
       continue;
     }
     struct vx_stop stop = {has_other_work, crew, 0, false};
-    const struct vx_hand helper = {crew->lanes[who - 1], &stop};
+    const struct vx_worker helper = {crew->lanes[who - 1], &stop};
     crew->patience = (int)(next_random(&crew->random) % 4);
-    bool done = pieces->run(pieces->ctx, &helper, order[i], &unheard) == VX_OK;
+    bool done = tasks->run(tasks->ctx, &helper, order[i], &unheard) == VX_OK;
     crew->helped += done;
     crew->given_up += !done;
     if (!done) again[left++] = order[i];
   }
-  for (int32_t i = 0; i < left && status == VX_OK; i++) status = do_own(crew, own, pieces, again[i], error);
+  for (int32_t i = 0; i < left && status == VX_OK; i++) status = do_own(crew, own, tasks, again[i], error);
   return status;
 }
 
@@ -127,7 +127,7 @@ static void cut_sections(struct crew *crew, struct vx_job *job) {
 static enum vx_status run_clouds(struct crew *crew, const struct vx_job *asked, int32_t clouds, const int32_t *counts) {
   static const struct vx_caller alone = {.output = give, .stopped = is_stopped};
   static const struct vx_caller helped = {
-      .output = give, .stopped = is_stopped, .spread = spread, .hands = count_hands};
+      .output = give, .stopped = is_stopped, .parallel_for = parallel_for, .workers = count_workers};
   const void *rows = asked->inputs[VX_POINTS].dtype == VX_FLOAT16 ? (const void *)halves : points;
   struct vx_job job = job_over(asked, rows, clouds, counts);
   memset(&crew->outcome, 0, sizeof crew->outcome);
@@ -218,7 +218,7 @@ static void check_crews(bool unwilling) {
         assert_same(&crew.outcome, &alone.outcome);
         free(crew.outcome.block);
       }
-      assert_true(crew.spreads >= 3 && crew.helped > 0);
+      assert_true(crew.loops >= 3 && crew.helped > 0);
       assert_int_equal(crew.given_up > 0, unwilling && kind != 9);  // slices are short, and never given up
       dismiss(&crew);
     }
@@ -228,7 +228,7 @@ static void check_crews(bool unwilling) {
 
 // ---- tests ----------------------------------------------------------------------------------------------------------
 
-static void hands_in_any_number_and_order_give_the_same_bytes(void **state) {
+static void workers_in_any_number_and_order_give_the_same_bytes(void **state) {
   (void)state;
   check_crews(false);
 }
@@ -260,7 +260,7 @@ static void a_lone_cloud_is_cut_and_keeps_its_bytes(void **state) {
   make_points();
   for (int kind = 0; kind < KINDS; kind++) {
     struct vx_job asked = job_of_kind(kind);
-    if (kind == 8) continue;  // samples of one cloud are no pieces
+    if (kind == 8) continue;  // samples of one cloud are no tasks
     for (int i = 0; i < 3; i++)
       for (int j = 0; j < 3; j++) check_lone(&asked, counts[i], helpers[j], i == 1);
     if (kind == 0) {  // no voxel is dropped, nearly each point has its own
@@ -283,20 +283,20 @@ static void runs_of_points_go_over_the_cuts(void **state) {
   }
 }
 
-static int spreads_of(int32_t count, int helpers) {
+static int loops_of(int32_t count, int helpers) {
   const struct vx_job asked = job_of_kind(0);
   struct crew crew = crew_of(helpers, false, 1);
   assert_int_equal(run_clouds(&crew, &asked, 1, &count), VX_OK);
   free(crew.outcome.block);
   dismiss(&crew);
-  return crew.spreads;
+  return crew.loops;
 }
 
 // A small cloud is not worth the calls of a cut, which has five steps.
 static void only_large_clouds_are_cut(void **state) {
   (void)state;
   make_points();
-  assert_int_equal(spreads_of(2 * 8192, 3), spreads_of(2 * 8192 - 1, 3) + 5);
+  assert_int_equal(loops_of(2 * 8192, 3), loops_of(2 * 8192 - 1, 3) + 5);
 }
 
 // Each cloud of a batch has the map that it has by itself.
@@ -320,8 +320,8 @@ static void maps_of_a_batch_are_those_of_its_clouds(void **state) {
   }
 }
 
-// The own hand's status is the job's, and no piece is begun after it.
-static void a_job_is_stopped_between_its_pieces(void **state) {
+// The own worker's status is the job's, and no task is begun after it.
+static void a_job_is_stopped_between_its_tasks(void **state) {
   (void)state;
   const struct vx_job asked = job_of_kind(8);
   make_points();
@@ -335,7 +335,7 @@ static void a_job_is_stopped_between_its_pieces(void **state) {
   }
 }
 
-// A helper that would need more than its lane may keep leaves the piece to the job's own lane.
+// A helper that would need more than its lane may keep leaves the task to the job's own lane.
 static void helpers_take_little_scratch(void **state) {
   (void)state;
   enum { LARGE = 2600000 };
@@ -345,7 +345,7 @@ static void helpers_take_little_scratch(void **state) {
   struct vx_job asked = plain_params(2000);
   struct vx_job job = job_over(&asked, flat, 2, counts);
   struct error error;
-  job.caller = &(const struct vx_caller){.output = give, .spread = spread};
+  job.caller = &(const struct vx_caller){.output = give, .parallel_for = parallel_for};
   job.ctx = &crew;
   job.row_counts = crew.outcome.row_counts;
   job.params.voxelize.max_voxels = LARGE;
@@ -378,13 +378,13 @@ static void a_cut_asks_for_no_scratch(void **state) {
     struct vx_job asked = plain_params(2000), job = job_over(&asked, flat, 1, &count);
     struct vx_lane *fresh;
     assert_int_equal(backend->lane_open(device, VX_LANE_QUICK, &fresh, &error), VX_OK);
-    job.caller =
-        &(const struct vx_caller){.output = give, .scratch = never_asked, .spread = spread, .hands = count_hands};
+    job.caller = &(const struct vx_caller){
+        .output = give, .scratch = never_asked, .parallel_for = parallel_for, .workers = count_workers};
     job.ctx = &crew;
     job.row_counts = crew.outcome.row_counts;
     assert_int_equal(backend->run(fresh, &job, &error), VX_OK);
     assert_int_equal(job.counts.kept + job.counts.over_voxel_cap, count);
-    cuts += crew.spreads > 0;  // the one voxel is written by the own hand
+    cuts += crew.loops > 0;  // the one voxel is written by the own worker
     free(crew.outcome.block);
     backend->lane_close(fresh);
     dismiss(&crew);
@@ -397,13 +397,13 @@ int main(void) {
   // Only the CPU's lanes help each other.
   if (setenv("VOXELD_TEST_BACKEND", "cpu", 1) != 0) return 1;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(hands_in_any_number_and_order_give_the_same_bytes),
+      cmocka_unit_test(workers_in_any_number_and_order_give_the_same_bytes),
       cmocka_unit_test(what_helpers_give_up_is_done_again),
       cmocka_unit_test(a_lone_cloud_is_cut_and_keeps_its_bytes),
       cmocka_unit_test(runs_of_points_go_over_the_cuts),
       cmocka_unit_test(only_large_clouds_are_cut),
       cmocka_unit_test(maps_of_a_batch_are_those_of_its_clouds),
-      cmocka_unit_test(a_job_is_stopped_between_its_pieces),
+      cmocka_unit_test(a_job_is_stopped_between_its_tasks),
       cmocka_unit_test(helpers_take_little_scratch),
       cmocka_unit_test(a_cut_asks_for_no_scratch),
   };
