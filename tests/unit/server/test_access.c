@@ -104,7 +104,7 @@ static void a_token_is_its_users_until_it_is_replaced(void **state) {
   char first[TOKEN_SIZE], second[TOKEN_SIZE];
   struct error error = {0};
   write_token("alice", first);
-  if (!access_open(&access, &options, &error)) fail_msg("%s", &error);
+  if (!access_open(&access, &options, &error)) fail_msg("%s", error.text);
   assert_true(access_may_expose(&access));
   static const char *const schemes[] = {"Bearer ", "bearer   ", "BEARER "}, *const others[] = {"Bearer", "Beare ",
                                                                                                "Bearer\t"};
