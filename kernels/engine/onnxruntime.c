@@ -21,36 +21,41 @@ static void fill_api(const ort_function *table, struct ort_api *api) {
 #undef X
 }
 
-static bool load(struct vx_engine_library *library, const char *path, void *object, struct error *error) {
+// The functions of the ONNX Runtime that was loaded as `object`; NULL with an error.
+static const ort_function *functions_of(struct vx_engine_description *description, const char *path, void *object,
+                                        struct error *error) {
   const struct ort_base *(*get_base)(void);
   void *symbol = dlsym(object, "OrtGetApiBase");
-  if (!symbol) return error_set(error, "%s has no OrtGetApiBase, so it is no library of ONNX Runtime", path);
+  if (!symbol) {
+    error_set(error, "%s has no OrtGetApiBase, so it is no library of ONNX Runtime", path);
+    return NULL;
+  }
   memcpy(&get_base, &symbol, sizeof get_base);  // POSIX has both of one size
   const struct ort_base *base = get_base();
   const ort_function *table = base->get_api(ORT_API_VERSION);
-  if (!table) {
-    return error_set(error, "%s is ONNX Runtime %s; 1.%d or later is needed", path, base->get_version(),
-                     ORT_API_VERSION);
-  }
-  fill_api(table, &library->api);
-  snprintf(library->description.path, sizeof library->description.path, "%s", path);
-  snprintf(library->description.version, sizeof library->description.version, "%s", base->get_version());
-  return true;
+  if (!table)
+    error_set(error, "%s is ONNX Runtime %s; 1.%d or later is needed", path, base->get_version(), ORT_API_VERSION);
+  snprintf(description->path, sizeof description->path, "%s", path);
+  snprintf(description->version, sizeof description->version, "%s", base->get_version());
+  return table;
 }
 
-// The library stays loaded until the process ends: threads of it may outlive what they were made for.
-static bool find(struct vx_engine_library *library, const char *path, struct error *error) {
+// The library stays loaded until the process ends: its threads may outlive the networks that they run.
+static const ort_function *find(struct vx_engine_description *description, const char *path, struct error *error) {
   static const char *const usual[] = {"libonnxruntime.so.1", "libonnxruntime.so"};
   const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   if (path[0] != '\0') {
     void *object = dlopen(path, flags);
-    return object ? load(library, path, object, error) : error_set(error, "ONNX Runtime: %s", dlerror());
+    if (object) return functions_of(description, path, object, error);
+    error_set(error, "ONNX Runtime: %s", dlerror());
+    return NULL;
   }
   for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
     void *object = dlopen(usual[i], flags);
-    if (object) return load(library, usual[i], object, error);
+    if (object) return functions_of(description, usual[i], object, error);
   }
-  return error_set(error, "ONNX Runtime: the system has no %s", usual[0]);
+  error_set(error, "ONNX Runtime: the system has no %s", usual[0]);
+  return NULL;
 }
 
 static bool name_providers(struct vx_engine_library *library, struct error *error) {
@@ -83,9 +88,13 @@ static void close_library(struct vx_engine_library *library) {
 static enum vx_status open_library(const char *path, struct vx_engine_library **library, struct error *error) {
   struct vx_engine_library *made = calloc(1, sizeof *made);
   if (!made) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for an engine");
-  if (find(made, path, error) && start(made, error)) {
-    *library = made;
-    return VX_OK;
+  const ort_function *functions = find(&made->description, path, error);
+  if (functions) {
+    fill_api(functions, &made->api);
+    if (start(made, error)) {
+      *library = made;
+      return VX_OK;
+    }
   }
   close_library(made);
   return VX_REFUSED;
