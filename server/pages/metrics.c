@@ -234,7 +234,7 @@ static void write_workers(const struct view *view, const char *name, struct text
 }
 
 static double helping(const struct view *view) { return (double)hands_use(&view->jobs->hands).at_work; }
-static void write_pieces(const struct view *view, const char *name, struct text *out) {
+static void write_tasks(const struct view *view, const char *name, struct text *out) {
   struct hands_use use = hands_use(&view->jobs->hands);
   write_labelled(out, name, "by", "job", use.tasks - use.helped);
   write_labelled(out, name, "by", "helper", use.helped);
@@ -356,17 +356,17 @@ static const struct family {
      "Time of answered jobs, by stage; send follows total and counts only answers that were sent whole.", write_stages,
      NULL},
     {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by kind of lanes.", write_depth, NULL},
-    {"voxeld_queue_places", "gauge", "Queue places taken by uploads and waiting jobs, by kind of lanes.", write_places,
+    {"voxeld_queue_slots", "gauge", "Queue slots taken by uploads and waiting jobs, by kind of lanes.", write_places,
      NULL},
-    {"voxeld_queue_limit", "gauge", "Queue places that each kind of lanes has.", NULL, queue_limit},
+    {"voxeld_queue_limit", "gauge", "Queue slots that each kind of lanes has.", NULL, queue_limit},
     {"voxeld_gate_waiting", "gauge", "Requests that wait for other requests of the same client.", NULL, gate_depth},
     {"voxeld_clients", "gauge", "Clients that have a connection or a request.", NULL, clients_present},
     {"voxeld_workers", "gauge", "Workers that take jobs, by kind of lanes.", write_workers, NULL},
     {"voxeld_jobs_running", "gauge", "Jobs that run now, by kind of lanes.", write_running, NULL},
     {"voxeld_workers_helping", "gauge", "Workers without a job that help with other workers' jobs.", NULL, helping},
-    {"voxeld_pieces_total", "counter", "Pieces of jobs on the CPU, by who did them: the job's worker or a helper.",
-     write_pieces, NULL},
-    {"voxeld_pieces_given_up_total", "counter", "Pieces that a helper gave up, usually because it got a job.", NULL,
+    {"voxeld_tasks_total", "counter", "Tasks of jobs on the CPU, by who did them: the job's worker or a helper.",
+     write_tasks, NULL},
+    {"voxeld_tasks_given_up_total", "counter", "Tasks that a helper gave up, usually because it got a job.", NULL,
      given_up},
     {"voxeld_small_jobs_total", "counter", "Small jobs that I/O threads ran themselves.", NULL, small_jobs},
     {"voxeld_requests_active", "gauge", "Requests that upload, have a job, or receive a job's answer.", NULL, active},

@@ -72,7 +72,7 @@ PROVOKED = [
     ),
     ("VoxeldFlood", {refused("client-over-share"): Grows(REQUESTS * 0.2)}),
     *(
-        ("VoxeldQueueFilling", {f"voxeld_queue_places{{{lanes}}}": Share(0.7, "voxeld_queue_limit")}, lanes, TARGET)
+        ("VoxeldQueueFilling", {f"voxeld_queue_slots{{{lanes}}}": Share(0.7, "voxeld_queue_limit")}, lanes, TARGET)
         for lanes in ('lanes="quick"', 'lanes="long"', 'lanes="detect"')
     ),
     (

@@ -149,7 +149,7 @@ def left(daemon):
     ("voxeld_buffer_bytes", "in_use"),
     changed=by(32 * MB),
 )
-@deed(("voxeld_queue_places", "quick"), ("voxeld_requests_active",))
+@deed(("voxeld_queue_slots", "quick"), ("voxeld_requests_active",))
 def upload(daemon):
     body = tiled_rows(48 * MB)
     with Raw(daemon).send(post(body)[:-1]):
@@ -199,18 +199,18 @@ def help_with_samplings(_):
         yield daemon
 
 
-@deed(("voxeld_pieces_given_up_total",))
+@deed(("voxeld_tasks_given_up_total",))
 def leave_a_sampling(_):
     with samplings(2, 1_000_000) as daemon:  # which takes more scratch than a helper may have
-        wait_until(lambda: counters(daemon, "voxeld_pieces_given_up_total")[""], "a piece that is given up")
+        wait_until(lambda: counters(daemon, "voxeld_tasks_given_up_total")[""], "a task that is given up")
         yield daemon
 
 
-@deed(("voxeld_pieces_total", "helper"))
+@deed(("voxeld_tasks_total", "helper"))
 def help_with_voxels(_):
     with Daemon(*ON_CPU, "--workers", "2") as daemon:
         path = f"{VOXELIZE}&point_counts={','.join(['100'] * 100)}"
-        helped = lambda: counters(daemon, "voxeld_pieces_total")['by="helper"']
+        helped = lambda: counters(daemon, "voxeld_tasks_total")['by="helper"']
         wait_until(lambda: daemon.post(path, rows(10_000)).status == 200 and helped(), "help")
         yield daemon
 

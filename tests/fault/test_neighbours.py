@@ -141,7 +141,7 @@ class Places(Neighbourhood):
     ARGS = ("--queue-depth", "8")
 
     def places(self):
-        return counters(self.daemon, "voxeld_queue_places")
+        return counters(self.daemon, "voxeld_queue_slots")
 
     def assert_served_beside(self, kind):
         with Neighbours(self.daemon, kind, 24):

@@ -23,7 +23,7 @@ class Proxies(FaultCase):
         return self.raw(source=source).send(post(many_rows(LONG_POINTS), LONG, f"X-Forwarded-For: {forwarded}"))
 
     def places(self):
-        return counters(self.daemon, "voxeld_queue_places")['lanes="long"']
+        return counters(self.daemon, "voxeld_queue_slots")['lanes="long"']
 
     def logged(self, identity):
         wait_until(lambda: f" id={identity} " in self.daemon.log(), "the request's line")

@@ -249,7 +249,7 @@ class Refused(FaultCase):
     LONG = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={ROWS * 9 // 10}"
 
     def places(self):
-        return counters(self.daemon, "voxeld_queue_places")['lanes="long"']
+        return counters(self.daemon, "voxeld_queue_slots")['lanes="long"']
 
     def test_its_place_is_free_before_its_body_has_come(self):
         body = tiled_rows(64 * MB)

@@ -8,7 +8,7 @@ import { bytes, duration, plain, seconds } from "./units.js";
 const WINDOW = 5; // scrapes that a rate or a quantile spans
 const OWN = ["/metrics", "/v1/status"]; // what this page asks for
 const STAGES = "voxeld_stage_duration_seconds";
-const LANES = { voxelize: "", sample: " (sampling)", detect: " (detection)" };
+const LANES = { quick: "", long: " (long)", detect: " (detection)" };
 
 function withoutOwn(map) {
   for (const path of OWN) map.delete(path);

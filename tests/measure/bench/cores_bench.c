@@ -4,7 +4,7 @@
 //
 // Each number of workers has a room of jobs of its own, all of which sleep but the one in turn. Each round runs the job
 // once in every room, so that a machine that is busy for a while slows all of them. Beside the median time are the
-// median of the rounds' ratios to one worker, and how many of the job's pieces were done by helpers. All answers have
+// median of the rounds' ratios to one worker, and how many of the job's tasks were done by helpers. All answers have
 // to be the same bytes, or it ends with 1. This thread waits; the workers work.
 #include <pthread.h>
 #include <stdio.h>
@@ -220,10 +220,10 @@ static bool measure(const struct kind *kind, const float *scan, int64_t rows, in
     if (!run_round(kind, scan, rows, round)) return false;
   for (int i = 0; i < num_rooms; i++) {
     struct hands_use use = hands_use(&rooms[i].jobs.hands);
-    uint64_t pieces = use.tasks - before[i].tasks, helped = use.helped - before[i].helped;
+    uint64_t tasks = use.tasks - before[i].tasks, helped = use.helped - before[i].helped;
     printf("%-28s%8lld%12.3f%9.2f%10.0f %%\n", i ? "" : kind->name, (long long)rooms[i].workers,
            timing_median(rooms[i].ms, repeat), timing_median(rooms[i].ratio, repeat),
-           pieces ? 100.0 * (double)helped / (double)pieces : 0.0);
+           tasks ? 100.0 * (double)helped / (double)tasks : 0.0);
   }
   fflush(stdout);
   return true;

@@ -150,8 +150,8 @@ static void what_the_rooms_hold(void **state) {
   write_page();
   has("voxeld_ready 1");
   has("voxeld_clients 1");
-  has("voxeld_queue_places{lanes=\"quick\"} 0");
-  has("voxeld_queue_places{lanes=\"long\"} 3");
+  has("voxeld_queue_slots{lanes=\"quick\"} 0");
+  has("voxeld_queue_slots{lanes=\"long\"} 3");
   has("voxeld_queue_limit 64");
   has("voxeld_workers{lanes=\"quick\"} 2");
   has("voxeld_workers{lanes=\"long\"} 1");

@@ -94,7 +94,7 @@ static void counts_and_limits(void **state) {
       "\"workers\":{\"count\":2,\"running\":11},\"queue\":{\"depth\":21,\"limit\":64},"
       "\"long_workers\":{\"count\":1,\"running\":12},\"long_queue\":{\"depth\":22,\"limit\":64},"
       "\"detection_workers\":{\"count\":0,\"running\":13},\"detection_queue\":{\"depth\":23,\"limit\":64},"
-      "\"help\":{\"workers\":71,\"pieces\":72,\"helped\":73,\"given_up\":74},"
+      "\"help\":{\"workers\":71,\"tasks\":72,\"helped\":73,\"given_up\":74},"
       "\"small_jobs\":{\"points\":75,\"run\":76},"
       "\"requests\":{\"active\":31,\"open\":32,\"answered\":1,\"refused\":2,\"aborted\":3},"
       "\"buffers\":{\"budget_bytes\":16777216,\"allocated_bytes\":42,\"in_use_bytes\":41},"
