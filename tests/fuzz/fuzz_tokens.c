@@ -55,7 +55,7 @@ static void check_new_token(const char *name) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct error error;
+  struct error error = {0};
   char *copy = malloc(size ? size : 1),
        *text = malloc(size + 1);  // the one of the exact size: a read past the end is seen
   assert(copy && text);
