@@ -107,18 +107,17 @@ class Placement(FaultCase):
         daemon.stop()
 
     def test_the_cpu_takes_what_a_busy_gpu_would_do_later(self):
-        daemon = self.start(200, 240)
-
+        # The daemon measures both once, when it starts. On a busy machine one may seem much slower than it is.
         def both_at_once():
-            before = self.placement(daemon)
+            daemon = self.start(20, 25)
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
-                list(pool.map(lambda index: self.ask(daemon, index), range(32)))
-            after = self.placement(daemon)
-            return all(after[target]["answered"] - before[target]["answered"] >= 4 for target in ("gpu", "cpu"))
+                list(pool.map(lambda index: self.ask(daemon, index), range(40)))
+            answered = [self.placement(daemon)[target]["answered"] for target in ("gpu", "cpu")]
+            daemon.assert_quiet()
+            daemon.stop()
+            return min(answered) >= 10
 
         wait_until(both_at_once, "both to do their parts")
-        daemon.assert_quiet()
-        daemon.stop()
 
     def test_without_free_processors_the_gpus_do_all(self):
         daemon = self.start(100, 0, workers=1)
