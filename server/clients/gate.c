@@ -61,14 +61,9 @@ static void resume(const struct gate *gate, struct gate_entry *list) {
   }
 }
 
-void gate_note(struct gate *gate, const struct client *client, int64_t now_ns) {
+bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *client, bool job, int64_t now_ns) {
   lock_acquire(&gate->lock);
-  recency_note(&gate->served, client, now_ns);
-  lock_release(&gate->lock);
-}
-
-bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *client, int64_t now_ns) {
-  lock_acquire(&gate->lock);
+  if (job) recency_note(&gate->served, client, now_ns);
   bool waits = recency_others(&gate->served, client, now_ns) && !gate->open && client->requests.count >= gate->each;
   entry->client = client;
   if (waits) {

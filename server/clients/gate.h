@@ -43,10 +43,10 @@ void gate_init(struct gate *gate, int64_t each, void (*hold)(struct gate_entry *
                void (*let_go)(struct gate_entry *entry));
 void gate_destroy(struct gate *gate);
 
-// Notes that the client asks for something: it counts as being served for the next second.
-void gate_note(struct gate *gate, const struct client *client, int64_t now_ns);
-// True if the request may go on. If it must wait, the gate holds it and lets it go later.
-VX_WARN_UNUSED bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *client, int64_t now_ns);
+// True if the request may go on. If it must wait, the gate holds it and lets it go later. `job`: the request has a job,
+// so its client counts as served for the next second.
+VX_WARN_UNUSED bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *client, bool job,
+                               int64_t now_ns);
 // The request is over. It must not wait. Does nothing if it was never at the gate.
 void gate_leave(struct gate *gate, struct gate_entry *entry);
 // Lets more requests in. To be called with each tick of the watcher.

@@ -24,7 +24,7 @@ static bool wait_for_jobs(const struct jobs *jobs, int64_t until_ns) {
 
 // Requests that clients sent before they could know of the drain are still in the sockets, and get their 503. Waits
 // until none has come for 150 ms, but for about a second at most.
-static void wait_until_quiet(const struct request_pool *requests) {
+static void wait_until_quiet(const struct request_counts *requests) {
   int64_t end_ns = clock_ns() + NS_PER_S, quiet_ns = 150 * NS_PER_MS;
   for (long long begun = -1; begun != atomic_load(&requests->begun) && clock_ns() < end_ns;) {
     begun = atomic_load(&requests->begun);
@@ -35,7 +35,7 @@ static void wait_until_quiet(const struct request_pool *requests) {
 
 bool drain(struct server *server) {
   const struct options *options = &server->options;
-  const struct request_pool *requests = &server->http.service.requests;
+  const struct request_counts *requests = &server->http.service.requests;
   struct jobs *jobs = &server->jobs;
   atomic_store(&server->phase, PHASE_LEAVING);
   events_end(&jobs->streams.events, "stop", true);

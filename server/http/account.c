@@ -1,5 +1,5 @@
-// The counts and the log line of a finished request; see account.h.
-#include "server/http/account.h"
+// The counts and the log line of a finished request; see http.h.
+#include "server/http/http.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// Decisions from the headers; see admit.h. Reads headers and query from the library; sends no answer itself.
-#include "server/http/admit.h"
+// Decisions from the headers; see http.h. Reads headers and query from the library; sends no answer itself.
+#include "server/http/http.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,16 +14,10 @@
 #include "server/base/log.h"
 #include "server/base/phase.h"
 #include "server/config/hosts.h"
-#include "server/http/body.h"
 #include "server/http/heads.h"
-#include "server/http/reply.h"
 #include "server/jobs/held.h"
 
 // ---- headers --------------------------------------------------------------------------------------------------------
-
-static const char *header(const struct request *request, const char *name) {
-  return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
-}
 
 #define TENSORS "application/vnd.safetensors"
 
@@ -37,22 +31,22 @@ static bool read_framing(struct request *request, const struct heads *heads) {
   if (request->service->library.laid_out && !head_trace_end(&request->head_trace, request->head_end))
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
                         "the head has a NUL, a folded header, or a line that does not end in CR LF");
-  if (heads->hosts > 1 || (request->takes_interim && heads->hosts == 0))
-    return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL, "there are %d Host headers; allowed: one",
-                        heads->hosts);
-  if (heads->lengths + heads->codings > 1)
+  int hosts = heads->count[HEAD_HOST], lengths = heads->count[HEAD_LENGTH], codings = heads->count[HEAD_TRANSFER];
+  if (hosts > 1 || (request->takes_interim && hosts == 0))
+    return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL, "there are %d Host headers; allowed: one", hosts);
+  if (lengths + codings > 1)
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
                         "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");
-  if (heads->codings && !request->takes_interim)
+  if (codings && !request->takes_interim)
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
                         "there is a Transfer-Encoding; allowed in HTTP/1.1 alone");
-  if (heads->codings && strcasecmp(heads->coding, "chunked") != 0)
+  if (codings && strcasecmp(heads->value[HEAD_TRANSFER], "chunked") != 0)
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL, "Transfer-Encoding is '%.80s'; allowed: chunked",
-                        heads->coding);
-  request->body_bytes = heads->codings ? -1 : 0;
+                        heads->value[HEAD_TRANSFER]);
+  request->body_bytes = codings ? -1 : 0;
   // The library has refused everything but a number of up to 64 bits. INT64_MAX is over every limit here.
-  if (heads->lengths) {
-    unsigned long long length = strtoull(heads->length, NULL, 10);
+  if (lengths) {
+    unsigned long long length = strtoull(heads->value[HEAD_LENGTH], NULL, 10);
     request->body_bytes = length > INT64_MAX ? INT64_MAX : (int64_t)length;
   }
   return true;
@@ -66,9 +60,9 @@ static bool id_is_sound(const char *id) {
 
 // Takes the client's X-Request-Id if it is sound, else makes a new id. A new id is unique in this process and, for all
 // practical purposes, among processes.
-static void take_id(struct request *request) {
+static void take_id(struct request *request, const struct heads *heads) {
   static atomic_uint_fast64_t counter;
-  const char *own = header(request, "X-Request-Id");
+  const char *own = heads->value[HEAD_REQUEST_ID];
   if (own && id_is_sound(own)) {
     snprintf(request->id, sizeof request->id, "%s", own);
     return;
@@ -86,17 +80,18 @@ static bool is_media_type(const char *value, const char *type) {
 
 static bool read_codings(struct request *request, const struct heads *heads) {
   struct job *job = &request->job;
-  if (heads->accepts == 1 && request->service->options->compress_answers)
-    job->spec.answer_coding = coding_for_answer(heads->accept);
-  if (heads->encodings) job->spec.coding = heads->encodings > 1 ? CODINGS : coding_of_body(heads->encoding);
+  int codings = heads->count[HEAD_ENCODING];
+  if (heads->count[HEAD_ACCEPT_ENCODING] == 1 && request->service->options->compress_answers)
+    job->spec.answer_coding = coding_for_answer(heads->value[HEAD_ACCEPT_ENCODING]);
+  if (codings) job->spec.coding = codings > 1 ? CODINGS : coding_of_body(heads->value[HEAD_ENCODING]);
   if (job->spec.coding != CODINGS) return true;
   return error_refuse(&request->error, ERROR_UNSUPPORTED_MEDIA, NULL,
-                      "Content-Encoding is '%.80s'%s; allowed: one of " CODINGS_OF_BODIES ", or none", heads->encoding,
-                      heads->encodings > 1 ? " and others" : "");
+                      "Content-Encoding is '%.80s'%s; allowed: one of " CODINGS_OF_BODIES ", or none",
+                      heads->value[HEAD_ENCODING], codings > 1 ? " and others" : "");
 }
 
-static bool check_media(struct request *request) {
-  const char *type = header(request, "Content-Type");
+static bool check_media(struct request *request, const struct heads *heads) {
+  const char *type = heads->value[HEAD_TYPE];
   // curl --data-binary sends this type with any body. So does curl -d, which strips bytes from it.
   request->job.spec.form = type && is_media_type(type, "application/x-www-form-urlencoded");
   if (type && !request->job.spec.form && !is_media_type(type, "application/octet-stream") &&
@@ -107,9 +102,9 @@ static bool check_media(struct request *request) {
 }
 
 // A media type that says what the body is does as well as the parameter.
-static bool take_media(struct request *request) {
+static bool take_media(struct request *request, const struct heads *heads) {
   struct job_request *asked = &request->job.asked;
-  const char *type = header(request, "Content-Type");
+  const char *type = heads->value[HEAD_TYPE];
   if (!type || !is_media_type(type, TENSORS) || asked->format == FORMAT_SAFETENSORS) return true;
   if (asked->format != FORMAT_RAW)
     return error_refuse(&request->error, ERROR_BAD_PARAMETER, "format",
@@ -172,10 +167,10 @@ static bool start_from_model(struct request *request) {
 // Places the body so that the bytes behind its JSON, mostly those of the points, are aligned.
 static bool read_inference_head(struct request *request, const struct heads *heads) {
   struct job *job = &request->job;
-  const char *value = heads->inference_head;
+  const char *value = heads->value[HEAD_INFERENCE_LENGTH];
   if (!value) return true;
   size_t digits = strspn(value, "0123456789");
-  if (heads->inference_heads > 1 || digits == 0 || digits > 18 || value[digits])
+  if (heads->count[HEAD_INFERENCE_LENGTH] > 1 || digits == 0 || digits > 18 || value[digits])
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
                         "Inference-Header-Content-Length is '%.40s'; allowed: one number of bytes", value);
   job->infer->head_bytes = strtoll(value, NULL, 10);
@@ -233,11 +228,19 @@ static bool check_rows(struct request *request) {
   return !body_is_measured(request) || body_check(request, request->body_bytes);
 }
 
+// Counts the request to its user or to the address behind a proxy, if it has either, not to its connection's client.
+static bool join(struct request *request) {
+  if (!request->user[0] && strcmp(request->address, request->peer->address) == 0) return true;
+  request->joined = clients_join(request->service->clients, request->user, request->address);
+  if (!request->joined)
+    return error_refuse(&request->error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
+  request->job.client = request->joined;
+  return true;
+}
+
 static bool reserve(struct request *request) {
   struct job *job = &request->job;
-  job->client = clients_join(request->service->clients, request->user, request->address);
-  if (!job->client)
-    return error_refuse(&request->error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
+  if (!join(request)) return false;
   // A page keeps no body in the job's memory, however long it says that this is.
   size_t bytes = route_computes(request->endpoint) && request->body_bytes > 0 ? (size_t)request->body_bytes : 0;
   request->has_job = upload_begin(request->peer, job, bytes, &request->error);
@@ -250,7 +253,7 @@ static bool reserve(struct request *request) {
 // the proxy's own address stays.
 static void name_client(struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
-  request->relayed = heads->relayed;
+  request->relayed = heads->forwards || heads->count[HEAD_FORWARDED] || heads->count[HEAD_VIA];
   if (peer->proxy && heads->forwards > 0 &&
       !proxies_client(request->service->proxies, heads->forwarded, heads->forwards, request->address))
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
@@ -262,7 +265,7 @@ static bool host_is_known(const struct request *request, const struct heads *hea
   const struct peer *peer = request->peer;
   const char *list = request->service->options->allowed_hosts;
   bool tcp = strncmp(peer->address, "unix:", 5) != 0;
-  return !tcp || peer->proxy || host_is_own(heads->host) || hosts_have(list, heads->host);
+  return !tcp || peer->proxy || host_is_own(heads->value[HEAD_HOST]) || hosts_have(list, heads->value[HEAD_HOST]);
 }
 
 static bool check_host(struct request *request, const struct heads *heads) {
@@ -270,20 +273,27 @@ static bool check_host(struct request *request, const struct heads *heads) {
   if (any || host_is_known(request, heads)) return true;
   return error_refuse(&request->error, ERROR_FORBIDDEN, NULL,
                       "the Host is '%.200s'; allowed: an IP address, localhost, or a name of --allowed-hosts",
-                      heads->host);
+                      heads->value[HEAD_HOST]);
 }
 
 // Checks credentials.
 static bool check_access(struct request *request, const struct heads *heads) {
   if (route_is_public(request->endpoint)) return true;
-  struct credential credential = {heads->authorizations, heads->authorization, request->peer->tls};
+  struct credential credential = {heads->count[HEAD_AUTHORIZATION], heads->value[HEAD_AUTHORIZATION],
+                                  request->peer->tls};
   return access_check(request->service->access, &credential, request->user, &request->error);
+}
+
+// The value of a header that no browser repeats; "" if it is repeated.
+static const char *lone(const struct heads *heads, enum head_name name) {
+  return heads->count[name] > 1 ? "" : heads->value[name];
 }
 
 // Why the request may be of a web page of strangers (hosts.h); NULL: it is of none. No page of a strange host has
 // credentials: a browser adds no token by itself, and no certificate unless the server's own is of that host.
 static const char *why_cross_origin(const struct request *request, const struct heads *heads) {
-  if (page_is_foreign(heads->origin, heads->site, heads->host)) return "Origin or Sec-Fetch-Site tell of one";
+  if (page_is_foreign(lone(heads, HEAD_ORIGIN), lone(heads, HEAD_SITE), heads->value[HEAD_HOST]))
+    return "Origin or Sec-Fetch-Site tell of one";
   if (request->user[0] || host_is_known(request, heads)) return NULL;
   return "the Host may be that of one; allowed: an IP address, localhost, a name of --allowed-hosts, or any with a "
          "token or a client certificate";
@@ -360,11 +370,12 @@ static bool decide(struct request *request, const struct heads *heads, const cha
   if (!route_computes(request->endpoint))
     return check_state(request) && check_page_body(request) && admit_page(request);
   if (!takes_jobs(request)) return false;
-  request->job.spec.kind = answer_kind_of(header(request, "Accept"));
+  request->job.spec.kind = answer_kind_of(heads->value[HEAD_ACCEPT]);
   bool inference = request->endpoint == ENDPOINT_INFER;
-  return check_length(request, heads->lengths + heads->codings > 0, early) && (inference || check_media(request)) &&
+  bool declared = heads->count[HEAD_LENGTH] || heads->count[HEAD_TRANSFER];
+  return check_length(request, declared, early) && (inference || check_media(request, heads)) &&
          read_codings(request, heads) &&
-         (inference ? read_inference(request, heads) : read_query(request) && take_media(request)) &&
+         (inference ? read_inference(request, heads) : read_query(request) && take_media(request, heads)) &&
          check_state(request) && check_regions(request) && check_rows(request) &&
          (inference || job_may_fit(&request->job, &request->error)) && reserve(request);
 }
@@ -373,8 +384,8 @@ bool request_admit(struct request *request, const char *method, const char *path
   struct heads heads;
   if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
   heads_collect(&heads, request->connection, &request->head_trace);
-  take_id(request);
-  trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
+  take_id(request, &heads);
+  trace_begin(&request->trace, heads.count[HEAD_TRACEPARENT] == 1 ? heads.value[HEAD_TRACEPARENT] : NULL);
   name_client(request, &heads);
   snprintf(request->method, sizeof request->method, "%s", method);
   path = path_of_target(path);
@@ -383,7 +394,7 @@ bool request_admit(struct request *request, const char *method, const char *path
   if (decide(request, &heads, method, path, early)) return true;
   // The body of a refused request is discarded and the connection kept. Three kinds are answered early instead: a body
   // over the limit, a body that the client holds back until it gets 100 Continue, and any at a listener for pages.
-  const char *expect = header(request, "Expect");
+  const char *expect = heads.value[HEAD_EXPECT];
   bool held_back = expect && strcasecmp(expect, "100-continue") == 0;
   if (held_back) body_guess(request);
   if (held_back || request->body_bytes > request->service->options->max_body_bytes || request->peer->places->pages)

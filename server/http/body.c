@@ -1,5 +1,5 @@
-// Bodies; see body.h.
-#include "server/http/body.h"
+// Bodies; see http.h.
+#include "server/http/http.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 // The gate may resume the connection before request_to has run here. The library's next call comes on this same thread,
 // so it sees the new state all the same.
 bool body_pass_gate(struct request *request) {
-  if (gate_enter(&request->service->gate, &request->entry, request_client(request), clock_ns())) return true;
+  if (request_enter_gate(request)) return true;
   request_to(request, REQUEST_HELD);
   peer_upload_hold(request->peer);
   return false;

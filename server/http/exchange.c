@@ -1,13 +1,9 @@
-// The way of one request; see exchange.h.
-#include "server/http/exchange.h"
+// The way of one request; see http.h.
+#include "server/http/http.h"
 
 #include <stddef.h>
 
 #include "server/base/clock.h"
-#include "server/http/account.h"
-#include "server/http/admit.h"
-#include "server/http/body.h"
-#include "server/http/reply.h"
 #include "server/jobs/held.h"
 #include "server/jobs/run.h"
 #include "server/net/connections.h"
@@ -78,7 +74,6 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
   // A large body may wait at the gate here. More of it is still to come than the library has read so far: when it is
   // resumed, it reads that and not an end of file (see took in body.c).
   if (request->body_bytes <= GATED_BODY || body_pass_gate(request)) go_on(request);
-  if (request->has_job) gate_note(&service->gate, request_client(request), clock_ns());
   return MHD_YES;
 }
 
@@ -129,11 +124,8 @@ static void fill_in(struct request *request) {
 // A request that has not met the gate yet, since its body is small, meets it here; one that is refused too, since to
 // refuse it has cost time. Probes do not.
 static enum MHD_Result submit(struct request *request) {
-  struct gate *gate = &request->service->gate;
   if (request->has_job) fill_in(request);
-  if (route_is_probe(request->endpoint) || request->entry.client ||
-      gate_enter(gate, &request->entry, request_client(request), clock_ns()))
-    return start(request);
+  if (route_is_probe(request->endpoint) || request->entry.client || request_enter_gate(request)) return start(request);
   request_to(request, REQUEST_WAITING);
   return MHD_YES;
 }
@@ -174,18 +166,10 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
     case REQUEST_DONE: return request_reply(request);
     case REQUEST_JOB:
     case REQUEST_REPLY:
+    case REQUEST_OVER:
     case REQUEST_STATES: break;  // the library does not call while another owns the request
   }
   return MHD_NO;
-}
-
-struct request *exchange_open(struct service *service, struct MHD_Connection *connection, struct peer *peer,
-                              const struct line_fault *line_fault, bool takes_interim) {
-  struct request *request = request_new(service, connection, peer);
-  if (!request) return NULL;
-  request->line_fault = line_fault;
-  request->takes_interim = takes_interim;
-  return request;
 }
 
 void exchange_close(struct request *request, enum MHD_RequestTerminationCode code) {
@@ -203,7 +187,7 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
   gate_leave(&service->gate, &request->entry);
   release_job(request);
   job_release_buffer(&job->held.output);
-  if (job->client) clients_leave(service->clients, job->client);
+  if (request->joined) clients_leave(service->clients, request->joined);
   request_account(request, aborted);
-  request_free(request);
+  request_end(request);
 }

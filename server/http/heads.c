@@ -6,6 +6,24 @@
 
 #include "server/http/library.h"
 
+static const char *const names[HEAD_NAMES] = {[HEAD_ACCEPT] = "Accept",
+                                              [HEAD_ACCEPT_ENCODING] = "Accept-Encoding",
+                                              [HEAD_AUTHORIZATION] = "Authorization",
+                                              [HEAD_ENCODING] = "Content-Encoding",
+                                              [HEAD_EXPECT] = "Expect",
+                                              [HEAD_FORWARDED] = "Forwarded",
+                                              [HEAD_FORWARDED_FOR] = "X-Forwarded-For",
+                                              [HEAD_HOST] = "Host",
+                                              [HEAD_INFERENCE_LENGTH] = "Inference-Header-Content-Length",
+                                              [HEAD_LENGTH] = "Content-Length",
+                                              [HEAD_ORIGIN] = "Origin",
+                                              [HEAD_REQUEST_ID] = "X-Request-Id",
+                                              [HEAD_SITE] = "Sec-Fetch-Site",
+                                              [HEAD_TRACEPARENT] = "traceparent",
+                                              [HEAD_TRANSFER] = "Transfer-Encoding",
+                                              [HEAD_TYPE] = "Content-Type",
+                                              [HEAD_VIA] = "Via"};
+
 static void add_forwarded(struct heads *heads, const char *line) {
   if (heads->forwards == FORWARDED_MAX)
     memmove(heads->forwarded, heads->forwarded + 1, sizeof *heads->forwarded * --heads->forwards);
@@ -21,46 +39,17 @@ static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *n
   if (heads->odd) return MHD_NO;  // one is enough to refuse the request
   head_trace_header(heads->trace, name, name_size, value, value_size);
   if (value_size > LONGEST_HEADER) heads->too_long = name;
+  int i = 0;
+  while (i < HEAD_NAMES && strcasecmp(name, names[i]) != 0) i++;
   // By now the library has judged where the body ends. It takes a coding with blanks behind it for another coding.
-  if (strcasecmp(name, "Transfer-Encoding") != 0) library_cut_blanks(value, value_size);
-  if (strcasecmp(name, "Host") == 0) {
-    heads->hosts++;
-    heads->host = value;
-  } else if (strcasecmp(name, "Content-Length") == 0) {
-    heads->lengths++;
-    heads->length = value;
-  } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
-    heads->codings++;
-    heads->coding = value;
-  } else if (strcasecmp(name, "Authorization") == 0) {
-    heads->authorizations++;
-    heads->authorization = value;
-  } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
-    heads->encodings++;
-    heads->encoding = value;
-  } else if (strcasecmp(name, "Accept-Encoding") == 0) {
-    heads->accepts++;
-    heads->accept = value;
-  } else if (strcasecmp(name, "Inference-Header-Content-Length") == 0) {
-    heads->inference_heads++;
-    heads->inference_head = value;
-  } else if (strcasecmp(name, "X-Forwarded-For") == 0) {
-    add_forwarded(heads, value);
-    heads->relayed = true;
-  } else if (strcasecmp(name, "Forwarded") == 0 || strcasecmp(name, "Via") == 0) {
-    heads->relayed = true;
-  } else if (strcasecmp(name, "traceparent") == 0) {
-    heads->traces++;
-    heads->traceparent = value;
-  } else if (strcasecmp(name, "Origin") == 0) {
-    heads->origin = heads->origin ? "" : value;
-  } else if (strcasecmp(name, "Sec-Fetch-Site") == 0) {
-    heads->site = heads->site ? "" : value;
-  }
+  if (i != HEAD_TRANSFER) library_cut_blanks(value, value_size);
+  if (i == HEAD_NAMES || (i == HEAD_ENCODING && strcasecmp(value, "identity") == 0)) return MHD_YES;
+  if (i == HEAD_FORWARDED_FOR) add_forwarded(heads, value);
+  if (heads->count[i]++ == 0) heads->value[i] = value;
   return MHD_YES;
 }
 
 void heads_collect(struct heads *heads, struct MHD_Connection *connection, struct head_trace *trace) {
-  *heads = (struct heads){.trace = trace, .host = ""};
+  *heads = (struct heads){.trace = trace, .value = {[HEAD_HOST] = ""}};
   MHD_get_connection_values_n(connection, MHD_HEADER_KIND, collect, heads);
 }

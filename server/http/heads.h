@@ -1,8 +1,8 @@
 // The headers of a request that decide whether and how it is served, found in one walk over all of them.
 //
-// The library's look-up by name does not do: it returns only the first header of that name, and does not check names.
-// The walk also cuts the blanks behind each value, for whoever looks a header up later. Runs on the IO thread that owns
-// the request. The texts are the library's, and stay as long as the request.
+// The library's look-up by name returns only the first header of a name, and does not check names. The walk also cuts
+// the blanks behind each value. Runs on the IO thread that owns the request. The texts are in the library's memory, and
+// stay as long as the request.
 #ifndef VOXELD_HEADS_H
 #define VOXELD_HEADS_H
 
@@ -14,32 +14,40 @@
 // LONGEST_HEADER: bytes of a header's value. Lists in headers are read on the I/O thread, several times.
 enum { FORWARDED_MAX = 8, LONGEST_HEADER = 8192 };
 
+enum head_name {
+  HEAD_ACCEPT,
+  HEAD_ACCEPT_ENCODING,
+  HEAD_AUTHORIZATION,
+  HEAD_ENCODING,  // Content-Encoding other than identity
+  HEAD_EXPECT,
+  HEAD_FORWARDED,
+  HEAD_FORWARDED_FOR,  // X-Forwarded-For
+  HEAD_HOST,
+  HEAD_INFERENCE_LENGTH,  // Inference-Header-Content-Length
+  HEAD_LENGTH,            // Content-Length
+  HEAD_ORIGIN,
+  HEAD_REQUEST_ID,  // X-Request-Id
+  HEAD_SITE,        // Sec-Fetch-Site
+  HEAD_TRACEPARENT,
+  HEAD_TRANSFER,  // Transfer-Encoding
+  HEAD_TYPE,      // Content-Type
+  HEAD_VIA,
+  HEAD_NAMES
+};
+
 struct heads {
   struct head_trace *trace;
-  int hosts, lengths, codings;  // how many headers of each name there are; likewise below
-  const char *host;             // "" without one
-  const char *length, *coding;
-  int encodings;
-  const char *encoding;  // a Content-Encoding other than identity
-  int accepts;
-  const char *accept;  // Accept-Encoding
-  int traces;
-  const char *traceparent;
-  int inference_heads;
-  const char *inference_head;  // Inference-Header-Content-Length
-  const char *origin, *site;   // Origin and Sec-Fetch-Site; "" if repeated
-  int authorizations;
-  const char *authorization;
-  int forwards;
+  int count[HEAD_NAMES];                 // how many headers of each name there are
+  const char *value[HEAD_NAMES];         // of the first of them; NULL without one, but "" for Host
   const char *forwarded[FORWARDED_MAX];  // the last lines of X-Forwarded-For
-  bool relayed;                          // there is a header that proxies add
+  int forwards;
   // A header's name is empty or has a byte that is not allowed, or its value has a CR, which to some servers ends a
   // line. ("Content-Length " with a blank is a length to some servers, but not to the library.)
   bool odd;
   const char *too_long;  // the name of a header that is longer than LONGEST_HEADER; NULL: there is none
 };
 
-// Fills `heads`, and tells `layout` where each header lies.
+// Fills `heads`, and notes in `trace` where each header lies.
 void heads_collect(struct heads *heads, struct MHD_Connection *connection, struct head_trace *trace);
 
 #endif

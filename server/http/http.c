@@ -18,7 +18,6 @@
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
-#include "server/http/exchange.h"
 #include "server/net/connections.h"
 
 // on_uri marks a request with the address of one of these. Nothing is allocated before the head is whole, so nothing is
@@ -76,11 +75,12 @@ static struct request *open_request(struct service *service, struct MHD_Connecti
   if (!peer || peer_is_failed(peer)) return NULL;  // without a peer it cannot be watched
   peer->head_open = false;
   peer->asked = true;
-  bool takes_interim = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
-  struct request *request = exchange_open(service, connection, peer, fault, takes_interim);
+  struct request *request = request_begin(service, connection, peer);
   peer->turned_away = !request;
-  peer->request = request;
-  if (request) head_trace_begin(&request->head_trace, peer->target_end, version);
+  if (!request) return NULL;
+  request->line_fault = fault;
+  request->takes_interim = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
+  head_trace_begin(&request->head_trace, peer->target_end, version);
   return request;
 }
 
@@ -95,15 +95,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
   return exchange_advance(request, method, path, data, size);
 }
 
-static void end_request(struct request *request, enum MHD_RequestTerminationCode code) {
-  request->peer->request = NULL;
-  exchange_close(request, code);
-}
-
 static void on_completed(void *cls, struct MHD_Connection *connection, void **request_cls,
                          enum MHD_RequestTerminationCode code) {
   (void)cls, (void)connection;
-  if (*request_cls && !is_line_mark(*request_cls)) end_request(*request_cls, code);
+  if (*request_cls && !is_line_mark(*request_cls)) exchange_close(*request_cls, code);
   *request_cls = NULL;
 }
 
@@ -140,7 +135,9 @@ static struct peer *open_peer(struct service *service, struct places *places, st
 // a chunk's first line is too long.
 static void close_peer(struct service *service, struct peer *peer) {
   struct tls_session *tls = peer->tls;
-  if (peer->request) end_request(peer->request, MHD_REQUEST_TERMINATED_WITH_ERROR);
+  struct request *request = peer->request;
+  if (request && request->state != REQUEST_OVER) exchange_close(request, MHD_REQUEST_TERMINATED_WITH_ERROR);
+  free(request);
   connection_closed(service->watcher, peer);
   tls_session_close(tls);
 }
@@ -254,7 +251,6 @@ const char *http_library_version(void) { return MHD_get_version(); }
 
 void http_init(struct http *http) {
   struct service *service = &http->service;
-  requests_init(&service->requests);
   gate_init(&service->gate, service->options->client_requests, exchange_hold, exchange_let_go);
 }
 
@@ -322,7 +318,4 @@ void http_stop(struct http *http) {
   for (int i = 0; i < count; i++) MHD_stop_daemon(http->daemon[i]);
 }
 
-void http_destroy(struct http *http) {
-  requests_destroy(&http->service.requests);
-  gate_destroy(&http->service.gate);
-}
+void http_destroy(struct http *http) { gate_destroy(&http->service.gate); }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "kernels/kernels.h"
+#include "server/http/request.h"
 #include "server/http/service.h"
 #include "server/net/acceptor.h"
 #include "server/net/listener.h"
@@ -45,5 +46,55 @@ VX_WARN_UNUSED bool http_start(struct http *http, struct error *error);
 // run.
 void http_stop(struct http *http);
 void http_destroy(struct http *http);
+
+// ---- the steps of a request, on the IO thread that owns it ----------------------------------------------------------
+//
+// A false result comes with request->error. MHD_NO: the connection ends.
+
+// Takes the next step of the request's way. The library calls it for the headers, for each part of the body and for the
+// body's end. `data` has `*size` bytes of the body; `*size` becomes 0 once they are taken.
+enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
+                                 size_t *size);
+// The request is over, for whatever reason: releases what it holds, then counts and logs it. It must not wait at the
+// gate.
+void exchange_close(struct request *request, enum MHD_RequestTerminationCode code);
+// The gate's callbacks: suspend and resume the request's connection.
+void exchange_hold(struct gate_entry *entry);
+void exchange_let_go(struct gate_entry *entry);
+
+// Decides from the headers: framing, path, access, method, length, media type, parameters. If the endpoint computes,
+// also reserves a slot in the queue and, if the length is known, memory for the body. `*early`, false before, becomes
+// true if the problem must be answered before the body is read.
+VX_WARN_UNUSED bool request_admit(struct request *request, const char *method, const char *path, bool *early);
+
+// Take the `*size` bytes of the body that have come, and set `*size` to 0. If body_receive or body_keep must refuse the
+// body, it discards the rest (REQUEST_DISCARD).
+enum MHD_Result body_receive(struct request *request, const char *data, size_t *size);  // of a job
+enum MHD_Result body_keep(struct request *request, const char *data, size_t *size);     // of a page
+enum MHD_Result body_discard(struct request *request, const char *data, size_t *size);
+// Whether the headers tell how many bytes of rows come: the body is neither chunked nor coded.
+bool body_is_measured(const struct request *request);
+// Checks a whole body of `bytes` bytes: it must consist of whole rows, which the parameters split among the clouds.
+// Sets the shape of the job's input. Leaves a body of another format than raw to the worker.
+VX_WARN_UNUSED bool body_check(struct request *request, int64_t bytes);
+// The body ends here: checks it, unless that was done when its headers came.
+VX_WARN_UNUSED bool body_end(struct request *request);
+// The body of a refused request will not be read: adds to the problem what the body may be, if it is no raw rows.
+void body_guess(struct request *request);
+// Sends the request to the gate. True: the body is read on now. False: the request is suspended (REQUEST_HELD).
+bool body_pass_gate(struct request *request);
+
+// Answers with the job's output, a page, or the problem (REQUEST_REPLY). The response owns the job's output from then
+// on.
+enum MHD_Result request_reply(struct request *request);
+// The `make` of the job of a page that a worker makes. On the worker's thread.
+VX_WARN_UNUSED bool request_make_page(struct job *job);
+// The response of a page that lasts: events of streams, sent as they happen. While there is no event the connection is
+// suspended; the thread that causes one resumes it. NULL with the request's problem.
+struct MHD_Response *subscription_response(struct request *request, const struct page *page,
+                                           const struct page_asked *asked);
+
+// Counts a finished request and writes its log line. `aborted`: the client left before its answer was sent.
+void request_account(struct request *request, bool aborted);
 
 #endif

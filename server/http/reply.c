@@ -1,5 +1,5 @@
-// Answers; see reply.h.
-#include "server/http/reply.h"
+// Answers; see http.h.
+#include "server/http/http.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,6 @@
 #include "server/base/clock.h"
 #include "server/base/phase.h"
 #include "server/http/library.h"
-#include "server/http/subscription.h"
 
 _Static_assert((int)INFER_RANGES_MAX <= (int)RANGES_MAX, "each tensor may be a part of an answer");
 

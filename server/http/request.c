@@ -43,56 +43,20 @@ bool request_is_local(const struct request *request) {
          !request->job.spec.cross_origin;
 }
 
-struct client *request_client(const struct request *request) {
-  return request->job.client ? request->job.client : request->peer->client;
+bool request_enter_gate(struct request *request) {
+  return gate_enter(&request->service->gate, &request->entry, request->job.client, request->has_job, clock_ns());
 }
 
-// ---- counts ---------------------------------------------------------------------------------------------------------
+// ---- from its begin to its end --------------------------------------------------------------------------------------
 
-void request_count(struct request *request) {
-  struct request_pool *pool = &request->service->requests;
-  request->counted_open = request->counted_active = true;
-  atomic_fetch_add(&pool->begun, 1);
-  atomic_fetch_add(&pool->open, 1);
-  atomic_fetch_add(&pool->active, 1);
-}
-
-void request_uncount_active(struct request *request) {
-  if (request->counted_active) atomic_fetch_sub(&request->service->requests.active, 1);
-  request->counted_active = false;
-}
-
-// ---- memory ---------------------------------------------------------------------------------------------------------
-
-void requests_init(struct request_pool *pool) {
-  *pool = (struct request_pool){.free = NULL};
-  lock_init(&pool->lock);
-}
-
-void requests_destroy(struct request_pool *pool) {
-  while (pool->free) {
-    struct request *next = pool->free->next;
-    free(pool->free);
-    pool->free = next;
-  }
-  lock_destroy(&pool->lock);
-}
-
-static struct request *take(struct request_pool *pool) {
-  lock_acquire(&pool->lock);
-  struct request *request = pool->free;
-  if (request) pool->free = request->next;
-  lock_release(&pool->lock);
-  return request ? request : malloc(sizeof *request);
-}
-
-struct request *request_new(struct service *service, struct MHD_Connection *connection, struct peer *peer) {
-  struct request *request = take(&service->requests);
+struct request *request_begin(struct service *service, struct MHD_Connection *connection, struct peer *peer) {
+  if (!peer->request) peer->request = malloc(sizeof *peer->request);
+  struct request *request = peer->request;
   if (!request) return NULL;
   memset(request, 0, offsetof(struct request, job));
   job_init(&request->job, &service->jobs->services);
   upload_init(peer);
-  request->state = REQUEST_NEW;
+  request->job.client = peer->client;
   request->service = service;
   request->connection = connection;
   request->peer = peer;
@@ -103,14 +67,22 @@ struct request *request_new(struct service *service, struct MHD_Connection *conn
   return request;
 }
 
-void request_free(struct request *request) {
-  struct request_pool *pool = &request->service->requests;
-  bool counted_open = request->counted_open;
-  request_uncount_active(request);
+void request_count(struct request *request) {
+  struct request_counts *counts = &request->service->requests;
+  request->counted_open = request->counted_active = true;
+  atomic_fetch_add(&counts->begun, 1);
+  atomic_fetch_add(&counts->open, 1);
+  atomic_fetch_add(&counts->active, 1);
+}
+
+void request_uncount_active(struct request *request) {
+  if (request->counted_active) atomic_fetch_sub(&request->service->requests.active, 1);
+  request->counted_active = false;
+}
+
+void request_end(struct request *request) {
+  request->state = REQUEST_OVER;
   free(request->page_body);
-  lock_acquire(&pool->lock);
-  request->next = pool->free;
-  pool->free = request;
-  lock_release(&pool->lock);
-  if (counted_open) atomic_fetch_sub(&pool->open, 1);  // last: the drain waits for it
+  request_uncount_active(request);
+  if (request->counted_open) atomic_fetch_sub(&request->service->requests.open, 1);  // last: the drain waits for it
 }

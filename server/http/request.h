@@ -32,6 +32,7 @@ enum request_state {
                     // if the job is small, IO thread: it runs the job
   REQUEST_DONE,     // IO thread: answer or problem is ready
   REQUEST_REPLY,    // the library: it sends the answer; the response owns the job's output
+  REQUEST_OVER,     // IO thread: its memory waits for the connection's next request
   REQUEST_STATES
 };
 
@@ -49,10 +50,10 @@ struct page_body {
 struct request {
   enum request_state state;
   struct service *service;
-  struct request *next;  // in the pool
   struct MHD_Connection *connection;
   struct peer *peer;
   struct gate_entry entry;  // at the gate
+  struct client *joined;    // the client of its own that it counts to; NULL: the connection's
 
   // From the headers.
   bool takes_interim;  // HTTP/1.1, which has 100 Continue and chunks, and needs a Host
@@ -78,7 +79,7 @@ struct request {
   int64_t sent_bytes;                 // of the body
   bool unchanged;                     // it is answered 304: the client has the page
   bool lasting;                       // its answer ends when its client leaves, if not before
-  bool counted_open, counted_active;  // whether the pool's counters include it
+  bool counted_open, counted_active;  // in the counts of the service
   struct error error;
   int64_t started_ns;
   int64_t reply_ns;  // when the answer was queued; 0 before
@@ -87,17 +88,14 @@ struct request {
 };
 _Static_assert(offsetof(struct request, job) <= 4096, "what is cleared for each request is small");
 
-void requests_init(struct request_pool *pool);
-void requests_destroy(struct request_pool *pool);
-
-// A new request from the pool. NULL: out of memory.
-struct request *request_new(struct service *service, struct MHD_Connection *connection, struct peer *peer);
+// A new request, in the memory that the connection keeps for its requests until it is closed. NULL: out of memory.
+struct request *request_begin(struct service *service, struct MHD_Connection *connection, struct peer *peer);
 // Counts the request as begun, open and active.
 void request_count(struct request *request);
 // Counts the request as active no more: it waits for no body, job or job's answer. Does nothing the second time.
 void request_uncount_active(struct request *request);
-// The request is over: counts it as open no more and returns its memory to the pool. It must hold nothing any more.
-void request_free(struct request *request);
+// The request is over, and must hold nothing any more: counts it as open no more.
+void request_end(struct request *request);
 
 // Moves the request to `state`. Asserts that this move is possible.
 void request_to(struct request *request, enum request_state state);
@@ -112,7 +110,7 @@ int request_status(const struct request *request);
 // proxy on this machine that is not trusted (--trusted-proxies) and adds no header looks like a client.
 bool request_is_local(const struct request *request);
 
-// The client whose share the request counts to: its job's or, before it has one, its connection's.
-struct client *request_client(const struct request *request);
+// Sends the request to the gate. False: it is suspended there.
+VX_WARN_UNUSED bool request_enter_gate(struct request *request);
 
 #endif

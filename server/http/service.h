@@ -1,4 +1,4 @@
-// What all requests share: the rooms that they use, what is known of the library, the gate, and their memory.
+// What all requests share: the rooms that they use, what is known of the library, the gate, and their counts.
 //
 // The daemon sets it up before the first connection. From then on only members that are atomic or have a lock of their
 // own change.
@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "server/base/counters.h"
-#include "server/base/lock.h"
 #include "server/clients/access.h"
 #include "server/clients/clients.h"
 #include "server/clients/gate.h"
@@ -21,12 +20,7 @@
 #include "server/jobs/jobs.h"
 #include "server/net/watcher.h"
 
-struct request;
-
-// The memory of requests, which is reused so that a warm daemon allocates none, and their counts.
-struct request_pool {
-  struct lock lock;
-  struct request *free;
+struct request_counts {
   atomic_llong begun;   // all requests since the start
   atomic_llong open;    // requests whose headers are here and whose answer is not yet sent
   atomic_llong active;  // of them those with a body under way, a job, or a job's answer
@@ -50,7 +44,7 @@ struct service {
   // The room's own.
   struct library library;
   struct gate gate;
-  struct request_pool requests;
+  struct request_counts requests;
 };
 
 #endif

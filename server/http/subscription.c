@@ -1,5 +1,5 @@
-// See subscription.h.
-#include "server/http/subscription.h"
+// Answers that last; see http.h.
+#include "server/http/http.h"
 
 #include <stdlib.h>
 #include <string.h>

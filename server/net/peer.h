@@ -94,7 +94,7 @@ struct peer {
   bool head_open;            // the IO thread's: a request's first line is here, its headers are not
   const char *target_end;    // likewise: that of its first line, in the library's memory
   bool asked;                // likewise: a request has come
-  struct request *request;   // likewise: it is not completed yet
+  struct request *request;   // likewise: the memory of its requests; NULL before the first
   bool turned_away;          // likewise: there was no memory for a request
   bool probed;               // the watcher's; the rest under its lock
   struct pace pace;          // of the body that comes or the answer that goes,

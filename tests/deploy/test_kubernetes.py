@@ -166,8 +166,8 @@ class Kubernetes(unittest.TestCase):
             options, limits = self.options(container), container["resources"]["limits"]
             processors = int(limits["cpu"])
             workers = (options["workers"] or processors) + (options["long_workers"] or (processors + 1) // 2)
-            requests = (options["max_connections"] + 64 << 18) + (options["queue_depth"] * 37 << 10)
-            most = options["memory_budget_bytes"] + requests + (workers << 26)
+            connections = (options["max_connections"] + 64) * 303 << 10
+            most = options["memory_budget_bytes"] + connections + (workers << 26)
             with self.subTest(variant):
                 self.assertGreaterEqual(size(limits["memory"]), most)
                 self.assertEqual(limits["memory"], container["resources"]["requests"]["memory"])

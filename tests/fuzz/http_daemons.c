@@ -160,7 +160,7 @@ static int64_t held_by_clients(struct clients *clients) {
 }
 
 static bool is_quiet(struct server *server) {
-  const struct request_pool *requests = &server->http.service.requests;
+  const struct request_counts *requests = &server->http.service.requests;
   return held_by_clients(&server->clients) == 0 && held_by_clients(&server->page_clients) == 0 &&
          atomic_load(&requests->open) == 0 && atomic_load(&requests->active) == 0 &&
          gate_waiting(&server->http.service.gate) == 0 && atomic_load(&server->watcher.connections) == 0 &&

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "server/base/log.h"
-#include "server/http/account.h"
+#include "server/http/http.h"
 #include "server/http/request.h"
 #include "tests/support/logged.h"
 #include "tests/support/moved_clock.h"

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/http/body.h"
+#include "server/http/http.h"
 #include "server/http/request.h"
 
 enum { LIMIT = 1000 };

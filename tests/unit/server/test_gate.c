@@ -46,15 +46,21 @@ static int close_gate(void **state) {
 
 // True if the request waits.
 static bool waits(int i, struct client *client, int64_t now_ns) {
-  bool entered = gate_enter(&gate, &request[i], client, now_ns);
+  bool entered = gate_enter(&gate, &request[i], client, true, now_ns);
   assert_int_equal(held[i], !entered);
   return !entered;
 }
 
+// A request of the client comes and goes, for a job or for a page.
+static void serve(struct client *client, bool job, int64_t now_ns) {
+  struct gate_entry one = {NULL, NULL};
+  assert_true(gate_enter(&gate, &one, client, job, now_ns));
+  gate_leave(&gate, &one);
+}
+
 // The greedy client's requests begin while the other is served: EACH of them enter, the others wait.
 static void fill(int64_t now_ns) {
-  gate_note(&gate, other, now_ns);
-  gate_note(&gate, greedy, now_ns);
+  serve(other, true, now_ns);
   for (int i = 0; i < REQUESTS; i++) assert_int_equal(waits(i, greedy, now_ns), i >= EACH);
   assert_int_equal(gate_waiting(&gate), REQUESTS - EACH);
 }
@@ -78,26 +84,26 @@ static void beside_another_client_the_third_of_two_waits(void **state) {
 
 static void another_client_enters_beside_those_that_wait(void **state) {
   (void)state;
-  struct gate_entry one = {NULL, NULL};
   fill(0);
-  assert_true(gate_enter(&gate, &one, other, 0));
-  gate_leave(&gate, &one);
+  serve(other, true, 0);
   assert_int_equal(gone(), 0);
   gate_open(&gate);
 }
 
 static void a_lone_client_does_not_wait(void **state) {
   (void)state;
-  for (int i = 0; i < REQUESTS; i++) {
-    gate_note(&gate, greedy, 0);
-    assert_false(waits(i, greedy, 0));
-  }
+  for (int i = 0; i < REQUESTS; i++) assert_false(waits(i, greedy, 0));
+}
+
+static void beside_one_that_asks_for_pages_a_client_does_not_wait(void **state) {
+  (void)state;
+  serve(other, false, 0);
+  for (int i = 0; i < REQUESTS; i++) assert_false(waits(i, greedy, 0));
 }
 
 static void after_a_second_a_client_is_alone_again(void **state) {
   (void)state;
-  gate_note(&gate, other, 0);
-  gate_note(&gate, greedy, NS_PER_S);
+  serve(other, true, 0);
   for (int i = 0; i < EACH; i++) assert_false(waits(i, greedy, 0));
   assert_true(waits(EACH, greedy, NS_PER_S - 1));
   assert_false(waits(EACH + 1, greedy, NS_PER_S));
@@ -116,8 +122,7 @@ static void one_that_leaves_lets_the_first_in(void **state) {
 
 static void two_clients_wait_apart(void **state) {
   (void)state;
-  gate_note(&gate, other, 0);
-  gate_note(&gate, greedy, 0);
+  serve(other, true, 0);
   for (int i = 0; i <= EACH; i++) assert_int_equal(waits(i, greedy, 0), i == EACH);
   for (int i = 0; i <= EACH; i++) assert_int_equal(waits(EACH + 1 + i, other, 0), i == EACH);
   gate_leave(&gate, &request[0]);
@@ -129,8 +134,7 @@ static void two_clients_wait_apart(void **state) {
 
 static void a_client_can_wait_again(void **state) {
   (void)state;
-  gate_note(&gate, other, 0);
-  gate_note(&gate, greedy, 0);
+  serve(other, true, 0);
   for (int i = 0; i <= EACH; i++) assert_int_equal(waits(i, greedy, 0), i == EACH);
   gate_leave(&gate, &request[0]);
   assert_true(waits(EACH + 1, greedy, 0));
@@ -166,16 +170,14 @@ static void an_open_gate_holds_nobody(void **state) {
   fill(0);
   gate_open(&gate);
   assert_int_equal(gone(), (1u << REQUESTS) - (1u << EACH));
-  struct gate_entry late = {NULL, NULL};
-  assert_true(gate_enter(&gate, &late, greedy, 0));
-  gate_leave(&gate, &late);
+  serve(greedy, true, 0);
 }
 
 static void a_gate_without_a_number_is_open(void **state) {
   (void)state;
   gate_destroy(&gate);
   gate_init(&gate, 0, on_hold, on_let_go);
-  gate_note(&gate, other, 0);
+  serve(other, true, 0);
   for (int i = 0; i < REQUESTS; i++) assert_false(waits(i, greedy, 0));
 }
 
@@ -184,6 +186,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(beside_another_client_the_third_of_two_waits, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(another_client_enters_beside_those_that_wait, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(a_lone_client_does_not_wait, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(beside_one_that_asks_for_pages_a_client_does_not_wait, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(after_a_second_a_client_is_alone_again, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(one_that_leaves_lets_the_first_in, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(two_clients_wait_apart, open_gate, close_gate),
