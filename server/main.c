@@ -14,10 +14,8 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/clients/tokens.h"
-#include "server/config/options_print.h"
-#include "server/daemon/probe.h"
-#include "server/daemon/serve.h"
-#include "server/daemon/server.h"
+#include "server/config/options.h"
+#include "server/daemon/daemon.h"
 #include "server/daemon/signals.h"
 #include "server/pages/describe.h"
 

@@ -11,7 +11,6 @@
 #include "api/routes.h"
 #include "api/wire/metadata.h"
 #include "kernels/ops.h"
-#include "server/base/models.h"
 
 // The stages of an answer, then its sending.
 enum { STAGE_SEND = TIMING_COUNT, STAGE_COUNT };
@@ -29,6 +28,22 @@ extern const double histogram_bounds[HISTOGRAM_BUCKETS];  // seconds, ascending
 struct histogram {
   atomic_uint_fast64_t bucket[HISTOGRAM_BUCKETS + 1];  // the last: longer than every bound
   atomic_uint_fast64_t sum_ns;
+};
+
+// Where the time of an answered request went, by the names of Triton's statistics.
+enum model_part { MODEL_QUEUE, MODEL_COMPUTE_INPUT, MODEL_COMPUTE_INFER, MODEL_COMPUTE_OUTPUT, MODEL_PARTS };
+
+// A model's counts are made with its first request and kept until the end, so a reload loses none.
+struct model_counts {
+  struct model_counts *next;
+  char name[ROUTE_NAME_SIZE];
+  atomic_uint_fast64_t succeeded, succeeded_ns, failed, failed_ns;
+  atomic_uint_fast64_t part_ns[MODEL_PARTS];  // of those that succeeded
+  atomic_uint_fast64_t last_unix_ms;          // when the last one was over
+};
+
+struct models {
+  _Atomic(struct model_counts *) first;
 };
 
 struct counters {
@@ -72,5 +87,12 @@ struct outcomes counters_outcomes(const struct counters *counters);
 // Requests with that outcome, to all endpoints together.
 unsigned long long counters_of_outcome(const struct counters *counters, enum error_kind outcome);
 unsigned long long counter_value(const atomic_uint_fast64_t *counter);
+
+// Counts a request to a model that exists; `answer`: NULL if it failed. `ns` is the time from its headers to its
+// answer. If there is no memory for the counts of a new model, the request is not counted.
+void models_count(struct models *models, const char *name, const struct answer *answer, int64_t ns);
+// NULL: it was not asked yet.
+const struct model_counts *models_find(const struct models *models, const char *name);
+void models_free(struct models *models);
 
 #endif

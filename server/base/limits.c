@@ -1,5 +1,5 @@
-// Affinity and the files of control groups; see limits.h.
-#include "server/base/limits.h"
+// Affinity and the files of control groups; see base.h.
+#include "server/base/base.h"
 
 #include <limits.h>
 #include <math.h>

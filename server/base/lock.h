@@ -5,6 +5,8 @@
 #define VOXELD_LOCK_H
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
 
 #include "server/base/clock.h"
 
@@ -51,6 +53,19 @@ static inline void lock_acquire_awake(struct lock *lock) {
 static inline void lock_wait(struct lock *lock, pthread_cond_t *condition) HOLDS(*lock);
 static inline void lock_wait(struct lock *lock, pthread_cond_t *condition) {
   pthread_cond_wait(condition, &lock->mutex);
+}
+
+// Waits without sleep until `came(cls)` is true or the time has passed, for waits that are shorter than waking up. The
+// caller holds no lock.
+static inline void awake_until(int64_t until_ns, bool (*came)(const void *cls), const void *cls) {
+  enum { LOOKS = 64 };
+  do {
+    for (int i = 0; i < LOOKS; i++) {
+      if (came(cls)) return;
+      clock_pause();
+    }
+    sched_yield();  // threads that have work go first
+  } while (clock_ns() < until_ns);
 }
 
 #endif

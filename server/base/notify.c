@@ -1,6 +1,5 @@
-// Notifying the supervisor; see notify.h.
-#include "server/base/notify.h"
-#include "server/base/lock.h"
+// Messages to the supervisor; see base.h.
+#include "server/base/base.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -13,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "server/base/lock.h"
 #include "server/base/log.h"
 
 static struct lock lock = LOCK_INITIALIZER;

@@ -1,5 +1,5 @@
-// getrusage, getrlimit and /proc/self; see process.h.
-#include "server/base/process.h"
+// getrusage, getrlimit and /proc/self; see base.h.
+#include "server/base/base.h"
 
 #include <dirent.h>
 #include <stdio.h>

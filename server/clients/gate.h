@@ -17,7 +17,6 @@
 #include "kernels/kernels.h"
 #include "server/base/lock.h"
 #include "server/clients/clients.h"
-#include "server/clients/recency.h"
 
 // Bytes. A body of up to this size is read before the gate: the library reads it in one go, so it holds up nobody.
 enum { GATED_BODY = 128 * 1024 };

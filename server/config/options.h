@@ -77,6 +77,17 @@ void options_fit(struct options *options, int64_t processors);
 // The first variable in `environment` that begins with VOXELD_ but is no option; NULL if there is none.
 char **options_stray_variable(char **environment);
 
+enum { MAX_DEVICES = 64 };
+
+struct device_list {
+  bool all;
+  int count;
+  int index[MAX_DEVICES];
+};
+
+// Reads "all", or GPU numbers below MAX_DEVICES, separated by commas, each once. False if the text is anything else.
+VX_WARN_UNUSED bool device_list_read(const char *text, struct device_list *list);
+
 // The table.
 
 enum option_type { TYPE_TEXT, TYPE_INT, TYPE_WORD };
@@ -94,9 +105,11 @@ struct option {
 extern const struct option options_table[];  // [options_count]
 extern const size_t options_count;
 
-// The variable of the environment that sets the option.
-void option_variable(const struct option *option, char out[64]);
 // Which values are allowed, in words.
 void option_allowed(const struct option *option, struct text *out);
+
+void options_help(struct text *out);
+void options_print_config(const struct options *options, struct text *out);  // a configuration file with these values
+void options_describe(struct text *out);                                     // the table as a JSON array
 
 #endif

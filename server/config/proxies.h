@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "kernels/kernels.h"
-#include "server/base/address.h"
+#include "server/base/base.h"
 
 enum { PROXIES_MAX = 64 };
 

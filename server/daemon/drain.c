@@ -1,5 +1,5 @@
-// Draining; see drain.h.
-#include "server/daemon/drain.h"
+// Draining; see daemon.h.
+#include "server/daemon/daemon.h"
 
 #include "server/base/clock.h"
 #include "server/base/log.h"

@@ -1,5 +1,5 @@
-// A request for /healthz; see probe.h.
-#include "server/daemon/probe.h"
+// A request for /healthz; see daemon.h.
+#include "server/daemon/daemon.h"
 
 #include <gnutls/gnutls.h>
 #include <string.h>

@@ -1,14 +1,13 @@
-// Reloading; see reload.h.
-#include "server/daemon/reload.h"
-#include "server/base/lock.h"
+// Reloading; see daemon.h.
+#include "server/daemon/daemon.h"
 
 #include <pthread.h>
 #include <string.h>
 
+#include "server/base/base.h"
 #include "server/base/clock.h"
+#include "server/base/lock.h"
 #include "server/base/log.h"
-#include "server/base/notify.h"
-#include "server/daemon/server.h"
 #include "server/daemon/signals.h"
 #include "server/jobs/warm.h"
 

@@ -1,13 +1,11 @@
-// Serving; see serve.h.
-#include "server/daemon/serve.h"
+// Serving; see daemon.h.
+#include "server/daemon/daemon.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "server/base/base.h"
 #include "server/base/log.h"
-#include "server/base/notify.h"
-#include "server/daemon/drain.h"
-#include "server/daemon/reload.h"
 #include "server/daemon/signals.h"
 
 enum { EXIT_DEVICE_LOST = 3 };

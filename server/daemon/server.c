@@ -1,15 +1,15 @@
-// Starting and stopping the rooms; see server.h.
-#include "server/daemon/server.h"
+// Starting and stopping the rooms; see daemon.h.
+#include "server/daemon/daemon.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "server/base/base.h"
 #include "server/base/clock.h"
-#include "server/base/limits.h"
 #include "server/base/log.h"
-#include "server/net/slow_peers.h"
+#include "server/net/connections.h"
 #include "server/pages/pages.h"
 
 bool server_prepare(struct server *server, struct error *error) {
@@ -104,7 +104,7 @@ static bool start_clients(struct server *server, struct error *error) {
 static void on_tick(void *cls, int64_t now_ns) {
   struct server *server = cls;
   jobs_tick(&server->jobs, now_ns);
-  slow_peers_end_answers(&server->watcher, jobs_memory_wanted(&server->jobs), now_ns);
+  connections_end_slow_answers(&server->watcher, jobs_memory_wanted(&server->jobs), now_ns);
   gate_tick(&server->http.service.gate);
 }
 

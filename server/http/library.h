@@ -16,7 +16,7 @@
 
 struct library {
   bool strict;     // MHD_OPTION_STRICT_FOR_CLIENT can be used: a bad head is then refused, with one answer
-  bool laid_out;   // a request lies in memory as layout.h says
+  bool laid_out;   // a request lies in memory as head_trace.h says
   bool cut_query;  // a query for which there is no memory gets no answer, but for library_cut_query
 };
 
@@ -31,8 +31,8 @@ void library_cut_query(const char *target);
 // leaves them; the value is in the connection's memory, as the target is.
 void library_cut_blanks(const char *value, size_t size);
 
-// Where the head of the request ends in the library's memory, if it lies there as layout.h says. `method` must be the
-// library's.
+// Where the head of the request ends in the library's memory, if it lies there as head_trace.h says. `method` must
+// be the library's.
 const char *library_head_end(struct MHD_Connection *connection, const char *method);
 
 // The status of an answer that the library gave by itself, read from its log message `text`. 0 if the message is about

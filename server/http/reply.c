@@ -7,8 +7,8 @@
 #include <strings.h>
 
 #include "api/wire/infer_answer.h"
+#include "server/base/base.h"
 #include "server/base/clock.h"
-#include "server/base/phase.h"
 #include "server/http/library.h"
 
 _Static_assert((int)INFER_RANGES_MAX <= (int)RANGES_MAX, "each tensor may be a part of an answer");

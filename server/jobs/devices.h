@@ -12,7 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "server/base/lock.h"
-#include "server/config/device_list.h"
+#include "server/config/options.h"
 
 struct options;
 

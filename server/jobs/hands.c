@@ -1,8 +1,8 @@
 // Workers that help others; see hands.h.
 #include "server/jobs/hands.h"
 
-#include "server/base/awake.h"
 #include "server/base/clock.h"
+#include "server/base/lock.h"
 
 enum { MOST_HELPERS = 64 };  // of one job
 #define AWAKE_NS INT64_C(50000)

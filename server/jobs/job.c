@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "kernels/ops.h"
+#include "server/base/base.h"
 #include "server/base/clock.h"
-#include "server/base/phase.h"
 
 void job_init(struct job *job, struct job_services *services) {
   memset(job, 0, offsetof(struct job, work));

@@ -1,8 +1,8 @@
 // The room of jobs; see jobs.h.
 #include "server/jobs/jobs.h"
 
+#include "server/base/base.h"
 #include "server/base/clock.h"
-#include "server/base/phase.h"
 #include "server/jobs/run.h"
 #include "server/jobs/sweeps.h"
 

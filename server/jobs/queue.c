@@ -1,8 +1,8 @@
 // The job queue; see queue.h.
 #include "server/jobs/queue.h"
 
-#include "server/base/awake.h"
 #include "server/base/clock.h"
+#include "server/base/lock.h"
 #include "server/jobs/job.h"
 
 void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns) {

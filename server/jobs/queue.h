@@ -24,7 +24,6 @@
 #include "kernels/kernels.h"
 #include "server/base/lock.h"
 #include "server/clients/clients.h"
-#include "server/clients/recency.h"
 #include "server/jobs/devices.h"
 #include "server/jobs/placement.h"
 

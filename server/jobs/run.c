@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 #include "api/wire/infer_answer.h"
+#include "server/base/base.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
-#include "server/base/phase.h"
 #include "server/jobs/body_open.h"
 #include "server/jobs/hands.h"
 #include "server/jobs/held.h"

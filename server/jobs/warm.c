@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 #include "kernels/decoder.h"
+#include "server/base/base.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
-#include "server/base/phase.h"
 
 // One network on one worker after the other.
 struct warming {

@@ -31,4 +31,11 @@ void connection_linger(struct watcher *watcher, struct peer *peer);
 // Connections refused so far, before any request, with that problem. Each is counted once it has ended.
 unsigned long long connections_refused(const struct watcher *watcher, enum error_kind kind);
 
+// Ends the connection in `places`, of that client or (NULL) of any, whose body or answer moves most slowly. NULL if
+// none is slow.
+VX_WARN_UNUSED struct peer *connections_end_slowest(struct watcher *watcher, const struct places *places,
+                                                    const struct client *client, int64_t now_ns);
+// Without the lock: ends the slowest answers until `bytes` of memory are coming back, or none is slow any more.
+void connections_end_slow_answers(struct watcher *watcher, int64_t bytes, int64_t now_ns);
+
 #endif

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "kernels/kernels.h"
-#include "server/base/address.h"
+#include "server/base/base.h"
 
 enum { LISTENERS_MAX = 8, LISTENER_LISTS = 2 };  // of each list: --listen, --pages-listen
 

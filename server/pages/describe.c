@@ -8,7 +8,6 @@
 #include "api/wire/answers.h"
 #include "api/wire/warnings.h"
 #include "server/config/options.h"
-#include "server/config/options_print.h"
 #include "server/pages/metrics.h"
 
 static void describe_problems(struct text *out) {

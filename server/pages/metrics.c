@@ -4,9 +4,8 @@
 #include <stdio.h>
 
 #include "api/base/json_write.h"
+#include "server/base/base.h"
 #include "server/base/log.h"
-#include "server/base/phase.h"
-#include "server/base/process.h"
 #include "server/net/connections.h"
 #include "server/pages/lanes.h"
 

@@ -3,7 +3,7 @@
 #define VOXELD_READY_H
 
 #include "api/base/problem.h"
-#include "server/base/phase.h"
+#include "server/base/base.h"
 #include "server/pages/view.h"
 
 // False with an error.

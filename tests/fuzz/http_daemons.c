@@ -16,8 +16,7 @@
 #include <unistd.h>
 
 #include "server/base/log.h"
-#include "server/daemon/drain.h"
-#include "server/daemon/server.h"
+#include "server/daemon/daemon.h"
 
 enum { PLAIN, TLS, DAEMONS };
 static struct server servers[DAEMONS];

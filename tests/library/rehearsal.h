@@ -18,7 +18,7 @@ struct rehearsal {
   size_t length;
   // Out; zero before.
   bool reached;       // the library called for the head
-  bool broken;        // the request does not lie in memory as it was sent (layout.h)
+  bool broken;        // the request does not lie in memory as it was sent (head_trace.h)
   int answers;        // status lines that came back
   char answer[1024];  // the first bytes that came back, ended by a NUL
   // What the library called, in order, a letter each: t target, h head, b body, w whole body, d done (the answer is

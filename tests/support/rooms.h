@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-#include "server/base/phase.h"
+#include "server/base/base.h"
 #include "server/pages/view.h"
 
 static struct options options = {.backend = BACKEND_CPU,

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/base/base.h"
 #include "server/base/clock.h"
-#include "server/base/limits.h"
 #include "server/jobs/held.h"
 #include "server/jobs/jobs.h"
 #include "tests/measure/bench/timing.h"

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/base/limits.h"
+#include "server/base/base.h"
 
 static char root[32];
 

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "server/base/notify.h"
+#include "server/base/base.h"
 #include "tests/support/logged.h"
 
 static int supervisor;

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "server/config/options.h"
-#include "server/config/options_print.h"
 #include "server/jobs/devices.h"
 
 static char path[] = "/tmp/voxeld-options-XXXXXX";

@@ -13,9 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/base/pace.h"
 #include "server/net/connections.h"
-#include "server/net/slow_peers.h"
+#include "server/net/peer.h"
 #include "tests/support/moved_clock.h"
 
 enum { MOST = 8, RATE = 1000, UPLOAD_S = 60, IDLE_S = 30, SEND_S = 20, ANSWER = 65536 };
@@ -576,10 +575,10 @@ static void memory_for_two_comes_from_two_answers(void **state) {
   struct end slow = answer_slowly("192.0.2.2"), spared = answer_slowly("192.0.2.3");
   pass_ms(3000);
   int fd = swap_descriptor(gone.peer, -1);  // cannot be shut any more
-  slow_peers_end_answers(&watcher, 2 * ANSWER, clock_ns());
+  connections_end_slow_answers(&watcher, 2 * ANSWER, clock_ns());
   (void)swap_descriptor(gone.peer, fd);
   assert_int_equal(slow.peer->cut, PEER_END_PREEMPTED);
-  slow_peers_end_answers(&watcher, 2 * ANSWER, clock_ns());  // as much is coming back already
+  connections_end_slow_answers(&watcher, 2 * ANSWER, clock_ns());  // as much is coming back already
   assert_int_equal(spared.peer->cut, PEER_END_USUAL);
   assert_null(seen(&slow));
   close_both(&gone);
@@ -592,7 +591,7 @@ static void a_connection_comes_from_a_slow_answer(void **state) {
   struct end slow = answer_slowly("192.0.2.1");
   pass_ms(3000);
   lock_acquire(&watcher.lock);
-  struct peer *ended = slow_peers_end_one(&watcher, slow.peer->places, NULL, clock_ns());
+  struct peer *ended = connections_end_slowest(&watcher, slow.peer->places, NULL, clock_ns());
   lock_release(&watcher.lock);
   assert_ptr_equal(ended, slow.peer);
   assert_int_equal(slow.peer->cut, PEER_END_PREEMPTED);

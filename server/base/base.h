@@ -1,0 +1,48 @@
+// The small modules of this room: the phase of the daemon, messages to its supervisor, what the operating system grants
+// the process and says of it. Any thread.
+#ifndef VOXELD_BASE_H
+#define VOXELD_BASE_H
+
+#include <stdint.h>
+
+enum { ADDRESS_SIZE = 64 };  // of the text of a client's address, an IP address or unix:UID, with its NUL
+
+// The phases of the daemon's life. Main sets the phase.
+enum phase {
+  PHASE_STARTING,
+  PHASE_READY,
+  PHASE_LEAVING,  // /readyz is 503, so that load balancers notice; requests are accepted as before
+  PHASE_DRAINING
+};
+
+// The detail of the problem for requests that are not done when the drain ends.
+#define DRAIN_IS_OVER "the server is stopping and its time to drain is over"
+
+// ---- notify.c: messages to the supervisor, such as systemd, by the protocol of sd_notify(3) -------------------------
+
+// Sends lines of NAME=VALUE to the socket that $NOTIFY_SOCKET names. Does nothing without such a socket, or after
+// notify_stopping. Logs a warning if it fails.
+__attribute__((format(printf, 1, 2))) void notify_supervisor(const char *format, ...);
+// Sends the last message: the stop has begun. A reload that ends later can no longer report READY=1.
+void notify_stopping(void);
+
+// ---- limits.c: what the system grants the process -------------------------------------------------------------------
+//
+// In a container its control group (cgroup, version 1 or 2), or a group above it, may grant less than the machine has.
+// `root` is the directory of /proc and /sys: "", or another directory for tests.
+
+// Processors that the process may use at the same time, 1 or more: those of its affinity, or its CPU quota, rounded up,
+// if the quota is less.
+int64_t limits_processors(const char *root);
+// Bytes of memory that the process may have; INT64_MAX if there is no limit.
+int64_t limits_memory_bytes(const char *root);
+
+// ---- process.c: the process_... metrics of Prometheus, each 0 if the system does not tell ---------------------------
+
+double process_cpu_seconds(void);
+double process_resident_bytes(void);
+double process_virtual_bytes(void);
+double process_open_files(void);
+double process_max_files(void);
+
+#endif

@@ -1,0 +1,93 @@
+// The daemon as one value, and the functions that start, serve, reload, drain and stop it.
+//
+// Main's thread calls these functions unless a comment says otherwise. After the start, only atomics and parts with
+// their own locks change. Only main.c and this room include this header.
+#ifndef VOXELD_DAEMON_H
+#define VOXELD_DAEMON_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "server/base/base.h"
+#include "server/base/counters.h"
+#include "server/clients/access.h"
+#include "server/clients/clients.h"
+#include "server/config/catalog.h"
+#include "server/config/options.h"
+#include "server/config/proxies.h"
+#include "server/http/http.h"
+#include "server/jobs/jobs.h"
+#include "server/jobs/warm.h"
+#include "server/net/watcher.h"
+#include "server/pages/view.h"
+
+// All rooms. Owns what they hold.
+struct server {
+  struct options options;
+  int64_t started_ns;      // by clock_ns
+  int64_t started_unix_s;  // seconds since 1970
+  atomic_int phase;        // enum phase
+  struct counters counters;
+
+  struct catalog catalog;
+  struct access access;
+  struct proxies proxies;
+  struct clients clients;
+  struct clients page_clients;  // of the connections that get pages alone
+  struct watcher watcher;
+  struct jobs jobs;
+  struct warm_progress warming;
+  struct http http;
+  struct view view;
+};
+
+// ---- server.c: the rooms --------------------------------------------------------------------------------------------
+
+// Loads presets, tokens and certificates. False with a reason.
+VX_WARN_UNUSED bool server_prepare(struct server *server, struct error *error);
+// After server_prepare: checks the listeners and opens the devices, without serving. False with a reason.
+VX_WARN_UNUSED bool server_check(struct server *server, struct error *error);
+// After server_prepare: starts all rooms. Calls `gpu_lost` on a worker's thread for each GPU that is lost. False with a
+// reason; the process must end then, since some rooms may have started.
+VX_WARN_UNUSED bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_lost_cls,
+                                 struct error *error);
+// Logs which models do not serve, or serve in place of newer files, and why. Any thread.
+void server_log_broken(const struct detectors *models);
+// Closes the sessions that the served models have on lost GPUs. Any thread, after each loss and each reload.
+void server_leave_lost(struct server *server);
+// Stops all rooms and frees what they hold. No job may wait or run: drain comes first.
+void server_stop(struct server *server);
+
+// ---- serve.c, drain.c: from the start to the exit status ------------------------------------------------------------
+
+// Starts the log, the thread of reloads and all rooms. Call signals_block and server_prepare first. False with a
+// reason; the process must end then.
+VX_WARN_UNUSED bool serve_start(struct server *server, struct error *error);
+// Serves until a signal or, if on_device_lost is exit, the loss of a GPU; then drains and stops. Returns the process's
+// exit status. If a job does not end, serve ends the process with status 1.
+int serve(struct server *server);
+// Turns /readyz to 503. After drain_delay_s, refuses new requests and answers those that were accepted. Takes at most a
+// few seconds more than drain_delay_s and drain_timeout_s together. False if a job does not end.
+VX_WARN_UNUSED bool drain(struct server *server);
+
+// ---- reload.c: SIGHUP -----------------------------------------------------------------------------------------------
+//
+// A thread of its own reads presets, models, tokens and certificates again. A file may be on a network mount that does
+// not answer, and main must still take signals.
+
+// Starts the thread. False with a reason.
+VX_WARN_UNUSED bool reload_start(struct server *server, struct error *error);
+// Asks for a reload. If a reload is in progress, another follows it. A reload replaces each of the four as a whole, or
+// keeps it if its files are bad; of the models it keeps single ones. The log says which. Requests do not wait for a
+// reload, and keep what they have looked up. New models serve once their networks are warm.
+void reload_ask(void);
+// Ends the thread. False if a reload does not end within a second: then it may still use the server.
+VX_WARN_UNUSED bool reload_end(void);
+
+// ---- probe.c: voxeld --probe, the health check of a container without curl, in a process of its own -----------------
+
+// True if the first listener of pages_listen or, without one, of listen answers GET /healthz with 200 within a few
+// seconds. Does not verify the server's certificate, since the listener is on this machine. False with a reason.
+VX_WARN_UNUSED bool probe(const struct options *options, struct error *error);
+
+#endif
