@@ -6,8 +6,8 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 
-// At which stage the client left. If it resets its connection while its job waits or runs, the job ends like one past
-// its deadline (ERROR_DEADLINE), and nobody reads the answer.
+// The stage at which the client left. If the client resets its connection while its job waits or runs, the job ends
+// with ERROR_DEADLINE, like a job past its deadline.
 static enum abort_stage abort_stage(const struct request *request) {
   if (request->state != REQUEST_REPLY) return ABORT_UPLOAD;
   if (request->error.kind != ERROR_DEADLINE || !atomic_load(&request->peer->gone)) return ABORT_SEND;

@@ -1,4 +1,4 @@
-// Decisions from the headers; see http.h. Reads headers and query from the library; sends no answer itself.
+// Decides from the headers whether a request is served; see http.h. Sends no answer.
 #include "server/http/http.h"
 
 #include <stdatomic.h>
@@ -21,9 +21,8 @@
 
 #define TENSORS "application/vnd.safetensors"
 
-// Refuses a request whose end is ambiguous, and its connection with it. Of several lengths the library takes the first;
-// of a length and chunked it takes chunked. A server in front may choose otherwise. The two would then disagree about
-// where the request ends (request smuggling).
+// Refuses a request whose end is ambiguous. The library takes the first of several lengths, and prefers chunked to a
+// length. A proxy in front may choose otherwise, and see another end of the request (request smuggling).
 static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->odd)
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
@@ -72,7 +71,7 @@ static void take_id(struct request *request, const struct heads *heads) {
            (unsigned long long)atomic_fetch_add(&counter, 1));
 }
 
-// Whether the media type is `type`, whatever its parameters.
+// Whether the media type is `type`, with any parameters.
 static bool is_media_type(const char *value, const char *type) {
   size_t length = strlen(type);
   return strncasecmp(value, type, length) == 0 && (value[length] == '\0' || strchr("; \t", value[length]));
@@ -92,7 +91,7 @@ static bool read_codings(struct request *request, const struct heads *heads) {
 
 static bool check_media(struct request *request, const struct heads *heads) {
   const char *type = heads->value[HEAD_TYPE];
-  // curl --data-binary sends this type with any body. So does curl -d, which strips bytes from it.
+  // curl --data-binary sends this type with any body. curl -d sends it too, but strips bytes from the body.
   request->job.spec.form = type && is_media_type(type, "application/x-www-form-urlencoded");
   if (type && !request->job.spec.form && !is_media_type(type, "application/octet-stream") &&
       !is_media_type(type, TENSORS))
@@ -101,14 +100,14 @@ static bool check_media(struct request *request, const struct heads *heads) {
   return true;
 }
 
-// A media type that says what the body is does as well as the parameter.
+// The media type may name the format instead of the parameter.
 static bool take_media(struct request *request, const struct heads *heads) {
   struct job_request *asked = &request->job.asked;
   const char *type = heads->value[HEAD_TYPE];
   if (!type || !is_media_type(type, TENSORS) || asked->format == FORMAT_SAFETENSORS) return true;
   if (asked->format != FORMAT_RAW)
     return error_refuse(&request->error, ERROR_BAD_PARAMETER, "format",
-                        "format is another than that of Content-Type, which is " TENSORS);
+                        "format differs from Content-Type, which is " TENSORS);
   asked->format = FORMAT_SAFETENSORS;
   return true;
 }
@@ -144,7 +143,7 @@ static bool read_query(struct request *request) {
 
 // ---- inference requests ---------------------------------------------------------------------------------------------
 
-// The request starts from the model, a preset or an operation with its defaults. Its parameters come in the body.
+// The request starts from its model: a preset, or an operation with its defaults. The body has its parameters.
 static bool start_from_model(struct request *request) {
   struct job *job = &request->job;
   struct service *service = request->service;
@@ -164,7 +163,7 @@ static bool start_from_model(struct request *request) {
   return true;
 }
 
-// Places the body so that the bytes behind its JSON, mostly those of the points, are aligned.
+// Aligns the bytes behind the body's JSON, which are usually the points.
 static bool read_inference_head(struct request *request, const struct heads *heads) {
   struct job *job = &request->job;
   const char *value = heads->value[HEAD_INFERENCE_LENGTH];
@@ -190,7 +189,7 @@ static bool read_inference(struct request *request, const struct heads *heads) {
 
 static bool check_length(struct request *request, bool declared, bool *early) {
   int64_t limit = request->service->options->max_body_bytes;
-  *early = !declared || request->body_bytes > limit;  // a body may follow all the same, or is too long to discard
+  *early = !declared || request->body_bytes > limit;  // a body may still follow, or is too long to discard
   if (!declared)
     return error_refuse(&request->error, ERROR_LENGTH_REQUIRED, NULL,
                         "send Content-Length (0 for an empty scan) or Transfer-Encoding: chunked");
@@ -205,12 +204,12 @@ static bool names_state(const struct request *request) {
   return asked->stream.name[0] || asked->points_region.name[0] || asked->output_region.name[0];
 }
 
-// An inference request names what it uses in its body: the worker checks that.
+// An inference request names its streams and regions in the body; the worker checks them.
 static bool check_state(struct request *request) {
   return !names_state(request) || job_may_use_state(&request->job, &request->error);
 }
 
-// Points and answer may be in shared memory, if the client may use that. Which regions it has, the worker finds out.
+// Checks that the client may use shared memory. The worker looks for its regions.
 static bool check_regions(struct request *request) {
   struct job *job = &request->job;
   job->spec.local = request_is_local(request);
@@ -241,15 +240,15 @@ static bool join(struct request *request) {
 static bool reserve(struct request *request) {
   struct job *job = &request->job;
   if (!join(request)) return false;
-  // A page keeps no body in the job's memory, however long it says that this is.
+  // The body of a page is not kept in the job's memory.
   size_t bytes = route_computes(request->endpoint) && request->body_bytes > 0 ? (size_t)request->body_bytes : 0;
   request->has_job = upload_begin(request->peer, job, bytes, &request->error);
   return request->has_job;
 }
 
-// ---- who asks, and may enter ----------------------------------------------------------------------------------------
+// ---- the client and its access --------------------------------------------------------------------------------------
 
-// Takes the client's address from X-Forwarded-For if a trusted proxy sends the request. If no address is found there,
+// Takes the client's address from X-Forwarded-For if a trusted proxy sends the request. If the header has no address,
 // the proxy's own address stays.
 static void name_client(struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
@@ -259,8 +258,8 @@ static void name_client(struct request *request, const struct heads *heads) {
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
 }
 
-// Whether the Host is of this machine, or a name of the operator's. A request without one, of HTTP/1.0, is from no
-// browser. On a Unix socket a Host says nothing; nor does one that a trusted proxy has let through.
+// Whether the Host names this machine or is in --allowed-hosts. A request without a Host (HTTP/1.0) comes from no
+// browser. On a Unix socket and behind a trusted proxy any Host will do.
 static bool host_is_known(const struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
   const char *list = request->service->options->allowed_hosts;
@@ -276,7 +275,6 @@ static bool check_host(struct request *request, const struct heads *heads) {
                       heads->value[HEAD_HOST]);
 }
 
-// Checks credentials.
 static bool check_access(struct request *request, const struct heads *heads) {
   if (route_is_public(request->endpoint)) return true;
   struct credential credential = {heads->count[HEAD_AUTHORIZATION], heads->value[HEAD_AUTHORIZATION],
@@ -289,20 +287,20 @@ static const char *lone(const struct heads *heads, enum head_name name) {
   return heads->count[name] > 1 ? "" : heads->value[name];
 }
 
-// Why the request may be of a web page of strangers (hosts.h); NULL: it is of none. No page of a strange host has
-// credentials: a browser adds no token by itself, and no certificate unless the server's own is of that host.
+// Why the request may come from a web page of another origin (hosts.h); NULL: it does not. A page of another host has
+// no credentials: a browser adds no token by itself, and a certificate only if the server's own is of that host.
 static const char *why_cross_origin(const struct request *request, const struct heads *heads) {
   if (page_is_foreign(lone(heads, HEAD_ORIGIN), lone(heads, HEAD_SITE), heads->value[HEAD_HOST]))
-    return "Origin or Sec-Fetch-Site tell of one";
+    return "Origin or Sec-Fetch-Site names another site";
   if (request->user[0] || host_is_known(request, heads)) return NULL;
-  return "the Host may be that of one; allowed: an IP address, localhost, a name of --allowed-hosts, or any with a "
+  return "the Host may name another site; allowed: an IP address, localhost, a name of --allowed-hosts, or any with a "
          "token or a client certificate";
 }
 
 // ---- all together ---------------------------------------------------------------------------------------------------
 
-// The path of a target. A proxy may send a whole URL as the target, which the library hands on as it is. A URL without
-// a host names nothing.
+// The path of a target. A proxy may send a whole URL as the target, which the library passes on unchanged. A URL
+// without a host has no path.
 static const char *path_of_target(const char *target) {
   static const char *const schemes[] = {"http://", "https://"};
   for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
@@ -315,8 +313,8 @@ static const char *path_of_target(const char *target) {
   return target;
 }
 
-// A listener for pages takes no work and no bodies and changes nothing, and no answer there is made by a worker or
-// lasts, so that no client holds one of its few connections for long.
+// A listener for pages refuses jobs, bodies and changes, and answers that last or that a worker makes. So no client
+// holds one of its few connections for long.
 static bool check_listener(struct request *request, const char *path) {
   if (!request->peer->places->pages) return true;
   const struct page *page = &request->service->pages[request->endpoint];
@@ -338,11 +336,11 @@ static bool takes_jobs(struct request *request) {
          error_refuse(&request->error, ERROR_DRAINING, NULL, "the server is stopping; ask another one");
 }
 
-// A page that a worker makes has a job. HEAD needs none: the sizes tell it.
+// A page that a worker makes has a job. HEAD needs no job: the sizes alone answer it.
 static bool admit_page(struct request *request) {
   struct job *job = &request->job;
   if (!request->service->pages[request->endpoint].fill || strcmp(request->method, "HEAD") == 0) return true;
-  job_request_init(&job->asked, VX_VOXELIZE);  // of the quick lanes
+  job_request_init(&job->asked, VX_VOXELIZE);  // for a quick lane
   job->spec.make = request_make_page;
   return takes_jobs(request) && reserve(request);
 }

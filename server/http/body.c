@@ -11,8 +11,8 @@
 #include "server/jobs/body_open.h"
 #include "server/net/connections.h"
 
-// The gate may resume the connection before request_to has run here. The library's next call comes on this same thread,
-// so it sees the new state all the same.
+// The gate may resume the connection before request_to runs here. The library's next call comes on this thread, so it
+// still sees the new state.
 bool body_pass_gate(struct request *request) {
   if (request_enter_gate(request)) return true;
   request_to(request, REQUEST_HELD);
@@ -20,7 +20,7 @@ bool body_pass_gate(struct request *request) {
   return false;
 }
 
-// Refuses a request in the middle of its body: the rest is discarded, then the problem, already set, is answered.
+// Refuses a request in the middle of its body. The problem, already set, is answered once the rest is discarded.
 static void begin_discard(struct request *request) {
   upload_cancel(request->peer, &request->job);
   request_to(request, REQUEST_DISCARD);
@@ -28,9 +28,9 @@ static void begin_discard(struct request *request) {
 
 static int64_t received(const struct request *request) { return atomic_load(&request->peer->upload.bytes); }
 
-// A part of the body was taken. A chunked body meets the gate once it exceeds GATED_BODY, and only if more of it is in
-// the socket already. The reason: when it is resumed, the library reads first. If it found an end of file there, it
-// would drop the answer of a client that has finished sending.
+// A part of the body was taken. A chunked body of more than GATED_BODY meets the gate while more of the body is in the
+// socket. After a resume the library reads first: if it read an end of file, it would drop the answer of a client that
+// has finished sending.
 static enum MHD_Result on_chunk(struct request *request) {
   bool large = request->body_bytes < 0 && received(request) > GATED_BODY;
   if (large && !request->entry.client && peer_has_unread(request->peer)) (void)body_pass_gate(request);
@@ -39,10 +39,10 @@ static enum MHD_Result on_chunk(struct request *request) {
 
 // Discards bytes that are counted.
 static enum MHD_Result discard(struct request *request, const char *data, size_t *size) {
-  // What is not whole rows may be a file of another format, which its beginning shows.
+  // A body that is not whole rows may be a file of another format; its first bytes tell.
   if (request->not_rows) format_suggest(FORMAT_RAW, data, *size, &request->error);
   request->not_rows = false;
-  // A refused request with a Content-Length over the limit was answered early. So only a chunked body, or that of a
+  // A refused request with a Content-Length over the limit was answered early. So only a chunked body, or the body of a
   // GET, can exceed this bound.
   int64_t bound = 2 * request->service->options->max_body_bytes;
   *size = 0;
@@ -57,7 +57,7 @@ enum MHD_Result body_discard(struct request *request, const char *data, size_t *
   return discard(request, data, size);
 }
 
-// A coded body is kept as it is, and its worker decodes it (jobs/body_open.h).
+// Keeps a coded body as it is: the worker decodes it (jobs/body_open.h).
 static bool copy(struct request *request, const char *data, size_t size) {
   int64_t most = request->service->options->max_body_bytes;
   if (received(request) > most)
@@ -92,7 +92,7 @@ static bool keep(struct request *request, const char *data, size_t size) {
 }
 
 enum MHD_Result body_keep(struct request *request, const char *data, size_t *size) {
-  bool taken = strcmp(request->method, "POST") == 0;  // a GET may have a body too, which means nothing
+  bool taken = strcmp(request->method, "POST") == 0;  // the body of a GET means nothing
   if (taken && !keep(request, data, *size)) request_to(request, REQUEST_DISCARD);
   return body_discard(request, data, size);
 }

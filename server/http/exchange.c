@@ -1,4 +1,4 @@
-// The way of one request; see http.h.
+// The way of one request through its states; see http.h.
 #include "server/http/http.h"
 
 #include <stddef.h>
@@ -21,8 +21,7 @@ static bool is_at_gate(const struct request *request) {
   return request->state == REQUEST_HELD || request->state == REQUEST_WAITING;
 }
 
-// The library's word counts: the gate may have let the request go, but the connection stays suspended until its IO
-// thread resumes it.
+// Asks the library: when the gate lets the request go, the connection stays suspended until its IO thread resumes it.
 static bool is_suspended(const struct request *request) {
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
@@ -42,7 +41,7 @@ static void on_done(struct job *job) {
   MHD_resume_connection(connection);
 }
 
-// Gives back what the job of a request that is over, or refused, holds.
+// Releases what the job of a finished or refused request holds.
 static void release_job(struct request *request) {
   upload_cancel(request->peer, &request->job);
   job_release(&request->job);
@@ -71,17 +70,17 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
     connection_linger(service->watcher, request->peer);
     return peer_upload_end(request->peer) ? request_reply(request) : MHD_NO;
   }
-  // A large body may wait at the gate here. More of it is still to come than the library has read so far: when it is
-  // resumed, it reads that and not an end of file (see took in body.c).
+  // A large body may wait at the gate here. The rest of the body is still to come, so after a resume the library reads
+  // that rest and not an end of file (see on_chunk in body.c).
   if (request->body_bytes <= GATED_BODY || body_pass_gate(request)) go_on(request);
   return MHD_YES;
 }
 
 // ---- the whole request ----------------------------------------------------------------------------------------------
 
-// The last call for the body. Returns without an answer, so that the library calls again at once; that next call
-// suspends the connection (submit). If this call did, the library would read first when it is resumed. From a client
-// that has finished sending it would read the end of file, and drop the answer.
+// The last call for the body. Returns without an answer, so that the library calls again at once; the next call may
+// suspend the connection (submit). If this call suspended the connection, the library would read first after the
+// resume. It would read the end of file of a client that has finished sending, and drop the answer.
 static enum MHD_Result complete(struct request *request) {
   bool job = request->has_job && request->state != REQUEST_DISCARD;
   if (job && !(upload_commit(request->peer, &request->job, &request->error) &&
@@ -92,7 +91,7 @@ static enum MHD_Result complete(struct request *request) {
   return MHD_YES;
 }
 
-// A refusal or a page without a job is answered here and now, and a small job is run.
+// Answers a refusal or a page without a job at once, and runs a small job.
 static enum MHD_Result start(struct request *request) {
   struct job *job = &request->job;
   if (!request->has_job || request->error.kind) return request_reply(request);
@@ -121,8 +120,8 @@ static void fill_in(struct request *request) {
   job->deadline_ns = job->queued_ns + (asked_ms && asked_ms < wait_ms ? asked_ms : wait_ms) * NS_PER_MS;
 }
 
-// A request that has not met the gate yet, since its body is small, meets it here; one that is refused too, since to
-// refuse it has cost time. Probes do not.
+// A request with a small body meets the gate here. A refused request meets the gate too, since the refusal has cost
+// time. Probes do not.
 static enum MHD_Result submit(struct request *request) {
   if (request->has_job) fill_in(request);
   if (route_is_probe(request->endpoint) || request->entry.client || request_enter_gate(request)) return start(request);
@@ -130,16 +129,17 @@ static enum MHD_Result submit(struct request *request) {
   return MHD_YES;
 }
 
-// The gate has resumed the connection: the request goes on where it waited. The library may also call before that. It
-// parses on after the chunk that met the gate, and hands over the next one. That chunk is left to it: while the request
-// waits, it belongs to the gate and must not end.
+// Continues a request that the gate has let go. The library may also call earlier: it parses on after the chunk that
+// met the gate, and passes the next chunk. That call takes nothing: a request that waits belongs to the gate and must
+// not end.
 static enum MHD_Result resume(struct request *request, const char *method, const char *path, const char *data,
                               size_t *size) {
   if (is_suspended(request)) return MHD_YES;
   if (request->state == REQUEST_WAITING) return start(request);
   if (!connection_go_on(request->service->watcher, request->peer)) return MHD_NO;
   go_on(request);
-  // The library repeats the call for the head, if it was suspended in that one, or goes on with the body.
+  // If the call for the head suspended the connection, the library repeats that call. Otherwise it goes on with the
+  // body.
   bool head_again = *size == 0 && atomic_load(&request->peer->upload.bytes) < request->body_bytes;
   return head_again ? MHD_YES : exchange_advance(request, method, path, data, size);
 }
@@ -167,7 +167,7 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
     case REQUEST_JOB:
     case REQUEST_REPLY:
     case REQUEST_OVER:
-    case REQUEST_STATES: break;  // the library does not call while another owns the request
+    case REQUEST_STATES: break;  // the library does not call while another thread owns the request
   }
   return MHD_NO;
 }

@@ -10,7 +10,7 @@ void head_trace_begin(struct head_trace *trace, const char *target_end, const ch
   trace->next = version + strlen(version) + LINE_END;
 }
 
-// The second line of a folded header was appended to its name, for which the name was moved.
+// The library has moved the name of a folded header, to append the header's second line.
 void head_trace_header(struct head_trace *trace, const char *name, size_t name_size, const char *value,
                        size_t value_size) {
   if (name != trace->next || value <= name + name_size) trace->broken = true;
@@ -21,8 +21,8 @@ bool head_trace_end(const struct head_trace *trace, const char *end) {
   return !trace->broken && end == trace->next + LINE_END;
 }
 
-// The last LF of those bytes, or NULL. The line with a chunk's size is short, so it looks at the last bytes first: to
-// look at all of them for each of many chunks of one byte would take the square of their number.
+// The last LF of the bytes, or NULL. Searches the last bytes first, since the line with a chunk's size is short. To
+// search all bytes for each of many chunks of one byte would take quadratic time.
 static const char *last_line_end(const char *start, size_t size) {
   enum { NEAR = 64 };
   size_t near = size < NEAR ? size : NEAR;
@@ -30,7 +30,7 @@ static const char *last_line_end(const char *start, size_t size) {
   return found ? found : memrchr(start, '\n', size - near);
 }
 
-// A tab is no control byte here: it is a blank.
+// A tab counts as a blank.
 static bool has_control(const char *begin, const char *end) {
   for (; begin < end; begin++)
     if (((unsigned char)*begin < ' ' && *begin != '\t') || *begin == 0x7f) return true;

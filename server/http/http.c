@@ -1,9 +1,9 @@
 // libmicrohttpd's side of the daemon; see http.h.
 //
 // The library runs an epoll thread pool, with suspend and resume. A thread per connection would lose wake-ups of
-// suspended connections, and poll collapses under idle clients. It is handed its connections (acceptor.h) and spreads
-// them over its threads. A connection has 256 KiB of memory: with less, bodies of megabytes come several times slower.
-// MHD_quiesce_daemon is never called, since it can abort; a drain refuses new work instead.
+// suspended connections, and poll collapses under idle clients. The acceptor hands the library its connections, and the
+// library spreads them over its threads. A connection has 256 KiB of memory: with less, bodies of megabytes come
+// several times slower. MHD_quiesce_daemon is never called, since it can abort; a drain refuses new work instead.
 #include "server/http/http.h"
 
 #include <errno.h>
@@ -114,7 +114,7 @@ static void *gnutls_session_of(struct MHD_Connection *connection) {
   return info ? info->tls_session : NULL;
 }
 
-// NULL if the connection cannot be watched or given its credentials: nothing on it is answered.
+// NULL if the connection cannot be watched, or has no credentials: then no request on it is answered.
 static struct peer *open_peer(struct service *service, struct places *places, struct MHD_Connection *connection) {
   int fd = descriptor_of(connection);
   void *secure = gnutls_session_of(connection);
@@ -225,7 +225,7 @@ static struct places *places_of(const struct http *http, int index) {
   return http->listeners.at[index].pages ? &watcher->page_places : &watcher->places;
 }
 
-// Those that are accepted have descriptors, before they count as connections.
+// An accepted connection has a descriptor before an IO thread counts it.
 static bool may_hand_on(void *cls, int index) {
   enum { MOST_COMING = 16 };
   return atomic_load(&places_of(cls, index)->coming) < MOST_COMING;

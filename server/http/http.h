@@ -1,7 +1,7 @@
-// Starts one libmicrohttpd daemon per listening socket, hands it the connections that come there, and forwards its
-// callbacks to the exchange of a request and to the watcher.
+// Serves HTTP: one libmicrohttpd daemon for each listening socket, and the steps of a request between its head and its
+// answer.
 //
-// The daemon starts and ends it; the callbacks run on the library's IO threads.
+// Main starts and stops it. The library's callbacks run on its IO threads, each with its own connections.
 #ifndef VOXELD_HTTP_H
 #define VOXELD_HTTP_H
 
@@ -29,7 +29,7 @@ struct http {
   char address[1100], pages_address[1100];
 };
 
-// Bytes of memory of one request. A connection has one request at a time at most.
+// Bytes of memory of a request. A connection has at most one request at a time.
 size_t http_request_size(void);
 // The version of the library that is loaded; the library's own text.
 const char *http_library_version(void);
@@ -39,11 +39,10 @@ void http_init(struct http *http);
 // Checks, without listening, that the library can be used and that the listeners of the options are valid and allowed.
 // False with a reason.
 VX_WARN_UNUSED bool http_check(struct http *http, struct error *error);
-// Makes the same checks, then listens and starts the IO threads. False with a reason: the process is to end then, since
+// Makes the same checks, then listens and starts the IO threads. False with a reason; the process must end then, since
 // some threads may run.
 VX_WARN_UNUSED bool http_start(struct http *http, struct error *error);
-// Stops listening, ends every connection and the IO threads. No request may be suspended then, so no job may wait or
-// run.
+// Stops listening, ends every connection and the IO threads. No request may be suspended, so no job may wait or run.
 void http_stop(struct http *http);
 void http_destroy(struct http *http);
 

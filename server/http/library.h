@@ -1,8 +1,8 @@
 // What libmicrohttpd does beyond what its interface promises.
 //
-// The versions differ in what the interface leaves open. The daemon has a table of the tested versions, and goes by the
-// row of the library that is loaded. docs/libmicrohttpd.md lists every such reliance. Main fills the struct before the
-// IO threads start; from then on it is only read.
+// Versions differ in what the interface leaves open. A table has a row for each tested version; the row of the loaded
+// library applies. docs/libmicrohttpd.md lists what voxeld relies on. Main fills the struct before the IO threads
+// start, which only read it.
 #ifndef VOXELD_LIBRARY_H
 #define VOXELD_LIBRARY_H
 
@@ -17,7 +17,7 @@
 struct library {
   bool strict;     // MHD_OPTION_STRICT_FOR_CLIENT can be used: a bad head is then refused, with one answer
   bool laid_out;   // a request lies in memory as head_trace.h says
-  bool cut_query;  // a query for which there is no memory gets no answer, but for library_cut_query
+  bool cut_query;  // a request whose query does not fit the memory gets an answer only after library_cut_query
 };
 
 // Fills `*library` from the row of `version`. A version without a row gets the row before it, and a warning is logged.
@@ -27,20 +27,20 @@ VX_WARN_UNUSED bool library_find(struct library *library, const char *version, s
 // Makes the library see an empty query. `target` must be what MHD_OPTION_URI_LOG_CALLBACK gives, and have a query.
 void library_cut_query(const char *target);
 
-// Cuts the blanks at the end of a header's value, which no value has (RFC 9110, section 5.5). Up to 0.9.99 the library
-// leaves them; the value is in the connection's memory, as the target is.
+// Cuts the blanks behind a header's value, which are no part of the value (RFC 9110, section 5.5). Up to 0.9.99 the
+// library leaves them. The value must be in the connection's memory.
 void library_cut_blanks(const char *value, size_t size);
 
 // Where the head of the request ends in the library's memory, if it lies there as head_trace.h says. `method` must
 // be the library's.
 const char *library_head_end(struct MHD_Connection *connection, const char *method);
 
-// The status of an answer that the library gave by itself, read from its log message `text`. 0 if the message is about
+// The status of an answer that the library made by itself, as its log message `text` says. 0 if the message is about
 // something else.
 int library_own_status(const char *text);
 
-// Whether its log message `text` only tells how one connection ended. Clients can bring that about at will, and the
-// metrics count it.
+// Whether the log message `text` only says how one connection ended. Clients can cause such messages at will, and the
+// metrics count them.
 bool library_tells_of_one_end(const char *text);
 
 // A response whose body is the `size` bytes at `data`. They must stay until `release` is called with `cls`. NULL: out

@@ -23,7 +23,7 @@ struct page_asked {
   const char *version;  // of a model, that the path names, or ""
   const char *user;     // by token or certificate; "": known by address only
   const char *address;  // the client's
-  bool local;           // it is on this machine, and no proxy is between
+  bool local;           // the client is on this machine, without a proxy between
   const char *body;     // [body_size]; NUL behind its end
   size_t body_size;
 };
@@ -41,16 +41,16 @@ struct page {
   // Writes the page to `out`. False with an error. The page is measured first, so this is called twice or more for one
   // answer. NULL: the endpoint has no page.
   bool (*write)(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
-  // Makes a file, the output of a job, since it may take long: a worker calls. False with the job's problem. NULL: the
-  // page is written.
+  // Makes a file, as the output of a job. A worker calls it, since it may take long. False with the job's problem.
+  // NULL: `write` makes the page.
   bool (*fill)(const struct view *view, const struct page_asked *asked, struct job *job);
-  // The length of that file for HEAD, which is told at once. -1: it is not known before the file is there.
+  // The length of that file, for HEAD. -1: unknown until the file is made.
   bool (*measure)(const struct view *view, const struct page_asked *asked, int64_t *length, struct error *error);
-  // Likewise subscribes to what the page tells as it happens: the answer ends when the client, or the server, wants.
+  // Subscribes to events that the page reports as they happen. The answer lasts until the client or the server ends it.
   bool (*follow)(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
                  struct error *error);
-  // Does what a POST or DELETE asks for, once, before the page is written. False with an error. NULL: nothing is to be
-  // done.
+  // Does what a POST or DELETE asks for, once, before the page is written. False with an error. NULL: there is nothing
+  // to do.
   bool (*act)(const struct view *view, const struct page_asked *asked, struct error *error);
 };
 

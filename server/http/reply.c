@@ -89,8 +89,8 @@ static ssize_t read_nothing(void *cls, uint64_t position, char *block, size_t mo
   return MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-// The head of an answer that is not made: for HEAD the library reads no body. -1: its length is unknown. Then the
-// connection ends, since 0.9.75 would send the end of a chunked body behind the head.
+// An answer to HEAD, of which the library reads no body. If its length is unknown (-1), the connection ends: 0.9.75
+// would send the end of a chunked body behind the head.
 static struct MHD_Response *head_of_length(int64_t length) {
   uint64_t size = length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length;
   struct MHD_Response *response = MHD_create_response_from_callback(size, 1, read_nothing, NULL, NULL);
@@ -100,7 +100,7 @@ static struct MHD_Response *head_of_length(int64_t length) {
   return NULL;
 }
 
-// To HEAD; to GET the file is made by a worker.
+// Answers HEAD. For GET a worker makes the file.
 static struct MHD_Response *response_of_file(struct request *request, const struct page *page) {
   struct page_asked asked = asked_of(request, page);
   int64_t length;
@@ -199,7 +199,7 @@ static bool add_page_headers(struct MHD_Response *response, const struct request
   return good;
 }
 
-// What has tensors as bytes behind its JSON is not JSON.
+// An answer with tensors as bytes behind its JSON has a media type of its own.
 static const char *answer_media_type(const struct request *request) {
   const struct job *job = &request->job;
   if (job->spec.make) return media_type_of_page(request, &request->service->pages[request->endpoint]);
@@ -207,7 +207,7 @@ static const char *answer_media_type(const struct request *request) {
   return (job->infer->answer_head ? &infer_binary : &infer_json)->media_type;
 }
 
-// Counted before the answer is sent: its client's next request sees the count.
+// Called before the answer is sent, so that the client's next request sees the count.
 static void count_model(const struct request *request) {
   const struct job *job = &request->job;
   if (job->infer)

@@ -19,7 +19,7 @@
 #include "server/jobs/uploads.h"
 #include "server/net/peer.h"
 
-// Each with its owner.
+// The states, each with its owner.
 enum request_state {
   REQUEST_NEW,      // IO thread: only the headers are here
   REQUEST_HELD,     // the gate: suspended before its body is read
@@ -61,7 +61,7 @@ struct request {
   struct head_trace head_trace;  // of the head
   const char *head_end;          // in the library's memory; NULL unless requests are laid_out there
   enum endpoint endpoint;
-  enum problem_style style;     // how its client is told of problems
+  enum problem_style style;     // how problems are written for its client
   struct route_names names;     // in the path
   struct page_body *page_body;  // of a POST to a page; NULL: nothing has come
   char id[129];
@@ -78,7 +78,7 @@ struct request {
   // How it went.
   int64_t sent_bytes;                 // of the body
   bool unchanged;                     // it is answered 304: the client has the page
-  bool lasting;                       // its answer ends when its client leaves, if not before
+  bool lasting;                       // its answer lasts until the client leaves or the server ends it
   bool counted_open, counted_active;  // in the counts of the service
   struct error error;
   int64_t started_ns;
@@ -92,7 +92,8 @@ _Static_assert(offsetof(struct request, job) <= 4096, "what is cleared for each 
 struct request *request_begin(struct service *service, struct MHD_Connection *connection, struct peer *peer);
 // Counts the request as begun, open and active.
 void request_count(struct request *request);
-// Counts the request as active no more: it waits for no body, job or job's answer. Does nothing the second time.
+// Ends the count of the request as active: its body, its job and the job's answer are done. Does nothing the second
+// time.
 void request_uncount_active(struct request *request);
 // The request is over, and must hold nothing any more: counts it as open no more.
 void request_end(struct request *request);
@@ -106,8 +107,8 @@ struct request *request_of_job(struct job *job);
 // The status of its answer.
 int request_status(const struct request *request);
 
-// Whether its client is on this machine, and no proxy or web page of strangers is between, as far as can be seen: a
-// proxy on this machine that is not trusted (--trusted-proxies) and adds no header looks like a client.
+// Whether its client is on this machine, and the request comes from no proxy and no web page of another origin. A proxy
+// on this machine that is not trusted (--trusted-proxies) and adds no header looks like a client.
 bool request_is_local(const struct request *request);
 
 // Sends the request to the gate. False: it is suspended there.

@@ -1,4 +1,4 @@
-// What all requests share: the rooms that they use, what is known of the library, the gate, and their counts.
+// What all requests share: the rooms that they use, the library's version, the gate, and counts.
 //
 // The daemon sets it up before the first connection. From then on only members that are atomic or have a lock of their
 // own change.

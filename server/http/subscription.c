@@ -26,8 +26,8 @@ static void wake_up(struct subscriber *subscriber) {
   MHD_resume_connection(((struct subscription *)(void *)subscriber)->connection);
 }
 
-// Writes the next event. The library calls for more only once it has sent what it got, so the connection rests if there
-// is none.
+// Writes the next event. The library asks for more once it has sent what it got, so without an event the connection
+// rests.
 static enum event_step write_next(struct subscription *own) {
   struct event event;
   int64_t now_ns = clock_ns();
@@ -59,8 +59,8 @@ static ssize_t read_events(void *cls, uint64_t position, char *block, size_t mos
   return (ssize_t)bytes;
 }
 
-// Makes the kernel keep little for a client that does not read: else it would have megabytes of old events, and hear of
-// what it has lost minutes later. The connection ends with this answer.
+// Limits what the kernel keeps for a client that does not read. Otherwise the client would first get megabytes of old
+// events, and learn minutes later what it has lost. The connection ends with this answer.
 static void keep_little(const struct peer *peer) {
   const int bytes = SEND_BUFFER;
   (void)setsockopt(peer->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);  // without it, all works but later
