@@ -13,8 +13,8 @@
 #include "server/base/log.h"
 
 enum {
-  AT_A_TIME = 16,  // connections that are accepted at one listener before the others have their turn
-  LACK_MS = 50,    // a pause while no connection can be accepted
+  AT_A_TIME = 16,  // connections to accept at one listener before the next listener's turn
+  LACK_MS = 50,    // the pause when no connection can be accepted
 };
 static const uint32_t stop_event = UINT32_MAX;  // the key of stop_fd's events
 
@@ -22,13 +22,13 @@ static bool lacks_resources(int reason) {
   return reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM;
 }
 
-// A stop ends it.
+// Sleeps, unless the acceptor stops.
 static void pause_ms(const struct acceptor *acceptor, int ms) {
   struct pollfd stop = {.fd = acceptor->stop_fd, .events = POLLIN};
   (void)poll(&stop, 1, ms);
 }
 
-// 0, or why there is none.
+// Returns 0, or the errno of the failure.
 static int accept_one(const struct acceptor *acceptor, int index) {
   struct sockaddr_storage address;
   struct sockaddr *any = (struct sockaddr *)&address;
@@ -43,7 +43,8 @@ static bool may_take(const struct acceptor *acceptor, int index) {
   return acceptor->taker.may_take(acceptor->taker.cls, index);
 }
 
-// Accepts those who wait at a listener, or some of them. If a connection has failed meanwhile, others may be behind it.
+// Accepts some of the connections that wait at a listener. Goes on after a connection that failed: others may be behind
+// it.
 static void accept_some(const struct acceptor *acceptor, int index) {
   int taken = 0, reason = 0;
   do {
@@ -54,7 +55,7 @@ static void accept_some(const struct acceptor *acceptor, int index) {
   pause_ms(acceptor, LACK_MS);
 }
 
-// False if somebody waits and is not taken yet.
+// False if a connection waits and may not be taken yet.
 static bool look_at(struct acceptor *acceptor, int index) {
   int *held_ms = &acceptor->held_ms[index];
   if (!may_take(acceptor, index) && ++*held_ms < ACCEPTOR_PATIENCE_MS) return false;
@@ -109,7 +110,7 @@ bool acceptor_start(struct acceptor *acceptor, const struct listeners *listeners
 
 void acceptor_stop(struct acceptor *acceptor) {
   const uint64_t one = 1;
-  (void)!write(acceptor->stop_fd, &one, sizeof one);  // fails only if the counter is full: then it is told already
+  (void)!write(acceptor->stop_fd, &one, sizeof one);  // fails only if the counter is full, which wakes the thread too
   pthread_join(acceptor->thread, NULL);
   close_both(acceptor);
 }

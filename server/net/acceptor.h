@@ -1,9 +1,9 @@
-// Accepts connections at all listeners and hands them on.
+// Accepts connections at all listeners and passes them to the HTTP room.
 //
-// One thread accepts for all IO threads. If these did so themselves, each new connection would wake all of them, and
-// those that are awake first would get most connections: of 64, one of 16 threads got 28, and eleven got none or one.
+// One thread accepts for all IO threads. If the IO threads accepted themselves, each new connection would wake all of
+// them, and the first awake would get most: one of 16 threads got 28 of 64 connections, eleven got none or one.
 //
-// Main starts and stops it. The listeners stay main's.
+// Main starts and stops the thread, and owns the listeners.
 #ifndef VOXELD_ACCEPTOR_H
 #define VOXELD_ACCEPTOR_H
 
@@ -17,8 +17,8 @@
 
 // Who gets the connections at listeners->at[index]. Called on the acceptor's thread.
 struct acceptor_taker {
-  // False while earlier ones are not served yet: then clients wait in the listener's socket, as they hold no descriptor
-  // there. One is taken all the same every ACCEPTOR_PATIENCE_MS.
+  // False while earlier connections are not served yet. Clients then wait in the listener's socket, where they hold no
+  // descriptor. Even so, one connection is taken every ACCEPTOR_PATIENCE_MS.
   bool (*may_take)(void *cls, int index);
   void (*take)(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length);  // `fd` is the taker's
   void *cls;
@@ -31,13 +31,13 @@ struct acceptor {
   int epoll_fd, stop_fd;
   const struct listeners *listeners;
   struct acceptor_taker taker;
-  int held_ms[LISTENERS_MAX * LISTENER_LISTS];  // how long nothing was taken at each, though somebody waits
+  int held_ms[LISTENERS_MAX * LISTENER_LISTS];  // how long connections have waited at each, and none was taken
 };
 
 // Starts the thread. False with a reason; nothing is left open then.
 VX_WARN_UNUSED bool acceptor_start(struct acceptor *acceptor, const struct listeners *listeners,
                                    const struct acceptor_taker *taker, struct error *error);
-// Ends the thread: nothing is taken any more. Who connects from now on waits in the listener's socket.
+// Ends the thread. Later connections wait in the listener's socket.
 void acceptor_stop(struct acceptor *acceptor);
 
 #endif

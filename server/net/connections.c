@@ -9,12 +9,13 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 
-enum { MOST_LOOKS = 4 };                               // at connections that may make room, for one newcomer
-static const int64_t idle_grace_ns = 1 * NS_PER_S;     // before an idle connection makes room for a new one
-static const int64_t look_again_ns = 100 * NS_PER_MS;  // between searches for a connection to end, after one in vain
-static const double patience_s = 2;                    // an answer that goes in less is not slow
-static const int64_t linger_ns = 5 * NS_PER_S;         // the longest lingering close
-static const int64_t shut_linger_ns = 1 * NS_PER_S;    // and that of a connection whose reading side was shut
+enum { MOST_LOOKS = 4 };                            // how many idle connections to try, for one new connection
+static const int64_t idle_grace_ns = 1 * NS_PER_S;  // before an idle connection makes room for a new one
+static const int64_t look_again_ns =
+    100 * NS_PER_MS;                                 // from a vain search for a connection to end until the next search
+static const double patience_s = 2;                  // an answer that takes less is not slow
+static const int64_t linger_ns = 5 * NS_PER_S;       // the longest lingering close
+static const int64_t shut_linger_ns = 1 * NS_PER_S;  // the longest of a connection whose reading side was shut
 
 // ---- the slowest ----------------------------------------------------------------------------------------------------
 
@@ -35,7 +36,7 @@ static struct peer *slowest_of(struct watcher *watcher, const struct places *pla
 }
 
 static void end_answer(struct peer *peer) {
-  (void)shutdown(peer->fd, SHUT_RDWR);  // fails if the client has reset it: then it is ending anyway
+  (void)shutdown(peer->fd, SHUT_RDWR);  // fails if the client has reset the connection, which then ends anyway
   peer->cut = PEER_END_PREEMPTED;       // so that it is not found again
 }
 
@@ -51,7 +52,7 @@ struct peer *connections_end_slowest(struct watcher *watcher, const struct place
   } else if (atomic_load(&peer->phase) == PEER_REPLY) {
     end_answer(peer);
   } else {
-    return NULL;  // it has just come to its end
+    return NULL;  // its body or answer has just ended
   }
   return peer;
 }
@@ -72,7 +73,7 @@ static struct peer *slowest_answer(struct watcher *watcher, int64_t now_ns) {
   return slowest;
 }
 
-// Bytes of answers that were ended and whose memory is not back yet.
+// Bytes of ended answers whose memory is not back yet.
 static int64_t coming_back(const struct watcher *watcher) {
   int64_t bytes = 0;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
@@ -103,8 +104,8 @@ static int64_t held_with(const struct peer *peer) {
   return client_held(peer->places->clients, peer->client, SHARE_CONNECTIONS);
 }
 
-// The idle connection that makes room for `newcomer`: of its own client or, if not, of the client there that has the
-// most. Of that client's it is the one that has been idle longest. NULL if there is none.
+// The idle connection that makes room for `newcomer`. With `own` it is of the same client, else of the client that has
+// the most connections there. Among a client's connections it is the one idle for longest. NULL if there is none.
 static struct peer *longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own) {
   // A connection idle for a shorter time may have a request on its way.
   int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
@@ -123,25 +124,25 @@ static struct peer *longest_idle(struct watcher *watcher, const struct peer *new
   return longest;
 }
 
-// Ends the connection that longest_idle finds, but for those with a request that a busy server has
-// not read yet. `*late`: there were such. NULL if there is none.
+// Ends the connection that longest_idle finds, unless it has a request that a busy server has not read yet; `*late`
+// says that there was such a connection. NULL if none was ended.
 static struct peer *end_longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own, bool *late)
     HOLDS(watcher->lock) {
   struct peer *peer;
   for (int looks = 0; looks < MOST_LOOKS && (peer = longest_idle(watcher, newcomer, own)); looks++) {
     bool asks = peer_has_unread(peer);
-    if (asks) atomic_store(&peer->since_ns, clock_ns());  // that long it has not been idle, and others are looked at
+    if (asks) atomic_store(&peer->since_ns, clock_ns());  // restarts its idle time, so that others are found
     *late |= asks;
-    if (asks || !peer_move(peer, PEER_IDLE, PEER_FAILED)) continue;  // a request on it may have begun meanwhile
+    if (asks || !peer_move(peer, PEER_IDLE, PEER_FAILED)) continue;  // a request may have begun meanwhile
     (void)shutdown(peer->fd, SHUT_RDWR);
     return peer;
   }
   return NULL;
 }
 
-// Ends a connection for `newcomer`, of its own client or of any there, an idle one rather than a
-// slow one. False if there is neither, or if requests are read so late that nobody's rate means anything. The search
-// looks at all connections, so after one in vain it is not repeated for look_again_ns.
+// Ends an idle connection for `newcomer` or, without one, a slow one: of its own client, or of any client there. False
+// if there is neither, or if the server reads requests so late that no rate means anything. The search walks all
+// connections, so after a vain search there is none for look_again_ns.
 static bool make_room(struct watcher *watcher, const struct peer *newcomer, bool own) HOLDS(watcher->lock) {
   struct client *client = own ? newcomer->client : NULL;
   int64_t *none_until_ns = own ? &client->none_until_ns : &newcomer->places->none_until_ns;
@@ -173,9 +174,8 @@ static bool let_in(struct watcher *watcher, struct peer *peer, enum error_kind *
   return peer->counted;
 }
 
-// Without TLS, writes the refusal to the socket. The connection stays open for a moment: the
-// library closes it once its request comes, so that no reset keeps the client from reading the refusal. With TLS, or if
-// there are REFUSED_PEERS such connections, it is shut at once.
+// Without TLS, writes the refusal to the socket, and keeps the connection until its request comes: a reset would keep
+// the client from reading the refusal. With TLS, or if there are REFUSED_PEERS such connections, shuts it at once.
 static void refuse_connection(struct watcher *watcher, struct peer *peer, enum error_kind kind) HOLDS(watcher->lock) {
   atomic_store(&peer->phase, PEER_FAILED);
   peer_write_failure(peer, kind,
@@ -187,7 +187,7 @@ static void refuse_connection(struct watcher *watcher, struct peer *peer, enum e
   if (!peer->refused) (void)shutdown(peer->fd, SHUT_RDWR);
 }
 
-// Ends the connection, whatever it does.
+// Ends the connection in any phase.
 static void end(struct peer *peer) {
   atomic_store(&peer->phase, PEER_FAILED);
   (void)shutdown(peer->fd, SHUT_RDWR);
@@ -244,23 +244,23 @@ struct peer *connection_opened(struct watcher *watcher, struct places *places, i
 
 // ---- out ------------------------------------------------------------------------------------------------------------
 
-// Keeps a second descriptor of the socket so that the library's close does not end the connection yet.
+// Keeps a second descriptor of the socket, so that the connection outlives the library's close.
 static void start_lingering(struct watcher *watcher, const struct peer *peer) {
   struct clients *clients = peer->places->clients;
   if (client_take(clients, peer->client, SHARE_LINGERING, 1, 0) != GRANTED) return;
   int fd = dup(peer->fd);
   if (fd < 0) client_give(clients, peer->client, SHARE_LINGERING, 1);
   if (fd < 0) return;
-  (void)shutdown(fd, SHUT_WR);  // the library has done so, but not in every case
-  // If the reading side was shut from here, an end of file says nothing about the client.
+  (void)shutdown(fd, SHUT_WR);  // the library does so in most cases only
+  // If the server has shut the reading side, an end of file says nothing about the client.
   bool shut = peer->cut || peer->failure == ERROR_BODY_STALLED || peer->failure == ERROR_DRAINING;
   int64_t until_ns = clock_ns() + (shut ? shut_linger_ns : linger_ns);
   watcher->lingering[watcher->lingering_count++] =
       (struct lingering){fd, peer->places, peer->client, shut, until_ns, LINGER_BYTES};
 }
 
-// Why the connection ended. The library ends idle connections too, and may do so a little before
-// the watcher, so two ticks are added to the idle time.
+// Why the connection ended. The library may end an idle connection a little before the watcher, so two ticks are added
+// to the idle time.
 static enum peer_end end_of(const struct watcher *watcher, const struct peer *peer) HOLDS(watcher->lock) {
   int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * (WATCHER_TICK_MS * NS_PER_MS);
   if (peer->turned_away) return PEER_END_NO_ROOM;
@@ -280,8 +280,8 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   lock_acquire(&watcher->lock);
   atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
   (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
-  // If a head was open, the library may have refused it and left bytes unread. A close would then reset the connection,
-  // and the client would lose the answer.
+  // The library may have refused an open head and left bytes unread. A plain close would then reset the connection, and
+  // the client would lose the answer.
   if (peer->linger || peer->head_open) start_lingering(watcher, peer);
   peer->open = false;
   watcher->refused_count -= peer->refused;
@@ -292,7 +292,7 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   atomic_fetch_sub(&watcher->connections, 1);
 }
 
-// ---- ended from here ------------------------------------------------------------------------------------------------
+// ---- ended by the server --------------------------------------------------------------------------------------------
 
 void connection_fail(struct watcher *watcher, struct peer *peer, enum error_kind kind, const char *detail) {
   lock_acquire(&watcher->lock);
@@ -301,7 +301,7 @@ void connection_fail(struct watcher *watcher, struct peer *peer, enum error_kind
   lock_release(&watcher->lock);
 }
 
-// With the lock, since another thread that preempts the upload may be about to move it back to HELD. One that stays
+// Takes the lock, since a thread that preempts the upload may be about to move it back to HELD. An upload that stays
 // preempted is refused by its next step.
 bool connection_go_on(struct watcher *watcher, struct peer *peer) {
   lock_acquire(&watcher->lock);

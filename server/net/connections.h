@@ -1,41 +1,42 @@
-// Connections come and go: they are let in by their clients' shares, and linger after an early answer.
+// Lets connections in by their clients' shares, ends them, and keeps them open for a moment after an early answer.
 //
-// IO threads and main call these; they take the watcher's lock themselves.
+// IO threads, main and the watcher's tick call these functions, which take the watcher's lock themselves unless a
+// comment says otherwise.
 #ifndef VOXELD_CONNECTIONS_H
 #define VOXELD_CONNECTIONS_H
 
 #include "server/net/watcher.h"
 
-// A connection was accepted. Returns its peer, or NULL if it cannot be watched. `places` are the watcher's for its
-// listener. `address` is copied; `proxy`: it is a trusted proxy's; `tls`: NULL without TLS. The peer is in phase FAILED
-// already if it was refused or the server stops.
+// A connection was accepted. Returns its peer, or NULL if it cannot be watched. `places` are those of its listener.
+// `address` is copied. `proxy`: a trusted proxy has connected. `tls`: NULL without TLS. If the connection was refused
+// or the server stops, the peer is in phase FAILED.
 struct peer *connection_opened(struct watcher *watcher, struct places *places, int fd, const char *address, bool proxy,
                                struct tls_session *tls);
-// Ends all connections, and each one that still comes.
+// Ends all connections, and every later one.
 void connections_end_all(struct watcher *watcher);
 // The connection is about to be closed. Call it before the library closes the descriptor. Frees the peer's slot.
 void connection_closed(struct watcher *watcher, struct peer *peer);
 
-// Ends an upload in the middle: writes the problem straight to the socket. A TLS stream just ends instead. The caller
+// Ends an upload in the middle: writes the problem straight to the socket. A TLS stream ends without it. The caller
 // then lets the library close the connection. Does nothing if no upload is under way.
 void connection_fail(struct watcher *watcher, struct peer *peer, enum error_kind kind, const char *detail);
-// The body of an upload that was held is read again. False if the connection was ended from here.
+// The body of an upload that was held is read again. False if the server has ended the connection.
 VX_WARN_UNUSED bool connection_go_on(struct watcher *watcher, struct peer *peer);
-// The problem with which the connection was failed from here; ERROR_NONE if there is none.
+// The problem with which the server has ended the connection; ERROR_NONE if there is none.
 enum error_kind connection_failure(struct watcher *watcher, const struct peer *peer);
 // Does what connection_fail does to all uploads that are under way; the watcher then closes the connections.
 void connections_fail_uploads(struct watcher *watcher, enum error_kind kind, const char *detail);
-// Makes the close of the connection a lingering one: after an early answer, the watcher reads on for a while.
+// Makes the close of the connection a lingering close: the watcher reads on for a while.
 void connection_linger(struct watcher *watcher, struct peer *peer);
 
-// Connections refused so far, before any request, with that problem. Each is counted once it has ended.
+// Connections refused so far with that problem, before any request. Each counts once it has ended.
 unsigned long long connections_refused(const struct watcher *watcher, enum error_kind kind);
 
-// Ends the connection in `places`, of that client or (NULL) of any, whose body or answer moves most slowly. NULL if
-// none is slow.
+// Ends the connection in `places` whose body or answer moves most slowly, of `client` or (NULL) of any client. NULL if
+// none is slow. With the lock held.
 VX_WARN_UNUSED struct peer *connections_end_slowest(struct watcher *watcher, const struct places *places,
                                                     const struct client *client, int64_t now_ns);
-// Without the lock: ends the slowest answers until `bytes` of memory are coming back, or none is slow any more.
+// Ends the slowest answers until `bytes` of memory are coming back, or no answer is slow any more.
 void connections_end_slow_answers(struct watcher *watcher, int64_t bytes, int64_t now_ns);
 
 #endif

@@ -17,13 +17,13 @@
 enum { BACKLOG = 1024, FIRST_HANDED_OVER = 3 };
 static const char unix_prefix[] = "unix:", systemd_word[] = "systemd";
 
-// What is being opened, and where the reason goes.
+// What is being opened, and where an error goes.
 struct opening {
   struct listeners *listeners;
   bool check;  // nothing is bound
   int before;  // listeners of an earlier list
   const struct listen_rules *rules;
-  const char *verb;  // what cannot be done, for the reason
+  const char *verb;  // for the error: what failed
   struct error *error;
   char where[256];  // the item of the list
 };
@@ -36,7 +36,7 @@ __attribute__((format(printf, 2, 3))) static bool fail(const struct opening *ope
   return error_prefix(opening->error, "cannot %s %s: ", opening->verb, opening->where);
 }
 
-// Takes the reason from errno, and closes `fd` unless it is -1.
+// Fails with the text of errno, and closes `fd` unless it is -1.
 static bool fail_call(const struct opening *opening, int fd, const char *call) {
   int reason = errno;
   if (fd >= 0) close(fd);
@@ -85,9 +85,9 @@ static void write_address(const union address *address, socklen_t length, char *
   snprintf(text, size, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-// ---- what is listed -------------------------------------------------------------------------------------------------
+// ---- the list -------------------------------------------------------------------------------------------------------
 
-// Whether a socket on [::] has all IPv4 addresses too, as it has if net.ipv6.bindv6only is 0.
+// Whether a socket on [::] listens on all IPv4 addresses too: net.ipv6.bindv6only is 0.
 static bool is_dual_stack(void) {
   int v6_only = 1, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
   socklen_t size = sizeof v6_only;
@@ -96,7 +96,7 @@ static bool is_dual_stack(void) {
   return !v6_only;
 }
 
-// Whether a socket on one numeric address keeps others from the other, at the same port.
+// Whether a socket on `host` prevents a socket on `other` at the same port. Both are numeric.
 static bool covers(const char *host, const char *other) {
   bool other_is_v4 = !strchr(other, ':');
   if (strcmp(host, "0.0.0.0") == 0) return other_is_v4;
@@ -113,7 +113,7 @@ static bool collide(const struct listener *one, const struct listener *other) {
   return covers(host, other_host) || covers(other_host, host);
 }
 
-// If nothing is bound, makes sure that all could be.
+// Adds the listener. If the list is only checked, refuses a listener that collides with an earlier one.
 static bool add(const struct opening *opening, const struct listener *listener) {
   struct listeners *listeners = opening->listeners;
   for (int i = 0; opening->check && i < listeners->count; i++)
@@ -129,7 +129,7 @@ static bool add(const struct opening *opening, const struct listener *listener) 
 
 // ---- TCP ------------------------------------------------------------------------------------------------------------
 
-// Binds a socket to one address. False leaves why in errno, and what failed in `call`.
+// Binds a socket to one address. False with errno, and the failed call in `call`.
 static bool bind_tcp(const struct addrinfo *info, struct listener *listener, const char **call) {
   union address bound;
   socklen_t length = sizeof bound;
@@ -157,7 +157,7 @@ static bool bind_tcp(const struct addrinfo *info, struct listener *listener, con
   return false;
 }
 
-// NULL with a reason.
+// NULL with an error.
 static struct addrinfo *find_tcp(const struct opening *opening) {
   char host[128], port[8];
   struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *found = NULL;
@@ -183,7 +183,7 @@ static bool open_tcp(const struct opening *opening) {
     if (opening->check) write_address(&address, info->ai_addrlen, listener.address, sizeof listener.address);
     good = allowed && (opening->check || bind_tcp(info, &listener, &call));
   }
-  bool known = !opening->check || !found->ai_next;  // of several addresses, any may be bound
+  bool known = !opening->check || !found->ai_next;  // any of several addresses may be bound
   int reason = errno;
   freeaddrinfo(found);
   errno = reason;
@@ -194,8 +194,8 @@ static bool open_tcp(const struct opening *opening) {
 
 // ---- Unix domain ----------------------------------------------------------------------------------------------------
 
-// Removes the socket file if nobody listens on it: it is left over from a process that died. Of a listener that accepts
-// nobody, whose queue is full, connect would wait for ever without SOCK_NONBLOCK.
+// Removes a socket file on which no process listens. Without SOCK_NONBLOCK, connect would wait for ever for a listener
+// whose queue is full.
 static void remove_stale(const struct sockaddr_un *name) {
   struct stat status;
   if (stat(name->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) return;
@@ -205,7 +205,7 @@ static void remove_stale(const struct sockaddr_un *name) {
   close(fd);
 }
 
-// Gives the file its permissions from its beginning, by the umask. (No other thread makes files while main is here.)
+// Sets the permissions by the umask, so that the file never has others. (No other thread makes files meanwhile.)
 static bool bind_unix(int fd, const struct sockaddr_un *name, unsigned mode) {
   mode_t before = umask(~mode & 0777);
   bool bound = bind(fd, (const struct sockaddr *)name, sizeof *name) == 0;
@@ -241,8 +241,8 @@ static bool open_unix(const struct opening *opening) {
   return add(opening, &listener);
 }
 
-// Removes the file of a Unix socket, unless another file is there by now. While the socket is open its inode number is
-// not used again, so the same number means the same file.
+// Removes the file of a Unix socket, unless another file has taken its path. The inode number of an open socket is not
+// used again, so the same number means the same file.
 static void remove_path(const struct listener *listener) {
   struct stat status;
   if (listener->path[0] && stat(listener->path, &status) == 0 && status.st_dev == listener->device &&
@@ -289,7 +289,7 @@ static bool open_systemd(const struct opening *opening) {
   return true;
 }
 
-// ---- all of them ----------------------------------------------------------------------------------------------------
+// ---- all listeners --------------------------------------------------------------------------------------------------
 
 static bool is_unix(const struct opening *opening) {
   return strncmp(opening->where, unix_prefix, strlen(unix_prefix)) == 0;
@@ -339,9 +339,9 @@ void listeners_close(struct listeners *listeners) {
   listeners->count = 0;
 }
 
-// ---- a client of them -----------------------------------------------------------------------------------------------
+// ---- their clients --------------------------------------------------------------------------------------------------
 
-// -1 leaves why in errno.
+// -1 with errno.
 static int connect_socket(const struct sockaddr *address, socklen_t length, int timeout_s) {
   const struct timeval timeout = {.tv_sec = timeout_s};
   int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -355,8 +355,8 @@ static int connect_socket(const struct sockaddr *address, socklen_t length, int 
   return -1;
 }
 
-// Connects to one address. Linux takes 0.0.0.0 and [::] (all addresses of this machine) for loopback here. If IPv6
-// loopback is off, a listener on [::] may still be reached by IPv4, so that is tried second.
+// Connects to one address. Linux takes 0.0.0.0 and [::] for loopback here. If IPv6 loopback is off, a listener on [::]
+// may still be reached by IPv4, which is tried second.
 static int connect_one(const struct addrinfo *info, int timeout_s) {
   static const struct in6_addr loopback = {.s6_addr = {[10] = 0xff, 0xff, 127, 0, 0, 1}};
   union address address;

@@ -1,6 +1,6 @@
 // The listening sockets: TCP, Unix domain, and those that systemd hands over.
 //
-// Main opens them before any client is served, and closes them after the last.
+// Main opens them before any client is served, and closes them after the last client.
 #ifndef VOXELD_LISTENER_H
 #define VOXELD_LISTENER_H
 
@@ -14,11 +14,11 @@
 enum { LISTENERS_MAX = 8, LISTENER_LISTS = 2 };  // of each list: --listen, --pages-listen
 
 struct listener {
-  int fd;  // which does not block; -1 if the list was only checked
+  int fd;  // does not block; -1 if the list was only checked
   bool tcp;
   bool pages;         // serves pages alone
   char address[128];  // ADDRESS:PORT as bound, or unix:PATH
-  char path[108];     // of a Unix socket that was made here, else ""
+  char path[108];     // of a Unix socket that this process made, else ""
   dev_t device;       // of that file, as `inode`
   ino_t inode;
 };
@@ -34,28 +34,28 @@ struct listen_rules {
   bool pages;          // the listeners serve pages alone
 };
 
-// Opens the items of `list`, which are separated by commas: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. Adds them
-// to `listeners`, which begins empty. If a name has several addresses, the first that can be bound is taken. False with
-// a reason; all of `listeners` are closed then.
+// Opens the items of `list`, separated by commas: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. Adds them to
+// `listeners`, which begins empty. Of several addresses of a name, takes the first that can be bound. False with a
+// reason; then closes all of `listeners`.
 VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules,
                                    struct error *error);
-// Checks the list as far as possible without binding or listening. `checked` begins empty and notes what was checked:
-// of the lists of one daemon, no two listeners may have the same address. False with a reason.
+// Checks the list as far as possible without binding or listening. `checked` begins empty and collects the listeners of
+// all lists of a daemon, since no two listeners may have the same address. False with a reason.
 VX_WARN_UNUSED bool listeners_check(struct listeners *checked, const char *list, const struct listen_rules *rules,
                                     struct error *error);
-// Closes the descriptors and removes the paths of Unix sockets, unless another file is there by now. A socket of
-// systemd's goes on listening: clients wait in it for the next process.
+// Closes the descriptors and removes the files of Unix sockets. A socket from systemd goes on listening: clients wait
+// in it for the next process.
 void listeners_close(struct listeners *listeners);
 
-// Connects to the first item of `list`, as a client on the same machine does. `*tcp` becomes whether that is a TCP
-// socket. The connect fails if it takes longer than `timeout_s` seconds, and so does each later read or write. Returns
-// a blocking descriptor, which is the caller's, or -1 with a reason.
+// Connects to the first item of `list`, as a client on the same machine does. Sets `*tcp` for a TCP socket. The connect
+// and each later read or write fail after `timeout_s` seconds. Returns a blocking descriptor, which the caller closes,
+// or -1 with a reason.
 VX_WARN_UNUSED int listener_connect(const char *list, int timeout_s, bool *tcp, struct error *error);
 
 // Writes who is at the other end of an accepted connection: an IP address (an IPv4-mapped IPv6 address as IPv4),
 // unix:UID, or "unknown".
 void listener_peer(int fd, char address[ADDRESS_SIZE]);
-// Whether such an address is on this machine: it is of loopback or of a Unix socket.
+// Whether such an address is on this machine: on loopback or a Unix socket.
 bool address_is_local(const char *address);
 
 #endif

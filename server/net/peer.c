@@ -36,8 +36,8 @@ void peer_upload_progress(struct peer *peer, size_t bytes) { atomic_fetch_add(&p
 
 bool peer_upload_end(struct peer *peer) { return peer_move(peer, PEER_UPLOAD, PEER_JOB); }
 
-// Out of JOB. Waits for a probe of the watcher to end, since nothing else may be written meanwhile; that is one system
-// call.
+// Moves from JOB to `to`. Waits until a probe of the watcher has ended, which is one system call: nothing else may be
+// written meanwhile.
 static void end_job(struct peer *peer, int to) {
   for (int phase = PEER_JOB; !atomic_compare_exchange_strong(&peer->phase, &phase, to) && phase == PEER_PROBED;
        phase = PEER_JOB)
@@ -64,12 +64,12 @@ void peer_reply_end(struct peer *peer, int64_t now_ns) {
 
 // ---- how fast -------------------------------------------------------------------------------------------------------
 
-static const int64_t young_ns = 100 * NS_PER_MS;  // an answer is too young to be looked at
+static const int64_t young_ns = 100 * NS_PER_MS;  // an answer's age before its rate is noted
 static const int64_t grace_ns = 1 * NS_PER_S;     // before a rate is known
-// Bytes a second that every body is trusted with at first, so that a small one may come in pieces.
+// Bytes a second that are assumed of every new body, so that a small body may come in pieces.
 static const double first_rate = 64 * 1024;
 
-// Bytes that the other side has acknowledged. -1 if the socket does not tell: it is not TCP, or the kernel is old.
+// Bytes that the client has acknowledged. -1 if the socket does not say: it is not TCP, or the kernel is old.
 static int64_t acknowledged(int fd) {
   struct tcp_info info;
   socklen_t size = sizeof info;
@@ -88,7 +88,7 @@ static int64_t moved(const struct peer *peer) {
   return is_answering(peer) ? acknowledged(peer->fd) : atomic_load(&peer->upload.bytes);
 }
 
-// The pace of what has just begun. A body that goes on is fast until it is seen slow.
+// The pace of a body or answer that has just begun. A body that goes on after a wait counts as fast at first.
 static struct pace first_pace(const struct peer *peer, int64_t now_ns) {
   const struct upload *upload = &peer->upload;
   struct pace pace;
@@ -120,7 +120,7 @@ double peer_rate(const struct peer *peer, int64_t now_ns) {
   int64_t bytes = moved(peer);
   struct pace pace = is_noted(peer) ? peer->pace : first_pace(peer, now_ns);
   if (bytes >= 0) return pace_rate(&pace, bytes, now_ns);
-  // An answer whose progress cannot be seen: as if it had been taken whole by now.
+  // The progress of this answer cannot be seen: assumes that the client has taken all of it by now.
   int64_t elapsed_ns = now_ns - atomic_load(&peer->since_ns);
   return (double)atomic_load(&peer->answer) * (double)NS_PER_S / (double)(elapsed_ns > 0 ? elapsed_ns : 1);
 }
@@ -141,7 +141,7 @@ void peer_write_failure(struct peer *peer, enum error_kind kind, const char *det
   text_printf(&out, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n", status, problem_phrase(status),
               problem_media_type(peer->style));
   trace_write(&peer->trace, traceparent);
-  if (peer->request_id[0])  // "" if a connection is refused before any request
+  if (peer->request_id[0])  // "": the connection is refused before any request
     text_printf(&out, "X-Request-Id: %s\r\ntraceparent: %s\r\n", peer->request_id, traceparent);
   if (info->retry_after) text_printf(&out, "Retry-After: %d\r\n", info->retry_after);
   text_printf(&out, "Content-Length: %zu\r\nConnection: close\r\n\r\n%s", text.length, body);

@@ -6,7 +6,7 @@
 // - UPLOAD to PREEMPTED: the upload loses its reservation (jobs/uploads.h), and then PREEMPTED to FAILED,
 // - HELD to PREEMPTED and back, if nothing of the body has come,
 // - JOB to PROBED and back.
-// Only the end of all connections sets FAILED whatever the phase is.
+// Only the end of all connections sets FAILED in any phase.
 #ifndef VOXELD_PEER_H
 #define VOXELD_PEER_H
 
@@ -25,22 +25,22 @@
 enum peer_phase {
   PEER_IDLE,       // between requests
   PEER_UPLOAD,     // a body is due
-  PEER_HELD,       // a body is due, but the request is at the gate: it is not read now
+  PEER_HELD,       // a body is due, but is not read now: the request is at the gate
   PEER_LOCKED,     // a body is due, and its IO thread uses what is reserved for it
   PEER_PREEMPTED,  // a body is due, but another request has its reservation: it is refused
   PEER_JOB,        // the body is here: the job waits or runs
   PEER_PROBED,     // the same, while the watcher writes to the socket
   PEER_REPLY,      // the answer is being sent
-  PEER_RESTING,    // the answer goes on, but nothing of it is to be sent now
-  PEER_FAILED,  // ended from here: nothing more is answered, but for an error written straight to the socket (not TLS)
+  PEER_RESTING,    // the answer goes on, but has nothing to send now
+  PEER_FAILED,     // ended by the server: its last answer is an error written straight to the socket (none with TLS)
 };
 
-// Why a connection ended, as far as that is known.
+// Why a connection ended, as far as the server knows.
 enum peer_end {
   PEER_END_USUAL,         // after its last answer, by either side
   PEER_END_IDLE_TIMEOUT,  // nothing came, or a request's head only byte by byte
-  PEER_END_UPLOAD,        // a body was ended: too slow, without end, or not here when the time to drain was over
-  PEER_END_SEND_TIMEOUT,  // an answer was not taken in time
+  PEER_END_UPLOAD,        // a body was too slow, too long, or not complete when the time to drain was over
+  PEER_END_SEND_TIMEOUT,  // the client did not take an answer in time
   PEER_END_HEAD,          // in a request's head: the client left, or the library gave up the head
   PEER_END_NO_REQUEST,    // before any request: no HTTP, a failed TLS handshake, a port scan
   PEER_END_NO_ROOM,       // there was no memory or no descriptor for it
@@ -52,30 +52,30 @@ enum peer_end {
 };
 const char *peer_end_name(enum peer_end end);  // as in the metrics
 
-// How fast bytes move: the rate of the window before, or of the present one if that is higher. A pause of half a second
-// is no slowness yet. Its owner locks.
+// How fast bytes move: at the rate of the last window, or of the present window if that is higher. So a pause of half a
+// second does not count as slow. Its owner locks.
 #define PACE_WINDOW_NS (500 * NS_PER_MS)
-#define PACE_LEAST_NS (50 * NS_PER_MS)  // a shorter time tells no rate
-#define PACE_SLOW (128 * 1024)          // bytes a second: what moves more slowly has to make room for any other
+#define PACE_LEAST_NS (50 * NS_PER_MS)  // a shorter time has no rate
+#define PACE_SLOW (128 * 1024)          // bytes a second; what moves more slowly makes room for others
 
 struct pace {
-  int64_t since_ns, bytes;  // when the present window began, and the bytes until then
+  int64_t since_ns, bytes;  // when the present window began, and the bytes before it
   double rate;              // bytes a second in the window before
-  bool is_known;            // there was a window before
+  bool is_known;            // there was an earlier window
 };
 
 static inline void pace_begin(struct pace *pace, int64_t bytes, int64_t now_ns) {
   *pace = (struct pace){.since_ns = now_ns, .bytes = bytes};
 }
 
-// Bytes a second. `bytes` have moved in all.
+// Bytes a second. `bytes`: moved in all.
 static inline double pace_rate(const struct pace *pace, int64_t bytes, int64_t now_ns) {
   int64_t elapsed_ns = now_ns - pace->since_ns > PACE_LEAST_NS ? now_ns - pace->since_ns : PACE_LEAST_NS;
   double rate = (double)(bytes - pace->bytes) * (double)NS_PER_S / (double)elapsed_ns;
   return rate > pace->rate ? rate : pace->rate;
 }
 
-// To be called several times in each window.
+// Call it several times in each window.
 static inline void pace_note(struct pace *pace, int64_t bytes, int64_t now_ns) {
   int64_t elapsed_ns = now_ns - pace->since_ns;
   if (elapsed_ns < PACE_WINDOW_NS) return;
@@ -91,7 +91,7 @@ struct tls_session;
 // The detail of the problem for an upload that was preempted.
 #define PREEMPTED "the body came more slowly than others, which have its memory now"
 
-// The body of a request while it comes, and what is reserved for it. Any thread reads the atomic fields at any time.
+// A body on its way, and what is reserved for it. Any thread may read the atomic fields.
 struct upload {
   atomic_llong bytes;               // of the body so far, as they came
   atomic_llong expected;            // of the whole body; 0: unknown
@@ -99,26 +99,26 @@ struct upload {
   atomic_int use;                   // enum vx_lane_use: the lanes of its job, as the headers tell it
   atomic_llong memory;              // bytes of `input`
   atomic_bool slot_reserved;        // a slot in the queue is
-  struct buffer *input;             // the IO thread's; in phase PREEMPTED that of whoever has the watcher's lock
+  struct buffer *input;             // of the IO thread; in phase PREEMPTED, of the thread with the watcher's lock
 };
 
 struct peer {
   int fd;
-  char address[ADDRESS_SIZE];  // whose: an IP address, or unix:UID
+  char address[ADDRESS_SIZE];  // an IP address, or unix:UID
   bool proxy;                  // a trusted proxy: its X-Forwarded-For is believed
   struct tls_session *tls;     // NULL without TLS
   uint32_t generation;         // of the slot: tells events of an earlier connection apart
   atomic_int phase;            // enum peer_phase
   atomic_bool gone;            // the client cannot read an answer any more
   atomic_bool half_closed;     // the client has sent its end of file
-  struct places *places;       // that its listener's connections have
-  struct client *client;       // of that address, among those of its places
+  struct places *places;       // of its listener's connections
+  struct client *client;       // of that address
   bool counted;                // in the client's connections; under the watcher's lock
-  atomic_llong since_ns;       // when the upload, the reply or the idleness began, or the upload went on
-  atomic_llong since_bytes;    // of the body that had come then
+  atomic_llong since_ns;       // when the phase began, or the upload went on after a wait
+  atomic_llong since_bytes;    // of the body, at that time
   struct upload upload;
   char request_id[129];      // of the upload
-  enum problem_style style;  // likewise: how its client is told of problems
+  enum problem_style style;  // of the upload: how problems are written for its client
   struct trace trace;        // likewise
   bool takes_interim;        // HTTP/1.1: a 100 Continue may come at any time before the answer
   atomic_llong answer;       // bytes of memory that the answer takes, while it is sent
@@ -130,32 +130,32 @@ struct peer {
   bool probed;               // the watcher's; the rest under its lock
   struct pace pace;          // of the body that comes or the answer that goes,
   int64_t paced_since_ns;    // which began then
-  enum error_kind failure;   // why it is in phase FAILED; ERROR_NONE if it made room, or the server stops
+  enum error_kind failure;   // why it is in phase FAILED; ERROR_NONE if it made room or the server stops
   bool open;
   bool refused;       // kept open beside max_connections, so that its client can read the refusal
   bool linger;        // the close is a lingering one
-  enum peer_end cut;  // why it was ended from here in mid-answer or mid-upload; PEER_END_USUAL: it was not
+  enum peer_end cut;  // why the server ended its answer or upload; PEER_END_USUAL: it did not
 };
 
 // Moves the phase by compare-and-swap. False if the peer is not in phase `from`.
 bool peer_move(struct peer *peer, int from, int to);
-// Whether the connection was ended from here: nothing more is answered.
+// Whether the server has ended the connection: nothing more is answered.
 bool peer_is_failed(const struct peer *peer);
-// Whether bytes are in its socket that the library has not come to yet. Takes none of them.
+// Whether its socket has bytes that the library has not read yet. Takes none of them.
 bool peer_has_unread(const struct peer *peer);
 
-// The headers of a request are here, and its body is due from now on. False if the connection was ended from here.
+// The headers of a request are here, and its body is due. False if the server has ended the connection.
 VX_WARN_UNUSED bool peer_upload_begin(struct peer *peer, const char *request_id, enum problem_style style,
                                       const struct trace *trace, bool takes_interim, int64_t now_ns);
-// From now on the body is not read, and its time limits do not hold; connection_go_on ends that.
+// From now on the body is not read and its time limits do not hold, until connection_go_on.
 void peer_upload_hold(struct peer *peer);
 // `bytes` more of the body have come, which count for the minimum rate.
 void peer_upload_progress(struct peer *peer, size_t bytes);
-// The body is here, or no longer wanted, and holds nothing. False if the upload was failed: nothing may be answered.
+// The body is here or was discarded, and holds nothing. False if the upload was failed: nothing may be answered.
 VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);
 // The answer, which holds `bytes` of memory, is about to be sent.
 void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns);
-// All of the answer so far was sent, and its next part will come at some time; that part is here.
+// All of the answer so far was sent (rest); its next part is here (go_on).
 void peer_reply_rest(struct peer *peer);
 void peer_reply_go_on(struct peer *peer, int64_t now_ns);
 // The answer was sent, or the request ended without one.
@@ -163,9 +163,9 @@ void peer_reply_end(struct peer *peer, int64_t now_ns);
 
 // Call the rest with the watcher's lock held.
 
-// Notes how fast the body comes, or the answer goes. Call it several times in each half second.
+// Notes how fast the body comes or the answer goes. Call it several times in each half second.
 void peer_note_rate(struct peer *peer, int64_t now_ns);
-// Whether a body comes or an answer goes, and has for a second.
+// Whether a body or an answer has been moving for a second.
 bool peer_rate_is_known(const struct peer *peer, int64_t now_ns);
 // Bytes a second.
 double peer_rate(const struct peer *peer, int64_t now_ns);
@@ -173,8 +173,9 @@ double peer_rate(const struct peer *peer, int64_t now_ns);
 // Notes the problem as the peer's failure. Without TLS, also writes it straight to the socket as an HTTP answer. The
 // send buffer is empty before an answer, so the short text goes out whole or not at all.
 void peer_write_failure(struct peer *peer, enum error_kind kind, const char *detail);
-// Finds out whether a client that has finished sending has left or waits for its answer. Sends it 100 Continue, once a
-// request and without TLS: a client of HTTP/1.1 ignores that, and the host of one that has left answers with a reset.
+// Finds out whether a client that has finished sending has left or waits for its answer. Sends it 100 Continue, once
+// for each request and not with TLS. A client of HTTP/1.1 ignores that; the host of a client that has left answers with
+// a reset.
 void peer_probe(struct peer *peer);
 
 #endif

@@ -32,7 +32,7 @@ static const char *upload_fault(const struct watcher *watcher, struct peer *peer
   return NULL;
 }
 
-// With the lock held, so that the descriptor of an open peer is the connection's: connection_closed waits for the lock.
+// Under the lock, the descriptor of an open peer belongs to its connection: connection_closed waits for the lock.
 static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_ns) HOLDS(watcher->lock) {
   int phase = atomic_load(&peer->phase);
   enum error_kind kind;
@@ -44,15 +44,15 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
     if (kind == ERROR_MEMORY_FULL) peer->cut = PEER_END_PREEMPTED;
     phase = PEER_FAILED;
   }
-  // Once the reading side is shut, the library reads what is there, then an end of file, and closes. A connection whose
-  // request is whole is spared: the library would drop the answer of a client that waits for it.
+  // When the reading side is shut, the library reads what is there, then an end of file, and closes. Connections with a
+  // whole request are left alone, since the library would drop the answer.
   bool over = (phase == PEER_FAILED && !(peer->refused && now_ns - atomic_load(&peer->since_ns) < refused_ns)) ||
               (atomic_load(&peer->half_closed) && (phase == PEER_IDLE || phase == PEER_UPLOAD));
   // The library closes a silent connection by itself, but not one that sends a byte now and then.
   if (phase == PEER_IDLE && now_ns - atomic_load(&peer->since_ns) > watcher->limits.idle_timeout_ns) over = true;
   if (over) (void)shutdown(peer->fd, SHUT_RD);
   if (atomic_load(&peer->half_closed) && phase == PEER_JOB) peer_probe(peer);
-  // Nor does it close one whose client takes a little of its answer now and then, and so holds the answer's memory.
+  // The library also leaves open a connection whose client takes a little of its answer now and then.
   if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->limits.send_timeout_ns &&
       shutdown(peer->fd, SHUT_RDWR) == 0 && !peer->cut)
     peer->cut = PEER_END_SEND_TIMEOUT;
@@ -67,8 +67,8 @@ static void end_lingering(struct watcher *watcher, int index) {
 
 // Reads what has come and discards it. True once there is nothing more to wait for.
 static bool drain_socket(struct lingering *lingering) {
-  static char scrap[65536];           // only the watcher's thread comes here
-  int64_t share = LINGER_BYTES / 64;  // read in one sweep at most, since others wait for the lock
+  static char scrap[65536];           // of the watcher's thread
+  int64_t share = LINGER_BYTES / 64;  // the most of one sweep, since others wait for the lock
   ssize_t got;
   do {
     got = recv(lingering->fd, scrap, sizeof scrap, MSG_DONTWAIT);
@@ -84,7 +84,7 @@ static void on_event(struct watcher *watcher, const struct epoll_event *event) H
   struct peer *peer = &watcher->peers[fd];
   if (!peer->open || peer->generation != generation) return;
   if (event->events & EPOLLRDHUP) atomic_store(&peer->half_closed, true);
-  // A client that has half closed the connection may wait for its answer; one that has reset it cannot.
+  // A client that has half closed the connection may wait for its answer. A client that has reset it cannot.
   if (event->events & (EPOLLERR | EPOLLHUP)) atomic_store(&peer->gone, true);
 }
 
@@ -141,7 +141,8 @@ bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits,
   struct rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return fail(watcher, error, "getrlimit");
   watcher->peer_count = files.rlim_cur < MOST_PEERS ? (size_t)files.rlim_cur : MOST_PEERS;
-  watcher->peers = calloc(watcher->peer_count, sizeof *watcher->peers);  // memory is used as far as descriptors reach
+  watcher->peers =
+      calloc(watcher->peer_count, sizeof *watcher->peers);  // pages beyond the descriptors in use take no memory
   watcher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   watcher->stop_fd = eventfd(0, EFD_CLOEXEC);
   if (!watcher->peers || watcher->epoll_fd < 0 || watcher->stop_fd < 0) return fail(watcher, error, "start");

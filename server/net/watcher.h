@@ -1,4 +1,4 @@
-// The watcher: one thread that sees what the HTTP library does not.
+// The watcher: one thread that sees what the HTTP library does not see.
 //
 // libmicrohttpd in epoll mode
 //   - never notices a client that closes in mid-upload: the end of file hides behind the last data, and no new edge
@@ -15,8 +15,8 @@
 //   - finds out whether a client that has finished sending has left or waits for its answer; the queue drops the job of
 //     one that has left.
 //
-// A peer's slot is found by its file descriptor, and its events are checked by generation. connections.h lets
-// connections in and out of the set.
+// A peer's slot has the number of its file descriptor; an event counts only if it has the slot's generation.
+// connections.h adds connections to the set and removes them.
 #ifndef VOXELD_WATCHER_H
 #define VOXELD_WATCHER_H
 
@@ -36,13 +36,14 @@ struct watcher_limits {
   int64_t upload_min_rate;  // bytes a second; 0 = any
 };
 
-// The places of the connections of a kind of listeners. The clients of one kind take none of the other's.
+// The connections of one kind of listeners: those that serve everything, or pages alone. The clients of one kind take
+// nothing from the other kind.
 struct places {
   bool pages;               // of the listeners that serve pages alone
-  struct clients *clients;  // who share the places
-  atomic_llong coming;      // connections that were accepted and that no IO thread has come to yet
+  struct clients *clients;  // who share these connections
+  atomic_llong coming;      // accepted connections that no IO thread has yet
   atomic_llong open;        // connections
-  int64_t none_until_ns;    // connections.c has found none that makes room and does not search again before this time
+  int64_t none_until_ns;    // until then connections.c does not search again for a connection that makes room
 };
 
 struct lingering {
@@ -53,11 +54,11 @@ struct lingering {
   int64_t until_ns;
   int64_t bytes_left;
 };
-// LINGER_SLOTS and REFUSED_PEERS are connections in addition to max_connections, and so are PAGES_CONNECTIONS, those of
-// the listeners that serve pages alone. As many of these may linger.
+// Connections beside max_connections: those that linger, those that were refused, and those of listeners for pages. As
+// many connections for pages may linger in addition.
 enum { WATCHER_TICK_MS = 50, LINGER_SLOTS = 256, REFUSED_PEERS = 256, PAGES_CONNECTIONS = 64 };
 
-#define LINGER_BYTES (INT64_C(64) << 20)  // that a lingering close reads at most
+#define LINGER_BYTES (INT64_C(64) << 20)  // the most that a lingering close reads
 
 struct watcher {
   pthread_t thread;
