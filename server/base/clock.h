@@ -1,4 +1,4 @@
-// The daemon's clock, in monotonic nanoseconds, the time of day, and the pause of a busy wait.
+// The daemon's clock in monotonic nanoseconds, the time of day, and the pause of a busy wait. Any thread.
 #ifndef VOXELD_CLOCK_H
 #define VOXELD_CLOCK_H
 
@@ -22,7 +22,7 @@ static inline int64_t clock_wall_ns(void) {
   return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-// Gives way to the core's other hardware thread. For loops that wait for another thread's write.
+// Gives way to the core's other hardware thread, in loops that wait for another thread's write.
 static inline void clock_pause(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -7,7 +7,7 @@
 
 #include "server/base/clock.h"
 
-// From a short stage on a GPU to a sampling that takes all of the default max_timeout_ms.
+// From a short stage on a GPU to a sampling as long as the default max_timeout_ms.
 const double histogram_bounds[HISTOGRAM_BUCKETS] = {0.00002, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
                                                     0.005,   0.01,    0.025,  0.05,    0.1,    0.25,  0.5,
                                                     1,       2.5,     5,      10,      30};
@@ -101,7 +101,7 @@ struct outcomes counters_outcomes(const struct counters *counters) {
 
 // ---- by model -------------------------------------------------------------------------------------------------------
 
-// Looks from `from` to `to`, which may be NULL: the end.
+// Searches from `from` up to `to`; NULL: to the end.
 static struct model_counts *look(struct model_counts *from, const struct model_counts *to, const char *name) {
   while (from != to && strcmp(from->name, name) != 0) from = from->next;
   return from == to ? NULL : from;
@@ -111,7 +111,7 @@ const struct model_counts *models_find(const struct models *models, const char *
   return look(atomic_load(&models->first), NULL, name);
 }
 
-// Finds the counts or puts new ones in front. If others were put there meanwhile, it looks through those.
+// Finds the counts of the model, or puts new counts in front. Searches those that other threads put in front meanwhile.
 static struct model_counts *take(struct models *models, const char *name) {
   struct model_counts *first = atomic_load(&models->first), *found = look(first, NULL, name);
   if (found) return found;

@@ -1,5 +1,5 @@
-// What the service counts. Counters only grow; any thread updates them, with relaxed atomics. pages/metrics.c shows
-// them.
+// What the service counts, in all and for each model of the KServe v2 protocol. Counters only grow. Any thread updates
+// them, with relaxed atomics and no lock. pages/metrics.c shows them.
 #ifndef VOXELD_COUNTERS_H
 #define VOXELD_COUNTERS_H
 
@@ -12,14 +12,14 @@
 #include "api/wire/metadata.h"
 #include "kernels/ops.h"
 
-// The stages of an answer, then its sending.
+// The stages of an answer, and its sending.
 enum { STAGE_SEND = TIMING_COUNT, STAGE_COUNT };
 enum { HISTOGRAM_BUCKETS = 19 };
 
 // Where a request was when its client left.
 enum abort_stage { ABORT_UPLOAD, ABORT_QUEUE, ABORT_RUN, ABORT_SEND, ABORT_STAGES };
 
-// Status codes of answers that the HTTP library makes by itself; the last, 0, stands for all others.
+// Status codes of answers that the HTTP library makes by itself; the last, 0, counts all others.
 enum { UNPARSED_CODES = 6 };
 extern const int unparsed_codes[UNPARSED_CODES];
 
@@ -30,7 +30,7 @@ struct histogram {
   atomic_uint_fast64_t sum_ns;
 };
 
-// Where the time of an answered request went, by the names of Triton's statistics.
+// Parts of the time of an answered request, as Triton's statistics name them.
 enum model_part { MODEL_QUEUE, MODEL_COMPUTE_INPUT, MODEL_COMPUTE_INFER, MODEL_COMPUTE_OUTPUT, MODEL_PARTS };
 
 // A model's counts are made with its first request and kept until the end, so a reload loses none.
@@ -62,9 +62,9 @@ struct counters {
   struct models models;
 };
 
-// Counts a request that was answered; `ns` is the time from its headers to the end of its answer.
+// Counts an answered request; `ns` is the time from its headers to the end of its answer.
 void counters_request(struct counters *counters, enum endpoint endpoint, enum error_kind outcome, int64_t ns);
-// Counts a request for a page that was answered 304, likewise.
+// Counts a request for a page that was answered 304.
 void counters_unchanged(struct counters *counters, enum endpoint endpoint, int64_t ns);
 void counters_abort(struct counters *counters, enum abort_stage stage);
 const char *abort_name(enum abort_stage stage);
@@ -91,7 +91,7 @@ unsigned long long counter_value(const atomic_uint_fast64_t *counter);
 // Counts a request to a model that exists; `answer`: NULL if it failed. `ns` is the time from its headers to its
 // answer. If there is no memory for the counts of a new model, the request is not counted.
 void models_count(struct models *models, const char *name, const struct answer *answer, int64_t ns);
-// NULL: it was not asked yet.
+// NULL: the model has had no request yet.
 const struct model_counts *models_find(const struct models *models, const char *name);
 void models_free(struct models *models);
 

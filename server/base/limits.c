@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// Reads the number at the beginning of a file, and into `second`, if not NULL, the number after it or 0. False if the
-// file does not begin with a number, but for example with "max".
+// Reads the number at the beginning of a file. `second`, if not NULL, becomes the number behind it, or 0. False if the
+// file begins otherwise, for example with "max".
 static bool read_numbers(const char *directory, const char *name, double *first, double *second) {
   char path[2 * PATH_MAX + 32], line[128] = "", *end = line;
   snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -24,7 +24,7 @@ static bool read_numbers(const char *directory, const char *name, double *first,
   return end > line;
 }
 
-// ---- the limit of one group; INFINITY if none -----------------------------------------------------------------------
+// ---- the limit of one group; INFINITY without one -------------------------------------------------------------------
 
 static double processors(double quota, double period) { return quota > 0 && period > 0 ? quota / period : INFINITY; }
 
@@ -90,8 +90,8 @@ static void find_group(const char *root, const char *controller, char group[PATH
   if (file) (void)fclose(file);
 }
 
-// The least limit of the group and of those above it. In a container the group's files may be mounted at the top, while
-// the path is still that of the host: directories that do not exist are skipped.
+// The least limit of the group and the groups above it. Skips directories that do not exist: in a container the group's
+// files may be mounted at the top, while its path is the host's.
 static double least_limit(const char *root, const struct source *source) {
   char group[PATH_MAX], directory[2 * PATH_MAX];
   find_group(root, source->controller, group);
@@ -107,7 +107,7 @@ static double least_limit(const char *root, const struct source *source) {
 }
 
 int64_t limits_processors(const char *root) {
-  cpu_set_t set;  // has 1024 processors; the call fails if the machine has more
+  cpu_set_t set;  // for up to 1024 processors; with more the call fails
   double least = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (double)sysconf(_SC_NPROCESSORS_ONLN);
   for (int i = 0; i < 2; i++) least = fmin(least, ceil(least_limit(root, &processor_sources[i])));
   return least < 1 ? 1 : (int64_t)least;
@@ -116,5 +116,5 @@ int64_t limits_processors(const char *root) {
 int64_t limits_memory_bytes(const char *root) {
   double least = INFINITY;
   for (int i = 0; i < 2; i++) least = fmin(least, least_limit(root, &memory_sources[i]));
-  return least < 0x1p62 ? (int64_t)least : INT64_MAX;  // version 1 writes such a number if there is no limit
+  return least < 0x1p62 ? (int64_t)least : INT64_MAX;  // version 1 writes a larger number for no limit
 }

@@ -15,7 +15,7 @@
 #else
 #define LOCK_ATTRIBUTE(name)
 #endif
-// Behind the parameters of a function: its caller holds the lock; the function acquires it; the function releases it.
+// Behind the parameters of a function: the caller holds the lock; the function acquires it; the function releases it.
 #define HOLDS(lock) LOCK_ATTRIBUTE(requires_capability(lock))
 #define ACQUIRES(lock) LOCK_ATTRIBUTE(acquire_capability(lock))
 #define RELEASES(lock) LOCK_ATTRIBUTE(release_capability(lock))
@@ -37,8 +37,8 @@ static inline void lock_acquire(struct lock *lock) { pthread_mutex_lock(&lock->m
 static inline void lock_release(struct lock *lock) RELEASES(*lock) LOCK_UNCHECKED;
 static inline void lock_release(struct lock *lock) { pthread_mutex_unlock(&lock->mutex); }
 
-// Acquires a lock that threads on other processors hold for less than a microsecond as a rule. Spins before it sleeps:
-// to sleep and be woken takes a hundred times as long.
+// Acquires a lock that is usually held for less than a microsecond. Spins before it sleeps, since to sleep and be woken
+// takes a hundred times as long.
 static inline void lock_acquire_awake(struct lock *lock) ACQUIRES(*lock) LOCK_UNCHECKED;
 static inline void lock_acquire_awake(struct lock *lock) {
   enum { TRIES = 100 };

@@ -28,9 +28,9 @@ void log_configure(enum log_level least, enum log_format format) {
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-static atomic_llong give_up_ns = INT64_MAX;  // from this time on nobody waits for the reader
+static atomic_llong give_up_ns = INT64_MAX;  // after this time no thread waits for the reader
 
-// Waits for the reader. True if a write of PIPE_BUF bytes does not block, or fails.
+// Waits for the reader of stderr. True if a write of PIPE_BUF bytes would not block, or would fail.
 static bool await_room(void) {
   struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
   for (;;) {
@@ -40,7 +40,7 @@ static bool await_room(void) {
   }
 }
 
-// Writes up to PIPE_BUF bytes. A pipe takes these in one piece, not mixed with those of other processes.
+// Writes up to PIPE_BUF bytes. A pipe takes them in one piece, not mixed with lines of other processes.
 static bool write_out(const char *bytes, size_t length) {
   while (length > 0) {
     if (!await_room()) return false;
@@ -124,8 +124,8 @@ static void write_dropped(uint64_t lines) {
   (void)write_out(line.memory, line.text.length);  // no second try: the metrics have the count
 }
 
-// Sleeps without it for a moment, in which further lines gather. A line that finds the thread
-// waiting has to wake it, which costs as much as writing the line. Under load one rest saves many of these wakes.
+// Releases the lock and sleeps for a moment, while more lines gather. A line that finds the thread waiting must wake
+// it, which costs as much as the line itself. Under load one rest saves many wakes.
 static void rest(void) HOLDS(ring.lock) {
   static const struct timespec moment = {.tv_nsec = 5 * NS_PER_MS};
   lock_release(&ring.lock);
@@ -173,7 +173,7 @@ void log_stop(void) {
   pthread_cond_signal(&ring.more);
   lock_release(&ring.lock);
   if (!running) return;
-  // Another process may fill the pipe between poll and write. The thread then blocks, and is not waited for any longer.
+  // Another process may fill the pipe between poll and write. Then the thread blocks, and this wait ends without it.
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += 2 * flush_ns / NS_PER_S;
@@ -182,7 +182,7 @@ void log_stop(void) {
 
 // ---- lines ----------------------------------------------------------------------------------------------------------
 
-// Bytes of a line's memory that are kept for its end: the mark of a cut, a brace and the newline.
+// Bytes of a line's memory for its end: the mark of a cut, a brace and the newline.
 enum { TAIL = sizeof ",'cut':true}\n" };
 _Static_assert(sizeof((struct log_line *)0)->memory <= PIPE_BUF, "a line is written at once");
 
@@ -208,7 +208,7 @@ static void put_key(struct text *text, const char *key) {
   }
 }
 
-// Removes a field that did not fit, since half a value would be no JSON. `before` is the line's text before it.
+// Removes a field that did not fit, since half a value would not be JSON. `before`: the line's text before the field.
 static void settle(struct log_line *line, const struct text *before) {
   if (text_complete(&line->text)) return;
   line->text = *before;
@@ -279,7 +279,7 @@ void log_end(struct log_line *line) {
   bool running = ring.running;
   if (running) push(line->memory, line->text.length);
   lock_release(&ring.lock);
-  if (!running) (void)write_out(line->memory, line->text.length);  // a log that cannot be written has nowhere to say so
+  if (!running) (void)write_out(line->memory, line->text.length);  // there is nowhere to report a failure
 }
 
 void log_event(enum log_level level, const char *message, const char *key, const char *value) {

@@ -11,7 +11,7 @@
 
 // ---- random ids -----------------------------------------------------------------------------------------------------
 
-// xoshiro256** (Blackman and Vigna). Its state must not be all 0: it would stay so.
+// xoshiro256** (Blackman and Vigna). A state of all 0 would stay 0.
 static uint64_t next_random(void) {
   static _Thread_local uint64_t state[4];
   if (!(state[0] | state[1] | state[2] | state[3]) && getrandom(state, sizeof state, 0) != sizeof state) {

@@ -1,7 +1,7 @@
 // The traceparent header of W3C Trace Context (w3.org/TR/trace-context): a request's place in its client's trace.
 //
-// A request continues its client's trace with a span of our own. Without a valid traceparent it begins a new trace. Ids
-// come from a random generator of each thread, so that a request needs no system call for them. Any thread.
+// A request continues its client's trace with a span of our own. Without a valid traceparent it begins a new trace.
+// Each thread makes ids with a random generator of its own, without a system call. Any thread.
 #ifndef VOXELD_TRACE_H
 #define VOXELD_TRACE_H
 
