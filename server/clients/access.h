@@ -1,8 +1,8 @@
-// Who may enter. If the operator sets token_file or tls_client_ca, a request needs a token or a client certificate,
-// unless allow_anonymous is yes.
+// Who may use the service. With token_file or tls_client_ca, a request needs a token or a client certificate, unless
+// allow_anonymous is yes.
 //
-// IO threads search the tokens while the thread of reloads replaces them. A reload reads and parses without the lock,
-// and holds it only to replace the table.
+// IO threads search the tokens while the thread of reloads replaces them. A reload takes the lock only to replace the
+// table.
 #ifndef VOXELD_ACCESS_H
 #define VOXELD_ACCESS_H
 
@@ -28,7 +28,7 @@ struct access {
 VX_WARN_UNUSED bool access_open(struct access *access, const struct options *options, struct error *error);
 void access_close(struct access *access);
 
-// Loads the token file again, which must be set. False with a reason: then nothing has changed.
+// Loads the token file again; token_file must be set. False with a reason, and nothing changes.
 VX_WARN_UNUSED bool access_reload_tokens(struct access *access, const struct options *options, struct error *error);
 
 // Whether the service may listen beyond loopback: clients need credentials, or allow_anonymous is yes.
@@ -37,12 +37,12 @@ bool access_may_expose(const struct access *access);
 // The credentials of a request.
 struct credential {
   int count;                 // Authorization headers
-  const char *value;         // of the last of them; NULL without one
+  const char *value;         // of the first of them; NULL without one
   struct tls_session *peer;  // of its connection; NULL without TLS
 };
-// Whether the request may enter. Sets `user` to the token's NAME, to "cert:NAME" for a certificate, or to "" for a
-// client without credentials. If there is a token_file, a certificate does not make up for a wrong Authorization
-// header. False with an error.
+// Whether the request is let in. Sets `user` to the token's NAME, to "cert:NAME" for a certificate, or to "" without
+// credentials. With a token_file, a wrong Authorization header is refused even if the certificate is good. False with
+// an error.
 VX_WARN_UNUSED bool access_check(struct access *access, const struct credential *credential, char user[USER_SIZE],
                                  struct error *error);
 

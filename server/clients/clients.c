@@ -9,7 +9,7 @@
 bool clients_init(struct clients *clients, int64_t connections, const int64_t limits[SHARES]) {
   *clients = (struct clients){.count = 2 * (size_t)connections};  // one for the connection, one for its request
   memcpy(clients->limits, limits, sizeof clients->limits);
-  clients->client = calloc(clients->count, sizeof *clients->client);  // those never used take no memory
+  clients->client = calloc(clients->count, sizeof *clients->client);  // pages that are never used take no memory
   lock_init(&clients->lock);
   return clients->client;
 }
@@ -50,7 +50,7 @@ static struct client *new_client(struct clients *clients) HOLDS(clients->lock) {
   return client;
 }
 
-// Whether it is in use.
+// Whether the client has a connection or a request, or holds anything.
 static bool exists(const struct client *client) {
   for (int share = 0; share < SHARES; share++)
     if (client->held[share]) return true;
@@ -104,13 +104,12 @@ static bool is_memory(enum share share) {
          share == SHARE_STREAM_BYTES;
 }
 
-// What a client may hold at most to be given something of the last sixteenth.
+// The most that a client may hold and still get a part of the last sixteenth.
 static int64_t few(const struct clients *clients, enum share share) {
   return is_memory(share) ? clients->limits[share] / 64 : 1;
 }
 
-// Whether a request that is alone may take more than the limit: of a part of the memory, since the memory has a limit
-// of its own.
+// Whether a lone request may exceed the limit. Parts of the memory allow it, since all memory together has a limit too.
 static bool is_part(enum share share) { return share == SHARE_LONG_BYTES || share == SHARE_DETECTION_BYTES; }
 
 static enum grant judge(const struct clients *clients, const struct client *client, enum share share, int64_t amount,
@@ -174,7 +173,7 @@ struct clients_use clients_use(struct clients *clients) {
 
 // ---- who holds how much ---------------------------------------------------------------------------------------------
 
-enum { STRETCH = 64 };  // clients that are looked at with the lock held
+enum { STRETCH = 64 };  // clients to copy under one lock
 
 // The greatest part that it holds of any share.
 static double greed(const struct clients *clients, const int64_t held[SHARES]) {
@@ -186,7 +185,7 @@ static double greed(const struct clients *clients, const int64_t held[SHARES]) {
   return most;
 }
 
-// Copies those of the next clients from `*number` on that exist, and moves `*number` behind them. Returns how many.
+// Copies the next existing clients from `*number` on, and moves `*number` behind them. Returns how many it has copied.
 static size_t copy_stretch(struct clients *clients, size_t *number, struct client_use out[STRETCH]) {
   size_t count = 0;
   lock_acquire(&clients->lock);

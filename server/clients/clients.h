@@ -3,9 +3,9 @@
 // A client is a user, known by token or certificate, or else an address. Of an IPv6 address only the first 64 bits
 // count, since one host may own all addresses that share them.
 //
-// One rule limits every share: a client may take more only if it then holds no more than is left free. So a lone client
-// gets up to half, and two clients get a third each. A client that holds nothing may take whatever is free. Nobody has
-// to give up regions, streams and subscriptions for others: the last sixteenth of these is for clients that hold none.
+// One rule limits every share: a client may hold at most as much as is still free. So a lone client gets up to half,
+// and two clients get a third each. A client that holds nothing may take whatever is free. Regions, streams and
+// subscriptions are never taken away; the last sixteenth of each is for clients that hold none.
 //
 // All clients are allocated at the start. A client exists while it has a connection or a request, or holds anything.
 // Any thread.
@@ -27,8 +27,8 @@ struct gate_entry;
 
 enum share {
   SHARE_CONNECTIONS,
-  SHARE_LINGERING,                                     // connections that linger after an early answer
-  SHARE_JOBS,                                          // requests that upload or whose job waits
+  SHARE_LINGERING,                                     // connections that linger
+  SHARE_JOBS,                                          // requests that upload, or whose job waits
   SHARE_LONG_JOBS = SHARE_JOBS + VX_LANE_LONG,         // those of long jobs
   SHARE_DETECTION_JOBS = SHARE_JOBS + VX_LANE_DETECT,  // those of detections
   SHARE_BYTES,                                         // memory of bodies and answers
@@ -44,7 +44,7 @@ enum share {
 
 enum grant { GRANTED, OVER_CLIENT_SHARE, OVER_SERVER_LIMIT };
 
-// The problem of a request that was not granted something; `full` if the server has none left.
+// The problem of a request that was refused something; `full` if the server has none left.
 static inline enum error_kind grant_error(enum grant grant, enum error_kind full) {
   return grant == OVER_CLIENT_SHARE ? ERROR_CLIENT_OVER_SHARE : full;
 }
@@ -57,9 +57,9 @@ struct client_jobs {
   atomic_llong running;  // jobs, but for those that run on the CPU beside GPUs
 };
 
-// The requests of one client, in hand or waiting at the gate. The gate owns it.
+// The requests of one client, in hand or waiting at the gate. The gate owns them.
 struct client_requests {
-  int64_t count;                   // in hand: let in and not yet over
+  int64_t count;                   // in hand: let in, and not over yet
   struct gate_entry *head, *tail;  // those that wait
   struct client *next;             // the next with waiting requests
 };
@@ -73,7 +73,7 @@ struct client {
   int64_t held[SHARES];
   struct client_jobs jobs[VX_LANE_USES];
   struct client_requests requests;
-  int64_t none_until_ns;  // the watcher's: until then it looks for no connection of this client that makes room
+  int64_t none_until_ns;  // the watcher's: until then it does not search this client for a connection that makes room
 };
 
 enum { CLIENT_HASHES = 1024 };
@@ -96,14 +96,14 @@ void clients_destroy(struct clients *clients);
 struct client *clients_join(struct clients *clients, const char *user, const char *address);
 void clients_leave(struct clients *clients, struct client *client);
 
-// Takes `amount` of a share for the client, if the rule allows it; client_give gives it back. `mine` is what the same
-// request holds of the share already: a request is not refused for what it holds itself.
+// Takes `amount` of a share for the client, if the rule allows it; client_give returns it. `mine` is what the same
+// request holds of the share: a request is not refused for what it holds itself.
 VX_WARN_UNUSED enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount,
                                       int64_t mine);
-// What client_take would return; nothing is taken.
+// Returns what client_take would return, and takes nothing.
 VX_WARN_UNUSED enum grant client_may_take(struct clients *clients, const struct client *client, enum share share,
                                           int64_t amount, int64_t mine);
-// Takes for a trusted proxy, which stands for many clients: it may take all but an eighth, which stays for others.
+// Takes for a trusted proxy, which stands for many clients: all but an eighth, which stays for others.
 VX_WARN_UNUSED enum grant client_take_for_many(struct clients *clients, struct client *client, enum share share,
                                                int64_t amount);
 void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount);
@@ -118,14 +118,13 @@ struct clients_use clients_use(struct clients *clients);
 
 // What a client holds.
 struct client_use {
-  size_t number;  // the client's while it exists, then another one's
+  size_t number;  // of the client while it exists; may be another client's later
   char name[CLIENT_NAME_SIZE];
   int64_t held[SHARES];
   double greed;  // the greatest part that it holds of any share
 };
-// Fills `out` with up to `room` clients, the greediest first. Returns how many there are. Locks for a few clients at a
-// time, so that nobody waits until all have been looked at: each is told as it was at some time during the call, and
-// one that comes or goes meanwhile may be missing, or told twice if it goes and comes back.
+// Fills `out` with up to `room` clients, the greediest first. Returns how many there are. Copies a few clients under
+// each lock, so that no other thread waits long. A client that comes or goes meanwhile may be missing, or appear twice.
 size_t clients_greediest(struct clients *clients, struct client_use *out, size_t room);
 
 // The last two clients that asked, to tell whether a client is alone. Its owner locks.

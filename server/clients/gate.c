@@ -67,7 +67,7 @@ bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *clie
   bool waits = recency_others(&gate->served, client, now_ns) && !gate->open && client->requests.count >= gate->each;
   entry->client = client;
   if (waits) {
-    gate->hold(entry);  // before the append: after it the entry may be let go
+    gate->hold(entry);  // first: after the append the entry may be let go
     append(gate, client, entry);
   } else {
     client->requests.count++;

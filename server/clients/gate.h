@@ -1,12 +1,12 @@
 // The gate limits how many requests of one client are in hand at the same time while other clients are served.
 //
 // The IO threads serve their connections in turn, so a client with hundreds of requests would leave little of their
-// time to a client with a few. At the gate, the further requests of a client wait, suspended, for its earlier ones. A
-// request with a large body waits after its headers, so that TCP holds back its sender. One with a small body waits
-// before its job is queued. A lone client does not wait. Slow requests cost the IO threads little, so they do not block
-// the gate: each tick lets as many more in, even if none has ended.
+// time to other clients. At the gate, further requests of a client wait, suspended, for its earlier requests. A request
+// with a large body waits after its headers, so that TCP holds back its sender; a request with a small body waits
+// before its job is queued. A lone client does not wait. Each tick lets as many more in, so slow requests, which cost
+// the IO threads little, do not block the gate.
 //
-// The gate knows only the entry of a request. The entry's owner suspends and resumes the request. An entry that waits
+// The gate knows only the entry of a request; the entry's owner suspends and resumes the request. An entry that waits
 // belongs to the gate. Any thread.
 #ifndef VOXELD_GATE_H
 #define VOXELD_GATE_H
@@ -18,19 +18,19 @@
 #include "server/base/lock.h"
 #include "server/clients/clients.h"
 
-// Bytes. A body of up to this size is read before the gate: the library reads it in one go, so it holds up nobody.
+// Bytes. A body of up to this size is read before the gate: the library reads it in one go.
 enum { GATED_BODY = 128 * 1024 };
 
 // A request as the gate sees it.
 struct gate_entry {
   struct gate_entry *next;  // the client's next entry that waits
-  struct client *client;    // NULL: it has not been at the gate, or has left it
+  struct client *client;    // NULL: the request has not been at the gate, or has left it
 };
 
 struct gate {
   struct lock lock;
   int64_t each;  // requests of one client in hand; 0 = any number
-  bool open;     // nobody waits any more
+  bool open;     // no request waits any more
   int64_t waiting;
   struct client *first;  // the first with waiting requests
   struct recency served;
@@ -48,7 +48,7 @@ VX_WARN_UNUSED bool gate_enter(struct gate *gate, struct gate_entry *entry, stru
                                int64_t now_ns);
 // The request is over. It must not wait. Does nothing if it was never at the gate.
 void gate_leave(struct gate *gate, struct gate_entry *entry);
-// Lets more requests in. To be called with each tick of the watcher.
+// Lets more requests in. Call it with each tick of the watcher.
 void gate_tick(struct gate *gate);
 int64_t gate_waiting(struct gate *gate);  // requests that wait
 // Lets all requests in from now on: the service is stopping.

@@ -14,7 +14,7 @@
 enum {
   SUM = 32,
   LONGEST_NAME = 59,      // "cert:" and such a name fit USER_SIZE
-  LARGEST_FILE = 4 << 20  // a bundle of all public authorities is far smaller
+  LARGEST_FILE = 4 << 20  // a bundle of all public authorities is much smaller
 };
 
 struct credentials {
@@ -26,7 +26,7 @@ struct tls_session {
   struct tls *tls;
   gnutls_session_t gnutls;
   struct credentials *credentials;
-  bool verified;  // the fields below hold for these credentials
+  bool verified;  // the fields below are for these credentials
   enum tls_client client;
   time_t expires;
   char text[192];
@@ -141,7 +141,7 @@ struct tls_session *tls_session_open(struct tls *tls, void *gnutls_session) {
     tls_session_refuse(session);
     return NULL;
   }
-  // Requested, not required: a client without a certificate, or with a wrong one, gets an answer that says why.
+  // Requests a certificate without requiring it: a client with none or a wrong one gets an answer that says why.
   gnutls_certificate_server_set_request(session->gnutls, tls->asks_clients ? GNUTLS_CERT_REQUEST : GNUTLS_CERT_IGNORE);
   return session;
 }
@@ -156,9 +156,9 @@ void tls_session_refuse(struct tls_session *session) {
   tls_session_close(session);
 }
 
-// Makes the session verify with the current credentials. False if out of memory.
+// Gives the session the current credentials. False if out of memory.
 static bool refresh(struct tls_session *session) {
-  // Comparing addresses is enough: the session's credentials are not freed, so no others can have their address.
+  // Comparing addresses is enough: the session keeps its credentials alive, so no others have their address.
   if (session->credentials == atomic_load(&session->tls->current)) return true;
   struct credentials *current = take_current(session->tls);
   bool set = gnutls_credentials_set(session->gnutls, GNUTLS_CRD_CERTIFICATE, current->x509) == 0;
@@ -171,8 +171,8 @@ static bool refresh(struct tls_session *session) {
 
 // ---- clients --------------------------------------------------------------------------------------------------------
 
-// Without blanks and control bytes, and short enough to be a user's name whole: two certificates never share a name cut
-// short.
+// Whether the text can be a user's name: no blanks or control bytes, and short enough not to be cut, so that two
+// certificates never share a cut name.
 static bool is_name(const char *text, size_t length) {
   if (length == 0 || length > LONGEST_NAME) return false;
   for (size_t i = 0; i < length; i++)
@@ -199,7 +199,7 @@ static bool common_name(gnutls_x509_crt_t certificate, char *name, size_t room) 
   return is_name(name, size);
 }
 
-// Half of the certificate's SHA-256, for one without a usable name.
+// Half of the certificate's SHA-256, as the name of a certificate without a usable one.
 static bool fingerprint(gnutls_x509_crt_t certificate, char *name) {
   unsigned char sum[SUM];
   size_t size = sizeof sum;

@@ -1,12 +1,11 @@
-// TLS: the server's certificate, and whom a client's certificate names. The HTTP library does the handshakes and the
-// records.
+// TLS: the server's certificate, and the names in clients' certificates. The HTTP library does handshakes and records.
 //
-// The HTTP library takes one certificate for the life of a daemon, and does not verify those of clients. So each new
-// connection gets its credentials here, as last loaded. A client's certificate is verified here too, once for each
-// connection: at the first request that needs it, and again after a reload or once it has expired.
+// The HTTP library takes one certificate for the life of a daemon, and does not verify certificates of clients. So each
+// new connection gets the credentials that were loaded last. A client's certificate is verified at the first request
+// that needs it, and again after a reload or once it has expired.
 //
-// A session belongs to the IO thread of its connection. The thread of reloads loads again. A connection keeps its
-// credentials alive.
+// A session belongs to the IO thread of its connection, and keeps its credentials alive. The thread of reloads replaces
+// the current credentials.
 #ifndef VOXELD_TLS_H
 #define VOXELD_TLS_H
 
@@ -23,12 +22,12 @@ struct credentials;
 struct tls {
   struct lock lock;                       // held to take a reference to `current`, or to replace it
   _Atomic(struct credentials *) current;  // NULL = no TLS
-  bool asks_clients;                      // for a certificate: tls_client_ca is set
+  bool asks_clients;                      // for certificates: tls_client_ca is set
 };
 
 // Loads the files that the options name; none if tls_cert is not set. False with a reason.
 VX_WARN_UNUSED bool tls_init(struct tls *tls, const struct options *options, struct error *error);
-// Loads the same files again; tls_cert must be set. False with a reason: then nothing has changed.
+// Loads the same files again; tls_cert must be set. False with a reason, and nothing changes.
 VX_WARN_UNUSED bool tls_reload(struct tls *tls, const struct options *options, struct error *error);
 void tls_destroy(struct tls *tls);  // after the last session
 
@@ -37,11 +36,11 @@ struct tls_session;
 // Gives the GnuTLS session of a new connection the current credentials, before the handshake. NULL if out of memory.
 struct tls_session *tls_session_open(struct tls *tls, void *gnutls_session);
 void tls_session_close(struct tls_session *session);  // after GnuTLS's session; NULL is fine
-// Refuses the connection: takes the credentials from its GnuTLS session, so that the handshake fails, and closes.
+// Refuses the connection: takes the credentials from its GnuTLS session, so that the handshake fails, and closes ours.
 void tls_session_refuse(struct tls_session *session);  // NULL is fine
 
 enum tls_client {
-  TLS_CLIENT_UNNAMED,  // showed no certificate, or was not asked for one
+  TLS_CLIENT_UNNAMED,  // without a certificate, or not asked for one
   TLS_CLIENT_NAMED,
   TLS_CLIENT_WRONG,  // its certificate does not verify
 };

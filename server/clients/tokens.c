@@ -31,14 +31,14 @@ static bool sum_of(const char *token, unsigned char sum[SUM]) {
 
 // ---- the file -------------------------------------------------------------------------------------------------------
 
-// A piece of the text that ends before `end`.
+// A part of the text, up to `end`.
 struct piece {
   const char *begin, *end;
 };
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-// Takes the next word off a line; empty at the line's end.
+// Takes the next word from a line; an empty word at the line's end.
 static struct piece take_word(struct piece *line) {
   while (line->begin < line->end && is_blank(*line->begin)) line->begin++;
   struct piece word = {line->begin, line->begin};
@@ -136,7 +136,7 @@ const char *tokens_find(const struct tokens *tokens, const char *token) {
 
 // ---- new tokens -----------------------------------------------------------------------------------------------------
 
-// Base64 for URLs, without padding: such a token needs no quotes anywhere.
+// Base64 for URLs, without padding: the token needs no quotes anywhere.
 static bool write_token(const unsigned char random[RANDOM], char token[TOKEN_SIZE]) {
   const gnutls_datum_t bytes = {(unsigned char *)(uintptr_t)random, RANDOM};
   gnutls_datum_t text;

@@ -1,8 +1,8 @@
-// Bearer tokens: a file of names and SHA-256 sums, and the search for the token that a request bears.
+// Bearer tokens: a file of names and SHA-256 sums, and the search for the token of a request.
 //
-// A line of the file is NAME sha256:HEX. Blank lines and lines that begin with # are skipped. The tokens themselves are
-// stored nowhere: not in the file, not in an error, and in memory only as part of the request that bears one. A table
-// is immutable once parsed; any thread may search it.
+// A line of the file is NAME sha256:HEX. Blank lines and lines that begin with # are skipped. Tokens are stored
+// nowhere: not in the file, not in errors, and in memory only as part of a request. A table is immutable once parsed;
+// any thread may search it.
 #ifndef VOXELD_TOKENS_H
 #define VOXELD_TOKENS_H
 
@@ -23,8 +23,7 @@ struct tokens;
 // Parses the text of a file into a table for tokens_free; does not keep the text. NULL with a reason, which has the
 // line's number and nothing of its text.
 VX_WARN_UNUSED struct tokens *tokens_parse(const char *text, size_t size, struct error *error);
-// Parses a file of up to 1 MiB. `*exposed` says whether users beside the owner and the group may read it. NULL with a
-// reason.
+// Parses a file of up to 1 MiB. `*exposed`: users other than the owner and the group may read it. NULL with a reason.
 VX_WARN_UNUSED struct tokens *tokens_load(const char *path, bool *exposed, struct error *error);
 void tokens_free(struct tokens *tokens);  // NULL is fine
 
