@@ -1,4 +1,4 @@
-// The presets and the models that are served. A reload replaces them while IO threads look into them.
+// The presets and the models that are served. IO threads look them up while the thread of reloads replaces them.
 #ifndef VOXELD_CATALOG_H
 #define VOXELD_CATALOG_H
 
@@ -16,23 +16,23 @@ struct catalog {
   struct named named;           // both
 };
 
-// Loads the built-in presets and those of a folder, and the models of another ("": none). The models' networks run with
-// ONNX Runtime, which is loaded if there is a folder of models; `library` is its path, or "". Without it, and for any
-// other reason that is a model's own, the models do not serve. Each network is computed by `threads` and takes up to
-// `memory_bytes` of the host (0: any). False with a reason, and nothing is held then.
+// Loads the built-in presets and those of a folder, and the models of another ("": none). With a folder of models,
+// loads ONNX Runtime, which runs their networks; `library` is its path, or "". A model without ONNX Runtime, or with a
+// fault of its own, does not serve. Each network runs on `threads` threads and takes up to `memory_bytes` of the host
+// (0: any). False with a reason; then nothing is held.
 VX_WARN_UNUSED bool catalog_open(struct catalog *catalog, const char *presets, const char *models, const char *library,
                                  int threads, size_t memory_bytes, struct error *error);
-// Loads the presets again. False with a reason: then nothing has changed.
+// Loads the presets again. False with a reason, and nothing changes.
 VX_WARN_UNUSED bool catalog_reload_presets(struct catalog *catalog, const char *folder, struct error *error);
-// Loads the models again, for catalog_put_models, which the same thread calls. A model that serves stays if the files
-// of its folder are broken now. NULL with a reason.
+// Loads the models again; the same thread then calls catalog_put_models. A model that serves stays if the files of its
+// folder are broken now. NULL with a reason.
 VX_WARN_UNUSED struct detectors *catalog_load_models(struct catalog *catalog, const char *folder, struct error *error);
-// These are served from now on; the catalog owns them.
+// Serves these models from now on. The catalog owns them.
 void catalog_put_models(struct catalog *catalog, struct detectors *detectors);
-// When no job holds a model.
+// Call it when no job holds a model.
 void catalog_close(struct catalog *catalog);
 
-// What is there. It does not change until catalog_release, which must follow on the same thread: a reload waits for it.
+// The presets and models, unchanged until catalog_release on the same thread. A reload waits for the release.
 const struct named *catalog_acquire(struct catalog *catalog);
 void catalog_release(struct catalog *catalog);
 

@@ -19,8 +19,8 @@ bool hosts_are_sound(const char *list) {
   return true;
 }
 
-// Copies what is in front of the port: a name without the dot that may end it, or what the brackets hold. False if it
-// is too long for a name, or if anything but a port follows.
+// Copies the name before the port, without a dot at its end, or the address in brackets. False if the name is too long,
+// or if anything but a port follows.
 static bool read_name(const char *host, bool bracketed, char name[HOST_SIZE]) {
   const char *begin = host + bracketed;
   size_t length = strcspn(begin, bracketed ? "]" : ":");
@@ -63,7 +63,7 @@ static bool is_origin_of(const char *origin, const char *host) {
   return false;
 }
 
-// "none": the user asks, by the address bar or a bookmark. "same-site" may be a page of another port.
+// "none": the user asks, by the address bar or a bookmark. "same-site" may be a page at another port.
 bool page_is_foreign(const char *origin, const char *site, const char *host) {
   if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0) return true;
   return origin && !is_origin_of(origin, host);

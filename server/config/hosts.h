@@ -1,10 +1,8 @@
-// The headers by which a browser shows the web page that asks: Host, Origin and Sec-Fetch-Site; and option
-// allowed_hosts.
+// Host, Origin and Sec-Fetch-Site, in which a browser names the web page that asks; and option allowed_hosts.
 //
-// A web page may make its own host name lead to this machine (DNS rebinding). A browser then sends the page's requests
-// here, and lets the page read the answers. Only the Host header shows it. A page of any other origin may send requests
-// too, whose answers it cannot read. Then Origin or Sec-Fetch-Site show it: a page can set neither. Pure functions; any
-// thread.
+// A web page may make its own host name lead to this machine (DNS rebinding). The browser then lets the page read the
+// answers, and only the Host header shows the page. A page of another origin may also send requests, without reading
+// the answers. Origin or Sec-Fetch-Site then show it, since a page can set neither. Pure functions; any thread.
 #ifndef VOXELD_HOSTS_H
 #define VOXELD_HOSTS_H
 
@@ -15,15 +13,15 @@
 // Whether the text is a value of the option: "", or names without port, separated by commas.
 VX_WARN_UNUSED bool hosts_are_sound(const char *list);
 
-// Whether a Host header is one that no strange page can have: it is empty, an IP address, localhost, a name that ends
-// in .localhost, or the machine's own name. A port may follow.
+// Whether no page of another site can have this Host: it is empty, an IP address, localhost, a name that ends in
+// .localhost, or the machine's own name. A port may follow.
 bool host_is_own(const char *host);
 
-// Whether Origin or Sec-Fetch-Site show that a page of another origin asks. NULL: there is no such header, as without a
-// browser. An Origin is the Host's own if nothing but its scheme stands before the Host: a proxy may end TLS.
+// Whether Origin or Sec-Fetch-Site show that a page of another origin asks. NULL: there is no such header. An Origin is
+// the Host's own with either scheme, since a proxy may end TLS.
 bool page_is_foreign(const char *origin, const char *site, const char *host);
 
-// Whether the name in a Host header is in the option's list. Case does not matter.
+// Whether the name in a Host header is in the option's list, in any case.
 bool hosts_have(const char *list, const char *host);
 
 #endif

@@ -20,7 +20,7 @@ static const char *const log_words[] = {"error", "warning", "info", "debug", NUL
 static const char *const format_words[] = {"logfmt", "json", NULL};
 static const char *const access_words[] = {"all", "errors", "none", NULL};
 
-enum { IO_THREADS_MAX = 64, IO_THREADS_FITTED = 16 };  // more than the latter are not faster: docs/measurements.md
+enum { IO_THREADS_MAX = 64, IO_THREADS_FITTED = 16 };  // beyond IO_THREADS_FITTED no faster: docs/measurements.md
 
 #define FIELD(member) offsetof(struct options, member), sizeof(((struct options *)0)->member)
 #define KB INT64_C(1024)
@@ -253,7 +253,7 @@ static const char *variable_value(const struct option *option, const char *entry
   return strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : NULL;
 }
 
-// With `only_config` reads only the path of the file. It must be known first: the other sources override the file.
+// With `only_config` reads only the path of the file, which must be known first: other sources override the file.
 static bool read_environment(struct options *options, char **environment, bool only_config, struct error *error) {
   for (size_t i = 0; i < OPTION_COUNT; i++) {
     const struct option *option = &options_table[i];
@@ -301,13 +301,13 @@ static bool action_of(const char *argument, enum options_action *action) {
   return false;
 }
 
-// The other actions ignore the options, so that a bad environment or file does not keep them from printing.
+// The other actions ignore the options, so that they print even with a bad environment or file.
 static bool reads_options(enum options_action action) {
   return action == ACTION_SERVE || action == ACTION_DEMO || action == ACTION_PRINT_CONFIG ||
          action == ACTION_CHECK_CONFIG || action == ACTION_PROBE;
 }
 
-// The value of the option at argv[*i], or NULL if it has none. Moves *i over a value that is an argument of its own.
+// The value of the option at argv[*i], or NULL without one. Moves *i over a value that is an argument of its own.
 static const char *value_of(const struct option *option, int argc, char **argv, int *i) {
   const char *equals = strchr(argv[*i], '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
   int32_t flag;
@@ -340,8 +340,8 @@ bool mode_read(const char *text, unsigned *mode) {
   return digits >= 1 && digits <= 4 && !text[digits] && *mode <= 0777;
 }
 
-// None is empty, which would allow all keys, or has a slash, which no key has, or a colon, behind which a key has its
-// user's name (objects.h).
+// No prefix may be empty, which would allow all keys, or have a slash, which no key has, or a colon, which precedes a
+// user's name in a key (objects.h).
 static bool prefixes_are_sound(const char *prefixes) {
   size_t length = strlen(prefixes);
   return length > 0 && prefixes[0] != ',' && prefixes[length - 1] != ',' && !strstr(prefixes, ",,") &&
@@ -395,9 +395,9 @@ static bool check(const struct options *options, struct error *error) {
   if (options->idle_timeout_s <= options->upload_timeout_s)
     return error_set(error, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
                      (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
-  // An idle server must have room for every request within the limits: for its body and its answer, or for a chunked
-  // body that moves to a larger buffer while it still has the smaller one. The working memory of its job depends on its
-  // parameters, and is checked later.
+  // An idle server must have room for any request within the limits: for its body and its answer, or for a chunked body
+  // that moves from a smaller buffer to a larger one. The job's working memory depends on its parameters, and is
+  // checked later.
   int64_t body = (int64_t)buffer_capacity((size_t)options->max_body_bytes);
   int64_t answer = (int64_t)buffer_capacity((size_t)options->max_response_bytes);
   int64_t needed = body + (answer > body / 2 ? answer : body / 2);

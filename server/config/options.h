@@ -1,8 +1,8 @@
 // The options of the daemon: one table with a row for each. The command line, the environment, the configuration file,
-// --help, --print-config, --describe and the documentation tests all follow it. Each source overrides those before it:
+// --help, --print-config, --describe and the tests of the docs follow the table. Each source overrides those before it:
 // default, file, environment, command line.
 //
-// Read once by main before any other thread starts; immutable from then on.
+// Main reads the options before any other thread starts. They do not change afterwards.
 #ifndef VOXELD_OPTIONS_H
 #define VOXELD_OPTIONS_H
 
@@ -54,7 +54,7 @@ enum { ACCESS_LOG_ALL, ACCESS_LOG_ERRORS, ACCESS_LOG_NONE };
 // What the command line asks for instead of serving.
 enum options_action {
   ACTION_SERVE,
-  ACTION_DEMO,  // serves, and says where the page for browsers is
+  ACTION_DEMO,  // serves, and prints where the page for browsers is
   ACTION_HELP,
   ACTION_VERSION,
   ACTION_PRINT_CONFIG,
@@ -64,14 +64,14 @@ enum options_action {
   ACTION_NEW_TOKEN
 };
 
-// Reads permissions of up to 4 octal digits, such as 0660. False if the text is anything else, or above 0777.
+// Reads permissions of up to 4 octal digits, such as 0660. False if the text is anything else or above 0777.
 VX_WARN_UNUSED bool mode_read(const char *text, unsigned *mode);
 
 // Fills `options` from all sources, and sets `action` even if it fails. False with a reason.
 VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, struct options *options,
                                  enum options_action *action, struct error *error);
 
-// Gives each number of threads that is 0 the one that suits so many processors.
+// Replaces each number of threads that is 0 by a number that suits so many processors.
 void options_fit(struct options *options, int64_t processors);
 
 // The first variable in `environment` that begins with VOXELD_ but is no option; NULL if there is none.
@@ -105,7 +105,7 @@ struct option {
 extern const struct option options_table[];  // [options_count]
 extern const size_t options_count;
 
-// Which values are allowed, in words.
+// Writes which values are allowed.
 void option_allowed(const struct option *option, struct text *out);
 
 void options_help(struct text *out);

@@ -95,8 +95,8 @@ static bool read_hop(const char *text, size_t length, struct network *address) {
   return read_address(hop, address);
 }
 
-// Walks a line of X-Forwarded-For from its end while the addresses are trusted proxies. `client` becomes the last
-// address read; `found` says that it is no trusted proxy. False if an entry is no address.
+// Walks a line of X-Forwarded-For from its end, while the addresses are trusted proxies. `client` becomes the last
+// address read; `*found`: that address is no trusted proxy. False if an entry is no address.
 static bool walk_back(const struct proxies *proxies, const char *line, struct network *client, bool *found) {
   const char *end = line + strlen(line), *begin;
   do {

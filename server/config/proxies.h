@@ -25,16 +25,16 @@ struct proxies {
   struct network networks[PROXIES_MAX];
 };
 
-// Reads addresses, networks ADDRESS/BITS and the word unix, separated by commas; "" trusts nobody. False if the text is
-// anything else.
+// Reads addresses, networks ADDRESS/BITS and the word unix, separated by commas; "" trusts no proxy. False if the text
+// is anything else.
 VX_WARN_UNUSED bool proxies_read(const char *text, struct proxies *proxies);
 
 // Whether `address`, as listener_peer writes it, is a trusted proxy.
 bool proxies_have(const struct proxies *proxies, const char *address);
 
 // Writes the client's address: the right-most X-Forwarded-For address that is not a trusted proxy, or the left-most if
-// all are. `lines` are the header's lines in their order, which make one list. False, with `client` unchanged, if there
-// is no line, or an entry that was read is no address.
+// all are. `lines` are the header's lines in their order; together they are one list. False, with `client` unchanged,
+// if there is no line, or if an entry on the way is no address.
 VX_WARN_UNUSED bool proxies_client(const struct proxies *proxies, const char *const *lines, int count,
                                    char client[ADDRESS_SIZE]);
 
