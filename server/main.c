@@ -1,7 +1,7 @@
-// voxeld: reads the options, then prints, checks, probes, or serves until a signal, drains and exits.
+// voxeld: reads the options, then prints, checks, probes, or serves until a signal.
 //
-// The exit status is 0 after success, 1 if a job would not end, a print or a probe failed, 2 if the options are bad or
-// the service could not start, and 3 after the loss of a GPU (with --on-device-lost exit).
+// The exit status is 0 after success; 1 if a job does not end, or a print or a probe fails; 2 if the options are bad or
+// the service cannot start; 3 after the loss of a GPU with --on-device-lost exit.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -60,7 +60,7 @@ static int unwell(const char *error) {
 // descriptor 2, and the log would be written to it.
 static void fill_standard_files(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // takes the lowest that is free
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // opens the lowest free descriptor
 }
 
 // Prints the token to stdout and its line for the token file to stderr, so that a shell can redirect each.
@@ -72,8 +72,8 @@ static int print_new_token(void) {
   return written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-// Warns of each VOXELD_ variable that is no option. It is no error: Kubernetes sets such variables for a service that
-// is named voxeld.
+// Warns of each VOXELD_ variable that is no option. This is no error, since Kubernetes sets such variables for a
+// service named voxeld.
 static void warn_of_variables(void) {
   for (char **entry = environ; (entry = options_stray_variable(entry)); entry++) {
     char name[64];
@@ -104,7 +104,7 @@ static int begin(int argc, char **argv) {
     return action == ACTION_PROBE ? unwell(error.text) : fail(error.text);
   if (action == ACTION_SERVE || action == ACTION_DEMO) {
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);  // beyond the limit of file sizes a region fails its request, a log loses lines
+    signal(SIGXFSZ, SIG_IGN);  // beyond the limit of file sizes, a region fails its request and the log loses lines
   } else {
     signals_unblock();
   }
@@ -145,7 +145,8 @@ int main(int argc, char **argv) {
   pthread_t thread;
   signals_block();  // first
   fill_standard_files();
-  // Files on a network mount, or the driver of a GPU, may hang. Main takes signals meanwhile.
+  // A thread starts the service, since files on a network mount or a GPU's driver may hang. Main takes signals
+  // meanwhile.
   int code = pthread_create(&thread, NULL, start_main, &start);
   if (code != 0) {
     fprintf(stderr, "voxeld: pthread_create: %s\n", strerror(code));

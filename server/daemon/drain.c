@@ -6,7 +6,7 @@
 #include "server/daemon/signals.h"
 #include "server/net/connections.h"
 
-static const int64_t after_drain_ns = 5 * NS_PER_S;  // for jobs that run: a network goes on to its end
+static const int64_t after_drain_ns = 5 * NS_PER_S;  // for jobs that run: a network cannot be stopped
 
 static bool wait_until_none(const atomic_llong *count, int64_t until_ns) {
   while (atomic_load(count) > 0) {
@@ -22,8 +22,8 @@ static bool wait_for_jobs(const struct jobs *jobs, int64_t until_ns) {
   return true;
 }
 
-// Requests that clients sent before they could know of the drain are still in the sockets, and get their 503. Waits
-// until none has come for 150 ms, but for about a second at most.
+// Requests that clients sent before they could know of the drain are still in the sockets, and get a 503. Waits until
+// none has come for 150 ms, for about a second at most.
 static void wait_until_quiet(const struct request_counts *requests) {
   int64_t end_ns = clock_ns() + NS_PER_S, quiet_ns = 150 * NS_PER_MS;
   for (long long begun = -1; begun != atomic_load(&requests->begun) && clock_ns() < end_ns;) {

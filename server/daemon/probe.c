@@ -26,7 +26,7 @@ static bool ask_plain(int fd, struct status_line *answer, struct error *error) {
   return error_set(error, "/healthz is not answered within %d s", TIMEOUT_S);
 }
 
-// 0, or the error code of GnuTLS.
+// Returns 0, or the error code of GnuTLS.
 static int exchange(gnutls_session_t session, struct status_line *answer) {
   int code = gnutls_handshake(session);
   if (code < 0) return code;

@@ -31,11 +31,11 @@ static bool reload_models(struct server *server, struct error *error) {
   warm_up(&server->jobs, &server->options, models, server->catalog.detectors, &server->phase, &unread);
   server_log_broken(models);
   catalog_put_models(&server->catalog, models);
-  server_leave_lost(server);  // a GPU that was lost meanwhile has told the models before
+  server_leave_lost(server);  // a GPU may have been lost before these models were served
   return true;
 }
 
-// Whoever subscribes must still be let in: subscriptions end, and clients show their credentials anew.
+// A subscriber may have lost its access: subscriptions end, and clients show their credentials anew.
 static bool reload_tokens(struct server *server, struct error *error) {
   if (!access_reload_tokens(&server->access, &server->options, error)) return false;
   events_end(&server->jobs.streams.events, "reload", false);
@@ -117,6 +117,6 @@ bool reload_end(void) {
     if (clock_ns() > until_ns) return false;
     signals_rest();
   }
-  // A thread without a reload ends, however late a loaded machine runs it.
+  // A thread without a reload will end, even if a loaded machine runs it late.
   return pthread_join(reloads.thread, NULL) == 0;
 }

@@ -32,7 +32,7 @@ static void log_stopped(int status) {
   log_end(&line);
 }
 
-// Ends the process while one of its threads is stuck and may still use the server.
+// Ends the process although one of its threads is stuck and may still use the server.
 static _Noreturn void leave(const char *message, int status) {
   log_event(LOG_ERROR, message, "effect", "exit without waiting for it");
   log_stop();

@@ -57,8 +57,8 @@ bool server_check(struct server *server, struct error *error) {
 
 // ---- serving --------------------------------------------------------------------------------------------------------
 
-// Raises the limit of open files: every connection needs a descriptor. If the system does not allow it, the start fails
-// now, rather than connections later.
+// Raises the limit of open files, since every connection needs a descriptor. If the system does not allow it, the start
+// fails, rather than connections later.
 static bool raise_file_limit(const struct options *options, struct error *error) {
   enum { OWN_FILES = 64 };
   struct rlimit files;
@@ -117,13 +117,12 @@ static bool start_watcher(struct server *server, struct error *error) {
   return watcher_start(&server->watcher, &limits, &server->clients, &server->page_clients, on_tick, server, error);
 }
 
-// Warns if the options allow the process to take more memory than the system grants. The kernel would kill it only once
+// Warns if the options allow more memory than the system grants. Otherwise the kernel would kill the process only once
 // it is busy.
 static void warn_of_memory(const struct server *server) {
   const struct options *options = &server->options;
   int64_t limit = limits_memory_bytes("");
-  // The sum of docs/operation.md, but for models, whose bound few networks come near. A connection has one request at
-  // most.
+  // The sum of docs/operation.md, without models: few networks come near their bound.
   int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)http_request_size();
   int64_t connections = options->max_connections + (options->pages_listen[0] ? PAGES_CONNECTIONS : 0);
   int64_t detecting = workers_at_work(&server->jobs.workers, VX_LANE_DETECT);  // each keeps two blocks of scratch
@@ -205,12 +204,12 @@ void server_leave_lost(struct server *server) {
 
 void server_stop(struct server *server) {
   jobs_join(&server->jobs);
-  // The library may end only when no request is suspended. A tick, which may still resume some, ends before it.
+  // The library may end only when no request is suspended. The watcher ends first, since its tick may resume requests.
   watcher_halt(&server->watcher);
   http_stop(&server->http);
   watcher_destroy(&server->watcher);
   http_destroy(&server->http);
-  catalog_close(&server->catalog);  // networks end before the lanes that they have sessions on
+  catalog_close(&server->catalog);  // networks end before the lanes of their sessions
   jobs_destroy(&server->jobs);
   clients_destroy(&server->page_clients);
   clients_destroy(&server->clients);

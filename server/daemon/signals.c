@@ -9,7 +9,7 @@
 #include "server/base/clock.h"
 
 static const struct timespec moment = {.tv_nsec = 2 * NS_PER_MS};
-static const int64_t patience_ns = NS_PER_S;  // with a thread that may hang, after SIGTERM or SIGINT
+static const int64_t patience_ns = NS_PER_S;  // for a thread that may hang, after SIGTERM or SIGINT
 static sigset_t signals;
 static int stops_asked;  // SIGTERM and SIGINT so far
 
@@ -35,7 +35,7 @@ int signals_wait(void) {
 static _Noreturn void end_by(int number) {
   raise(number);
   signals_unblock();    // the signal ends the process here,
-  _exit(128 + number);  // or here as process 1 of a container, which it does not end
+  _exit(128 + number);  // or here, as process 1 of a container, which raise does not end
 }
 
 static int pending_stop(void) {

@@ -1,4 +1,4 @@
-// The signals that main waits for; all other threads have them blocked too.
+// The signals that main waits for. All threads block them.
 //
 // The first SIGTERM or SIGINT begins the drain; a second ends the process at once. SIGHUP reloads. The process sends
 // SIGNAL_DEVICE_LOST to itself. Main's thread, except for signals_device_lost and signals_unblock.
@@ -11,22 +11,22 @@
 
 #define SIGNAL_DEVICE_LOST SIGUSR1
 
-// Blocks the signals in this thread and in those it starts: they stay pending until main takes them. So none that comes
-// during the start is lost. The kernel discards a signal that process 1 of a container neither blocks nor handles, so
-// main does this first.
+// Blocks the signals in this thread and in those that it starts: they stay pending until main takes them, even during
+// the start. The kernel discards a signal that process 1 of a container neither blocks nor handles, so main calls this
+// first.
 void signals_block(void);
 // Lets the signals end the process through this thread too.
 void signals_unblock(void);
-// Waits for the end of a thread that may hang, such as that of the start. Once SIGTERM or SIGINT has come, the process
-// ends if the thread does not within a second. Till then all signals stay pending.
+// Waits for the end of a thread that may hang, such as the thread of the start. If SIGTERM or SIGINT comes and the
+// thread does not end within a second, ends the process. Signals stay pending meanwhile.
 void signals_join(pthread_t thread);
 // Any thread: sends SIGNAL_DEVICE_LOST to the process.
 void signals_device_lost(void);
-// Waits for one of the signals and returns its number.
+// Waits for a signal and returns its number.
 int signals_wait(void);
 // The drain begins because of this signal. From here on SIGHUP is ignored.
 void signals_drain(int number);
-// The drain is over. If SIGTERM or SIGINT has come, a further one ends the process at once, also during the stop.
+// The drain is over. If SIGTERM or SIGINT has come, the next one ends the process at once, even during the stop.
 void signals_let_end(void);
 
 // Sleep for 2 ms, or until a time of clock_ns. A second SIGTERM or SIGINT ends the process meanwhile.

@@ -9,13 +9,12 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 
-enum { MOST_LOOKS = 4 };                            // how many idle connections to try, for one new connection
-static const int64_t idle_grace_ns = 1 * NS_PER_S;  // before an idle connection makes room for a new one
-static const int64_t look_again_ns =
-    100 * NS_PER_MS;                                 // from a vain search for a connection to end until the next search
-static const double patience_s = 2;                  // an answer that takes less is not slow
-static const int64_t linger_ns = 5 * NS_PER_S;       // the longest lingering close
-static const int64_t shut_linger_ns = 1 * NS_PER_S;  // the longest of a connection whose reading side was shut
+enum { MOST_LOOKS = 4 };                               // how many idle connections to try, for one new connection
+static const int64_t idle_grace_ns = 1 * NS_PER_S;     // before an idle connection makes room for a new one
+static const int64_t look_again_ns = 100 * NS_PER_MS;  // from a vain search for a connection to end until the next
+static const double patience_s = 2;                    // an answer that takes less is not slow
+static const int64_t linger_ns = 5 * NS_PER_S;         // the longest lingering close
+static const int64_t shut_linger_ns = 1 * NS_PER_S;    // the longest of a connection whose reading side was shut
 
 // ---- the slowest ----------------------------------------------------------------------------------------------------
 
