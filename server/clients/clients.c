@@ -99,14 +99,14 @@ static void hold(struct clients *clients, struct client *client, enum share shar
   clients->held[share] += amount;
 }
 
-static bool is_memory(enum share share) {
+bool share_is_memory(enum share share) {
   return share == SHARE_BYTES || share == SHARE_LONG_BYTES || share == SHARE_DETECTION_BYTES || share == SHARE_PINNED ||
          share == SHARE_STREAM_BYTES;
 }
 
 // The most that a client may hold and still get a part of the last sixteenth.
 static int64_t few(const struct clients *clients, enum share share) {
-  return is_memory(share) ? clients->limits[share] / 64 : 1;
+  return share_is_memory(share) ? clients->limits[share] / 64 : 1;
 }
 
 // Whether a lone request may exceed the limit. Parts of the memory allow it, since all memory together has a limit too.

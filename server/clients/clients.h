@@ -42,6 +42,9 @@ enum share {
   SHARES
 };
 
+// Whether the share counts bytes.
+bool share_is_memory(enum share share);
+
 enum grant { GRANTED, OVER_CLIENT_SHARE, OVER_SERVER_LIMIT };
 
 // The problem of a request that was refused something; `full` if the server has none left.

@@ -281,30 +281,26 @@ char **options_stray_variable(char **environment) {
   return NULL;
 }
 
-static bool action_of(const char *argument, enum options_action *action) {
-  static const struct {
-    const char *flag;
-    enum options_action action;
-  } flags[] = {{"--help", ACTION_HELP},
-               {"-h", ACTION_HELP},
-               {"--version", ACTION_VERSION},
-               {"--print-config", ACTION_PRINT_CONFIG},
-               {"--check-config", ACTION_CHECK_CONFIG},
-               {"--probe", ACTION_PROBE},
-               {"--demo", ACTION_DEMO},
-               {"--describe", ACTION_DESCRIBE}};
-  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-    if (strcmp(flags[i].flag, argument) != 0) continue;
-    *action = flags[i].action;
-    return true;
-  }
-  return false;
-}
+// The actions that do not read the options print even with a bad environment or file.
+struct action {
+  const char *flag;
+  enum options_action action;
+  bool reads_options;
+};
 
-// The other actions ignore the options, so that they print even with a bad environment or file.
-static bool reads_options(enum options_action action) {
-  return action == ACTION_SERVE || action == ACTION_DEMO || action == ACTION_PRINT_CONFIG ||
-         action == ACTION_CHECK_CONFIG || action == ACTION_PROBE;
+// NULL if the argument is no action.
+static const struct action *action_of(const char *argument) {
+  static const struct action actions[] = {{"--help", ACTION_HELP, false},
+                                          {"-h", ACTION_HELP, false},
+                                          {"--version", ACTION_VERSION, false},
+                                          {"--describe", ACTION_DESCRIBE, false},
+                                          {"--print-config", ACTION_PRINT_CONFIG, true},
+                                          {"--check-config", ACTION_CHECK_CONFIG, true},
+                                          {"--probe", ACTION_PROBE, true},
+                                          {"--demo", ACTION_DEMO, true}};
+  for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+    if (strcmp(actions[i].flag, argument) == 0) return &actions[i];
+  return NULL;
 }
 
 // The value of the option at argv[*i], or NULL without one. Moves *i over a value that is an argument of its own.
@@ -317,11 +313,10 @@ static const char *value_of(const struct option *option, int argc, char **argv, 
   return next;
 }
 
-static bool read_arguments(struct options *options, int argc, char **argv, bool only_config,
-                           enum options_action *action, struct error *error) {
+static bool read_arguments(struct options *options, int argc, char **argv, bool only_config, struct error *error) {
   for (int i = 1; i < argc; i++) {
     const char *argument = argv[i];
-    if (action_of(argument, action)) continue;
+    if (action_of(argument)) continue;
     const char *equals = strchr(argument, '=');
     size_t length = strncmp(argument, "--", 2) != 0 ? 0 : (equals ? (size_t)(equals - argument) : strlen(argument)) - 2;
     const struct option *option = length ? find_option(argument + 2, length) : NULL;
@@ -419,14 +414,16 @@ bool options_read(int argc, char **argv, char **environment, struct options *opt
     options->new_token = argv[2];
     return argc == 3 || error_set(error, "expected voxeld --new-token NAME");
   }
-  for (int i = 1; i < argc; i++)
-    if (action_of(argv[i], action) && !reads_options(*action)) return true;
+  for (int i = 1; i < argc; i++) {
+    const struct action *asked = action_of(argv[i]);
+    if (asked) *action = asked->action;
+    if (asked && !asked->reads_options) return true;
+  }
   for (size_t i = 0; i < OPTION_COUNT; i++)
     if (!set_option(options, &options_table[i], options_table[i].initial, "default", error)) return false;
-  return read_environment(options, environment, true, error) &&
-         read_arguments(options, argc, argv, true, action, error) &&
+  return read_environment(options, environment, true, error) && read_arguments(options, argc, argv, true, error) &&
          (!options->config[0] || read_file(options, error)) && read_environment(options, environment, false, error) &&
-         read_arguments(options, argc, argv, false, action, error) && check(options, error);
+         read_arguments(options, argc, argv, false, error) && check(options, error);
 }
 
 void options_fit(struct options *options, int64_t processors) {

@@ -38,7 +38,7 @@ static bool read_framing(struct request *request, const struct heads *heads) {
                         "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");
   if (codings && !request->takes_interim)
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
-                        "there is a Transfer-Encoding; allowed in HTTP/1.1 alone");
+                        "there is a Transfer-Encoding; allowed only in HTTP/1.1");
   if (codings && strcasecmp(heads->value[HEAD_TRANSFER], "chunked") != 0)
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL, "Transfer-Encoding is '%.80s'; allowed: chunked",
                         heads->value[HEAD_TRANSFER]);

@@ -58,9 +58,8 @@ static void go_on(struct request *request) {
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
   struct service *service = request->service;
   bool early = false;
-  // The request is counted before request_admit looks at the phase. So either the drain sees the count and waits, or
+  // The request was counted before request_admit looks at the phase. So either the drain sees the count and waits, or
   // the request sees the drain and is refused.
-  request_count(request);
   bool admitted = request_admit(request, method, path, &early);
   if (!admitted || !request->has_job) request_uncount_active(request);
   if (!peer_upload_begin(request->peer, request->id, request->style, &request->trace, request->takes_interim,

@@ -64,15 +64,11 @@ struct request *request_begin(struct service *service, struct MHD_Connection *co
   request->style = PROBLEM_STYLE_HTTP;
   memcpy(request->address, peer->address, sizeof request->address);
   request->started_ns = clock_ns();
+  request->counted_active = true;
+  atomic_fetch_add(&service->requests.begun, 1);
+  atomic_fetch_add(&service->requests.open, 1);
+  atomic_fetch_add(&service->requests.active, 1);
   return request;
-}
-
-void request_count(struct request *request) {
-  struct request_counts *counts = &request->service->requests;
-  request->counted_open = request->counted_active = true;
-  atomic_fetch_add(&counts->begun, 1);
-  atomic_fetch_add(&counts->open, 1);
-  atomic_fetch_add(&counts->active, 1);
 }
 
 void request_uncount_active(struct request *request) {
@@ -84,5 +80,5 @@ void request_end(struct request *request) {
   request->state = REQUEST_OVER;
   free(request->page_body);
   request_uncount_active(request);
-  if (request->counted_open) atomic_fetch_sub(&request->service->requests.open, 1);  // last: the drain waits for it
+  atomic_fetch_sub(&request->service->requests.open, 1);  // last: the drain waits for it
 }

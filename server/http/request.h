@@ -76,10 +76,10 @@ struct request {
   bool has_job;                // a worker makes its answer; else it is for a page that its IO thread writes
 
   // How it went.
-  int64_t sent_bytes;                 // of the body
-  bool unchanged;                     // it is answered 304: the client has the page
-  bool lasting;                       // its answer lasts until the client leaves or the server ends it
-  bool counted_open, counted_active;  // in the counts of the service
+  int64_t sent_bytes;   // of the body
+  bool unchanged;       // it is answered 304: the client has the page
+  bool lasting;         // its answer lasts until the client leaves or the server ends it
+  bool counted_active;  // in the counts of the service
   struct error error;
   int64_t started_ns;
   int64_t reply_ns;  // when the answer was queued; 0 before
@@ -88,10 +88,9 @@ struct request {
 };
 _Static_assert(offsetof(struct request, job) <= 4096, "what is cleared for each request is small");
 
-// A new request, in the memory that the connection keeps for its requests until it is closed. NULL: out of memory.
+// A new request, counted as begun, open and active. Its memory belongs to the connection, which keeps it for its next
+// requests until it is closed. NULL: out of memory.
 struct request *request_begin(struct service *service, struct MHD_Connection *connection, struct peer *peer);
-// Counts the request as begun, open and active.
-void request_count(struct request *request);
 // Ends the count of the request as active: its body, its job and the job's answer are done. Does nothing the second
 // time.
 void request_uncount_active(struct request *request);

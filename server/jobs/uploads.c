@@ -44,14 +44,11 @@ static double slowness(const struct peer *peer, int64_t now_ns) {
   return seconds((double)(expected ? expected : atomic_load(&peer->upload.memory)), peer_rate(peer, now_ns));
 }
 
-static bool is_memory(enum share share) {
-  return share == SHARE_BYTES || share == SHARE_LONG_BYTES || share == SHARE_DETECTION_BYTES;
-}
-
 static enum vx_lane_use use_of(const struct upload *upload) { return (enum vx_lane_use)atomic_load(&upload->use); }
 
 static bool has(const struct upload *upload, enum share share) {
-  if (!is_memory(share)) return atomic_load(&upload->slot_reserved) && share == share_of_queue_slot(use_of(upload));
+  if (!share_is_memory(share))
+    return atomic_load(&upload->slot_reserved) && share == share_of_queue_slot(use_of(upload));
   return atomic_load(&upload->memory) > 0 && (share == SHARE_BYTES || share == share_of_body(use_of(upload)));
 }
 
@@ -145,7 +142,7 @@ static bool make_room(const struct need *need) {
     peer = giver(need, now_ns);
   } while (peer && !preempt(peer, need->services));
   lock_release(&watcher->lock);
-  if (!peer && is_memory(need->shortage.share)) atomic_store(&need->services->uploads->refused, true);
+  if (!peer && share_is_memory(need->shortage.share)) atomic_store(&need->services->uploads->refused, true);
   return peer;
 }
 
@@ -254,7 +251,7 @@ static struct need need_of(const struct reserving *it, size_t bytes) {
 
 static void want_rest(struct need *need, const struct upload *upload) {
   int64_t rest = atomic_load(&upload->expected) - need->shortage.amount;
-  need->more = is_memory(need->shortage.share) && rest > 0 ? rest : 0;
+  need->more = share_is_memory(need->shortage.share) && rest > 0 ? rest : 0;
 }
 
 static bool reserve_from_others(const struct reserving *it, size_t bytes, struct error *error) {

@@ -56,7 +56,7 @@ class Framing(SharedDaemonCase):
         for keep in ("close", "keep-alive"):
             with self.subTest(keep):
                 request = f"{start}Connection: {keep}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
-                self.assertIn("allowed in HTTP/1.1 alone", self.answered(400, request))
+                self.assertIn("allowed only in HTTP/1.1", self.answered(400, request))
 
     def test_blanks_around_a_value_are_no_part_of_it(self):
         lines = "Content-Length: \t16\r\nContent-Encoding: identity \t\r\nConnection: close \r\n"
