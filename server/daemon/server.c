@@ -108,15 +108,6 @@ static void on_tick(void *cls, int64_t now_ns) {
   gate_tick(&server->http.service.gate);
 }
 
-static bool start_watcher(struct server *server, struct error *error) {
-  const struct options *options = &server->options;
-  struct watcher_limits limits = {.idle_timeout_ns = options->idle_timeout_s * NS_PER_S,
-                                  .upload_timeout_ns = options->upload_timeout_s * NS_PER_S,
-                                  .send_timeout_ns = options->send_timeout_s * NS_PER_S,
-                                  .upload_min_rate = options->upload_min_rate};
-  return watcher_start(&server->watcher, &limits, &server->clients, &server->page_clients, on_tick, server, error);
-}
-
 // Warns if the options allow more memory than the system grants. Otherwise the kernel would kill the process only once
 // it is busy.
 static void warn_of_memory(const struct server *server) {
@@ -182,7 +173,8 @@ bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_
   if (!raise_file_limit(options, error) || !start_clients(server, error) ||
       !jobs_start(&server->jobs, options, &server->clients, &server->counters, &server->watcher, gpu_lost, gpu_lost_cls,
                   error) ||
-      !start_watcher(server, error) || !http_start(&server->http, error))
+      !watcher_start(&server->watcher, options, &server->clients, &server->page_clients, on_tick, server, error) ||
+      !http_start(&server->http, error))
     return false;
   warn_of_memory(server);
   log_listening(server);

@@ -11,7 +11,6 @@
 
 #include "kernels/kernels.h"
 #include "server/http/request.h"
-#include "server/http/service.h"
 #include "server/net/acceptor.h"
 #include "server/net/listener.h"
 

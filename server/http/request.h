@@ -1,4 +1,5 @@
-// One request, from its first line to its answer's last byte: the HTTP exchange. What it computes is its job.
+// One request, from its first line to its answer's last byte, and the service, which all requests share. What a request
+// computes is its job.
 //
 // A request has one owner at a time. `state` says which, and changes only through request_to. exchange.c shows the way
 // from state to state.
@@ -12,12 +13,51 @@
 
 #include "api/base/problem.h"
 #include "api/routes.h"
+#include "server/base/counters.h"
 #include "server/base/trace.h"
+#include "server/clients/access.h"
+#include "server/clients/clients.h"
+#include "server/clients/gate.h"
+#include "server/config/catalog.h"
+#include "server/config/options.h"
+#include "server/config/proxies.h"
 #include "server/http/head_trace.h"
-#include "server/http/service.h"
+#include "server/http/library.h"
+#include "server/http/page.h"
 #include "server/jobs/job.h"
+#include "server/jobs/jobs.h"
 #include "server/jobs/uploads.h"
 #include "server/net/peer.h"
+#include "server/net/watcher.h"
+
+struct request_counts {
+  atomic_llong begun;   // all requests since the start
+  atomic_llong open;    // requests whose headers are here and whose answer is not yet sent
+  atomic_llong active;  // of the open ones, those with a body under way, a job, or a job's answer
+};
+
+// What all requests share: the rooms that they use, the library's version, the gate, and counts. The daemon sets it up
+// before the first connection. From then on only members that are atomic or have a lock of their own change.
+struct service {
+  // Given.
+  const struct options *options;
+  const atomic_int *phase;  // enum phase
+  int64_t started_ns;       // by clock_ns
+  struct counters *counters;
+  struct catalog *catalog;
+  struct access *access;
+  const struct proxies *proxies;
+  struct clients *clients;
+  struct watcher *watcher;
+  struct jobs *jobs;
+  const struct page *pages;  // [ENDPOINT_COUNT]
+  const struct view *view;   // what pages show
+
+  // The room's own.
+  struct library library;
+  struct gate gate;
+  struct request_counts requests;
+};
 
 // The states, each with its owner.
 enum request_state {
@@ -53,7 +93,7 @@ struct request {
   struct MHD_Connection *connection;
   struct peer *peer;
   struct gate_entry entry;  // at the gate
-  struct client *joined;    // the client of its own that it counts to; NULL: the connection's
+  struct client *joined;    // its client, if that is not the connection's; else NULL
 
   // From the headers.
   bool takes_interim;  // HTTP/1.1, which has 100 Continue and chunks, and needs a Host

@@ -268,7 +268,7 @@ static enum peer_end end_of(const struct watcher *watcher, const struct peer *pe
   if (peer->failure == ERROR_CONNECTIONS_FULL) return PEER_END_FULL;
   if (peer->failure) return PEER_END_UPLOAD;
   if (peer_is_failed(peer)) return PEER_END_MADE_ROOM;
-  if (idle_ns > watcher->limits.idle_timeout_ns) return PEER_END_IDLE_TIMEOUT;
+  if (idle_ns > watcher->options->idle_timeout_s * NS_PER_S) return PEER_END_IDLE_TIMEOUT;
   if (peer->head_open) return PEER_END_HEAD;
   return peer->asked ? PEER_END_USUAL : PEER_END_NO_REQUEST;
 }

@@ -25,8 +25,9 @@ static const char *upload_fault(const struct watcher *watcher, struct peer *peer
   *kind = ERROR_MEMORY_FULL;
   if (phase == PEER_PREEMPTED) return PREEMPTED;
   *kind = ERROR_BODY_STALLED;
-  if (elapsed > watcher->limits.upload_timeout_ns) return "the body was not complete within upload_timeout_s";
-  double due = (double)watcher->limits.upload_min_rate * (double)(elapsed - grace_ns) / (double)NS_PER_S;
+  if (elapsed > watcher->options->upload_timeout_s * NS_PER_S)
+    return "the body was not complete within upload_timeout_s";
+  double due = (double)watcher->options->upload_min_rate * (double)(elapsed - grace_ns) / (double)NS_PER_S;
   if (elapsed > grace_ns && (double)atomic_load(&peer->upload.bytes) < due)
     return "the body came more slowly than upload_min_rate";
   return NULL;
@@ -49,11 +50,12 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
   bool over = (phase == PEER_FAILED && !(peer->refused && now_ns - atomic_load(&peer->since_ns) < refused_ns)) ||
               (atomic_load(&peer->half_closed) && (phase == PEER_IDLE || phase == PEER_UPLOAD));
   // The library closes a silent connection by itself, but not one that sends a byte now and then.
-  if (phase == PEER_IDLE && now_ns - atomic_load(&peer->since_ns) > watcher->limits.idle_timeout_ns) over = true;
+  if (phase == PEER_IDLE && now_ns - atomic_load(&peer->since_ns) > watcher->options->idle_timeout_s * NS_PER_S)
+    over = true;
   if (over) (void)shutdown(peer->fd, SHUT_RD);
   if (atomic_load(&peer->half_closed) && phase == PEER_JOB) peer_probe(peer);
   // The library also leaves open a connection whose client takes a little of its answer now and then.
-  if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->limits.send_timeout_ns &&
+  if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->options->send_timeout_s * NS_PER_S &&
       shutdown(peer->fd, SHUT_RDWR) == 0 && !peer->cut)
     peer->cut = PEER_END_SEND_TIMEOUT;
 }
@@ -127,11 +129,11 @@ static bool fail(struct watcher *watcher, struct error *error, const char *what)
   return false;
 }
 
-bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits, struct clients *clients,
+bool watcher_start(struct watcher *watcher, const struct options *options, struct clients *clients,
                    struct clients *page_clients, void (*tick)(void *cls, int64_t now_ns), void *tick_cls,
                    struct error *error) {
   enum { MOST_PEERS = 1 << 20 };
-  *watcher = (struct watcher){.limits = *limits,
+  *watcher = (struct watcher){.options = options,
                               .places = {.clients = clients},
                               .page_places = {.pages = true, .clients = page_clients},
                               .tick = tick,

@@ -27,14 +27,8 @@
 #include <stdint.h>
 
 #include "server/base/lock.h"
+#include "server/config/options.h"
 #include "server/net/peer.h"
-
-struct watcher_limits {
-  int64_t idle_timeout_ns;  // between requests, the head of the next one included
-  int64_t upload_timeout_ns;
-  int64_t send_timeout_ns;
-  int64_t upload_min_rate;  // bytes a second; 0 = any
-};
 
 // The connections of one kind of listeners: those that serve everything, or pages alone. The clients of one kind take
 // nothing from the other kind.
@@ -64,7 +58,7 @@ struct watcher {
   pthread_t thread;
   struct lock lock;
   int epoll_fd, stop_fd;
-  struct watcher_limits limits;
+  const struct options *options;
   struct peer *peers;             // [peer_count], by file descriptor
   size_t peer_count, peers_used;  // slots ever used are below peers_used
   struct lingering lingering[LINGER_SLOTS + PAGES_CONNECTIONS];
@@ -83,9 +77,9 @@ static inline uint64_t watcher_event_key(uint32_t generation, int fd) {
   return (uint64_t)generation << 32 | (uint32_t)fd;
 }
 
-// Sets up the watcher and starts its thread. `limits` is copied. `page_clients` share the places of pages. False with a
-// reason; nothing is left open then.
-VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits, struct clients *clients,
+// Sets up the watcher and starts its thread. `options` must stay. `page_clients` share the places of pages. False with
+// a reason; nothing is left open then.
+VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct options *options, struct clients *clients,
                                   struct clients *page_clients, void (*tick)(void *cls, int64_t now_ns), void *tick_cls,
                                   struct error *error);
 void watcher_halt(struct watcher *watcher);     // ends the thread: nothing ticks any more

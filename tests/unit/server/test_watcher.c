@@ -19,10 +19,8 @@
 
 enum { MOST = 8, RATE = 1000, UPLOAD_S = 60, IDLE_S = 30, SEND_S = 20, ANSWER = 65536 };
 
-static const struct watcher_limits limits = {.idle_timeout_ns = IDLE_S * NS_PER_S,
-                                             .upload_timeout_ns = UPLOAD_S * NS_PER_S,
-                                             .send_timeout_ns = SEND_S * NS_PER_S,
-                                             .upload_min_rate = RATE};
+static const struct options options = {
+    .idle_timeout_s = IDLE_S, .upload_timeout_s = UPLOAD_S, .send_timeout_s = SEND_S, .upload_min_rate = RATE};
 static struct watcher watcher;
 static struct clients clients, page_clients;
 static struct trace trace;
@@ -50,7 +48,7 @@ static int open_watcher(void **state) {
   trace_begin(&trace, NULL);
   if (sem_init(&ticked, 0, 0) != 0 || !clients_init(&clients, 2 * MOST, most)) return -1;
   if (!clients_init(&page_clients, 2 * MOST, most)) return -1;
-  if (!watcher_start(&watcher, &limits, &clients, &page_clients, on_tick, NULL, &error)) return -1;
+  if (!watcher_start(&watcher, &options, &clients, &page_clients, on_tick, NULL, &error)) return -1;
   do {  // its first look at the clock may come after any of these
     clock_move_ms(WATCHER_TICK_MS);
     (void)poll(NULL, 0, 1);
@@ -496,7 +494,7 @@ static void there_is_a_slot_for_each_descriptor(void **state) {
   few = files;
   few.rlim_cur = 200;
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-  assert_true(watcher_start(&other, &limits, &clients, &page_clients, no_tick, NULL, &error));
+  assert_true(watcher_start(&other, &options, &clients, &page_clients, no_tick, NULL, &error));
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
   assert_int_equal(other.peer_count, 200);
   watcher_halt(&other);
