@@ -142,27 +142,16 @@ static void close_peer(struct service *service, struct peer *peer) {
   tls_session_close(tls);
 }
 
-static void on_connection_event(struct service *service, struct places *places, struct MHD_Connection *connection,
-                                void **peer, enum MHD_ConnectionNotificationCode code) {
-  if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-    *peer = open_peer(service, places, connection);
-    atomic_fetch_sub(&places->coming, 1);
-  } else if (*peer) {
-    close_peer(service, *peer);
-    *peer = NULL;
-  }
-}
-
 static void on_connection(void *cls, struct MHD_Connection *connection, void **peer,
                           enum MHD_ConnectionNotificationCode code) {
-  struct service *service = cls;
-  on_connection_event(service, &service->watcher->places, connection, peer, code);
-}
-
-static void on_page_connection(void *cls, struct MHD_Connection *connection, void **peer,
-                               enum MHD_ConnectionNotificationCode code) {
-  struct service *service = cls;
-  on_connection_event(service, &service->watcher->page_places, connection, peer, code);
+  const struct listener_daemon *own = cls;
+  if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+    *peer = open_peer(own->service, own->places, connection);
+    atomic_fetch_sub(&own->places->coming, 1);
+  } else if (*peer) {
+    close_peer(own->service, *peer);
+    *peer = NULL;
+  }
 }
 
 // Takes the library's log messages. The library answers what it cannot parse by itself and reports it only here, so
@@ -204,39 +193,39 @@ static bool start_one(struct http *http, int index) {
   int64_t threads = listener->pages ? PAGES_THREADS : options->io_threads;
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME |
                    MHD_USE_ERROR_LOG;
-  http->daemon[index] = MHD_start_daemon(
+  struct watcher *watcher = service->watcher;
+  struct listener_daemon *own = &http->daemons[index];
+  own->service = service;
+  own->places = listener->pages ? &watcher->page_places : &watcher->places;
+  own->daemon = MHD_start_daemon(
       flags | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, service, MHD_OPTION_EXTERNAL_LOGGER,
       on_library_message, service,  // first, so that messages about the other options reach it
       MHD_OPTION_THREAD_POOL_SIZE, (unsigned)threads,
       // The watcher limits connections. The library must never reach a limit of its own: 0.9.75 never leaves a lock
       // that it takes there. It divides its limit among its threads. Each connection has a descriptor.
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
-      (unsigned)(threads * (int64_t)service->watcher->peer_count), MHD_OPTION_CONNECTION_TIMEOUT,
+      (unsigned)(threads * (int64_t)watcher->peer_count), MHD_OPTION_CONNECTION_TIMEOUT,
       (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, service, MHD_OPTION_NOTIFY_COMPLETED,
-      on_completed, service, MHD_OPTION_NOTIFY_CONNECTION, listener->pages ? on_page_connection : on_connection,
-      service, MHD_OPTION_STRICT_FOR_CLIENT, (int)service->library.strict,
+      on_completed, service, MHD_OPTION_NOTIFY_CONNECTION, on_connection, own, MHD_OPTION_STRICT_FOR_CLIENT,
+      (int)service->library.strict,
       tls ? MHD_OPTION_HTTPS_PRIORITIES : MHD_OPTION_END,  // ends the list without TLS
       options->tls_priorities, MHD_OPTION_HTTPS_CERT_CALLBACK, no_certificate, MHD_OPTION_END);
-  return http->daemon[index];
-}
-
-static struct places *places_of(const struct http *http, int index) {
-  struct watcher *watcher = http->service.watcher;
-  return http->listeners.at[index].pages ? &watcher->page_places : &watcher->places;
+  return own->daemon;
 }
 
 // An accepted connection has a descriptor before an IO thread counts it.
 static bool may_hand_on(void *cls, int index) {
   enum { MOST_COMING = 16 };
-  return atomic_load(&places_of(cls, index)->coming) < MOST_COMING;
+  const struct http *http = cls;
+  return atomic_load(&http->daemons[index].places->coming) < MOST_COMING;
 }
 
 // The library owns the descriptor from now on, and closes it if it cannot serve it.
 static void hand_on(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
   const struct http *http = cls;
-  atomic_llong *coming = &places_of(http, index)->coming;
-  atomic_fetch_add(coming, 1);
-  if (MHD_add_connection(http->daemon[index], fd, address, length) != MHD_YES) atomic_fetch_sub(coming, 1);
+  const struct listener_daemon *own = &http->daemons[index];
+  atomic_fetch_add(&own->places->coming, 1);
+  if (MHD_add_connection(own->daemon, fd, address, length) != MHD_YES) atomic_fetch_sub(&own->places->coming, 1);
 }
 
 static struct listen_rules rules_of(const struct service *service) {
@@ -315,7 +304,7 @@ void http_stop(struct http *http) {
   acceptor_stop(&http->acceptor);
   listeners_close(&http->listeners);
   send_all_away(http->service.watcher);
-  for (int i = 0; i < count; i++) MHD_stop_daemon(http->daemon[i]);
+  for (int i = 0; i < count; i++) MHD_stop_daemon(http->daemons[i].daemon);
 }
 
 void http_destroy(struct http *http) { gate_destroy(&http->service.gate); }

@@ -19,11 +19,18 @@ enum {
   PAGES_THREADS = 2,               // IO threads of a listener that serves pages alone
 };
 
+// The library's daemon for a listener.
+struct listener_daemon {
+  struct MHD_Daemon *daemon;
+  struct service *service;
+  struct places *places;  // of the listener's connections
+};
+
 struct http {
   struct service service;
   struct listeners listeners;
   struct acceptor acceptor;
-  struct MHD_Daemon *daemon[LISTENERS_MAX * LISTENER_LISTS];  // one per listener
+  struct listener_daemon daemons[LISTENERS_MAX * LISTENER_LISTS];
   // The addresses of the listeners as bound, separated by commas: those that serve everything, and pages alone.
   char address[1100], pages_address[1100];
 };

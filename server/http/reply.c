@@ -150,50 +150,47 @@ static struct MHD_Response *response_of_problem(struct request *request) {
   return text_complete(&text) ? MHD_create_response_from_buffer(text.length, memory, MHD_RESPMEM_MUST_COPY) : NULL;
 }
 
+// Adds nothing if the value is NULL.
 static bool add_header(struct MHD_Response *response, const char *name, const char *value) {
-  return MHD_add_response_header(response, name, value) == MHD_YES;
+  return !value || MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static bool add_job_headers(struct MHD_Response *response, const struct request *request) {
+  const struct job *job = &request->job;
+  bool refused = request->error.kind;
+  const char *coding = job->result.coding && !refused ? coding_name(job->result.coding) : NULL;
+  size_t head = job->infer && !refused ? job->infer->answer_head : 0;
+  char timing[SERVER_TIMING_SIZE], head_bytes[24];
+  struct text text = text_over(timing, sizeof timing);
+  answer_server_timing(&job->result.answer, &text);
+  snprintf(head_bytes, sizeof head_bytes, "%zu", head);
+  return text_complete(&text) && add_header(response, "Server-Timing", timing) &&
+         add_header(response, "Content-Encoding", coding) &&
+         add_header(response, "Vary", coding ? "Accept-Encoding" : NULL) &&
+         add_header(response, "Inference-Header-Content-Length", head ? head_bytes : NULL);
 }
 
 static bool add_headers(struct MHD_Response *response, const struct request *request, const char *media_type) {
-  const struct problem_info *info = problem_info(request->error.kind);
-  char traceparent[TRACEPARENT_LENGTH + 1];
-  trace_write(&request->trace, traceparent);
-  bool good = add_header(response, "X-Request-Id", request->id) && add_header(response, "traceparent", traceparent);
-  if (!request->unchanged) good = good && add_header(response, "Content-Type", media_type);
-  if (request->job.result.answered) {
-    char timing[SERVER_TIMING_SIZE];
-    struct text text = text_over(timing, sizeof timing);
-    answer_server_timing(&request->job.result.answer, &text);
-    good = good && text_complete(&text) && add_header(response, "Server-Timing", timing);
-    if (request->job.result.coding && !request->error.kind)
-      good = good && add_header(response, "Content-Encoding", coding_name(request->job.result.coding)) &&
-             add_header(response, "Vary", "Accept-Encoding");
-  }
-  const struct infer *infer = request->job.infer;
-  if (request->job.result.answered && infer && infer->answer_head && !request->error.kind) {
-    char bytes[24];
-    snprintf(bytes, sizeof bytes, "%zu", infer->answer_head);
-    good = good && add_header(response, "Inference-Header-Content-Length", bytes);
-  }
-  if (info->retry_after) {
-    char seconds[16];
-    snprintf(seconds, sizeof seconds, "%d", info->retry_after);
-    good = good && add_header(response, "Retry-After", seconds);
-  }
-  if (request->job.spec.coding == CODINGS) good = good && add_header(response, "Accept-Encoding", CODINGS_OF_BODIES);
-  const char *challenge = access_challenge(request->error.kind);
-  if (challenge) good = good && add_header(response, "WWW-Authenticate", challenge);
-  if (request->error.kind == ERROR_METHOD_NOT_ALLOWED)
-    good = good && add_header(response, "Allow", route_allow(request->endpoint));
+  enum error_kind kind = request->error.kind;
+  int retry_after = problem_info(kind)->retry_after;
   // From the stop signal on, connections are closed after an answer. Clients then move to other servers while this one
   // still takes requests.
-  if (atomic_load(request->service->phase) >= PHASE_LEAVING) good = good && add_header(response, "Connection", "close");
-  return good;
+  bool leaving = atomic_load(request->service->phase) >= PHASE_LEAVING;
+  char traceparent[TRACEPARENT_LENGTH + 1], seconds[16];
+  trace_write(&request->trace, traceparent);
+  snprintf(seconds, sizeof seconds, "%d", retry_after);
+  return add_header(response, "X-Request-Id", request->id) && add_header(response, "traceparent", traceparent) &&
+         add_header(response, "Content-Type", request->unchanged ? NULL : media_type) &&
+         (!request->job.result.answered || add_job_headers(response, request)) &&
+         add_header(response, "Retry-After", retry_after ? seconds : NULL) &&
+         add_header(response, "Accept-Encoding", request->job.spec.coding == CODINGS ? CODINGS_OF_BODIES : NULL) &&
+         add_header(response, "WWW-Authenticate", access_challenge(kind)) &&
+         add_header(response, "Allow", kind == ERROR_METHOD_NOT_ALLOWED ? route_allow(request->endpoint) : NULL) &&
+         add_header(response, "Connection", leaving ? "close" : NULL);
 }
 
 static bool add_page_headers(struct MHD_Response *response, const struct request *request, const struct page *page) {
-  const char *tag = tag_of_page(request, page);
-  bool good = !tag || add_header(response, "ETag", tag);
+  bool good = add_header(response, "ETag", tag_of_page(request, page));
   for (const struct page_header *header = page->headers; good && header && header->name; header++)
     good = add_header(response, header->name, header->value);
   return good;

@@ -113,7 +113,7 @@ static void start(struct server *server) {
 void daemons_need(void) {
   struct error error = {0};
   char listen[128];
-  if (servers[PLAIN].http.daemon[0]) return;
+  if (servers[PLAIN].http.daemons[0].daemon) return;
   assert(mkdtemp(directory));
   snprintf(socket_path, sizeof socket_path, "%s/socket", directory);
   snprintf(cert_path, sizeof cert_path, "%s/cert.pem", directory);
