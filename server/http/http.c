@@ -234,8 +234,6 @@ static struct listen_rules rules_of(const struct service *service) {
   return rules;
 }
 
-size_t http_request_size(void) { return sizeof(struct request); }
-
 const char *http_library_version(void) { return MHD_get_version(); }
 
 void http_init(struct http *http) {

@@ -35,8 +35,6 @@ struct http {
   char address[1100], pages_address[1100];
 };
 
-// Bytes of memory of a request. A connection has at most one request at a time.
-size_t http_request_size(void);
 // The version of the library that is loaded; the library's own text.
 const char *http_library_version(void);
 
