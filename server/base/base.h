@@ -1,5 +1,5 @@
-// The small modules of this room: the phase of the daemon, messages to its supervisor, what the operating system grants
-// the process and says of it. Any thread.
+// The small modules of this room: the phase of the daemon, messages to its supervisor, and what the operating system
+// grants the process and says of it. Any thread.
 #ifndef VOXELD_BASE_H
 #define VOXELD_BASE_H
 

@@ -57,7 +57,7 @@ struct client_jobs {
   struct job *head, *tail;
   struct client *next;   // in the queue's ring
   int64_t waiting;       // jobs in the list
-  atomic_llong running;  // jobs, but for those that run on the CPU beside GPUs
+  atomic_llong running;  // jobs, without those that run on the CPU beside GPUs
 };
 
 // The requests of one client, in hand or waiting at the gate. The gate owns them.
@@ -145,7 +145,7 @@ static inline void recency_note(struct recency *recency, const struct client *cl
   recency->last_ns = now_ns;
 }
 
-// Whether somebody else asked within the last second.
+// Whether another client asked within the last second.
 static inline bool recency_others(const struct recency *recency, const struct client *client, int64_t now_ns) {
   bool own = recency->last == client;
   return (own ? recency->other : recency->last) && now_ns - (own ? recency->other_ns : recency->last_ns) < NS_PER_S;

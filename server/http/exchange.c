@@ -12,7 +12,7 @@ static struct request *request_of_entry(struct gate_entry *entry) {
   return (struct request *)((char *)entry - offsetof(struct request, entry));
 }
 
-// Called with the gate's lock, so that nobody resumes the connection before it is suspended.
+// Called with the gate's lock, so that no thread resumes the connection before it is suspended.
 void exchange_hold(struct gate_entry *entry) { MHD_suspend_connection(request_of_entry(entry)->connection); }
 
 void exchange_let_go(struct gate_entry *entry) { MHD_resume_connection(request_of_entry(entry)->connection); }

@@ -15,7 +15,7 @@
 #include "server/net/listener.h"
 
 enum {
-  CONNECTION_MEMORY = 256 * 1024,  // bytes that a connection keeps once it has had a request; see http.c
+  CONNECTION_MEMORY = 256 * 1024,  // bytes that the library keeps for a connection that has had a request; see http.c
   PAGES_THREADS = 2,               // IO threads of a listener that serves pages alone
 };
 
@@ -38,7 +38,7 @@ struct http {
 // The version of the library that is loaded; the library's own text.
 const char *http_library_version(void);
 
-// Sets up the gate and the pool of requests. The caller has filled what is `Given` in http->service.
+// Sets up the gate. The caller has filled what is `Given` in http->service.
 void http_init(struct http *http);
 // Checks, without listening, that the library can be used and that the listeners of the options are valid and allowed.
 // False with a reason.

@@ -56,8 +56,6 @@ struct peer *connections_end_slowest(struct watcher *watcher, const struct place
   return peer;
 }
 
-// ---- memory ---------------------------------------------------------------------------------------------------------
-
 static struct peer *slowest_answer(struct watcher *watcher, int64_t now_ns) {
   struct peer *slowest = NULL;
   double most = patience_s;

@@ -114,7 +114,7 @@ struct peer {
   struct places *places;       // of its listener's connections
   struct client *client;       // of that address
   bool counted;                // in the client's connections; under the watcher's lock
-  atomic_llong since_ns;       // when the phase began, or the upload went on after a wait
+  atomic_llong since_ns;       // when the upload, the answer or the idle time began, or the upload went on
   atomic_llong since_bytes;    // of the body, at that time
   struct upload upload;
   char request_id[129];      // of the upload

@@ -44,7 +44,7 @@ struct lingering {
   int fd;
   struct places *places;
   struct client *client;
-  bool shut;  // its reading side was shut from here
+  bool shut;  // the server has shut its reading side
   int64_t until_ns;
   int64_t bytes_left;
 };
