@@ -1,6 +1,6 @@
-// From a head's maps to boxes: the arithmetic that both backends share. decode.h has the formulas.
+// The arithmetic of an anchor head, shared by both backends: from maps to boxes. decode.h has the formulas.
 //
-// Pure functions for C and CUDA: compile with -ffp-contract=off or --fmad=false.
+// Pure functions for C and CUDA. Compile them with -ffp-contract=off or --fmad=false.
 #ifndef VOXELD_ANCHORS_H
 #define VOXELD_ANCHORS_H
 
@@ -9,21 +9,21 @@
 #include "kernels/half.h"
 #include "kernels/rank.h"
 
-// One of `cells` on a side of the range.
+// The coordinate of a cell's anchors along one axis, which has `cells` cells.
 VX_SHARED float vx_anchor_place(const struct vx_decode *decode, int axis, int64_t cell, int64_t cells) {
   double min = decode->range_min[axis], length = (double)decode->range_max[axis] - min;
   if (decode->align_center) return (float)((length * ((double)cell + 0.5)) / (double)cells + min);
   return cells == 1 ? decode->range_min[axis] : (float)((length * (double)cell) / (double)(cells - 1) + min);
 }
 
-// The heading with the bin of its direction.
+// Adds the direction bin to the heading.
 VX_SHARED float vx_turn_heading(const struct vx_decode *decode, float heading, int32_t bin) {
   double offset = decode->dir_offset, period = 2 * VX_PI / decode->dir_bins;
   double v = (double)heading - offset;
   return (float)(((v - floor(v / period + (double)decode->dir_limit_offset) * period) + offset) + period * bin);
 }
 
-// Anchor `a` of a cell, and the seven values that move it, make a box.
+// Decodes anchor `a` of a cell with the seven values `t` of the map.
 VX_SHARED void vx_decode_box(const struct vx_decode *decode, int32_t a, float x, float y, const float t[VX_BOX_VALUES],
                              float box[VX_BOX_VALUES]) {
   const float *size = decode->sizes[a / decode->num_rotations];

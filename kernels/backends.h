@@ -1,4 +1,4 @@
-// The backends and the table of those in this build.
+// The backends, and the table of the backends in this build.
 #ifndef VOXELD_BACKENDS_H
 #define VOXELD_BACKENDS_H
 
@@ -13,7 +13,7 @@ extern const struct vx_backend vx_cuda_backend;  // in builds with VOXELD_CUDA
 
 // The backends of this build, the fastest first; NULL ends them.
 extern const struct vx_backend *const vx_backends[];
-// NULL if this build has no backend of that name.
+// Returns NULL if this build has no backend of that name.
 const struct vx_backend *vx_backend_find(const char *name);
 
 #ifdef __cplusplus

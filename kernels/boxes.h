@@ -1,19 +1,20 @@
-// Boxes, and their non-maximum suppression.
+// Boxes and their non-maximum suppression.
 //
-// A box is x, y, z of its centre, dx, dy, dz, and its heading: metres and radians, float32. dx runs along the heading.
-// A box is valid if all its values and its score are finite, no size is negative, and its heading is within 65536
-// either way.
+// A box has seven float32 values: the centre x, y, z, the sizes dx, dy, dz in metres, and the heading in radians. dx
+// runs along the heading. A box is valid if all its values and its score are finite, no size is negative, and the
+// heading is from -65536 to 65536.
 //
 // Each cloud's boxes are ranked by falling score (-0 equals 0), then by rising index. Each box has one fate, the first
 // of these that applies:
-//   invalid        it is not valid
+//   invalid        the box is not valid
 //   over_pre_max   pre_max valid boxes of its cloud rank before it
 //   suppressed     a kept box that ranks before it overlaps it too much, or is too near to it: overlap.h
 //   over_post_max  post_max boxes of its cloud are kept already
 //   kept           otherwise
-// Once post_max boxes of a cloud are kept, those that follow are over_post_max, whatever they overlap.
+// Once post_max boxes of a cloud are kept, all boxes that rank lower are over_post_max, whatever they overlap.
 //
-// The kept boxes' indices, in the order of their ranks, are one list over all clouds; they count the rows of the input.
+// The indices of the kept boxes are row numbers of the input. They form one list over all clouds, by rank in each
+// cloud.
 #ifndef VOXELD_BOXES_H
 #define VOXELD_BOXES_H
 
@@ -23,20 +24,20 @@
 extern "C" {
 #endif
 
-enum { VX_BOX_VALUES = 7, VX_MAX_RANKED = 1 << 20 };  // boxes of a cloud that pre_max and post_max allow at most
+enum { VX_BOX_VALUES = 7, VX_MAX_RANKED = 1 << 20 };  // VX_MAX_RANKED: largest pre_max and post_max
 
 #define VX_NMS_TENSORS VX_TENSOR_BIT(VX_KEPT_INDICES)
 
-// The inputs, in this order: `boxes` [N, 7] and `scores` [N], float32; `labels` [N] int32, without which all boxes have
-// the same.
+// The inputs, in this order: `boxes` [N, 7] and `scores` [N], float32; `labels` [N], int32. Without `labels`, all boxes
+// have the same label.
 enum { VX_BOXES, VX_SCORES, VX_LABELS };
 
 struct vx_nms {
   float iou_threshold;        // 0..1
   int32_t pre_max, post_max;  // 1..VX_MAX_RANKED
-  int32_t class_agnostic;     // 1: a box suppresses those of other labels too; 0: it does not
-  int32_t circle;  // 1: a kept box suppresses those whose centres are near, instead of those that it overlaps
-  float radius;    // of the circle, 0 or more; metres
+  int32_t class_agnostic;     // 1: a box also suppresses boxes with other labels
+  int32_t circle;             // 1: a kept box suppresses boxes whose centres are near; 0: boxes that it overlaps
+  float radius;               // radius of the circle, 0 or more; metres
 };
 
 #ifdef __cplusplus

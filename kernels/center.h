@@ -1,27 +1,27 @@
 // Decode of a centre head: CenterPoint's maps in, boxes out.
 //
-// The inputs are [B, H, W, channels], float32 or float16, which is widened. A head has K classes in T tasks; the
-// channels of a map are those of the tasks, one task after the other:
+// The inputs are [B, H, W, channels], float32 or float16. float16 is widened to float32. A head has K classes in T
+// tasks. A map has the channels of the first task, then those of the next:
 //   heatmap  a logit for each class
 //   center   the centre's offset from the cell's corner along x and y, in cells
 //   height   the centre's z
 //   dim      the logarithms of dx, dy, dz
 //   rot      the heading's cosine and sine, or its sine and cosine
 //   vel      the velocity along x and y; optional
-// A candidate is a class at a cell. Its flat index in its cloud is (class * H + row) * W + column; classes count
-// through all tasks. Its box has, in binary32 and in this order,
+// A candidate is a class at a cell. Its flat index in its cloud is (class * H + row) * W + column. Classes are numbered
+// through all tasks. The candidate's box is computed in binary32, in this order:
 //   x = ((column + offset) * stride) * voxel size + range min; y likewise, with the row
 //   z = height; dx, dy, dz = the exponentials
-// and as heading the angle of cosine and sine, in binary64 and rounded once.
+// The heading is the angle of cosine and sine, computed in binary64 and rounded once.
 //
-// Each task is decoded for itself. A candidate has one fate, the first of these that applies; ranks are by falling
-// logit, then by rising index:
+// Each task is decoded separately. Candidates are ranked by falling logit, then by rising index. A candidate has one
+// fate, the first of these that applies:
 //   below_threshold   the sigmoid of its logit, in binary32, is not more than score_threshold; or the logit is NaN
 //   over_max_objects  max_objects candidates of its task rank before it
 //   invalid           a value of the box, of rot or of vel is not finite
 //   outside           the centre is not within center_min <= x, y, z <= center_max
 //   over_pre_max, suppressed, over_post_max, kept  as boxes.h says, among the boxes of its task
-// A cloud's kept boxes are those of its first task, then those of the next.
+// The kept boxes of a cloud are listed task by task.
 #ifndef VOXELD_CENTER_H
 #define VOXELD_CENTER_H
 
@@ -32,7 +32,7 @@ extern "C" {
 #endif
 
 enum {
-  VX_MOVING_BOX_VALUES = VX_BOX_VALUES + 2,  // of a box with a velocity
+  VX_MOVING_BOX_VALUES = VX_BOX_VALUES + 2,  // a box with a velocity
   VX_MAX_TASKS = 32,
   VX_MAX_STRIDE = 1024,
 };
@@ -45,17 +45,17 @@ enum vx_rot_order { VX_COS_SIN, VX_SIN_COS };
 struct vx_decode_center {
   float range_min[3], range_max[3];    // metres; min < max
   float voxel_size[3];                 // metres, each above 0; z is not used
-  int32_t stride;                      // voxels of a cell along x, and along y; 1..VX_MAX_STRIDE
-  int32_t num_tasks;                   // 0: all classes are one task's
-  int32_t task_classes[VX_MAX_TASKS];  // 1 or more each; all together up to VX_MAX_CLASSES
+  int32_t stride;                      // voxels per cell along x and y; 1..VX_MAX_STRIDE
+  int32_t num_tasks;                   // 0: one task has all classes
+  int32_t task_classes[VX_MAX_TASKS];  // 1 or more each, at most VX_MAX_CLASSES together
   int32_t rot_order;                   // enum vx_rot_order
   float score_threshold;               // 0..1
-  int32_t max_objects;                 // of a task; 1..VX_MAX_RANKED
+  int32_t max_objects;                 // per task; 1..VX_MAX_RANKED
   int32_t limited;                     // 1: centres must be within center_min and center_max
   float center_min[3], center_max[3];
-  int32_t num_radii;  // 1: one for all tasks; else one for each
+  int32_t num_radii;  // 1: one radius for all tasks; else one per task
   float radii[VX_MAX_TASKS];
-  struct vx_nms nms;  // its radius is one of `radii`
+  struct vx_nms nms;  // the radius of a task, from `radii`, replaces its radius
 };
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-// From a centre head's maps to boxes: the arithmetic that both backends share. center.h has the formulas.
+// The arithmetic of a centre head, shared by both backends: from maps to boxes. center.h has the formulas.
 //
-// Pure functions for C and CUDA: compile with -ffp-contract=off or --fmad=false.
+// Pure functions for C and CUDA. Compile them with -ffp-contract=off or --fmad=false.
 #ifndef VOXELD_CENTERS_H
 #define VOXELD_CENTERS_H
 
@@ -13,7 +13,7 @@ struct vx_center_values {
   float offset[2], height, dim[3], rot[2], vel[2];
 };
 
-// Makes the box of a cell, with its velocity.
+// Computes the box of a cell, with its velocity.
 VX_SHARED void vx_center_box(const struct vx_decode_center *center, int64_t row, int64_t column,
                              const struct vx_center_values *values, float box[VX_MOVING_BOX_VALUES]) {
   float stride = (float)center->stride;
@@ -28,7 +28,7 @@ VX_SHARED void vx_center_box(const struct vx_decode_center *center, int64_t row,
   box[8] = values->vel[1];
 }
 
-// Whether the box is valid. vx_atan2 can make a number of NaN, so that rot is looked at by itself.
+// Whether the box is valid. Checks rot itself, because vx_atan2 can turn NaN into a number.
 VX_SHARED bool vx_is_valid_center(const struct vx_center_values *values, const float box[VX_MOVING_BOX_VALUES]) {
   return vx_is_finite(values->rot[0]) && vx_is_finite(values->rot[1]) && vx_is_finite(box[7]) && vx_is_finite(box[8]) &&
          vx_is_valid_box(box, 0);

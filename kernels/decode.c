@@ -1,9 +1,9 @@
-// What both backends need to know before they decode; see decode.h. A pure function: any thread may call it.
+// What both backends compute before they decode; see decode.h. Pure functions: any thread may call them.
 #include "kernels/decode.h"
 
 #include "kernels/exact.h"
 
-// Of the numbers 0 .. 2^32 - 1: rises with the number from -inf to +inf, but for NaNs at both ends.
+// Maps 0 .. 2^32 - 1 to all floats in rising order, from -inf to +inf. The NaNs are at both ends.
 static float float_of_order(uint32_t order) {
   uint32_t bits = order >> 31 != 0 ? order ^ 0x80000000u : ~order;
   float value;
@@ -12,7 +12,7 @@ static float float_of_order(uint32_t order) {
 }
 
 float vx_least_logit(float score_threshold, bool strict) {
-  uint32_t low = 0x007fffffu, high = 0xff800001u;  // -inf, and the NaN behind +inf
+  uint32_t low = 0x007fffffu, high = 0xff800001u;  // -inf, and the NaN after +inf
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
     float score = vx_sigmoid(float_of_order(middle));

@@ -1,4 +1,4 @@
-// The decoder of a detection: its parameters, its maps, and the job that it is.
+// The decoder of a detection: its parameters, its maps and its job.
 //
 // Pure functions. Any thread.
 #ifndef VOXELD_DECODER_H
@@ -10,13 +10,13 @@
 extern "C" {
 #endif
 
-// A detection that chooses boxes as its detector's decoder does, without a session.
+// A detection with the detector's own choice of boxes, without a session.
 struct vx_detect vx_detect_of(const struct vx_detector *detector);
 
-// Sets operation and parameters of a job to those of the detection's decoder.
+// Sets the operation and the parameters of `decode` to those of the detection's decoder.
 void vx_set_decoder(const struct vx_detect *detect, struct vx_job *decode);
 
-// The tensor that has a map of the detector.
+// The tensor of one of the detector's maps.
 enum vx_tensor vx_map_tensor(const struct vx_detector *detector, int map);
 
 #ifdef __cplusplus

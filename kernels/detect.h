@@ -1,12 +1,12 @@
-// Detect: points in, boxes out: a detector's voxels, its network and its decoder in one job.
+// Detect: points in, boxes out. One job has a detector's voxels, its network and its decoder.
 //
-// The stages are those of other operations, one after the other: voxelize.h with an encoder makes bev_features; the
-// network (engine.h) makes a head's maps of that; decode.h or center.h makes boxes of those. All is as if each were a
-// request of its own. Only the network's values may differ between devices, and between versions of the library.
+// The stages are those of other operations. voxelize.h, with an encoder, makes bev_features. The network (engine.h)
+// turns bev_features into a head's maps. decode.h or center.h turns the maps into boxes. The result is the same as that
+// of one request per stage. Only the network's values may differ between devices, and between versions of the library.
 //
-// Each point has the fates of voxelize.h. The counts of what the decoder drops are filled too: below_threshold,
+// Each point has one fate of voxelize.h. The counts of what the decoder drops are filled too: below_threshold,
 // over_max_objects, invalid, outside, over_pre_max, suppressed and over_post_max count anchors or candidates.
-// job.row_counts has the boxes of each cloud.
+// job.row_counts has the number of boxes of each cloud.
 #ifndef VOXELD_DETECT_H
 #define VOXELD_DETECT_H
 
@@ -19,45 +19,45 @@
 extern "C" {
 #endif
 
-enum { VX_DETECTOR_MAPS = 6 };  // most inputs of a decoder
+enum { VX_DETECTOR_MAPS = 6 };  // most inputs that a decoder has
 
-// What the decoder gets of a cloud: the maps of one output of the network.
+// One input of the decoder, for one cloud: the maps in one output of the network.
 struct vx_detector_map {
-  const char *output;  // its name in the network; NULL: the decoder's input is not given
+  const char *output;  // the output's name in the network; NULL: this input is absent
   int64_t height, width, channels;
   enum vx_dtype dtype;  // float32 or float16
 };
 
-// All of a model that a job needs. It does not change. The memory is its owner's and outlives the jobs.
+// All parts of a model that a job needs. Constant. The owner of the model has the memory, which outlives the jobs.
 struct vx_detector {
   const struct vx_engine *engine;
   struct vx_network *network;
   struct vx_voxelize voxelize;  // with an encoder
-  const char *input;            // of the network: bev_features
-  bool one_by_one;              // the network takes one cloud at a time, not any number of them
-  bool channels_first;          // its outputs are [B, channels, height, width], not [B, height, width, channels]
-  struct vx_detector_map maps[VX_DETECTOR_MAPS];  // as the decoder's row of ops.h has its inputs
+  const char *input;            // the network's input for bev_features
+  bool one_by_one;              // the network takes exactly one cloud per run
+  bool channels_first;          // the outputs are [B, channels, height, width], not [B, height, width, channels]
+  struct vx_detector_map maps[VX_DETECTOR_MAPS];  // in the order of the inputs in the decoder's row of ops.h
   int head;                                       // enum vx_op: the decoder
   union {
     struct vx_decode decode;
     struct vx_decode_center center;
   } params;                 // of the decoder
-  int64_t items;            // of the decoder: anchors or candidates of a cloud
-  const char *class_names;  // of the labels, with commas between
-  const char *version;      // that its owner gave it
+  int64_t items;            // anchors or candidates of a cloud
+  const char *class_names;  // by label, separated by commas
+  const char *version;      // given by the owner
 };
 
-// A job's own choice of boxes, in place of that of the detector's decoder, whose parameters these are.
+// A job's own choice of boxes. It replaces these parameters of the detector's decoder.
 struct vx_detect {
   const struct vx_detector *detector;
   float score_threshold;
-  int32_t max_objects;  // of a centre head alone
+  int32_t max_objects;  // centre heads only
   struct vx_nms nms;
-  struct vx_session *session;  // of the network, on the lane that runs the job; NULL: it runs on the host's processors
+  struct vx_session *session;  // the network on the lane of the job; NULL: the network runs on the host's processors
 };
 
-// The maps of a head as they leave the network, with the channels last and of the network's types. A detector has those
-// of one head alone; a job for others is refused.
+// The maps of a head, with the network's types and with the channels last. A detector has the maps of one head. A job
+// that asks for maps of another head is refused.
 #define VX_ANCHOR_MAPS                                                                                                 \
   (VX_TENSOR_BIT(VX_HEAD_CLS_PREDS) | VX_TENSOR_BIT(VX_HEAD_BOX_PREDS) | VX_TENSOR_BIT(VX_HEAD_DIR_CLS_PREDS))
 #define VX_CENTER_MAPS                                                                                                 \

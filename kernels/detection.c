@@ -12,7 +12,7 @@ struct vx_detection vx_detection_of(struct vx_job *job) {
   return (struct vx_detection){.job = job, .detector = job->params.detect.detector};
 }
 
-// ---- what the stages ask --------------------------------------------------------------------------------------------
+// ---- the callers of the stages --------------------------------------------------------------------------------------
 
 static enum vx_status give_features(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
   const struct vx_detection *detection = ctx;
@@ -111,7 +111,7 @@ bool vx_detection_moves(const struct vx_detection *detection, int map) {
 
 // ---- the network ----------------------------------------------------------------------------------------------------
 
-// The part of a tensor of all clouds that is of `clouds` clouds from `first` on.
+// The part of a tensor that holds `clouds` clouds, beginning with cloud `first`.
 static struct vx_network_value part_of(const struct vx_detection *detection, const char *name,
                                        const struct vx_shape *shape, void *data, int64_t first, int64_t clouds) {
   struct vx_network_value value = {.name = name, .shape = *shape};

@@ -1,5 +1,5 @@
-// A detection on its way through its stages, for every backend: what detect.h says, as jobs of other operations and
-// runs of the network between them. A backend places the tensors between the stages, runs the jobs, and moves channels.
+// The stages of one detection, for every backend: jobs of other operations, and the runs of the network between them. A
+// backend places the tensors between the stages, runs the jobs, and moves channels.
 //
 // A detection belongs to the thread that has the lane. It points to the job, which outlives it.
 #ifndef VOXELD_DETECTION_H
@@ -14,20 +14,20 @@ extern "C" {
 struct vx_detection {
   struct vx_job *job;
   const struct vx_detector *detector;
-  struct vx_layout features;            // of the first stage: bev_features alone
-  struct vx_shape maps[VX_MAX_INPUTS];  // of all clouds, as the network writes them; rank 0: not given
+  struct vx_layout features;            // of the first stage: only bev_features
+  struct vx_shape maps[VX_MAX_INPUTS];  // of all clouds, as the network writes them; rank 0: absent
   // Memory of the backend.
   void *features_at;
-  void *written[VX_MAX_INPUTS];  // by the network
-  void *last[VX_MAX_INPUTS];     // the same with the channels last, which may be the same memory
-  // The last stage.
-  int32_t items[VX_MAX_CLOUDS];  // of the decoder
+  void *written[VX_MAX_INPUTS];  // the network's outputs
+  void *last[VX_MAX_INPUTS];     // the same maps with the channels last; may be the same memory
+  // The decoder's stage.
+  int32_t items[VX_MAX_CLOUDS];  // anchors or candidates per cloud
   struct vx_job *decode;         // NULL until it runs
-  struct vx_layout layout;       // of the job, once its boxes are counted
+  struct vx_layout layout;       // of the job; filled once its boxes are counted
   unsigned char *output;         // NULL until then
 };
 
-// The tensors that a detection shows of its stages: the network's maps, and bev_features behind them.
+// The stages' tensors that a job may ask for: the network's maps, then bev_features.
 enum { VX_SHOWN_TENSORS = VX_MAX_INPUTS + 1 };
 struct vx_shown {
   enum vx_tensor tensor;
@@ -36,29 +36,30 @@ struct vx_shown {
 
 struct vx_detection vx_detection_of(struct vx_job *job);
 
-// The first stage. Its tensor is to be left at features_at, which its caller gives. vx_begin_job comes first.
+// The first stage. The backend leaves its tensor at features_at. Call vx_begin_job before.
 struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row_counts);
-// Fills `features` and `maps`, once that job has begun. VX_REFUSED if they would not fit a size_t.
+// Fills `features` and `maps`, once the voxelize job has begun. VX_REFUSED if the tensors would not fit a size_t.
 VX_WARN_UNUSED enum vx_status vx_detection_measure(struct vx_detection *detection, const struct vx_job *voxelize,
                                                    struct error *error);
-// Whether the channels of a map have to be moved: from `written` to `last`.
+// Whether the channels of a map must be moved from `written` to `last`.
 bool vx_detection_moves(const struct vx_detection *detection, int map);
 
-// VX_STOPPED if the job is to end before what comes next, which the error names.
+// VX_STOPPED if the job is stopped. `next` completes the error: "ended before ...".
 VX_WARN_UNUSED enum vx_status vx_detection_check_time(const struct vx_detection *detection, const char *next,
                                                       struct error *error);
-// Runs the network over all clouds, or over one after the other, on the job's session if it has one.
+// Runs the network for all clouds at once, or cloud by cloud. Uses the job's session if there is one.
 VX_WARN_UNUSED enum vx_status vx_detection_network(struct vx_detection *detection, struct error *error);
 
-// The last stage, over the maps at `last`. Its caller gives it its part of the job's output; the decoder's tensors
-// follow on each other in the table of tensors, so that both layouts have the same distances between them.
+// The last stage, which reads the maps at `last`. Its caller gives it the decoder's part of the job's output. The
+// decoder's tensors are consecutive in the table of tensors, so both layouts have the same distances between them.
 struct vx_job vx_detection_decode(struct vx_detection *detection);
-// Adds what a stage has counted and measured to the job, whatever it came to.
+// Adds the counts and times of a stage to the job, even if the stage failed.
 void vx_detection_add(struct vx_detection *detection, const struct vx_job *stage);
 
-// Takes the job's output if no stage has done so, and the job has tensors.
+// Takes the job's output, if the job has tensors and no stage has taken the output.
 VX_WARN_UNUSED enum vx_status vx_detection_settle(struct vx_detection *detection, struct error *error);
-// What the stages leave for the output, in the order of the layout: how many tensors. Not all of it is asked for.
+// Fills `shown` with the stages' tensors, in the order of the layout, and returns their number. A job may ask for only
+// some of them.
 int vx_detection_shown(const struct vx_detection *detection, struct vx_shown shown[VX_SHOWN_TENSORS]);
 
 #ifdef __cplusplus

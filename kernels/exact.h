@@ -1,8 +1,8 @@
-// Elementary functions that give the same bits everywhere, so none of them calls a mathematical library.
+// Elementary functions that give the same bits everywhere. None calls a mathematical library.
 //
-// Each adds, subtracts, multiplies, divides, takes square roots, rounds down and compares, in IEEE binary64 and in the
-// order that is written here: compile with -ffp-contract=off or --fmad=false. The series are Taylor's; the constants
-// split ln 2 and pi / 2 into parts whose multiples are exact. Pure functions for C and CUDA.
+// They use only addition, subtraction, multiplication, division, square root, rounding down and comparison, in IEEE
+// binary64 and in the order written here. Compile them with -ffp-contract=off or --fmad=false. The series are Taylor
+// series. The constants split ln 2 and pi / 2 into parts whose multiples are exact. Pure functions for C and CUDA.
 #ifndef VOXELD_EXACT_H
 #define VOXELD_EXACT_H
 
@@ -15,10 +15,10 @@
 #define VX_HALF_PI 0x1.921fb54442d18p+0
 #define VX_PI 0x1.921fb54442d18p+1
 
-// The largest angle that vx_sincos takes, either way.
+// vx_sincos takes angles from -VX_MOST_RADIANS to VX_MOST_RADIANS.
 #define VX_MOST_RADIANS 65536
 
-// 2^power, for powers of normal numbers.
+// 2^power, if that is a normal number.
 VX_SHARED double vx_power_of_two(int power) {
   uint64_t bits = (uint64_t)(power + 1023) << 52;
   double value;
@@ -26,7 +26,7 @@ VX_SHARED double vx_power_of_two(int power) {
   return value;
 }
 
-// e^x, of x within -128 and 128; of NaN e^128.
+// e^x; x is clamped to [-128, 128]. NaN gives e^128.
 VX_SHARED double vx_exp(double x) {
   x = x < 128 ? x : 128;
   x = x > -128 ? x : -128;
@@ -49,13 +49,13 @@ VX_SHARED double vx_exp(double x) {
   return p * vx_power_of_two((int)k);
 }
 
-// Rounded once more, to binary32: as near to e^x as a float can be. +inf if it is too large, of NaN too.
+// e^x rounded to binary32: the nearest float to e^x. Overflow and NaN give +inf.
 VX_SHARED float vx_exp_float(float x) { return (float)vx_exp(x); }
 
-// 1 / (1 + e^-x). It never falls as x grows. Of NaN it is 0 or nearly so.
+// 1 / (1 + e^-x). Never falls as x grows. NaN gives 0 or nearly 0.
 VX_SHARED float vx_sigmoid(float x) { return (float)(1 / (1 + vx_exp(-(double)x))); }
 
-// The sine and cosine of an angle within VX_MOST_RADIANS either way.
+// The sine and cosine of an angle from -VX_MOST_RADIANS to VX_MOST_RADIANS.
 VX_SHARED void vx_sincos(double angle, double *sine, double *cosine) {
   double k = floor(angle * 0x1.45f306dc9c883p-1 + 0.5);
   double r = ((angle - k * 0x1.921fb544p+0) - k * 0x1.0b4611a6p-34) - k * 0x1.3198a2e037073p-69;
@@ -86,8 +86,8 @@ VX_SHARED void vx_sincos(double angle, double *sine, double *cosine) {
   }
 }
 
-// The angle of (x, y), from -pi to pi; 0 of (0, 0). Three times the tangent is that of half the angle, so that the
-// series is short.
+// The angle of (x, y), from -pi to pi; 0 for (0, 0). The angle is halved three times through its tangent, which keeps
+// the series short.
 VX_SHARED double vx_atan2(double y, double x) {
   double across = fabs(x), up = fabs(y);
   double least = across < up ? across : up, most = across < up ? up : across;

@@ -1,11 +1,11 @@
-// Farthest point sampling of each cloud: of its points, as an operation, or of the means of its voxels, as the last
-// step of a voxelization.
+// Farthest point sampling of each cloud. An operation samples points. A voxelization samples the means of its voxels,
+// as its last step.
 //
-// The candidates are the points whose x, y and z are finite, or the voxels whose means are: float32, in the order of
-// the rows. The first sample is the first candidate numbered `start` or above; if there is none, the first of all. Each
-// next sample is the candidate with the largest distance to its nearest sample so far, the first of several at the same
-// distance. Distances are float32 and squared: (dx*dx + dy*dy) + dz*dz. Numbers count all points or voxels of the cloud
-// from 0, whether candidates or not.
+// The candidates are the points whose x, y and z are finite, or the voxels whose means are finite: float32, in the
+// order of the rows. The first sample is the first candidate numbered `start` or above; if there is none, the first
+// candidate. Each next sample is the candidate with the largest distance to its nearest sample so far; of several at
+// the same distance, the first. Distances are squared, in float32: (dx*dx + dy*dy) + dz*dz. Numbers count all points or
+// voxels of the cloud from 0, candidates or not.
 #ifndef VOXELD_FPS_H
 #define VOXELD_FPS_H
 
@@ -21,8 +21,8 @@ extern "C" {
 struct vx_sampling {
   bool enabled;
   int32_t start;
-  bool stacked;      // the samples of all clouds are one list; otherwise each cloud has a row of as many
-  int64_t max_work;  // limit of points (or voxels) times samples, summed over the clouds
+  bool stacked;      // true: the samples of all clouds form one list; false: each cloud has a row of the same length
+  int64_t max_work;  // most points (or voxels) times samples, summed over the clouds
 };
 
 struct vx_fps {

@@ -1,7 +1,7 @@
 // From a point to its cell, and from a cell to its key: the index arithmetic that both backends share.
 //
-// Pure functions for C and CUDA. All arithmetic is IEEE binary32 with division (no reciprocal): compile with
-// -ffp-contract=off or --fmad=false. A struct vx_cell_map is made once per job, on the host, and is passed by value.
+// Pure functions for C and CUDA. All arithmetic is IEEE binary32, with division instead of reciprocals. Compile it with
+// -ffp-contract=off or --fmad=false. The host makes a struct vx_cell_map once per job and passes it by value.
 #ifndef VOXELD_GRID_H
 #define VOXELD_GRID_H
 
@@ -11,20 +11,20 @@
 #include "kernels/host_device.h"
 #include "kernels/voxelize.h"
 
-// How a cell's coordinates are packed into a 64-bit key: x above y above z, each in as many bits as its axis needs.
-// Ascending keys are ascending (x, y, z), and shifts give the coordinates back. A grid of at most VX_MAX_GRID_CELLS
-// cells needs at most 64 bits, as each axis wastes less than one bit.
+// The layout of a 64-bit cell key: x above y above z, each in as many bits as its axis needs. Ascending keys are
+// ascending (x, y, z). Shifts give the coordinates back. A grid of at most VX_MAX_GRID_CELLS cells needs at most 64
+// bits, since each axis wastes less than one bit.
 struct vx_key_format {
   int z_bits, yz_bits, bits;
 };
 
 struct vx_cell_map {
   float min[3], size[3];
-  float limit[3];  // cells; computed as a whole float32, so t < limit is exact
+  float limit[3];  // number of cells; a whole number in float32, so t < limit is exact
   struct vx_key_format key;
 };
 
-// Bits that hold 0 .. cells-1.
+// The bits that hold 0 .. cells - 1.
 VX_SHARED int vx_bits_for(int32_t cells) {
   int bits = 0;
   while (bits < 31 && (INT32_C(1) << bits) < cells) bits++;
@@ -63,8 +63,9 @@ static inline struct vx_cell_map vx_cell_map_of(const struct vx_voxelize *params
 }
 
 // Whether coordinate p lies in the grid on one axis, and in which cell (0 if it does not).
-// No floor() is needed: floor(t) >= 0 exactly if t >= 0 (-0.0 included), floor(t) < cells exactly if t < cells, and
-// between the two truncation is floor. If p is not finite, t is NaN or an infinity, so p is not inside.
+//
+// No floor() is needed. floor(t) >= 0 if and only if t >= 0 (-0.0 included). floor(t) < cells if and only if t < cells.
+// In between, truncation equals floor. If p is not finite, t is NaN or an infinity, so p is not inside.
 VX_SHARED bool vx_cell_on_axis(const struct vx_cell_map *map, int axis, float p, int32_t *cell) {
   float t = (p - map->min[axis]) / map->size[axis];
   bool inside = (t >= 0.0f) & (t < map->limit[axis]);
@@ -72,7 +73,7 @@ VX_SHARED bool vx_cell_on_axis(const struct vx_cell_map *map, int axis, float p,
   return inside;
 }
 
-// The cell of a point. False if the point is out of range or not finite; then `cell` means nothing.
+// The cell of a point. Returns false if the point is out of range or not finite; then `cell` is undefined.
 VX_SHARED bool vx_cell_of_point(const struct vx_cell_map *map, float x, float y, float z, int32_t cell[3]) {
   bool in_x = vx_cell_on_axis(map, 0, x, &cell[0]);
   bool in_y = vx_cell_on_axis(map, 1, y, &cell[1]);

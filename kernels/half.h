@@ -1,8 +1,8 @@
-// What floats are made of: their bits, whether they are finite, the one NaN that computed tensors may show, and
-// float16 <-> float32 in integer arithmetic.
+// The bits of floats: finiteness, the one NaN that computed tensors may have, and float16 <-> float32 in integer
+// arithmetic.
 //
-// Pure functions for C and CUDA. The conversions do not use the machine's conversions: those differ in what they do to
-// a NaN's payload, and the tensors must be the same bytes everywhere.
+// Pure functions for C and CUDA. The machine's own conversions treat the payload of a NaN differently, and tensors must
+// be the same bytes everywhere. So the conversions here do not use them.
 #ifndef VOXELD_HALF_H
 #define VOXELD_HALF_H
 
@@ -34,7 +34,7 @@ VX_SHARED bool vx_are_finite(float x, float y, float z) {
   return (fabsf(x) < INFINITY) & (fabsf(y) < INFINITY) & (fabsf(z) < INFINITY);
 }
 
-// The value itself, or the one NaN: processors differ in which of two payloads an addition keeps.
+// Replaces any NaN by VX_FLOAT_NAN. Processors differ in which of two payloads an addition keeps.
 VX_SHARED float vx_canonical(float value) { return value == value ? value : vx_bits_float(VX_FLOAT_NAN); }
 
 // Exact. A NaN keeps its sign and payload and is not quieted.
@@ -46,7 +46,7 @@ VX_SHARED float vx_half_to_float(uint16_t half) {
   if (magnitude >= 0x400u)  // normal: the exponent's bias grows from 15 to 127
     return vx_bits_float(sign | ((magnitude << 13) + ((127u - 15u) << 23)));
   if (magnitude == 0) return vx_bits_float(sign);
-  uint32_t exponent = 127u - 14u;  // subnormal: shift its highest bit to the place of a normal number's implied bit
+  uint32_t exponent = 127u - 14u;  // subnormal: shift its highest bit to the implied bit of a normal number
   while ((magnitude & 0x400u) == 0) {
     magnitude <<= 1;
     exponent--;

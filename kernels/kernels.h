@@ -1,9 +1,9 @@
-// The one C interface to the computation: what a job is, what a backend must do.
+// The one C interface to the computation: what a job is, and what a backend must do.
 //
-// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, transform.h, boxes.h, decode.h, center.h and
-// scatter.h say what each operation means, maps.h and encode.h what voxelize adds; ops.h has a row for each. A backend
-// is a table of function pointers (struct vx_backend): kernels/cpu fills one, kernels/cuda another. Nothing in here
-// knows HTTP, JSON or sockets, and nothing outside kernels/cuda includes a CUDA header.
+// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, transform.h, boxes.h, decode.h, center.h, scatter.h
+// and detect.h define the operations. maps.h and encode.h define what voxelize adds. ops.h has one row per operation. A
+// backend is a table of function pointers (struct vx_backend): kernels/cpu fills one, kernels/cuda another. Nothing
+// here knows HTTP, JSON or sockets. Only kernels/cuda includes CUDA headers.
 //
 // Threads: all threads may share a device; a lane belongs to one thread at a time. Errors are values: a call that can
 // fail returns a vx_status and fills the caller's struct error, if it takes one.
@@ -29,26 +29,26 @@
 
 enum {
   VX_MIN_FEATURES = 3,   // x, y, z come first
-  VX_MAX_FEATURES = 64,  // columns of one row
-  VX_MAX_CLOUDS = 1024,  // clouds of one batch
-  VX_MAX_SECTIONS = 64,  // of a cloud
+  VX_MAX_FEATURES = 64,  // most columns of a row
+  VX_MAX_CLOUDS = 1024,  // most clouds of a batch
+  VX_MAX_SECTIONS = 64,  // most sections of a cloud
 };
-#define VX_MAX_POINTS INT64_C(2147483647)  // points of one job: point_voxel_ids is int32
+#define VX_MAX_POINTS INT64_C(2147483647)  // most points of a job, because point_voxel_ids is int32
 
 enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_DECODE, VX_SCATTER, VX_DECODE_CENTER, VX_DETECT, VX_OPS };
 
-// The inputs of a job; the number of each is its place in the operation's row. The first has a row for each thing that
-// the operation is about. That of most operations is `points`: [N, C], x, y and z first.
+// The numbers of a job's inputs: their places in the operation's row. The first input has one row per item of the
+// operation. For most operations it is `points`: [N, C], with x, y and z first.
 enum { VX_POINTS, VX_MATRIX };
 enum { VX_MAX_INPUTS = 6 };
 
-// The input `points`, [rows, columns].
+// Makes the input `points`, [rows, columns].
 static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, int32_t columns, const void *data) {
   struct vx_input input = {dtype, 2, {rows, columns, 0}, data};
   return input;
 }
 
-// Each row of the first input has one fate; the counts of the fates add up to `received`. If an operation samples
+// Each row of the first input has one fate. The counts of the fates add up to `received`. If an operation samples
 // points, `kept` counts the candidates.
 struct vx_counts {
   int64_t received, kept, not_finite, out_of_range, over_voxel_cap, over_max_voxels, block_filtered;
@@ -59,11 +59,11 @@ struct vx_counts {
   int64_t sampled;
 };
 
-// Sections of a lone cloud, such as the sweeps that it is joined of: stretches of its points, one behind the other,
-// whose fates are counted apart. The counts of all sections add up to the job's, but those of voxels and samples.
+// Sections of a lone cloud, such as the sweeps that it joins. They are consecutive stretches of its points, with
+// separate counts of fates. The counts of all sections add up to the job's, except those of voxels and samples.
 struct vx_sections {
-  int32_t count;             // 0..VX_MAX_SECTIONS; 0 = none is counted apart
-  const int32_t *points;     // [count]: of each; their sum is N
+  int32_t count;             // 0..VX_MAX_SECTIONS; 0 = no sections
+  const int32_t *points;     // [count]: points of each section; their sum is N
   struct vx_counts *counts;  // out; [count], caller's memory
 };
 
@@ -83,56 +83,57 @@ enum vx_stage {
 };
 #define VX_STAGE_BIT(stage) (1u << (stage))
 
-// A CPU lane keeps at most this much scratch between jobs. Scans of several hundred thousand points need no more.
+// Most scratch that a CPU lane keeps between jobs. Scans of several hundred thousand points fit.
 #define VX_SCRATCH_KEPT ((size_t)64 << 20)
 
 struct vx_device;
 struct vx_lane;
 
-// A thread at work on a job, with a lane of its own. The first is that of the job's run; others may help.
+// A thread that works on a job, with a lane of its own. The first worker is the one that runs the job. Others may help.
 struct vx_worker {
   struct vx_lane *lane;
-  struct vx_stop *stop;  // as vx_caller.stopped; for a worker that helps, true also once the worker has other work
+  struct vx_stop *stop;  // as vx_caller.stopped; for a helper, also true once the helper has other work
 };
 
-// Parts of a job's work, which workers do in any order and at the same time. What a task writes is its own, scratch
-// aside.
+// Parts of a job's work. Workers do them in any order and at the same time. A task writes only memory of its own, and
+// the scratch of its lane.
 struct vx_tasks {
   int32_t count;
-  // Does one task. If a worker that helps comes to anything but VX_OK, another does the task from its beginning.
+  // Does one task. If a helper returns anything but VX_OK, another worker does the whole task again.
   enum vx_status (*run)(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error);
   void *ctx;
 };
 
-// What a job asks of its caller. Each function is called with the job's `ctx`, on the lane's thread; `stopped` also on
-// the threads of other workers.
+// What a job asks of its caller. Each function gets the job's `ctx` and is called on the lane's thread. `stopped` is
+// also called on the threads of other workers.
 struct vx_caller {
-  // Called once, when the sizes are known; not called if the job has no tensors. Gives layout->bytes bytes of
-  // VX_TENSOR_ALIGNMENT-aligned memory (from vx_backend.host_alloc), or a status other than VX_OK, which the run then
-  // returns. The job's counts and row_counts are already filled.
+  // Called once, when the sizes are known; not called if the job has no tensors. Returns layout->bytes bytes of memory
+  // from vx_backend.host_alloc, aligned to VX_TENSOR_ALIGNMENT. If it returns a status other than VX_OK, the run
+  // returns that status. The job's counts and row_counts are filled before.
   //
-  // If the backend can pin and the job has rows, it may be memory of host_pin, aligned in any way: for the block, with
-  // the job's `pinned` set, or for single tensors, with its `output_ptrs` set. A detection has none.
+  // If the backend can pin and the job has rows, the memory may be of host_pin, with any alignment: for the whole
+  // block, with the job's `pinned` set, or for single tensors, with its `output_ptrs` set. For a detection,
+  // `output_ptrs` stays NULL.
   enum vx_status (*output)(void *ctx, const struct vx_layout *layout, void **block, struct error *error);
-  // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. It gives back what is above that before
-  // the run returns. If the answer is false, the lane asks for the least that it needs; if that is refused too, the run
-  // returns VX_OUT_OF_MEMORY. May be NULL.
+  // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. The lane frees the excess before the run
+  // returns. If the answer is false, the lane asks for the least that it needs. If that is refused too, the run returns
+  // VX_OUT_OF_MEMORY. May be NULL.
   bool (*scratch)(void *ctx, size_t bytes);
   // If it returns true, the run ends early with VX_STOPPED. May be NULL.
   //
-  // The CPU calls it at least once per 2 * VX_STRIDE rows of its passes, whatever the operation (stop.h). A GPU calls
-  // it while samples are chosen or boxes compared, since all other kernels are short; a network is asked between its
-  // runs.
+  // The CPU calls it at least once per 2 * VX_STRIDE rows of its passes, in every operation (stop.h). A GPU calls it
+  // while it samples or compares boxes; all other kernels are short. A detection calls it before each run of the
+  // network.
   bool (*stopped)(void *ctx);
-  // As vx_parallel_for, for two tasks and more. May be NULL: the run's own worker does them in turn.
+  // Like vx_parallel_for, for two or more tasks. May be NULL: then the run's own worker does the tasks in turn.
   enum vx_status (*parallel_for)(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                  struct error *error);
-  // As vx_workers; may be NULL: one.
+  // Like vx_workers. May be NULL: then there is one worker.
   int32_t (*workers)(void *ctx);
 };
 
 struct vx_job {
-  // In; all memory is the caller's and outlives the call.
+  // In. All memory is the caller's and outlives the call.
   enum vx_op op;
   union {
     struct vx_voxelize voxelize;
@@ -144,70 +145,71 @@ struct vx_job {
     struct vx_decode_center center;
     struct vx_detect detect;
   } params;                               // of the operation
-  struct vx_input inputs[VX_MAX_INPUTS];  // as the operation's row has them
-  vx_tensor_set tensors;                  // to write; none = only the counts
+  struct vx_input inputs[VX_MAX_INPUTS];  // in the order of the operation's row
+  vx_tensor_set tensors;                  // tensors to write; empty = only the counts
   int32_t num_clouds;                     // 1..VX_MAX_CLOUDS
-  const int32_t *point_counts;   // [num_clouds]: rows of the first input; their sum is N. Unused if rows name it
-  struct vx_sections sections;   // only of a lone cloud, and of an operation that is `sectioned`
+  const int32_t *point_counts;   // [num_clouds]: rows of the first input; sum N. Unused if rows_carry_cloud_index
+  struct vx_sections sections;   // only if the job has one cloud and the operation is `sectioned`
   const int32_t *sample_counts;  // [num_clouds], 0 or more each; may be NULL if nothing is sampled
   const struct vx_caller *caller;
   void *ctx;
-  bool pinned;  // points or block may lie in memory of host_pin, which the device alone touches; `output` may set it
-  // [VX_TENSOR_COUNT], or NULL: the tensors that go to memory of host_pin, each by itself. `output` may set it. The
-  // others, whose pointer is NULL, are in the block, as vx_layout_pack lays them out.
+  bool pinned;  // points or block may lie in memory of host_pin, which only the device touches; `output` may set it
+  // [VX_TENSOR_COUNT], or NULL: memory of host_pin for single tensors. `output` may set it. Tensors with a NULL pointer
+  // are in the block, as vx_layout_pack lays them out.
   void *const *output_ptrs;
-  struct vx_stop *stop;  // of the run, on the CPU: set by it
+  struct vx_stop *stop;  // set by the run, on the CPU
 
   // Out.
-  int32_t *row_counts;  // [num_clouds], caller's memory: rows of each cloud, if only the run shows their number
+  int32_t *row_counts;  // [num_clouds], caller's memory: rows of each cloud, if known only after the run
   struct vx_counts counts;
   int64_t stage_ns[VX_STAGE_COUNT];
 };
 
-// What a lane is opened for. Any lane runs any job. Jobs that sample or compare many boxes can take long, so they go to
-// lanes of their own, which give way to the quick ones. Detections take longer than quick jobs too.
+// What a lane is opened for. Any lane runs any job. Jobs that sample, or compare many boxes, can take long, so they
+// have lanes of their own, with a lower priority than the quick lanes. Detections also take longer than quick jobs.
 enum vx_lane_use { VX_LANE_QUICK, VX_LANE_LONG, VX_LANE_DETECT, VX_LANE_USES };
 
 struct vx_description {
   char name[128];          // "CPU: AMD EPYC ...", "NVIDIA H200"
-  int64_t memory_bytes;    // of the device; 0 if it is the host's
+  int64_t memory_bytes;    // the device's memory; 0 if the device uses the host's
   int compute_capability;  // 90 for 9.0; 0 on a CPU
-  bool integrated;         // a GPU that shares the host's memory, as a Jetson's does
+  bool integrated;         // a GPU that shares the host's memory, such as a Jetson
 };
 
 struct vx_backend {
   const char *name;  // "cpu", "cuda"
 
-  // Counts the devices. If there is none, the error says why: no driver, a driver that is too old, no device.
+  // Counts the devices. If there is none, the error says why: no driver, a driver that is too old, or no device.
   VX_WARN_UNUSED enum vx_status (*count)(int *count, struct error *error);
-  // Opens device number `index`. On success *device is the caller's until close.
+  // Opens device number `index`. On success *device belongs to the caller until close.
   VX_WARN_UNUSED enum vx_status (*open)(int index, struct vx_device **device, struct error *error);
   void (*close)(struct vx_device *device);
   void (*describe)(const struct vx_device *device, struct vx_description *description);
 
-  // A lane holds the scratch of one worker. The scratch grows to what the jobs need and is reused, never cleared whole.
+  // A lane holds the scratch of one worker. The scratch grows to what the jobs need and is reused. It is never cleared
+  // as a whole.
   VX_WARN_UNUSED enum vx_status (*lane_open)(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
                                              struct error *error);
   void (*lane_close)(struct vx_lane *lane);
-  // Says where networks can have a session on the lane: fills `device` and `stream`. NULL: the lanes have no such
-  // place, and networks run on the host's processors.
+  // Fills `stream` with the stream in which sessions of networks run on this lane. NULL: the lanes have no streams, and
+  // networks run on the host's processors.
   void (*device_stream)(const struct vx_lane *lane, struct vx_device_stream *stream);
-  // Whether the backend has the job's operation and tensors. The CPU has all; others need a session for a detection.
-  // `run` expects a job that the backend has.
+  // Whether the backend can do the job's operation and tensors. The CPU can do all. Other backends need a session for a
+  // detection. `run` requires a job for which this returns true.
   bool (*runs)(const struct vx_job *job);
   VX_WARN_UNUSED enum vx_status (*run)(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
-  // Memory for the input and output of jobs, aligned to 4096 bytes; NULL if there is none. A GPU backend pins it for
-  // all of its devices, if it can.
+  // Memory for the input and output of jobs, aligned to 4096 bytes; NULL if there is none left. A GPU backend pins it
+  // for all of its devices, if it can.
   void *(*host_alloc)(struct vx_device *device, size_t bytes);
   void (*host_free)(struct vx_device *device, void *memory, size_t bytes);
 
-  // Pins whole pages that the caller has mapped, for all devices of the backend. Devices then read and write them in
-  // place, even if others take the pages out of the mapping, as the owner of shared memory can. The CPU would get a
-  // signal there, so neither the backend nor its driver touches them on the CPU. A backend that can pin writes zeros
-  // between the tensors of an output, too. NULL: it cannot.
+  // Pins whole pages that the caller has mapped, for all devices of the backend. Devices then read and write the pages
+  // in place, even if another process removes them from the mapping, as the owner of shared memory can. The CPU would
+  // then get a signal, so neither the backend nor its driver touches the pages on the CPU. A backend that can pin also
+  // writes zeros between the tensors of an output. NULL: the backend cannot pin.
   VX_WARN_UNUSED enum vx_status (*host_pin)(struct vx_device *device, void *memory, size_t bytes, struct error *error);
-  // False if a device may still reach the pages by these addresses: then they must stay mapped.
+  // Returns false if a device may still use these addresses. Then the pages must stay mapped.
   VX_WARN_UNUSED bool (*host_unpin)(struct vx_device *device, void *memory);
 };
 

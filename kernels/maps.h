@@ -1,17 +1,17 @@
-// Maps of a voxelization: dense tensors over its grid, made of all points in range, before caps and the block filter.
+// Maps of a voxelization: dense tensors over its grid. They use all points in range, before caps and the block filter.
 //
-// A cell that no point is in has 0 in every map. Of a cell, [B, nz, ny, nx]:
+// An empty cell has 0 in every map. The maps of cells, [B, nz, ny, nx]:
 //   occupancy         1
 //   occupancy_packed  the same as bits: cell x is bit x % 8, the lowest first, of byte x / 8; [B, nz, ny, ceil(nx / 8)]
-//   occupancy_counts  the number of its points
-// Of a pillar, the cells that differ in z alone, [B, ny, nx]:
+//   occupancy_counts  the number of points in the cell
+// A pillar is all cells with the same x and y. The maps of pillars, [B, ny, nx]:
 //   bev_max_height     the largest z of its points
-//   bev_min_height     the least
-//   bev_max_intensity  the largest intensity of its points, of those that are finite; 0 if none is
+//   bev_min_height     the smallest z of its points
+//   bev_max_intensity  the largest finite intensity of its points; 0 if none is finite
 //   bev_top_intensity  the intensity of the point with the largest z, the first of several, bit for bit
 //   bev_density        vx_density of the number of its points
-// In the two heights and bev_max_intensity, -0 is 0: +0.0f is added to each value. Points at z = -0 and 0 are equally
-// high. So no map depends on the order of the points, other than by the index of the first of the highest.
+// +0.0f is added to each value of the two heights and of bev_max_intensity, so -0 becomes 0. Points at z = -0 and 0 are
+// equally high. The order of the points matters only for bev_top_intensity, where the first of the highest points wins.
 #ifndef VOXELD_MAPS_H
 #define VOXELD_MAPS_H
 
@@ -24,8 +24,8 @@
 #define VX_PILLAR_MAPS                                                                                                 \
   (VX_INTENSITY_MAPS | VX_TENSOR_BIT(VX_BEV_MAX_HEIGHT) | VX_TENSOR_BIT(VX_BEV_MIN_HEIGHT) |                           \
    VX_TENSOR_BIT(VX_BEV_DENSITY))
-// All dense tensors of a voxelization; bev_features is that of scatter.h, of voxel_features
-// or, if there is an encoder, of encoded_features.
+// All dense tensors of a voxelization. bev_features is scatter.h's map of encoded_features if there is an encoder, else
+// of voxel_features.
 #define VX_DENSE_TENSORS (VX_CELL_MAPS | VX_PILLAR_MAPS | VX_TENSOR_BIT(VX_BEV_FEATURES))
 
 // min(1, ln(points + 1) / ln 64), rounded to the nearest float32.

@@ -1,10 +1,10 @@
-// The types of numbers in tensors: how large each is, how the formats spell it, how values of floating types are read
-// and written.
+// The types of numbers in tensors: their sizes, their names in the formats, and how floating values are read and
+// written.
 //
-// A floating type is float32, in which everything is computed, or a narrow one: its values are widened when they are
-// read, exactly, and rounded when they are written. A further narrow type is a value of enum vx_dtype behind the last
-// one, its conversions (like those of half.h), a case in each function here, a row in number.c, and a tag in
-// cuda/base/number.cuh. Functions for C and CUDA; values are aligned to their size.
+// A floating type is float32 or a narrow type. Everything is computed in float32. Narrow values are widened exactly
+// when they are read, and rounded when they are written. A new narrow type needs a value of enum vx_dtype after the
+// last narrow one, conversions like those of half.h, a case in each function here, a row in number.c, and a tag in
+// cuda/base/number.cuh. Functions for C and CUDA. Values are aligned to their size.
 #ifndef VOXELD_NUMBER_H
 #define VOXELD_NUMBER_H
 
@@ -18,12 +18,12 @@ extern "C" {
 #endif
 
 enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8 };
-enum { VX_FLOAT_TYPES = VX_FLOAT16 + 1, VX_DTYPES = VX_UINT8 + 1 };  // the floating types are the first
+enum { VX_FLOAT_TYPES = VX_FLOAT16 + 1, VX_DTYPES = VX_UINT8 + 1 };  // the floating types come first
 #define VX_DTYPE_BIT(dtype) (1u << (dtype))
-#define VX_FLOATS (VX_DTYPE_BIT(VX_FLOAT_TYPES) - 1)  // the bits of the floating types
+#define VX_FLOATS (VX_DTYPE_BIT(VX_FLOAT_TYPES) - 1)  // the VX_DTYPE_BITs of the floating types
 
 struct vx_number {
-  const char *word;         // of parameters, documents and texts
+  const char *word;         // in parameters, documents and texts
   const char *safetensors;  // its `dtype`
   const char *kserve;       // its `datatype`
   const char *numpy;        // its `descr`
@@ -31,7 +31,7 @@ struct vx_number {
 extern const struct vx_number vx_numbers[VX_DTYPES];
 extern const char *const vx_float_words[];  // of the floating types, then NULL
 
-// As safetensors spells it: F32, F16, I32, U8.
+// The name in safetensors: F32, F16, I32, U8.
 static inline const char *vx_dtype_name(enum vx_dtype dtype) { return vx_numbers[dtype].safetensors; }
 
 #ifdef __cplusplus
@@ -42,7 +42,7 @@ VX_SHARED bool vx_is_narrow(enum vx_dtype dtype) {
   return (VX_DTYPE_BIT(dtype) & VX_FLOATS & ~VX_DTYPE_BIT(VX_FLOAT32)) != 0;
 }
 
-// Bytes of a value.
+// Bytes per value.
 VX_SHARED size_t vx_dtype_size(enum vx_dtype dtype) {
   switch (dtype) {
     case VX_FLOAT32:
@@ -53,7 +53,7 @@ VX_SHARED size_t vx_dtype_size(enum vx_dtype dtype) {
   return 1;
 }
 
-// The value at an index of an array of a floating type.
+// Reads one value from an array of a floating type, as float32.
 VX_SHARED float vx_load(enum vx_dtype dtype, const void *values, uint64_t index) {
   switch (dtype) {
     case VX_FLOAT16: return vx_half_to_float(((const uint16_t *)values)[index]);
@@ -61,7 +61,7 @@ VX_SHARED float vx_load(enum vx_dtype dtype, const void *values, uint64_t index)
   }
 }
 
-// The values of a floating type from `first` on, as float32.
+// Reads `count` values of a floating type, beginning at index `first`, as float32.
 static inline void vx_widen(enum vx_dtype dtype, const void *values, int64_t first, int64_t count, float *to) {
   switch (dtype) {
     case VX_FLOAT16:
@@ -71,7 +71,7 @@ static inline void vx_widen(enum vx_dtype dtype, const void *values, int64_t fir
   }
 }
 
-// Writes values as a floating type.
+// Writes float32 values as a floating type.
 static inline void vx_narrow(enum vx_dtype dtype, const float *values, int64_t count, void *to) {
   switch (dtype) {
     case VX_FLOAT16:

@@ -1,5 +1,5 @@
-// The table of operations, and what all jobs have in common; see ops.h. All functions are pure functions over constant
-// tables, except those that fill a job. Any thread may call them.
+// The table of operations, and what all jobs have in common; see ops.h. The tables are constant. Some functions fill a
+// job; all others are pure. Any thread may call them.
 #include "kernels/ops.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ static void add_transform_sizes(const struct vx_job *job, struct vx_sizes *sizes
 
 static void add_nms_sizes(const struct vx_job *job, struct vx_sizes *sizes) { sizes->kept = job->counts.kept; }
 
-// All maps have the height and the width of `cls_preds`, whose channels say how many classes there are.
+// All maps have the height and width of `cls_preds`. The channels of `cls_preds` give the number of classes.
 static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_decode *params = &job->params.decode;
   int64_t anchors = (int64_t)params->num_sizes * params->num_rotations;
@@ -57,11 +57,11 @@ static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->decoded = VX_BOX_VALUES;
 }
 
-// All maps have the height and the width of `heatmap`, whose channels are the classes of all tasks.
+// If one dimension is 0, the others may have any size.
 static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_decode_center *params = &job->params.center;
   const int64_t *dims = job->inputs[VX_HEATMAP].dims;
-  bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0;  // the other dimensions may be of any size then
+  bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0;  // the other dimensions may then have any size
   sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * dims[3];
   sizes->kept = job->counts.kept;
   sizes->height = dims[1];
@@ -77,7 +77,7 @@ static void add_scatter_sizes(const struct vx_job *job, struct vx_sizes *sizes) 
   add_narrow(job->inputs[VX_FEATURES].dtype, VX_FEATURE_TENSORS, sizes);
 }
 
-// The grid is that of the voxels. `kept` are boxes here, not points: those that the clouds have so far.
+// The grid is that of the voxels. Here `kept` counts boxes, not points: the boxes of all clouds so far.
 static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_detector *detector = job->params.detect.detector;
   const struct vx_detector_map *maps = detector->maps;
@@ -107,7 +107,7 @@ static enum vx_status check_detect(const struct vx_job *job, struct error *error
                                   vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)));
 }
 
-// Each box that is kept is compared with those that rank behind it, if none of them is suppressed before.
+// The most pairs: each kept box is compared with all boxes that rank behind it, if none is suppressed.
 static int64_t pairs_of(const struct vx_nms *nms, int64_t boxes) {
   int64_t candidates = boxes < nms->pre_max ? boxes : nms->pre_max;
   return candidates * (candidates < nms->post_max ? candidates : nms->post_max);
@@ -159,7 +159,7 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
     .name = (title), .dtypes = VX_FLOATS, .extents = {VX_EXTENT_BATCH, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH, channels},   \
     .optional = !(given)                                                                                               \
   }
-// Stages of operations that make voxels or sample. A stage that does not run takes 0 ns.
+// The stages of voxelization and sampling. A stage that does not run takes 0 ns.
 #define STAGES                                                                                                         \
   (VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) | VX_STAGE_BIT(VX_STAGE_FEATURES) |                \
    VX_STAGE_BIT(VX_STAGE_SCATTER) | VX_STAGE_BIT(VX_STAGE_SAMPLE) | VX_STAGE_BIT(VX_STAGE_COPY_OUT))
@@ -270,7 +270,7 @@ static const char *const stage_table[VX_STAGE_COUNT] = {
 
 static const struct fate_row {
   const char *name;
-  size_t offset;  // of its number in struct vx_counts
+  size_t offset;  // of the count in struct vx_counts
 } fate_table[VX_FATE_COUNT] = {
     [VX_FATE_KEPT] = {"kept", offsetof(struct vx_counts, kept)},
     [VX_FATE_NOT_FINITE] = {"not_finite", offsetof(struct vx_counts, not_finite)},
@@ -370,7 +370,7 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
   return fits && input->rank == rank;
 }
 
-// Clears the counts of a job with sections and counts the points that each has received. False if the sections do not
+// Clears the counts of a job with sections, and fills `received` of each section. Returns false if the sections do not
 // fit the job's clouds.
 static bool begin_sections(struct vx_job *job) {
   const struct vx_sections *sections = &job->sections;
@@ -400,10 +400,10 @@ enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
   const struct vx_input_row *inputs = operation->inputs;
   for (int i = 0; i < VX_MAX_INPUTS && inputs[i].name; i++)
     if (sizes.rows != rows || !vx_input_fits(&job->inputs[i], &inputs[i], &sizes))
-      return vx_refuse(error, "the input %s has not the shape that it must have", inputs[i].name);
+      return vx_refuse(error, "the input %s has a wrong type or shape", inputs[i].name);
   job->counts.received = rows;
   if (job->sections.count != 0 && !(operation->sectioned && begin_sections(job)))
-    return vx_refuse(error, "the sections are not those of one cloud's points");
+    return vx_refuse(error, "the sections do not add up to the points of a single cloud");
   return operation->check ? operation->check(job, error) : VX_OK;
 }
 

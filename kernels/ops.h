@@ -1,5 +1,4 @@
-// The operations: one row each. The row has the facts of an operation: its inputs, tensors, stages, fates and sizes.
-// All layers read them here.
+// The table of operations, one row each: inputs, tensors, stages, fates and sizes. All layers read it.
 #ifndef VOXELD_OPS_H
 #define VOXELD_OPS_H
 
@@ -9,7 +8,7 @@
 extern "C" {
 #endif
 
-// What becomes of a point, or of another row of a first input.
+// What happened to a row of the first input.
 enum vx_fate {
   VX_FATE_KEPT,
   VX_FATE_NOT_FINITE,
@@ -36,7 +35,7 @@ void vx_set_fate_count(enum vx_fate fate, int64_t count, struct vx_counts *count
 
 const char *vx_stage_name(enum vx_stage stage);
 
-// What the rows of an operation's first input are, each of which has a fate.
+// What the rows of an operation's first input are. Each row has a fate.
 enum vx_items { VX_POINT_ITEMS, VX_BOX_ITEMS, VX_ANCHOR_ITEMS, VX_VOXEL_ITEMS, VX_CANDIDATE_ITEMS, VX_ITEMS };
 const char *vx_item_name(enum vx_items items);
 // VX_FATE_BITs of all fates that such items can have.
@@ -52,51 +51,50 @@ struct vx_input_row {
 struct vx_operation {
   const char *name;
   enum vx_items items;
-  struct vx_input_row inputs[VX_MAX_INPUTS];  // that with the items first
-  vx_tensor_set tensors;                      // those that the operation can have
-  enum vx_tensor map;                         // of a decoder: what detect shows its first input as; the others follow
-  uint32_t stages, fates;                     // likewise, as bits
+  struct vx_input_row inputs[VX_MAX_INPUTS];  // the input with the items first
+  vx_tensor_set tensors;                      // tensors that the operation can have
+  enum vx_tensor map;                         // of a decoder: where detect shows its first input; the others follow
+  uint32_t stages, fates;                     // bits of the stages and fates that the operation can have
   bool makes_voxels;
   bool sectioned;               // its jobs may have sections
-  bool rows_carry_cloud_index;  // so no cloud has a stretch of the rows
-  const char *rows;             // what vx_job.row_counts counts; NULL if it is not used
+  bool rows_carry_cloud_index;  // so a cloud has no stretch of rows of its own
+  const char *rows;             // what vx_job.row_counts counts; NULL if unused
   // Adds the sizes that only this operation has. May be NULL.
   void (*add_sizes)(const struct vx_job *job, struct vx_sizes *sizes);
   // Refuses a job whose parameters do not fit its inputs or tensors. May be NULL.
   enum vx_status (*check)(const struct vx_job *job, struct error *error);
   // The job's sampling, enabled or not; NULL if the operation never samples.
   const struct vx_sampling *(*sampling)(const struct vx_job *job);
-  // How many pairs of boxes are compared at most in a cloud with that many rows. NULL if the operation compares none.
+  // The most pairs of boxes that are compared in a cloud with so many rows. NULL if the operation compares no boxes.
   int64_t (*pairs)(const struct vx_job *job, int64_t rows);
 };
 
 const struct vx_operation *vx_operation_of(enum vx_op op);
-// The tensors of the maps that a detector's network makes for its decoder, if they are of these types (VX_DTYPE_BITs).
+// The tensors of those maps that the detector's network makes in one of these types (VX_DTYPE_BITs).
 vx_tensor_set vx_map_tensors(const struct vx_detector *detector, uint32_t dtypes);
-// VX_OPS if there is none of that name.
+// Returns VX_OPS if no operation has that name.
 enum vx_op vx_op_find(const char *name);
 
-// How the job samples; NULL if it does not.
+// The job's sampling; NULL if the job does not sample.
 const struct vx_sampling *vx_sampling_of(const struct vx_job *job);
 
 // A job on boxes is long if it may compare more pairs than this. A CPU takes 1 to 4 ns for a pair of boxes that lie
-// apart, 0.2 us if all overlap and none is suppressed.
+// apart, and 0.2 us per pair if all boxes overlap and none is suppressed.
 #define VX_QUICK_PAIRS (INT64_C(1) << 22)
-// The lanes for the job. `point_counts`: of its num_clouds clouds, which need not be bound to it yet.
+// The kind of lane for the job. `point_counts` has one count per cloud; job->point_counts need not be set yet.
 enum vx_lane_use vx_lane_use_of(const struct vx_job *job, const int32_t *point_counts);
 
-// The sizes that the shapes of the job's tensors follow from. Numbers that only the run shows are taken from
-// job->counts.
+// The sizes that determine the shapes of the job's tensors. Sizes that only the run can tell come from job->counts.
 struct vx_sizes vx_sizes_of(const struct vx_job *job);
 
-// Whether the input has a type and the shape of its row, or is not given and need not be.
+// Whether the input has the type and the shape of its row, or is an absent optional input.
 bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row, const struct vx_sizes *sizes);
 
 // Begins a run, on every backend: clears what the run fills and counts the rows. VX_REFUSED with a reason if there are
 // too many rows, or if an input does not match the operation's row.
 VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct error *error);
 
-// Lays out the job's tensors and asks the caller for their memory, once job->counts are final.
+// Lays out the job's tensors and asks the caller for their memory. Call it once job->counts are final.
 VX_WARN_UNUSED enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output,
                                              struct error *error);
 

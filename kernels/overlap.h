@@ -1,20 +1,20 @@
-// How much two rotated boxes overlap, seen from above: the arithmetic that both backends share.
+// The overlap of two rotated boxes, seen from above: the arithmetic that both backends share.
 //
-// The one box is cut by the four sides of the other (Sutherland and Hodgman), in the other's frame. All of it is IEEE
-// binary64, computed from the boxes' float32 in the order that is written here: compile with -ffp-contract=off or
-// --fmad=false. Pure functions for C and CUDA.
+// One box is clipped by the four sides of the other (Sutherland-Hodgman), in the frame of the other. All arithmetic is
+// IEEE binary64, computed from the boxes' float32 values in the order written here. Compile it with -ffp-contract=off
+// or --fmad=false. Pure functions for C and CUDA.
 #ifndef VOXELD_OVERLAP_H
 #define VOXELD_OVERLAP_H
 
 #include "kernels/boxes.h"
 #include "kernels/exact.h"
 
-// A box from above, as the pairs need it.
+// A box from above, prepared for comparisons.
 struct vx_rectangle {
   double x, y;          // of the centre
   double hx, hy;        // half the sides
   double sine, cosine;  // of the heading
-  double area, radius;  // the radius reaches its corners
+  double area, radius;  // the radius of the circle through the corners
 };
 
 // The box must be valid.
@@ -30,7 +30,7 @@ VX_SHARED struct vx_rectangle vx_rectangle_of(const float box[VX_BOX_VALUES]) {
   return r;
 }
 
-// More are due to rounding, which makes them only if there is no area.
+// The box must be valid.
 enum { VX_OVERLAP_CORNERS = 8 };
 
 struct vx_polygon {
@@ -46,8 +46,7 @@ VX_SHARED void vx_polygon_add(struct vx_polygon *polygon, double a, double b, in
   }
 }
 
-// Keeps what lies within sign * coordinate <= bound on the axis. Each edge's crossing is computed from its inner end,
-// so that both directions of an edge give the same point.
+// The intersection of two rectangles has at most 8 corners. Rounding adds corners only if the area is 0.
 VX_SHARED void vx_polygon_cut(const struct vx_polygon *from, int axis, double sign, double bound,
                               struct vx_polygon *to) {
   to->count = 0;
@@ -74,13 +73,14 @@ VX_SHARED double vx_polygon_area(const struct vx_polygon *polygon) {
   return sum / 2;
 }
 
-// Whether the circles around the boxes are apart.
+// Keeps the part where sign * coordinate <= bound on the axis. Computes each crossing from the inner end of its edge,
+// so both directions of an edge give the same point.
 VX_SHARED bool vx_are_apart(const struct vx_rectangle *a, const struct vx_rectangle *b) {
   double x = b->x - a->x, y = b->y - a->y, reach = a->radius + b->radius;
   return x * x + y * y > reach * reach;
 }
 
-// The area that both cover. `a` is the box that ranks first: the order matters in the last bits.
+// The area of the intersection. `a` is the box that ranks first: the order changes the last bits.
 VX_SHARED double vx_overlap(const struct vx_rectangle *a, const struct vx_rectangle *b) {
   if (vx_are_apart(a, b)) return 0;
   double x = b->x - a->x, y = b->y - a->y;
@@ -102,13 +102,13 @@ VX_SHARED double vx_overlap(const struct vx_rectangle *a, const struct vx_rectan
   return area < least ? area : least;
 }
 
-// Whether the centres are at most that far from each other.
+// Whether the distance of the centres is at most `radius`.
 VX_SHARED bool vx_are_near(const struct vx_rectangle *a, const struct vx_rectangle *b, float radius) {
   double x = b->x - a->x, y = b->y - a->y;
   return x * x + y * y <= (double)radius * (double)radius;
 }
 
-// Whether `a`, which ranks first and is kept, suppresses `b`, whatever their labels.
+// Whether `a`, which is kept and ranks before `b`, suppresses `b`. Labels are ignored.
 VX_SHARED bool vx_suppresses(const struct vx_rectangle *a, const struct vx_rectangle *b, const struct vx_nms *nms) {
   if (nms->circle) return vx_are_near(a, b, nms->radius);
   double overlap = vx_overlap(a, b);

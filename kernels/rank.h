@@ -1,4 +1,4 @@
-// The order of scores, and which boxes are valid: what both backends share.
+// The order of scores and the validity of boxes, shared by both backends.
 //
 // Pure functions for C and CUDA.
 #ifndef VOXELD_RANK_H
@@ -8,7 +8,7 @@
 #include "kernels/exact.h"
 #include "kernels/half.h"
 
-// Rises as the score falls; -0 and 0 have the same. The score must be a number.
+// A key that rises as the score falls. -0 and 0 have the same key. The score must not be NaN.
 VX_SHARED uint32_t vx_rank_key(float score) {
   uint32_t bits;
   score = score + 0.0f;  // -0 becomes 0
@@ -16,7 +16,7 @@ VX_SHARED uint32_t vx_rank_key(float score) {
   return (bits >> 31) != 0 ? bits : ~bits & 0x7fffffffu;
 }
 
-// The score of a key, but for the sign of 0.
+// The score of a key. The sign of 0 is lost.
 VX_SHARED float vx_score_of_key(uint32_t key) {
   uint32_t bits = (key >> 31) != 0 ? key : ~key & 0x7fffffffu;
   float score;

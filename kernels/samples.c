@@ -3,7 +3,7 @@
 
 #include "kernels/ops.h"
 
-// What is sampled, as messages call it.
+// What is sampled, for error texts.
 static const char *name_of(const struct vx_job *job) {
   return vx_operation_of(job->op)->makes_voxels ? "voxels" : "points";
 }
@@ -15,12 +15,12 @@ enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, s
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
     int32_t samples = job->sample_counts[cloud];
     if (samples > from[cloud]) {
-      return vx_refuse(error, "cloud %d has %d %s, fewer than the %d samples asked of it", (int)cloud, (int)from[cloud],
+      return vx_refuse(error, "cloud %d has %d %s, fewer than the %d samples requested", (int)cloud, (int)from[cloud],
                        what, (int)samples);
     }
     if (samples > 0 && sampling->start >= from[cloud]) {
-      return vx_refuse(error, "cloud %d has %d %s, so none of number %d to start from", (int)cloud, (int)from[cloud],
-                       what, (int)sampling->start);
+      return vx_refuse(error, "cloud %d has %d %s, so sampling cannot start from number %d", (int)cloud,
+                       (int)from[cloud], what, (int)sampling->start);
     }
     if (__builtin_add_overflow(work, (int64_t)from[cloud] * samples, &work)) work = INT64_MAX;
   }
@@ -34,7 +34,7 @@ enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, s
 enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int64_t candidates, struct error *error) {
   int32_t samples = job->sample_counts[cloud];
   if (samples <= candidates) return VX_OK;
-  return vx_refuse(error, "cloud %d has %lld %s whose x, y and z are finite, fewer than the %d samples asked of it",
+  return vx_refuse(error, "cloud %d has %lld %s whose x, y and z are finite, fewer than the %d samples requested",
                    (int)cloud, (long long)candidates, name_of(job), (int)samples);
 }
 

@@ -1,8 +1,9 @@
 // Scatter: rows of features in, a dense map out.
 //
-// Each row has a cell, voxel_coords: batch, z, y, x. The map bev_features [B, C * nz, ny, nx] has value c of the row's
-// features, bit for bit, in the row's batch at channel c * nz + z, row y, column x. All other values are 0. If nz is 1,
-// this is OpenPCDet's PointPillarScatter; otherwise its HeightCompression of the dense tensor [B, C, nz, ny, nx].
+// voxel_coords gives the cell of each row: batch, z, y, x. The map bev_features is [B, C * nz, ny, nx]. Value c of a
+// row's features goes, bit for bit, to the row's batch, channel c * nz + z, row y, column x. All other values are 0. If
+// nz is 1, this is OpenPCDet's PointPillarScatter; otherwise its HeightCompression of the dense tensor [B, C, nz, ny,
+// nx].
 //
 // Each row has one fate, the first of these that applies:
 //   out_of_range  its batch, z, y or x is negative, or not below B, nz, ny or nx
@@ -24,10 +25,11 @@ enum { VX_FEATURES, VX_COORDS };
 
 // B is the job's number of clouds.
 struct vx_scatter {
-  int32_t grid_size[3];  // nx, ny, nz: 1 or more each; the cells of all clouds at most VX_MAX_GRID_CELLS
+  int32_t grid_size[3];  // nx, ny, nz: 1 or more each; all clouds together have at most VX_MAX_GRID_CELLS cells
 };
 
-// Fills `cells`: the cells of one cloud's grid. VX_REFUSED with a reason if the grids are not as they must be.
+// Fills `cells` with the number of cells of one cloud's grid. VX_REFUSED with a reason if the grid is empty or too
+// large.
 VX_WARN_UNUSED enum vx_status vx_scatter_cells(const struct vx_scatter *params, int32_t num_clouds, int64_t *cells,
                                                struct error *error);
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROW_BYTES = 64 };  // of memory to be moved that count as a row
+enum { ROW_BYTES = 64 };  // bytes of moved memory that count as one row
 
 bool vx_stop_now(struct vx_stop *stop) {
   stop->rows = 0;

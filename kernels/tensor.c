@@ -74,7 +74,7 @@ vx_tensor_set vx_narrow_tensors(const struct vx_sizes *sizes) {
   return all;
 }
 
-// INT64_MAX if it is larger: no tensor of that length fits in memory.
+// Returns INT64_MAX on overflow: no tensor of that length fits in memory.
 static int64_t product(int64_t a, int64_t b) {
   int64_t result;
   return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;

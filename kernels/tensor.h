@@ -1,6 +1,6 @@
-// Tensors: their types, the table of the output tensors, and their layout in the one block of output memory.
+// Tensors: their types, the table of output tensors, and their layout in one block of output memory.
 //
-// A tensor is one row of one table (tensor.c): its name, its dtype, and the extent of each dimension.
+// Each tensor is a row of the table in tensor.c: its name, its dtype, and the extent of each dimension.
 #ifndef VOXELD_TENSOR_H
 #define VOXELD_TENSOR_H
 
@@ -61,69 +61,69 @@ enum vx_tensor {
 typedef uint64_t vx_tensor_set;  // VX_TENSOR_BITs
 #define VX_TENSOR_BIT(tensor) (UINT64_C(1) << (tensor))
 
-// Those that are of a job's feature_dtype, all together.
+// The tensors that have a job's feature_dtype.
 #define VX_FEATURE_TENSORS                                                                                             \
   (VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_ENCODED_FEATURES) |         \
    VX_TENSOR_BIT(VX_BEV_FEATURES))
 
 const char *vx_tensor_name(enum vx_tensor tensor);
 
-// What the length of a dimension is, of an input or an output.
+// What determines the length of a dimension of an input or an output.
 enum vx_extent {
   VX_EXTENT_NONE,
-  VX_EXTENT_ROWS,      // of the first input: the points, or whatever it has, of all clouds
-  VX_EXTENT_COLUMNS,   // of a point
-  VX_EXTENT_VOXELS,    // of all clouds
-  VX_EXTENT_CAP,       // points that a voxel keeps
+  VX_EXTENT_ROWS,      // items in the first input, of all clouds
+  VX_EXTENT_COLUMNS,   // columns of a point
+  VX_EXTENT_VOXELS,    // voxels of all clouds
+  VX_EXTENT_CAP,       // most points that a voxel keeps
   VX_EXTENT_COORDS,    // batch, z, y, x
   VX_EXTENT_PILLAR,    // a point's columns, its offsets from the mean, its offsets from the centre
   VX_EXTENT_BATCH,     // clouds; left out if samples are stacked
-  VX_EXTENT_SAMPLES,   // of one cloud, or of all if they are stacked
-  VX_EXTENT_KEPT,      // rows of all clouds
+  VX_EXTENT_SAMPLES,   // samples of one cloud, or of all clouds if stacked
+  VX_EXTENT_KEPT,      // kept rows of all clouds
   VX_EXTENT_MATRICES,  // one, or one per cloud
-  VX_EXTENT_SIDE,      // of a matrix
+  VX_EXTENT_SIDE,      // side of a matrix
   VX_EXTENT_BOX,       // x, y, z, dx, dy, dz, heading
-  VX_EXTENT_DECODED,   // likewise; then perhaps a velocity along x and y
-  VX_EXTENT_HEIGHT,    // of a map: its rows, along y
-  VX_EXTENT_WIDTH,     // likewise: its cells along x
-  VX_EXTENT_LOGITS,    // of a cell: classes of all anchors
-  VX_EXTENT_OFFSETS,   // of a cell: a box for each anchor
-  VX_EXTENT_BINS,      // of a cell: directions of all anchors
-  VX_EXTENT_CLOUDS,    // as VX_EXTENT_BATCH, but never left out
-  VX_EXTENT_DEPTH,     // of a grid: its cells along z
-  VX_EXTENT_CHANNELS,  // of a scattered map: the values of a voxel, each at every z
+  VX_EXTENT_DECODED,   // the same, with or without a velocity along x and y
+  VX_EXTENT_HEIGHT,    // rows of a map, along y
+  VX_EXTENT_WIDTH,     // cells of a map's row, along x
+  VX_EXTENT_LOGITS,    // classes of all anchors of a cell
+  VX_EXTENT_OFFSETS,   // box values of all anchors of a cell
+  VX_EXTENT_BINS,      // direction bins of all anchors of a cell
+  VX_EXTENT_CLOUDS,    // clouds; never left out
+  VX_EXTENT_DEPTH,     // cells of a grid along z
+  VX_EXTENT_CHANNELS,  // channels of a scattered map: the values of a voxel, each at every z
   VX_EXTENT_PACKED,    // bytes that hold a bit for each cell along x
-  VX_EXTENT_TASKS,     // of a cell: one value for each task; then two, and three
+  VX_EXTENT_TASKS,     // tasks of a head; then 2 and 3 values per task
   VX_EXTENT_TASKS_2,
   VX_EXTENT_TASKS_3,
   VX_EXTENT_HEAD_HEIGHT,  // of a map that a network makes
   VX_EXTENT_HEAD_WIDTH,
-  VX_EXTENT_VALUES,  // of a voxel's row of features: a point's columns, or an encoder's width
+  VX_EXTENT_VALUES,  // values in a voxel's row of features: a point's columns, or an encoder's width
 };
 
-// The sizes that the shapes of a job's tensors follow from. All counts are those of all clouds together.
+// The sizes that determine the shapes of a job's tensors. All counts are over all clouds.
 struct vx_sizes {
   int64_t clouds, rows, columns;
-  int64_t values;       // of a row of features
-  int64_t voxels, cap;  // a cap of 0 is none
+  int64_t values;       // in a row of features
+  int64_t voxels, cap;  // cap 0: no cap
   int64_t samples;
   int64_t kept;                   // rows
   int64_t matrices;               // 1 or clouds
   int64_t height, width, depth;   // of a map or a grid
   int64_t logits, offsets, bins;  // channels of a head's maps
   int64_t head_height, head_width;
-  int64_t tasks;                                 // of a head
+  int64_t tasks;                                 // of a centre head
   int64_t decoded;                               // values of a decoded box
-  bool stacked;                                  // the clouds' samples follow on each other
-  vx_tensor_set narrow_tensors[VX_FLOAT_TYPES];  // of each narrow type: those that are of this type, not float32
+  bool stacked;                                  // the samples of all clouds form one list
+  vx_tensor_set narrow_tensors[VX_FLOAT_TYPES];  // the tensors of each narrow type; all others are float32
 };
 
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes);
 
-// The extents of the tensor's dimensions, outermost first: up to VX_MAX_RANK, or to VX_EXTENT_NONE.
+// The extents of the tensor's dimensions, outermost first: VX_MAX_RANK of them, or fewer and VX_EXTENT_NONE.
 const enum vx_extent *vx_tensor_extents(enum vx_tensor tensor);
 enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, const struct vx_sizes *sizes);
-// Those of any narrow type.
+// The tensors of any narrow type.
 vx_tensor_set vx_narrow_tensors(const struct vx_sizes *sizes);
 
 struct vx_shape {
@@ -133,26 +133,26 @@ struct vx_shape {
   size_t bytes;
 };
 
-// A tensor that a job computes from.
+// An input tensor of a job.
 struct vx_input {
   enum vx_dtype dtype;
-  int rank;                   // 0: not given
+  int rank;                   // 0: absent
   int64_t dims[VX_MAX_RANK];  // outermost first
-  const void *data;           // little-endian; that of `points` is 64-byte aligned
+  const void *data;           // little-endian; `points` is 64-byte aligned
 };
 
-// Where each requested tensor lies in the one output block. Each begins at a multiple of VX_TENSOR_ALIGNMENT bytes.
+// The layout of the requested tensors in the output block. Each begins at a multiple of VX_TENSOR_ALIGNMENT bytes.
 struct vx_layout {
   vx_tensor_set tensors;                   // those present
   struct vx_shape shape[VX_TENSOR_COUNT];  // of those present
   size_t offset[VX_TENSOR_COUNT];          // from the block's start
-  size_t bytes;                            // of the whole block, up to the end of its last tensor
+  size_t bytes;                            // from the block's start to the end of its last tensor
 };
 
-// Lays out the tensors whose bits are in `tensors`. VX_REFUSED if the block would not fit a size_t.
+// Lays out the tensors in the set `tensors`. VX_REFUSED if the block would not fit a size_t.
 VX_WARN_UNUSED enum vx_status vx_layout_of(vx_tensor_set tensors, const struct vx_sizes *sizes,
                                            struct vx_layout *layout, struct error *error);
-// Lays out those without a pointer in vx_job.output_ptrs, as if there were no others.
+// Lays out only the tensors that have no pointer in vx_job.output_ptrs.
 void vx_layout_pack(struct vx_layout *layout, void *const *output_ptrs);
 
 #ifdef __cplusplus

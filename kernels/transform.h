@@ -1,4 +1,4 @@
-// Transform: points moved, and filtered, in input order.
+// Transform: moves and filters points, in input order.
 //
 // A point is moved by its cloud's matrix m: 16 values row by row, the last row 0, 0, 0, 1. In float32:
 //   x' = ((m[0]*x + m[1]*y) + m[2]*z) + m[3]; y' and z' likewise from m[4] and m[8] on.
@@ -11,7 +11,7 @@
 //   kept         otherwise
 // A point is inside a box if min <= p < max on each axis.
 //
-// The kept points of all clouds are one list. So are their indices, which count the rows of the input.
+// The kept points of all clouds form one list. Their indices are row numbers of the input and form another list.
 #ifndef VOXELD_TRANSFORM_H
 #define VOXELD_TRANSFORM_H
 
@@ -30,15 +30,15 @@ struct vx_box {
 };
 
 // The second input, `matrix`, is float32: [1, 4, 4] for all clouds, or [B, 4, 4] with one per cloud. Without it points
-// are not moved.
+// do not move.
 struct vx_transform {
   bool cropped;
-  struct vx_box crop;         // to keep, if cropped
+  struct vx_box crop;         // the box to keep, if cropped
   int32_t num_cuts;           // 0..VX_MAX_CUTS
-  const struct vx_box *cuts;  // [num_cuts]: to remove; the caller's
+  const struct vx_box *cuts;  // [num_cuts]: boxes to remove; caller's memory
 };
 
-// The matrix of a cloud in the input `matrix`; the identity if the input is not given.
+// The matrix of a cloud in the input `matrix`; the identity if the input is absent.
 const float *vx_matrix_of(const struct vx_input *matrix, int32_t cloud);
 
 #ifdef __cplusplus

@@ -15,12 +15,12 @@ enum vx_status vx_grid_of(const struct vx_voxelize *params, int32_t num_clouds, 
     }
     grid->cells[axis] = (int32_t)cells;
   }
-  // The product of two axes fits 62 bits. The product of all may not fit 64, so the third is compared by division.
+  // The product of two axes fits in 62 bits. The product of all three may not fit in 64, so division checks the limit.
   int64_t plane = (int64_t)grid->cells[0] * grid->cells[1];
   int64_t height = (int64_t)grid->cells[2] * num_clouds;
   if (plane > VX_MAX_GRID_CELLS / height) {
-    return vx_refuse(error, "a grid of %d x %d x %d cells, %d times, is more than 2^62 cells", (int)grid->cells[0],
-                     (int)grid->cells[1], (int)grid->cells[2], (int)num_clouds);
+    return vx_refuse(error, "a grid of %d x %d x %d cells for each of %d clouds has more than 2^62 cells in all",
+                     (int)grid->cells[0], (int)grid->cells[1], (int)grid->cells[2], (int)num_clouds);
   }
   return VX_OK;
 }

@@ -1,13 +1,13 @@
 // Voxelization: points in, voxels out.
 //
-// The range is cut into a grid of cells, as vx_grid_of says. A point is in the cell c[a] = floor((p[a] - min[a]) /
-// size[a]). Points outside the grid, and points whose x, y or z is not finite, are dropped and counted.
+// The range is cut into a grid of cells (vx_grid_of). A point is in the cell c[a] = floor((p[a] - min[a]) / size[a]).
+// Points outside the grid, and points whose x, y or z is not finite, are dropped and counted.
 //
-// A voxel is a cell that holds a point. The voxels of a cloud are numbered in the order of their first points; those
+// A voxel is a cell that holds a point. The voxels of a cloud are numbered in the order of their first points. Voxels
 // numbered max_voxels or above are dropped. A voxel keeps its first max_points_per_voxel points, in input order.
 //
 // All arithmetic is float32, each operation rounded to nearest, in the order written here and in grid.h. The mean is
-// the sum of the kept points in input order, then one division; without a cap the sum is taken in groups
+// the sum of the kept points in input order, then one division. Without a cap, the sum is taken in groups
 // (cpu/voxelize/writers.c).
 #ifndef VOXELD_VOXELIZE_H
 #define VOXELD_VOXELIZE_H
@@ -21,22 +21,22 @@ extern "C" {
 #endif
 
 enum {
-  VX_MAX_POINTS_PER_VOXEL = 1024,  // the largest cap; 0 means none
+  VX_MAX_POINTS_PER_VOXEL = 1024,  // the largest cap; a cap of 0 means none
   VX_MAX_VOXELS = 1 << 24,         // per cloud
-  VX_MAX_BLOCK_SIZE = 32,          // window of the block filter, in blocks
+  VX_MAX_BLOCK_SIZE = 32,          // most blocks per side of a block filter's window
 };
-#define VX_MAX_AXIS_CELLS INT64_C(2147483647)  // cells along one axis
-#define VX_MAX_GRID_CELLS (INT64_C(1) << 62)   // cells of the grid times clouds of the batch
+#define VX_MAX_AXIS_CELLS INT64_C(2147483647)  // most cells along one axis
+#define VX_MAX_GRID_CELLS (INT64_C(1) << 62)   // most cells of the grid times clouds of the batch
 
 #define VX_VOXEL_TENSORS                                                                                               \
   (VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) | VX_TENSOR_BIT(VX_VOXELS) |                    \
    VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_POINT_VOXEL_IDS) |          \
    VX_TENSOR_BIT(VX_VOXEL_POINT_MASK))
-// Tensors that are made from the points of each voxel.
+// Tensors that need the list of each voxel's points.
 #define VX_LIST_TENSORS                                                                                                \
   (VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) |                   \
    VX_ENCODED_TENSORS | VX_TENSOR_BIT(VX_BEV_FEATURES))
-// Tensors that need an encoder. With one, bev_features is made of them, without one of voxel_features.
+// Tensors that need an encoder. bev_features is made from encoded_features, or without an encoder from voxel_features.
 #define VX_ENCODED_TENSORS VX_TENSOR_BIT(VX_ENCODED_FEATURES)
 
 enum vx_order { VX_ORDER_FIRST, VX_ORDER_KEY };  // voxels by first appearance, or by ascending (x, y, z) in each cloud
@@ -44,7 +44,7 @@ enum vx_fill { VX_FILL_ZERO, VX_FILL_MEAN };     // what pads `voxels`
 
 // spconv's block filter. The grid's x-y plane is cut into blocks of factor x factor cells. The window of block b is [b
 // - size/2, b + size - size/2) on both axes, clipped to the grid. A voxel stays if the heights (z) of the kept points
-// in the window of its block span more than `low` and less than `high` metres.
+// in its block's window span more than `low` and less than `high` metres.
 struct vx_block_filter {
   bool enabled;
   int32_t factor;  // >= 1
@@ -57,13 +57,13 @@ struct vx_voxelize {
   float voxel_size[3];               // x, y, z; metres
   int32_t max_points_per_voxel;      // P; 0 = no cap
   int32_t max_voxels;                // per cloud
-  enum vx_dtype feature_dtype;       // of features of every kind
+  enum vx_dtype feature_dtype;       // of all kinds of features
   enum vx_order order;
   enum vx_fill fill;
   struct vx_block_filter block_filter;
-  struct vx_sampling sampling;  // of the voxels
-  int32_t intensity;            // the column that the maps of intensity are made of
-  struct vx_encoder encoder;    // of the pillars; may be none
+  struct vx_sampling sampling;  // sampling of the voxels
+  int32_t intensity;            // the column with the intensity, for the maps
+  struct vx_encoder encoder;    // of pillars; may be absent
 };
 
 // The grid of a range and a voxel size: cells[a] = round((max[a] - min[a]) / size[a]), in float32, halves away from

@@ -60,8 +60,8 @@ static bool finish(struct job_request *request, struct error *error) {
   int64_t plane = (int64_t)cells[0] * cells[1], height = (int64_t)cells[2] * request->num_clouds;
   return plane <= VX_MAX_GRID_CELLS / height ||
          error_refuse(error, ERROR_IMPOSSIBLE, "grid_size",
-                      "a grid of %d x %d x %d cells, %d times, is more than 2^62 cells", (int)cells[0], (int)cells[1],
-                      (int)cells[2], (int)request->num_clouds);
+                      "a grid of %d x %d x %d cells for each of %d clouds has more than 2^62 cells in all",
+                      (int)cells[0], (int)cells[1], (int)cells[2], (int)request->num_clouds);
 }
 
 const struct operation operation_scatter = {

@@ -279,7 +279,7 @@ class Triton(OneDaemonCase):
         for model, options, status, text in (
             ("nothing", {}, "404", "there is no model 'nothing'"),
             (PRESET, {"parameters": {"max_voxels": 0}}, "400", "max_voxels is '0'; allowed: a whole number"),
-            ("fps", {"parameters": {"num_samples": 3001}}, "400", "fewer than the 3001 samples asked of it"),
+            ("fps", {"parameters": {"num_samples": 3001}}, "400", "fewer than the 3001 samples requested"),
         ):
             with self.assertRaises(triton.InferenceServerException) as caught:
                 self.client.infer(model, [points], **options)

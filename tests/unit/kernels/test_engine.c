@@ -251,9 +251,9 @@ static void networks_that_do_not_fit_are_refused(void **state) {
   assert_refused(many, VX_REFUSED, "the network has 17 inputs; allowed: up to 16");
   assert_refused(wide, VX_REFUSED, "the name of the network's input 0 has 128 bytes; allowed: up to 127");
   assert_refused("standin\ninput x 1 3\noutput y 7 1 0 3\n", VX_REFUSED,
-                 "output y has elements of ONNX's type 7; allowed: float32");
+                 "output y has the ONNX element type 7; allowed: float32");
   assert_refused("standin\ninput x 1 1 2 3 4 5\n", VX_REFUSED, "input x has 5 dimensions; allowed: up to 4");
-  assert_refused("standin\ninput x 0\n", VX_REFUSED, "input x is no tensor");
+  assert_refused("standin\ninput x 0\n", VX_REFUSED, "input x is not a tensor");
 }
 
 static void runs_that_do_not_fit_are_refused(void **state) {
@@ -289,7 +289,7 @@ static void a_missing_library_is_named(void **state) {
   assert_int_equal(engine->open("/nowhere/libonnxruntime.so", &library, &error), VX_REFUSED);
   assert_non_null(strstr(error.text, "/nowhere/libonnxruntime.so"));
   assert_int_equal(engine->open("libm.so.6", &library, &error), VX_REFUSED);
-  assert_string_equal(error.text, "libm.so.6 has no OrtGetApiBase, so it is no library of ONNX Runtime");
+  assert_string_equal(error.text, "libm.so.6 has no OrtGetApiBase, so it is not an ONNX Runtime library");
   if (engine->open("", &library, &error) == VX_OK)
     engine->close(library);  // the system has one
   else
@@ -508,7 +508,7 @@ static void try_bounds(const char *library_path, const char *within, size_t with
   write_network(beyond, beyond_size);
   enum vx_status status = engine->network_open(library, path, 1, 8, &network, &error);
   if (status != VX_OUT_OF_MEMORY)  // which some versions of the library say by themselves
-    assert_string_equal(error.text, "its weights take more than the 8 bytes that it may take");
+    assert_string_equal(error.text, "its weights take more than its limit of 8 bytes");
   engine->close(library);
   bound = usual;
 }

@@ -98,7 +98,7 @@ static void maps_must_fit(void **state) {
   asked.inputs[VX_BOX_PREDS].dims[2] = CELLS - 1;
   struct outcome outcome = run_anchors(&asked);
   assert_int_equal(outcome.status, VX_REFUSED);
-  assert_non_null(strstr(outcome.error.text, "box_preds has not the shape"));
+  assert_non_null(strstr(outcome.error.text, "box_preds has a wrong type or shape"));
 }
 
 // ---- centres --------------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ static void tasks_must_have_all_classes(void **state) {
   asked.params.center.task_classes[1] = 3;
   struct outcome outcome = run_centers(&asked);
   assert_int_equal(outcome.status, VX_REFUSED);
-  assert_non_null(strstr(outcome.error.text, "heatmap has not the shape"));
+  assert_non_null(strstr(outcome.error.text, "heatmap has a wrong type or shape"));
 }
 
 // ---- thresholds -----------------------------------------------------------------------------------------------------

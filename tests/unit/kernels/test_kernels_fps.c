@@ -339,10 +339,10 @@ static void refusals(void **state) {
     int64_t max_work;
     const char *reason;
   } cases[] = {{false, 0, {1, 11}, INT64_MAX, "cloud 1 has 10 points, fewer than the 11 samples"},
-               {false, 10, {0, 1}, INT64_MAX, "none of number 10"},
+               {false, 10, {0, 1}, INT64_MAX, "cannot start from number 10"},
                {false, 0, {10, 10}, 999, "too much work"},
                {true, 0, {1, 11}, INT64_MAX, "cloud 1 has 10 voxels, fewer than the 11 samples"},
-               {true, 10, {0, 1}, INT64_MAX, "none of number 10"},
+               {true, 10, {0, 1}, INT64_MAX, "cannot start from number 10"},
                {true, 0, {10, 10}, 999, "too much work"}};
   memset(points, 0, sizeof points);
   for (int i = 0; i < 100; i++) {

@@ -170,7 +170,7 @@ static void inputs_must_fit(void **state) {
   for (int i = 0; i < 3; i++) {
     struct outcome outcome = run_boxes(&asked[i], 1, (int32_t[]){COUNT});
     assert_int_equal(outcome.status, VX_REFUSED);
-    assert_non_null(strstr(outcome.error.text, "has not the shape"));
+    assert_non_null(strstr(outcome.error.text, "has a wrong type or shape"));
   }
 }
 

@@ -132,7 +132,7 @@ static void sections_of_something_else_are_refused(void **state) {
   for (int i = 0; i < 6; i++) {
     struct outcome outcome = run_on(lane, &asked[i], points, i == 5 ? 2 : 1, i == 5 ? halves : (int32_t[]){POINTS});
     assert_int_equal(outcome.status, VX_REFUSED);
-    assert_string_equal(outcome.error.text, "the sections are not those of one cloud's points");
+    assert_string_equal(outcome.error.text, "the sections do not add up to the points of a single cloud");
     assert_int_equal(outcome.outputs, 0);
   }
 }

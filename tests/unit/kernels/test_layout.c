@@ -177,7 +177,7 @@ static void samples_that_cannot_be(void **state) {
       {VX_FPS, 0, {10, 20}, {10, 21}, 9999, "cloud 1 has 20 points, fewer than the 21 samples"},
       {VX_VOXELIZE, 0, {10, 20}, {11, 1}, 9999, "cloud 0 has 10 voxels"},
       {VX_FPS, 9, {10, 20}, {1, 1}, 9999, NULL},
-      {VX_FPS, 10, {10, 20}, {1, 1}, 9999, "cloud 0 has 10 points, so none of number 10"},
+      {VX_FPS, 10, {10, 20}, {1, 1}, 9999, "cloud 0 has 10 points, so sampling cannot start from number 10"},
       {VX_FPS, 10, {10, 20}, {0, 1}, 9999, NULL},
       {VX_FPS, 7, {0, 0}, {0, 0}, 1, NULL},
       {VX_FPS, 0, {0, 0}, {0, 1}, 9999, "cloud 1 has 0 points"},
