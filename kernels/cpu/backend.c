@@ -22,7 +22,7 @@ struct vx_device {
   struct vx_description description;
 };
 
-// Reads the processor's name from the line that Linux has on x86. Other machines have no such line.
+// Reads the processor's name from /proc/cpuinfo, which has it only on x86.
 static void name_processor(char *name, size_t size) {
   snprintf(name, size, "CPU");
   FILE *file = fopen("/proc/cpuinfo", "re");
@@ -67,7 +67,8 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
     free(*lane);
     return status;
   }
-  (*lane)->base = (uint32_t)(*lane)->seed[0];  // any: memory that is still zero then holds no number of a cell
+  (*lane)->base =
+      (uint32_t)(*lane)->seed[0];  // any number: in memory that is still zero, no slot then holds a cell's number
   return VX_OK;
 }
 
@@ -90,7 +91,7 @@ static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct v
 
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
 
-// Of a job that takes long the error says what took so long, as that of a GPU does.
+// If a long job is stopped, the error says what it was doing. A GPU's error does the same.
 static void name_end(const struct vx_job *job, struct error *error) {
   bool boxes = job->op == VX_NMS || job->op == VX_DECODE || job->op == VX_DECODE_CENTER;
   if (boxes || vx_sampling_of(job))
@@ -110,7 +111,7 @@ static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error
   return status;
 }
 
-// A mapping has at least one byte.
+// mmap needs at least one byte.
 static size_t mapped(size_t bytes) { return bytes == 0 ? 1 : bytes; }
 
 static void *alloc_host(struct vx_device *device, size_t bytes) {

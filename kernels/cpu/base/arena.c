@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-// These macros work only under the address sanitizer, which then sees one array running into the next.
+// Only the address sanitizer defines these macros. It then detects writes past the end of an array.
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
 #else
@@ -16,7 +16,7 @@ enum { LINE = 64, PAGE = 4096 };
 
 void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size) {
   size_t bytes, padded, end;
-  // At least one byte between two arrays belongs to neither.
+  // At least one byte after each array belongs to no array.
   if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, LINE, &padded) ||
       __builtin_add_overflow(arena->used, padded / LINE * LINE, &end))
     end = SIZE_MAX;
@@ -37,7 +37,7 @@ static bool is_allowed(const struct vx_job *job, size_t bytes) {
   return bytes <= VX_SCRATCH_KEPT || !caller || !caller->scratch || caller->scratch(job->ctx, bytes);
 }
 
-// Moves the arena's pages to a larger mapping: new pages cost a fault each.
+// Moves the arena's pages to a larger mapping, since each new page would cost a fault.
 static void *grown(const struct cpu_arena *arena, size_t bytes) {
   if (!arena->memory) return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASAN_UNPOISON_MEMORY_REGION(arena->memory, arena->bytes);
@@ -47,15 +47,15 @@ static void *grown(const struct cpu_arena *arena, size_t bytes) {
 enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured, const struct vx_job *job,
                                  struct error *error) {
   if (measured->used > arena->bytes) {
-    // A quarter more than needed: a scan that is a little larger than the last one then costs no new mapping. Pages
-    // that no job touches cost nothing. What a lane may keep is taken without asking, so no more than that.
+    // Reserves a quarter more than needed, so a slightly larger scan needs no new mapping. Pages that no job touches
+    // cost nothing. The extra never exceeds what a lane may keep, because the caller has not allowed more.
     size_t bytes = whole_pages(measured->used, measured->used / 4);
     if (measured->used <= VX_SCRATCH_KEPT && bytes > VX_SCRATCH_KEPT) bytes = VX_SCRATCH_KEPT;
     if (!is_allowed(job, bytes)) {
       bytes = whole_pages(measured->used, 0);
       if (!is_allowed(job, bytes)) {
         cpu_arena_trim(arena, 0);
-        return vx_fail(error, VX_OUT_OF_MEMORY, "%zu bytes of scratch are more than there may be", bytes);
+        return vx_fail(error, VX_OUT_OF_MEMORY, "%zu bytes of scratch are over the limit", bytes);
       }
     }
     void *memory = grown(arena, bytes);

@@ -1,5 +1,6 @@
-// What every job on a lane of the CPU uses: the lane, its scratch, the clock, sorting. A lane belongs to one thread at
-// a time, and so does all that is its own.
+// What every job on a CPU lane uses: the lane, its scratch, the clock, sorting.
+//
+// A lane, and everything in it, belongs to one thread at a time.
 #ifndef VOXELD_CPU_BASE_H
 #define VOXELD_CPU_BASE_H
 
@@ -8,60 +9,60 @@
 
 // ---- scratch: one block of memory of a lane, which each job cuts into its arrays ------------------------------------
 //
-// A job lays out its arrays twice with the same code: first over an empty arena, which only adds up their sizes, then,
-// after cpu_arena_reserve, over the lane's arena. The memory starts as zeros and is never cleared again: a new array
-// holds what earlier jobs left there.
+// A job lays out its arrays twice with the same code. The first pass uses an empty arena, which only adds up the sizes.
+// After cpu_arena_reserve, the second pass uses the lane's arena. The memory starts as zeros and is never cleared
+// again: a new array holds what earlier jobs left there.
 
 struct cpu_arena {
-  unsigned char *memory;  // NULL: takes are only measured
+  unsigned char *memory;  // NULL: the arena only measures
   size_t bytes;           // of memory
-  size_t used;            // SIZE_MAX once a size did not fit
+  size_t used;            // SIZE_MAX after an overflow
 };
 
-// `count` items of `size` bytes, aligned to a cache line. NULL from an arena without memory.
+// Takes `count` items of `size` bytes, aligned to a cache line. Returns NULL from an arena without memory.
 void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size);
 
-// Forgets what was taken and makes room for all that `measured` took. VX_OUT_OF_MEMORY if there is not enough memory,
-// or the job's caller does not allow it.
+// Frees all that was taken and makes room for all that `measured` took. VX_OUT_OF_MEMORY if memory is short, or if the
+// job's caller does not allow it.
 VX_WARN_UNUSED enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured,
                                                 const struct vx_job *job, struct error *error);
 
-// Says that the memory will be written as a whole: the system then brings it in large pages if it has some.
+// Hints that all the memory will be written, so the system may use large pages.
 void cpu_arena_fill(struct cpu_arena *arena);
 
-// Gives back the memory beyond `keep` bytes, a multiple of the page size. Larger jobs find the rest as it was left.
+// Gives back the memory beyond `keep` bytes, a multiple of the page size. The contents of the rest stay.
 void cpu_arena_trim(struct cpu_arena *arena, size_t keep);
 
 // ---- the lane -------------------------------------------------------------------------------------------------------
 
 struct vx_lane {
   uint64_t seed[2];  // of the cell indexes
-  uint32_t base;     // of the next of them
+  uint32_t base;     // of the next cell index
   struct cpu_arena scratch;
-  struct cpu_arena between;  // what the stages of one job leave to each other
+  struct cpu_arena between;  // what the stages of one job leave for each other
 };
 
 int64_t cpu_now_ns(void);
 
-// Gives an index its seed and its base, which is as far from the next one's as it may have keys: `most`.
+// Gives an index its seed and its base. The base of the next index is `most` higher, the most keys of this one.
 void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *index);
 
-// Makes room in the lane of a worker that helps, for all that `measured` took. VX_STOPPED if it is stopped already,
-// VX_OUT_OF_MEMORY beyond VX_SCRATCH_KEPT; both leave the lane's scratch as it is.
+// Makes room in a helper's lane for all that `measured` took. VX_STOPPED if the helper is stopped already,
+// VX_OUT_OF_MEMORY above VX_SCRATCH_KEPT. Neither changes the lane's scratch.
 VX_WARN_UNUSED enum vx_status cpu_reserve_for_help(const struct vx_worker *worker, const struct cpu_arena *measured,
                                                    struct error *error);
 
-// The first `count` values of the job's points as float32. Narrow ones are widened into `widened`.
+// The first `count` values of the job's points as float32. Narrow values are widened into `widened`.
 const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened);
 
-// ---- sorting of numbered keys, in scratch memory --------------------------------------------------------------------
+// ---- sorting of keys with numbers, in scratch memory ----------------------------------------------------------------
 
 struct cpu_keyed {
-  uint64_t key;  // of at most the number of bits given to cpu_sort
+  uint64_t key;  // has at most the number of bits given to cpu_sort
   int32_t number;
 };
 
-// Sorts `items` by ascending key. Returns the array that holds the result: `items` or `spare`, which is as long.
+// Sorts `items` by ascending key. `spare` has the same length. Returns the array with the result: `items` or `spare`.
 struct cpu_keyed *cpu_sort(struct vx_stop *stop, struct cpu_keyed *items, struct cpu_keyed *spare, int32_t count,
                            int key_bits);
 

@@ -1,16 +1,16 @@
-// Which voxel a cell is: a set of 64-bit keys, numbered 0, 1, 2, ... in the order of their first appearance, each with
-// the number of its appearances.
+// The map from cells to voxels: a set of 64-bit keys, numbered 0, 1, 2, ... in the order of their first appearance.
+// Each key has a count of its appearances.
 //
 // It is a sparse set (Briggs and Torczon): `table` is never cleared and carries no stamps. A slot is in use only if it
-// names an entry below `count` and that entry names the slot. Any other slot is empty: it holds what an earlier cloud
-// or job, or another array in the same memory, left there. So emptying the index is one store: count = 0.
+// names an entry below `count` and that entry names the slot. Any other slot is empty, whatever an earlier cloud, job
+// or array left in it. So one store empties the index: count = 0.
 //
-// A slot holds a number plus `base`. If each cloud has another base, what an earlier one left in a slot is hardly ever
-// a number below `count`, so no entry is looked at for it. Any base is right.
+// A slot holds a number plus `base`. With a different base per cloud, an old slot rarely looks like a number below
+// `count`, so its entry is rarely read. Every base gives a correct result.
 //
-// If there are few possible keys for those to be found, the slot of a key is the key itself (dense). Otherwise the slot
-// is found by hashing, with linear probing. The hash is seeded per lane, so nobody can prepare a scan whose cells
-// collide. At most half of the slots are in use, so a probe ends after at most `count` steps.
+// If there are few possible keys, the slot of a key is the key itself (dense). Otherwise the key is hashed, with linear
+// probing. The hash has a seed per lane, so nobody can prepare a scan whose cells collide. At most half of the slots
+// are in use, so a probe ends after at most `count` steps.
 #ifndef VOXELD_CPU_CELL_INDEX_H
 #define VOXELD_CPU_CELL_INDEX_H
 
@@ -19,7 +19,7 @@
 
 struct cpu_cell_entry {
   uint64_t key;
-  uint32_t slot;  // of the table, where this entry's number stands
+  uint32_t slot;  // the slot in the table with this entry's number
   int32_t hits;   // how often the key was added
 };
 
@@ -33,7 +33,8 @@ struct cpu_cell_index {
   uint64_t seed[2];
 };
 
-// Slots for up to `most` different keys of `key_bits` bits: a power of two, and for fewer keys no more.
+// The number of slots for up to `most` different keys of `key_bits` bits: a power of two. Fewer keys never need more
+// slots.
 uint64_t cpu_cell_index_slots(int64_t most, int key_bits);
 
 // Empties the index and makes it ready for up to `most` different keys.
@@ -47,7 +48,8 @@ static inline uint32_t cpu_cell_index_home(const struct cpu_cell_index *index, u
   return (uint32_t)(((uint64_t)product ^ (uint64_t)(product >> 64)) & index->mask);
 }
 
-// The number of `key`, whose home is `slot`, after `hits` appearances more; the next free number if it is new.
+// Adds `hits` appearances of `key`, whose home is `slot`. Returns the number of the key; a new key gets the next
+// number.
 static inline int32_t cpu_cell_index_add_many(struct cpu_cell_index *index, uint64_t key, uint32_t slot, int32_t hits) {
   for (;; slot = (uint32_t)((slot + UINT64_C(1)) & index->mask)) {
     uint32_t number = index->table[slot] - index->base;

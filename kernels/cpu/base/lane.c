@@ -17,7 +17,7 @@ void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *i
   lane->base += (uint32_t)most;
 }
 
-// Nothing beyond what the lane may keep: not even room for a larger task.
+// Allows no scratch beyond VX_SCRATCH_KEPT.
 static bool allow_nothing(void *ctx, size_t bytes) {
   (void)ctx, (void)bytes;
   return false;
@@ -28,9 +28,9 @@ enum vx_status cpu_reserve_for_help(const struct vx_worker *worker, const struct
   static const struct vx_caller caller = {.scratch = allow_nothing};
   static const struct vx_job nobody = {.caller = &caller};
   if (vx_stop_now(worker->stop)) return vx_stop_status(worker->stop, error);
-  // Asked for too much, the arena would lose what it has, and the lane's next job would fault it in again.
+  // cpu_arena_reserve would free the arena's pages first, and the lane's next job would fault them in again.
   if (measured->used > VX_SCRATCH_KEPT)
-    return vx_fail(error, VX_OUT_OF_MEMORY, "%zu bytes of scratch are more than a helper takes", measured->used);
+    return vx_fail(error, VX_OUT_OF_MEMORY, "%zu bytes of scratch are over the limit of a helper", measured->used);
   return cpu_arena_reserve(&worker->lane->scratch, measured, &nobody, error);
 }
 

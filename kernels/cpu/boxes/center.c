@@ -1,5 +1,5 @@
-// Decoding of a centre head's maps on the CPU, cloud by cloud and task by task: center.h says what it computes. One
-// pass over the heatmap finds the candidates; only the first max_objects of each task become boxes.
+// Decoding of a centre head's maps on the CPU, cloud by cloud and task by task; see center.h. One pass over the heatmap
+// finds the candidates. Only the first max_objects of each task become boxes.
 #include "kernels/cpu/boxes/boxes.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ struct center {
   struct vx_sizes sizes;
   int32_t cells, classes, tasks;
   float least_logit;  // of a candidate
-  struct vx_nms nms;  // of the task in hand
-  // Of one cloud at a time; [cells * classes].
+  struct vx_nms nms;  // of the current task
+  // The candidates of the current cloud; [cells * classes].
   struct cpu_candidate *unsorted, *listed;  // cell by cell; class by class
   struct cpu_keyed *keys, *spare;
   float *widened;  // the logits of a group of cells, widened; [WIDENED]
@@ -24,7 +24,7 @@ struct center {
 };
 
 enum {
-  GROUP = 64,  // cells whose logits are looked at together
+  GROUP = 64,  // cells whose logits are checked together
   WIDENED = GROUP * VX_MAX_CLASSES,
 };
 
@@ -49,7 +49,7 @@ static void lay_out(struct center *center, struct cpu_arena *arena) {
 
 // ---- candidates -----------------------------------------------------------------------------------------------------
 
-// Finds the candidates of a cloud, cell by cell. ends[class + 1] counts those of each class. Returns how many.
+// Finds the candidates of a cloud, cell by cell, and returns how many there are. ends[class + 1] counts each class.
 static int32_t find_candidates(struct center *center, int32_t cloud, int32_t ends[VX_MAX_CLASSES + 1]) {
   const struct vx_input *map = &center->job->inputs[VX_HEATMAP];
   struct vx_stop *stop = center->job->stop;
@@ -68,8 +68,8 @@ static int32_t find_candidates(struct center *center, int32_t cloud, int32_t end
   return found;
 }
 
-// Lists the candidates of a cloud by rising index. The class `k` has those from ends[k] to ends[k + 1] - 1; `ends` is
-// zeros before.
+// Lists the candidates of a cloud by rising index. Class `k` has the candidates ends[k] to ends[k + 1] - 1. `ends` must
+// be zeros before.
 static int32_t list_candidates(struct center *center, int32_t cloud, int32_t ends[VX_MAX_CLASSES + 1]) {
   int32_t next[VX_MAX_CLASSES + 1];
   int32_t found = find_candidates(center, cloud, ends);
@@ -96,7 +96,7 @@ static struct vx_center_values values_at(const struct center *center, int64_t at
   return values;
 }
 
-// Makes boxes of the best of the task's listed candidates, and adds those that are valid and not outside.
+// Decodes the best of the task's listed candidates, and adds the boxes that are valid and not outside.
 static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end) {
   struct vx_counts *counts = &center->job->counts;
   int32_t count = end - begin, objects = at_most(count, center->params->max_objects);

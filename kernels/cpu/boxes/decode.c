@@ -1,5 +1,5 @@
-// Decoding of a head's maps on the CPU, cloud by cloud: decode.h says what it computes. A first pass over the logits
-// finds the candidates; only these become boxes.
+// Decoding of an anchor head's maps on the CPU, cloud by cloud; see decode.h. A first pass over the logits finds the
+// candidates. Only the candidates become boxes.
 #include "kernels/cpu/boxes/boxes.h"
 
 #include "kernels/anchors.h"
@@ -10,15 +10,15 @@ struct decode {
   struct vx_job *job;
   const struct vx_decode *params;
   struct vx_sizes sizes;
-  int32_t anchors, classes;  // of a cell; A and K
+  int32_t anchors, classes;  // A and K: anchors and classes of a cell
   int64_t cells;             // of a cloud
   float least_logit;         // of a candidate
-  float *widened;            // the logits of a group, or of an anchor's directions, widened; [WIDENED]
+  float *widened;            // the widened logits of a group, or of an anchor's directions; [WIDENED]
   struct cpu_found found;
 };
 
 enum {
-  GROUP = 64,  // anchors whose logits are looked at together
+  GROUP = 64,  // anchors whose logits are checked together
   WIDENED = GROUP * VX_MAX_CLASSES,
 };
 _Static_assert((int)WIDENED >= (int)VX_MAX_DIR_BINS, "an anchor's directions fit");
@@ -44,7 +44,7 @@ static int32_t first_largest(const float *values, int32_t count, float *largest)
   return first;
 }
 
-// Lists the anchors of a cloud that reach the threshold. Returns how many.
+// Lists the anchors of a cloud that reach the threshold, and returns how many there are.
 static int32_t list_candidates(struct decode *decode, int32_t cloud) {
   const struct vx_input *map = &decode->job->inputs[VX_CLS_PREDS];
   struct vx_stop *stop = decode->job->stop;
@@ -94,7 +94,7 @@ static void add_boxes(struct decode *decode, int32_t cloud, int32_t candidates) 
   decode->job->counts.invalid += candidates - decode->found.count;
 }
 
-// ---- all together ---------------------------------------------------------------------------------------------------
+// Decodes the listed candidates and adds the valid boxes. The valid candidates move together in the list.
 
 static enum vx_status decode_cloud(struct decode *decode, int32_t cloud, struct error *error) {
   int64_t began = cpu_now_ns();

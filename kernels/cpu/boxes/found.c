@@ -1,4 +1,4 @@
-// What both decoders have in common; see boxes.h.
+// What both decoders share; see boxes.h.
 #include "kernels/cpu/boxes/boxes.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// Non-maximum suppression on the CPU, cloud by cloud: boxes.h says what it computes.
+// Non-maximum suppression on the CPU, cloud by cloud; see boxes.h.
 #include "kernels/cpu/boxes/boxes.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static void lay_out(struct nms *nms, struct cpu_arena *arena) {
   nms->kept = cpu_arena_take(arena, (uint64_t)job->inputs[VX_BOXES].dims[0], sizeof *nms->kept);
 }
 
-// Lists which of the boxes begin .. end - 1 are valid. Returns how many.
+// Lists the valid boxes among begin .. end - 1, and returns how many there are.
 static int32_t list_valid(struct nms *nms, int32_t begin, int32_t end) {
   struct cpu_suppressor *suppressor = &nms->suppressor;
   int32_t valid = 0;

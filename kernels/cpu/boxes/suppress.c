@@ -1,5 +1,5 @@
-// Suppression on the CPU; see boxes.h. Each box that is kept strikes out those after it that it overlaps too much.
-// Most boxes are far apart, which a pass without branches finds first.
+// Suppression on the CPU; see boxes.h. Each kept box suppresses the lower-ranked boxes that it overlaps too much. Most
+// boxes are far apart; a pass without branches finds these first.
 #include "kernels/cpu/boxes/boxes.h"
 
 static int32_t at_most(int32_t count, int32_t limit) { return count < limit ? count : limit; }
@@ -32,7 +32,7 @@ static void rank(struct cpu_suppressor *suppressor, int32_t valid, int32_t candi
   }
 }
 
-// Lists the candidates behind number `best` that are neither struck out nor apart from it. Returns how many.
+// Lists the candidates after `best` that are not suppressed and are near it, and returns how many there are.
 static int32_t list_near(struct cpu_suppressor *suppressor, int32_t best, int32_t candidates) {
   const double *x = suppressor->x, *y = suppressor->y, *reaches = suppressor->reach;
   const unsigned char *struck = suppressor->struck;
@@ -47,7 +47,7 @@ static int32_t list_near(struct cpu_suppressor *suppressor, int32_t best, int32_
   return count;
 }
 
-// Strikes out those of the candidates behind number `best` that it suppresses.
+// Marks the candidates after `best` that it suppresses.
 static void strike(struct cpu_suppressor *suppressor, int32_t best, int32_t candidates) {
   const struct vx_rectangle *rectangles = suppressor->rectangles;
   const int32_t *labels = suppressor->labels;

@@ -1,6 +1,6 @@
-// The way of a detection on the CPU: cpu_detect, at the end of this file. detection.h of kernels/ has its stages.
+// A detection on the CPU. cpu_detect, at the end of this file, shows all of it; kernels/detection.h has its stages.
 //
-// The stages use the lane's scratch one after the other; what one leaves to the next is in the lane's second block,
+// Each stage uses the lane's scratch in turn. What a stage leaves for the next is in the lane's second block,
 // `between`. Runs on the thread that has the lane.
 #include "kernels/cpu/detect/detect.h"
 
@@ -47,7 +47,7 @@ static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detect
   return status;
 }
 
-// Of values of so many bytes: [clouds, channels, cells] to [clouds, cells, channels].
+// Moves values of `value` bytes from [clouds, channels, cells] to [clouds, cells, channels].
 static inline void move_values(const struct vx_detector_map *map, struct vx_stop *stop, int64_t clouds, size_t bytes,
                                const unsigned char *from, unsigned char *to) {
   size_t cells = (size_t)(map->height * map->width), channels = (size_t)map->channels;
@@ -62,7 +62,7 @@ static inline void move_values(const struct vx_detector_map *map, struct vx_stop
   }
 }
 
-// With the sizes as constants the copies are single instructions.
+// With constant sizes, each copy is a single instruction.
 static void move_channels(const struct vx_detector_map *map, struct vx_stop *stop, int64_t clouds, const void *from,
                           void *to) {
   if (vx_dtype_size(map->dtype) == 2)
@@ -96,7 +96,7 @@ static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detectio
   return status;
 }
 
-// Copies what is left between the stages to the job's tensors, as far as they are wanted.
+// Copies the requested tensors of the stages to the job's output.
 static enum vx_status show_stages(struct vx_detection *detection, struct error *error) {
   struct vx_shown shown[VX_SHOWN_TENSORS];
   int64_t began = cpu_now_ns();

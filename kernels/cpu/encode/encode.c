@@ -1,25 +1,25 @@
-// The encoder of one pillar, layer by layer, a block of channels at a time: the sums of a block stay in registers while
-// the pillar's rows go by. Each channel has a lane of its own, so the vectors change no sum.
+// The encoder of one pillar, layer by layer, a block of channels at a time. The sums of a block stay in registers while
+// the loop goes over the pillar's rows. Each channel has its own lane of a vector, so vectors change no sum.
 #include "kernels/cpu/encode/encode.h"
 
 #include <string.h>
 
-// The compiler's vectors: SSE2 on x86-64, NEON on arm64, where every processor has it. A block is four of them, so that
-// its sums, a product and the largest so far fit in 16 registers.
+// The compiler's vectors: SSE2 on x86-64, NEON on arm64, which every such processor has. A block is four vectors: its
+// sums, a product and the maxima then fit in 16 registers.
 enum { LANES = 4, VECTORS = 4, BLOCK = LANES * VECTORS };
 
 typedef float floats __attribute__((vector_size(4 * LANES)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 
-// A layer over the rows of a pillar. The rows for a next layer have the largest values behind their own; they are
-// computed behind the first.
+// One layer over the rows of a pillar. A row for the next layer is the layer's own values followed by the maxima. The
+// maxima are computed after the rows.
 struct pass {
   const struct vx_encoder_layer *layer;
   struct vx_stop *stop;
   const float *rows;  // [count, inputs]
   int32_t count;
   bool last;       // of the layers
-  float *next;     // [count, 2 * width], unless it is the last
+  float *next;     // [count, 2 * width]; unused by the last layer
   float *largest;  // [width]
 };
 
@@ -29,13 +29,13 @@ static inline floats load(const float *from) {
   return values;
 }
 
-// Lane by lane. A NaN in `a` gives b.
+// The larger value in each lane. If `a` is NaN, the result is b.
 static inline floats larger(floats a, floats b) {
   ints mask = a > b;
   return (floats)((mask & (ints)a) | (~mask & (ints)b));
 }
 
-// The BLOCK channels from `channel` on.
+// Computes BLOCK channels, beginning with `channel`.
 static void encode_block(const struct pass *pass, int32_t channel) {
   const struct vx_encoder_layer *layer = pass->layer;
   const float *row = pass->rows;
@@ -61,7 +61,7 @@ static void encode_block(const struct pass *pass, int32_t channel) {
   memcpy(pass->largest + channel, best, sizeof best);
 }
 
-// One channel, of those that fill no block.
+// Computes one channel, for the channels that do not fill a block.
 static void encode_channel(const struct pass *pass, int32_t channel) {
   const struct vx_encoder_layer *layer = pass->layer;
   const float *row = pass->rows;

@@ -1,5 +1,5 @@
-// Farthest point sampling of one cloud: the steps in the tree (sample_steps.h), compiled for each kind of vector, and
-// the choice between them. See fps.h.
+// Farthest point sampling of one cloud: compiles the steps (sample_steps.h) for each kind of vector, and chooses
+// between them. See fps.h.
 #include "kernels/cpu/fps/fps.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include <arm_neon.h>
 #endif
 
-// Nodes that wait while the tree is walked: seven more per level.
+// The most nodes that wait during a walk of the tree: seven more per level.
 enum { STACK = (CPU_SAMPLE_LANES - 1) * CPU_SAMPLE_DEPTH + 1 };
 
 #define WIDTH 4

@@ -1,25 +1,27 @@
-// The steps of farthest point sampling in the tree of sample_tree.h. Included by sample.c once for each kind of vector:
+// The steps of farthest point sampling in the tree of sample_tree.h. sample.c includes this file once per kind of
+// vector:
 //
 //   WIDTH    floats of a vector
 //   TARGET   attribute of every function
 //   NAME(x)  x with a suffix of the kind
 //
-// The vectors are the compiler's own: SSE2 or AVX2 on x86-64, NEON on arm64, where every processor has it. Intrinsics
-// are used only if the compiler makes several instructions otherwise. Their min and max differ in NaNs and in the signs
-// of zeros. Neither shows: every coordinate is finite, so no difference is a NaN, and differences are squared before
+// The vectors are the compiler's own: SSE2 or AVX2 on x86-64, NEON on arm64, which every such processor has. Intrinsics
+// are used only where the compiler would make several instructions. Their min and max differ in NaNs and in the signs
+// of zeros. Neither matters: every coordinate is finite, so no difference is a NaN, and differences are squared before
 // they are compared.
 //
-// A step compares the new sample with the boxes. The distance to a box is computed in the same way as that to a point,
-// and it is at most the computed distance to any point in the box. (Every operation rounds, and rounding keeps order:
-// of two exact results the smaller never rounds to more. dx of the box is at most |dx| of the point, so the same holds
-// for the squares and the sums.) If the distance to a box is not below the farthest distance in it, the sample changes
-// nothing there, and the box is skipped.
+// A step compares the new sample with the boxes. The distance to a box is computed in the same way as the distance to a
+// point, and is at most the computed distance to any point in the box. (Every operation rounds, and rounding keeps
+// order: of two exact results, the smaller never rounds to more. dx of the box is at most |dx| of the point, so the
+// same holds for the squares and the sums.) If the distance to a box is not below the farthest distance in it, the
+// sample changes nothing in that box, and the box is skipped.
 //
-// A leaf that is not skipped only notes the sample as pending. Its key stays an upper bound, since distances only
-// shrink. The next sample is the largest key of all leaves. If samples are pending at its leaf, they are first compared
-// with the leaf's points, all in one pass; the leaf gets a new key, and the search for the largest key begins again. So
-// ties are broken as in the plain loop: a leaf that might hold a lower index at the same distance has the larger key
-// and comes first. The pending list is bounded: when it is full, its samples are compared with the points at once.
+// If a leaf is not skipped, the sample is only noted as pending at the leaf. The leaf's key stays an upper bound, since
+// distances only shrink. The next sample is the largest key of all leaves. If samples are pending at that leaf, they
+// are first compared with the leaf's points, all in one pass. The leaf gets a new key, and the search for the largest
+// key begins again. Ties are therefore broken as in the plain loop: a leaf that might hold a lower index at the same
+// distance has the larger key and comes first. The pending list is bounded: when it is full, its samples are compared
+// with the points at once.
 
 typedef float NAME(floats) __attribute__((vector_size(4 * WIDTH)));
 typedef int32_t NAME(ints) __attribute__((vector_size(4 * WIDTH)));
@@ -31,7 +33,7 @@ TARGET static inline floats NAME(load)(const float *from) { return *(const float
 
 TARGET static inline floats NAME(all)(float value) { return value - (floats){0}; }
 
-// Lanes of a if the mask is set, of b otherwise.
+// Takes the lanes of a where the mask is set, of b elsewhere.
 TARGET static inline ints NAME(select)(ints mask, ints a, ints b) { return (mask & a) | (~mask & b); }
 
 TARGET static inline floats NAME(min)(floats a, floats b) {
@@ -58,7 +60,7 @@ TARGET static inline floats NAME(max)(floats a, floats b) {
 #endif
 }
 
-// A bit for each lane of the mask.
+// One bit per lane of the mask.
 TARGET static inline unsigned NAME(bits)(ints mask) {
 #if defined(__x86_64__) && WIDTH == 8
   return (unsigned)_mm256_movemask_ps((__m256)mask);
@@ -91,7 +93,7 @@ TARGET static int64_t NAME(work_off)(struct cpu_sampler *sampler, struct cpu_sam
         distance = NAME(min)(dx * dx + dy * dy + dz * dz, distance);
       }
       *(floats *)(block->distance + l) = distance;
-      // The indices of a lane ascend, so the first of equals is the lowest.
+      // The indices in a lane ascend, so the first of equal distances has the lowest index.
       ints farther = distance > farthest;
       farthest = NAME(max)(distance, farthest);
       farthest_index = NAME(select)(farther, *(const ints *)(block->index + l), farthest_index);
@@ -119,7 +121,7 @@ static inline int NAME(largest)(const struct cpu_sample_node *node) {
   return lane;
 }
 
-// Passes the node's largest key on to the nodes above it.
+// Updates the largest key in the nodes above.
 TARGET static void NAME(tell)(struct cpu_sampler *sampler, const struct cpu_sample_node *node) {
   while (node->parent >= 0) {
     int best = NAME(largest)(node), lane = node->lane;
@@ -140,8 +142,8 @@ TARGET static void NAME(refresh)(struct cpu_sampler *sampler, struct cpu_sample_
   NAME(tell)(sampler, node);
 }
 
-// A bit for each box of the node in which the sample may change something. `most` becomes the distance to the far
-// corner of each box: no point in the box is farther.
+// One bit per box of the node in which the sample may change something. Sets `most` to the distance to the far corner
+// of each box: no point in the box is farther.
 TARGET static inline unsigned NAME(reached)(const struct cpu_sample_node *node, const float sample[3],
                                             float most[CPU_SAMPLE_LANES]) {
   unsigned reached = 0;
@@ -160,7 +162,8 @@ TARGET static inline unsigned NAME(reached)(const struct cpu_sample_node *node, 
   return reached;
 }
 
-// Notes the sample for the leaf in that lane of the node. No point of the leaf is farther from it than `most`.
+// Notes the sample as pending at the leaf in that lane of the node. No point of the leaf is farther from it than
+// `most`.
 TARGET static inline void NAME(note)(struct cpu_sampler *sampler, struct cpu_sample_node *node, int lane,
                                      const float sample[3], float most) {
   struct cpu_sample_leaf *leaf = &sampler->leaves[~node->child[lane]];
@@ -172,7 +175,7 @@ TARGET static inline void NAME(note)(struct cpu_sampler *sampler, struct cpu_sam
   if (leaf->num_pending == CPU_SAMPLE_PENDING) NAME(refresh)(sampler, leaf);
 }
 
-// False if stopped.
+// Returns false if stopped.
 TARGET static bool NAME(add_sample)(struct cpu_sampler *sampler, const float sample[3]) {
   _Alignas(32) float most[CPU_SAMPLE_LANES];
   int32_t stack[STACK];
@@ -194,7 +197,7 @@ TARGET static bool NAME(add_sample)(struct cpu_sampler *sampler, const float sam
   return true;
 }
 
-// Compares the first sample with all points. Children have larger numbers than their parents. False if stopped.
+// Compares the first sample with all points. Children have larger numbers than their parents. Returns false if stopped.
 TARGET static bool NAME(first_sample)(struct cpu_sampler *sampler) {
   for (int32_t i = 0; i < sampler->num_leaves; i++) {
     struct cpu_sample_leaf *leaf = &sampler->leaves[i];
@@ -215,7 +218,7 @@ TARGET static bool NAME(first_sample)(struct cpu_sampler *sampler) {
   return true;
 }
 
-// The key of the farthest point. False if stopped.
+// Finds the key of the farthest point. Returns false if stopped.
 TARGET static bool NAME(next_sample)(struct cpu_sampler *sampler, int64_t *key) {
   const struct cpu_sample_node *root = &sampler->nodes[0];
   while (!vx_stopped(sampler->stop, 0)) {
@@ -227,14 +230,14 @@ TARGET static bool NAME(next_sample)(struct cpu_sampler *sampler, int64_t *key) 
       return true;
     }
     if (node->key[leaf->lane] < root->key[best])
-      NAME(tell)(sampler, node);  // the leaf's bound has gone down since
+      NAME(tell)(sampler, node);  // the leaf's bound has fallen
     else
       NAME(refresh)(sampler, leaf);
   }
   return false;
 }
 
-// Takes all samples in the tree. False if stopped.
+// Takes all samples. Returns false if stopped.
 TARGET static bool NAME(take_samples)(struct cpu_sampler *sampler) {
   const struct cpu_sample_task *task = sampler->task;
   task->indices[0] = task->start;

@@ -1,7 +1,7 @@
 // Builds the tree of sample_tree.h: a k-d tree that cuts a cloud into eight parts at once.
 //
-// The cuts are estimated from a few of the points, so each part holds roughly an eighth. The cuts decide how fast the
-// sampling is, never what it finds.
+// The cuts are estimated from a sample of the points, so each part holds roughly an eighth. The cuts affect only the
+// speed of the sampling, never its result.
 #include "kernels/cpu/fps/sample_tree.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum {
   LEAF_AIM = 80,  // points of a leaf, if cuts were exact
   MOST_PROBES = 32,
   MOST_POOR = 4,  // after this many poor cuts below the root, points are cut by their order alone
-  CHUNK = 128,    // points handled together; their number fits a byte
+  CHUNK = 128,    // points handled together; their number fits in a byte
   FEW_SAMPLES = 48,
 };
 
@@ -22,14 +22,14 @@ struct box {
   float low[3], high[3];
 };
 
-// Points begin..end of sampler.points[side], `poor` poor cuts below the root.
+// Points begin..end of sampler.points[side], after `poor` poor cuts below the root.
 struct part {
   int32_t begin, end;
   int side, poor;
-  int levels;  // of cuts in two, still to make
+  int levels;  // cuts in two still to make
 };
 
-// Seven cuts, as a heap. From cut i a point below the cut goes to cut 2i + 1, any other to 2i + 2.
+// Seven cuts, as a heap. At cut i, a point below the cut goes on to cut 2i + 1, any other point to 2i + 2.
 struct cuts {
   float at[LANES - 1];
   int axis[LANES - 1];
@@ -48,7 +48,7 @@ void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, i
   sampler->nodes = cpu_arena_take(arena, leaves, sizeof *sampler->nodes);
 }
 
-// ---- Where to cut ---------------------------------------------------------------------------------------------------
+// Every node has at least two children, except a root above a single leaf.
 
 static void widen(struct box *box, const float xyz[3]) {
   for (int axis = 0; axis < 3; axis++) {
@@ -90,8 +90,8 @@ static void halve(struct cpu_sample_point *points, int32_t count, int axis) {
   }
 }
 
-// Cuts `count` probes at their median along the longest side of their box, then each half in the same way, `levels`
-// deep.
+// Cuts `count` probes at their median along the longest side of their box, then cuts each half in the same way,
+// `levels` deep.
 static void choose_cuts(struct cuts *cuts, int cut, int levels, struct cpu_sample_point *probes, int32_t count) {
   if (levels == 0) return;
   struct box box = nothing;
@@ -124,8 +124,8 @@ static void probe(const struct cpu_sampler *sampler, const struct part *part, in
 
 // ---- Cutting --------------------------------------------------------------------------------------------------------
 
-// Writes the code of each point: the one of the eight parts that it falls in. Every point is compared with every cut,
-// so that the compiler can use vectors.
+// Writes a code per point: the number of its part, 0 to 7. Compares every point with every cut, so that the compiler
+// can use vectors.
 static void code_chunk(const struct cuts *cuts, const struct cpu_sample_point *points, int32_t count,
                        unsigned char *codes) {
   float xyz[3][CHUNK];
@@ -142,7 +142,7 @@ static void code_chunk(const struct cuts *cuts, const struct cpu_sample_point *p
   }
   int32_t code[CHUNK];
   for (int32_t i = 0; i < count; i++) {
-    // 0 or -1; a condition would become a branch.
+    // 0 or -1. A condition would compile to a branch.
     int32_t first = -(on[0][i] >= at[0]), left = -(on[1][i] >= at[1]), right = -(on[2][i] >= at[2]);
     int32_t second = (first & right) | (~first & left);
     int32_t under = (left & -(on[4][i] >= at[4])) | (~left & -(on[3][i] >= at[3]));
@@ -159,7 +159,7 @@ static bool classify(struct cpu_sampler *sampler, const struct part *part, const
     int32_t count = part->end - begin < CHUNK ? part->end - begin : CHUNK;
     unsigned char *codes = sampler->codes + begin;
     code_chunk(cuts, sampler->points[part->side] + begin, count, codes);
-    uint64_t counted = 0;  // a byte for each code
+    uint64_t counted = 0;  // one byte per code
     for (int32_t i = 0; i < count; i++) counted += UINT64_C(1) << 8 * codes[i];
     for (int code = 0; code < LANES; code++) counts[code] += (int32_t)(counted >> 8 * code & 0xFF);
     if (vx_stopped(sampler->stop, count)) return false;
@@ -179,14 +179,14 @@ static int join(const int32_t counts[LANES], int group[LANES], int32_t sizes[LAN
       size = 0;
     }
   }
-  if (size > 0 || group[LANES - 1] == groups) {  // the rest is too small: it goes to the last group
+  if (size > 0 || group[LANES - 1] == groups) {  // the rest is too small: it joins the last group
     sizes[groups - 1] += size;
     for (int code = 0; code < LANES; code++) group[code] = group[code] == groups ? groups - 1 : group[code];
   }
   return groups;
 }
 
-// Moves the points to the other side, group by group. Within a group they keep their order.
+// Moves the points to the other side, group by group. Points keep their order within a group.
 static bool scatter(struct cpu_sampler *sampler, const struct part *part, const int group[LANES],
                     const int32_t sizes[LANES], int groups) {
   struct cpu_sample_point *to[LANES];
@@ -197,7 +197,7 @@ static bool scatter(struct cpu_sampler *sampler, const struct part *part, const 
   return !sampler->stop->has_stopped;
 }
 
-// Cuts the part by the places of its points, into 2^levels parts or fewer. 0 if it stays whole, -1 if stopped.
+// Cuts the part by coordinates, into at most 2^levels parts. Returns 0 if the part stays whole, -1 if stopped.
 static int cut_in_space(struct cpu_sampler *sampler, struct part *part, int levels, int32_t sizes[LANES]) {
   struct cuts cuts;
   int32_t counts[LANES];
@@ -285,13 +285,13 @@ static void hang(struct cpu_sample_node *node, int lane, int32_t child, const st
   node->child[lane] = child;
 }
 
-// Recurs less than CPU_SAMPLE_DEPTH deep, with 2^31 points. Cuts that are not poor leave an eighth of the points or
-// less after three cuts in two, or after one in four and one in eight. Cuts in order leave even less.
+// With 2^31 points, recursion stays below CPU_SAMPLE_DEPTH. Cuts that are not poor leave at most an eighth of the
+// points after three cuts in two, or after one cut in four and one in eight. Cuts by order leave even fewer.
 static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, int lane, struct box *box) {
   int32_t points = part.end - part.begin, sizes[LANES] = {points};
   int32_t number = sampler->num_nodes;
   struct cpu_sample_node *node = make_node(sampler, parent, lane);
-  // Fewer children at the top and eight below, so that most nodes are full.
+  // The top nodes have fewer children and the lower ones eight, so that most nodes are full.
   int left = part.levels > 0 ? part.levels : levels_of(points), levels = (left - 1) % 3 + 1, parts = 0;
   while (levels > 1 && points >> levels < CPU_SAMPLE_LEAF_MIN) levels--;
   part.levels = left - levels;
@@ -327,11 +327,11 @@ bool cpu_sample_build(struct cpu_sampler *sampler) {
   VX_EACH_ROW(sampler->stop, i, 0, task->num_points) {
     const float *xyz = task->points + i * task->columns;
     sampler->points[0][all.end] = (struct cpu_sample_point){{xyz[0], xyz[1], xyz[2]}, (int32_t)i};
-    // A point that is not finite is overwritten by the next.
+    // The next point overwrites a point that is not finite.
     all.end += vx_are_finite(xyz[0], xyz[1], xyz[2]);
   }
   if (sampler->stop->has_stopped) return false;
-  // With few samples to take, sorting the points costs more than it saves.
+  // For few samples, sorting the points costs more than it saves.
   all.poor = task->num_samples < FEW_SAMPLES ? MOST_POOR : 0;
   sampler->num_blocks = sampler->num_leaves = sampler->num_nodes = 0;
   struct box box;

@@ -1,9 +1,10 @@
-// Writes a map one channel at a time: its plane is still in the cache from being cleared when the rows write to it.
+// Writes a map one channel at a time. The channel's plane is cleared just before the rows write to it, so it is still
+// in the cache.
 #include "kernels/cpu/scatter/scatter.h"
 
 #include <string.h>
 
-// With the size of a value as a constant, the compiler makes one load and one store of a copy.
+// With a constant value size, the compiler turns a copy into one load and one store.
 static inline void fill(const struct cpu_planes *planes, struct vx_stop *stop, size_t value_bytes, int64_t channel,
                         const struct cpu_placed *placed, int64_t count, unsigned char *plane) {
   const unsigned char *features = (const unsigned char *)planes->features + (size_t)channel * value_bytes;

@@ -1,5 +1,5 @@
-// The way of a scatter job on the CPU: cpu_scatter, at the end of this file. scatter.h of kernels/ says what it
-// computes. Runs on the thread that has the lane.
+// A scatter job on the CPU. cpu_scatter, at the end of this file, shows all of it; kernels/scatter.h defines the
+// operation. Runs on the thread that has the lane.
 #include "kernels/cpu/scatter/scatter.h"
 
 #include "kernels/cpu/base/base.h"
@@ -11,11 +11,11 @@ struct scatter {
   const int32_t *coords;  // [rows, 4]: batch, z, y, x
   int32_t rows;
   int64_t cloud_cells;            // cells of the grid of one cloud
-  int key_bits;                   // that number the cells of all clouds
+  int key_bits;                   // bits for the numbers of all clouds' cells
   struct cpu_cell_index taken;    // the cells that have a row
-  int64_t *cells;                 // [rows]: of all clouds; -1 if the row is dropped
-  struct cpu_placed *placed;      // [rows]: those kept, cloud by cloud
-  int64_t starts[VX_MAX_CLOUDS];  // where each cloud's rows begin in `placed`
+  int64_t *cells;                 // [rows]: cell among those of all clouds; -1 if the row is dropped
+  struct cpu_placed *placed;      // [rows]: kept rows, cloud by cloud
+  int64_t starts[VX_MAX_CLOUDS];  // the first row of each cloud in `placed`
 };
 
 static void lay_out(struct scatter *scatter, struct cpu_arena *arena) {
@@ -56,7 +56,7 @@ static int64_t cell_of(const struct scatter *scatter, const int32_t coords[4]) {
   return cell;
 }
 
-// Decides the fate of each row, and counts those that each cloud keeps.
+// Decides the fate of each row, and counts the kept rows of each cloud.
 static void judge(struct scatter *scatter) {
   struct vx_counts *counts = &scatter->job->counts;
   struct cpu_cell_index *taken = &scatter->taken;
@@ -80,7 +80,7 @@ static void judge(struct scatter *scatter) {
   }
 }
 
-// Lists the kept rows cloud by cloud. They may come in any order.
+// Lists the kept rows cloud by cloud, in any order.
 static void place(struct scatter *scatter) {
   const int32_t *kept = scatter->job->row_counts;
   int64_t *starts = scatter->starts;

@@ -1,5 +1,6 @@
-// Scatter on the CPU, and the way from rows of features to the planes of a dense map. Runs on the thread that has the
-// lane.
+// Scatter on the CPU, and how rows of features become the planes of a dense map.
+//
+// Runs on the thread that has the lane.
 #ifndef VOXELD_CPU_SCATTER_H
 #define VOXELD_CPU_SCATTER_H
 
@@ -7,9 +8,9 @@
 
 VX_WARN_UNUSED enum vx_status cpu_scatter(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
-// A row of features that has a cell.
+// A row of features with its cell.
 struct cpu_placed {
-  int64_t cell;  // of its cloud's grid: (z * ny + y) * nx + x
+  int64_t cell;  // in its cloud's grid: (z * ny + y) * nx + x
   int32_t row;
 };
 
@@ -21,7 +22,7 @@ struct cpu_planes {
 };
 
 // Writes the map [channels, cells] of one cloud: each row's values at its cell, bit for bit; zeros elsewhere. No two
-// rows have the same cell.
+// rows may have the same cell.
 void cpu_write_planes(const struct cpu_planes *planes, struct vx_stop *stop, const struct cpu_placed *placed,
                       int64_t count, void *map);
 

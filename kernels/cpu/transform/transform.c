@@ -1,6 +1,6 @@
-// A transform on the CPU. A first pass finds the points that are kept. Once the size of the output is known, a second
-// pass moves these points again and writes them. Moving twice saves the memory for the moved points. Both passes go
-// slice by slice, and the slices are tasks of the job (parallel_for.h).
+// A transform on the CPU. A first pass finds the kept points. Once the size of the output is known, a second pass moves
+// the kept points again and writes them. Moving them twice saves memory for moved points. Both passes go slice by
+// slice; the slices are tasks of the job (parallel_for.h).
 #include "kernels/cpu/transform/transform.h"
 
 #include <string.h>
@@ -9,12 +9,12 @@
 #include "kernels/parallel_for.h"
 #include "kernels/point_transform.h"
 
-enum { SLICE = 1 << 13 };  // points of one cloud that are one task
+enum { SLICE = 1 << 13 };  // points of one cloud per task
 
 struct slice {
-  int32_t cloud, section;  // the latter if the job has any
-  int32_t begin, end;      // its points; those that are kept are listed from `begin` on
-  int32_t listed, before;  // how many of its own, and of the slices before it
+  int32_t cloud, section;  // 0 if the job has no sections
+  int32_t begin, end;      // its points; the kept ones are listed from `begin` on
+  int32_t listed, before;  // kept points of this slice, and of all slices before it
   int64_t fates[VX_FATE_COUNT];
 };
 
@@ -25,7 +25,7 @@ struct transform {
   const float *points;  // [N, columns]
   int64_t columns;      // C
   float *widened;       // [N, columns]: narrow input as float32
-  int32_t *kept;        // [N]: indices of the points that are kept, in input order, slice by slice
+  int32_t *kept;        // [N]: indices of the kept points, in input order, slice by slice
   struct slice *slices;
   int32_t num_slices;
   const struct vx_layout *layout;
@@ -54,7 +54,7 @@ static int32_t cut_stretch(struct transform *transform, int32_t cloud, int32_t s
   return begin;
 }
 
-// No slice has points of two clouds, or of two sections.
+// A slice has points of one cloud and one section only.
 static void cut(struct transform *transform) {
   const struct vx_job *job = transform->job;
   int32_t begin = 0;
@@ -64,7 +64,7 @@ static void cut(struct transform *transform) {
     begin = cut_stretch(transform, cloud, 0, begin, job->point_counts[cloud]);
 }
 
-// Lists the points of a slice that are kept.
+// Lists the kept points of a slice.
 static enum vx_status list_kept(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   const struct transform *transform = ctx;
   struct slice *slice = &transform->slices[task];
@@ -77,7 +77,7 @@ static enum vx_status list_kept(void *ctx, const struct vx_worker *worker, int32
     vx_move(matrix, point[0], point[1], point[2], moved);
     enum vx_fate fate = vx_fate_of_moved(transform->params, transform->params->cuts, moved);
     transform->kept[slice->begin + listed] = (int32_t)i;
-    listed += fate == VX_FATE_KEPT;  // a point that is not kept is overwritten by the next
+    listed += fate == VX_FATE_KEPT;  // the next point overwrites a point that is not kept
     fates[fate]++;
   }
   slice->listed = listed;

@@ -1,8 +1,8 @@
-// The block filter: a row stays if the kept points of the blocks around it span the right height.
+// The block filter: a row stays if the heights of the kept points around it span the right range.
 //
-// Only blocks that hold a kept point exist here. A cell index collects their heights. Then the blocks are sorted by
-// key, so the part of a window that lies in one column of blocks is a stretch of neighbours. The heights of any stretch
-// follow from those of two stretches of 2^k blocks, which are tabulated. So a block costs one step per column of its
+// Only blocks that hold a kept point are listed. A cell index collects their heights. Then the blocks are sorted by
+// key, so the part of a window in one column of blocks is a run of neighbours in the list. The heights of any run
+// follow from those of two runs of 2^k blocks, which are tabulated. So each block costs one step per column of its
 // window, however many blocks are in the window.
 #include "kernels/cpu/voxelize/voxelize.h"
 
@@ -13,7 +13,7 @@ static void include(struct cpu_heights *heights, float min, float max) {
   heights->max = max > heights->max ? max : heights->max;
 }
 
-// The block of each row, and the heights of each block.
+// Finds the block of each row, and the heights of each block.
 static void collect_heights(struct cpu_run *run, const struct cpu_row *rows, int32_t num_rows) {
   int32_t factor = run->params->block_filter.factor;
   cpu_cell_index_start(&run->blocks, num_rows, run->block_key.bits);
@@ -53,7 +53,7 @@ static void tabulate_stretches(struct cpu_run *run, const struct cpu_keyed *sort
   }
 }
 
-// Includes the sorted blocks begin .. end - 1: two stretches of 2^k, which may overlap.
+// Adds the heights of the sorted blocks begin .. end - 1, from two stretches of 2^k blocks, which may overlap.
 static void include_stretch(const struct cpu_run *run, int32_t begin, int32_t end, struct cpu_heights *heights) {
   if (begin < end) {
     int k = 31 - __builtin_clz((unsigned)(end - begin));
@@ -90,10 +90,10 @@ static void advance(struct stretch *blocks, const struct cpu_keyed *sorted, int3
   while (blocks->end < num_blocks && sorted[blocks->end].key <= last_key) blocks->end++;
 }
 
-enum { CHUNK = 64 };  // blocks between two looks at whether the job is stopped; each takes a step per column
+enum { CHUNK = 64 };  // blocks between two checks for a stop; each block takes a step per column
 
-// Decides which blocks stay, in one sweep over the sorted blocks. The keys at which the window's d-th column begins and
-// ends only grow during the sweep, so there is one stretch per d, and it only advances.
+// Decides which blocks stay, in one sweep over the sorted blocks. During the sweep, the keys at which the window's d-th
+// column begins and ends only grow. So one stretch per d is enough, and the stretch only advances.
 static void judge_blocks(struct cpu_run *run, const struct cpu_keyed *sorted) {
   const struct vx_block_filter *filter = &run->params->block_filter;
   struct stretch columns[VX_MAX_BLOCK_SIZE] = {{0, 0}};

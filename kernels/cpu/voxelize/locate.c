@@ -1,4 +1,4 @@
-// See locate.h. Pure functions: any thread.
+// See locate.h. Pure functions: any thread may call them.
 #include "kernels/cpu/voxelize/locate.h"
 
 #include <float.h>
@@ -7,7 +7,7 @@
 
 // ---- plain C --------------------------------------------------------------------------------------------------------
 
-// Always computes a whole chunk: the vectoriser needs a constant trip count.
+// Always computes a whole chunk, because the vectorizer needs a constant trip count.
 static void locate_plain(const struct vx_cell_map *map, const float *points, int32_t columns, int32_t count,
                          struct cpu_located *located) {
   float xyz[3][CPU_CHUNK] = {{0}};
@@ -31,7 +31,7 @@ static void locate_plain(const struct vx_cell_map *map, const float *points, int
   for (int32_t i = 0; i < count; i++) {
     located->at[inside] = i;
     located->key[inside] = vx_key(map->key, cell[0][i], cell[1][i], cell[2][i]);
-    inside += is_inside[i];  // a point outside is overwritten by the next
+    inside += is_inside[i];  // the next point overwrites a point outside
   }
   located->num_inside = inside;
   located->not_finite = not_finite;
@@ -45,10 +45,10 @@ static bool runs_anywhere(void) { return true; }
 
 #include <immintrin.h>
 
-// Sixteen points at a time, which are packed as vectors too.
+// Handles and packs sixteen points at a time.
 #define AVX512 __attribute__((target("avx512f")))
 
-// As vx_cell_on_axis: of the points `*inside`, those that are inside on this axis too.
+// Like vx_cell_on_axis: clears the bits of `*inside` whose points are outside on this axis.
 static inline AVX512 __m512i cells_on_axis(const struct vx_cell_map *map, int axis, __m512 p, __mmask16 *inside) {
   __m512 t = _mm512_div_ps(_mm512_sub_ps(p, _mm512_set1_ps(map->min[axis])), _mm512_set1_ps(map->size[axis]));
   *inside = _mm512_mask_cmp_ps_mask(*inside, t, _mm512_setzero_ps(), _CMP_GE_OQ);
@@ -56,7 +56,7 @@ static inline AVX512 __m512i cells_on_axis(const struct vx_cell_map *map, int ax
   return _mm512_cvttps_epi32(t);
 }
 
-// As vx_key, of eight cells.
+// vx_key of eight cells.
 static inline AVX512 __m512i keys_of(struct vx_key_format format, __m256i x, __m256i y, __m256i z) {
   __m512i high = _mm512_sll_epi64(_mm512_cvtepu32_epi64(x), _mm_cvtsi32_si128(format.yz_bits));
   __m512i middle = _mm512_sll_epi64(_mm512_cvtepu32_epi64(y), _mm_cvtsi32_si128(format.z_bits));
@@ -84,7 +84,7 @@ static AVX512 void locate_avx512(const struct vx_cell_map *map, const float *poi
     }
     __m512i low = keys_of(map->key, LOW(cell[0]), LOW(cell[1]), LOW(cell[2]));
     __m512i high = keys_of(map->key, HIGH(cell[0]), HIGH(cell[1]), HIGH(cell[2]));
-    // `located` has at most `begin` points so far, so whole vectors fit the chunk.
+    // `located` has at most `begin` points so far, so whole vectors fit in the chunk.
     int32_t num_low = __builtin_popcount(inside & 0xFFU);
     _mm512_storeu_si512(located->at + num_inside,
                         _mm512_maskz_compress_epi32(inside, _mm512_add_epi32(lane, _mm512_set1_epi32(begin))));

@@ -1,4 +1,4 @@
-// From coordinates to cells: the arithmetic of a chunk of points, for each kind of processor.
+// From coordinates to cells, a chunk of points at a time, for each kind of processor.
 //
 // Every way computes the same bits: each operation is IEEE float32, and there is no sum whose order could differ.
 #ifndef VOXELD_CPU_LOCATE_H
@@ -8,12 +8,12 @@
 
 enum { CPU_CHUNK = 256 };  // a multiple of every vector's length
 
-// The points of a chunk that are in range, packed, in input order. What is behind them means nothing.
+// The points of a chunk that are in range, packed, in input order. The rest of each array is undefined.
 struct cpu_located {
   int32_t num_inside;
-  int32_t not_finite;       // points, none of them inside
-  int32_t at[CPU_CHUNK];    // which point of the chunk
-  uint64_t key[CPU_CHUNK];  // its cell
+  int32_t not_finite;       // points that are not finite, and so not inside
+  int32_t at[CPU_CHUNK];    // the point's number in the chunk
+  uint64_t key[CPU_CHUNK];  // the point's cell
 };
 
 // Locates `count` points, 1 .. CPU_CHUNK, of `columns` values each, 3 .. VX_MAX_FEATURES.
@@ -22,15 +22,15 @@ typedef void cpu_locate(const struct vx_cell_map *map, const float *points, int3
 
 struct cpu_locate_way {
   const char *name;
-  bool (*runs)(void);  // on this processor
+  bool (*runs)(void);  // whether this processor can run it
   cpu_locate *locate;
 };
 
-// The fastest first; the last is plain C and runs everywhere.
+// The fastest first. The last is plain C, which runs everywhere.
 extern const struct cpu_locate_way cpu_locate_ways[];
 extern const int cpu_num_locate_ways;
 
-// The fastest that runs here.
+// The fastest way on this processor.
 cpu_locate *cpu_locate_here(void);
 
 #endif

@@ -1,8 +1,8 @@
 // From the points in range to maps.
 //
-// A map is mostly empty, so what it holds is gathered in short lists first: a filled cell for each voxel of the index,
-// and a pillar for each of its columns. A point costs one visit to the list of pillars, which fits the cache where the
-// maps do not. Then each map is cleared and gets the values of its list.
+// A map is mostly empty, so its contents are first gathered in short lists: a filled cell per voxel of the index, and a
+// pillar per column of voxels. Each point is added to the list of pillars, which fits in the cache when the maps do
+// not. Then each map is cleared and gets the values of its list.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ void cpu_maps_lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena) {
   }
 }
 
-// The number of a line of cells along x, of all clouds.
+// The number of a line of cells along x, over all clouds.
 static int64_t line_of(const struct cpu_run *run, int32_t cloud, int32_t z, int32_t y) {
   return ((int64_t)cloud * run->grid.cells[2] + z) * run->grid.cells[1] + y;
 }
@@ -44,7 +44,7 @@ static void list_cells(struct cpu_run *run, int32_t cloud) {
   }
 }
 
-// Appends the pillars that the cloud's voxels are in, without points yet, and notes the pillar of each voxel.
+// Appends the pillars of the cloud's voxels, still without points, and notes the pillar of each voxel.
 static void list_pillars(struct cpu_run *run, int32_t cloud) {
   struct vx_key_format format = run->map.key;
   struct cpu_cell_index *index = &run->pillar_index;
@@ -74,7 +74,7 @@ static void add_point(struct cpu_pillar *pillar, float height, float intensity) 
 static void add_points(struct cpu_run *run) {
   struct cpu_pillar *pillars = run->pillars + run->num_pillars;
   bool bright = (run->job->tensors & VX_INTENSITY_MAPS) != 0;
-  int32_t intensity = bright ? run->params->intensity : 0;  // any column, if none is asked for
+  int32_t intensity = bright ? run->params->intensity : 0;  // any column if no map needs it
   VX_EACH_ROW(run->stop, i, 0, run->num_inside) {
     const float *point = run->points + (int64_t)run->inside[i] * run->columns;
     add_point(&pillars[run->pillar_of[run->voxel_of[i]]], point[2], point[intensity]);
@@ -92,7 +92,7 @@ void cpu_gather_maps(struct cpu_run *run, const struct cpu_cloud *cloud) {
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-// Clears a tensor of all clouds, of `line_bytes` for each line of cells along x.
+// Clears a tensor of all clouds with `line_bytes` per line of cells along x.
 static void clear(const struct cpu_run *run, int32_t depth, size_t line_bytes, void *out) {
   vx_fill(run->stop, out, 0, (size_t)run->job->num_clouds * (size_t)depth * (size_t)run->grid.cells[1] * line_bytes);
 }

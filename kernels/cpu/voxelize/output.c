@@ -1,5 +1,5 @@
-// The tensors of a job, task by task. Tensors of rows are written together: the points of a stretch of rows are then
-// in the cache for all of them.
+// The tensors of a job, task by task. Tensors of rows are written together, so that they find the points of their rows
+// in the cache.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/cpu/base/base.h"
@@ -7,8 +7,8 @@
 
 enum {
   PIECE_BYTES = 256 << 10,
-  TASK_ROWS = 256,       // at least
-  TASKS_OF_A_WORKER = 4  // about: workers come late, and rows differ
+  TASK_ROWS = 256,       // rows of a task, at least
+  TASKS_OF_A_WORKER = 4  // roughly: workers come late, and rows differ
 };
 
 struct target {
@@ -17,12 +17,12 @@ struct target {
   size_t item_bytes;
 };
 
-// Tensors of one unit and one stage.
+// The tensors of one unit and one stage.
 struct writing {
   const struct cpu_run *run;
   enum cpu_unit unit;
   enum vx_stage stage;
-  int32_t items, step;  // rows, clouds or whole tensors; those of a task
+  int32_t items, step;  // rows, clouds or whole tensors; in all, and per task
   int32_t count;
   struct target targets[VX_TENSOR_COUNT];
 };
@@ -33,7 +33,7 @@ static struct writing begin(const struct cpu_run *run, const struct cpu_writer *
   return writing;
 }
 
-// Each item of the tensor has as many bytes as the others.
+// Adds a tensor. All its items have the same number of bytes.
 static void add(struct writing *writing, const struct cpu_writer *writer, void *out, size_t bytes) {
   size_t item_bytes = bytes;
   if (writing->unit == CPU_TENSORS)
@@ -52,7 +52,7 @@ static void write_targets(const struct writing *writing, const struct cpu_run *p
   }
 }
 
-// The rows of each cloud lie at a place of their own.
+// Each cloud has its own place in the rows.
 static void write_rows(const struct writing *writing, struct cpu_run *part, int32_t first, int32_t count) {
   for (const struct cpu_grouped *cloud = part->grouped; count > 0; cloud++) {
     int32_t skipped = first - cloud->first_row;
@@ -122,7 +122,7 @@ enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct e
   return write_one(run, &cpu_writer_of_means, means, bytes, error);
 }
 
-// Writes the tensors of `layout` of the unit and the stage of `like`.
+// Writes the tensors of `layout` that have the unit and the stage of `like`.
 static enum vx_status write_those(const struct cpu_run *run, const struct cpu_writer *like,
                                   const struct vx_layout *layout, unsigned char *output, struct error *error) {
   struct writing writing = begin(run, like);
@@ -135,7 +135,7 @@ static enum vx_status write_those(const struct cpu_run *run, const struct cpu_wr
   return write_all(&writing, error);
 }
 
-// bev_features is made of rows. If no tensor of the output has them, they are made in scratch.
+// bev_features is made from rows of features. If no tensor of the output has them, they are computed in scratch.
 static enum vx_status find_features(struct cpu_run *run, const struct vx_layout *layout, unsigned char *output,
                                     struct error *error) {
   enum vx_tensor rows = cpu_run_feature_tensor(run);
@@ -149,7 +149,7 @@ static enum vx_status find_features(struct cpu_run *run, const struct vx_layout 
 
 enum vx_status cpu_write_tensors(struct cpu_run *run, const struct vx_layout *layout, void *output,
                                  struct error *error) {
-  // One of each unit and stage, in the order in which they are written.
+  // One tensor per unit and stage, in the order of writing.
   static const enum vx_tensor likes[] = {VX_VOXEL_COORDS, VX_ENCODED_FEATURES, VX_BEV_FEATURES, VX_OCCUPANCY};
   enum vx_status status = VX_OK;
   for (size_t i = 0; i < sizeof likes / sizeof *likes && status == VX_OK; i++) {

@@ -11,7 +11,7 @@ static void take_index(struct cpu_cell_index *index, struct cpu_arena *arena, in
   index->entries = cpu_arena_take(arena, (uint64_t)most, sizeof *index->entries);
 }
 
-// Takes the arrays of a cloud in hand.
+// Takes the arrays of the current cloud.
 static void lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena) {
   bool filtered = run->params->block_filter.enabled;
   bool ordered = run->params->order == VX_ORDER_KEY;
@@ -36,7 +36,7 @@ static void lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena) {
   cpu_maps_lay_out_cloud(run, arena);
 }
 
-// Takes the arrays of a pillar in hand.
+// Takes the arrays of the current pillar.
 static void lay_out_pillar(struct cpu_run *run, struct cpu_arena *arena) {
   if (run->encoded_values != 0) {
     uint64_t points = (uint64_t)(run->cap < run->largest_cloud ? run->cap : run->largest_cloud) + 1;
@@ -46,7 +46,7 @@ static void lay_out_pillar(struct cpu_run *run, struct cpu_arena *arena) {
   }
 }
 
-// Takes what a lane needs to do a task.
+// Takes what a lane needs for a task.
 static void lay_out_part(struct cpu_run *run, bool cloud, struct cpu_arena *arena) {
   if (cloud) lay_out_cloud(run, arena);
   lay_out_pillar(run, arena);
@@ -98,7 +98,7 @@ void cpu_parts_place(struct cpu_run *run) {
   }
 }
 
-// Moves `more` items at number `place` behind the first `count`. Returns how many there are then.
+// Moves `more` items from number `place` to the end of the first `count`. Returns the new count.
 static int32_t move(void *items, size_t size, int32_t count, int32_t place, int32_t more) {
   unsigned char *bytes = items;
   if (count != place && more > 0)
@@ -106,7 +106,7 @@ static int32_t move(void *items, size_t size, int32_t count, int32_t place, int3
   return count + more;
 }
 
-// The points of a cloud name its rows by their places; now they name rows of the output.
+// Changes the cloud's point_ids from places in its rows to rows of the output.
 static void rename_points(const struct cpu_run *run, const struct cpu_grouped *grouped, int32_t points) {
   int32_t *ids = run->point_ids + grouped->begin, shift = grouped->place - grouped->first_row;
   VX_EACH_ROW(run->stop, i, 0, shift == 0 ? 0 : points) ids[i] -= ids[i] < 0 ? 0 : shift;

@@ -1,12 +1,12 @@
-// From points to voxels: the one pass over a cloud that looks at coordinates.
+// From points to voxels: the one pass over a cloud that reads coordinates.
 //
 // Points are handled in chunks. First the cells of a chunk are computed, with vectors if the processor has them
 // (locate.h). Then the slots of all its cells are prefetched, and after that looked up, so the cache misses of a chunk
 // overlap.
 //
-// A sensor that turns often hits one cell several times in a row. A chunk with many such runs is looked up run by run,
-// which saves hashes and branches that processors mispredict. Single points are faster without runs, and so are dense
-// indexes, which do not hash.
+// A sensor often hits one cell several times in a row as it turns. A chunk with many such runs is looked up run by run,
+// which saves hashes and mispredicted branches. Single points are faster without runs. So are dense indexes, which do
+// not hash.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>
@@ -14,11 +14,11 @@
 #include "kernels/cpu/voxelize/locate.h"
 
 enum {
-  SAMPLED = 7,  // each seventh point tells whether there are runs: an odd step, so as not to meet the same beams again
-  FILLED = 8    // voxels of points that are written at a time
+  SAMPLED = 7,  // every seventh point is checked for runs; an odd step avoids meeting the same beams again
+  FILLED = 8    // voxel numbers written at a time
 };
 
-// Whether more than a third of the points are in the cell of the one before, as far as every seventh shows.
+// Whether more than a third of the points share the previous point's cell, judged by every seventh point.
 static bool have_runs(const struct cpu_located *located) {
   int32_t sampled = 0, same = 0;
   for (int32_t i = 1; i < located->num_inside; i += SAMPLED) {
@@ -28,7 +28,7 @@ static bool have_runs(const struct cpu_located *located) {
   return same * 3 > sampled;
 }
 
-// Keeps one key of each run of points in one cell. Fills ends[] with where each run ends. Returns their number.
+// Keeps one key per run of points in one cell. Fills ends[] with the end of each run. Returns the number of runs.
 static int32_t join_runs(struct cpu_located *located, int32_t *ends) {
   uint64_t key = located->key[0];
   int32_t runs = 0;
@@ -63,8 +63,8 @@ static void look_up(const struct cpu_located *located, int32_t begin, struct cpu
   shared_index->count = index.count;
 }
 
-// The same, run by run. The voxels are written in vectors, which reach into the next run and are overwritten by it; the
-// last run's reach behind the chunk.
+// The same, run by run. The voxel numbers are written in vectors that may reach into the next run, which overwrites
+// them. The last run may reach past the chunk.
 static void look_up_runs(struct cpu_located *located, int32_t begin, struct cpu_cell_index *shared_index,
                          int32_t *inside, int32_t *voxel_of) {
   struct cpu_cell_index index = *shared_index;

@@ -1,8 +1,8 @@
-// From the voxels of a cloud to rows of the output: the points that each row keeps, the order of the rows, the row of
-// each point.
+// From the voxels of a cloud to rows of the output: the points of each row, the order of the rows, the row of each
+// point.
 #include "kernels/cpu/voxelize/voxelize.h"
 
-// Voxels of the cloud that max_voxels lets in: those numbered below this.
+// The number of voxels that max_voxels allows: voxels with lower numbers get rows.
 static int32_t voxels_let_in(const struct cpu_run *run) {
   return cpu_smaller(run->cells.count, run->params->max_voxels);
 }
@@ -41,9 +41,9 @@ void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
   cpu_add_rows(run, &counts);
 }
 
-// Writes the indices of all points, voxel by voxel, each where its voxel's next one goes. Rows have room for what the
-// caps drop, so that nothing depends on a point: of a row, the first `kept` are read. The points of voxels without a
-// row go behind those of the cloud's rows, where there is room for all points of the cloud.
+// Lists the indices of all points, voxel by voxel. Rows have room for the points that the caps drop too, so no branch
+// depends on a point; only the first `kept` of each row are read. The points of voxels without a row go after those of
+// the cloud's rows, where there is room for all points of the cloud.
 void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct cpu_row *rows = run->rows + cloud->first_row;
   int32_t num_rows = voxels_let_in(run);

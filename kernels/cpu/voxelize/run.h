@@ -1,12 +1,12 @@
-// One voxelize job on its way through the stages of the CPU backend.
+// The state of one voxelize job on the CPU.
 //
 // Each cloud goes through up to six stages: index (points.c), gather (maps.c), list, order and name (rows.c), filter
 // (block_filter.c). Then the rows of all clouds are known, and the tensors are written from them (writers.c). A struct
-// cpu_run lives on the stack of one call; its arrays are the lane's scratch.
+// cpu_run lives on the stack of one call. Its arrays are the lane's scratch.
 //
 // The clouds are tasks of the job (parallel_for.h), and so are stretches of rows of a large tensor. Each task has a
-// copy of the run that shows it only its part: the arrays of the whole job from its place on, and those of the cloud in
-// hand in the scratch of the lane that does it (parts.c). So the stages know nothing of other tasks.
+// copy of the run with only its own part: its place in the arrays of the whole job, and the arrays of the current
+// cloud, which are in the scratch of the lane that does the task (parts.c). So the stages know nothing of other tasks.
 #ifndef VOXELD_CPU_VOXELIZE_RUN_H
 #define VOXELD_CPU_VOXELIZE_RUN_H
 
@@ -19,7 +19,7 @@
 #include "kernels/grid.h"
 #include "kernels/kernels.h"
 
-// A voxel that is kept: a row of the output tensors.
+// A kept voxel: a row of the output tensors.
 struct cpu_row {
   uint64_t key;    // its cell
   int32_t number;  // by first appearance, within its cloud
@@ -28,78 +28,78 @@ struct cpu_row {
   int32_t cloud;
 };
 
-// The cloud in hand.
+// The current cloud.
 struct cpu_cloud {
   int32_t number;      // in the batch
   int32_t begin, end;  // its points
   int32_t first_row;   // its rows are run.rows[first_row .. run.num_rows)
 };
 
-// What the stages found in a cloud. Its rows, cells and pillars are listed apart from those of other clouds. The rows
-// stay there; cpu_parts_gather moves the others together.
+// What the stages found in a cloud. Each cloud has its own place in the lists of rows, cells and pillars. The rows stay
+// there; cpu_parts_gather moves the cells and pillars together.
 struct cpu_grouped {
-  int32_t begin;  // its first point; its cells and its pillars are listed from there on
+  int32_t begin;  // its first point; its cells and pillars are listed from there on
   int32_t place;  // its rows are run.rows[place .. place + num_rows)
   struct vx_counts counts;
   int32_t num_rows, num_filled, num_pillars;
-  int32_t first_row;  // of the output
+  int32_t first_row;  // its first row in the output
 };
 
-// A cell that points are in, whatever becomes of them.
+// A cell with points, whatever their fates.
 struct cpu_filled {
-  int64_t line;  // of cells along x: (cloud * nz + z) * ny + y
+  int64_t line;  // line of cells along x: (cloud * nz + z) * ny + y
   int32_t x;
   int32_t points;
 };
 
-// The points in the cells that differ in z alone.
+// The points of all cells with the same x and y.
 struct cpu_pillar {
   int64_t place;        // (cloud * ny + y) * nx + x
-  float max, min;       // height
-  float max_intensity;  // of the finite; -INFINITY if there is none
+  float max, min;       // heights
+  float max_intensity;  // of the finite ones; -INFINITY if there are none
   float top_intensity;  // of the first of the highest points
   int32_t points;
 };
 
-// A stretch of the points of a lone cloud, which are looked up apart (segments.c).
+// A stretch of a lone cloud's points, which is looked up separately (segments.c).
 struct cpu_segment {
   int32_t begin, end;       // its points
-  int32_t num_inside;       // of them in range
-  int32_t not_finite;       // of them
-  int32_t num_seen;         // its voxels
-  int32_t first_inside;     // points in range before it
-  int32_t first_number;     // the number that the first of its new voxels gets
-  int32_t first_listed;     // where the points of that are listed
-  struct vx_counts counts;  // of its new voxels, as cpu_make_rows has them
+  int32_t num_inside;       // points in range
+  int32_t not_finite;       // points that are not finite
+  int32_t num_seen;         // number of its voxels
+  int32_t first_inside;     // points in range in earlier segments
+  int32_t first_number;     // the number of its first new voxel
+  int32_t first_listed;     // where that voxel's points are listed
+  struct vx_counts counts;  // of its new voxels, as cpu_make_rows_of fills them
 };
 
 // A voxel of a segment, in the list of a bucket.
 struct cpu_bucketed {
   uint64_t key;
-  int32_t hits;     // in the segment; where the voxel is new: in the cloud, once the buckets are merged
-  int32_t before;   // in the segments before
+  int32_t hits;     // in the segment; if the voxel is new, after the merge: in the cloud
+  int32_t before;   // hits in the earlier segments
   int32_t same_as;  // the place in `bucketed` where the voxel is new
-  int32_t number;   // in the cloud, where it is new
+  int32_t number;   // in the cloud; set where the voxel is new
 };
 
-// What a bucket has of a segment.
+// One segment's voxels in one bucket.
 struct cpu_bucket {
-  int32_t end;         // of its voxels in `bucketed`
-  int32_t num_new;     // of them
-  int32_t num_points;  // of the cloud, in those that are new
+  int32_t end;         // end of its voxels in `bucketed`
+  int32_t num_new;     // how many of them are new
+  int32_t num_points;  // the cloud's points in the new ones
 };
 
-// A lone cloud in segments. What a segment has is listed from the place of its first point on. The thread that merges a
-// bucket writes nothing among what is another's, so that processors do not take the same memory from each other.
+// A lone cloud in segments. The lists of a segment begin at the place of its first point. A thread that merges a bucket
+// writes nothing between other threads' data, to avoid false sharing.
 struct cpu_cut {
-  int32_t count;                  // of segments, and of buckets; 0 if the cloud is not cut
+  int32_t count;                  // number of segments, and of buckets; 0 if the cloud is not cut
   struct cpu_segment *segments;   // [count]
   struct cpu_bucketed *bucketed;  // [num_points]: the voxels of each segment, bucket by bucket
   struct cpu_bucket *buckets;     // [segment, bucket]
-  int32_t *bucketed_at;  // [num_points]: where in `bucketed` each voxel of a segment is, by their appearance in it
-  int32_t *next;         // [num_points]: where in the list the next point of each of them goes
-  int32_t *inside;       // [num_points]: indices of the points in range of each segment
-  int32_t *seen_of;      // [num_points]: which of its segment's voxels each of them is in
+  int32_t *bucketed_at;           // [num_points]: place in `bucketed` of each voxel of a segment, by appearance
+  int32_t *next;                  // [num_points]: where the next point of that voxel goes in the list
+  int32_t *inside;                // [num_points]: indices of the points in range of each segment
+  int32_t *seen_of;               // [num_points]: the voxel of each of these points, numbered in its segment
 };
 
 enum { CPU_STRETCHES = 6 };  // lengths 1, 2, 4, ... VX_MAX_BLOCK_SIZE
@@ -109,19 +109,19 @@ struct cpu_heights {
   float min, max;  // z
 };
 
-// Arrays that the job does not need get no room and are not touched.
+// Arrays that the job does not need get no memory and are not touched.
 struct cpu_run {
   // What the job asks for.
   struct vx_job *job;
   struct vx_lane *lane;  // of the job's run
-  struct vx_stop *stop;  // of the worker at work; the passes ask it
+  struct vx_stop *stop;  // of the worker that runs the task; the passes ask it
   const struct vx_voxelize *params;
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
   struct vx_grid grid;
   struct vx_cell_map map;
   const float *points;    // [num_points, columns]
   int32_t columns;        // C
-  int32_t cap;            // points that a voxel keeps; INT32_MAX if there is no cap
+  int32_t cap;            // most points that a voxel keeps; INT32_MAX without a cap
   bool lists_wanted;      // something reads the kept points voxel by voxel
   bool ids_wanted;        // something reads point_ids as rows
   bool sectioned;         // the cloud has sections
@@ -130,18 +130,18 @@ struct cpu_run {
   int32_t largest_rows;   // most rows that one cloud can have
   int32_t row_capacity;   // most rows that all clouds can have
 
-  // Of the whole job.
+  // For the whole job.
   struct cpu_grouped *grouped;  // [num_clouds]
   float *widened;               // [num_points, columns]: narrow input as float32
-  float *means;                 // [row_capacity, columns]: of each row, if voxels are sampled
-  struct cpu_fps fps;           // the same
+  float *means;                 // [row_capacity, columns]: mean of each row, if voxels are sampled
+  struct cpu_fps fps;           // if voxels are sampled
   int32_t *list;                // [num_points]: indices of points, voxel by voxel
   int32_t num_listed;
   int32_t *point_ids;    // [num_points]: row of each point, -1 if dropped; if ids_wanted
   struct cpu_row *rows;  // [row_capacity]
   int32_t num_rows;
 
-  // Of the whole job, for maps.
+  // For the whole job, for maps.
   struct cpu_filled *filled;  // [num_points]
   int32_t num_filled;
   struct cpu_pillar *pillars;  // [num_points]
@@ -149,33 +149,33 @@ struct cpu_run {
   unsigned char *features;  // [row_capacity, columns or encoded values] of feature_dtype, if they are scattered and
                             // no tensor has them
 
-  // Of the pillar in worker, if it is encoded.
+  // For the current pillar, if it is encoded.
   int32_t encoded_values;  // 0 if no pillar is encoded
   float *pillar_rows[2];   // each [cap + 1, cpu_encode_room]
   float *encoded;          // [encoded_values]
 
-  // Of the cloud in hand.
+  // For the current cloud.
   struct cpu_placed *placed;    // [largest_rows]: its rows, if they are scattered
-  struct cpu_cell_index cells;  // its voxels
-  int32_t *inside;              // [largest_cloud]: indices of its points in range
-  int32_t *voxel_of;            // [largest_cloud]: the number of the voxel of each of them
+  struct cpu_cell_index cells;  // the cloud's voxels
+  int32_t *inside;              // [largest_cloud]: indices of the points in range
+  int32_t *voxel_of;            // [largest_cloud]: the voxel's number for each of these points
   int32_t num_inside;
-  int32_t *next;                  // [largest_rows + 1]: where in the list the next point of a voxel goes
-  int32_t *row_of;                // [largest_rows]: row of a voxel's number
+  int32_t *next;                  // [largest_rows + 1]: where the next point of a voxel goes in the list
+  int32_t *row_of;                // [largest_rows]: row of each voxel number
   struct cpu_keyed *sorting;      // [2 * largest_rows]
   struct cpu_row *rows_in_order;  // [largest_rows]
 
   struct cpu_cut cut;
 
-  // Of the cloud in worker, for maps.
-  struct cpu_cell_index pillar_index;  // its pillars
-  int32_t *pillar_of;                  // [largest_cloud]: pillar of a voxel's number
+  // For the current cloud, for maps.
+  struct cpu_cell_index pillar_index;  // the cloud's pillars
+  int32_t *pillar_of;                  // [largest_cloud]: pillar of each voxel number
 
-  // Of the cloud in worker, for the block filter.
+  // For the current cloud, for the block filter.
   struct vx_key_format block_key;
   int32_t grid_blocks[2];                              // blocks along x and y
-  struct cpu_cell_index blocks;                        // that hold a kept point
-  int32_t *block_of;                                   // [largest_rows]: block of a row
+  struct cpu_cell_index blocks;                        // blocks that hold a kept point
+  int32_t *block_of;                                   // [largest_rows]: block of each row
   bool *block_stays;                                   // [largest_rows]
   struct cpu_heights *heights;                         // [largest_rows]: of each block
   struct cpu_heights *stretch_heights[CPU_STRETCHES];  // each [largest_rows]: of 1, 2, 4, ... sorted blocks
@@ -183,7 +183,7 @@ struct cpu_run {
 
 static inline int32_t cpu_smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
-// Adds counts to others: every field is a sum, an int64_t.
+// Adds `from` to `to`. Every field of the counts is an int64_t that can be summed.
 static inline void cpu_add_counts(struct vx_counts *to, const struct vx_counts *from) {
   enum { COUNTS = sizeof *to / sizeof to->kept };
   int64_t sums[COUNTS], more[COUNTS];
@@ -193,13 +193,13 @@ static inline void cpu_add_counts(struct vx_counts *to, const struct vx_counts *
   memcpy(to, sums, sizeof sums);
 }
 
-// The bytes of a row of features, as bev_features has them.
+// Bytes of a row of features in bev_features.
 static inline size_t cpu_run_feature_bytes(const struct cpu_run *run) {
   int32_t values = run->encoded_values == 0 ? run->columns : run->encoded_values;
   return (size_t)values * vx_dtype_size(run->params->feature_dtype);
 }
 
-// The tensor that has these rows. They are in scratch if it is not wanted, but bev_features is.
+// The tensor whose rows become bev_features. If it is not requested, the rows are in scratch.
 static inline enum vx_tensor cpu_run_feature_tensor(const struct cpu_run *run) {
   return run->encoded_values == 0 ? VX_VOXEL_FEATURES : VX_ENCODED_FEATURES;
 }

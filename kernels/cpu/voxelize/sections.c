@@ -1,12 +1,13 @@
 // The fates of a lone cloud's points, section by section.
 //
-// What the cloud's counts exclude is not looked for. So a cloud whose points are all in range and in rows costs no more
-// than a search for where each section ends. What the caps of voxels drop stands in the lists behind what they keep.
+// A fate whose count in the cloud is 0 is not searched for. So if all points of a cloud are in range and in rows, the
+// only cost is a search for the end of each section. In the lists, the points that the caps drop stand after the kept
+// ones.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/half.h"
 
-// The first of the points in range, in their order, that is at least `point`; their number if there is none.
+// The first index in run.inside whose point is at least `point`; the number of points in range if there is none.
 static int32_t first_inside_from(const struct cpu_run *run, int32_t point) {
   int32_t low = 0, high = run->num_inside;
   while (low < high) {
@@ -29,7 +30,7 @@ static int64_t count_not_finite(const struct cpu_run *run, int32_t begin, int32_
   return count;
 }
 
-// Counts those of the points in range, `begin` to `end` of them, that are in no row. `filtered`: run.row_of is noted.
+// Counts the points without a row among the points in range `begin` to `end`. `filtered`: run.row_of is filled.
 static void count_rowless(const struct cpu_run *run, int32_t begin, int32_t end, int32_t let_in, bool filtered,
                           struct vx_counts *counts) {
   VX_EACH_ROW(run->stop, i, begin, end) {
@@ -40,7 +41,7 @@ static void count_rowless(const struct cpu_run *run, int32_t begin, int32_t end,
   }
 }
 
-// Moves the points that the caps of voxels drop from `kept`. Each list is in input order, so its sections only ascend.
+// Moves the points that the caps drop from `kept` to over_cap. Each list is in input order, so its sections ascend.
 static void count_over_cap(const struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct vx_sections *sections = &run->job->sections;
   for (int32_t i = cloud->first_row; i < run->num_rows && !vx_stopped(run->stop, 1); i++) {

@@ -1,13 +1,13 @@
-// A lone cloud, looked up by several workers. Steps, of which each needs all of the one before; the tasks of a step are
-// done in any order.
+// A lone cloud, looked up by several workers. Each step needs all results of the step before. The tasks of a step run
+// in any order.
 //
-// 1. Look up: each segment has an index of its own. Its voxels are partitioned into buckets by the hash of their keys.
-// 2. Merge: each bucket has an index of its own. It goes through what the segments, first to last, have in it: a voxel
-//    is new where it appears first, and the later ones are the same as that.
-// 3. Number: a voxel's number is how many were new before it. The buckets have counted those of each segment, and their
-//    points, so each segment makes the rows of its new voxels.
-// 4. Pack: the points of the segments, each with the number of its voxel, behind each other.
-// 5. List: each segment knows how many points of a voxel the segments before it have, so where its own go.
+// 1. Look up: each segment has its own index. Its voxels are partitioned into buckets by the hash of their keys.
+// 2. Merge: each bucket has its own index. It reads the voxels of the segments, first to last. A voxel is new in the
+//    segment where it first appears; later appearances refer to that one.
+// 3. Number: a voxel's number is the count of new voxels before it. The buckets have counted the new voxels of each
+//    segment and their points, so each segment makes the rows of its new voxels.
+// 4. Pack: the points in range of all segments move together, each with the number of its voxel.
+// 5. List: each segment knows how many points of a voxel are in earlier segments, and so where its own points go.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/cpu/base/base.h"
@@ -15,7 +15,7 @@
 #include "kernels/parallel_for.h"
 
 enum {
-  SEGMENT_POINTS = 8192,  // at least: a worker that is called takes as long as some thousand points to come
+  SEGMENT_POINTS = 8192,  // at least: the time of some thousand points passes before a called worker comes
   MOST_SEGMENTS = 32,
 };
 
@@ -38,16 +38,15 @@ void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   cut->seen_of = cpu_arena_take(arena, points, sizeof *cut->seen_of);
 }
 
-// ---- what a worker needs
-// ----------------------------------------------------------------------------------------------
+// ---- the tools of a worker ------------------------------------------------------------------------------------------
 
 struct tools {
   struct cpu_cell_index index;
-  int32_t *places;  // [num_points]: where in `bucketed` each voxel of the index is new
+  int32_t *places;  // [num_points]: the place in `bucketed` where each voxel of the index is new
 };
 
-// The run's own worker has these arrays for the cloud: they get their contents after the buckets are merged, when
-// nobody needs the tools any more. A bucket may get all voxels of the cloud, so each worker has room for that.
+// The run's own worker uses the arrays of the current cloud: they are filled only after the merge, when the tools are
+// no longer needed. Every worker has room for all voxels of the cloud, since one bucket may get all of them.
 static enum vx_status take_tools(const struct cpu_run *run, const struct vx_worker *worker, struct tools *tools,
                                  struct error *error) {
   uint64_t slots = cpu_cell_index_slots(run->num_points, run->map.key.bits), most = (uint64_t)run->num_points;
@@ -69,7 +68,7 @@ static enum vx_status take_tools(const struct cpu_run *run, const struct vx_work
 
 // ---- look up --------------------------------------------------------------------------------------------------------
 
-// The index uses other bits of a product with another number.
+// The index hashes with another multiplier and uses other bits of the product.
 static int32_t bucket_of(const struct cpu_run *run, uint64_t key) {
   return (int32_t)(((key * (run->lane->seed[1] | 1) >> 32) * (uint64_t)run->cut.count) >> 32);
 }
@@ -78,7 +77,7 @@ static struct cpu_bucket *buckets_of(const struct cpu_cut *cut, int32_t segment)
   return cut->buckets + (ptrdiff_t)segment * cut->count;
 }
 
-// Lists the segment's voxels bucket by bucket, each in the order of their appearance.
+// Lists the segment's voxels bucket by bucket, each bucket in the order of appearance.
 static void partition(const struct cpu_run *run, struct vx_stop *stop, int32_t number,
                       const struct cpu_cell_entry *seen) {
   const struct cpu_cut *cut = &run->cut;
@@ -126,7 +125,7 @@ static void find_homes(const struct cpu_cell_index *index, const struct cpu_buck
   }
 }
 
-// Adds the voxels from `place` on, at most a chunk of them.
+// Adds the voxels from `place` on, at most one chunk.
 static void merge(const struct cpu_cut *cut, int32_t place, int32_t count, struct tools *tools) {
   struct cpu_cell_index index = tools->index;
   uint32_t home[CPU_CHUNK];
@@ -142,12 +141,12 @@ static void merge(const struct cpu_cut *cut, int32_t place, int32_t count, struc
   tools->index.count = index.count;
 }
 
-// The points of the voxels that a segment has in the bucket and that are new: numbers `first` up to `end` of the
-// index. Each is told how many it has.
+// The number of points in the voxels that are new in a segment and bucket: voxels `first` to `end` - 1 of the index.
+// Sets the hits of each of them.
 static int32_t sum_up(const struct cpu_cut *cut, const struct tools *tools, int32_t first, int32_t end) {
   int32_t sum = 0;
   for (int32_t voxel = first; voxel < end; voxel++) {
-    int32_t hits = tools->index.entries[voxel].hits;  // of all segments
+    int32_t hits = tools->index.entries[voxel].hits;  // in all segments
     cut->bucketed[tools->places[voxel]].hits = hits;
     sum += hits;
   }
@@ -203,7 +202,7 @@ static enum vx_status number_segment(void *ctx, const struct vx_worker *worker, 
   return vx_stop_status(worker->stop, error);
 }
 
-// The number in the cloud of the voxel at that place in `bucketed`.
+// The number in the cloud of the voxel at `place` in `bucketed`.
 static int32_t number_of(const struct cpu_cut *cut, int32_t place) {
   return cut->bucketed[cut->bucketed[place].same_as].number;
 }
@@ -229,7 +228,7 @@ struct listing {
   int32_t num_rows;
 };
 
-// Where the next point of each of the segment's voxels goes; -1 if the voxel has no row.
+// Finds where the next point of each of the segment's voxels goes; -1 if the voxel has no row.
 static int32_t *find_places(const struct listing *listing, struct vx_stop *stop, const struct cpu_segment *segment) {
   const struct cpu_cut *cut = &listing->run->cut;
   int32_t *next = cut->next + segment->begin;
@@ -263,7 +262,7 @@ static void begin_segments(const struct cpu_run *run, const struct cpu_cloud *cl
   }
 }
 
-// Each segment learns where what it has goes; the counts are added up.
+// Sets where the results of each segment go, and adds up the counts.
 static void place_segments(struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct cpu_cut *cut = &run->cut;
   struct vx_counts *counts = &run->job->counts;

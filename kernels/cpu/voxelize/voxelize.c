@@ -1,5 +1,5 @@
-// The way of a voxelize job on the CPU: cpu_voxelize, at the end of this file. Runs on the thread that has the lane;
-// clouds and rows also on those that help it.
+// A voxelize job on the CPU. cpu_voxelize, at the end of this file, shows all of it. Runs on the thread that has the
+// lane; clouds and rows may run on helpers' threads.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static void measure_clouds(struct cpu_run *run) {
   for (int32_t cloud = 0; cloud < run->job->num_clouds; cloud++) {
     int32_t points = run->job->point_counts[cloud];
     int32_t rows = cpu_smaller(points, run->params->max_voxels);
-    run->row_capacity += rows;  // no more than there are points
+    run->row_capacity += rows;  // at most the number of points
     run->largest_cloud = larger(run->largest_cloud, points);
     run->largest_rows = larger(run->largest_rows, rows);
   }
@@ -41,7 +41,7 @@ static void read_params(struct cpu_run *run) {
   }
 }
 
-// A cloud is not cut if that took more scratch than a lane may keep.
+// Takes the scratch. If a cut cloud needs more scratch than a lane may keep, the cloud is not cut.
 static enum vx_status take_scratch(struct cpu_run *run, struct error *error) {
   struct cpu_arena measured = {0};
   run->cut.count = cpu_segments_wanted(run);
@@ -70,7 +70,7 @@ static enum vx_status prepare(struct cpu_run *run, struct error *error) {
   return status;
 }
 
-// And makes their rows.
+// Finds the voxels of a cloud and makes their rows.
 static enum vx_status find_voxels(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   if (run->cut.count > 0) return cpu_index_segments(run, cloud, error);
   cpu_index_points(run, cloud);
@@ -84,7 +84,7 @@ static enum vx_status list_points(struct cpu_run *run, const struct cpu_cloud *c
   return VX_OK;
 }
 
-// Finds the rows of one cloud and appends them to those of the clouds before it.
+// Finds the rows of one cloud and appends them to the rows of earlier clouds.
 static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   enum vx_status status = find_voxels(run, cloud, error);
   if (status == VX_OK) {

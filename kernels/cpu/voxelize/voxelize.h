@@ -1,5 +1,5 @@
-// A voxelization on the CPU, and its stages. Runs on the thread that has the lane; a task of it runs on the lane of
-// the thread that helps.
+// Voxelization on the CPU, and its stages. Runs on the thread that has the lane; tasks may run on helpers' threads and
+// lanes.
 #ifndef VOXELD_CPU_VOXELIZE_H
 #define VOXELD_CPU_VOXELIZE_H
 
@@ -9,26 +9,25 @@ VX_WARN_UNUSED enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *
 
 // ---- memory: the scratch of a job, and the parts of the run that its tasks see --------------------------------------
 
-// Lays out the run: what it needs of memory for the whole job, and for a cloud in hand.
+// Takes the arrays of the run: those for the whole job, and those for the current cloud.
 void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 
-// The run as the worker is to see it that does a task of it, with room for a cloud in hand or only for a pillar. Fails
-// only for a worker that helps.
+// Makes the copy of the run for a task, with arrays for a cloud or only for a pillar. Fails only on a helper.
 VX_WARN_UNUSED enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_worker *worker, bool cloud,
                                              struct cpu_run *part, struct error *error);
 
-// Gives each cloud its places in the lists of the whole job.
+// Gives each cloud its place in the lists of the whole job.
 void cpu_parts_place(struct cpu_run *run);
-// Numbers the rows of all clouds, moves together their cells and pillars, and adds up their counts.
+// Numbers the rows of all clouds, moves their cells and pillars together, and adds up their counts.
 void cpu_parts_gather(struct cpu_run *run);
 
 // ---- from points to voxels ------------------------------------------------------------------------------------------
 
-// Where points are looked up, and what comes of it.
+// The input and the result of a lookup of points.
 struct cpu_lookup {
   struct cpu_cell_index index;     // started by the caller
   int32_t *inside;                 // [end - begin]: indices of the points in range
-  int32_t *voxel_of;               // [end - begin]: the number of the voxel of each of them
+  int32_t *voxel_of;               // [end - begin]: the voxel's number for each of these points
   int32_t num_inside, not_finite;  // points
 };
 
@@ -36,57 +35,56 @@ struct cpu_lookup {
 void cpu_look_up_points(const struct cpu_run *run, struct vx_stop *stop, int32_t begin, int32_t end,
                         struct cpu_lookup *lookup);
 
-// Finds the voxel of each point of the cloud: fills run.cells, run.inside and run.voxel_of, counts not_finite and
+// Finds the voxel of each point of the cloud. Fills run.cells, run.inside and run.voxel_of; counts not_finite and
 // out_of_range.
 void cpu_index_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// ---- a lone cloud, looked up by several workers
-// -----------------------------------------------------------------------
+// ---- a lone cloud, looked up by several workers ---------------------------------------------------------------------
 //
-// Its points are cut into segments. What comes out are the voxels of cpu_index_points, with the same numbers: by the
-// first point of the whole cloud that falls into them.
+// The cloud's points are cut into segments. The voxels are those of cpu_index_points, with the same numbers: by first
+// point in the whole cloud.
 
-// Into how many segments the run's cloud is cut: 0 if it is small, one of several, or nobody is there to help.
+// The number of segments for the run's cloud: 0 if it is small, if there are several clouds, or if no worker can help.
 int32_t cpu_segments_wanted(const struct cpu_run *run);
 
 // Takes the arrays for run->cut.count segments.
 void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 
-// As cpu_index_points and cpu_make_rows, for the run's own worker and a cloud that is cut. run.inside and run.voxel_of
-// are only filled if something but the list reads them.
+// cpu_index_points and cpu_make_rows for a cut cloud, called by the run's own worker. Fills run.inside and run.voxel_of
+// only if something other than the list reads them.
 VX_WARN_UNUSED enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *cloud,
                                                  struct error *error);
 
-// As cpu_list_points, likewise.
+// cpu_list_points for a cut cloud.
 VX_WARN_UNUSED enum vx_status cpu_list_segments(struct cpu_run *run, const struct cpu_cloud *cloud,
                                                 struct error *error);
 
 // ---- from the voxels of a cloud to rows of the output ---------------------------------------------------------------
 
-// Voxels of a cloud whose numbers follow each other.
+// Voxels of a cloud with consecutive numbers.
 struct cpu_stretch {
   int32_t begin, end;
-  int32_t listed;  // where the points of the first are listed
+  int32_t listed;  // where the points of the first voxel are listed
 };
 
-// Makes a row for each voxel that max_voxels lets in, at the place of its number, with room in the list for its points.
-// Counts the rows (voxels_kept), the points that they keep, and what the caps drop.
+// Makes a row for each voxel that max_voxels allows, at the place of its number, with room in the list for its points.
+// Counts the rows (voxels_kept), their kept points, and what the caps drop.
 void cpu_make_rows_of(const struct cpu_run *run, struct vx_stop *stop, const struct cpu_cloud *cloud,
                       const struct cpu_stretch *stretch, struct vx_counts *counts);
 
-// Adds the rows that were counted, which are those behind the run's.
+// Adds the counted rows to the run. They lie directly after the run's rows.
 void cpu_add_rows(struct cpu_run *run, const struct vx_counts *counts);
 
-// Both, for all voxels of the cloud.
+// Makes and adds the rows of all voxels of the cloud.
 void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// Lists the points of the rows that cpu_make_rows has made.
+// Lists the points of the cloud's rows. Call cpu_make_rows before.
 void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// Puts the cloud's rows in ascending order of their cells.
+// Sorts the cloud's rows by their cells, in ascending order.
 void cpu_order_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// Fills row_of: the row of each voxel that max_voxels lets in, -1 if the block filter has removed it.
+// Fills row_of: the row of each voxel that max_voxels allows, or -1 if the block filter has removed the row.
 void cpu_note_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // Fills the cloud's point_ids.
@@ -99,17 +97,17 @@ void cpu_filter_blocks(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // ---- the fates of a lone cloud's points, section by section ---------------------------------------------------------
 
-// Fills the counts of the job's sections. Called when the cloud's rows are final but for their order. Uses run.row_of
-// if there is a block filter.
+// Fills the counts of the job's sections. Call it when the cloud's rows are final except for their order. Uses
+// run.row_of if there is a block filter.
 void cpu_count_sections(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// ---- from the points in range to maps: maps.h of kernels/ says what they have ---------------------------------------
+// ---- from the points in range to maps: maps.h of kernels/ defines them ----------------------------------------------
 
-// Take the scratch of the maps that the job wants: for all clouds, and for the cloud in hand.
+// Take the scratch of the requested maps: for all clouds, and for the current cloud.
 void cpu_maps_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 void cpu_maps_lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena);
 
-// Appends the cells and the pillars of the cloud's points, which are in run.cells, run.inside and run.voxel_of.
+// Appends the cells and pillars of the cloud's points, from run.cells, run.inside and run.voxel_of.
 void cpu_gather_maps(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // Each writes one map of all clouds.
@@ -124,25 +122,25 @@ void cpu_write_density(const struct cpu_run *run, void *out);
 
 // ---- from rows to tensors: how each tensor is written ---------------------------------------------------------------
 
-// What a task of the work has a number of.
+// What the tasks of a writer count.
 enum cpu_unit { CPU_ROWS, CPU_CLOUDS, CPU_TENSORS };
 
-// A writer writes what the run has from the first byte to the last, as if that were all of the tensor: some rows, which
-// lie together, or one cloud, or the tensor.
+// A writer writes all of its part of a tensor, from the first byte to the last: some consecutive rows, one cloud, or
+// the whole tensor. The run that it gets shows only that part.
 struct cpu_writer {
   void (*write)(const struct cpu_run *run, void *out);
   enum cpu_unit unit;
   enum vx_stage stage;
 };
 
-// NULL instead of `write`: another operation's tensor, or one of sampling.
+// `write` is NULL for tensors of other operations and for those of sampling.
 extern const struct cpu_writer cpu_writers[VX_TENSOR_COUNT];
 // The mean of each row: [num_rows, columns] float32.
 extern const struct cpu_writer cpu_writer_of_means;
 
 // ---- the tensors of a job, task by task -----------------------------------------------------------------------------
 
-// Both fail only if help does; see parallel_for.h. They add up the times of the stages.
+// Both fail only if help fails; see parallel_for.h. Both add up the times of the stages.
 //
 // Writes the mean of each row: [num_rows, columns] float32.
 VX_WARN_UNUSED enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct error *error);

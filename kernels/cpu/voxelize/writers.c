@@ -1,13 +1,13 @@
 // From rows to tensors: one function per tensor, which writes it from the first byte to the last.
 //
-// Rows come in tasks of few, so their loops do not ask whether the job is stopped; what one row takes may.
+// A task has few rows, so loops over rows do not ask whether the job is stopped. Loops inside a row may ask.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>
 
 #include "kernels/cpu/encode/encode.h"
 
-// Without a cap, sums are taken in groups of this size, as a voxel can hold every point of the scan.
+// Without a cap, a voxel can hold every point of the scan. Sums are then taken in groups of this size.
 enum { SUM_GROUP = 64 };
 
 enum { PILLAR_EXTRA = 6, MAX_PILLAR_COLUMNS = VX_MAX_FEATURES + PILLAR_EXTRA };
@@ -29,7 +29,7 @@ static inline void sum_columns(const struct cpu_run *run, const int32_t *list, i
   }
 }
 
-// With the usual numbers of columns as constants, the compiler keeps the sums in registers.
+// With common numbers of columns as constants, the compiler keeps the sums in registers.
 static void sum_sequence(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns, float *sum) {
   switch (columns) {
     case 3: sum_columns(run, list, count, 3, sum); break;
@@ -41,13 +41,13 @@ static void sum_sequence(const struct cpu_run *run, const int32_t *list, int32_t
 
 // Sums in the order that is fixed for all backends. With a cap: in sequence. Without one: in sequence within groups of
 // 64 points, then the groups' sums in groups of 64, and so on. The error then grows with the logarithm of the count,
-// and a parallel backend can take the same sums.
+// and a parallel backend can compute the same sums.
 static void sum_points(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns, float *sum) {
   if (count <= SUM_GROUP || run->cap != INT32_MAX) {
     sum_sequence(run, list, count, columns, sum);
     return;
   }
-  int64_t width = SUM_GROUP;  // points below one item of the topmost list
+  int64_t width = SUM_GROUP;  // points per item of the topmost list
   while (width * SUM_GROUP < count) width *= SUM_GROUP;
   sum_points(run, list, (int32_t)width, columns, sum);
   for (int64_t begin = width; begin < count; begin += width) {
@@ -65,7 +65,8 @@ static void mean_of(const struct cpu_run *run, const struct cpu_row *row, int32_
 
 // ---- writers --------------------------------------------------------------------------------------------------------
 
-// A row of features is computed as float32: in place if the tensor is float32, otherwise in `room`, to be narrowed.
+// Where to compute a row of features as float32: in place if the tensor is float32, otherwise in `room`, to narrow
+// later.
 static float *row_in(enum vx_dtype dtype, unsigned char *place, float *room) {
   return vx_is_narrow(dtype) ? room : (float *)(void *)place;
 }
@@ -91,8 +92,8 @@ static void write_num_points(const struct cpu_run *run, void *out) {
   for (int32_t i = 0; i < run->num_rows; i++) num_points[i] = run->rows[i].kept;
 }
 
-// Rows are cleared a block at a time, which stays in the nearest cache: a memset for each row's padding would cost more
-// for its call than for its stores.
+// Rows are cleared in blocks, which stay in the nearest cache. A memset for each row's padding would cost more for the
+// call than for the stores.
 enum { BLOCK_BYTES = 4096 };
 
 static void fill_with_mean(const struct cpu_run *run, const struct cpu_row *row, float *place) {
@@ -104,7 +105,7 @@ static void fill_with_mean(const struct cpu_run *run, const struct cpu_row *row,
   }
 }
 
-// Copies what it reads of the run: as far as the compiler knows, a store to `out` could change the run.
+// Copies the fields that it reads: the compiler must assume that a store to `out` could change the run.
 static inline void write_rows_of_voxels(const struct cpu_run *run, int32_t columns, float *out) {
   const float *points = run->points;
   const int32_t *list = run->list;
@@ -126,7 +127,7 @@ static inline void write_rows_of_voxels(const struct cpu_run *run, int32_t colum
   }
 }
 
-// The usual numbers of columns as constants: a call of memcpy costs more than copying 16 bytes.
+// Common numbers of columns are constants: calling memcpy costs more than copying 16 bytes.
 static void write_voxels(const struct cpu_run *run, void *out) {
   switch (run->columns) {
     case 4: write_rows_of_voxels(run, 4, out); break;
@@ -166,7 +167,7 @@ static struct pillar pillar_of(const struct cpu_run *run, const struct cpu_row *
   return pillar;
 }
 
-// One point of a pillar: its columns, its offset from the voxel's mean, its offset from the voxel's centre.
+// Fills one point of a pillar: its columns, its offset from the voxel's mean, its offset from the voxel's centre.
 static void fill_pillar_point(const struct cpu_run *run, const struct pillar *pillar, int32_t index, float *values) {
   const float *point = point_at(run, index);
   for (int32_t c = 0; c < run->columns; c++) values[c] = point[c];
@@ -229,7 +230,7 @@ static void write_mask(const struct cpu_run *run, void *out) {
   }
 }
 
-// Of one cloud.
+// For one cloud.
 static void write_bev_features(const struct cpu_run *run, void *out) {
   const int32_t *size = run->grid.cells;
   int32_t width = run->encoded_values;
