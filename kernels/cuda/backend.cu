@@ -1,8 +1,7 @@
 // The CUDA backend: its table, its device and lanes, the host's memory.
 //
 // The device holds only its description, so all threads may share it. A lane belongs to one thread at a time. It has
-// one stream, scratch that grows outside the hot path and is reused, and a little pinned memory that host and device
-// share.
+// one stream, reusable scratch that grows outside the hot path, and a little pinned memory that host and device share.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,17 +21,17 @@
 
 enum { LEAST_CAPABILITY = 75, PAGE = 4096 };
 
-// Never launched: its attributes tell whether this program has code for the device.
+// Never launched. Its attributes show whether this program has code for the device.
 static __global__ void probe_kernel() {}
 
-// CUDA gives the same error for a driver that is too old and for none.
+// CUDA gives the same error for a missing driver and for a driver that is too old.
 static void explain_driver(struct error *error) {
   int driver = 0;
   bool known = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
   (void)cudaGetLastError();
   if (known) {
-    (void)vx_refuse(error, "the NVIDIA driver is too old: it knows CUDA %d.%d, this program needs %d.%d", driver / 1000,
-                    driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    (void)vx_refuse(error, "the NVIDIA driver is too old: it supports CUDA %d.%d, this program needs %d.%d",
+                    driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   } else {
     (void)vx_refuse(error, "there is no NVIDIA driver on this machine");
   }
@@ -60,13 +59,13 @@ static enum vx_status inspect(int index, struct vx_device *device, struct error 
   description->memory_bytes = description->integrated ? 0 : (int64_t)properties.totalGlobalMem;
   description->compute_capability = 10 * properties.major + properties.minor;
   if (description->compute_capability < LEAST_CAPABILITY)
-    return vx_refuse(error, "%.120s has compute capability %d.%d; 7.5 is the least", properties.name, properties.major,
-                     properties.minor);
+    return vx_refuse(error, "%.120s has compute capability %d.%d; 7.5 or later is needed", properties.name,
+                     properties.major, properties.minor);
   struct cudaFuncAttributes attributes;
   CUDA_CALL(cudaSetDevice(index), error);
   CUDA_CALL(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), error);  // long waits sleep: see cuda_await
   CUDA_CALL(cudaFuncGetAttributes(&attributes, probe_kernel), error);
-  // Both the device and the code compiled for it must be able to: older code does not wait (see cuda_wait).
+  // Both the device and the code compiled for it must support it: older code does not wait (see cuda_wait).
   device->overlap = description->compute_capability >= 90 && attributes.ptxVersion >= 90;
   device->index = index;
   device->multiprocessors = (unsigned)properties.multiProcessorCount;
@@ -91,7 +90,7 @@ static void describe(const struct vx_device *device, struct vx_description *desc
 
 static void close_lane(struct vx_lane *lane) {
   if (!lane) return;
-  // Nobody reads errors any more. On a lost device all of these calls fail.
+  // Errors are ignored here. On a lost device all of these calls fail.
   (void)cudaSetDevice(lane->device->index);
   if (lane->stream) (void)cudaStreamSynchronize(lane->stream);
   cuda_free_all(lane);
@@ -142,7 +141,7 @@ static void device_stream(const struct vx_lane *lane, struct vx_device_stream *s
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-// NULL: the CPU runs the jobs. Detections have stages of other operations instead.
+// NULL: the CPU runs the jobs. A detection is absent here, because it runs stages of other operations.
 static cuda_operation *operation_of(enum vx_op op) {
   switch (op) {
     case VX_VOXELIZE: return cuda_voxelize;
@@ -170,11 +169,11 @@ static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct e
 
 // ---- memory of the host ---------------------------------------------------------------------------------------------
 
-// Whole pages, as CUDA pins pages. CUDA's own allocator of pinned memory promises less alignment than a page.
+// Whole pages, because CUDA pins pages. CUDA's own allocator of pinned memory does not promise page alignment.
 static size_t mapped(size_t bytes) { return bytes > SIZE_MAX - PAGE ? 0 : (bytes / PAGE + 1) * PAGE; }
 
-// Memory that cannot be pinned, as on a lost device, serves too; copies are only slower. An integrated GPU reads and
-// writes the memory in place: registering makes no copy of it and only gives its pages device addresses.
+// If memory cannot be pinned, as on a lost device, it is still usable; copies are only slower. An integrated GPU reads
+// and writes the memory in place: registering makes no copy and only gives the pages device addresses.
 static void *alloc_host(struct vx_device *device, size_t bytes) {
   if (mapped(bytes) == 0) return NULL;
   void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -187,8 +186,8 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
 
 static void free_host(struct vx_device *device, void *memory, size_t bytes) {
   if (memory) {
-    // Other devices may still map these addresses to the present pages if the device is lost. New memory at the same
-    // addresses would then be read from the old pages. So the addresses are not given back.
+    // If the device is lost, other devices may still map these addresses to the present pages. They would read new
+    // memory at the same addresses from the old pages. So the addresses are not given back.
     if (cuda_unpin(device, memory)) munmap(memory, mapped(bytes));
   }
 }

@@ -1,4 +1,4 @@
-// Brings points from the host's memory as float32 rows, within a kernel that handles each of them.
+// Brings points from the host's memory as float32 rows, inside a kernel that processes each row.
 //
 // The points are read straight from pinned memory. A few blocks, each reading chunk after chunk, keep the bus busy.
 #ifndef VOXELD_CUDA_BRING_CUH
@@ -13,7 +13,7 @@ struct location {
   float x, y, z;
 };
 
-// Stores a part of 16 bytes in its place among the points.
+// Stores a part of 16 bytes at its place among the points.
 static __device__ void store_part(const struct cuda_points &p, uint64_t part, uint4 bits) {
   cuda_with_float(p.dtype, [&](auto number) {
     typedef decltype(number) type;
@@ -26,7 +26,7 @@ static __device__ void store_part(const struct cuda_points &p, uint64_t part, ui
   });
 }
 
-// As a block: brings rows first .. first + count - 1, in parts, then the rest at the scan's end.
+// As a block: brings rows first .. first + count - 1, in parts, then the remainder at the end of the scan.
 static __device__ void bring_rows(const struct cuda_points &p, uint64_t first, uint32_t count) {
   uint32_t per_part = cuda_per_part(p.dtype);
   uint64_t begin = first * p.columns, end = begin + (uint64_t)count * p.columns;  // begin: a multiple of BRING_BLOCK
@@ -45,7 +45,7 @@ static __device__ void bring_rows(const struct cuda_points &p, uint64_t first, u
   __syncthreads();
 }
 
-// Brings a chunk and returns the coordinates of this thread's point. All rows of the chunk are then in place.
+// Brings a chunk and returns the coordinates of this thread's point. All rows of the chunk are then stored.
 static __device__ struct location bring(const struct cuda_points &p, uint64_t first, uint32_t count) {
   if (p.columns == 4 && p.dtype == VX_FLOAT32) {
     float4 row = make_float4(0.0f, 0.0f, 0.0f, 0.0f);

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-// Errors after which the device works as before: the host asked for something that cannot be had. Every other error is
-// treated as the loss of the device, as going on after an unforeseen error could write a wrong byte.
+// Errors after which the device still works: the host asked for something impossible. Every other error counts as the
+// loss of the device, since going on after an unforeseen error could write a wrong byte.
 static bool is_callers_fault(cudaError_t result) {
   switch (result) {
     case cudaErrorInvalidValue:
@@ -29,7 +29,8 @@ static enum vx_status status_of(cudaError_t result) {
 }
 
 #ifdef VOXELD_FAULTS
-extern "C" enum vx_status inject_next(void);  // tests/support/standin/inject.h: what a test wants this call to come to
+extern "C" enum vx_status
+inject_next(void);  // tests/support/standin/inject.h: the result that a test wants for this call
 extern "C" bool inject_is_real(void);
 
 static __global__ void fault_kernel() { asm("trap;"); }

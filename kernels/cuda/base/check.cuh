@@ -6,11 +6,11 @@
 
 #include "kernels/kernels.h"
 
-// VX_OK for cudaSuccess. Otherwise the text names `what`, and the status says what helps: another request (VX_REFUSED),
-// free memory (VX_OUT_OF_MEMORY), nothing (VX_DEVICE_LOST: the context does not recover).
+// VX_OK for cudaSuccess. Otherwise the text names `what`, and the status says what would help: another request
+// (VX_REFUSED), free memory (VX_OUT_OF_MEMORY), or nothing (VX_DEVICE_LOST: the context does not recover).
 VX_WARN_UNUSED enum vx_status cuda_check(cudaError_t result, const char *what, struct error *error);
 
-// The result of the launch before. A fault inside the kernel shows at a later call.
+// The result of the last launch. A fault inside the kernel appears at a later call.
 VX_WARN_UNUSED enum vx_status cuda_launched(const char *kernel, struct error *error);
 
 // Returns from the calling function unless `expression`, a vx_status, is VX_OK.

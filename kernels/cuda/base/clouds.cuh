@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The clouds of a batch. With one cloud all arrays are NULL.
+// The clouds of a batch. For one cloud all arrays are NULL.
 struct cuda_clouds {
   int32_t count;
   uint32_t num_points;
@@ -16,10 +16,10 @@ struct cuda_clouds {
   uint32_t *first_row;          // [count]
 };
 
-// One slot of the table of cells. All bits set: no point yet.
+// One slot of the table of cells. If all bits are set, the cell has no point yet.
 struct __align__(8) cuda_cell {
-  uint32_t first;  // point of the cell, later the cell's number
-  uint32_t hits;   // of the cell, less one; later where its part of the list begins
+  uint32_t first;  // first point of the cell, later the cell's number
+  uint32_t hits;   // points of the cell minus 1; later where its part of the list begins
 };
 static_assert(sizeof(struct cuda_cell) == 8 && offsetof(struct cuda_cell, hits) == 4,
               "an atomic operation on both takes the hits for the upper half (insert.cu)");
@@ -29,7 +29,7 @@ struct __align__(16) cuda_record {
   uint32_t first_point, hits, begin, slot;
 };
 
-// The index of the last of `count` ascending items that is <= value. The first item is.
+// The index of the last of `count` ascending items that is <= value. The first item must be.
 __device__ static inline int32_t cuda_last_at_most(const uint32_t *items, int32_t count, uint32_t value) {
   int32_t low = 0, high = count;
   while (high - low > 1) {
@@ -50,7 +50,7 @@ __device__ static inline int32_t cuda_cloud_of_row(const struct cuda_clouds &clo
   return clouds.count == 1 ? 0 : cuda_last_at_most(clouds.first_row, clouds.count, row);
 }
 
-// The row of a cell of the cloud; `none` if max_voxels drops it.
+// The row of one of the cloud's cells; `none` if max_voxels drops it.
 __device__ static inline uint32_t cuda_row_of_cell(const struct cuda_clouds &clouds, int32_t cloud, uint32_t number,
                                                    uint32_t none) {
   uint32_t within = clouds.count == 1 ? number : number - clouds.first_cell[cloud];

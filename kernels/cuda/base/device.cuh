@@ -1,5 +1,5 @@
 // What kernels of all operations use on the device: waiting for the previous kernel, the clock, sums and maxima of a
-// warp, floats as integers, the last block.
+// warp, floats as integers, detecting the last block.
 #ifndef VOXELD_CUDA_DEVICE_CUH
 #define VOXELD_CUDA_DEVICE_CUH
 
@@ -17,7 +17,7 @@ __device__ static inline void cuda_let_next() {
 
 __device__ static inline void cuda_wait_alone() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");  // the runtime's name for it came with CUDA 12
+  asm volatile("griddepcontrol.wait;" ::: "memory");  // the runtime has a name for it only since CUDA 12
 #endif
 }
 
@@ -26,9 +26,10 @@ __device__ static inline void cuda_wait() {
   cuda_wait_alone();
 }
 
-// As cuda_wait, but the next kernel starts later: when the one ahead of this has ended. So before its own wait it can
-// read what that one and those before it wrote, past the first cache (__ldcg), which may hold an older job's values. A
-// word that all blocks read so at once should be read by one thread of each.
+// Like cuda_wait, but the next kernel starts only after the kernel ahead of this one has ended. So before its own wait,
+// the next kernel can read what that kernel and earlier ones wrote. It must bypass the first-level cache (__ldcg),
+// which may hold an older job's values. If all blocks read a word at the same time, one thread of each block should
+// read it.
 __device__ static inline void cuda_wait_in_turn() {
   cuda_wait_alone();
   cuda_let_next();
@@ -58,7 +59,7 @@ __device__ static inline uint32_t cuda_warp_max(uint32_t value) {
 #endif
 }
 
-// As a warp: the sum of the values of the lanes up to this one.
+// As a warp: the sum of the values of the lanes up to and including this one.
 template <typename number> __device__ static inline number cuda_warp_upto(number value) {
   for (uint32_t offset = 1; offset < 32; offset *= 2) {
     number other = __shfl_up_sync(~0u, value, offset);
@@ -67,11 +68,11 @@ template <typename number> __device__ static inline number cuda_warp_upto(number
   return value;
 }
 
-// As a block of whole warps: the sum of the values of the threads before this one. `total`: of all threads.
+// As a block of whole warps: the sum of the values of the threads before this one. `total`: the sum of all threads.
 __device__ static inline uint32_t cuda_block_before(uint32_t value, uint32_t *total) {
   __shared__ uint32_t sums[32];
   uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, before = cuda_warp_upto(value);
-  __syncthreads();  // all have read the sums of the last call
+  __syncthreads();  // all threads have read the sums of the last call
   if (lane == 31) sums[warp] = before;
   __syncthreads();
   before -= value;
@@ -83,7 +84,7 @@ __device__ static inline uint32_t cuda_block_before(uint32_t value, uint32_t *to
   return before;
 }
 
-// An integer that is ordered as the floats are; 0 only of a NaN.
+// An integer with the same order as the floats; 0 only for a NaN.
 __device__ static inline uint32_t cuda_ordered(float value) {
   uint32_t bits = vx_float_bits(value);
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
@@ -93,7 +94,8 @@ __device__ static inline float cuda_unordered(uint32_t bits) {
   return vx_bits_float(bits >> 31 != 0 ? bits & 0x7FFFFFFFu : ~bits);
 }
 
-// Called by a block that has done its part. True in the last of `blocks` blocks, which then sees the others' writes.
+// A block calls it when its part is done. Returns true in the last of `blocks` blocks, which then sees the others'
+// writes.
 __device__ static inline bool cuda_last_block(uint32_t *ticket, uint32_t blocks) {
   __shared__ bool last;
   __syncthreads();

@@ -41,9 +41,9 @@ static enum vx_status register_pages(void *memory, size_t bytes, struct error *e
   return VX_OK;
 }
 
-// A GPU that shares the host's memory may cache it in other ways than the owner of the pages does.
+// A GPU that shares the host's memory may cache the pages differently from their owner.
 enum vx_status cuda_pin(struct vx_device *device, void *memory, size_t bytes, struct error *error) {
-  if (device->description.integrated) return vx_refuse(error, "an integrated GPU pins no memory of others");
+  if (device->description.integrated) return vx_refuse(error, "an integrated GPU cannot pin memory of other processes");
   CUDA_CALL(cudaSetDevice(device->index), error);
   enum vx_status status = register_pages(memory, bytes, error);
   if (status != VX_OK) (void)!cuda_unpin(device, memory);
@@ -75,7 +75,7 @@ enum vx_status cuda_copy_source(const struct cuda_run *run, struct error *error)
 static size_t bytes_of(const struct vx_input *input) {
   size_t bytes = input->rank == 0 ? 0 : vx_dtype_size(input->dtype);
   for (int i = 0; i < input->rank; i++)
-    bytes *= (size_t)input->dims[i];  // the input is in memory, so its size is a number
+    bytes *= (size_t)input->dims[i];  // cannot overflow, since the input is in memory
   return bytes;
 }
 
@@ -135,7 +135,7 @@ static void pause_briefly(void) {
 #endif
 }
 
-// Sampling and suppression can take long: the host sleeps between its looks and asks the caller whether to stop.
+// Sampling and suppression can take long. The host sleeps between its checks and asks the caller whether to stop.
 static enum vx_status await_long(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                                  bool *stopped, struct error *error) {
   enum { LOOK_NS = 50000, LOOKS_PER_QUERY = 200 };
@@ -156,9 +156,9 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
   return VX_OK;
 }
 
-// Waits in a tight loop first, as the answer is mostly microseconds away; then yields; after a millisecond sleeps. No
-// driver call before that: each would hold the driver's lock against the launches of other lanes. A kernel that fails
-// never writes, and the driver then reports the error.
+// First waits in a tight loop, since the answer usually comes within microseconds; then yields; after a millisecond
+// sleeps. Before that it makes no driver call, because each would hold the driver's lock against the launches of other
+// lanes. A kernel that fails never writes; the driver then reports the error.
 enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                           struct error *error) {
   enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };
@@ -171,7 +171,7 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
   }
   if (*word != sequence && word == run->long_word) CUDA_TRY(await_long(run, word, sequence, &stopped, error));
   if (*word != sequence) CUDA_CALL(cudaStreamSynchronize(run->stream), error);
-  if (*word != sequence) return vx_fail(error, VX_DEVICE_LOST, "the device did all its work and gave no answer");
+  if (*word != sequence) return vx_fail(error, VX_DEVICE_LOST, "the device finished its work without an answer");
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   CUDA_TRY(cuda_check(cudaPeekAtLastError(), "cudaPeekAtLastError", error));
   if (stopped) {
@@ -211,15 +211,15 @@ enum vx_status cuda_take_zeros(struct cuda_run *run, struct error *error) {
   return VX_OK;
 }
 
-// copy_in lasts from the start of the first block until the last points have arrived; the points before them are in the
-// table by then. The other stages follow one another, apart from the host's own time. Copies of memory that the device
-// cannot read or write itself are in no stage.
+// copy_in lasts from the start of the first block until the last points have arrived; earlier points are in the table
+// by then. The other stages follow one another, apart from the host's own time. Copies of memory that the device cannot
+// access itself are in no stage.
 static void read_times(const struct cuda_run *run) {
   uint64_t moments[CUDA_MOMENTS];
   for (int i = 0; i < CUDA_MOMENTS; i++) moments[i] = run->lane->status->counters.moments[i];
   int64_t *stage_ns = run->job->stage_ns;
   bool made_voxels = run->operation->makes_voxels;
-  // By which moment a stage ends, if the job has it; it begins when the one before ends.
+  // The moment at which a stage ends, if the job has that stage. A stage begins when the one before it ends.
   const struct {
     enum cuda_moment moment;
     enum vx_stage stage;
@@ -239,7 +239,7 @@ static void read_times(const struct cuda_run *run) {
   stage_ns[VX_STAGE_COPY_OUT] = (int64_t)(moments[CUDA_SENT] - moments[CUDA_SENDING]);
 }
 
-// Adds a part of the image, from `offset` on, to those that are sent. What the device does not see is copied instead.
+// Adds the part of the image at `offset` to the parts to send. If the device does not see the target, copies the part.
 static enum vx_status bring(const struct cuda_run *run, size_t offset, size_t bytes, void *to, bool pinned,
                             struct cuda_parts *parts, struct error *error) {
   const unsigned char *from = run->lane->image.memory + offset;
@@ -299,7 +299,7 @@ static void measure_clouds(struct cuda_run *run) {
   run->clouds.max_rows = run->params ? (uint32_t)run->params->max_voxels : 0;
 }
 
-// Reads all that the stages need to know of the job.
+// Reads everything that the stages need to know about the job.
 static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
   struct cuda_run run = {};
   run.lane = lane;
@@ -327,11 +327,11 @@ enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_opera
   run.resident = layout != NULL;
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   if (run.clouds.num_points > 0)
-    lane->sequence += 4;  // the job takes the lane's other counters, and cleans up after itself
+    lane->sequence += 4;  // the job uses the lane's other counters, and cleans up after itself
   run.sequence = lane->sequence;
   enum vx_status status = operation(&run, error);
   if (status != VX_OK) {
-    // The caller then takes its memory back, so no copy from or to it may still run.
+    // The caller takes its memory back after this, so no copy from or to that memory may still run.
     (void)cudaStreamSynchronize(lane->stream);
     (void)cudaGetLastError();
     lane->clean = false;  // a job that ends between its kernels leaves cells in the table

@@ -8,19 +8,19 @@ static inline unsigned cuda_blocks(uint64_t items, unsigned per_block) {
   return (unsigned)((items + per_block - 1) / per_block);
 }
 
-// Blocks of a kernel that handles its items in a loop: at most as many as the device runs at once.
+// The number of blocks of a kernel that loops over its items: at most as many as the device runs at once.
 static inline unsigned cuda_looping_blocks(const struct cuda_run *run, uint64_t items, unsigned per_block,
                                            unsigned per_multiprocessor) {
   uint64_t blocks = (items + per_block - 1) / per_block, most = run->lane->device->multiprocessors * per_multiprocessor;
   return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
-// What the arguments of a kernel take at most, before CUDA 12.1.
+// The limit on the size of a kernel's arguments before CUDA 12.1.
 enum { CUDA_ARGUMENT_BYTES = 4096 };
 
-// Launches a kernel with its arguments, of which a run gives the view. If the device can, the kernel's blocks start
-// while the previous kernel still runs. cuda_wait in the kernel waits for the end of the previous one, so it must come
-// before any access to what that one writes.
+// Launches a kernel with its arguments; a run is passed as its view. If the device can overlap kernels, the kernel's
+// blocks start while the previous kernel still runs. cuda_wait in the kernel waits for the end of the previous kernel,
+// so it must come before any access to what that kernel writes.
 template <typename... types, typename... values>
 static inline enum vx_status cuda_launch(const char *name, void (*kernel)(types...), uint64_t blocks, unsigned threads,
                                          size_t shared_bytes, const struct cuda_run *run, struct error *error,

@@ -1,10 +1,10 @@
 // See memory.cuh. The blocks grow to what the lane's jobs need and are reused.
 //
-// Blocks come from the device's pool, in the order of the lane's stream. So a lane that grows waits for its own work
-// alone. cudaFree, which serves devices without pools, waits for all lanes of the device.
+// Blocks come from the device's pool, in the order of the lane's stream. So a lane that grows waits only for its own
+// work. Devices without pools use cudaFree, which waits for all lanes of the device.
 //
-// Every job finds the table of cells and the lane's counters clean, as each job cleans up after itself. They are
-// cleared whole only if the previous job failed or the memory is new.
+// Each job leaves the table of cells and the lane's counters clean. They are cleared as a whole only if the previous
+// job failed or the memory is new.
 #include "kernels/cuda/base/memory.cuh"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #define MEGABYTE ((size_t)1 << 20)
 #define KEPT_BYTES (512 * MEGABYTE)  // of one lane between jobs
-#define KEPT_BLOCK (64 * MEGABYTE)   // one block of a lane that has more than that
+#define KEPT_BLOCK (64 * MEGABYTE)   // of one block, if the lane exceeds KEPT_BYTES
 
 enum { USUAL_POINTS = 1 << 18, USUAL_CELLS = 1 << 20 };
 
@@ -29,8 +29,8 @@ void *cuda_take(struct cuda_arena *arena, uint64_t count, size_t size) {
 
 // ---- blocks ---------------------------------------------------------------------------------------------------------
 
-// The device's default pool keeps nothing that is free beyond the next synchronization: its threshold is 0. An
-// allocation takes new memory rather than wait for a free in another lane's stream.
+// The device's default pool keeps no free memory after the next synchronization: its threshold is 0. An allocation
+// takes new memory rather than wait for a free in another lane's stream.
 enum vx_status cuda_find_pool(struct vx_device *device, struct error *error) {
   int supported = 0, no = 0;
   CUDA_CALL(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device->index), error);
@@ -50,12 +50,12 @@ static enum vx_status take_block(struct vx_lane *lane, struct cuda_memory *block
   return VX_OK;
 }
 
-// Those that a job finds clean.
+// Whether a job expects the block to be clean.
 static bool is_of_table(const struct vx_lane *lane, const struct cuda_memory *block) {
   return block == &lane->control || block == &lane->keys || block == &lane->cells || block == &lane->marks;
 }
 
-// Memory that could not be freed is not used again. What takes its place is not clean.
+// Memory that could not be freed is not used again. Its replacement is not clean.
 static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block, struct error *error) {
   void *memory = block->memory;
   lane->clean = lane->clean && !is_of_table(lane, block);
@@ -66,8 +66,8 @@ static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block
   return cuda_check(result, "cudaFree", error);
 }
 
-// Returns what the lane freed to the driver, for other blocks, lanes and processes. The pool releases only memory whose
-// stream the host has seen to be past the free.
+// Returns the memory that the lane freed to the driver, for other blocks, lanes and processes. The pool releases memory
+// only after the host has seen the stream pass the free.
 static enum vx_status give_back(struct vx_lane *lane, struct error *error) {
   if (lane->device->pool) {
     CUDA_CALL(cudaStreamSynchronize(lane->stream), error);
@@ -77,8 +77,9 @@ static enum vx_status give_back(struct vx_lane *lane, struct error *error) {
   return VX_OK;
 }
 
-// Grows to a power of two, so a job that is a little larger needs no new allocation. If that much does not fit, the
-// size itself may, once nothing is left free in the pool. Sizes are whole words: a kernel may change bits of the last.
+// Grows to a power of two, so a slightly larger job needs no new allocation. If that does not fit, tries the exact
+// size, after the pool has released all free memory. Sizes are whole words, since a kernel may change bits of the last
+// word.
 enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, struct error *error) {
   if (bytes <= block->bytes) return VX_OK;
   if (bytes > PTRDIFF_MAX) return vx_fail(error, VX_OUT_OF_MEMORY, "no device has memory for such a job");
@@ -96,7 +97,7 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
 
 // ---- the arrays of a job --------------------------------------------------------------------------------------------
 
-// Points that the device cannot read in place get a copy. float32 points are copied to where the rows go anyway.
+// Points that the device cannot read in place get a copy. float32 points are copied directly to where the rows go.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
   uint64_t values = (uint64_t)run->clouds.num_points * run->columns;
   take(arena, &run->points, values);
@@ -136,7 +137,7 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   if (run->whole_lists) take(arena, &run->queue, rows);
   if (run->means_wanted) {
     take(arena, &run->means, rows * run->columns);
-    // A sixteenth of the points is more than all levels of group sums need.
+    // The group sums of all levels need less than a sixteenth of the points.
     take(arena, &run->tree_sums, (points / (CUDA_SUM_GROUP / 4) + 2) * run->columns);
   }
   if ((run->tensors & VX_TENSOR_BIT(VX_BEV_TOP_INTENSITY)) != 0) take(arena, &run->tops, run->num_pillars);

@@ -1,4 +1,4 @@
-// The floating types (number.h) as tags for kernels: how parts of 16 bytes of each become float32, and the reverse.
+// The floating types (number.h) as tags for kernels: how 16 bytes of each type become float32, and the reverse.
 #ifndef VOXELD_CUDA_NUMBER_CUH
 #define VOXELD_CUDA_NUMBER_CUH
 
@@ -24,7 +24,7 @@ struct cuda_float32 {
   }
 };
 
-// A narrow type of 2 bytes, of which `type` has widen and narrow.
+// A narrow type of 2 bytes. `type` has widen and narrow.
 template <typename type> struct cuda_short_float {
   typedef uint16_t stored;
   enum { PER_PART = 8 };
@@ -62,7 +62,7 @@ template <typename function> static __device__ inline void cuda_with_float(enum 
   }
 }
 
-// Calls `use` with a number as large as those of a floating type, for what moves values as they are.
+// Calls `use` with an integer of the same size as the floating type, to move values without converting them.
 template <typename function> static __device__ inline void cuda_with_bits(enum vx_dtype dtype, const function &use) {
   if (vx_dtype_size(dtype) == sizeof(uint16_t))
     use((uint16_t)0);

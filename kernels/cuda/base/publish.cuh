@@ -5,7 +5,7 @@
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/run.cuh"
 
-// Called by a block when all counts are final. After the fence the host sees the data before the word.
+// A block calls it when all counts are final. The fence makes the host see the data before the word.
 static __device__ void publish(const struct cuda_view &v, uint32_t sequence) {
   const uint32_t *from = (const uint32_t *)v.counters;
   uint32_t *to = (uint32_t *)&v.status->counters;
@@ -26,7 +26,7 @@ static __device__ void publish(const struct cuda_view &v, uint32_t sequence) {
   }
 }
 
-// Enqueues the same as a kernel of its own, if no gather does it.
+// Enqueues a kernel that publishes, for jobs without a gather that does so.
 VX_WARN_UNUSED enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct error *error);
 
 #endif

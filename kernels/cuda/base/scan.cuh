@@ -1,8 +1,8 @@
-// One pass of a scan over tiles of CUDA_TILE items, a block each, with decoupled look-back (Merrill and Garland, here
-// with windows as wide as the block).
+// One pass of a scan over tiles of CUDA_TILE items, one block per tile, with decoupled look-back (Merrill and Garland,
+// here with windows as wide as the block).
 //
-// The items are pairs: one number in the upper, one in the lower 32 bits. Neither sum reaches 2^31, which leaves two
-// bits for the state of a tile: nothing known (0), its own sum, or the sum up to its end.
+// The items are pairs of numbers, in the upper and lower 32 bits. Neither sum reaches 2^31, which leaves two bits for
+// the state of a tile: nothing known (0), its own sum, or the sum up to its end.
 #ifndef VOXELD_CUDA_SCAN_CUH
 #define VOXELD_CUDA_SCAN_CUH
 
@@ -20,7 +20,7 @@ struct scan_shared {
   uint32_t tile;
 };
 
-// The block's tile. Tickets go in order, so a block waits only for blocks that already run.
+// The block's tile. Tickets rise in order, so a block waits only for blocks that already run.
 static __device__ uint32_t scan_next_tile(uint32_t *ticket, struct scan_shared *shared) {
   if (threadIdx.x == 0) shared->tile = atomicAdd(ticket, 1);
   __syncthreads();
@@ -31,7 +31,7 @@ static __device__ uint64_t warp_add_pair(uint64_t pair) {
   return (uint64_t)cuda_warp_add((uint32_t)(pair >> 32)) << 32 | cuda_warp_add((uint32_t)pair);
 }
 
-// Adds up the states of a window of tiles, the nearest first, up to the nearest that knows the sum of all before it.
+// Adds up the states of a window of tiles, the nearest first, up to the first one that knows the sum of all before it.
 static __device__ uint64_t add_window(uint64_t state, struct scan_shared *shared, bool *complete) {
   uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t prefixes = __ballot_sync(~0u, (state & TILE_PREFIX) != 0);
@@ -52,7 +52,8 @@ static __device__ uint64_t add_window(uint64_t state, struct scan_shared *shared
   return sum;
 }
 
-// The sum over all tiles before this one, whose own sum later tiles know already. Tells them the sum up to its end.
+// The sum over all tiles before this one. Later tiles already know this tile's own sum; publishes the sum up to its
+// end.
 static __device__ uint64_t look_back(volatile unsigned long long *tiles, uint32_t tile, uint64_t sum,
                                      struct scan_shared *shared) {
   uint64_t before = 0;
@@ -67,9 +68,10 @@ static __device__ uint64_t look_back(volatile unsigned long long *tiles, uint32_
   return before;
 }
 
-// Fills `before` with the sum of all items before each of the thread's. Returns the sum up to the tile's end.
+// Fills `before` with the sum of all items before each item of the thread. Returns the sum up to the tile's end.
 //
-// The tile's own sum comes first, as other tiles wait for it, then the sums within the tile. A block does this once.
+// The tile's own sum comes first, since other tiles wait for it; then the sums within the tile. A block calls this
+// once.
 static __device__ uint64_t scan_items(uint64_t *tile_states, uint32_t tile, uint64_t (&items)[SCAN_ITEMS],
                                       uint64_t (&before)[SCAN_ITEMS], struct scan_shared *shared) {
   volatile unsigned long long *tiles = (volatile unsigned long long *)tile_states;

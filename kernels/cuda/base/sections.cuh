@@ -1,5 +1,5 @@
-// The sections of a lone cloud's points (struct vx_sections) as kernels see them, and their counts on the way to the
-// host: kernels add to words of the lane's control block, which the device publishes with the counters.
+// The sections of a lone cloud's points (struct vx_sections) as kernels see them, and their counts. Kernels add to
+// words of the lane's control block, which the device publishes with the counters.
 #ifndef VOXELD_CUDA_SECTIONS_CUH
 #define VOXELD_CUDA_SECTIONS_CUH
 
@@ -16,7 +16,7 @@ static inline struct cuda_sections cuda_sections_of(const struct vx_sections *fr
   return sections;
 }
 
-// Fills the counts of the job's sections with what the device has published.
+// Fills the counts of the job's sections from what the device has published.
 static inline void cuda_read_sections(const struct cuda_run *run) {
   const struct vx_sections *sections = &run->job->sections;
   const struct cuda_device_status *status = (const struct cuda_device_status *)run->lane->status;
@@ -28,7 +28,7 @@ static inline void cuda_read_sections(const struct cuda_run *run) {
   }
 }
 
-// The section of a point: how many end at it or before.
+// The section of a point: the number of sections that end at or before it.
 __device__ static inline uint32_t cuda_section_of(const struct cuda_sections &sections, uint32_t point) {
   int32_t low = 0, high = sections.count - 1;
   while (low < high) {
@@ -41,7 +41,8 @@ __device__ static inline uint32_t cuda_section_of(const struct cuda_sections &se
   return (uint32_t)low;
 }
 
-// As the threads of `mask`, all of one warp: adds 1 to the counter of each. Threads that share one add together.
+// As the threads of `mask`, all of one warp: adds 1 to each thread's counter. Threads with the same counter add
+// together.
 __device__ static inline void cuda_add_together(uint32_t mask, uint32_t *counters, uint32_t which) {
   uint32_t peers = __match_any_sync(mask, which);
   if (threadIdx.x % 32 == (uint32_t)__ffs(peers) - 1) atomicAdd(&counters[which], (uint32_t)__popc(peers));

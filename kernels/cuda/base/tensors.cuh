@@ -4,16 +4,16 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// Tensors `first` up to `last`.
+// The tensors `first` to `last`.
 template <int first, int last> struct cuda_tensors {
   enum { COUNT = last - first + 1 };
-  unsigned char *at[COUNT];                          // NULL: not asked for
+  unsigned char *at[COUNT];                          // NULL: not requested
   unsigned char *gap_begin[COUNT], *gap_end[COUNT];  // between the tensor and the one before it
 
-  // The tensor, of items of that type.
+  // The tensor, as items of `type`.
   template <typename type> __device__ type *of(enum vx_tensor tensor) const { return (type *)at[tensor - first]; }
 
-  // As one of at least VX_TENSOR_ALIGNMENT threads: zeroes the gaps, each of which is shorter than that.
+  // As one of at least VX_TENSOR_ALIGNMENT threads: zeroes the gaps. Each gap is shorter than the alignment.
   __device__ void zero_gaps(uint64_t thread) const {
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
@@ -21,7 +21,7 @@ template <int first, int last> struct cuda_tensors {
   }
 };
 
-// Once run->layout is known and lane->image has its memory.
+// Call it once run->layout is known and lane->image has its memory.
 template <int first, int last>
 static inline struct cuda_tensors<first, last> cuda_tensors_of(const struct cuda_run *run) {
   const struct vx_layout *layout = &run->layout;

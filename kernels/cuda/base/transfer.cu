@@ -1,7 +1,7 @@
 // See transfer.cuh.
 //
-// A few blocks are enough to fill the bus. The last block tells the host the end, after a fence, so the host sees the
-// data before the word. Cleaning comes last: only the lane's next job waits for it.
+// A few blocks are enough to fill the bus. The last block tells the host the end. A fence before it makes the host see
+// the data before the word. Cleaning comes last: only the lane's next job waits for it.
 #include "kernels/cuda/base/transfer.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -25,7 +25,7 @@ template <typename unit> static __device__ void send_units(const struct cuda_par
   if (blockIdx.x == 0 && rest < part.bytes) part.to[rest] = part.from[rest];
 }
 
-// Vectors must be aligned to their size. In the image every part is.
+// A vector must be aligned to its size. In the image every part is.
 static __device__ void send_part(const struct cuda_part &part) {
   if ((uintptr_t)part.to % sizeof(uint4) == 0)
     send_units<uint4>(part);
@@ -52,7 +52,7 @@ static __device__ void end_sending(const struct cuda_view &v) {
   }
 }
 
-// Most answers are in one block, and carry no room for more parts.
+// Most answers are in one block and need no room for more parts.
 static __global__ void __launch_bounds__(SEND_BLOCK)
     send_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_part part) {
   begin_sending(v);

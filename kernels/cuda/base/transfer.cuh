@@ -1,10 +1,10 @@
-// The ways into and out of the device's memory, as kernels. Each function only enqueues work.
+// Kernels that move data into and out of the device's memory. Each function only enqueues work.
 #ifndef VOXELD_CUDA_TRANSFER_CUH
 #define VOXELD_CUDA_TRANSFER_CUH
 
 #include "kernels/cuda/base/run.cuh"
 
-// A part of the image, and where it goes: host memory as the device sees it, aligned in any way.
+// A part of the image and its target: host memory as the device sees it, with any alignment.
 struct cuda_part {
   const unsigned char *from;
   unsigned char *to;
@@ -15,7 +15,7 @@ struct cuda_parts {
   struct cuda_part part[VX_TENSOR_COUNT];
 };
 
-// Sends the parts, and tells the host the end of the job.
+// Sends the parts, and tells the host that the job has ended.
 VX_WARN_UNUSED enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *parts,
                                         struct error *error);
 // Removes what the job left in the lane's table and counters.

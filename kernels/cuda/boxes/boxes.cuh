@@ -1,5 +1,6 @@
-// Boxes on a GPU: suppression alone, decoding of both kinds of head, and what these operations share. Runs on the
-// thread that has the lane.
+// Boxes on a GPU: suppression, the decoding of both kinds of head, and what these operations share.
+//
+// Runs on the thread that has the lane.
 #ifndef VOXELD_CUDA_BOXES_CUH
 #define VOXELD_CUDA_BOXES_CUH
 
@@ -13,36 +14,36 @@ VX_WARN_UNUSED enum vx_status cuda_decode_center(struct cuda_run *run, struct er
 
 // ---- segments -------------------------------------------------------------------------------------------------------
 //
-// A segment has ranks of its own: a cloud, or a task of a cloud. Their places in arrays, and how kernels share them
-// among their blocks.
+// A segment has its own ranks. It is a cloud, or a task of a cloud. This part says where segments lie in arrays, and
+// how kernels share them among their blocks.
 
-// An array over segments has room for whatever each may have; how much that is, only the device knows.
+// The segments of an array. The array has room for the most items of each segment; only the device knows the numbers.
 struct cuda_segments {
   uint32_t count, largest;  // `largest`: room of the largest segment
   uint64_t room;            // of all segments
-  const uint32_t *first;    // device, [count]: where a segment begins; NULL if each has room for `largest`
+  const uint32_t *first;    // device, [count]: beginning of each segment; NULL if each has room for `largest`
 };
 
 __host__ __device__ static inline uint64_t cuda_segment_begin(const struct cuda_segments &segments, uint32_t segment) {
   return segments.first ? segments.first[segment] : (uint64_t)segment * segments.largest;
 }
 
-// Where a segment begins in an array for `most` items of each at most: behind `most` of each segment before it, or
-// behind their whole room, whichever is less. So no two segments share a place.
+// Where a segment begins in an array with at most `most` items per segment: after `most` items per earlier segment, or
+// after their whole room, whichever is less. So segments never overlap.
 __host__ __device__ static inline uint64_t cuda_ranked_begin(const struct cuda_segments &segments, uint32_t most,
                                                              uint32_t segment) {
   uint64_t whole = cuda_segment_begin(segments, segment), ranked = (uint64_t)segment * most;
   return ranked < whole ? ranked : whole;
 }
 
-// Items of such an array.
+// The number of items in such an array.
 static inline uint64_t cuda_ranked_room(const struct cuda_segments &segments, uint32_t most) {
   uint64_t ranked = (uint64_t)segments.count * most;
   return ranked < segments.room ? ranked : segments.room;
 }
 
-// How many blocks share a segment, if it has up to `items` items and a block handles `per_block` of them at a time.
-// Block i has segment i / slices.
+// The number of blocks that share a segment of up to `items` items, if a block handles `per_block` items at a time.
+// Block i works on segment i / slices.
 static inline uint32_t cuda_slices(const struct cuda_run *run, const struct cuda_segments &segments, uint64_t items,
                                    unsigned per_block, unsigned per_multiprocessor) {
   unsigned wanted = cuda_looping_blocks(run, items, per_block, per_multiprocessor);
@@ -50,9 +51,9 @@ static inline uint32_t cuda_slices(const struct cuda_run *run, const struct cuda
   return wanted < room ? wanted : room > 1 ? room : 1;
 }
 
-// As a block: whether the host wants the job to end. The host's word is in the host's memory, where reads take a
-// microsecond and come one after the other. So few blocks ask the host (`asks`), and tell the others. Once any block
-// knows, all kernels that follow do.
+// As a block: whether the host has stopped the job. Reading the host's word takes a microsecond, and reads come one
+// after the other. So only a few blocks ask the host (`asks`) and tell the others. Once any block knows, all later
+// kernels know.
 static __device__ inline bool cuda_is_stopped(const struct cuda_view &v, bool asks) {
   __shared__ bool stopped;
   volatile uint32_t *told = &v.control->told;
@@ -66,66 +67,66 @@ static __device__ inline bool cuda_is_stopped(const struct cuda_view &v, bool as
   return stopped;
 }
 
-// ---- ranks: the numbers of keys stay on the device ------------------------------------------------------------------
+// ---- ranks: the number of keys stays on the device ------------------------------------------------------------------
 
-// A segment with more keys can take so long that the job may be stopped meanwhile. Its ranks are undefined then.
+// A segment with more keys can take so long that the job may be stopped meanwhile. Its ranks are then undefined.
 enum { CUDA_QUICK_KEYS = 16384 };
 
 struct cuda_ranking {
   struct cuda_segments segments;
   uint32_t *counts;  // [segments.count]: keys of each segment
   uint64_t *keys;    // [segments.room]: vx_rank_key << 32 | number in the segment, all distinct; left in any order
-  uint32_t most;     // how many of a segment's keys, the least ones, get a rank
-  uint64_t *ranked;  // [cuda_ranked_room]: out, rising; min(counts[i], most) of segment i
+  uint32_t most;     // how many of a segment's keys get a rank: the least ones
+  uint64_t *ranked;  // [cuda_ranked_room]: out, ascending; min(counts[i], most) keys of segment i
 };
 
-// Takes `ranked`. Runs twice, as all layouts do.
+// Takes `ranked`. Runs twice, like all layouts.
 void cuda_take_ranking(struct cuda_ranking *ranking, struct cuda_arena *arena);
 VX_WARN_UNUSED enum vx_status cuda_rank(const struct cuda_run *run, const struct cuda_ranking *ranking,
                                         struct error *error);
 
-// ---- suppression: boxes.h of kernels/ says what that is -------------------------------------------------------------
+// ---- suppression: boxes.h of kernels/ defines it --------------------------------------------------------------------
 //
-// Adds the fates over_pre_max, suppressed, over_post_max and kept to the counters. If the host tells the job to stop,
-// boxes are left out, and the fates are not right.
+// Adds the fates over_pre_max, suppressed, over_post_max and kept to the counters. If the host stops the job, boxes are
+// left out, and the fates are wrong.
 
 struct cuda_ranked_box {
   struct vx_rectangle rectangle;
-  int32_t label;  // 0 if labels make no difference
+  int32_t label;  // 0 if labels are ignored
 };
 
 struct cuda_suppression {
   struct vx_nms nms;
-  const float *radii;  // device, [num_radii]: segment i has number i % num_radii instead of nms.radius; or NULL
+  const float *radii;  // device, [num_radii]: segment i uses number i % num_radii instead of nms.radius; or NULL
   uint32_t num_radii;
   struct cuda_segments segments;
-  uint32_t *counts;  // [segments.count]: valid boxes of each segment; those from nms.pre_max on have no rank
-  // As cuda_rank leaves it, with most = nms.pre_max: a box lies at its number in its segment. NULL: boxes and labels
+  uint32_t *counts;  // [segments.count]: valid boxes of each segment; those from number nms.pre_max on have no rank
+  // The result of cuda_rank with most = nms.pre_max; boxes lie at their numbers in the segment. NULL: boxes and labels
   // are in the order of ranks, and a segment begins at cuda_ranked_begin.
   const uint64_t *ranked;
-  float *boxes;     // [.., values], of which the first VX_BOX_VALUES are the box
+  float *boxes;     // [.., values]; the first VX_BOX_VALUES values are the box
   uint32_t values;  // of a box
-  int32_t *labels;  // like boxes; NULL if all boxes suppress each other
+  int32_t *labels;  // like boxes; NULL if labels are ignored
   // Out.
   uint32_t *num_kept;  // [segments.count]
-  uint32_t *kept;      // [cuda_ranked_room]: ranks of the kept boxes of each segment, rising, from cuda_ranked_begin on
-  // Its own.
-  uint32_t *overlaps;     // of each box of a chunk, a bit for each later one of the chunk: whether it suppresses that
-  uint32_t *struck;       // a bit for each ranked box of a later chunk
-  uint32_t *kept_before;  // [segments.count]: how many were kept before the chunk that was settled last
-  uint32_t number;        // of the chunk in hand
+  uint32_t *kept;      // [cuda_ranked_room]: ranks of each segment's kept boxes, ascending, from cuda_ranked_begin on
+  // Internal.
+  uint32_t *overlaps;  // per box of a chunk, one bit for each later box of the chunk: whether the first suppresses it
+  uint32_t *struck;    // one bit for each ranked box of a later chunk: whether it is suppressed
+  uint32_t *kept_before;  // [segments.count]: boxes kept before the chunk that was settled last
+  uint32_t number;        // of the current chunk
   uint32_t slices;        // blocks that share a segment
 };
 
-// Takes `kept` and what is its own. Runs twice, as all layouts do.
+// Takes `kept` and the internal arrays. Runs twice, like all layouts.
 void cuda_take_suppression(struct cuda_suppression *suppression, struct cuda_arena *arena);
 VX_WARN_UNUSED enum vx_status cuda_suppress(const struct cuda_run *run, struct cuda_suppression *suppression,
                                             struct error *error);
 
-// ---- maps: those of a head as kernels see them, in the host's memory if the device can read it, otherwise copies ----
+// ---- maps: the maps of a head as kernels see them, in place in the host's memory if the device can read it ----------
 
 struct cuda_map {
-  const void *values;  // NULL: not given
+  const void *values;  // NULL: absent
   enum vx_dtype dtype;
 };
 
@@ -133,7 +134,7 @@ static __device__ inline float cuda_map_value(const struct cuda_map &map, uint64
   return vx_load(map.dtype, map.values, index);
 }
 
-// The number of the first largest of `count` values; 0 if none is above -inf.
+// The number of the first of the largest of `count` values; 0 if none is above -inf.
 static __device__ inline uint32_t cuda_first_largest(const struct cuda_map &map, uint64_t first, uint32_t count) {
   uint32_t best = 0;
   float largest = -INFINITY;
@@ -149,59 +150,58 @@ static __device__ inline uint32_t cuda_first_largest(const struct cuda_map &map,
 
 // ---- what decoders find ---------------------------------------------------------------------------------------------
 //
-// The arrays of what decoders find in a head's maps, and the way from the kept boxes to the output.
+// The arrays of both decoders, and the steps from a head's maps to the output:
 //
 //   find      Lists the candidates of each segment. (find.cuh)
-//   rank      Puts the best of them in order. (rank.cu)
-//   make      Makes their boxes: decode.cu, center.cu.
-//   suppress  Lists the boxes that are kept. (suppress.cu)
+//   rank      Sorts the best candidates. (rank.cu)
+//   make      Decodes their boxes: decode.cu, center.cu.
+//   suppress  Lists the kept boxes. (suppress.cu)
 //   settle    Adds up the fates and tells the host the sizes.
 //   write     Writes the tensors into the image of the output.
 //
-// The candidates have no boxes until they are ranked, so that memory for boxes follows from the ranks and not from the
-// size of the maps.
+// Only ranked candidates get boxes. So the memory for boxes depends on the ranks and not on the size of the maps.
 
-// Of one job, as the kernels see it.
+// A job as the kernels see it.
 struct cuda_found {
-  // What the decoder says.
+  // Set by the decoder.
   uint32_t tasks;                         // segments of a cloud
-  uint32_t task_first[VX_MAX_TASKS + 1];  // of each task, and of the next cloud: the number of its first candidate
-  uint32_t most_ranked;                   // candidates of a segment that are ranked at most
-  uint32_t most_made;                     // boxes of a segment at most, as cuda_ranked_begin has them
+  uint32_t task_first[VX_MAX_TASKS + 1];  // number of each task's first candidate, then the number of candidates
+  uint32_t most_ranked;                   // most ranked candidates of a segment
+  uint32_t most_made;                     // most boxes of a segment, for cuda_ranked_begin
   uint32_t values;                        // of a box
-  bool some_left_out;                     // not all that are ranked become boxes: num_made says how many do
-  uint32_t num_radii;                     // of the circles of the tasks, or one for all; 0: there are no circles
+  bool some_left_out;                     // not all ranked candidates become boxes: num_made says how many do
+  uint32_t num_radii;                     // radii of the tasks' circles, or one for all; 0: no circles
   float radii[VX_MAX_TASKS];
   struct cuda_map maps[VX_MAX_INPUTS];
   // Arrays on the device.
   struct cuda_segments segments;
-  uint32_t *first;      // [segments]: place of each segment's keys; NULL if there is one task
+  uint32_t *first;      // [segments]: beginning of each segment's keys; NULL if there is one task
   float *device_radii;  // [num_radii]
-  uint64_t *keys;       // rank key and number of each candidate that is ranked, segment by segment
-  uint32_t *num_found;  // [segments]: how many those are; zeros at first
-  uint64_t *ranked;     // [cuda_ranked_room(most_ranked)]: the best of them; later, of those that have boxes
-  uint32_t *num_made;   // [segments]: boxes that were made
+  uint64_t *keys;       // rank key and number of each candidate to rank, segment by segment
+  uint32_t *num_found;  // [segments]: number of these candidates; zeros at first
+  uint64_t *ranked;     // [cuda_ranked_room(most_ranked)]: the best of them; later, only those with boxes
+  uint32_t *num_made;   // [segments]: number of decoded boxes
   float *boxes;         // [cuda_ranked_room(most_made), values]: in the order of ranks
   int32_t *labels;      // of the boxes
-  uint32_t *first_row;  // [segments]: of each segment in the output
-  uint32_t *kept;       // as suppression has them
+  uint32_t *first_row;  // [segments]: first row of each segment in the output
+  uint32_t *kept;       // see struct cuda_suppression
   uint32_t *num_kept;
 };
 
 // The output of a job whose maps are empty.
 VX_WARN_UNUSED enum vx_status cuda_write_none(struct cuda_run *run, struct error *error);
-// The parts of a job that rank and suppress.
+// The ranking and the suppression of a job.
 struct cuda_found_parts {
   struct cuda_ranking ranking;
   struct cuda_suppression suppression;
 };
 
-// Gives all arrays their place and brings the inputs to the device, once the decoder has said its part. `nms`: of a
-// segment's boxes; its pre_max is found->most_made.
+// Takes memory for all arrays and brings the inputs to the device, once the decoder has set its part. `nms`: for the
+// boxes of a segment; its pre_max is found->most_made.
 VX_WARN_UNUSED enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms,
                                                  struct cuda_found *found, struct cuda_found_parts *parts,
                                                  struct error *error);
-// All that comes after the boxes.
+// Everything after the boxes are decoded.
 VX_WARN_UNUSED enum vx_status cuda_finish_found(struct cuda_run *run, const struct cuda_found *found,
                                                 struct cuda_suppression *suppression, struct error *error);
 

@@ -1,8 +1,8 @@
-// Decoding of a centre head on a GPU: center.h says what it computes, boxes.cuh in which steps. Runs on the thread that
-// has the lane.
+// Decoding of a centre head on a GPU. center.h defines the operation, boxes.cuh its steps. Runs on the thread that has
+// the lane.
 //
-// A segment is a task of a cloud. All candidates are ranked; of the ranked, those that are invalid or outside are taken
-// out again when the boxes are made, by one block for each segment.
+// A segment is a task of a cloud. All candidates are ranked. When the boxes are decoded, one block per segment removes
+// the ranked candidates that are invalid or outside.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include <string.h>
@@ -22,7 +22,7 @@ struct center_head : cuda_found {
 
 static __device__ struct cuda_finding cuda_judge(const struct center_head &head, uint64_t at) {
   struct cuda_finding finding = {};
-  uint64_t flat = at / head.classes;  // the cell, among those of all clouds
+  uint64_t flat = at / head.classes;  // the cell among those of all clouds
   uint32_t label = (uint32_t)(at % head.classes), cloud = (uint32_t)(flat / head.cells), task = head.task_of[label];
   finding.logit = cuda_map_value(head.maps[VX_HEATMAP], at);
   finding.listed = true;
@@ -48,11 +48,11 @@ static __device__ struct vx_center_values values_at(const struct cuda_map *maps,
   return values;
 }
 
-// Makes the box of a candidate of a segment. Its fate: kept so far, invalid or outside.
+// Decodes the box of a candidate of a segment. Returns its fate so far: kept, invalid or outside.
 static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t segment, uint32_t number,
                                         float box[VX_MOVING_BOX_VALUES]) {
   uint32_t cloud = segment / head.tasks, task = segment % head.tasks;
-  uint32_t cell = number % head.cells;  // if the job was stopped, the number is anything
+  uint32_t cell = number % head.cells;  // if the job was stopped, the number is undefined
   struct vx_center_values values = values_at(head.maps, ((uint64_t)cloud * head.cells + cell) * head.tasks + task);
   vx_center_box(&head.params, cell / head.width, cell % head.width, &values, box);
   if (!vx_is_valid_center(&values, box)) return VX_FATE_INVALID;
@@ -66,9 +66,9 @@ static __device__ void store_box(const struct center_head &head, uint64_t at, ui
     if (i < head.values) head.boxes[at * head.values + i] = box[i];
 }
 
-// As a block: makes the boxes of a segment's ranked candidates, and moves the keys of those that stay together. No key
-// is overwritten before it is read, as keys move to the front and all threads read theirs before any moves. Returns how
-// many stay.
+// As a block: decodes the boxes of a segment's ranked candidates, and moves the keys of the remaining ones together.
+// Keys move to the front, and all threads read their keys before any key moves, so no key is overwritten before it is
+// read. Returns how many remain.
 static __device__ uint32_t make_boxes(const struct cuda_view &v, const struct center_head &head, uint32_t segment,
                                       uint32_t count) {
   uint64_t *ranked = head.ranked + cuda_ranked_begin(head.segments, head.most_ranked, segment);
@@ -117,7 +117,7 @@ static enum vx_status make(const struct cuda_run *run, const struct center_head 
 
 // ---- the job --------------------------------------------------------------------------------------------------------
 
-// The tasks' classes and candidates.
+// Fills the tasks' classes and candidates.
 static void lay_out_tasks(struct center_head *head) {
   const struct vx_decode_center *params = &head->params;
   uint32_t label = 0;

@@ -1,8 +1,8 @@
-// Decoding of an anchor head on a GPU: decode.h says what it computes, boxes.cuh in which steps. Runs on the thread
-// that has the lane.
+// Decoding of an anchor head on a GPU. decode.h defines the operation, boxes.cuh its steps. Runs on the thread that has
+// the lane.
 //
-// A candidate's box is made twice: when it is found, as one that is not valid has no rank, and again once it is ranked.
-// So candidates leave nothing but their keys.
+// A candidate's box is decoded twice: when the candidate is found, since an invalid box has no rank, and again once it
+// is ranked. So a candidate needs no memory but its key.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include "kernels/anchors.h"
@@ -17,7 +17,7 @@ struct anchor_head : cuda_found {
   uint32_t per_cloud;  // anchors
 };
 
-// Makes the box of an anchor of a cloud.
+// Decodes the box of a cloud's anchor.
 static __device__ void make_box(const struct anchor_head &head, uint32_t cloud, uint32_t number,
                                 float box[VX_BOX_VALUES]) {
   const struct cuda_map &bin_map = head.maps[VX_DIR_CLS_PREDS];
@@ -37,7 +37,7 @@ static __device__ void make_box(const struct anchor_head &head, uint32_t cloud, 
 
 // ---- find -----------------------------------------------------------------------------------------------------------
 
-// Whether no logit of the anchor is better than that of the class, and none before it as good. NaN is neither.
+// Whether no logit of the anchor is above that of the class, and no earlier one equals it. NaN is neither.
 static __device__ bool is_best(const struct cuda_map &logits, uint64_t first, uint32_t classes, uint32_t label,
                                float logit) {
   bool best = true;
@@ -75,7 +75,7 @@ static __global__ void __launch_bounds__(MAKE_BLOCK)
     uint32_t cloud = (uint32_t)(i / most), rank = (uint32_t)(i % most);
     if (rank < head.num_found[cloud]) {
       uint64_t at = cuda_ranked_begin(head.segments, most, cloud) + rank;
-      uint32_t number = min((uint32_t)head.ranked[at], head.per_cloud - 1);  // if the job was stopped, it is anything
+      uint32_t number = min((uint32_t)head.ranked[at], head.per_cloud - 1);  // undefined if the job was stopped
       uint64_t anchor = (uint64_t)cloud * head.per_cloud + number;
       make_box(head, cloud, number, head.boxes + at * VX_BOX_VALUES);
       head.labels[at] = (int32_t)cuda_first_largest(head.maps[VX_CLS_PREDS], anchor * head.classes, head.classes);

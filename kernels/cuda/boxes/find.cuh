@@ -1,8 +1,8 @@
-// Finds the candidates of a head's map of logits, in one pass over it. Both decoders instantiate it.
+// Finds the candidates in a head's map of logits, in one pass. Both decoders instantiate it.
 //
-// Each thread reads parts of 16 bytes and compares their logits with the least of a candidate. Mostly few reach it: a
-// warp handles these one of each thread at a time, and adds those that get a rank to the lists of their segments, by
-// one atomic addition for each segment. So the lists are in any order; the ranks are not.
+// Each thread reads parts of 16 bytes and compares their logits with the least logit of a candidate. Usually few reach
+// it. A warp handles these hits one per thread at a time. It adds the candidates that get a rank to the lists of their
+// segments, with one atomic addition per segment. So the lists are in no order; the ranks do not depend on that.
 #ifndef VOXELD_CUDA_FIND_CUH
 #define VOXELD_CUDA_FIND_CUH
 
@@ -16,27 +16,27 @@
 
 enum { FIND_BLOCK = 256, FIND_AHEAD = 4, FIND_PART = 16 };
 
-// What a logit is that reaches the least.
+// What a decoder says about a logit that reaches the least logit.
 struct cuda_finding {
   bool listed, invalid;
-  uint32_t segment, first;  // first: place of the segment among all keys
+  uint32_t segment, first;  // first: where the segment's keys begin among all keys
   uint32_t number;          // in the segment
   float logit;
 };
 
-// The logits that threads read by parts.
+// The range of logits, divided into parts that threads read.
 struct find_range {
   uint64_t count;   // of the logits
-  uint32_t before;  // the parts: those logits lie before the first address that is a multiple of 16
-  uint64_t parts;   // whole ones
-  float least;      // of a candidate; more than -inf
+  uint32_t before;  // logits before the first part: those before the first address that is a multiple of 16
+  uint64_t parts;   // whole parts
+  float least;      // least logit of a candidate; above -inf
 };
 
-// A head is a struct cuda_found, and what else its decoder reads. It has a function
+// A head is a struct cuda_found with whatever else its decoder reads. It has a function
 //   static __device__ struct cuda_finding cuda_judge(const head &, uint64_t at)
-// which says what the logit at that place of the map is.
+// which judges the logit at that place of the map.
 
-// A bit for each logit of a part that reaches the least.
+// One bit per logit of a part: whether it reaches the least logit.
 template <typename number> static __device__ uint32_t find_reaching(uint4 part, float least) {
   float logits[number::PER_PART];
   uint32_t reaching = 0;
@@ -46,7 +46,8 @@ template <typename number> static __device__ uint32_t find_reaching(uint4 part, 
   return reaching;
 }
 
-// The same for the thread's parts, one behind the other. Parts beyond the end are NaN, which does not reach it.
+// The same for the thread's parts, one after the other. Parts beyond the end are NaN, which never reaches the least
+// logit.
 static __device__ inline uint32_t find_hits(const struct cuda_map &logits, const struct find_range &range,
                                             uint64_t part) {
   const uint4 *parts = (const uint4 *)((const char *)logits.values + range.before * vx_dtype_size(logits.dtype));
@@ -65,10 +66,10 @@ static __device__ inline uint32_t find_hits(const struct cuda_map &logits, const
   return hits;
 }
 
-// As a warp: each thread adds what it found, if that is to be listed, to the list of its segment.
+// As a warp: each thread adds what it found, if that must be listed, to the list of its segment.
 static __device__ inline void find_list(const struct cuda_found &found, const struct cuda_finding &finding) {
   uint32_t lane = threadIdx.x % 32, left = __ballot_sync(~0u, finding.listed);
-  while (left != 0) {  // mostly once, as neighbours are of the same segment
+  while (left != 0) {  // usually once, since neighbours belong to the same segment
     int leader = __ffs(left) - 1;
     uint32_t segment = __shfl_sync(~0u, finding.segment, leader), begin = 0;
     bool own = finding.listed && finding.segment == segment;
@@ -83,8 +84,8 @@ static __device__ inline void find_list(const struct cuda_found &found, const st
   }
 }
 
-// As a warp: handles its hits, one of each thread at a time. The bits are those of whole parts, FIND_BLOCK parts apart,
-// the first of which begins at logit `at`. Returns how many of the thread's are invalid.
+// As a warp: handles its hits, one per thread at a time. The bits belong to whole parts, FIND_BLOCK parts apart; the
+// first part begins at logit `at`. Returns how many of the thread's hits are invalid.
 template <typename head> static __device__ uint32_t find_handle(const head &found, uint32_t hits, uint64_t at) {
   uint32_t per_part = cuda_per_part(found.maps[0].dtype), invalid = 0;
   while (__any_sync(~0u, hits != 0)) {
@@ -100,7 +101,7 @@ template <typename head> static __device__ uint32_t find_handle(const head &foun
   return invalid;
 }
 
-// As a warp: the logits before the first part and behind the last, which are fewer than its threads.
+// As a warp: handles the logits before the first part and after the last. They are fewer than the warp's threads.
 template <typename head> static __device__ uint32_t find_at_edges(const head &found, const struct find_range &range) {
   uint64_t behind = range.before + range.parts * cuda_per_part(found.maps[0].dtype), lane = threadIdx.x % 32;
   uint64_t at = lane < range.before ? lane : behind + (lane - range.before);
@@ -137,7 +138,7 @@ static __global__ void __launch_bounds__(FIND_BLOCK)
   if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_ARRIVED], cuda_now());
 }
 
-// Enqueues the pass over the job's first input. `least` as vx_least_logit has it.
+// Enqueues the pass over the job's first input. `least` comes from vx_least_logit.
 template <typename head>
 static inline enum vx_status cuda_find(const struct cuda_run *run, const head &found, float least,
                                        struct error *error) {

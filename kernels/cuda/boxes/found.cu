@@ -41,7 +41,7 @@ static void lay_out(struct cuda_run *run, struct cuda_found *found, struct cuda_
   take(arena, &found->num_kept, segments);
 }
 
-// The parts that rank and suppress, once the arrays have their places.
+// Sets up ranking and suppression, once the arrays have memory.
 static void fill_parts(struct cuda_found *found, struct cuda_found_parts *parts) {
   struct cuda_ranking *ranking = &parts->ranking;
   struct cuda_suppression *suppression = &parts->suppression;
@@ -58,7 +58,7 @@ static void fill_parts(struct cuda_found *found, struct cuda_found_parts *parts)
   found->kept = suppression->kept;
 }
 
-// The numbers of what is found are where another operation has its tiles, which are zero when a job begins.
+// num_found uses the words that are another operation's tiles. They are zero when a job begins.
 enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms, struct cuda_found *found,
                                   struct cuda_found_parts *parts, struct error *error) {
   struct cuda_arena measured = {}, arena = {};
@@ -88,7 +88,7 @@ enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms
 
 // ---- settle ---------------------------------------------------------------------------------------------------------
 
-// Each thread has some segments in a row.
+// Each thread handles some consecutive segments.
 static __global__ void __launch_bounds__(BLOCK)
     settle_found_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_found found) {
   cuda_wait();
@@ -115,7 +115,8 @@ static enum vx_status settle(const struct cuda_run *run, const struct cuda_found
   return cuda_launch("settle_found_kernel", settle_found_kernel, 1, BLOCK, 0, run, error, *run, *found);
 }
 
-// What has no other fate is below the threshold; what is compared and neither kept nor suppressed is over post_max.
+// Items without another fate are below the threshold. Compared boxes that are neither kept nor suppressed are over
+// post_max.
 static enum vx_status read_sizes(struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_await(run, &run->lane->status->sized, run->sequence, error));
   const struct cuda_device_status *status = (const struct cuda_device_status *)run->lane->status;

@@ -1,10 +1,10 @@
 // Non-maximum suppression on a GPU: cuda_nms, at the end of this file. Runs on the thread that has the lane.
 //
-//   judge  Brings the boxes from the host. Each valid one leaves a key that ranks it.
+//   judge  Brings the boxes from the host. Each valid box leaves a key that ranks it.
 //   then rank.cu and suppress.cu
 //   pack   Writes the rows of the kept boxes into the image of the output, and tells the host their number.
 //
-// The image has one tensor, so its place does not depend on what the host has yet to learn.
+// The image has only one tensor, so its place is known before the host knows any count.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include "kernels/cuda/base/host.cuh"
@@ -14,17 +14,17 @@
 
 enum { WARP = 32, BLOCK = 256 };
 
-// Of one job, as the kernels see it.
+// A job as the kernels see it.
 struct nms {
   const float *boxes, *scores;  // host, or copies
-  const int32_t *labels;        // likewise, or NULL
+  const int32_t *labels;        // host, or copies; or NULL
   struct cuda_ranking ranking;
-  struct cuda_suppression suppression;  // its boxes and labels: the same, or copies for later
+  struct cuda_suppression suppression;  // with the same boxes and labels, or copies for later
 };
 
 // ---- judge ----------------------------------------------------------------------------------------------------------
 
-// As a block: brings the boxes first .. first + count - 1, into `rows` too.
+// As a block: brings the boxes first .. first + count - 1, and copies them into `rows`.
 static __device__ void bring_boxes(const struct nms &nms, uint64_t first, uint32_t count, float *rows) {
   uint64_t begin = first * VX_BOX_VALUES;
   float values[VX_BOX_VALUES], *kept = nms.suppression.boxes;
@@ -43,7 +43,7 @@ static __device__ void bring_boxes(const struct nms &nms, uint64_t first, uint32
     nms.suppression.labels[first + threadIdx.x] = nms.labels[first + threadIdx.x];
 }
 
-// As a warp: lists the key of each valid box in its cloud. Mostly all boxes of a warp belong to one cloud.
+// As a warp: lists the key of each valid box in its cloud. Usually all boxes of a warp belong to one cloud.
 static __device__ void list_keys(const struct cuda_view &v, const struct cuda_ranking &ranking, uint32_t row,
                                  bool valid, float score) {
   uint32_t lane = threadIdx.x % WARP;
@@ -94,7 +94,7 @@ static enum vx_status judge(const struct cuda_run *run, const struct nms *nms, s
 
 // ---- pack -----------------------------------------------------------------------------------------------------------
 
-// As a block: the kept boxes of all segments before this one.
+// As a block: the number of kept boxes in all segments before this one.
 static __device__ uint32_t kept_before(const uint32_t *num_kept, uint32_t segment) {
   __shared__ uint32_t sum;
   if (threadIdx.x == 0) sum = 0;
@@ -104,7 +104,7 @@ static __device__ uint32_t kept_before(const uint32_t *num_kept, uint32_t segmen
   return sum;
 }
 
-// `rows`: out; NULL if they are only counted.
+// `rows`: out; NULL if rows are only counted.
 static __global__ void __launch_bounds__(BLOCK)
     pack_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct cuda_suppression s,
                 uint32_t slices, int32_t *rows) {
@@ -153,7 +153,7 @@ static void lay_out(struct cuda_run *run, struct nms *nms, struct cuda_arena *ar
   cuda_take_suppression(&nms->suppression, arena);
 }
 
-// The counts of the boxes' keys are where another operation has its tiles, which are zero when a job begins.
+// The counts of keys use the words that are another operation's tiles. They are zero when a job begins.
 static enum vx_status prepare(struct cuda_run *run, struct nms *nms, struct error *error) {
   struct cuda_suppression *s = &nms->suppression;
   struct cuda_arena measured = {}, arena = {};
@@ -179,7 +179,7 @@ static enum vx_status prepare(struct cuda_run *run, struct nms *nms, struct erro
   return VX_OK;
 }
 
-// Brings what the first kernel does not.
+// Brings the inputs that the first kernel does not bring.
 static enum vx_status fetch(struct cuda_run *run, struct nms *nms, struct error *error) {
   struct cuda_suppression *s = &nms->suppression;
   if (run->clouds.count > 1) CUDA_TRY(cuda_fetch_clouds(run, error));

@@ -1,14 +1,14 @@
 // Ranks the keys of each segment: see boxes.cuh.
 //
-//   select  In a segment of very many keys, finds those that get a rank, digit by digit.
-//   rank    Each key counts those that are less. That is the square of the keys, but all at once and without an order.
+//   select  In a segment with very many keys, finds the keys that get a rank, digit by digit.
+//   rank    Counts the lesser keys of each key. That is quadratic in the keys, but all counts run in parallel.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include "kernels/cuda/base/device.cuh"
 
 enum { WARP = 32, BLOCK = 512, WARPS = BLOCK / WARP, TILE = 2048, SELECT_BLOCK = 1024, DIGIT = 8, BINS = 1 << DIGIT };
 
-// Keys of a segment of which all are ranked that have a rank at all.
+// If a segment has at most so many keys, all its keys go to the ranking, without selection.
 static __host__ __device__ uint32_t most_listed(uint32_t most) {
   return most > CUDA_QUICK_KEYS ? most : (uint32_t)CUDA_QUICK_KEYS;
 }
@@ -21,7 +21,7 @@ struct selection {
   bool done;
 };
 
-// As a warp: counts a digit of each lane. Digits are mostly equal.
+// As a warp: counts a digit of each lane. Digits are usually equal.
 static __device__ void count_digit(uint32_t *bins, bool here, uint32_t digit) {
   uint32_t all = __ballot_sync(~0u, here);
   if (all == 0) return;
@@ -31,7 +31,7 @@ static __device__ void count_digit(uint32_t *bins, bool here, uint32_t digit) {
   if (here && digit != first) atomicAdd(&bins[digit], 1);
 }
 
-// One thread: the digit that the last wanted key has, and how many are wanted of those that share it.
+// As one thread: finds the digit of the last wanted key, and how many keys with that digit are wanted.
 static __device__ void choose_digit(struct selection *s) {
   uint32_t digit = 0;
   while (s->bins[digit] < s->wanted) s->wanted -= s->bins[digit++];
@@ -39,7 +39,7 @@ static __device__ void choose_digit(struct selection *s) {
   s->done = s->bins[digit] == s->wanted;
 }
 
-// As a block: the `wanted` least keys are those up to this one. The keys are distinct, so the last digit decides.
+// As a block: the largest of the `wanted` least keys. The keys are distinct, so the last digit decides.
 static __device__ uint64_t last_wanted(const uint64_t *keys, uint32_t count, struct selection *s) {
   int shift = 64;
   do {
@@ -58,7 +58,7 @@ static __device__ uint64_t last_wanted(const uint64_t *keys, uint32_t count, str
   return s->prefix << shift | ((UINT64_C(1) << shift) - 1);
 }
 
-// As a block: moves the keys up to `last` to the front. What is written was read before.
+// As a block: moves the keys up to `last` to the front. Every key is read before its place is overwritten.
 static __device__ void gather_front(uint64_t *keys, uint32_t count, uint64_t last, struct selection *s) {
   uint32_t lane = threadIdx.x % WARP;
   for (uint64_t begin = 0; begin < count; begin += SELECT_BLOCK) {
@@ -90,7 +90,7 @@ static __global__ void __launch_bounds__(SELECT_BLOCK)
 
 // ---- rank -----------------------------------------------------------------------------------------------------------
 
-// As a block: how many of the tile's keys are less than the lane's, as this warp's share of the tile has it.
+// As a block: how many keys in this warp's share of the tile are less than the lane's key.
 static __device__ uint32_t count_less(const uint64_t *tile, uint32_t count, uint64_t mine) {
   const ulonglong2 *pairs = (const ulonglong2 *)tile;
   uint32_t less = 0;
@@ -102,7 +102,7 @@ static __device__ uint32_t count_less(const uint64_t *tile, uint32_t count, uint
   return less;
 }
 
-// As a block: the rank of the lane's key. All warps have the same 32 keys.
+// As a block: the rank of the lane's key. All warps hold the same 32 keys.
 static __device__ uint32_t rank_of(const uint64_t *keys, uint32_t count, uint64_t mine) {
   __shared__ __align__(16) uint64_t tile[TILE];
   __shared__ uint32_t ranks[WARP];

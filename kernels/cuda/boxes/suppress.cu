@@ -1,13 +1,12 @@
 // Suppression: see boxes.cuh. A segment's ranked boxes are settled chunk by chunk, so memory grows with the boxes, not
 // with their pairs.
 //
-//   compare  Many blocks share the pairs of a chunk, a tile at a time. Of a pair that suppression concerns there is a
-//            bit. Boxes are mostly far apart, so the pairs that are near are listed first, and then the threads of a
-//            block cut polygons together.
-//   settle   One block goes through the chunk's bits. It takes the next boxes that are not struck out, a window, keeps
-//            the best of them, and strikes out what these suppress in the rest of the chunk. Most boxes of a crowd are
-//            struck out at once, and cost nothing more.
-//   strike   The boxes that the chunk has kept strike out others in all later chunks, in tiles too.
+//   compare  Many blocks share the pairs of a chunk, a tile at a time. There is one bit per candidate pair. Most boxes
+//            are far apart, so near pairs are listed first; then the threads of a block clip polygons together.
+//   settle   One block goes through the chunk's bits. It takes the next boxes that are not suppressed, a window, and
+//            keeps the best of them. Then it marks what these suppress in the rest of the chunk. Most boxes of a crowd
+//            are marked at once, and cost nothing more.
+//   strike   The kept boxes of the chunk suppress boxes in all later chunks, also in tiles.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include "kernels/cuda/boxes/tiles.cuh"
@@ -43,18 +42,18 @@ static __global__ void __launch_bounds__(TILE_BLOCK)
 
 // ---- settle ---------------------------------------------------------------------------------------------------------
 
-// A block's chunk. Places count the boxes of the chunk.
+// A block's chunk. Places are numbers of boxes in the chunk.
 struct settling {
-  uint32_t struck[WORDS];   // places behind the end too
-  uint32_t places[WINDOW];  // of the window's boxes
-  bits64 by[WINDOW];        // which of the window suppress this one
+  uint32_t struck[WORDS];   // suppressed boxes, and the places after the end
+  uint32_t places[WINDOW];  // places of the window's boxes
+  bits64 by[WINDOW];        // which boxes of the window suppress this one
   uint32_t count;           // of the window
-  uint32_t next;            // the places before it are settled
-  bits64 best;              // which of the window are kept
-  uint32_t num_kept, last;  // of the segment; the place of the last of them
+  uint32_t next;            // all earlier places are settled
+  bits64 best;              // which boxes of the window are kept
+  uint32_t num_kept, last;  // boxes of the segment kept so far; the place of the last one
 };
 
-// As a warp: lists the next places that are not struck out.
+// As a warp: lists the next places that are not suppressed.
 static __device__ void list_window(uint32_t end, struct settling *own) {
   uint32_t lane = threadIdx.x, begin = own->next, first = begin / WARP;
   uint32_t open = lane < first ? 0 : ~own->struck[lane] & (lane == first ? ~0u << (begin % WARP) : ~0u);
@@ -68,7 +67,7 @@ static __device__ void list_window(uint32_t end, struct settling *own) {
   }
 }
 
-// As a block: which of the window suppress each other, a few pairs to each thread.
+// As a block: finds which boxes of the window suppress each other, a few pairs per thread.
 static __device__ void compare_window(const uint32_t *overlaps, struct settling *own) {
   uint32_t number = threadIdx.x % WINDOW;
   bits64 found = 0;
@@ -81,8 +80,8 @@ static __device__ void compare_window(const uint32_t *overlaps, struct settling 
   __syncthreads();
 }
 
-// As a warp, with two boxes to a lane: the best of a window are those that no other of the best suppresses. A box is
-// decided once those before it are that suppress it, so few turns decide all of them.
+// As a warp, with two boxes per lane: the best of a window are the boxes that no other best box suppresses. A box is
+// decided once all earlier boxes that suppress it are decided, so a few turns decide all boxes.
 static __device__ bits64 best_of(const struct settling *own) {
   uint32_t lane = threadIdx.x;
   const bits64 by[2] = {own->by[lane], own->by[lane + WARP]},
@@ -95,7 +94,7 @@ static __device__ bits64 best_of(const struct settling *own) {
   return best;
 }
 
-// As a warp: keeps the best, up to `most` of the segment. `kept`: ranks of these.
+// As a warp: keeps the best boxes, up to `most` of the segment. Writes their ranks to `kept`.
 static __device__ void keep_best(uint32_t begin, uint32_t most, uint32_t *kept, struct settling *own) {
   uint32_t room = most - own->num_kept;
   bits64 best = best_of(own), stay = 0;
@@ -113,8 +112,8 @@ static __device__ void keep_best(uint32_t begin, uint32_t most, uint32_t *kept, 
   if (threadIdx.x == 0) own->best = stay;
 }
 
-// As a block: strikes out what the best of the window suppress among the places behind it. A thread has a word of some
-// of the best.
+// As a block: marks the later places that the best of the window suppress. Each thread has one word of some of the
+// best.
 static __device__ void strike_rest(const uint32_t *overlaps, uint32_t end, struct settling *own) {
   uint32_t word = threadIdx.x % WORDS, struck = 0;
   for (uint32_t i = threadIdx.x / WORDS; i < own->count; i += BLOCK / WORDS) {
@@ -146,7 +145,7 @@ static __device__ void settle(const struct cuda_view &v, const struct cuda_suppr
   }
 }
 
-// One thread: counts the fates of the chunk and, if enough boxes are kept, of all that follow.
+// As one thread: counts the fates of the chunk and, if enough boxes are kept, of all later boxes.
 static __device__ void count_fates(const struct cuda_view &v, const struct cuda_suppression &s,
                                    const struct chunk &chunk, uint32_t kept_before, const struct settling *own) {
   bool full = own->num_kept == (uint32_t)s.nms.post_max;
@@ -157,7 +156,7 @@ static __device__ void count_fates(const struct cuda_view &v, const struct cuda_
   atomicAdd(&v.counters->over_post_max, full ? chunk.left - settled : 0);
 }
 
-// As a block: begins what is told of the segment's chunks.
+// As a block: clears the state that the segment's chunks share.
 static __device__ void begin_segment(const struct cuda_view &v, const struct cuda_suppression &s,
                                      const struct chunk &chunk) {
   for (uint32_t i = WORDS + threadIdx.x; i * WARP < chunk.ranked; i += BLOCK) struck_of(s, chunk.segment)[i] = 0;
@@ -191,7 +190,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 static __device__ uint32_t low_bits(uint32_t count) { return count >= WARP ? ~0u : ~(~0u << count); }
 
-// As a block: strikes out what `rows` kept boxes suppress among the 32 ranked ones from `first` on.
+// As a block: marks what `rows` kept boxes suppress among the 32 ranked boxes from `first` on.
 static __device__ void strike_tile(const struct cuda_suppression &s, uint32_t segment, const struct vx_nms &nms,
                                    const uint32_t *kept, uint32_t rows, uint32_t first, uint32_t ranked,
                                    struct tile *tile) {
@@ -200,7 +199,7 @@ static __device__ void strike_tile(const struct cuda_suppression &s, uint32_t se
     open = low_bits(rows);
     rank = lane < rows ? kept[lane] : 0;
   } else if (threadIdx.x < 2 * TILE) {
-    // Other blocks strike out boxes of this word meanwhile; the lanes must see the same of them.
+    // Other blocks mark boxes in this word meanwhile; all lanes must see the same value.
     open = low_bits(ranked - first) & ~__shfl_sync(~0u, *(volatile uint32_t *)struck, 0);
   }
   fill_tile(s, segment, open, rank, tile);
@@ -230,7 +229,7 @@ static __global__ void __launch_bounds__(TILE_BLOCK)
 
 // ---- all together ---------------------------------------------------------------------------------------------------
 
-// Ranked boxes of the largest segment.
+// The number of ranked boxes in the largest segment.
 static uint32_t longest_of(const struct cuda_suppression *s) {
   return min(s->segments.largest, (uint32_t)s->nms.pre_max);
 }

@@ -1,5 +1,5 @@
-// Chunks of ranked boxes, and tiles: 32 boxes beside 32 others, of which a block finds the pairs that suppression
-// concerns. For the stages of suppress.cu.
+// Chunks of ranked boxes, and tiles: 32 boxes against 32 others. A block finds the pairs of a tile in which one box
+// suppresses the other. For the stages of suppress.cu.
 #ifndef VOXELD_CUDA_TILES_CUH
 #define VOXELD_CUDA_TILES_CUH
 
@@ -27,12 +27,12 @@ static __host__ __device__ uint32_t chunk_room(const struct cuda_suppression &s)
   return (uint32_t)s.nms.pre_max < CHUNK ? (uint32_t)s.nms.pre_max : (uint32_t)CHUNK;
 }
 
-// A row of WORDS words for each box of the chunk.
+// WORDS words per box of the chunk.
 static __device__ uint32_t *overlaps_of(const struct cuda_suppression &s, uint32_t segment) {
   return s.overlaps + cuda_ranked_begin(s.segments, chunk_room(s), segment) * WORDS;
 }
 
-// A segment's words hold its bits, as each has a word more than it fills.
+// A segment's bits fit in its words, because each segment has one word more than it fills.
 static __device__ uint32_t *struck_of(const struct cuda_suppression &s, uint32_t segment) {
   return s.struck + cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment) / WARP + segment;
 }
@@ -44,10 +44,10 @@ static __device__ bool may_suppress(const struct cuda_ranked_box &a, const struc
   return near && a.label == b.label;
 }
 
-// What is left of a segment to a chunk. `long_job`: the host may want it to end.
+// The current chunk of a segment. `long_job`: the host may stop the job.
 struct chunk {
   uint32_t segment, valid, ranked;  // valid boxes of the segment; those with a rank
-  uint32_t begin, left, end;        // the chunk's first rank; boxes from there on; those of the chunk
+  uint32_t begin, left, end;        // first rank of the chunk; boxes from there on; boxes of the chunk
   bool long_job;
 };
 
@@ -65,7 +65,7 @@ static __device__ bool is_full(const struct cuda_suppression &s, uint32_t segmen
   return s.number > 0 && s.num_kept[segment] == (uint32_t)s.nms.post_max;
 }
 
-// Bits of the 32 places from `word` * 32 on: those that are struck out, or behind the end.
+// The bits of the 32 places from `word` * 32 on: whether they are suppressed or after the end.
 static __device__ uint32_t closed_of(const struct cuda_suppression &s, const struct chunk &chunk, uint32_t word) {
   uint32_t left = chunk.end > word * WARP ? chunk.end - word * WARP : 0, behind = left >= WARP ? 0 : ~0u << left;
   return behind | (s.number == 0 || left == 0 ? 0 : struck_of(s, chunk.segment)[chunk.begin / WARP + word]);
@@ -73,19 +73,19 @@ static __device__ uint32_t closed_of(const struct cuda_suppression &s, const str
 
 // ---- tiles ----------------------------------------------------------------------------------------------------------
 
-// The boxes of a tile's rows and of its columns, and the pairs of them that are near.
+// The boxes of a tile's rows and columns, and the near pairs.
 struct tile {
   struct cuda_ranked_box boxes[2][TILE];
-  uint32_t open[2];             // those that are there and not struck out
+  uint32_t open[2];             // boxes that exist and are not suppressed
   uint16_t pairs[TILE * TILE];  // row * TILE + column
-  uint32_t count, bits[TILE];   // of the pairs; of the rows
+  uint32_t count, bits[TILE];   // number of pairs; bits of each row
 };
 
-// As a block, its first two warps with the rows and the columns: the ranks of the boxes whose bits in `open` are set.
+// As a block, whose first two warps have the rows and the columns: loads the boxes whose bits in `open` are set.
 static __device__ void fill_tile(const struct cuda_suppression &s, uint32_t segment, uint32_t open, uint32_t rank,
                                  struct tile *tile) {
   uint32_t side = threadIdx.x / TILE, lane = threadIdx.x % TILE;
-  __syncthreads();  // the last tile has been used
+  __syncthreads();  // the last tile is no longer used
   if (side < 2) {
     if ((open >> lane & 1) != 0) tile->boxes[side][lane] = box_of(s, segment, rank);
     if (lane == 0) {
@@ -97,7 +97,7 @@ static __device__ void fill_tile(const struct cuda_suppression &s, uint32_t segm
   __syncthreads();
 }
 
-// As a block: lists the pairs that are near. A warp has a row at a time, a lane a column.
+// As a block: lists the near pairs. A warp handles one row at a time, with one column per lane.
 static __device__ void list_pairs(const struct vx_nms &nms, bool diagonal, struct tile *tile) {
   uint32_t lane = threadIdx.x % WARP;
   for (uint32_t row = threadIdx.x / WARP; row < TILE; row += TILE_BLOCK / WARP) {
@@ -111,7 +111,7 @@ static __device__ void list_pairs(const struct vx_nms &nms, bool diagonal, struc
   __syncthreads();
 }
 
-// As a block: the bits of the listed pairs.
+// As a block: sets the bits of the listed pairs.
 static __device__ void compare_pairs(const struct vx_nms &nms, struct tile *tile) {
   for (uint32_t i = threadIdx.x; i < tile->count; i += TILE_BLOCK) {
     uint32_t row = tile->pairs[i] / TILE, column = tile->pairs[i] % TILE;

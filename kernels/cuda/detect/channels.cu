@@ -1,7 +1,7 @@
-// Moves the channels of maps behind their cells.
+// Moves the channels of maps to the last dimension.
 //
-// [clouds, channels, cells] becomes [clouds, cells, channels]. All maps share one launch. A block moves a square tile
-// of a cloud's map at a time, through shared memory, so that reads and writes are both of neighbours.
+// [clouds, channels, cells] becomes [clouds, cells, channels]. All maps share one launch. A block moves one square tile
+// of a cloud's map at a time, through shared memory, so that neighbouring threads read and write neighbouring values.
 #include "kernels/cuda/detect/detect.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -16,8 +16,8 @@ struct moved_map {
   enum vx_dtype dtype;
   uint32_t channels, cells;
   uint32_t across;       // tiles along the cells
-  uint64_t cloud_tiles;  // of a cloud
-  uint64_t first_tile;   // of the map, among all
+  uint64_t cloud_tiles;  // tiles of a cloud
+  uint64_t first_tile;   // the map's first tile, among the tiles of all maps
 };
 
 struct moved_maps {
@@ -34,7 +34,7 @@ template <typename value> static __device__ void move_tile(const struct moved_ma
   const value *from = (const value *)map.from + begin;
   value *to = (value *)map.to + begin;
   uint32_t cell = within % map.across * TILE, channel = within / map.across * TILE;
-  __syncthreads();  // all have read the tile before
+  __syncthreads();  // all threads have read the last tile
   for (uint32_t i = row; i < TILE; i += ROWS)
     if (channel + i < map.channels && cell + lane < map.cells)
       tile[i][lane] = from[(uint64_t)(channel + i) * map.cells + cell + lane];

@@ -1,8 +1,8 @@
-// The way of a detection on a GPU: cuda_detect, at the end of this file. detection.h of kernels/ has its stages.
+// A detection on a GPU: cuda_detect, at the end of this file. kernels/detection.h has its stages.
 //
-// bev_features is an image that stays on the device, in the lane's block `features`; the network's maps are in the
-// block `maps`. The network's work is enqueued in the lane's stream, so the host waits for the voxels' counts and for
-// the boxes, and not between network and decoder. Runs on the thread that has the lane.
+// bev_features is an image that stays on the device, in the lane's block `features`. The network's maps are in the
+// block `maps`. The network's work is enqueued in the lane's stream. So the host waits for the counts of voxels and for
+// the boxes, but not between network and decoder. Runs on the thread that has the lane.
 #include "kernels/cuda/detect/detect.cuh"
 
 #include <string.h>
@@ -16,7 +16,8 @@
 
 // ---- what the GPU takes ---------------------------------------------------------------------------------------------
 
-// A network that takes one cloud at a time gets each where it lies in the batch: kernels of libraries read 16 bytes.
+// A network that takes one cloud at a time reads each cloud in place in the batch. Library kernels read 16 bytes at
+// once.
 enum { WHOLE = 16 };
 
 static bool is_whole(int64_t values, size_t size) { return (uint64_t)values * size % WHOLE == 0; }
@@ -49,7 +50,7 @@ static __global__ void note_kernel(uint64_t *moment) {
   __threadfence_system();
 }
 
-// Enqueues that the device notes when it gets there.
+// Enqueues a kernel that notes the time.
 static enum vx_status note(struct vx_lane *lane, enum cuda_note which, struct error *error) {
   struct cuda_run run = {};
   run.lane = lane;
@@ -107,7 +108,7 @@ static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detect
 
 // ---- the network ----------------------------------------------------------------------------------------------------
 
-// A library that fails may have lost the device, or left an error behind that is none of the next call.
+// A library that fails may have lost the device. It may also have left an error that the next call would report.
 static enum vx_status run_network(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   enum vx_status status = vx_detection_network(detection, error);
   (void)cudaGetLastError();
@@ -137,7 +138,7 @@ static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detectio
 
 // ---- the output -----------------------------------------------------------------------------------------------------
 
-// Writes zeros to a part of the output; the host may not touch what the device sees of pinned memory.
+// Writes zeros to a part of the output. The host itself must not touch pinned memory.
 static enum vx_status clear(struct vx_lane *lane, unsigned char *output, unsigned char *seen, size_t begin, size_t end,
                             struct error *error) {
   if (begin < end && seen)
@@ -167,7 +168,7 @@ static enum vx_status copy_shown(struct vx_lane *lane, const struct vx_detection
   return VX_OK;
 }
 
-// Copies what is left between the stages to the job's tensors, as far as they are wanted.
+// Copies the requested tensors of the stages to the job's output.
 static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   struct vx_job *job = detection->job;
   struct cuda_run run = {};
@@ -175,7 +176,8 @@ static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *det
   run.job = job;
   CUDA_TRY(vx_detection_settle(detection, error));
   if ((job->tensors & ~VX_DECODE_TENSORS) == 0 || detection->layout.bytes == 0) return VX_OK;
-  CUDA_CALL(cudaSetDevice(lane->device->index), error);  // the output may have been taken through another device
+  CUDA_CALL(cudaSetDevice(lane->device->index),
+            error);  // the output's memory may have been taken through another device
   CUDA_TRY(cuda_see_part(&run, detection->output, detection->layout.bytes, &seen, error));
   CUDA_TRY(note(lane, CUDA_SHOW_BEGUN, error));
   CUDA_TRY(copy_shown(lane, detection, (unsigned char *)seen, error));
@@ -199,7 +201,7 @@ enum vx_status cuda_detect(struct vx_lane *lane, struct vx_job *job, struct erro
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   enum vx_status status = run_stages(lane, &detection, error);
   if (status != VX_OK) {
-    // The caller then takes its memory back, so no copy to it may still run.
+    // The caller takes its memory back after this, so no copy to that memory may still run.
     (void)cudaStreamSynchronize(lane->stream);
     (void)cudaGetLastError();
   }

@@ -4,12 +4,12 @@
 
 #include "kernels/detection.h"
 
-// Whether the job, a detection, has a session, and its network can read the clouds of a batch where they lie.
+// Whether the detection has a session, and its network can read the clouds of a batch in place.
 bool cuda_detects(const struct vx_job *job);
 // Does not trim the lane.
 VX_WARN_UNUSED enum vx_status cuda_detect(struct vx_lane *lane, struct vx_job *job, struct error *error);
 
-// Moves the channels of those maps that need it behind their cells: from `written` to `last`. Only enqueues work.
+// Moves the channels of maps to the last dimension, where needed: from `written` to `last`. Only enqueues work.
 VX_WARN_UNUSED enum vx_status cuda_move_channels(struct vx_lane *lane, const struct vx_detection *detection,
                                                  struct error *error);
 

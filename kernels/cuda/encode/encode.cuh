@@ -1,17 +1,17 @@
-// The encoder of a pillar, as a warp: encode.h of kernels/ says what it computes. Each lane has channels of its own, so
-// each sum is taken in its order, and the largest values need no exchange.
+// The encoder of a pillar, run by a warp: kernels/encode.h defines it. Each lane has channels of its own, so each sum
+// keeps its order, and the maxima need no exchange between lanes.
 //
-// A pillar's rows come in chunks, in shared memory, `stride` floats each, a multiple of 4. An encoder of one layer has
-// its weights in registers and sees each row once. One of several layers goes over the rows once for each layer, and
-// computes the layers before it anew: only the layers' largest values are kept, however many rows there are.
+// A pillar's rows come in chunks in shared memory, with `stride` floats each, a multiple of 4. A single layer has its
+// weights in registers and sees each row once. An encoder of several layers goes over the rows once per layer, and
+// computes the earlier layers again each time. It keeps only the maxima of the layers, for any number of rows.
 #ifndef VOXELD_CUDA_ENCODE_CUH
 #define VOXELD_CUDA_ENCODE_CUH
 
 #include "kernels/cuda/base/run.cuh"
 #include "kernels/encode.h"
 
-// On the host, by the thread that has the lane: fills run->weights, of each layer its weight, then its bias, one after
-// the other. The lane keeps them for its next jobs. Enqueues a copy if they are not those of the lane's last encoder.
+// On the host, by the thread that has the lane: fills run->weights with each layer's weight, then its bias. The lane
+// keeps the weights for its next jobs. Enqueues a copy if they differ from those of the lane's last encoder.
 VX_WARN_UNUSED enum vx_status cuda_bring_weights(struct cuda_run *run, struct error *error);
 
 enum { ENCODER_LANES = 32, ENCODER_SLOTS = 2, ENCODER_TILE = 8 };
@@ -20,11 +20,11 @@ struct encoder_layer {
   const float *weight;  // [inputs, width]
   const float *bias;    // [width]
   uint32_t inputs, width;
-  uint64_t largest;  // where its largest values are in the room
+  uint64_t largest;  // where its maxima are in the room
 };
 
-// The room of a warp: the largest values of each layer, then two tiles of rows between layers. All parts begin at
-// multiples of 4 floats.
+// The room of a warp: the maxima of each layer, then two tiles of rows between layers. All parts begin at multiples of
+// 4 floats.
 struct encoder_params {
   uint32_t num_layers;
   struct encoder_layer layers[VX_MAX_ENCODER_LAYERS];
@@ -49,14 +49,14 @@ static inline struct encoder_params encoder_params_of(const struct vx_encoder *e
   return p;
 }
 
-// The largest is at least +0, so what is not above it goes: -0 and NaN too.
+// `largest` is at least +0, so a value that is not above it is ignored, including -0 and NaN.
 static __device__ inline float encoder_larger(float value, float largest) { return value > largest ? value : largest; }
 
 // ---- one layer ------------------------------------------------------------------------------------------------------
 
 // For up to two channels of a lane.
 template <int inputs> struct one_layer {
-  enum { BLOCKS = 4 };  // of 256 threads on a multiprocessor: the registers suffice for them
+  enum { BLOCKS = 4 };  // blocks of 256 threads per multiprocessor, limited by registers
   float weight[inputs][ENCODER_SLOTS], bias[ENCODER_SLOTS], largest[ENCODER_SLOTS];
 
   __device__ void prepare(const struct encoder_params &p, float *) {
@@ -98,13 +98,13 @@ template <int inputs> struct one_layer {
     }
   }
 
-  // Of the pillar: that of channel lane + slot * ENCODER_LANES.
+  // The pillar's feature of channel lane + slot * ENCODER_LANES.
   __device__ float value(uint32_t slot) const { return slot == 0 ? largest[0] : largest[1]; }
 };
 
 // ---- several layers, or wide ones -----------------------------------------------------------------------------------
 
-// Rows of a layer's inputs: each has `values` of its own, then `common` ones.
+// Input rows of a layer: each row has `values` of its own, then the `common` ones.
 struct encoder_tile {
   const float *rows;
   uint64_t stride;
@@ -127,8 +127,8 @@ struct all_layers {
 
   __device__ uint32_t rounds() const { return p->num_layers; }
 
-  // Adds the products of a channel's weights, `width` floats apart. A tile of fewer rows has its last row several
-  // times, which does not change the largest value.
+  // Adds the products with a channel's weights, which are `width` floats apart. A tile with fewer rows repeats its last
+  // row, which does not change the maximum.
   static __device__ void add(float (&sum)[ENCODER_TILE], const struct encoder_tile &tile, const float *weight,
                              uint32_t inputs, uint64_t width) {
     const float *rows[ENCODER_TILE];
@@ -157,7 +157,7 @@ struct all_layers {
     }
   }
 
-  // One layer over a tile: its values go to `next`, if there is another layer to compute, else to the largest.
+  // Runs one layer over a tile. The values go to `next` if another layer follows, else to the maxima.
   __device__ void run(const struct encoder_layer &layer, const struct encoder_tile &tile, float *next) {
     for (uint32_t channel = threadIdx.x % ENCODER_LANES; channel < layer.width; channel += ENCODER_LANES) {
       float sum[ENCODER_TILE], *largest = room + layer.largest + channel, best = next ? 0.0f : *largest;
@@ -174,7 +174,7 @@ struct all_layers {
     __syncwarp();
   }
 
-  // Round k finds the largest values of layer k.
+  // Round k finds the maxima of layer k.
   __device__ void take(uint32_t round, const float *rows, uint32_t stride, uint32_t count) {
     for (uint32_t begin = 0; begin < count; begin += ENCODER_TILE) {
       struct encoder_tile tile = {rows + begin * stride, stride, min(count - begin, (uint32_t)ENCODER_TILE),

@@ -1,6 +1,6 @@
-// The weights of an encoder on the device. A copy to the device delays the kernels behind it by more than a comparison
-// of the weights takes, and the jobs of a lane mostly have the same encoder. So the lane has its last weights on the
-// host too, to compare.
+// The weights of an encoder on the device. A copy to the device delays the kernels after it by more than comparing the
+// weights takes, and the jobs of a lane usually have the same encoder. So the lane also keeps its last weights on the
+// host, to compare.
 #include "kernels/cuda/encode/encode.cuh"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/base/memory.cuh"
 
-// The weights are in memory, so their number is one, and so are the bytes.
+// Cannot overflow, since the weights are in memory.
 static size_t weights_of(const struct vx_encoder_layer *layer) { return (size_t)layer->inputs * layer->width; }
 
 static size_t all_weights(const struct vx_encoder *encoder) {

@@ -1,7 +1,7 @@
-// Clusters of thread blocks, which can write into each other's shared memory: from compute capability 9.0 and CUDA 12.1
-// on. Without them a cluster is one block, and none of this is called.
+// Clusters of thread blocks, which can write into each other's shared memory. They need compute capability 9.0 and CUDA
+// 12.1. Without them a cluster is one block, and nothing here is called.
 //
-// A message is a few words. It counts its bytes at a barrier (mbarrier) of the block that receives it. A block that has
+// A message is a few words. Its bytes are counted at a barrier (mbarrier) of the receiving block. A block that has
 // waited for the bytes of all blocks has their messages. A barrier serves one exchange at a time.
 #ifndef VOXELD_CUDA_CLUSTER_CUH
 #define VOXELD_CUDA_CLUSTER_CUH
@@ -9,7 +9,7 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-#define CUDA_CLUSTERS (CUDART_VERSION >= 12010)  // whether the assembler knows messages
+#define CUDA_CLUSTERS (CUDART_VERSION >= 12010)  // whether the assembler supports messages
 #if CUDA_CLUSTERS && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define CUDA_CLUSTER_CODE 1
 #else
@@ -45,7 +45,7 @@ __device__ static inline uint32_t shared_address(const void *shared) {
   return address;
 }
 
-// One thread per block, before any message can come: all blocks synchronize after it.
+// One thread per block calls it, before any message can come. All blocks must synchronize after it.
 __device__ static inline void barrier_init(uint32_t barrier) {
 #if CUDA_CLUSTER_CODE
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(barrier)
@@ -53,14 +53,15 @@ __device__ static inline void barrier_init(uint32_t barrier) {
 #endif
 }
 
-// One thread per block, once per exchange: `bytes` bytes are to come.
+// One thread per block, once per exchange: announces `bytes` bytes.
 __device__ static inline void barrier_expect(uint32_t barrier, uint32_t bytes) {
 #if CUDA_CLUSTER_CODE
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 #endif
 }
 
-// Waits for all bytes of an exchange. `phase` is 0 in a barrier's first exchange, 1 in its second, then alternates.
+// Waits for all bytes of an exchange. `phase` is 0 in a barrier's first exchange, 1 in its second, and so on
+// alternately.
 __device__ static inline void barrier_wait(uint32_t barrier, uint32_t phase) {
 #if CUDA_CLUSTER_CODE
   uint32_t done = 0;

@@ -1,4 +1,4 @@
-// Sampling on a GPU: cuda_sample_points is a job that only samples; cuda_fps_* are the last stages of a job that makes
+// Sampling on a GPU. cuda_sample_points is a job that only samples; cuda_fps_* are the last stages of a job that makes
 // voxels. Runs on the thread that has the lane.
 #include "kernels/cuda/fps/fps.cuh"
 
@@ -40,7 +40,7 @@ void cuda_fps_measure(struct cuda_run *run, const int32_t *rows) {
   struct cuda_fps *fps = &run->fps;
   fps->num_rows = fps->num_samples = fps->largest_cloud = 0;
   for (int32_t i = 0; i < run->clouds.count; i++) {
-    int32_t samples = min(run->job->sample_counts[i], rows[i]);  // a job that wants more is refused
+    int32_t samples = min(run->job->sample_counts[i], rows[i]);  // a job with more samples is refused
     run->lane->commands->fps_clouds[i] = {fps->num_rows, (uint32_t)rows[i], (uint32_t)samples, fps->num_samples};
     fps->num_rows += (uint32_t)rows[i];
     fps->num_samples += (uint32_t)samples;
@@ -56,7 +56,7 @@ enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struc
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->sampling, measured.used, error));
   arena.memory = run->lane->sampling.memory;
   lay_out(run, &arena);
-  run->fps.source = run->fps.points;  // means are where they are to be
+  run->fps.source = run->fps.points;  // means are already in place
   run->fps.columns = run->columns;
   run->fps.start = (uint32_t)run->sampling->start;
   return VX_OK;
@@ -132,7 +132,7 @@ static enum vx_status find_candidates(struct cuda_run *run, struct error *error)
   return VX_OK;
 }
 
-// Points that the device cannot read in place get a copy. float32 points are copied to where the rows go anyway.
+// Points that the device cannot read in place get a copy. float32 points are copied directly to where the rows go.
 static enum vx_status take_source(struct cuda_run *run, struct error *error) {
   void *source;
   CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));

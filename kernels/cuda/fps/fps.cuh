@@ -1,24 +1,24 @@
-// Farthest point sampling on a GPU: of the points of a job, or of its voxels' means. Runs on the thread that has the
+// Farthest point sampling on a GPU, of the points of a job or of its voxels' means. Runs on the thread that has the
 // lane.
 //
-// fps_sort.cu puts the rows of each cloud in the order of a space-filling curve. Any 32 neighbours in that order, a
-// bucket, then lie in a small box. fps_sample.cu takes sample after sample, in one kernel. It skips every bucket whose
-// box is farther from the new sample than the bucket's points are from the earlier samples, so a step costs little more
-// than a few messages. fps.cu writes the chosen rows into the image of the output.
+// fps_sort.cu sorts the rows of each cloud along a space-filling curve. Any 32 neighbours in that order, a bucket, then
+// lie in a small box. fps_sample.cu takes sample after sample, in one kernel. It skips every bucket whose box is
+// farther from the new sample than the bucket's points are from earlier samples, so a step costs little more than a few
+// messages. fps.cu writes the chosen rows into the image of the output.
 #ifndef VOXELD_CUDA_FPS_CUH
 #define VOXELD_CUDA_FPS_CUH
 
 #include "kernels/cuda/base/run.cuh"
 
 enum {
-  FPS_CURVE_BITS = 10,               // of a coordinate
-  FPS_FINE_BITS = 6,                 // the last bits of a place on the curve
-  FPS_FAR_BIT = 3 * FPS_CURVE_BITS,  // of a sorting key: a row that is not finite, behind all others of its cloud
+  FPS_CURVE_BITS = 10,               // bits per coordinate
+  FPS_FINE_BITS = 6,                 // the last bits of a position on the curve
+  FPS_FAR_BIT = 3 * FPS_CURVE_BITS,  // of a sorting key: puts a row that is not finite after all others of its cloud
   FPS_CLOUD_BIT = FPS_FAR_BIT + 1,   // lowest bit of the cloud's number
   FPS_BUCKET = 32,                   // rows of a bucket; a multiple of this for clouds of millions
 };
 
-// What the candidates of a cloud have in common. Coordinates are integers that are ordered as the floats are.
+// What the candidates of a cloud share. Coordinates are integers with the same order as the floats.
 struct cuda_fps_box {
   int32_t low[3], high[3];
   uint32_t first, first_from_start;  // candidates; CUDA_NO_POINT if there is none
@@ -26,17 +26,17 @@ struct cuda_fps_box {
 
 VX_WARN_UNUSED enum vx_status cuda_sample_points(struct cuda_run *run, struct error *error);
 
-// Fills in what the device can do for the kernel that samples.
+// Finds out what the device can do for the kernel that samples.
 VX_WARN_UNUSED enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct error *error);
 
-// Bytes of temporary storage that the sort needs.
+// The bytes of temporary storage for the sort.
 VX_WARN_UNUSED enum vx_status cuda_fps_measure_sort(const struct cuda_run *run, size_t *bytes, struct error *error);
-// Gives the arrays their place. `rows`: [num_clouds], the rows of each cloud.
+// Takes memory for the arrays. `rows`: [num_clouds], the rows of each cloud.
 VX_WARN_UNUSED enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struct error *error);
-// Sets the rows of each cloud, at most those reserved, without a new place for the arrays.
+// Sets the rows of each cloud, at most those reserved. The arrays stay where they are.
 void cuda_fps_measure(struct cuda_run *run, const int32_t *rows);
 
-// Enqueues the count of the candidates and, if any are to be sampled, their ordering.
+// Enqueues the counting of the candidates and, if any are sampled, their sorting.
 VX_WARN_UNUSED enum vx_status cuda_fps_sort(const struct cuda_run *run, struct error *error);
 // Waits for the number of candidates. VX_REFUSED if a cloud has too few.
 VX_WARN_UNUSED enum vx_status cuda_fps_check(struct cuda_run *run, struct error *error);

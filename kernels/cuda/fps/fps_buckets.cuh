@@ -1,10 +1,10 @@
-// Buckets of 32 or more neighbouring rows: what a new sample does to them, and the farthest row of a warp's buckets.
+// Buckets of 32 or more neighbouring rows: how a new sample changes them, and the farthest row of a warp's buckets.
 //
 // Each warp owns buckets; neighbouring buckets belong to different warps. Each lane holds, in registers, the boxes of
 // `rounds` of its warp's buckets, and the row of each that is farthest from all samples. In a step every lane compares
 // its boxes with the new sample. float32 rounds monotonically, so the distance to a box, computed as for a point, is at
-// most that of any point in it. If it is not below the bucket's largest distance, nothing in the bucket changes. The
-// warp goes through the other buckets, which are few.
+// most the distance to any point in it. If it is not below the bucket's largest distance, nothing in the bucket
+// changes. The warp goes through the other buckets, which are few.
 #ifndef VOXELD_CUDA_FPS_BUCKETS_CUH
 #define VOXELD_CUDA_FPS_BUCKETS_CUH
 
@@ -12,25 +12,25 @@
 #include "kernels/cuda/fps/fps.cuh"
 
 #define NO_KEY 0u  // no row
-// Bits of the distance beyond the cloud's rows: a NaN, with the key 0.
+// Bits of the distance for places beyond the cloud's rows: a NaN, with key 0.
 #define NOT_A_ROW 0xFFFFFFFFu
 
-// A row and the key of its squared distance to the samples. A key is the float's bits plus one, so keys are ordered as
-// distances are.
+// A row and the key of its squared distance to the samples. A key is the float's bits plus one, so keys have the order
+// of the distances.
 struct candidate {
   uint32_t key;
   uint32_t bound;  // once this row is a sample, no other row of the warp has a larger key
   float4 row;      // x, y, z, number in the cloud
 };
 
-// Where a thread is, and the cloud in hand.
+// A thread's position, and the current cloud.
 struct station {
   uint32_t rank, size;   // in the cluster
   uint32_t warp, warps;  // in the block
-  uint32_t turn;         // of the exchanges
+  uint32_t turn;         // number of the exchange
   uint32_t exchange;     // address in shared memory; computing it again would cost as much as a load
   uint32_t num_rows;     // candidates of the cloud
-  uint32_t first, step;  // this lane's row of its warp's first bucket, and how far it is to the next bucket's
+  uint32_t first, step;  // this lane's row in its warp's first bucket, and the distance to its row in the next bucket
   const float4 *places;
   float *far_distances;
 };
@@ -52,7 +52,7 @@ static __device__ uint32_t highest_lane(uint32_t lanes) { return 31 - __clz(lane
 
 static __device__ bool is_one_lane(uint32_t lanes) { return (lanes & (lanes - 1)) == 0; }
 
-// Of the lanes that are `meant`, the one whose row in `places` has the lowest number.
+// Among the lanes that are `meant`, the one whose row in `places` has the lowest number.
 static __device__ uint32_t lowest_numbered(const float4 *places, bool meant, uint32_t place) {
   uint32_t number = meant ? number_of(places[place]) : UINT32_MAX, lowest = warp_min(number);
   return highest_lane(__ballot_sync(~0u, meant && number == lowest));
@@ -62,7 +62,7 @@ static __device__ float square_distance(float dx, float dy, float dz) { return d
 
 static __device__ float beyond(float low, float high, float at) { return fmaxf(fmaxf(low - at, at - high), 0.0f); }
 
-// The distances of the block's rows, bucket after bucket, if shared memory has room for them. Otherwise they are in
+// The distances of the block's rows, bucket after bucket, if they fit in shared memory. Otherwise they are in
 // far_distances, in the order of the places. (Places are only read, so the first-level cache keeps them.)
 extern __shared__ float near_distances[];
 
@@ -81,7 +81,7 @@ static __device__ uint32_t update_row(const struct station &here, uint32_t slot,
   return key_of(now);
 }
 
-// Applies the new sample to this lane's part of a bucket. Returns the key of the farthest row, and its place.
+// Applies the new sample to this lane's part of a bucket. Returns the key and the place of the farthest row.
 template <bool far>
 static __device__ uint32_t update_lane(const struct cuda_fps &fps, const struct station &here, uint32_t slot,
                                        const float4 &sample, uint32_t *place) {
@@ -98,7 +98,7 @@ static __device__ uint32_t update_lane(const struct cuda_fps &fps, const struct 
   return key;
 }
 
-// As a warp: applies the new sample to `count` buckets of a round at once, so their waiting times overlap.
+// As a warp: applies the new sample to `count` buckets of a round at once, so that their latencies overlap.
 template <int rounds, bool far, int count>
 static __device__ void update_buckets(const struct cuda_fps &fps, const struct station &here, int round,
                                       const uint32_t (&owners)[count], const float4 &sample,
@@ -124,7 +124,7 @@ static __device__ void update_buckets(const struct cuda_fps &fps, const struct s
   }
 }
 
-// Of this lane's buckets with this key, the one whose row has the lowest number.
+// Among this lane's buckets with this key, the one whose row has the lowest number.
 template <int rounds>
 static __device__ int lowest_round(const struct station &here, const struct buckets<rounds> &buckets, uint32_t key) {
   int lowest = 0;
@@ -138,7 +138,7 @@ static __device__ int lowest_round(const struct station &here, const struct buck
   return lowest;
 }
 
-// The key of the farthest of this lane's rows of a bucket, if `sample` were a sample.
+// The key of the farthest of this lane's rows in a bucket, if `sample` were a sample.
 template <bool far>
 static __device__ uint32_t key_after(const struct cuda_fps &fps, const struct station &here, uint32_t slot,
                                      const float4 &sample) {
@@ -152,7 +152,7 @@ static __device__ uint32_t key_after(const struct cuda_fps &fps, const struct st
   return key;
 }
 
-// As a warp: the farthest row of its buckets.
+// As a warp: finds the farthest row of its buckets.
 template <int rounds, bool far>
 static __device__ struct candidate find_best(const struct cuda_fps &fps, const struct station &here,
                                              const struct buckets<rounds> &buckets) {
@@ -178,7 +178,7 @@ static __device__ struct candidate find_best(const struct cuda_fps &fps, const s
   float4 row = here.places[__shfl_sync(~0u, place, owner)];
   if (top == NO_KEY) return {NO_KEY, NO_KEY, row};  // a warp without rows
   round = rounds == 1 ? 0 : __shfl_sync(~0u, round, owner);
-  // The other buckets as they are, the row's own bucket as it would be.
+  // The other buckets as they are, and the row's own bucket as it would be.
   uint32_t others = key_after<far>(fps, here, (uint32_t)round * 32 + owner, row);
 #pragma unroll
   for (int r = 0; r < rounds; r++) {
@@ -188,7 +188,7 @@ static __device__ struct candidate find_best(const struct cuda_fps &fps, const s
   return {top, cuda_warp_max(others), row};
 }
 
-// As a warp: applies the new sample to all of its buckets. True if that changed anything.
+// As a warp: applies the new sample to all of its buckets. Returns true if anything changed.
 template <int rounds, bool far>
 static __device__ bool apply(const struct cuda_fps &fps, const struct station &here, const float4 &sample,
                              struct buckets<rounds> *buckets) {
@@ -198,7 +198,7 @@ static __device__ bool apply(const struct cuda_fps &fps, const struct station &h
     const float *low = buckets->low[r], *high = buckets->high[r];
     float distance = square_distance(beyond(low[0], high[0], sample.x), beyond(low[1], high[1], sample.y),
                                      beyond(low[2], high[2], sample.z));
-    // The key of an empty bucket is 0, and the distance of that key is NaN.
+    // The key of an empty bucket is 0, and the distance for that key is NaN.
     uint32_t close = __ballot_sync(~0u, distance < distance_of_key(buckets->key[r]));
     any |= close;
     while (close != 0) {
@@ -216,7 +216,8 @@ static __device__ bool apply(const struct cuda_fps &fps, const struct station &h
   return any != 0;
 }
 
-// As a warp: finds the box of a bucket and its row of the lowest number. Without samples all rows are infinitely far.
+// As a warp: finds the box of a bucket and its row with the lowest number. Without samples, all rows are infinitely
+// far.
 template <int rounds, bool far>
 static __device__ void measure_bucket(const struct cuda_fps &fps, const struct station &here, int round, uint32_t owner,
                                       struct buckets<rounds> *buckets) {

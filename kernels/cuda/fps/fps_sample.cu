@@ -4,15 +4,15 @@
 // to all buckets.
 //
 // Then each warp sends its farthest row to all other warps, through the shared memory of each block of the cluster. So
-// all warps know the next sample, and mostly a few more. The farthest of the remaining rows is the sample after that
-// under two conditions: the new sample is no nearer to it than the earlier ones, and the warps whose rows were taken
-// have no other row as far, by the bounds that they sent along. So one exchange gives several samples.
+// all warps know the next sample, and usually a few more. The farthest of the remaining rows is the next sample under
+// two conditions. First, the new sample is no nearer to it than the earlier samples. Second, the warps whose rows were
+// taken have no other row as far, by the bounds that they sent along. So one exchange gives several samples.
 //
-// A step is a chain of dependent operations, and takes as long as that chain. Work outside the chain is almost free. So
-// the code of a step avoids branches, and ties, which are rare, have a path of their own.
+// A step takes as long as its chain of dependent operations. Work outside the chain is almost free. So the code of a
+// step avoids branches. Ties are rare and have a path of their own.
 //
-// Every order of rows gives the same samples, as the rows' numbers decide between equal distances. (The idea of pruning
-// buckets: Han et al., QuickFPS, 2023.)
+// Every order of rows gives the same samples, since the rows' numbers decide between equal distances. (The idea of
+// pruning buckets: Han et al., QuickFPS, 2023.)
 #include "kernels/cuda/fps/fps.cuh"
 
 #include "kernels/cuda/fps/cluster.cuh"
@@ -20,13 +20,13 @@
 
 enum {
   MAX_CLUSTER = 4,
-  SENDERS = 32,      // most warps of a cluster: one lane for each
-  STOP_TURNS = 128,  // exchanges between two looks at the host's command to stop; a look costs more than an exchange
+  SENDERS = 32,      // most warps of a cluster: one lane per warp
+  STOP_TURNS = 128,  // exchanges between two checks of the host's stop command; a check costs more than an exchange
 };
-#define STOP_KEY UINT32_MAX  // above all others
+#define STOP_KEY UINT32_MAX  // above all other keys
 
-// What warps send each other. Two sets take turns: when one exchange is over, all warps have read the messages of the
-// one before.
+// The messages between warps. Two sets alternate: when one exchange is over, all warps have read the messages of the
+// previous one.
 struct exchange {
   uint2 keys[2][SENDERS];  // key and bound
   float4 rows[2][SENDERS];
@@ -78,7 +78,7 @@ static __device__ struct candidate exchange_rows(struct station *here, const str
   return told;
 }
 
-// The rows of an exchange, one per lane, and what is known of them.
+// The rows of an exchange, one per lane, and what is known about them.
 struct told {
   struct candidate row;
   uint32_t key;       // of this lane's row; NO_KEY once it is taken
@@ -86,7 +86,8 @@ struct told {
   uint32_t floor;     // no other row of the warps whose rows are taken has a larger key
 };
 
-// As a warp: the next sample. False if only the next exchange can tell; the first of an exchange is always known.
+// As a warp: finds the next sample. Returns false if the next exchange must decide; an exchange always decides its
+// first.
 static __device__ bool take_farthest(struct told *told, bool first, struct candidate *sample) {
   uint32_t key = cuda_warp_max(told->key), lanes = __ballot_sync(~0u, told->key == key), winner = highest_lane(lanes);
   if (!is_one_lane(lanes)) {
@@ -141,7 +142,7 @@ static __device__ void sample_cloud(const struct cuda_view &v, const struct cuda
   apply<rounds, far>(fps, *here, sample.row, &buckets);
   for (uint32_t taken = 1; taken < num_samples;) {
     if (changed) best = find_best<rounds, far>(fps, *here, buckets);
-    // All lanes of the warp, as each sends to another block.
+    // All lanes of the warp, because each sends to another block.
     if (here->rank == 0 && here->warp == 0 && here->turn % STOP_TURNS == 0 &&
         *(const volatile uint32_t *)&v.commands->stop == v.sequence)
       best.key = STOP_KEY;
@@ -181,17 +182,17 @@ static __global__ void __launch_bounds__(warps * 32, 1)
 
 typedef void (*sample_kernel)(struct cuda_view, struct cuda_fps);
 
-// The kernels. Clouds are sampled with the first that the device can run and that is for the largest of them. (Measured
-// on an H200: for few rows several blocks of few warps are fastest, then one block for the rows that it holds in one
-// round, above that several blocks again.)
+// The kernels. A job uses the first one that the device can run and that is meant for its largest cloud. (Measured on
+// an H200: for few rows, several blocks of few warps are fastest; then one block, for as many rows as it holds in one
+// round; above that, several blocks again.)
 //
-// A kernel runs on a part of the device, however many clouds there are, so other lanes' kernels run beside it: on a
-// third of the multiprocessors, or on all if its blocks take little of one.
+// A kernel uses only a part of the device, for any number of clouds, so that other lanes' kernels run beside it: a
+// third of the multiprocessors, or all if its blocks take little of each.
 static const struct kernel {
   uint32_t cluster, warps, rounds;
   bool far;
-  uint32_t most_rows;  // it is not for larger clouds, even if it holds them
-  uint32_t part;       // one of so many multiprocessors has a block
+  uint32_t most_rows;  // not meant for larger clouds, even if it can hold them
+  uint32_t part;       // one in so many multiprocessors has a block
   sample_kernel kernel;
 } kernels[] = {
     {4, 8, 1, false, 4096, 1, fps_sample_kernel<8, 1, false>},
@@ -204,7 +205,7 @@ static const struct kernel {
 };
 enum { NUM_KERNELS = sizeof kernels / sizeof kernels[0] };
 
-// Bytes of shared memory for the distances of a block's rows; SIZE_MAX if the kernel does not hold that many rows.
+// Bytes of shared memory for the distances of a block's rows; SIZE_MAX if the kernel cannot hold so many rows.
 static size_t near_bytes(const struct kernel *kernel, uint64_t rows) {
   uint64_t of_slot = (uint64_t)kernel->cluster * kernel->warps * FPS_BUCKET, slots = (rows + of_slot - 1) / of_slot;
   return slots > 32 * kernel->rounds ? SIZE_MAX : slots * kernel->warps * FPS_BUCKET * sizeof(float);
@@ -218,7 +219,7 @@ static const struct kernel *kernel_for(uint64_t rows, const struct vx_device *de
   return kernel;
 }
 
-// Rows of a bucket. Only far ones may have more than 32.
+// Rows of a bucket. Only a `far` kernel may use more than 32.
 static uint32_t bucket_for(const struct kernel *kernel, uint64_t rows) {
   uint64_t buckets = UINT64_C(32) * kernel->cluster * kernel->warps * kernel->rounds;
   uint32_t bucket = FPS_BUCKET;

@@ -1,6 +1,6 @@
-// The rows of each cloud in the order of a Hilbert curve (J. Skilling, "Programming the Hilbert curve", 2004) through
-// the box of its candidates: neighbours in this order are near each other in space. The order decides how much is
-// pruned, never what is chosen.
+// Sorts the rows of each cloud along a Hilbert curve (J. Skilling, "Programming the Hilbert curve", 2004) through the
+// box of its candidates. Neighbours in this order are near each other in space. The order affects how much is pruned,
+// never what is chosen.
 #include "kernels/cuda/fps/fps.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -13,7 +13,7 @@
 
 enum { BLOCK = BRING_BLOCK };
 
-// An integer that is ordered as the floats are.
+// An integer with the same order as the floats.
 static __device__ int32_t ordered(float value) {
   int32_t bits = __float_as_int(value);
   return bits >= 0 ? bits : bits ^ 0x7FFFFFFF;
@@ -65,7 +65,7 @@ static __device__ int32_t warp_max(int32_t value) {
   return (int32_t)(cuda_warp_max((uint32_t)value ^ 0x80000000u) ^ 0x80000000u);
 }
 
-// As a warp: all of its lanes have seen the same cloud.
+// As a warp: adds what it has seen; all its lanes have seen the same cloud.
 static __device__ void report_sight(const struct cuda_view &v, const struct cuda_fps &fps, const struct sight &seen) {
   uint32_t count = cuda_warp_add(seen.count);
   if (count == 0) return;
@@ -109,7 +109,7 @@ static __global__ void __launch_bounds__(BLOCK)
     bool here = threadIdx.x < count, finite = here && is_finite(at);
     uint32_t row = (uint32_t)first + (here ? threadIdx.x : 0);
     uint32_t cloud = v.clouds.count == 1 ? 0 : cloud_of(fps.clouds, (uint32_t)v.clouds.count, row);
-    // Mostly all rows of a warp belong to one cloud. If not, the clouds are handled one after the other.
+    // Usually all rows of a warp belong to one cloud. If not, the clouds are handled one after the other.
     for (uint32_t left = __ballot_sync(~0u, finite); left != 0;) {
       uint32_t one = __shfl_sync(~0u, cloud, __ffs(left) - 1);
       if (one != seen.cloud) {
@@ -203,7 +203,7 @@ static __global__ void __launch_bounds__(BLOCK) fps_place_kernel(const __grid_co
 
 static cudaError_t sort_keys(const struct cuda_run *run, void *cub, size_t *bytes) {
   const struct cuda_fps *fps = &run->fps;
-  // The clouds of a batch are mostly small: the curve's last bits are not worth one more pass.
+  // The clouds of a batch are usually small: sorting by the curve's last bits is not worth one more pass.
   int first_bit = run->clouds.count > 1 ? FPS_FINE_BITS : 0, cloud_bits = vx_bits_for(run->clouds.count);
   return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint64_t *)fps->keys, fps->sorted_keys,
                                          (const uint32_t *)fps->ids, fps->sorted_ids, (int64_t)fps->num_rows, first_bit,

@@ -1,12 +1,12 @@
 // A scatter on a GPU: cuda_scatter, at the end of this file. Runs on the thread that has the lane.
 //
-//   place  Brings the rows from the host and finds the slot of each row's cell, where the first row leaves its number.
+//   place  Brings the rows from the host and finds the slot of each row's cell. The first row leaves its number there.
 //   write  Counts the rows that are first in their cells and tells the host. Other blocks go over the cells, a tile at
-//          a time: they look up which row each cell has, and then write the cells in all channels, values and zeros.
+//          a time: they look up the row of each cell, and then write the cells in all channels, values and zeros.
 //
-// So each byte of the map is written once, in order, which takes most of the time: clearing it first and writing the
-// rows' values into it would write scattered bytes a second time. Nothing is as large as the grid but the map itself,
-// so any grid will do whose map fits the memory.
+// So each byte of the map is written once, in order. Writing the map takes most of the time. Clearing it first would
+// write the rows' bytes a second time, scattered. Only the map itself is as large as the grid, so every grid works
+// whose map fits in memory.
 #include "kernels/cuda/scatter/scatter.cuh"
 
 #include "kernels/cuda/base/host.cuh"
@@ -18,22 +18,22 @@
 enum { BLOCK = 256, WARP = 32, COORDS = 4, TILE = 512 };  // TILE: cells
 enum : uint64_t { PART = sizeof(uint4) };
 
-// Of one job, as the kernels see it.
+// A job as the kernels see it.
 struct scatter {
   const unsigned char *source;  // the features as the client sent them
-  unsigned char *features;      // [num_rows, planes.channels]: a copy; both lie alike to 16 bytes
+  unsigned char *features;      // [num_rows, planes.channels]: a copy with the same alignment within 16 bytes
   uint64_t feature_bytes;
   const int32_t *coords;  // [num_rows, 4]: batch, z, y, x
-  bool whole;             // a row of them can be read at once
+  bool whole;             // a row of coords can be read at once
   uint32_t limits[COORDS];
   struct cuda_planes planes;
   unsigned char *map;
-  uint32_t count_blocks;  // of those that write, the first count
+  uint32_t count_blocks;  // of the blocks that write, the first ones, which count
 };
 
 // ---- place ----------------------------------------------------------------------------------------------------------
 
-// The number of the row's cell, of all clouds. False if it is outside.
+// The number of the row's cell, over all clouds. Returns false if it is outside.
 static __device__ bool find_cell(const struct scatter &s, uint64_t row, uint64_t *cell) {
   int4 at;
   if (s.whole) {
@@ -47,14 +47,14 @@ static __device__ bool find_cell(const struct scatter &s, uint64_t row, uint64_t
   *cell = 0;
 #pragma unroll
   for (int i = 0; i < COORDS; i++) {
-    inside = inside & (values[i] < s.limits[i]);  // a negative value is large
+    inside = inside & (values[i] < s.limits[i]);  // as an unsigned number, a negative value is large
     *cell = *cell * s.limits[i] + values[i];
   }
   return inside;
 }
 
-// The slot of a row's cell. Of the warp's threads whose rows share a cell, the first asks for all: it has the first of
-// the rows. `inside`: the threads whose rows have a cell.
+// The slot of a row's cell. If several threads of the warp have rows in one cell, the first looks it up for all, since
+// it has the first row. `inside`: the threads whose rows have a cell.
 static __device__ uint32_t place(const struct cuda_view &v, uint32_t inside, uint32_t row, uint64_t cell) {
   uint32_t leader = __ffs(__match_any_sync(inside, (unsigned long long)cell)) - 1, slot = CUDA_NO_SLOT;
   if (threadIdx.x % WARP == leader) {
@@ -120,7 +120,7 @@ static __device__ bool is_kept(const struct cuda_view &v, uint64_t row, uint32_t
   return *slot != CUDA_NO_SLOT && v.cells[*slot].first == (uint32_t)row;
 }
 
-// Counts the rows that are kept, and lists their slots, which are to be freed.
+// Counts the kept rows, and lists their slots, which are freed later.
 static __device__ void count_rows(const struct cuda_view &v, const struct scatter &s) {
   uint32_t lane = threadIdx.x % WARP;
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < v.clouds.num_points;
@@ -140,10 +140,10 @@ static __device__ void count_rows(const struct cuda_view &v, const struct scatte
   }
 }
 
-// A few cells, one after the other, whose values of one channel are written at once.
+// Values of a few consecutive cells in one channel, written together.
 template <typename value, int count> struct alignas(sizeof(value) * count) several { value of[count]; };
 
-// Writes past the cache's other lines: nothing reads the map again but the copy to the host.
+// Bypasses the cache: only the copy to the host reads the map again.
 template <typename value, int count> static __device__ void put(value *to, const struct several<value, count> &values) {
   if (sizeof values == sizeof(uint4)) {
     uint4 whole;
@@ -154,7 +154,7 @@ template <typename value, int count> static __device__ void put(value *to, const
   }
 }
 
-// As a block: the rows of a tile's cells, CUDA_NO_ROW for those behind the end.
+// As a block: finds the rows of a tile's cells; CUDA_NO_ROW for cells after the end.
 static __device__ void look_up(const struct cuda_view &v, uint64_t cells, uint64_t cloud, uint64_t first,
                                uint32_t rows[TILE]) {
   __syncthreads();  // the last tile is written
@@ -165,7 +165,7 @@ static __device__ void look_up(const struct cuda_view &v, uint64_t cells, uint64
   __syncthreads();
 }
 
-// The values of a channel of a few cells.
+// The values of a few cells in one channel.
 template <typename value, int count>
 static __device__ struct several<value, count> values_of(const struct scatter &s, const uint32_t *rows,
                                                          uint64_t channel) {
@@ -176,7 +176,7 @@ static __device__ struct several<value, count> values_of(const struct scatter &s
   return values;
 }
 
-// Tile by tile. The threads of a block share a tile's channels.
+// Writes tile by tile. The threads of a block share a tile's channels.
 template <typename value, int count>
 static __device__ void write_map(const struct cuda_view &v, const struct scatter &s) {
   enum { GROUPS = TILE / count, TURNS = BLOCK >= GROUPS ? BLOCK / GROUPS : 1, STEP = BLOCK < GROUPS ? BLOCK : GROUPS };
@@ -209,7 +209,7 @@ static __global__ void __launch_bounds__(BLOCK)
   if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_GATHERED], cuda_now());
 }
 
-// Enqueues the counting, or the writing of the values, or both at once.
+// Enqueues the counting, the writing of the values, or both at once.
 static enum vx_status write(const struct cuda_run *run, struct scatter *scatter, bool count, bool values,
                             struct error *error) {
   uint64_t cells = scatter->planes.cells, tiles = (uint64_t)run->clouds.count * ((cells + TILE - 1) / TILE);
@@ -234,7 +234,7 @@ static void lay_out(struct cuda_run *run, struct scatter *scatter, struct cuda_a
   cuda_take_inputs(run, arena);
 }
 
-// Whether the map can be made before the host knows the counts. One that could be large is not begun before the caller
+// Whether the map can be made before the host knows the counts. A map that could be large begins only after the caller
 // has given memory for it.
 static bool is_eager(struct cuda_run *run, struct error *error) {
   struct vx_sizes sizes = cuda_sizes_of(run, 0);

@@ -1,10 +1,10 @@
 // A transform on a GPU: cuda_transform, at the end of this file. Runs on the thread that has the lane.
 //
-//   judge  Brings the points from the host and moves them. Each point leaves a bit: whether it is kept.
+//   judge  Brings the points from the host and moves them. One bit per point says whether it is kept.
 //   list   Lists the kept points in input order, by a scan over the bits.
 //   write  Moves the kept points again and writes them into the image of the output, once the host knows their number.
 //
-// Moving a point twice saves the memory for the moved points.
+// Moving a point twice saves memory for moved points.
 #include "kernels/cuda/transform/transform.cuh"
 
 #include <string.h>
@@ -23,18 +23,18 @@
 enum { BLOCK = BRING_BLOCK, WORD = 32 };
 static_assert((int)BLOCK == (int)SCAN_BLOCK && WORD % SCAN_ITEMS == 0, "a thread's items are bits of one word");
 
-// The matrices that move the points: one by value for all clouds, or one per cloud in the device's memory.
+// The matrices that move the points: one for all clouds, passed by value, or one per cloud in the device's memory.
 struct matrices {
   float one[VX_MATRIX_VALUES];
   const float *each;  // [num_clouds, 16], or NULL
 };
 
-// Of one job, as the kernels see it.
+// A job as the kernels see it.
 struct transform {
   struct matrices matrices;
   struct vx_transform params;
   struct vx_box cuts[VX_MAX_CUTS];
-  uint32_t *bits;  // [num_points / 32]: whether a point is kept
+  uint32_t *bits;  // [num_points / 32]: whether each point is kept
   uint32_t *kept;  // [num_points]: the kept points, in input order
 };
 
@@ -64,7 +64,7 @@ static __global__ void __launch_bounds__(BLOCK)
     uint32_t count = (uint32_t)min((uint64_t)BLOCK, v.clouds.num_points - first);
     struct location at = bring(v, first, count);
     if (first + (uint64_t)gridDim.x * BLOCK >= v.clouds.num_points) {
-      cuda_let_next();  // all of this block's points are here: what follows is short
+      cuda_let_next();  // all of this block's points have arrived; the rest is short
       if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_ARRIVED], cuda_now());
     }
     bool here = threadIdx.x < count;
@@ -93,8 +93,8 @@ static enum vx_status judge(const struct cuda_run *run, const struct transform *
 
 // ---- list -----------------------------------------------------------------------------------------------------------
 
-// Notes the number of kept points before a cloud if this point is its first, and before the empty clouds ahead of it.
-// That of empty clouds at the end stays undefined.
+// If this point is the first of a cloud, notes the number of kept points before that cloud and before the empty clouds
+// ahead of it. For empty clouds at the end the number stays undefined.
 static __device__ void note_clouds(const struct cuda_view &v, uint32_t point, uint32_t before) {
   int32_t cloud = cuda_cloud_of_point(v.clouds, point);
   for (; cloud >= 0 && v.clouds.first_point[cloud] == point; cloud--) v.control->cloud_rows[cloud] = before;
@@ -189,7 +189,7 @@ static enum vx_status prepare(struct cuda_run *run, struct transform *transform,
   return cuda_prepare_control(run, error);
 }
 
-// Brings the places of the clouds to the device, and their matrices to `room`.
+// Brings the first points of the clouds to the device, and their matrices to `room`.
 static enum vx_status fetch(struct cuda_run *run, struct matrices *matrices, float *room, struct error *error) {
   const struct vx_input *matrix = &run->job->inputs[VX_MATRIX];
   bool several = matrix->dims[0] > 1;
@@ -204,7 +204,7 @@ static enum vx_status fetch(struct cuda_run *run, struct matrices *matrices, flo
   return cuda_copy_source(run, error);
 }
 
-// The kept points of a cloud are those before the next cloud, less those before the cloud itself.
+// A cloud's kept points: those before the next cloud minus those before this one.
 static void read_rows(const struct cuda_run *run, const volatile struct cuda_device_status *status) {
   uint32_t after = run->sizes.kept;
   for (int32_t cloud = run->clouds.count - 1; cloud >= 0; cloud--) {

@@ -1,7 +1,7 @@
 // From numbers to rows. Each point writes itself into its cell's part of the list, at its rank, and notes its row if
-// the rows of points are wanted. A cell's ranks go from 0 on, so what becomes of its points can be counted point by
-// point: as many as its row keeps have ranks below the cap. The point of rank 0 marks the cell, and queues the row if
-// its whole list is to be ordered and is not tiny.
+// the rows of points are requested. A cell's ranks begin at 0. So the fates can be counted point by point: the points
+// with ranks below the cap are as many as the row keeps. The point with rank 0 marks the cell. It also queues the row,
+// if the whole list must be sorted and is not tiny.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -9,12 +9,12 @@
 
 enum { BLOCK = 256 };
 
-// The row of a point in the cell of that number.
+// The row of a point whose cell has that number.
 static __device__ uint32_t row_of(const struct voxel_view &v, uint32_t point, uint32_t number) {
   return cuda_row_of_cell(v.clouds, cuda_cloud_of_point(v.clouds, point), number, v.row_capacity);
 }
 
-// Does once for a row what its list asks for.
+// Does once per row what its list needs.
 static __device__ void use_row(const struct voxel_view &v, uint32_t row, uint32_t slot, uint32_t number) {
   if (v.marks && !v.filtered) cuda_mark(v, slot);
   if (!v.queue) return;

@@ -1,5 +1,5 @@
-// The map bev_features of a voxelization: one kernel clears it, another writes the features of each row at its cell.
-// They come from the tensor that has them, if that is wanted too, else from scratch.
+// The map bev_features of a voxelization. One kernel clears it, another writes the features of each row at its cell.
+// The features come from their tensor if that is requested, else from scratch.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/clear.cuh"
@@ -17,7 +17,7 @@ struct bev {
   unsigned char *map;
 };
 
-// As a block: waits for the kernel ahead, then finds both.
+// As a block: waits for the previous kernel, then finds both.
 static __device__ struct bev find_bev(const struct voxel_view &v, const struct cuda_image_plan &plan) {
   __shared__ struct tensor_offsets offsets;
   cuda_read_plan(plan, &offsets);

@@ -1,8 +1,8 @@
-// From rows to encoded features: a warp brings the points of a row to shared memory, as pillar_features has them, and
-// encodes them. So nothing as large as the points' features is ever written.
+// From rows to encoded features. A warp brings a row's points to shared memory, as in pillar_features, and encodes
+// them. So nothing as large as the points' features is ever written.
 //
-// The encoders of usual models have one layer of up to 64 channels over points of 3 to 5 columns: these keep the
-// weights in registers. Any other goes through all_layers, whose room is in shared memory if it fits.
+// The encoders of common models have one layer of up to 64 channels over points of 3 to 5 columns. These encoders keep
+// the weights in registers. All others use all_layers, whose room is in shared memory if it fits.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -12,24 +12,24 @@
 #include "kernels/cuda/voxelize/short_lists.cuh"
 #include "kernels/cuda/voxelize/tensor_offsets.cuh"
 
-// SHARED_BYTES: for the chunks of all warps and perhaps their room. Every GPU has 48 KB for a block, and the lists take
-// some of it.
+// SHARED_BYTES: for the chunks of all warps, and for their room if it fits. Every GPU has 48 KB per block, and the
+// lists take some of it.
 enum { BLOCK = LIST_BLOCK, WARPS = LIST_WARPS, SHARED_BYTES = 44 << 10 };
 
 // The encoder, and how its warps work.
 struct encoding {
   struct encoder_params encoder;
-  bool order_here;  // puts the lists in order
+  bool order_here;  // sorts the lists
   uint32_t stride;  // floats of a row of a chunk
-  float *room;      // of all warps of all blocks; NULL: in shared memory, behind the warp's chunk
+  float *room;      // of all warps of all blocks; NULL: in shared memory, after the warp's chunk
 };
 
-// One row more than the points, for the padding.
+// One more row than points, for the padding.
 static __host__ __device__ uint32_t chunk_floats(const struct voxel_view &v, const struct encoding &e) {
   return (v.chunk + 1) * e.stride;
 }
 
-// As a warp: the rows of a chunk of the pillar, and the padding behind the last.
+// As a warp: fills the rows of a chunk of the pillar, with the padding after the last.
 static __device__ uint32_t fill_chunk(const struct voxel_view &v, const struct encoding &e,
                                       const struct gathered_row &row, const struct pillar &pillar, uint32_t begin,
                                       bool loaded, float *chunk) {
@@ -59,7 +59,7 @@ static __device__ void encode_row(const struct voxel_view &v, const struct encod
   }
 }
 
-// As a warp: the values of an output row.
+// As a warp: computes the values of an output row.
 template <typename encoder>
 static __device__ void write_values(const struct voxel_view &v, const struct encoding &e, void *features,
                                     uint32_t output_row, const encoder &encode) {
@@ -70,7 +70,7 @@ static __device__ void write_values(const struct voxel_view &v, const struct enc
     cuda_store(v.feature_dtype, features, begin + channel, encode.value(slot));
 }
 
-// A warp has one row of each part. The warps of a block have distant rows, as in the gather.
+// A warp has one row per part. As in the gather, the warps of a block have distant rows.
 template <typename encoder>
 static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
     encode_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_image_plan plan,
@@ -133,7 +133,7 @@ static bool is_shared(const struct cuda_run *run, const struct encoding &e) {
   return chunk_floats(*run, e) + e.encoder.room <= SHARED_BYTES / (WARPS * sizeof(float));
 }
 
-// A room of 2^35 floats is the largest, so the product fits in 64 bits.
+// The largest room is 2^35 floats, so the product fits in 64 bits.
 void cuda_measure_encoder(struct cuda_run *run) {
   struct encoding e = encoding_of(run);
   run->room_floats = is_shared(run, e) ? 0 : e.encoder.room;

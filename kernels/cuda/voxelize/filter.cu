@@ -1,7 +1,7 @@
-// The block filter: a row stays if the kept points of the blocks around it span the right height.
+// The block filter: a row stays if the heights of the kept points around it span the right range.
 //
-// Only blocks that hold a kept point exist, in a hash table of their keys. Heights are collected by atomicMin and
-// atomicMax over integers that are ordered as the floats are, so they do not depend on the order of the threads.
+// Only blocks that hold a kept point are in the hash table of blocks. Heights are collected with atomicMin and
+// atomicMax over integers with the same order as the floats, so they do not depend on the order of the threads.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include <cub/device/device_scan.cuh>
@@ -21,7 +21,7 @@ static __device__ struct cuda_record record_of(const struct voxel_view &v, uint3
   return cuda_record_of_row(v.clouds, v.records, cuda_cloud_of_row(v.clouds, row), row);
 }
 
-// ROW_THREADS threads per row: find its block and the heights of its kept points.
+// ROW_THREADS threads per row find its block and the heights of its kept points.
 static __global__ void __launch_bounds__(BLOCK)
     heights_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
   uint64_t row = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / ROW_THREADS;
@@ -44,7 +44,7 @@ static __global__ void __launch_bounds__(BLOCK)
     int32_t cloud = cuda_cloud_of_row(v.clouds, (uint32_t)row), cell[3];
     vx_cell_of_point(&v.map, point[0], point[1], point[2], cell);
     uint32_t slot = cuda_slot_of(f.blocks, block_key(f, cloud, cell[0] / f.params.factor, cell[1] / f.params.factor));
-    uint64_t block = slot == CUDA_NO_SLOT ? 0 : slot;  // any slot: the host refuses the job
+    uint64_t block = slot == CUDA_NO_SLOT ? 0 : slot;  // any slot, since the host refuses the job
     f.block_of[row] = (uint32_t)block;
     atomicMin(&f.heights[2 * block], lowest);
     atomicMax(&f.heights[2 * block + 1], highest);
@@ -89,7 +89,7 @@ static __global__ void __launch_bounds__(BLOCK)
   }
 }
 
-// Expects in output_rows the number of staying rows before each row.
+// Expects the number of staying rows before each row in output_rows.
 static __global__ void __launch_bounds__(BLOCK)
     renumber_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_block_filter f) {
   uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
@@ -120,7 +120,7 @@ enum vx_status cuda_plan_filter(struct cuda_run *run, struct error *error) {
   return cuda_check(scan_stays(run, NULL, &run->filter_cub_bytes), "cub::DeviceScan", error);
 }
 
-// Every slot: no key, lowest z above all, highest z below all.
+// Sets every slot: no key, lowest z above all, highest z below all.
 static __global__ void __launch_bounds__(BLOCK)
     empty_blocks_kernel(const __grid_constant__ struct voxel_view v,
                         const __grid_constant__ struct cuda_block_filter f) {

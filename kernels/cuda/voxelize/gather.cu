@@ -1,10 +1,10 @@
-// From rows to tensors: written straight into an image of the output block, whose layout the device computes.
+// From rows to tensors, written straight into an image of the output block. The device computes the layout.
 //
-// A row's threads bring the first points of its list into input order and write its part of the tensors. They are fewer
+// A row's threads sort the first points of its list into input order and write its part of the tensors. They are fewer
 // if the mean cell has few points: 4 instead of 8 or 16, or half a warp instead of a warp if large voxels are written.
 // Other blocks write point_voxel_ids.
 //
-// Exactly one thread writes each byte of a tensor. The gaps between tensors are zeroed, as the image still holds
+// Exactly one thread writes each byte of a tensor. The gaps between tensors are zeroed, because the image still holds
 // another job's output.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
@@ -16,31 +16,31 @@
 
 enum { BLOCK = LIST_BLOCK };
 
-// What the gather has to do.
+// What the gather must do.
 struct gather {
-  bool rows_wanted;                                // something that a row has is written here
-  bool order_here;                                 // the gather puts the lists in order
-  bool rows_known;                                 // before the kernel ahead has ended: number made them, not that
+  bool rows_wanted;                                // it writes something of each row
+  bool order_here;                                 // it sorts the lists
+  bool rows_known;                                 // before the previous kernel ends, because number made the rows
   uint32_t publish_blocks, row_blocks, id_blocks;  // in this order; the first, if any, tells the host the sizes
-  float *sample_rows;                              // [num_rows, columns]: means to be sampled, or NULL
+  float *sample_rows;                              // [num_rows, columns]: means to sample, or NULL
 };
 
-// Blocks that a multiprocessor of that compute capability runs at once: the registers must suffice for them. One more
-// or one fewer took longer.
+// Blocks that a multiprocessor of that compute capability runs at once, limited by registers. One more or one fewer
+// took longer.
 static constexpr int blocks_at_once(bool by_chunks, int capability) { return by_chunks || capability < 80 ? 4 : 5; }
 
 #ifdef __CUDA_ARCH__
 enum { CAPABILITY = __CUDA_ARCH__ / 10 };
 #else
-enum { CAPABILITY = 80 };  // of the host's pass, which compiles no kernel
+enum { CAPABILITY = 80 };  // for the host's pass, which compiles no kernel
 #endif
 
-// Room for a chunk of the widest points and the mean that pads, in whole float4s.
+// Room for a chunk of the widest points and for the mean that pads, in whole float4s.
 template <int width> static __host__ __device__ uint32_t chunk_floats(const struct voxel_view &v) {
   return ((chunk_of<width>(v) + 1) * (v.columns + PILLAR_EXTRA) + 3) / 4 * 4;
 }
 
-// Of all rows of a block.
+// For all rows of a block.
 template <int width> static size_t chunk_bytes(const struct voxel_view &v) {
   return BLOCK / width * (size_t)chunk_floats<width>(v) * sizeof(float);
 }
@@ -54,7 +54,7 @@ static __device__ void write_ids(const struct voxel_view &v, int32_t *ids, uint3
   }
 }
 
-// As the row's threads: writes all but whole voxels.
+// As the row's threads: writes everything except whole voxels.
 template <int width>
 static __device__ void write_row(const struct voxel_view &v, float *sample_rows, unsigned char *const *offsets,
                                  const struct gathered_row &row) {
@@ -75,7 +75,7 @@ static __device__ void write_row(const struct voxel_view &v, float *sample_rows,
   }
 }
 
-// As the row's threads: writes its whole voxels, which are small if they are not written by chunks.
+// As the row's threads: writes its whole voxels, which are small unless they are written by chunks.
 template <int width, bool by_chunks>
 static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned char *const *offsets,
                                          const struct gathered_row &row, float *chunk) {
@@ -89,7 +89,7 @@ static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned ch
   }
 }
 
-// The row of a thread in one part of the rows; one without points if it has none. Neighbouring rows have lists of
+// The row of a thread in one part of the rows; a row without points if there is none. Neighbouring rows have lists of
 // similar length. A warp has neighbouring rows, so its threads have equal work. The warps of a block have distant rows,
 // so long lists do not meet in one block.
 template <int width>
@@ -101,7 +101,7 @@ static __device__ struct gathered_row row_of_part(const struct voxel_view &v, ui
   return part < parts && output_row < num_rows ? find_row(v, (uint32_t)output_row) : row;
 }
 
-// As a block: writes the rows of its parts. The first are found before the lists are.
+// As a block: writes the rows of its parts. Finds the first rows before their lists are complete.
 template <int width, bool by_chunks>
 static __device__ void gather_parts(const struct voxel_view &v, const struct gather &gather, uint32_t block,
                                     uint32_t parts, uint32_t num_rows, unsigned char *const *offsets,
@@ -125,7 +125,7 @@ static __device__ void gather_parts(const struct voxel_view &v, const struct gat
   }
 }
 
-// As a block: zeroes what is between the tensors.
+// As a block: zeroes the gaps between the tensors.
 static __device__ void zero_gaps(const struct cuda_image_plan &plan, uint64_t num_rows,
                                  const struct tensor_offsets &offsets) {
   unsigned char *end = plan.memory;
@@ -136,7 +136,7 @@ static __device__ void zero_gaps(const struct cuda_image_plan &plan, uint64_t nu
   }
 }
 
-// A row has `few` threads if the mean cell has no more points than that, else `many`.
+// A row has `few` threads if the mean cell has at most that many points, else `many`.
 template <int few, int many, bool by_chunks>
 static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABILITY))
     gather_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct cuda_image_plan plan,
@@ -146,7 +146,7 @@ static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABI
     struct short_lists<few> of_few;
     struct short_lists<many> of_many;
   } lists;
-  extern __shared__ float4 chunks[];  // of chunk_floats for each row, if large voxels are written
+  extern __shared__ float4 chunks[];  // chunk_floats per row, if large voxels are written
   if (blockIdx.x < gather.publish_blocks) {
     cuda_wait();
     publish(v, v.sequence);
@@ -154,7 +154,8 @@ static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABI
   }
   cuda_read_plan(plan, &offsets);
   if (!gather.rows_known) cuda_wait();
-  // Points in cells, cells, rows, output rows. One thread of each block reads them, since all blocks do at once.
+  // Points in cells, cells, rows, output rows. One thread of each block reads them, because all blocks read them at
+  // once.
   __shared__ uint4 sizes;
   if (threadIdx.x == 0) sizes = __ldcg((const uint4 *)&v.counters->num_inside);
   __syncthreads();

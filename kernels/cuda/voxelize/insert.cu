@@ -1,10 +1,10 @@
 // From points to cells: brings the points from the host's memory and puts each into the table of cells.
 //
-// The first points are in the table while the last are on their way (see bring.cuh). They are stored as float32 for the
-// gather.
+// The first points are in the table while the last are still in transfer (see bring.cuh). The points are stored as
+// float32 for the gather.
 //
-// A slot of the table counts the cell's points and keeps the first of them by atomicMin. Each point takes the count
-// that it finds as its rank; ranks follow no particular order.
+// A slot of the table counts the cell's points and keeps the first of them by atomicMin. A point's rank is the count
+// that it finds; ranks are in no particular order.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/bring.cuh"
@@ -15,17 +15,17 @@
 
 enum { BLOCK = BRING_BLOCK };
 
-// Adds points to a cell; `point` is the first of them. Returns the number that it had. Atomic operations take most of
-// this kernel's time, so one adds the points and tells the first so far, which mostly stays the first. The hits are the
-// upper half of the word: they wrap, and nothing is carried out of them.
+// Adds points to a cell; `point` is the first of them. Returns the previous count. Atomic operations take most of this
+// kernel's time, so one operation both adds the points and returns the first point so far, which usually stays the
+// first. The hits are the upper half of the word, so when they wrap, nothing is carried.
 static __device__ uint32_t count_hits(struct cuda_cell *cell, uint32_t point, uint32_t points) {
   uint64_t had = atomicAdd((unsigned long long *)cell, (unsigned long long)points << 32);  // little-endian: the hits
   if (point < (uint32_t)had) atomicMin(&cell->first, point);
   return (uint32_t)(had >> 32) + 1;
 }
 
-// Finds the slot and the rank of a point. Of the warp's threads whose points share a cell, the first does it for all:
-// it has the first of the points. `inside`: the threads whose points have a cell.
+// Finds the slot and the rank of a point. If several threads of the warp have points in one cell, the first of them
+// does it for all, since it has the first point. `inside`: the threads whose points have a cell.
 static __device__ void place(const struct voxel_view &v, uint32_t inside, uint32_t point, uint64_t key) {
   uint32_t lane = threadIdx.x % 32, peers = __match_any_sync(inside, (unsigned long long)key);
   uint32_t leader = __ffs(peers) - 1, slot = CUDA_NO_SLOT, before = 0;
@@ -45,13 +45,13 @@ static __device__ uint64_t key_of(const struct voxel_view &v, uint32_t point, co
   return ((cloud * v.nx + cell[0]) * v.ny + cell[1]) * v.nz + cell[2];
 }
 
-// As a warp: counts the threads that say yes into the block's count.
+// As a warp: adds the number of threads with a true `is` to the block's count.
 static __device__ void count_up(uint32_t *count, bool is) {
   uint32_t threads = __popc(__ballot_sync(~0u, is));
   if (threadIdx.x % 32 == 0 && threads != 0) atomicAdd(count, threads);
 }
 
-// It lets no kernel behind it start before the previous job has cleaned up, on which the tickets of the scans rely.
+// Lets no later kernel start before the previous job has cleaned up, because the tickets of the scans must be clean.
 static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct voxel_view v) {
   __shared__ uint32_t outside, strange;
   if (threadIdx.x == 0) outside = strange = 0;
@@ -70,7 +70,7 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
     count_up(&outside, here && !inside && finite);
     count_up(&strange, here && !finite);
     if (first + (uint64_t)gridDim.x * BLOCK >= v.clouds.num_points) {
-      cuda_let_next();  // all of this block's points are here: what follows is short
+      cuda_let_next();  // all of this block's points have arrived; the rest is short
       if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_ARRIVED], cuda_now());
     }
     if (inside)

@@ -1,10 +1,9 @@
-// Whole lists, cell by cell: puts all points of each row in input order. Without a cap it also takes the rows' means,
-// as their sums are trees. (With a small cap the gather orders what it needs.)
+// Whole lists, cell by cell: sorts all points of each row into input order. Without a cap it also computes the rows'
+// means, since their sums are trees. (With a small cap the gather sorts what it needs.)
 //
-// A few threads order a tiny list, with one point each. A warp sorts a longer list in its registers. A still longer
-// list is left to a block: its warps sort parts, which are then merged in shared memory. A list too long for shared
-// memory is not touched. The host, which learns the length of the longest, then has all points sorted by cell
-// (cuda_sort_lists).
+// A few threads sort a tiny list, with one point each. A warp sorts a longer list in its registers. A block sorts a
+// still longer list: its warps sort parts, which are then merged in shared memory. A list too long for shared memory is
+// left unsorted. The host learns the length of the longest list, and then sorts all points by cell (cuda_sort_lists).
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -38,9 +37,9 @@ static __device__ void sum_groups(const float *from, float *to, uint32_t columns
   }
 }
 
-// The mean of a sorted list: groups of points in sequence, then groups of those sums, and so on. The place of a row's
-// sums in tree_sums is the beginning of its list, divided by a quarter of a group. That leaves a row of more than one
-// group room for the sums of all levels.
+// The mean of a sorted list: sums groups of points in sequence, then groups of those sums, and so on. A row's sums
+// begin in tree_sums where its list begins, divided by a quarter of a group. That is enough room for the sums of all
+// levels, if the row has more than one group.
 template <int threads>
 static __device__ void tree_mean(const struct voxel_view &v, uint32_t row, uint32_t begin, const uint32_t *list,
                                  uint32_t count) {
@@ -66,7 +65,7 @@ static __device__ void tree_mean(const struct voxel_view &v, uint32_t row, uint3
     mean[column] = vx_canonical(sums[column] / (float)count);
 }
 
-// Takes the mean of a sorted list. Without means the list itself is stored, for what reads it later.
+// Computes the mean of a sorted list. Without means, stores the list for later readers.
 template <int threads>
 static __device__ void use_list(const struct voxel_view &v, uint32_t row, const struct cuda_record &record,
                                 const uint32_t *sorted) {
@@ -92,8 +91,8 @@ static __device__ void sort_short_list(const uint32_t *list, uint32_t count, uin
     sort_in_warp<WARP_ITEMS>(list, count, sorted);
 }
 
-// Of two sequences, from[begin .. middle) and from[middle .. end): how many of the first `count` merged items come from
-// the first sequence. No two items are equal.
+// For two sequences, from[begin .. middle) and from[middle .. end): how many of the first `count` merged items come
+// from the first sequence. No two items are equal.
 static __device__ uint32_t split_merge(const uint32_t *from, uint32_t begin, uint32_t middle, uint32_t end,
                                        uint32_t count) {
   uint32_t low = count > end - middle ? count - (end - middle) : 0, high = min(count, middle - begin);
@@ -107,7 +106,7 @@ static __device__ uint32_t split_merge(const uint32_t *from, uint32_t begin, uin
   return low;
 }
 
-// As a block: merges sorted parts, two by two. Each thread makes `each` items of the result; `each` divides `part`.
+// As a block: merges sorted parts in pairs. Each thread makes `each` items of the result; `each` divides `part`.
 static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t part, uint32_t each) {
   uint32_t first = threadIdx.x * each, last = min(first + each, count);
   if (first >= count) return;
@@ -146,7 +145,7 @@ static __device__ void order_long_list(const struct voxel_view &v, bool ready, u
     use_list<BLOCK>(v, row, record, sort_long_list(v.lists + record.begin, record.hits, buffers));
 }
 
-// As a warp: orders and uses a list of up to CUDA_WARP_LIST.
+// As a warp: sorts and uses a list of up to CUDA_WARP_LIST points.
 static __device__ void order_list(const struct voxel_view &v, bool ready, uint32_t row, uint32_t *sorted) {
   struct cuda_record record = record_of(v, row);
   const uint32_t *list = v.lists + record.begin;
@@ -154,7 +153,7 @@ static __device__ void order_list(const struct voxel_view &v, bool ready, uint32
   use_list<32>(v, row, record, ready ? list : sorted);
 }
 
-// As CUDA_TINY_LIST neighbouring threads: a list of up to that many points. Ignores longer lists.
+// As CUDA_TINY_LIST neighbouring threads: sorts and uses a list of at most that many points. Ignores longer lists.
 static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row, uint32_t *sorted) {
   struct cuda_record record = record_of(v, row);
   if (record.hits > CUDA_TINY_LIST) return;
@@ -172,8 +171,8 @@ static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row,
   }
 }
 
-// First the long lists, a block each; then the short ones, as warps become free; then the many tiny ones. `ready`: the
-// lists are in order.
+// First the long lists, one block each; then the short ones, as warps become free; then the many tiny ones. `ready`:
+// the lists are sorted already.
 static __global__ void __launch_bounds__(BLOCK, 3)
     order_lists_kernel(const __grid_constant__ struct voxel_view v, bool ready) {
   __shared__ uint32_t buffers[2][CUDA_SHARED_LIST];

@@ -1,12 +1,13 @@
 // From the points in range to dense maps.
 //
-//   clear   These maps are the last tensors of the image, so one stretch of it is cleared.
+//   clear   Clears the maps. They are the last tensors of the image, so they are one stretch.
 //   raise   Each cell writes itself into the maps of cells, and adds its points to its pillar. Each point raises the
-//           values of its pillar: words of the maps that stand for heights and intensities until all points are in.
-//   settle  These words become the maps' values.
+//           values of its pillar: words that stand for heights and intensities until all points are in.
+//   settle  Turns these words into the maps' values.
 //
-// A word is ordered as what it stands for, and 0 is below all of them. So all is done by atomicMax, and no map depends
-// on the order of the threads. The highest point of a pillar is found by its height and, below that, its index.
+// The words have the order of the values that they stand for, and 0 is below all of them. So atomicMax is enough, and
+// no map depends on the order of the threads. The highest point of a pillar is found by its height and then by its
+// index.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/clear.cuh"
@@ -18,19 +19,19 @@
 enum { BLOCK = 256 };
 static_assert((VX_CELL_MAPS | VX_PILLAR_MAPS) == VX_TENSOR_BIT(VX_TENSOR_COUNT) - VX_TENSOR_BIT(VX_BEV_FEATURES + 1),
               "these maps are the last tensors");
-// Those that need each point.
+// Maps that need each point.
 #define MAPS_OF_POINTS (VX_PILLAR_MAPS & ~VX_TENSOR_BIT(VX_BEV_DENSITY))
 
-// The maps in the image; those that are not asked for are NULL. Words that are not settled yet are uint32_t.
+// The maps in the image; maps that are not requested are NULL. Unsettled words are uint32_t.
 struct maps {
-  unsigned char *begin;  // of the first
+  unsigned char *begin;  // of the first map
   unsigned char *occupancy;
   int32_t *counts;
   uint32_t *packed;
   uint32_t *max_height, *min_height, *max_intensity, *top_intensity, *density;
 };
 
-// As a block: waits for the kernel ahead, then finds the maps.
+// As a block: waits for the previous kernel, then finds the maps.
 static __device__ struct maps find_maps(const struct voxel_view &v, const struct cuda_image_plan &plan) {
   __shared__ struct tensor_offsets offsets;
   cuda_read_plan(plan, &offsets);
@@ -82,7 +83,7 @@ static __device__ void write_cell(const struct voxel_view &v, const struct maps 
   if (maps.counts) maps.counts[place] = (int32_t)hits;
   if (maps.packed) {
     uint64_t byte = line * ((v.nx + UINT64_C(7)) / 8) + cell[0] / 8;
-    atomicOr(&maps.packed[byte / 4], 1u << (byte % 4 * 8 + cell[0] % 8));  // little-endian, as all that has CUDA
+    atomicOr(&maps.packed[byte / 4], 1u << (byte % 4 * 8 + cell[0] % 8));  // little-endian, like every host with CUDA
   }
   if (maps.density) atomicAdd(&maps.density[pillar_of(v, cloud, cell)], hits);
 }

@@ -1,5 +1,5 @@
-// From cells to numbers. A scan over "I am the first point of my cell", and over the number of points of those cells,
-// gives each cell its number by first appearance and its part of the list.
+// From cells to numbers. The scan counts first points of cells, and the points of those cells. It gives each cell its
+// number by first appearance and its part of the list.
 //
 // The number replaces the first point in the cell's slot. The number is at most the index of the first point, so no
 // later point of the cell can mistake it for its own index.
@@ -11,7 +11,8 @@
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/scan.cuh"
 
-// Notes the number of cells before a cloud if this point is its first, and before the empty clouds ahead of it.
+// If this point is the first of a cloud, notes the number of cells before that cloud and before the empty clouds ahead
+// of it.
 static __device__ void note_clouds(const struct voxel_view &v, uint32_t point, uint32_t cells_before) {
   int32_t cloud = cuda_cloud_of_point(v.clouds, point);
   for (; cloud >= 0 && v.clouds.first_point[cloud] == point; cloud--) v.clouds.first_cell[cloud] = cells_before;
@@ -21,7 +22,7 @@ static __device__ void note_totals(const struct voxel_view &v, uint64_t total) {
   uint32_t cells = (uint32_t)(total >> 32);
   v.counters->num_cells = cells;
   v.counters->num_inside = (uint32_t)total;
-  v.counters->num_rows = min(cells, v.clouds.max_rows);  // of one cloud; close_clouds_kernel corrects it for several
+  v.counters->num_rows = min(cells, v.clouds.max_rows);  // for one cloud; close_clouds_kernel corrects it for several
   v.counters->num_output_rows = v.counters->num_rows;
 }
 
@@ -38,7 +39,7 @@ static __device__ void load_slots(const struct voxel_view &v, uint32_t begin, ui
 
 static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_constant__ struct voxel_view v) {
   __shared__ struct scan_shared shared;
-  // The counters were clean before the kernel ahead of this one began.
+  // The counters were clean before the previous kernel began.
   uint32_t tile = scan_next_tile(&v.counters->number_ticket, &shared);
   cuda_wait_in_turn();  // assign reads slots and ranks early
   uint32_t begin = tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS, slots[SCAN_ITEMS];

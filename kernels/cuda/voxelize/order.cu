@@ -1,8 +1,8 @@
 // Ascending order: of rows by their cells' keys, and of all points by their cells if a list is too long for lists.cu.
 //
-// The rows of a grid that is not too large are ordered by marks, one bit a cell, that assign.cu or filter.cu has set
-// (voxelize.cuh): a row's place is the number of marks before its own. Otherwise cub sorts the rows; for that the host
-// must know their number.
+// In grids that are not too large, marks order the rows: one bit per cell, set by assign.cu or filter.cu
+// (voxelize.cuh). A row's place is the number of marks before its own. In larger grids cub sorts the rows; the host
+// must know their number first.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -16,7 +16,7 @@ enum { BLOCK = 256 };
 
 // ---- rows by marks --------------------------------------------------------------------------------------------------
 
-enum { PARTS = CUDA_MARK_WORDS / 4 };  // of 16 bytes, in a group
+enum { PARTS = CUDA_MARK_WORDS / 4 };  // parts of 16 bytes in a group
 
 static __device__ uint32_t marks_in(uint4 part) {
   return __popc(part.x) + __popc(part.y) + __popc(part.z) + __popc(part.w);
@@ -39,7 +39,7 @@ static __device__ void count_tile(const struct voxel_view &v, uint32_t tile, uin
 static __global__ void __launch_bounds__(SCAN_BLOCK) count_marks_kernel(const __grid_constant__ struct voxel_view v) {
   __shared__ struct scan_shared shared;
   __shared__ uint32_t counts[CUDA_TILE];
-  // The counters were clean before the kernel ahead of this one began.
+  // The counters were clean before the previous kernel began.
   uint32_t tile = scan_next_tile(&v.counters->order_ticket, &shared);
   cuda_wait();
   count_tile(v, tile, counts);
@@ -53,7 +53,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) count_marks_kernel(const __
     if (items[k] != 0) v.marks_before[(uint64_t)tile * CUDA_TILE + begin + k] = (uint32_t)before[k];
 }
 
-// The number of marks before that of a cell.
+// The number of marks before a cell's mark.
 static __device__ uint32_t place_of(const struct voxel_view &v, uint64_t key) {
   uint64_t word = key / 32, group = word / CUDA_MARK_WORDS;
   uint32_t place = v.marks_before[group], within = (uint32_t)(word % CUDA_MARK_WORDS), rest = (1u << key % 32) - 1;

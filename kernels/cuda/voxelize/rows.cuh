@@ -1,5 +1,5 @@
-// The rows of the output as kernels read them: the points of each, its mean, its offsets. A warp has a row, or a few
-// neighbouring threads do.
+// The rows of the output as kernels read them: each row's points, mean and offsets. A warp, or a few neighbouring
+// threads, handle one row.
 #ifndef VOXELD_CUDA_ROWS_CUH
 #define VOXELD_CUDA_ROWS_CUH
 
@@ -8,15 +8,15 @@
 
 enum { WARP = 32, PILLAR_EXTRA = VX_PILLAR_EXTRA };
 
-// A row about to be written.
+// A row that is about to be written.
 struct gathered_row {
   uint32_t number, output_row, kept;
   int32_t cloud, cell[3];
   struct cuda_record record;
-  const uint32_t *list;  // of its points; those that it keeps come first, in order
+  const uint32_t *list;  // its points; the kept ones come first, in order
 };
 
-// The output row of that number. Its list may not be in order yet.
+// The output row with that number. Its list may not be sorted yet.
 static __device__ struct gathered_row find_row(const struct voxel_view &v, uint32_t output_row) {
   struct gathered_row row;
   uint32_t number = v.rows_in_order ? v.rows_in_order[output_row] : output_row;
@@ -31,7 +31,7 @@ static __device__ struct gathered_row find_row(const struct voxel_view &v, uint3
   return row;
 }
 
-// The row's cell, counted in the grid of its cloud.
+// The number of the row's cell in the grid of its cloud.
 static __device__ uint64_t cell_of(const struct voxel_view &v, const struct gathered_row &row) {
   return ((uint64_t)row.cell[2] * v.ny + row.cell[1]) * v.nx + row.cell[0];
 }
@@ -40,17 +40,17 @@ static __device__ uint64_t cell_of(const struct voxel_view &v, const struct gath
 //
 // A row has `width` neighbouring threads: a warp, or fewer if a row has no more columns than that.
 
-// The threads of this thread's row, within the warp.
+// The mask, within the warp, of the threads of this thread's row.
 template <int width> static __device__ uint32_t row_mask() {
   return width == WARP ? ~0u : ((1u << width % WARP) - 1) << threadIdx.x % WARP / width * width;
 }
 
-// Points of a chunk.
+// Points per chunk.
 template <int width> static __host__ __device__ uint32_t chunk_of(const struct voxel_view &v) {
   return width == WARP ? v.chunk : width;
 }
 
-// As a row's threads: copies `count` listed points, at most a chunk.
+// As a row's threads: copies `count` listed points, at most one chunk.
 template <int width>
 static __device__ void load_chunk(const struct voxel_view &v, float *chunk, uint32_t stride, const uint32_t *list,
                                   uint32_t count) {
@@ -83,18 +83,18 @@ static __device__ void load_chunk(const struct voxel_view &v, float *chunk, uint
   __syncwarp(mask);
 }
 
-// If the means are known.
+// The mean of one column, if the means are known.
 static __device__ float known_mean(const struct voxel_view &v, const struct gathered_row &row, uint32_t column) {
   return v.means[(uint64_t)row.number * v.columns + column];
 }
 
-// The mean of a thread's columns: of a warp's thread l and l + 32, of fewer threads one each.
+// The means of a thread's columns: in a warp, columns l and l + 32 of thread l; with fewer threads, one column each.
 template <int width> struct means_of_thread {
   enum { SLOTS = width == WARP ? VX_MAX_FEATURES / WARP : 1 };
   float of[SLOTS];
 };
 
-// As a row's threads: the mean of its first columns. The last chunk stays in shared memory.
+// As a row's threads: computes the means of its first columns. The last chunk stays in shared memory.
 template <int width>
 static __device__ struct means_of_thread<width> find_mean(const struct voxel_view &v, float *chunk, uint32_t stride,
                                                           const struct gathered_row &row, uint32_t columns) {
@@ -126,7 +126,8 @@ struct pillar {
   float mean[3], centre[3];
 };
 
-// As a row's threads. If the mean is not known and one chunk holds all points, that chunk is in shared memory then.
+// As a row's threads. If the mean is not known and one chunk holds all points, that chunk is in shared memory
+// afterwards.
 template <int width>
 static __device__ struct pillar find_pillar(const struct voxel_view &v, float *chunk, uint32_t stride,
                                             const struct gathered_row &row) {
@@ -141,7 +142,7 @@ static __device__ struct pillar find_pillar(const struct voxel_view &v, float *c
   return pillar;
 }
 
-// As a row's threads: writes the offsets of a chunk's points behind their columns, one point per thread.
+// As a row's threads: writes the offsets of a chunk's points after their columns, one point per thread.
 template <int width>
 static __device__ void add_offsets(const struct voxel_view &v, float *chunk, uint32_t stride, uint32_t count,
                                    const struct pillar &pillar) {

@@ -1,9 +1,8 @@
 // The fates of a lone cloud's points, section by section.
 //
-// First each point is counted; if it is in a row, as kept. Then the rows of more points than the cap take back what
-// they do not keep. Which points these are need not be known: sections follow each other, and a row keeps its first
-// points. So how many points of each section are in a row says how many of them it keeps, whatever the order of its
-// list.
+// First each point is counted; a point in a row counts as kept. Then rows with more points than the cap subtract what
+// they drop. The dropped points need not be identified: sections follow each other, and a row keeps its first points.
+// So the number of a row's points in each section tells how many of them it keeps, whatever the order of its list.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -58,9 +57,9 @@ static __global__ void __launch_bounds__(BLOCK)
 // ---- rows over the cap ----------------------------------------------------------------------------------------------
 
 struct rows_shared {
-  uint32_t points[WARPS][VX_MAX_SECTIONS];  // of the row in hand; of a long one, points[0] has all
+  uint32_t points[WARPS][VX_MAX_SECTIONS];  // of the current row; for a long row, points[0] has all
   uint32_t dropped[VX_MAX_SECTIONS];        // of all rows of the block
-  uint32_t queue[BLOCK];                    // rows over the cap: from the front for a warp, from the end for the block
+  uint32_t queue[BLOCK];                    // rows over the cap: for a warp from the front, for the block from the end
   uint32_t num_short, num_long;
 };
 
@@ -81,7 +80,7 @@ static __device__ void clear_points(uint32_t *points) {
   __syncwarp();
 }
 
-// As a warp: the row keeps `cap` points, those of the first sections before others.
+// As a warp: the row keeps `cap` points, from the first sections on.
 static __device__ void drop_points(const struct voxel_view &v, const uint32_t *points, uint32_t *dropped) {
   uint32_t before = 0;
   for (uint32_t i = threadIdx.x % 32; i < VX_MAX_SECTIONS; i += 32) {
@@ -93,7 +92,7 @@ static __device__ void drop_points(const struct voxel_view &v, const uint32_t *p
   __syncwarp();
 }
 
-// As a block: queues those of a block's rows that have more points than the cap.
+// As a block: queues those of its rows that have more points than the cap.
 static __device__ void queue_rows(const struct voxel_view &v, uint64_t first, uint32_t num_rows,
                                   struct rows_shared *shared) {
   uint64_t row = first + threadIdx.x;

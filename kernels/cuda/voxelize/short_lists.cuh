@@ -1,19 +1,23 @@
-// Lists of which a row keeps few points: these are put in input order in shared memory.
+// Lists of rows that keep few points: their first points are sorted in shared memory.
 //
-// A row's threads sort a list that has no more points than they are. A longer list is a warp's, which keeps the lowest
-// and merges the rest into them; one of more than WARP_LIST points is the whole block's.
+// A row's threads sort a list with at most one point per thread. A warp handles a longer list: it keeps the lowest
+// points and merges the rest into them. The whole block handles a list of more than WARP_LIST points.
 #ifndef VOXELD_CUDA_SHORT_LISTS_CUH
 #define VOXELD_CUDA_SHORT_LISTS_CUH
 
 #include "kernels/cuda/voxelize/rows.cuh"
 #include "kernels/cuda/voxelize/sort.cuh"
 
-enum { LIST_BLOCK = 256, LIST_WARPS = LIST_BLOCK / WARP, WARP_LIST = 256 };  // WARP_LIST: longer lists are the block's
+enum {
+  LIST_BLOCK = 256,
+  LIST_WARPS = LIST_BLOCK / WARP,
+  WARP_LIST = 256
+};  // WARP_LIST: the block handles longer lists
 
-// Of the rows of a block, with `width` threads for each.
+// For the rows of a block, with `width` threads per row.
 template <int width> struct short_lists {
   enum { ROWS = LIST_BLOCK / width };
-  uint32_t lists[ROWS][WARP];  // the first points of each row, in order
+  uint32_t lists[ROWS][WARP];  // the first points of each row, sorted
   uint32_t values[LIST_BLOCK];
   uint32_t short_rows[ROWS], long_rows[ROWS], num_short, num_long;
   struct {
@@ -21,7 +25,8 @@ template <int width> struct short_lists {
   } parts[ROWS];  // of the lists
 };
 
-// One row, as a block: each warp finds the lowest of its part, then the first warp finds the lowest of these.
+// As a block, for one row: each warp finds the lowest points of its part, then the first warp finds the lowest of
+// these.
 static __device__ void order_long_list(const uint32_t *list, uint32_t count, uint32_t *values, uint32_t *ordered) {
   values[threadIdx.x] = lowest_of(list, count, threadIdx.x / WARP * WARP, LIST_BLOCK);
   __syncthreads();
@@ -33,14 +38,14 @@ static __device__ void order_long_list(const uint32_t *list, uint32_t count, uin
   __syncthreads();
 }
 
-// As a warp: the points of each row's list in order, one for each of the row's threads, if it has that few.
+// As a warp: sorts the points of each row's list, one per thread, if the row has at most that many.
 template <int width> static __device__ uint32_t tiny_list(const uint32_t *list, const struct cuda_record &record) {
   uint32_t lane = threadIdx.x % width, hits = record.hits, value = CUDA_NO_POINT;
   if (lane < hits && hits <= width) value = hits == 1 ? record.first_point : list[lane];
   return in_order<width>(~0u, value) ? value : sort_values<width>(~0u, value);
 }
 
-// As a block: puts the first points of each of its rows in input order. Threads without a row have no hits.
+// As a block: sorts the first points of each of its rows into input order. Threads without a row have no hits.
 template <int width>
 static __device__ void order_short_lists(const struct voxel_view &v, const struct cuda_record &record,
                                          struct short_lists<width> *shared) {

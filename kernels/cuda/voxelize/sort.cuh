@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// Sorts one value of each of `width` neighbouring threads (a bitonic sort).
+// Sorts the values of `width` neighbouring threads, one per thread (a bitonic sort).
 template <int width> static __device__ uint32_t sort_values(uint32_t mask, uint32_t value) {
   uint32_t lane = threadIdx.x % width;
 #pragma unroll
@@ -19,7 +19,7 @@ template <int width> static __device__ uint32_t sort_values(uint32_t mask, uint3
   return value;
 }
 
-// As a warp: the lowest of two sorted sequences, one value for each thread, sorted.
+// As a warp: the lowest values of two sorted sequences, one value per thread, sorted.
 static __device__ inline uint32_t merge_values(uint32_t value, uint32_t other) {
   uint32_t lane = threadIdx.x % 32;
   value = min(value, __shfl_sync(~0u, other, 31 - lane));
@@ -31,14 +31,14 @@ static __device__ inline uint32_t merge_values(uint32_t value, uint32_t other) {
   return value;
 }
 
-// Whether the values of each `width` neighbouring threads are in order. Points mostly are, and checking is cheap.
+// Whether the values of each `width` neighbouring threads are sorted. Points usually are, and checking is cheap.
 template <int width> static __device__ bool in_order(uint32_t mask, uint32_t value) {
   return __all_sync(mask, __shfl_up_sync(mask, value, 1, width) <= value);
 }
 
-// As a warp: the 32 lowest items of a list, sorted. Looks at chunks of 32, at `begin` and every `step` from there.
-// The next few are on their way meanwhile. Few items after the first chunk are among the lowest. It is no part of its
-// callers' code, since its registers would be theirs.
+// As a warp: the 32 lowest items of a list, sorted. Reads chunks of 32, at `begin` and every `step` from there, and
+// prefetches the next few. Few items after the first chunk are among the lowest. It is not inlined, because its
+// registers would add to those of its callers.
 static __device__ __attribute__((noinline)) uint32_t lowest_of(const uint32_t *list, uint32_t count, uint32_t begin,
                                                                uint32_t step) {
   enum { AHEAD = 4 };
@@ -62,7 +62,7 @@ static __device__ __attribute__((noinline)) uint32_t lowest_of(const uint32_t *l
   return lowest;
 }
 
-// As a warp: sorts `items` values of each thread. Thread l then has those from l * items on.
+// As a warp: sorts `items` values of each thread. Thread l then has the values from l * items on.
 template <int items> static __device__ void sort_registers(uint32_t values[items]) {
   uint32_t lane = threadIdx.x % 32;
 #pragma unroll
@@ -110,8 +110,8 @@ template <int items> static __device__ void sort_in_warp(const uint32_t *list, u
     if (lane * items + k < count) sorted[lane * items + k] = values[k];
 }
 
-// The sum of one column over listed points, in sequence; over all points if `list` is NULL. Several points are fetched
-// at a time.
+// The sum of one column over listed points, in sequence; over all points if `list` is NULL. Fetches several points at a
+// time.
 template <int ahead>
 static __device__ float sum_column(const float *points, uint32_t columns, const uint32_t *list, uint32_t count,
                                    uint32_t column) {

@@ -1,17 +1,17 @@
-// Where the tensors of a voxelization lie in the image: as vx_layout_of has it, which the device computes anew, as it
+// Where the tensors of a voxelization lie in the image. The device computes the same layout as vx_layout_of, because it
 // knows the number of rows before the host does.
 #ifndef VOXELD_CUDA_TENSOR_OFFSETS_CUH
 #define VOXELD_CUDA_TENSOR_OFFSETS_CUH
 
 #include "kernels/cuda/base/run.cuh"
 
-// In a block's shared memory: the plan's bytes, and the offsets of the tensors once they are found.
+// In a block's shared memory: the plan's bytes, and the offsets of the tensors once they are computed.
 struct tensor_offsets {
   uint64_t own_bytes[VX_TENSOR_COUNT], row_bytes[VX_TENSOR_COUNT];
-  unsigned char *at[VX_TENSOR_COUNT];  // NULL: not wanted
+  unsigned char *at[VX_TENSOR_COUNT];  // NULL: not requested
 };
 
-// As a block: reads the plan, which it can do before the kernel ahead has ended.
+// As a block: reads the plan. It may do so before the previous kernel has ended.
 static __device__ inline void cuda_read_plan(const struct cuda_image_plan &plan, struct tensor_offsets *offsets) {
   for (int tensor = (int)threadIdx.x; tensor < VX_TENSOR_COUNT; tensor += (int)blockDim.x) {
     offsets->own_bytes[tensor] = plan.own_bytes[tensor];
@@ -21,7 +21,7 @@ static __device__ inline void cuda_read_plan(const struct cuda_image_plan &plan,
   __syncthreads();
 }
 
-// As a block that has read the plan: finds the offsets, which it sees after its next barrier.
+// As a block that has read the plan: computes the offsets. The block sees them after its next barrier.
 static __device__ inline void cuda_find_offsets(const struct cuda_image_plan &plan, uint64_t num_rows,
                                                 struct tensor_offsets *offsets) {
   unsigned char *end = plan.memory;

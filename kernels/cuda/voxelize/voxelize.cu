@@ -1,8 +1,8 @@
 // A voxelize job on a GPU: cuda_voxelize, at the end of this file. Runs on the thread that has the lane.
 //
 // The host enqueues everything up to the image of the output before it knows any size. It learns the sizes while the
-// device still writes the image, gets the caller's memory and enqueues the sending. If the image could be very large,
-// or cub has to sort something, the host waits for the sizes first.
+// device still writes the image, gets the caller's memory and enqueues the transfer. If the image could be very large,
+// or if cub must sort something, the host waits for the sizes first.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/host.cuh"
@@ -47,21 +47,21 @@ static void read_params(struct cuda_run *run) {
   run->table.slots = run->direct ? run->num_cells : cuda_cell_slots(run->clouds.num_points);
 }
 
-// The rows that are scattered lie in scratch, unless they are a tensor of the output too.
+// The rows that are scattered lie in scratch, unless they are also a tensor of the output.
 static void plan_features(struct cuda_run *run) {
   if (run->encoded) cuda_measure_encoder(run);
   if (run->scattered != VX_TENSOR_COUNT && (run->tensors & VX_TENSOR_BIT(run->scattered)) == 0)
     run->feature_bytes = (size_t)cuda_sizes_of(run, 0).values * vx_dtype_size(run->params->feature_dtype);
 }
 
-// Whether the gather can be enqueued before the host knows any size.
+// Decides whether the gather can be enqueued before the host knows any size.
 static void plan(struct cuda_run *run) {
   bool sorted_by_cub = run->params->order == VX_ORDER_KEY && !run->marked;
   size_t most = run->lane->image.bytes > CUDA_EAGER_BYTES ? run->lane->image.bytes : CUDA_EAGER_BYTES;
   run->eager = !run->filtered && !sorted_by_cub && run->image_capacity <= most;
 }
 
-// Also refuses a job of which no output would fit a size_t. That of the worst case may not, even if the job's does.
+// Also refuses a job of which no output would fit a size_t. The worst case may not fit even if the job's output does.
 static enum vx_status plan_image(struct cuda_run *run, struct error *error) {
   struct vx_layout largest, none, one;
   struct vx_sizes most = cuda_sizes_of(run, run->row_capacity), no_row = cuda_sizes_of(run, 0),
@@ -139,7 +139,7 @@ static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct 
   return run->marked ? cuda_order_rows(run, error) : VX_OK;
 }
 
-// Enqueues all that writes the image. `publish`: also tells the host the sizes.
+// Enqueues everything that writes the image. `publish`: also tells the host the sizes.
 static enum vx_status write_image(struct cuda_run *run, bool publish, struct error *error) {
   bool mapped = (run->tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS)) != 0;
   run->plan.memory = run->lane->image.memory;
@@ -149,7 +149,7 @@ static enum vx_status write_image(struct cuda_run *run, bool publish, struct err
   return run->scattered != VX_TENSOR_COUNT ? cuda_write_bev(run, error) : VX_OK;
 }
 
-// Called when all sizes are known: takes the output's memory, or refuses the job before more is done for it.
+// Called when all sizes are known: takes the output's memory, or refuses the job before more work is done for it.
 static enum vx_status settle(struct cuda_run *run, struct error *error) {
   if (run->sampling) CUDA_TRY(vx_begin_samples(run->job, run->job->row_counts, error));
   if (run->tensors == 0) return VX_OK;
@@ -164,7 +164,7 @@ static enum vx_status run_eagerly(struct cuda_run *run, struct error *error) {
   CUDA_TRY(read_sizes(run, sequence, error));
   CUDA_TRY(settle(run, error));
   if (!lists_too_long(run)) return VX_OK;
-  CUDA_TRY(cuda_sort_lists(run, error));  // then gathers again, with all lists in order
+  CUDA_TRY(cuda_sort_lists(run, error));  // then gathers again, with all lists sorted
   CUDA_TRY(cuda_order_lists(run, true, error));
   return run->tensors != 0 ? write_image(run, false, error) : VX_OK;
 }

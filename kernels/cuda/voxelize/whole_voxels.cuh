@@ -1,4 +1,4 @@
-// The writing of whole voxels: `voxels`, `pillar_features`, `voxel_point_mask`.
+// How whole voxels are written: `voxels`, `pillar_features`, `voxel_point_mask`.
 #ifndef VOXELD_CUDA_WHOLE_VOXELS_CUH
 #define VOXELD_CUDA_WHOLE_VOXELS_CUH
 
@@ -25,8 +25,8 @@ static __device__ void write_items(typename number::stored *to, uint32_t count, 
   for (; i < count; i += width * items) *(uint4 *)(to + i) = make_uint4(0, 0, 0, 0);
 }
 
-// As `width` neighbouring threads: a voxel, padded with zeros. Each thread has a point at a time if a point is 16
-// bytes, else a value.
+// As `width` neighbouring threads: writes a voxel, padded with zeros. Each thread writes one point at a time if a point
+// has 16 bytes, else one value.
 template <int width>
 static __device__ void write_small_voxel(const struct voxel_view &v, float *voxels, const struct gathered_row &row) {
   uint32_t lane = threadIdx.x % width, columns = v.columns;
@@ -43,7 +43,7 @@ static __device__ void write_small_voxel(const struct voxel_view &v, float *voxe
   }
 }
 
-// As a row's threads. `chunk` has room for a chunk and one row more, for the mean that pads.
+// As a row's threads. `chunk` has room for a chunk and one more row, for the mean that pads.
 template <int width>
 static __device__ void write_voxel(const struct voxel_view &v, float *voxels, float *chunk,
                                    const struct gathered_row &row) {
