@@ -1,7 +1,7 @@
 // ONNX Runtime as an engine; see engine.h and ort.h.
 //
-// A library belongs to who opened it, a network likewise. Neither changes once it is open, and the library's own calls
-// on a session may be made by any threads at once.
+// A library or a network belongs to the caller that opened it. Neither changes once it is open. Any threads may call
+// the library's functions on a session at once.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,16 +21,16 @@ static void fill_api(const ort_function *table, struct ort_api *api) {
 #undef X
 }
 
-// The functions of the ONNX Runtime that was loaded as `object`; NULL with an error.
+// The functions of the ONNX Runtime that was loaded as `object`; NULL with an error if it is not usable.
 static const ort_function *functions_of(struct vx_engine_description *description, const char *path, void *object,
                                         struct error *error) {
   const struct ort_base *(*get_base)(void);
   void *symbol = dlsym(object, "OrtGetApiBase");
   if (!symbol) {
-    error_set(error, "%s has no OrtGetApiBase, so it is no library of ONNX Runtime", path);
+    error_set(error, "%s has no OrtGetApiBase, so it is not an ONNX Runtime library", path);
     return NULL;
   }
-  memcpy(&get_base, &symbol, sizeof get_base);  // POSIX has both of one size
+  memcpy(&get_base, &symbol, sizeof get_base);  // POSIX gives both the same size
   const struct ort_base *base = get_base();
   const ort_function *table = base->get_api(ORT_API_VERSION);
   if (!table)
@@ -40,7 +40,7 @@ static const ort_function *functions_of(struct vx_engine_description *descriptio
   return table;
 }
 
-// The library stays loaded until the process ends: its threads may outlive the networks that they run.
+// The library stays loaded until the process ends, since its threads may outlive the networks that they run.
 static const ort_function *find(struct vx_engine_description *description, const char *path, struct error *error) {
   static const char *const usual[] = {"libonnxruntime.so.1", "libonnxruntime.so"};
   const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
@@ -106,7 +106,7 @@ static void describe(const struct vx_engine_library *library, struct vx_engine_d
 
 // ---- opening a network ----------------------------------------------------------------------------------------------
 
-// The functions that describe the inputs, and those that describe the outputs.
+// The functions that describe the inputs, or those that describe the outputs.
 struct side {
   const char *what;
   struct ort_status *(*count)(const struct ort_session *session, size_t *count);
@@ -134,12 +134,11 @@ static bool read_shape(const struct ort_api *api, const struct side *side, const
   int element;
   size_t rank;
   if (!ort_did(api, api->tensor_type_of(type, &shape), error)) return false;
-  if (!shape) return error_set(error, "the network's %s %s is no tensor", side->what, tensor->name);
+  if (!shape) return error_set(error, "the network's %s %s is not a tensor", side->what, tensor->name);
   if (!ort_did(api, api->element_type(shape, &element), error) || !ort_did(api, api->dims_count(shape, &rank), error))
     return false;
   if (!ort_read_dtype(element, &tensor->dtype)) {
-    return error_set(error,
-                     "the network's %s %s has elements of ONNX's type %d; allowed: float32, float16, int32, uint8",
+    return error_set(error, "the network's %s %s has the ONNX element type %d; allowed: float32, float16, int32, uint8",
                      side->what, tensor->name, element);
   }
   if (rank > VX_MAX_RANK) {
@@ -219,7 +218,8 @@ static const struct vx_network_shape *shape_of(const struct vx_network *network)
 
 // ---- running it -----------------------------------------------------------------------------------------------------
 
-// If the network has no more memory, what it keeps may not fit this run: it gives that back, and tries again.
+// If the network's memory is used up, blocks that it keeps may have the wrong sizes for this run. It frees them and
+// tries again.
 static bool run_bounded(const struct vx_network *network, const struct ort_values *in, struct ort_values *out,
                         struct error *error) {
   if (ort_run(network, NULL, in, out, error)) return true;

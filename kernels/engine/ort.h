@@ -1,8 +1,8 @@
 // The part of ONNX Runtime's C interface that is used, and where its functions are.
 //
-// The library exports one function, OrtGetApiBase. Its GetApi gives a table of pointers, to which releases only append:
-// a function keeps its place for good. So a number, a name and a type each are all that a caller needs of its header.
-// No function keeps a pointer to what its caller passes, other than the data of a tensor.
+// The library exports one function, OrtGetApiBase. Its GetApi returns a table of pointers, to which releases only
+// append: a function never changes its place. So a caller needs only a place, a name and a type per function from its
+// header. No function keeps a pointer that its caller passes, except the data of a tensor.
 #ifndef VOXELD_ENGINE_ORT_H
 #define VOXELD_ENGINE_ORT_H
 
@@ -12,7 +12,7 @@
 
 enum { ORT_API_VERSION = 17 };  // 1.17 and later have the functions below
 
-struct ort_status;  // NULL: the call did what it should
+struct ort_status;  // NULL: success
 struct ort_env;
 struct ort_session;
 struct ort_session_options;
@@ -33,7 +33,7 @@ enum { ORT_ALL_OPTIMIZATIONS = 99 };
 enum { ORT_DEVICE_ALLOCATOR, ORT_ARENA_ALLOCATOR };
 enum { ORT_DEFAULT_MEMORY };
 enum { ORT_SAME_AS_REQUESTED = 1 };
-#define ORT_CUDA_MEMORY "Cuda"  // the name of a GPU's
+#define ORT_CUDA_MEMORY "Cuda"  // the name of a GPU's memory
 enum { ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_INT32 = 6, ORT_FLOAT16 = 10 };
 
 typedef void (*ort_function)(void);
@@ -44,8 +44,8 @@ struct ort_base {
 };
 
 // clang-format off
-// The place of each function, its name, and its arguments. Those of CALLS return a status; RELEASES take what an
-// earlier call made, or NULL. (The formatter would take the arguments for products.)
+// The place of each function, its name, and its arguments. CALLS return a status. RELEASES take what an earlier call
+// made, or NULL. (The formatter would take the arguments for products.)
 #define ORT_CALLS(X)                                                                                                   \
   X(3, create_env, (int log_level, const char *log_name, struct ort_env **env))                                        \
   X(6, disable_telemetry, (const struct ort_env *env))                                                                 \
@@ -119,7 +119,7 @@ struct ort_base {
   X(208, release_cuda_options, (struct ort_cuda_options *cuda))
 // clang-format on
 
-enum { ORT_ERROR_MESSAGE = 2 };  // the place of the one function of another kind
+enum { ORT_ERROR_MESSAGE = 2 };  // the place of the only function of another kind
 
 struct ort_api {
   // NOLINTBEGIN(bugprone-macro-parentheses): declarations

@@ -3,7 +3,8 @@
 
 // ---- the arena while a session is opened ----------------------------------------------------------------------------
 
-// It grows by what is asked for, so that the bound is of use to the network and not to the arena.
+// The arena grows only by what is requested, so the bound limits the network and is not used up by the arena's
+// reserves.
 static bool register_arena(const struct vx_engine_library *library, const struct ort_memory *memory, size_t bytes,
                            struct error *error) {
   static const char *const keys[] = {"max_mem", "arena_extend_strategy"};
@@ -27,7 +28,8 @@ static bool open_with_arena(struct vx_network *network, const struct ort_session
   return good && over;
 }
 
-// The library does not bound weights, and once they exceed the bound, nothing is bounded. It shows by taking more.
+// The library does not bound weights. Once the weights exceed the bound, nothing is bounded. A request beyond the bound
+// shows whether this is the case.
 static bool is_bounded(const struct vx_network *network, const struct ort_memory *memory, size_t bytes,
                        struct error *error) {
   const struct ort_api *api = &network->library->api;
@@ -38,7 +40,7 @@ static bool is_bounded(const struct vx_network *network, const struct ort_memory
                  ort_fault(error, VX_FAILED) == VX_OUT_OF_MEMORY;
   bool exceeds = taken && ort_did(api, api->allocator_free(allocator, taken), error);
   api->release_allocator(allocator);
-  return bounded || (exceeds && error_set(error, "its weights take more than the %zu bytes that it may take", bytes));
+  return bounded || (exceeds && error_set(error, "its weights take more than its limit of %zu bytes", bytes));
 }
 
 static bool make_shrink(struct vx_network *network, struct error *error) {
@@ -62,9 +64,9 @@ bool ort_open_bounded(struct vx_network *network, struct ort_session_options *op
 
 // ---- shrinking ------------------------------------------------------------------------------------------------------
 
-// A run that is to end at once computes nothing, and at its end the arena gives back what is not in use.
+// A run that is set to end at once computes nothing. At its end the arena frees what is not in use.
 void ort_shrink(const struct vx_network *network, const struct ort_values *in, struct ort_values *out) {
   struct error ended;
   bool computed = ort_run(network, network->shrink, in, out, &ended);
-  (void)computed;  // false: it has ended
+  (void)computed;  // false: the run was ended
 }

@@ -1,19 +1,20 @@
-// The bound of a network's memory of the host: an arena of its own, which takes no more from the system.
+// The bound of a network's host memory: an arena of its own with a limit.
 //
-// The library makes arenas for its environment alone, and the sessions that want one have the arena that is there when
-// they are opened. So each network's arena is there while its session is opened, and is the session's alone after that.
+// The library makes arenas only for its environment. A session that wants one takes the arena that exists when the
+// session is opened. So each network's arena exists in the environment only while the network's session is opened.
+// After that the arena belongs to the session alone.
 #ifndef VOXELD_ENGINE_ORT_ARENA_H
 #define VOXELD_ENGINE_ORT_ARENA_H
 
 #include "kernels/engine/ort_library.h"
 
-// Opens the network's session, which takes up to `bytes`, and makes network->shrink. The caller releases both, also
-// after a failure, unless they are NULL.
+// Opens the network's session, which takes up to `bytes`, and makes network->shrink. The caller releases both if they
+// are not NULL, even after a failure.
 VX_WARN_UNUSED bool ort_open_bounded(struct vx_network *network, struct ort_session_options *options, size_t bytes,
                                      struct error *error);
 
-// Gives back what the arena keeps for later runs. It keeps blocks as they were asked for, and those of another size may
-// be of no use to a run. The tensors are those of a run; they are neither read nor written. Any thread, while others
+// Frees what the arena keeps for later runs. The arena keeps blocks of the requested sizes, which may be useless for a
+// run of other sizes. The tensors are those of a run; they are neither read nor written. Any thread, even while others
 // run the network.
 void ort_shrink(const struct vx_network *network, const struct ort_values *in, struct ort_values *out);
 

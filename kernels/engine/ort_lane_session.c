@@ -1,8 +1,8 @@
 // See ort_lane_session.h.
 //
-// A session has a session of its own, as a session has one stream. Its inputs and outputs are bound to the caller's
-// memory on the device, and its work is only enqueued: the library would otherwise wait for the stream at the end of
-// each run. Its session reads the network's file again.
+// Each lane's session is a separate session of the library, because a session has one stream. It reads the network's
+// file again. Its inputs and outputs are bound to the caller's memory on the device. Its work is only enqueued: by
+// default the library would wait for the stream at the end of each run.
 #include "kernels/engine/ort_lane_session.h"
 
 #include <inttypes.h>
@@ -14,15 +14,15 @@
 struct vx_session {
   const struct vx_engine_library *library;
   struct ort_session *session;
-  struct ort_memory *memory;  // says that data is the device's
+  struct ort_memory *memory;  // says that data lies on the device
   struct ort_run_options *run_options;
 };
 
 // ---- opening --------------------------------------------------------------------------------------------------------
 
-// One update has all values, as each sets what it does not name to its default. The search for convolutions is by
-// rules: one by timing could choose others at the next start, which round differently. The arena grows by what is asked
-// for, so that the limit is of use to the network and not to the arena.
+// One update sets all values, because each update resets the others to their defaults. Rules choose the convolutions:
+// measured times could choose others at the next start, which round differently. The arena grows only by what is
+// requested, so the limit applies to the network and is not used up by the arena's reserves.
 static bool fill_cuda(const struct ort_api *api, struct ort_cuda_options *cuda, const struct vx_device_stream *stream,
                       struct error *error) {
   char device[16], limit[32];

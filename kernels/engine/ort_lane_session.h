@@ -1,6 +1,6 @@
-// Networks on a GPU, by ONNX Runtime's CUDA provider. engine.h says what a session is.
+// Networks on a GPU, with ONNX Runtime's CUDA provider. engine.h defines a session.
 //
-// A session belongs to who opened it. One thread at a time may run it.
+// A session belongs to the caller that opened it. One thread at a time may run it.
 #ifndef VOXELD_ENGINE_ORT_SESSION_H
 #define VOXELD_ENGINE_ORT_SESSION_H
 

@@ -9,7 +9,7 @@
 
 static const char out_of_memory[] = "onnxruntime: out of memory: ";
 
-// The library has no code for it. These are the words of its arena, of CUDA, cuDNN and cuBLAS, and of C++.
+// The library has no code for this. These are the words of its arena, of CUDA, cuDNN and cuBLAS, and of C++.
 static bool tells_of_memory(const char *text) {
   static const char *const words[] = {"Failed to allocate memory",
                                       "smaller than requested bytes",
@@ -23,8 +23,8 @@ static bool tells_of_memory(const char *text) {
   return false;
 }
 
-// What matters of a message: what an arena lacks, wherever that stands, or all but the beginning. Some begin with a
-// place in the library's source, then "[ONNXRuntimeError] : 1 : FAIL : ".
+// The useful part of a message: what an arena lacks, wherever that stands, or everything but the prefix. The prefix of
+// some messages is a place in the library's source, then "[ONNXRuntimeError] : 1 : FAIL : ".
 static const char *core_of(const char *text) {
   const char *lack = strstr(text, "Available memory of "), *core = strstr(text, "[ONNXRuntimeError]");
   if (lack) return lack;
@@ -50,7 +50,7 @@ enum vx_status ort_fault(const struct error *error, enum vx_status otherwise) {
 
 // ---- sessions -------------------------------------------------------------------------------------------------------
 
-// One operator at a time, by all threads together. Threads that wait sleep: they would take processors from other jobs.
+// Runs one operator at a time, on all threads together. Waiting threads sleep, so that other jobs get the processors.
 bool ort_set_options(const struct ort_api *api, struct ort_session_options *options, int threads, struct error *error) {
   return ort_did(api, api->set_execution_mode(options, ORT_SEQUENTIAL), error) &&
          ort_did(api, api->set_optimization(options, ORT_ALL_OPTIMIZATIONS), error) &&
@@ -65,7 +65,7 @@ bool ort_look_at(const char *path, struct stat *file, struct error *error) {
   return S_ISREG(file->st_mode) || error_set(error, "it is not a regular file");
 }
 
-// Renaming gives another inode, writing another time, unless both fall into one tick of the system's clock.
+// A rename changes the inode; a write changes the time, unless both fall into one tick of the system's clock.
 static bool is_as_before(const struct vx_network *network, struct error *error) {
   const struct stat *before = &network->file;
   struct stat now;

@@ -1,6 +1,6 @@
 // What the files of this engine share: a loaded library, its errors, the options of a session, tensors over memory.
 //
-// A library does not change once it is open. Any thread.
+// A library does not change once it is open. Any thread may use it.
 #ifndef VOXELD_ENGINE_ORT_LIBRARY_H
 #define VOXELD_ENGINE_ORT_LIBRARY_H
 
@@ -13,48 +13,47 @@ struct vx_engine_library {
   struct ort_api api;
   struct ort_env *env;
   struct ort_allocator *allocator;  // the library's own
-  struct ort_memory *memory;        // says that data is the host's
+  struct ort_memory *memory;        // says that data lies in host memory
   struct vx_engine_description description;
 };
 
 struct vx_network {
   struct vx_engine_library *library;
   struct ort_session *session;
-  struct ort_run_options *shrink;  // of a run that gives memory back; NULL: the memory has no bound
+  struct ort_run_options *shrink;  // options of a run that frees memory; NULL: the memory is unbounded
   struct vx_network_shape shape;
   char *path;        // of its file
-  struct stat file;  // as it was when the network was opened
+  struct stat file;  // when the network was opened
 };
 
-// The library's own description of the tensors of a run, which point to the caller's memory.
+// The library's own descriptions of the tensors of a run. They point to the caller's memory.
 struct ort_values {
   int count;
   const char *name[VX_NETWORK_TENSORS];
   struct ort_value *value[VX_NETWORK_TENSORS];
 };
 
-// Refuses, as vx_refuse does, and is false.
-// Whether a call did what it should. If not, the error has the library's words.
+// Whether a call succeeded. If not, the error has the library's words.
 VX_WARN_UNUSED bool ort_did(const struct ort_api *api, struct ort_status *status, struct error *error);
-// What an error of ort_did stands for: VX_OUT_OF_MEMORY if the words say so, else `otherwise`.
+// The status for an error of ort_did: VX_OUT_OF_MEMORY if the words say so, else `otherwise`.
 enum vx_status ort_fault(const struct error *error, enum vx_status otherwise);
 
-// The element type of ONNX by its type here, and back: false if there is none.
+// The ONNX element type for a type here, and the reverse, which returns false if there is none.
 int ort_element_of(enum vx_dtype dtype);
 VX_WARN_UNUSED bool ort_read_dtype(int element, enum vx_dtype *dtype);
 
-// Sets what all sessions have in common.
+// Sets the options that all sessions share.
 VX_WARN_UNUSED bool ort_set_options(const struct ort_api *api, struct ort_session_options *options, int threads,
                                     struct error *error);
-// Opens a session of the network's file, which is regular and what network->file says, before and after. The caller
-// releases *session, also after a failure, unless it is NULL.
+// Opens a session of the network's file. Checks before and after that the file is regular and matches network->file.
+// The caller releases *session if it is not NULL, even after a failure.
 VX_WARN_UNUSED bool ort_open_session(const struct vx_network *network, const struct ort_session_options *options,
                                      struct ort_session **session, struct error *error);
-// Whether the path of a file leads to a regular one. The library reads others too, and would wait for a FIFO's writer.
+// Whether the path leads to a regular file. The library would read other files too, and would wait for a FIFO's writer.
 VX_WARN_UNUSED bool ort_look_at(const char *path, struct stat *file, struct error *error);
 
-// Describes `count` tensors, whose data is where `memory` says. ort_unwrap must follow, also after a failure; `values`
-// is all zero before.
+// Describes `count` tensors whose data is where `memory` says. `values` must be all zero before. Call ort_unwrap after
+// it, even after a failure.
 VX_WARN_UNUSED bool ort_wrap(const struct vx_engine_library *library, const struct ort_memory *memory,
                              const struct vx_network_value *from, int count, struct ort_values *values,
                              struct error *error);
