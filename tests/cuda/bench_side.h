@@ -1,4 +1,4 @@
-// What the benchmarks on a GPU share: a backend at work on one lane, with memory for its largest output. One thread.
+// What the benchmarks on a GPU share: a backend on one lane, with memory for its largest output. One thread.
 #ifndef VOXELD_TESTS_CUDA_BENCH_SIDE_H
 #define VOXELD_TESTS_CUDA_BENCH_SIDE_H
 
@@ -30,7 +30,7 @@ static inline enum vx_status side_give_output(void *ctx, const struct vx_layout 
   return VX_OUT_OF_MEMORY;
 }
 
-// False, with a word that names the program, if there is no such device.
+// Returns false, with a message that names the program, if there is no such device.
 static inline bool side_open(struct side *side, const char *program, const struct vx_backend *backend,
                              enum vx_lane_use use) {
   struct error error = {.text = "this build has no CUDA"};

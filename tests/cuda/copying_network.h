@@ -1,5 +1,5 @@
-// A stand-in for the network of a detection, on either backend. It computes in copies of its tensors, as on one side it
-// gets the device's memory, on the other the host's.
+// A stand-in for the network of a detection, on either backend. It gets the device's memory on one side and the host's
+// on the other, so it computes in copies of its tensors.
 #ifndef VOXELD_TESTS_COPYING_NETWORK_H
 #define VOXELD_TESTS_COPYING_NETWORK_H
 
@@ -14,7 +14,7 @@ struct vx_session {
   int runs;
 };
 
-// Value i of an output follows from value i of the input, counted around, and from the output's name.
+// Value i of an output depends on value i of the input, modulo its length, and on the output's name.
 static inline void compute(const struct vx_network_value *in, const unsigned char *from,
                            const struct vx_network_value *out, unsigned char *to) {
   const uint16_t *halves = (const void *)from;

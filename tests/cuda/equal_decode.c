@@ -1,4 +1,4 @@
-// See equal.h: maps decoded, of both heads. The CPU's lane is the measure.
+// See equal.h: decoded maps of both heads. The CPU's lane is the reference.
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,13 +10,13 @@
 
 // ---- maps -----------------------------------------------------------------------------------------------------------
 
-// What a map's values are like.
+// The kinds of values in a map.
 enum values {
   SOME_REACH,  // few are above 0
   EVEN,        // anywhere around 0
   EQUAL,       // all the same
   TIED,        // of a few numbers
-  STRANGE,     // now and then NaN, infinite, huge or a zero of either sign
+  STRANGE,     // sometimes NaN, infinite, huge or a zero of either sign
   NOTHING,     // NaN and -inf
   RISING,
   SMALL,
@@ -39,9 +39,9 @@ static float value_of(struct random *random, enum values kind, int64_t i) {
   }
 }
 
-// One map in memory of its own, which the device can read in place or not.
+// One map in its own memory, which the device may or may not read in place.
 struct map {
-  const struct vx_backend *backend;  // NULL: of malloc
+  const struct vx_backend *backend;  // NULL: from malloc
   struct vx_device *device;
   void *memory;
   size_t bytes;
@@ -65,7 +65,7 @@ static size_t bytes_of(const struct vx_input *input) {
   return bytes;
 }
 
-// Gives an input its values, at any place that its type may have.
+// Gives an input its values, with any alignment that its type allows.
 static void give_map(struct random *random, struct side *side, enum values kind, struct vx_input *input,
                      struct map *map) {
   size_t shift = (size_t)random_below(random, 8) * vx_dtype_size(input->dtype);
@@ -94,7 +94,7 @@ static void free_map(struct map *map) {
 
 // ---- heads ----------------------------------------------------------------------------------------------------------
 
-// What a job is made of: a batch of maps, and what their values are like.
+// The shape of a job: a batch of maps and the kind of their values.
 struct shape {
   int32_t clouds, height, width, classes;
   enum values logits, moves;
@@ -157,7 +157,7 @@ static struct vx_job random_anchors(struct random *random, const struct shape *s
   return asked;
 }
 
-// Any classes for each task, as many as there are.
+// Divides the classes among the tasks at random.
 static void random_tasks(struct random *random, int32_t classes, struct vx_decode_center *params) {
   while (classes > 0 && !random_one_in(random, 8)) {
     int32_t own = params->num_tasks == VX_MAX_TASKS - 1 ? classes : 1 + random_below(random, classes < 3 ? classes : 3);
@@ -196,7 +196,7 @@ static struct vx_job random_centers(struct random *random, const struct shape *s
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-// The pairs are the square of the boxes: a large job compares a few thousand of them.
+// The pairs grow with the square of the boxes, so a large job compares only a few thousand boxes.
 static void limit_work(struct vx_nms *nms, int64_t items) {
   const int32_t most = 2000;
   if (items > 20000 && nms->pre_max > most) nms->pre_max = most;
@@ -243,7 +243,7 @@ static struct shape random_shape(struct random *random, int64_t largest) {
   return shape;
 }
 
-// Shapes and values that random ones meet seldom.
+// Shapes and values that random jobs seldom have.
 static const struct {
   const char *name;
   struct shape shape;
@@ -269,7 +269,7 @@ void test_decode(struct side sides[2], uint64_t seed, int jobs, int64_t largest)
     struct shape shape = random_shape(&random, largest);
     run_both(sides, &random, &shape, "random maps");
   }
-  // As large as a KITTI head's maps are, and those of a nuScenes head: few candidates, and nothing but candidates.
+  // The sizes of a KITTI head's maps and of a nuScenes head's: with few candidates, and with nothing but candidates.
   static const struct shape large[] = {{1, 248, 216, 3, SOME_REACH, SMALL},
                                        {1, 180, 180, 10, SOME_REACH, SMALL},
                                        {1, 248, 216, 3, EVEN, SMALL},

@@ -101,7 +101,7 @@ static void fill_detected(struct random *random, struct scan *scan) {
 
 // ---- where they run -------------------------------------------------------------------------------------------------
 
-// A network of one cloud gets each cloud of a batch where it lies there, which has to be at a multiple of 16 bytes.
+// A network of one cloud reads each cloud of a batch in place, so each must begin at a multiple of 16 bytes.
 static void check_places(void) {
   static const struct {
     float side;  // of the grid, in cells

@@ -1,4 +1,4 @@
-// See equal.h: pillars encoded, alone and scattered to a map. The CPU's lane is the measure.
+// See equal.h: encoded pillars, alone and scattered to a map. The CPU's lane is the reference.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 // ---- encoders -------------------------------------------------------------------------------------------------------
 
-// Weights of both signs, and now and then zeros, so that sums are -0, or large ones, so that sums are not finite.
+// Weights of both signs. Sometimes they are zero, so that sums are -0, or large, so that sums are not finite.
 static void fill_weights(struct random *random, float *weights, size_t count) {
   bool zeros = random_one_in(random, 4), large = random_one_in(random, 6);
   for (size_t i = 0; i < count; i++) {
@@ -21,7 +21,7 @@ static void free_encoder(struct vx_encoder *encoder) {
   for (int32_t i = 0; i < encoder->num_layers; i++) free((void *)encoder->layers[i].weight);
 }
 
-// The bias of a layer lies behind its weight.
+// The bias of a layer follows its weight.
 static void make_encoder(struct random *random, int32_t columns, int32_t layers, const int32_t *widths,
                          struct vx_encoder *encoder) {
   int32_t inputs = columns + VX_PILLAR_EXTRA;
@@ -35,7 +35,7 @@ static void make_encoder(struct random *random, int32_t columns, int32_t layers,
   }
 }
 
-// Mostly such as models have: one layer of up to 64 channels over points of 3 to 5 columns.
+// Usually an encoder like a model's: one layer of up to 64 channels over points of 3 to 5 columns.
 static void random_encoder(struct random *random, struct vx_job *asked) {
   static const int32_t some[] = {1, 2, 31, 32, 33, 63, 64, 65, 127, 200};
   int32_t widths[VX_MAX_ENCODER_LAYERS], layers = random_one_in(random, 3) ? 1 : 1 + random_below(random, 4);
@@ -49,7 +49,7 @@ static void random_encoder(struct random *random, struct vx_job *asked) {
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-// Makes the voxels larger until the map of all clouds has few enough values.
+// Enlarges the voxels until the map of all clouds has at most `most` values.
 static void fit_map(struct vx_job *asked, int32_t clouds, double most) {
   struct vx_voxelize *params = &asked->params.voxelize;
   struct vx_grid grid;
@@ -74,7 +74,7 @@ static vx_tensor_set random_tensors(struct random *random, vx_tensor_set others)
   }
 }
 
-// Points of the encoder's columns in place of those that the job has.
+// Replaces the job's points by points with the encoder's columns.
 static void make_points(struct random *random, const struct vx_job *asked, struct scan *scan) {
   struct vx_box within;
   memcpy(within.min, asked->params.voxelize.range_min, sizeof within.min);
@@ -83,7 +83,7 @@ static void make_points(struct random *random, const struct vx_job *asked, struc
   random_points(random, asked, &within, scan);
 }
 
-// The parameters, the clouds and the strange points are those of any voxelization. The caps are mostly a pillar's.
+// The parameters, the clouds and the strange points are those of any voxelization. The caps are usually a pillar's.
 static void test_random_encoder(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   struct vx_job asked;
@@ -102,8 +102,8 @@ static void test_random_encoder(struct side sides[2], struct random *random, int
   free_encoder(&asked.params.voxelize.encoder);
 }
 
-// Each layer and width at its limits, over pillars as a lidar's: of points of any columns, with and without a cap, one
-// encoder after the other on a lane that keeps the weights of the last.
+// Layers and widths at their limits, over pillars like a lidar's, with various columns, with and without a cap. All run
+// one after the other on one lane, which keeps the last weights.
 static void test_shapes(struct side sides[2], struct random *random) {
   static const struct shape {
     int32_t columns, cap, layers, widths[VX_MAX_ENCODER_LAYERS];
@@ -126,7 +126,7 @@ static void test_shapes(struct side sides[2], struct random *random) {
   }
 }
 
-// A tensor of an encoder without one, and one for other columns.
+// An encoder's tensor without an encoder, and an encoder for other columns.
 static void test_refusals(struct side sides[2], struct random *random) {
   static float points[10][4];
   static struct scan scan = {.points = points, .num_points = 10, .num_clouds = 1, .counts = {10}};

@@ -1,4 +1,4 @@
-// See equal.h: a lane that grows beside one that samples, and on a GPU whose memory is taken. Needs memory pools.
+// See equal.h: a lane that grows beside one that samples, and a lane on a GPU without free memory. Needs memory pools.
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void count(bool good, const char *what, const char *why) {
   if (!good) printf("UNEQUAL growth: %s: %s\n", what, why);
 }
 
-// As small as when it was opened, while its side keeps memory of the host for large jobs.
+// Makes the lane as small as when it was opened. Its side keeps host memory for large jobs.
 static void renew_lane(struct side *side) {
   struct error error = {0};
   side->backend->lane_close(side->lane);
@@ -48,8 +48,8 @@ static void *sample(void *ctx) {
   return NULL;
 }
 
-// Samples all of its points, which takes far longer than the jobs beside it. The backend asks whether to stop once all
-// kernels are enqueued and the last of them has not ended.
+// Samples all of its points, which takes far longer than the jobs beside it. Once the backend asks whether to stop, all
+// kernels are enqueued and the last has not ended.
 static void begin_sampling(struct sampler *sampler, struct random *random) {
   const struct timespec pause = {0, 1000000};
   side_open(&sampler->side, vx_backend_find("cuda"));
@@ -70,7 +70,7 @@ static void end_sampling(struct sampler *sampler) {
   free(sampler->scan.points);
 }
 
-// The pool keeps at most the rest of pages that blocks lie in.
+// The pool keeps at most the rest of pages that hold blocks.
 static bool nothing_kept(void) {
   cudaMemPool_t pool;
   uint64_t reserved = 0, used = 0;
@@ -86,7 +86,7 @@ static void grow_beside(struct side *side, const struct sampler *sampler, const 
   count(!atomic_load(&sampler->done), scan->name, "waited for another lane's sampling");
 }
 
-// The first job replaces a block by a larger one. The second one takes more than a lane keeps.
+// The first job replaces a block by a larger one. The second takes more than a lane keeps.
 static void test_beside_sampling(struct side sides[2], struct random *random) {
   static struct sampler sampler;
   static struct scan some, many;
@@ -108,7 +108,7 @@ static void test_beside_sampling(struct side sides[2], struct random *random) {
 
 // ---- without memory -------------------------------------------------------------------------------------------------
 
-// All of the GPU's memory but a little, or NULL.
+// Takes all but a little of the GPU's memory. Returns NULL if it cannot.
 static void *take_memory(void) {
   size_t unused = 0, total;
   void *memory = NULL;
@@ -120,7 +120,7 @@ static void *take_memory(void) {
   return memory;
 }
 
-// An integrated GPU's memory is the machine's: nobody takes all of that.
+// An integrated GPU's memory is the machine's, so a test must not take all of it.
 static void test_out_of_memory(struct side sides[2], struct random *random) {
   static struct scan some, many;
   struct vx_description description;

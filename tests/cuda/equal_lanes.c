@@ -1,4 +1,4 @@
-// See equal.h: what one lane keeps from job to job, and lanes side by side. The CPU's lane is the measure.
+// See equal.h: what a lane keeps from job to job, and lanes side by side. The CPU's lane is the reference.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,13 +35,13 @@ void fill_scan(struct random *random, struct scan *scan, int64_t num_points, con
   snprintf(scan->name, sizeof scan->name, "%s", name);
 }
 
-// What each job leaves behind must not add up: many, each one new, a few of them compared.
+// What jobs leave behind must not add up: many different jobs run, and a few are compared.
 static void test_many_jobs(struct random *random) {
   enum { JOBS = 20000, COMPARED = 200 };
   struct vx_job hashed = pillars(0.001f, 3), direct = pillars(0.5f, 3);
   struct error error;
   struct scan scan;
-  struct side sides[2];  // whose outputs are as small as the jobs, as they are poisoned each time
+  struct side sides[2];  // with outputs as small as the jobs, since they are poisoned each time
   side_open(&sides[0], &vx_cpu_backend);
   side_open(&sides[1], vx_backend_find("cuda"));
   for (int i = 0; i < JOBS; i++) {
@@ -59,7 +59,7 @@ static void test_many_jobs(struct random *random) {
   side_close(&sides[1]);
 }
 
-// A job whose memory is refused ends between its kernels; the lane has to be as good as new after it.
+// A job whose memory is refused ends between its kernels. Afterwards the lane must work as if new.
 static void test_refused_output(struct side sides[2], struct random *random) {
   for (int i = 0; i < 12; i++) {
     struct vx_job asked = pillars(i % 2 == 0 ? 0.3f : 0.005f, i % 3 == 0 ? 0 : 5);
@@ -73,7 +73,7 @@ static void test_refused_output(struct side sides[2], struct random *random) {
   }
 }
 
-// All points lie in a few cells, so that lists and sums are far too long for a block.
+// All points lie in a few cells, so lists and sums are far too long for a block.
 static void test_crowded_cells(struct side sides[2], struct random *random) {
   static const int32_t caps[] = {0, 5, 32, 33, 1024};
   for (int i = 0; i < 10; i++) {

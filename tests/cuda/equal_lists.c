@@ -1,4 +1,4 @@
-// Lists: rows with as many points as make the GPU take another way, or one more or fewer, in any order. The mean row
+// Lists: rows whose lengths are at the limits of the GPU's methods, or one above or below, in any order. The mean row
 // has few points or many, which decides how many threads a row has.
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static struct vx_job list_job(struct random *random) {
                     : random_one_in(random, 2) ? 3 + random_below(random, 6)
                                                : 15 + random_below(random, 4);
   asked.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 0, columns, NULL);
-  float extent = random_one_in(random, 4) ? 256 : 32;  // so many cells that they are hashed, or not
+  float extent = random_one_in(random, 4) ? 256 : 32;  // with the larger extent, cells are hashed
   for (int axis = 0; axis < 3; axis++) {
     params->range_max[axis] = extent;
     params->voxel_size[axis] = 1;

@@ -1,4 +1,4 @@
-// See equal.h: rows scattered, and the dense maps of voxelizations. The CPU's lane is the measure.
+// See equal.h: scattered rows, and the dense maps of voxelizations. The CPU's lane is the reference.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@ enum { DENSE = VX_TENSOR_COUNT - VX_BEV_FEATURES };
 
 // ---- scatter --------------------------------------------------------------------------------------------------------
 
-// In the grid, mostly; a few are just outside, or far.
+// Usually in the grid; a few are just outside, or far outside.
 static int32_t random_coordinate(struct random *random, int32_t limit, bool strange) {
   const int32_t outside[] = {-1, limit, INT32_MIN, INT32_MAX};
   return strange && random_one_in(random, 40) ? outside[random_below(random, 4)] : random_below(random, limit);
@@ -27,7 +27,7 @@ static void random_rows(struct random *random, const struct vx_job *asked, int32
   }
 }
 
-// A grid whose map has up to that many values, of any shape.
+// A grid of any shape whose map has at most `values` values.
 static void random_grid(struct random *random, double values, int32_t size[3]) {
   double left = values < 1 ? 1 : values;
   size[2] = 1 + (random_one_in(random, 2) ? 0 : random_below(random, left < 40 ? (int32_t)left : 40));
@@ -37,7 +37,7 @@ static void random_grid(struct random *random, double values, int32_t size[3]) {
   size[1] = 1 + random_below(random, left < 700 ? (int32_t)left + 1 : 700);
 }
 
-// Features of any bits. Now and then the features or the coordinates are not aligned to more than a value's size.
+// Features of any bits. Sometimes the features or the coordinates are aligned only to a value's size.
 static void test_scatter(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   int32_t channels = 1 + random_below(random, random_one_in(random, 4) ? 200 : 65);
@@ -58,7 +58,7 @@ static void test_scatter(struct side sides[2], struct random *random, int64_t la
   int32_t *coords = malloc(coord_bytes);
   unsigned char *features = malloc(bytes + 1);
   for (size_t i = 0; i < bytes; i++) features[i] = filled ? 0xFF : (unsigned char)random_bits(random);
-  // A grid that is smaller than its clouds say leaves the last of them empty.
+  // A grid for fewer clouds than the job has leaves the last clouds empty.
   int32_t used = random_one_in(random, 3) ? 1 + scan.num_clouds / 2 : scan.num_clouds;
   random_rows(random, &asked, used, scan.num_points, coords);
   scan.unseen = random_one_in(random, 3);
@@ -72,7 +72,7 @@ static void test_scatter(struct side sides[2], struct random *random, int64_t la
   free(coords);
 }
 
-// Grids of more cells than any memory has, of which only the counts are wanted, and one that both must refuse.
+// Grids with more cells than any memory, which are only counted, and one that both backends must refuse.
 static void test_huge_grids(struct side sides[2]) {
   static const int32_t sizes[][3] = {{1 << 20, 1 << 20, 1 << 20}, {INT32_MAX, INT32_MAX, 1}, {INT32_MAX, INT32_MAX, 2}};
   static const int32_t coords[][4] = {
@@ -98,7 +98,7 @@ static size_t dense_bytes(const struct vx_job *asked, int32_t clouds) {
   return vx_layout_of(job.tensors, &sizes, &layout, &error) == VX_OK ? layout.bytes : SIZE_MAX;
 }
 
-// Makes the voxels larger until the maps fit.
+// Enlarges the voxels until the maps fit.
 static void fit_grid(struct vx_job *asked, int32_t clouds, size_t most) {
   struct vx_voxelize *params = &asked->params.voxelize;
   for (int turns = 0; turns < 64 && dense_bytes(asked, clouds) > most; turns++) {
@@ -109,7 +109,7 @@ static void fit_grid(struct vx_job *asked, int32_t clouds, size_t most) {
   }
 }
 
-// All maps, or one alone, or some of them beside whatever else the job makes.
+// All maps, a single one, or some of them together with other tensors.
 static void test_random_maps(struct side sides[2], struct random *random, int64_t largest, int number) {
   struct vx_job asked;
   static struct scan scan;

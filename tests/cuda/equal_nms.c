@@ -1,4 +1,4 @@
-// See equal.h: boxes ranked and suppressed. The CPU's lane is the measure.
+// See equal.h: ranked and suppressed boxes. The CPU's lane is the reference.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct boxes {
   struct random *random;
   enum kind kind;
   int32_t objects, scores, labels;  // how many different ones; 0: any number
-  bool strange;                     // a few are not valid
+  bool strange;                     // a few are invalid
 };
 
 static float from(struct random *random, const float *values, int32_t count) {
@@ -54,7 +54,7 @@ static float score_of(const struct boxes *boxes) {
   return boxes->scores == 0 ? random_unit(random) * 2 - 0.5f : (float)random_below(random, boxes->scores) / 8;
 }
 
-// The scan's boxes, scores and labels are one piece of memory, the caller's to free.
+// The scan's boxes, scores and labels are one block of memory, which the caller frees.
 static void fill_scan_of_boxes(const struct boxes *boxes, struct scan *scan, struct vx_job *asked) {
   int64_t count = scan->num_points;
   float *rows = malloc((size_t)(count * (VX_BOX_VALUES + 2) + 1) * sizeof *rows);
@@ -83,7 +83,7 @@ static struct boxes random_boxes(struct random *random, enum kind kind) {
                         random_one_in(random, 2)};
 }
 
-// A limit that is near what it limits, or far from it.
+// A limit close to `count`, or far from it.
 static int32_t random_limit(struct random *random, int64_t count) {
   static const int32_t limits[] = {1, 2, 63, 64, 65, 500, 4095, 4096, 4097, VX_MAX_RANKED};
   int64_t near = count + random_below(random, 3) - 1;
@@ -107,7 +107,7 @@ static void compare_boxes(struct side sides[2], const struct boxes *boxes, struc
   free(scan->points);
 }
 
-// Every kind in every number around the edges of warps, windows and chunks, with every threshold's extremes.
+// Every kind of box, in numbers around the sizes of warps, windows and chunks, with extreme thresholds.
 static void test_edges(struct side sides[2], struct random *random, int64_t largest) {
   static const int32_t numbers[] = {0, 1, 2, 31, 33, 63, 64, 65, 129, 1000, 4096, 4097};
   static const float thresholds[] = {0, 0.01f, 1};
@@ -124,7 +124,7 @@ static void test_edges(struct side sides[2], struct random *random, int64_t larg
   }
 }
 
-// Several chunks of boxes, and more keys than are ranked without a selection. A short list has those that are quick.
+// Several chunks of boxes, and more keys than are ranked without a selection. A short run has only the fast jobs.
 static void test_many(struct side sides[2], struct random *random, int64_t largest) {
   static const int32_t pre_max[] = {100, 4096, 9000, VX_MAX_RANKED};
   static struct scan scan;
@@ -142,7 +142,7 @@ static void test_many(struct side sides[2], struct random *random, int64_t large
   }
 }
 
-// The device works on so many boxes longer than the host waits before it asks whether to stop.
+// So many boxes take the device longer than the host waits before it asks whether to stop.
 static void test_stop(struct side sides[2], struct random *random) {
   static struct scan scan;
   struct boxes boxes = {random, ANYWHERE, 1000, 0, 1, false};

@@ -1,4 +1,4 @@
-// See equal.h: places for tensors, in memory that is pinned.
+// See equal.h: places for tensors, in pinned memory.
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,7 +28,7 @@ static bool may_give(const struct side *side, const struct vx_layout *layout) {
          layout->bytes + VX_TENSOR_COUNT * MOST_BETWEEN + GUARD <= ROOM;
 }
 
-// Behind the block is a guard, too.
+// A guard follows the block too.
 static unsigned char *behind_block(const struct side *side) {
   struct vx_layout block = side->layout;
   vx_layout_pack(&block, side->places);
@@ -68,7 +68,7 @@ static bool guards_are_whole(const struct side *side) {
   return whole && is_poison(end, side->places_at + side->places_bytes);
 }
 
-// From the last on: none is further behind in the block than in the layout.
+// From the last tensor on, since no tensor is further back in the block than in the layout.
 bool places_gather(struct side *side) {
   const struct vx_layout *layout = &side->layout;
   struct vx_layout block = *layout;

@@ -1,4 +1,4 @@
-// See equal.h: random numbers (splitmix64), and jobs made of them.
+// See equal.h: random numbers (splitmix64), and random jobs.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static void random_params(struct random *random, struct vx_job *asked) {
                                               : (vx_tensor_set)random_below(random, VX_VOXEL_TENSORS + 1);
   if (asked->params.voxelize.max_points_per_voxel == 0 && !random_one_in(random, 10))
     asked->tensors &= MEAN | BIT(VX_POINT_VOXEL_IDS);
-  if (random_one_in(random, 6)) {  // small voxels, which a few threads of the GPU write each
+  if (random_one_in(random, 6)) {  // small voxels: a few threads of the GPU write each
     asked->tensors = BASE | BIT(VX_VOXELS) | (random_one_in(random, 2) ? BIT(VX_VOXEL_FEATURES) : 0);
     asked->params.voxelize.fill = VX_FILL_ZERO;
     asked->params.voxelize.max_points_per_voxel = 1 + random_below(random, 16);
@@ -109,7 +109,7 @@ void random_clouds(struct random *random, struct scan *scan) {
   random_sections(random, scan);
 }
 
-// 0: anywhere; 1: clustered; 2: one cell; 3: repeated points; 4: as ordered as a lidar's sweep.
+// 0: anywhere; 1: clustered; 2: one cell; 3: repeated points; 4: ordered like a lidar's sweep.
 void random_points(struct random *random, const struct vx_job *asked, const struct vx_box *within, struct scan *scan) {
   int32_t columns = job_columns(asked), kind = random_below(random, 5);
   float *points = malloc((size_t)(scan->num_points * columns + 1) * sizeof *points);
@@ -138,7 +138,7 @@ void random_points(struct random *random, const struct vx_job *asked, const stru
   }
 }
 
-// As many as there may be voxels, or a few more.
+// At most as many samples as there may be voxels, or a few more.
 static void sample_voxels(struct random *random, struct vx_job *asked, struct scan *scan) {
   bool stacked = random_one_in(random, 2);
   int32_t all = random_below(random, random_one_in(random, 2) ? 20 : 2000);
@@ -156,7 +156,7 @@ void random_job(struct random *random, int64_t largest, struct vx_job *asked, st
   scan->num_points = random_size(random, largest);
   if (scan->num_points * asked->inputs[VX_POINTS].dims[1] > 20000000)
     scan->num_points = 20000000 / asked->inputs[VX_POINTS].dims[1];
-  // Tensors of padding grow with the cap: keep them to about a gigabyte.
+  // Padded tensors grow with the cap. This keeps them to about a gigabyte.
   int64_t most = INT64_C(1) << 28,
           width = (int64_t)asked->params.voxelize.max_points_per_voxel * (2 * asked->inputs[VX_POINTS].dims[1] + 6);
   if ((asked->tensors & ~(MEAN | BIT(VX_POINT_VOXEL_IDS))) != 0 && scan->num_points * width > most)

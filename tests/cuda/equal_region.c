@@ -1,7 +1,7 @@
-// See equal.h: jobs over shared memory that is pinned, whose owner may do anything with it meanwhile.
+// See equal.h: jobs over pinned shared memory while its owner does anything with it.
 //
-// The memory is mapped twice: by the owner, who writes, and for the device alone. What nobody disturbs has the CPU's
-// bytes. What is disturbed ends well, with one fate for each point, and writes nothing beyond the output.
+// The memory is mapped twice: once by the owner, who writes, and once only for the device. Undisturbed jobs give the
+// CPU's bytes. Disturbed jobs end normally, with one fate per point, and write nothing beyond the output.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 enum { POINTS = 6000, COLUMNS = 4, ROOM = 8 << 20, GUARD = 4096, RUNS = 20 };
 #define POINT_BYTES ((size_t)POINTS * COLUMNS * sizeof(float))
 
-// The points, then the output with a guard behind its room.
+// The points, then the output, followed by a guard.
 struct region {
   int file;
   size_t bytes, output;
@@ -25,7 +25,7 @@ struct region {
 
 static void fail(const char *what) {
   printf("UNEQUAL region: %s\n", what);
-  atomic_fetch_add(&jobs_run, 1);  // one that is not equal
+  atomic_fetch_add(&jobs_run, 1);  // a job whose bytes are not compared
 }
 
 static bool open_region(struct region *region, const struct side *gpu) {
@@ -121,7 +121,7 @@ static void *rewrite(void *argument) {
   return NULL;
 }
 
-// By the file alone: the owner's own mapping would fault.
+// Only through the file: the owner's own mapping would fault.
 static void *resize(void *argument) {
   struct region *region = argument;
   char bytes[GUARD];
@@ -176,7 +176,7 @@ void test_regions(struct side sides[2], uint64_t seed) {
     check_undisturbed(sides, &region, &jobs[i], &scan);
   }
   if (!guard_is_zero(&region)) fail("a job wrote beyond its output");
-  check_disturbed(sides, &region, &jobs[0], &scan, resize);  // from now on the device has pages that are nobody's
+  check_disturbed(sides, &region, &jobs[0], &scan, resize);  // from now on the device has pages that belong to nobody
   close_region(&region, &sides[1]);
   free(scan.points);
 }

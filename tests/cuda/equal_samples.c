@@ -1,4 +1,4 @@
-// See equal.h: farthest point sampling, whose every byte follows from the points. The CPU's lane is the measure.
+// See equal.h: farthest point sampling. The points determine every byte. The CPU's lane is the reference.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static struct vx_job sampling_of(int32_t columns) {
                          .tensors = VX_SAMPLED_TENSORS};
 }
 
-// Every n-th point, and as many samples of them.
+// Takes every n-th point, and as many samples of these.
 static void test_scan(struct side sides[2], const struct scan *whole, int32_t every, int32_t samples, int32_t start) {
   size_t row = (size_t)whole->columns * sizeof(float);
   static struct scan part;
@@ -39,7 +39,7 @@ static void test_scans(struct side sides[2], const struct scan *scans, int num_s
   }
 }
 
-// Coordinates of a small grid, so that equal distances abound; all in a few spots; on a line; too large or too small.
+// Coordinates of a small grid, so that many distances are equal; all in a few spots; on a line; too large or too small.
 static void make_hard(struct random *random, struct scan *scan, int32_t columns) {
   int kind = random_below(random, 6);
   float *points = scan->points, scale = kind == 4 ? 1e30f : kind == 5 ? 1e-30f : 1.0f;
@@ -83,7 +83,7 @@ static void test_random(struct side sides[2], struct random *random, int64_t lar
   free(scan.points);
 }
 
-// A job that is stopped leaves its samples unchosen, and nothing else behind. It may be through before it is asked.
+// A stopped job leaves samples unchosen, and affects no later job. It may have finished before it is asked.
 static void test_stopped(struct side sides[2], struct random *random) {
   static struct scan scan;
   struct vx_job asked = sampling_of(3);
@@ -115,7 +115,7 @@ void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans,
   test_scans(sides, scans, num_scans);
   if (largest > 300000) test_stopped(sides, &random);
   for (int i = 0; i < jobs; i++) {
-    // Clouds of a million and more take other kernels.
+    // Clouds of a million points and more use other kernels.
     test_random(sides, &random, i % 40 == 0 ? largest : largest / 8 + 100, i);
   }
 }

@@ -1,4 +1,4 @@
-// See equal.h: a backend at work, and the comparison of two.
+// See equal.h: a backend on one lane, and the comparison of two.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +136,7 @@ static void describe_counts(const struct vx_counts *x, const struct vx_counts *y
   }
 }
 
-// What the sections have received and what became of it must be what all of the job has.
+// For each fate, the counts of the sections must add up to the job's count.
 static bool adds_up(const struct vx_job *job) {
   int64_t received = 0;
   for (int32_t i = 0; i < job->sections.count; i++) received += job->sections.counts[i].received;
@@ -162,7 +162,7 @@ static bool same_sections(const struct side *a, const struct side *b, char *text
   return adds_up(&a->job);
 }
 
-// False if the results of two sides differ; `text` says where.
+// Returns false if the results of two sides differ; `text` says where.
 static bool same(const struct side *a, const struct side *b, int32_t num_clouds, char *text, size_t size) {
   if (memcmp(&a->job.counts, &b->job.counts, sizeof a->job.counts) != 0) {
     describe_counts(&a->job.counts, &b->job.counts, text, size);

@@ -1,4 +1,4 @@
-// See equal.h: points moved and filtered. The CPU's lane is the measure.
+// See equal.h: moved and filtered points. The CPU's lane is the reference.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -14,7 +14,7 @@
 #define SHOWN (VX_DETECT_TENSORS & ~VX_CENTER_MAPS)
 #define UNCAPPED (ALL & ~(BIT(VX_VOXELS) | BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXEL_POINT_MASK)))
 
-// SIDE: of maps, in cells; WIDTH: of an encoder
+// SIDE: side of the maps, in cells; WIDTH: of an encoder.
 enum { NUM_POINTS = 6000, COLUMNS = 4, CLOUDS = WAY_CLOUDS, NUM_BOXES = 18000, SIDE = 10, WIDTH = 8 };
 
 const struct way ways[] = {
@@ -106,7 +106,7 @@ void ways_init(void *stream) {
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-// Layers of 20 channels: one, or three if the cap is large. Their weights differ, so each brings its own.
+// Layers of 20 channels: one layer, or three if the cap is large. The weights differ, so each job brings its own.
 static struct vx_encoder encoder_of(const struct way *way) {
   enum { WIDTH = 20 };
   struct vx_encoder encoder = {.num_layers = (way->tensors & VX_ENCODED_TENSORS) == 0 ? 0 : way->cap > 32 ? 3 : 1};
@@ -129,7 +129,7 @@ static struct vx_voxelize voxelize_of(const struct way *way) {
   return params;
 }
 
-// Filtered: each cloud has a matrix of its own.
+// If filtered, each cloud has its own matrix.
 static void set_transform(const struct way *way, struct vx_job *job) {
   static const float matrices[CLOUDS][VX_MATRIX_VALUES] = {{1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1},
                                                            {1, 0, 0, 2, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1},
@@ -139,7 +139,7 @@ static void set_transform(const struct way *way, struct vx_job *job) {
   job->inputs[VX_MATRIX] = (struct vx_input){VX_FLOAT32, 3, {way->filtered ? CLOUDS : 1, 4, 4}, matrices};
 }
 
-// The maps of a head with two candidates in each cell, from the same numbers as the points.
+// The maps of a head with two candidates per cell, from the same numbers as the points.
 static void set_maps(const struct way *way, struct vx_job *job) {
   static const int32_t channels[][VX_MAX_INPUTS] = {{2, 2 * VX_BOX_VALUES, 4}, {2, 2, 1, 3, 2, 2}};
   const struct vx_nms nms = {0.1f, 50, 20, 1, 0, 0};
@@ -164,7 +164,7 @@ static void set_maps(const struct way *way, struct vx_job *job) {
 
 static bool has_maps(const struct way *way) { return way->op == VX_DECODE || way->op == VX_DECODE_CENTER; }
 
-// A detector whose maps are as those above. Filtered: with the channels in front, and one cloud at a time.
+// A detector with the maps above. If filtered, it has channels first, and takes one cloud at a time.
 static void set_detector(const struct way *way, struct vx_job *job) {
   static float weights[(COLUMNS + 6) * WIDTH], biases[WIDTH];
   static struct vx_detector detector;
@@ -190,7 +190,7 @@ static void set_detector(const struct way *way, struct vx_job *job) {
   job->params.detect.session = &session;
 }
 
-// Some rows are outside, some have a cell that another has.
+// Some rows are outside; some share a cell.
 static void set_scatter(const struct way *way, struct vx_job *job) {
   static int32_t coords[NUM_POINTS][4];
   for (int32_t row = 0; row < NUM_POINTS; row++) {
@@ -201,7 +201,7 @@ static void set_scatter(const struct way *way, struct vx_job *job) {
   job->inputs[VX_COORDS] = (struct vx_input){VX_INT32, 2, {NUM_POINTS, 4}, coords};
 }
 
-// The job that the way asks for. Boxes are more than are ranked without a selection, and than one chunk has.
+// The job of a way. It has more boxes than are ranked without a selection, and more than one chunk holds.
 struct vx_job way_job(const struct way *way) {
   struct vx_job asked = {
       .op = way->op, .inputs = {vx_points_of(way->input, 0, COLUMNS, NULL)}, .tensors = way->tensors};

@@ -1,12 +1,12 @@
-// The ways through the CUDA backend that cuda-faults goes: a job for each.
+// The ways through the CUDA backend that cuda-faults tests: one job each.
 #ifndef VOXELD_TESTS_FAULT_WAYS_H
 #define VOXELD_TESTS_FAULT_WAYS_H
 
 #include "kernels/kernels.h"
 
-enum { WAY_CLOUDS = 3, WAY_SECTIONS = 4 };  // of a way, at most
+enum { WAY_CLOUDS = 3, WAY_SECTIONS = 4 };  // at most, of a way
 
-// SECTIONED: with WAY_SECTIONS sections. PLACED: each tensor goes to a place of its own.
+// SECTIONED: with WAY_SECTIONS sections. PLACED: each tensor has its own memory.
 enum way_with { PLAIN, SAMPLED, SECTIONED, PLACED };
 
 struct way {
@@ -14,9 +14,9 @@ struct way {
   int32_t cap, num_clouds;
   enum vx_order order;
   enum vx_dtype input;
-  bool filtered;  // a transform: with a matrix for each cloud; boxes: only some of them get a rank
+  bool filtered;  // transform: one matrix per cloud; boxes: only some get a rank
   vx_tensor_set tensors;
-  float size;  // of a voxel; of a scatter: the grid's length along x
+  float size;  // of a voxel; for a scatter: the grid's length along x
   enum vx_op op;
   enum way_with with;
 };
@@ -24,9 +24,9 @@ struct way {
 extern const struct way ways[], growing;
 extern const int num_ways;
 
-// To be called first; detections take their session on that stream.
+// Call it first. Detections get their session on that stream.
 void ways_init(void *stream);
-// The job of a way, but for its caller and the memory that it fills.
+// The job of a way, without its caller and the memory that it fills.
 struct vx_job way_job(const struct way *way);
 
 #endif

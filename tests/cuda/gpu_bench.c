@@ -1,15 +1,15 @@
-// gpu-bench: what the kernels take on a GPU, beside the targets and the rivals of the field: one table.
+// gpu-bench: times of the kernels on a GPU, beside the targets and other libraries: one table.
 //
 //   gpu-bench [--repeat N] [DIRECTORY]
 //   gpu-bench --once QUERY SCAN RUNS [DIRECTORY]     RUNS runs and no table, for a profiler
 //
-// Medians of N rounds (200) after a warm-up, over frames that take turns, each in memory of its own. `device` is from
-// the first kernel to the finished tensors on the device, with points that are there already, as the rivals were
-// measured; `floor` the time of a device copy of points and tensors. The rest is of whole requests, both ways over the
-// bus: `in` until the last point has come (most are in their cells by then), then cells and tensors, then `out`, all by
-// the device's clock, and `whole` by the host's. All maps of a scan are to take at most 25 us more than its `coords`.
-// DIRECTORY holds the scans (kitti_raw_*.bin and so on; ../shared/data). One thread. Exit code 77 without a GPU.
-// Asserts no time.
+// Medians of N rounds (200) after a warm-up. The frames alternate, each in its own memory. `device` is the time from
+// the first kernel to the finished tensors on the device, with points that are there already; the other libraries were
+// measured in the same way. `floor` is the time of a device copy of points and tensors. The other columns are of whole
+// requests, with both transfers over the bus: `in` until the last point has arrived (most are in their cells by then),
+// then cells and tensors, then `out`, all by the device's clock, and `whole` by the host's. The target for all maps of
+// a scan is at most 25 us more than its `coords`. DIRECTORY holds the scans (kitti_raw_*.bin and so on;
+// ../shared/data). One thread. Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +27,12 @@
 enum { MAX_FRAMES = 4, MAX_REPEAT = 5000, WARM_UP = 30 };
 static const double device_bytes_per_us = 4.25e6;  // a device copy on an H200, counting reads and writes
 
-// Rivals were measured on an H200 with KITTI raw frames; their results are random but for mmcv's deterministic form.
+// The other libraries were measured on an H200 with KITTI raw frames. Their results vary from run to run, except those
+// of mmcv's deterministic form.
 static const struct work {
   const char *name, *query, *frames[MAX_FRAMES];
   const char *rival;
-  double rival_us, target_us;  // 0: there is none
+  double rival_us, target_us;  // 0: none
 } works[] = {
 #define RAW                                                                                                            \
   { "kitti_raw_00", "kitti_raw_03", "kitti_raw_06", "kitti_raw_09" }
@@ -58,7 +59,7 @@ static const struct work {
 
 struct frame {
   void *points;    // pinned
-  void *resident;  // the same, on the device
+  void *resident;  // the same points, on the device
   size_t bytes;
   int32_t rows;
 };
@@ -127,7 +128,7 @@ static bool read_params(const struct gpu *gpu, const char *query, struct vx_job 
   return true;
 }
 
-// Medians of the rounds; bytes a round on average.
+// Medians of the rounds. Bytes are the mean per round.
 struct times {
   double in_us, voxelize_us, features_us, device_us, out_us, whole_us;
   double in_bytes, out_bytes;
@@ -179,7 +180,7 @@ static bool time_rounds(struct gpu *gpu, const struct work *work, const struct v
 
 static double rate(double bytes, double us) { return us > 0 ? bytes / us / 1e3 : 0; }
 
-// One work over its frames, as a row of the table.
+// Measures one work over its frames, as a row of the table.
 static bool measure(struct gpu *gpu, const struct work *work, const struct vx_job *asked, const struct frame *frames,
                     int num_frames, int repeat) {
   struct times resident, times;
@@ -230,7 +231,7 @@ static bool print_table(struct gpu *gpu, const char *directory, int repeat) {
   return good;
 }
 
-// Runs one scan a few times, as the service would.
+// Runs one scan several times, as the service would.
 static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
   struct work work = {.name = arguments[0], .query = arguments[0], .frames = {arguments[1]}};
   struct vx_job asked;

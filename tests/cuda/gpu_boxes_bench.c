@@ -1,11 +1,11 @@
-// gpu-boxes-bench: the suppression of boxes on a GPU and in one thread of the CPU, beside the targets: one table.
+// gpu-boxes-bench: suppression of boxes on a GPU and on one thread of the CPU, beside the targets: one table.
 //
 //   gpu-boxes-bench [--repeat N]
 //
-// Medians of N runs (200; the CPU a tenth of that) after a warm-up. `in` and `nms` are by the device's clock: `in` is
-// until the boxes have come, `nms` from there until the device knows which are kept, with the ranking; `whole` is by
-// the host's, with both ways over the bus. The targets are for the decoding of a KITTI head too. The boxes are cars
-// that lie around a number of objects, as a network's do. Says whether GPU and CPU wrote the same bytes. One thread.
+// Medians of N runs (200; a tenth of that on the CPU) after a warm-up. `in` and `nms` are by the device's clock. `in`
+// ends when the boxes have arrived; `nms`, with the ranking, ends when the device knows the kept boxes. `whole` is by
+// the host's clock, with both transfers over the bus. The targets also include the decoding of a KITTI head. The boxes
+// are cars around a number of objects, like a network's. Says whether GPU and CPU wrote the same bytes. One thread.
 // Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum { MOST = 16384, MAX_REPEAT = 5000, WARM_UP = 10, CPU_SHARE = 10 };
 
 static const struct work {
   int32_t boxes, objects, pre_max, post_max;
-  double target_us;  // 0: there is none
+  double target_us;  // 0: none
 } works[] = {{1000, 40, 4096, 500, 100},  {4096, 100, 4096, 500, 250}, {1000, 1, 4096, 500, 0},
              {4096, 1, 4096, 500, 0},     {1000, 1000, 4096, 500, 0},  {4096, 4096, 4096, 500, 0},
              {4096, 4096, 4096, 4096, 0}, {MOST, 400, MOST, MOST, 0}};

@@ -2,9 +2,9 @@
 //
 //   gpu-decode-bench [--repeat N]
 //
-// Medians of N runs (200; the CPU a tenth of that) after a warm-up. By the device's clock, with maps that are on the
-// device: `find` is the pass over the logits, `boxes` ranks and boxes, `nms` the suppression, `device` all of these.
-// `whole` is by the host's clock, with maps in the host's memory and the boxes' way back. Says whether GPU and CPU
+// Medians of N runs (200; a tenth of that on the CPU) after a warm-up. By the device's clock, with maps on the device:
+// `find` is the pass over the logits, `boxes` the ranking and the boxes, `nms` the suppression, `device` all of these.
+// `whole` is by the host's clock, with maps in the host's memory and the boxes' transfer back. Says whether GPU and CPU
 // wrote the same bytes. Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@ enum { MAX_REPEAT = 5000, WARM_UP = 20, MEMORY = 1 << 20 };  // bytes of an answ
 static const struct work {
   const char *name;
   enum vx_op op;
-  int candidates, objects;  // of anchors: places that they lie around
-  double target_us;         // 0: there is none
+  int candidates, objects;  // of anchors: the number of places that they lie around
+  double target_us;         // 0: none
 } works[] = {{"KITTI anchors", VX_DECODE, 1000, 40, 100},       {"KITTI anchors", VX_DECODE, 1000, 1000, 100},
              {"KITTI anchors", VX_DECODE, 1000, 1, 0},          {"KITTI anchors", VX_DECODE, 4096, 100, 250},
              {"KITTI anchors", VX_DECODE, 4096, 1, 0},          {"nuScenes centres", VX_DECODE_CENTER, 500, 0, 0},
@@ -71,7 +71,7 @@ struct times {
   int64_t kept;
 };
 
-// A report gets the time of the kernels if the maps are on the device, else that of the whole call.
+// If the maps are on the device, reports the time of the kernels; else that of the whole call.
 static bool time_side(struct side *side, const struct work *work, const struct vx_job *asked, bool resident, int repeat,
                       struct times *times) {
   enum { FIND, BOXES, NMS, DEVICE, WHOLE, COLUMNS };

@@ -1,12 +1,13 @@
-// gpu-encode-bench: the points of a scan to encoded pillars and their dense map on a GPU, beside the floors: one table.
+// gpu-encode-bench: from a scan's points to encoded pillars and their dense map on a GPU, beside the floors: one table.
 //
 //   gpu-encode-bench [--repeat N] DIRECTORY
 //
 // Medians of N runs (200) after a warm-up, over the scans of DIRECTORY (raw float32 files, see ../shared/data), with
-// points that are on the device already. `voxelize`, `encoder` and `scatter` are the job's stages. The floors of the
-// encoder: `sums`, the time in which all lanes of the device multiply and add as often as the rows need, each apart,
-// and `memory`, for reading the points and writing the features once; `ratio` is the time in units of the larger. Says
-// whether GPU and CPU wrote the same bytes. One thread. Exit code 77 without a GPU. Asserts no time.
+// points that are on the device already. `voxelize`, `encoder` and `scatter` are the job's stages. The encoder has two
+// floors. `sums` is the time of all products and sums that the rows need, as separate operations, on all lanes of the
+// device. `memory` is the time for reading the points and writing the features once. `ratio` is the encoder's time
+// divided by the larger floor. Says whether GPU and CPU wrote the same bytes. One thread. Exit code 77 without a GPU.
+// Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 #include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
 
-enum { MAX_REPEAT = 5000, WARM_UP = 30, LANES = 128 };  // LANES: of a multiprocessor that multiply or add in a cycle
+enum { MAX_REPEAT = 5000, WARM_UP = 30, LANES = 128 };  // LANES: operations of a multiprocessor per cycle
 static const double device_bytes_per_us = 4.25e6;       // a device copy on an H200, counting reads and writes
 
 static const struct grid {
@@ -68,7 +69,7 @@ static bool read_scan(const char *directory, const struct work *work, struct sca
   return good;
 }
 
-// Weights that do not matter to the time: from -1 to 1, the bias behind the weights of its layer.
+// Weights from -1 to 1, since the time does not depend on them. The bias of a layer follows its weights.
 static bool make_encoder(const struct work *work, struct vx_encoder *encoder) {
   uint64_t state = 1;
   int32_t inputs = work->columns + VX_PILLAR_EXTRA;
@@ -135,7 +136,7 @@ static bool time_side(struct side *side, const struct work *work, struct vx_job 
   return true;
 }
 
-// Products and sums of all layers over the kept points, one operation of a lane each.
+// The time of all layers' products and sums over the kept points. Each is one operation of a lane.
 static double sums_us(const struct vx_encoder *encoder, int64_t rows) {
   int processors = 0, khz = 0;
   double operations = 0;

@@ -2,11 +2,11 @@
 //
 //   gpu-scatter-bench [--repeat N]
 //
-// Medians of N runs (200) after a warm-up. `device` is from the first kernel to the finished map on the device, with
-// rows that are there already; `floor` the time of a device's memory for the rows and the map. The rest is of whole
-// requests: `in` until the rows have come, `scatter` until the map is complete, then `out`, all by the device's clock,
-// and `whole` by the host's. The cells are random ones; says whether GPU and CPU wrote the same bytes. One thread. Exit
-// code 77 without a GPU. Asserts no time.
+// Medians of N runs (200) after a warm-up. `device` is the time from the first kernel to the finished map on the
+// device, with rows that are there already. `floor` is the time that the device's memory needs for the rows and the
+// map. The other columns are of whole requests: `in` until the rows have arrived, `scatter` until the map is complete,
+// then `out`, all by the device's clock, and `whole` by the host's. The cells are random. Says whether GPU and CPU
+// wrote the same bytes. One thread. Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static const struct work {
   const char *name;
   int32_t rows, channels, clouds, size[3];
   enum vx_dtype dtype;
-  double target_us;  // 0: there is none
+  double target_us;  // 0: none
 } works[] = {
     {"KITTI pillars", 6000, 64, 1, {432, 496, 1}, VX_FLOAT32, 25},
     {"KITTI pillars, f16", 6000, 64, 1, {432, 496, 1}, VX_FLOAT16, 0},
@@ -67,7 +67,7 @@ struct times {
   double in_us, scatter_us, out_us, device_us, whole_us;
 };
 
-// A report gets the time of the kernels if the rows are on the device, else that of the whole call.
+// If the rows are on the device, reports the time of the kernels; else that of the whole call.
 static bool time_side(struct side *side, const struct work *work, const unsigned char *data, size_t feature_bytes,
                       bool resident, int repeat, struct times *times) {
   enum { IN, SCATTER, OUT, DEVICE, WHOLE, COLUMNS };

@@ -1,6 +1,6 @@
 // cuda-scan-emulated: the look-back of a scan (base/scan.cuh) on the emulated GPU, for a tile far from the last one
-// that knows the sum of all before it. No scan of the emulator comes there, as its blocks run one after the other; on a
-// GPU few do. One thread of the host. Exit code 1 if a sum is wrong.
+// that knows the sum of all before it. The emulator's own scans never reach this case, since its blocks run one after
+// the other. On a GPU it is rare. One thread of the host. Exit code 1 if a sum is wrong.
 #include <cstdio>
 #include <vector>
 
@@ -26,11 +26,11 @@ static uint64_t next_random() {
   return state >> 33;
 }
 
-// A pair as the scans have it: whether there is a cell, and its points.
+// A pair like those of the scans: whether there is a cell, and its points.
 static uint64_t random_pair() { return (next_random() % 2) << 32 | next_random() % 1000; }
 
-// Scans a tile behind tiles of which the first, and the others with a chance of one in `known`, know the sum up to
-// their end. The sums of the pairs' halves go beyond 2^16, so neither half fits in a smaller number.
+// Scans one tile. Among the tiles before it, the first knows the sum up to its end; so does each other one with a
+// chance of one in `known`. The sums of both halves of the pairs exceed 2^16, so neither half fits in a smaller number.
 static bool scan_right(uint32_t tile, uint32_t known) {
   uint64_t sum = 0;
   scanned_tile = tile;

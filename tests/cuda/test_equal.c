@@ -1,14 +1,14 @@
-// Whether the CUDA backend writes the same bytes as the CPU backend, and how long it takes.
+// Checks that the CUDA backend writes the same bytes as the CPU backend, and prints how long it takes.
 //
 //   cuda-equal [--jobs N] [--samplings N] [--seed N] [--largest POINTS] [--no-lanes] [--no-regions]
 //              [DIRECTORY]
 //
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
-// ../shared/data), then N random jobs, N or --samplings that sample points, N that move points, N that scatter rows, N
-// that make maps, N that encode pillars, N that suppress boxes, 2 N that decode maps, N detections, all on one lane of
-// each backend, so that what one job leaves behind is there for the next. Then come the tests of pinned memory and of
-// lanes. Prints a line for each difference and one summary line; exits with 1 if there was any, with 77 without a
-// device.
+// ../shared/data). Then runs random jobs: N that make voxels, N or --samplings that sample points, N that move points,
+// N that scatter rows, N that make maps, N that encode pillars, N that suppress boxes, 2 N that decode maps, N
+// detections. All run on one lane of each backend, so each job finds what the last one left. The tests of pinned memory
+// and of lanes follow. Prints a line per difference and one summary line. Exits with 1 if anything differed, with 77
+// without a device.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static int load_all(const char *directory) {
   return loaded;
 }
 
-// A preset's parameters with something changed.
+// A preset's parameters with one change.
 static struct vx_job variant_of(const struct vx_job *asked, int variant) {
   struct vx_job changed = *asked;
   struct vx_voxelize *params = &changed.params.voxelize;
@@ -79,7 +79,7 @@ static void compare_presets(struct side sides[2], const struct presets *presets,
   for (int i = 0; i < num_scans; i++) {
     for (size_t k = 0; k < presets_count(presets); k++) {
       for (int variant = 0; variant < 6; variant++) {
-        // The scan's own number of columns: every parameter set meets every scan.
+        // The scan's own number of columns, so that every parameter set meets every scan.
         struct vx_job asked = variant_of(&presets_request(presets_at(presets, k))->job, variant);
         asked.inputs[VX_POINTS].dims[1] = scans[i].columns;
         compare(sides, &asked, &scans[i], preset_name(presets_at(presets, k)));
@@ -126,7 +126,7 @@ static void parse(int argc, char **argv, struct options *options) {
   options->samplings = options->samplings < 0 ? options->jobs : options->samplings;
 }
 
-// All jobs are taken, but for detections without a session.
+// The backend can do all jobs, except detections without a session.
 static bool takes_its_jobs(void) {
   bool good = true;
   for (enum vx_op op = 0; op < VX_OPS; op++) {

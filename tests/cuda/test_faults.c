@@ -1,10 +1,10 @@
-// What becomes of a job when one of its CUDA calls fails: each call site in turn, with each class of error.
+// What happens to a job when one of its CUDA calls fails: each call in turn, with each class of error.
 //
 //   cuda-faults
 //
-// The run must end with the class of that error and a text that names the call, and the next job on the same lane must
-// give the same bytes as the CPU. Built with the flavour whose calls fail on request (tests/support/standin/inject.h);
-// exit code 77 without a GPU.
+// The run must end with the class of that error and a text that names the call. The next job on the same lane must give
+// the CPU's bytes. Built with the flavour whose calls fail on request (tests/support/standin/inject.h). Exit code 77
+// without a GPU.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "tests/support/standin/inject.h"
 
 struct block {
-  unsigned char *memory;  // of the last output, for the caller to free
+  unsigned char *memory;  // of the last output; the caller frees it
   struct vx_layout layout;
   struct vx_counts sections[WAY_SECTIONS];
   struct vx_job *job;
@@ -85,7 +85,7 @@ static bool is_right(const struct block *block, const struct vx_counts *own, con
          (right->memory == NULL || memcmp(block->memory, right->memory, right->layout.bytes) == 0);
 }
 
-// The lane is as good as new: the same bytes and counts as the CPU's.
+// The lane works as if new: the same bytes and counts as the CPU's.
 static bool agrees(struct vx_lane *lane, const struct way *way, const struct block *right,
                    const struct vx_counts *sum) {
   struct error error = {0};
@@ -111,7 +111,7 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
       struct block block;
       inject_set((enum vx_status) class, call, INJECT_ONCE);
       enum vx_status status = run(&vx_cuda_backend, lane, way, &block, &own, &error);
-      // How often a run asks a busy GPU for its state differs. And it may get over a lack of memory that has passed.
+      // How often a run asks a busy GPU for its state varies. Also, a run may survive a lack of memory that has passed.
       bool passed = status == VX_OK && (inject_calls() < call || class == VX_OUT_OF_MEMORY);
       if ((int)status != class && !passed) fail(way, call, class, error.text);
       if (passed && !is_right(&block, &own, right, sum)) fail(way, call, class, "the job differs from the CPU");
@@ -123,7 +123,7 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
   }
 }
 
-// The lane is new each time, so the job replaces a block by a larger one, and gives the old one back. It may get over a
+// The lane is new each time, so the job replaces a block by a larger one and frees the old one. A run may survive a
 // lack of memory that has passed.
 static void go_through_growth(struct vx_device *device, const struct block *right, const struct vx_counts *sum) {
   const struct way *way = &growing;
@@ -152,7 +152,7 @@ static void go_through_growth(struct vx_device *device, const struct block *righ
   }
 }
 
-// Opening fails as it should at each of its calls, and works after that.
+// Opening fails properly at each of its calls, and works afterwards.
 static void go_through_opening(struct vx_device *device) {
   struct error error = {0};
   struct vx_lane *lane = NULL;
@@ -166,7 +166,7 @@ static void go_through_opening(struct vx_device *device) {
   }
 }
 
-// What could not be pinned is not pinned in part: the next try works, and unpinning.
+// A failed pin pins nothing: the next try works, and so does unpinning.
 static void go_through_pinning(struct vx_device *device) {
   enum { BYTES = 1 << 16 };
   struct error error = {0};

@@ -24,7 +24,7 @@ static enum outcome fin_unnoticed(void) {
   return outcome(alive(&stage) && stage_called(&stage, 'b'));
 }
 
-// The cure: a shut reading side makes a new edge.
+// The cure: shutting down the reading side makes a new edge.
 static int connection_fd = -1;
 
 static enum MHD_Result remember_fd(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
@@ -70,7 +70,7 @@ static enum outcome gone_is_told_once(void) {
 
 // ---- suspend and resume ---------------------------------------------------------------------------------------------
 
-// Answers once four bytes are here, whatever is called before.
+// Answers once four bytes have arrived, whichever call comes before.
 static enum MHD_Result suspend_head_of_4(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   if (stage->body < 4 && last_call(stage) == 'w') return MHD_YES;
   return suspend_head(stage, connection, size);
@@ -93,13 +93,13 @@ static enum outcome interim_held(void) {
   return outcome(stage.suspended && stage.answered == 0);
 }
 
-// The last call for the body is the one that suspends.
+// The last call for the body suspends.
 static enum MHD_Result suspend_whole(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   if (last_call(stage) == 'w' && atomic_load(&stage->suspensions) == 0) return stage_suspend(stage, connection);
   return handle_whole(stage, connection, size);
 }
 
-// That call returns without an answer; the one after it suspends.
+// That call returns without an answer; the next call suspends.
 static enum MHD_Result suspend_later(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   size_t at = strlen(stage->calls);
   bool second = at > 1 && stage->calls[at - 1] == 'w' && stage->calls[at - 2] == 'w';
@@ -108,8 +108,8 @@ static enum MHD_Result suspend_later(struct stage *stage, struct MHD_Connection 
   return second ? stage_suspend(stage, connection) : MHD_YES;
 }
 
-// Its client finishes sending while it is suspended. There is an older connection, because the library looks at the one
-// that was silent longest before it reads from any.
+// The client finishes sending while its connection is suspended. An older connection exists too, because the library
+// checks the longest silent connection before it reads from any.
 static void half_close(struct stage *stage) {
   stage_open(stage);
   stage->client = stage_connect(stage);
@@ -151,7 +151,7 @@ static enum outcome called_again(void) {
   return outcome(stage.answers == 1);
 }
 
-// The first chunk suspends; what comes while it is suspended is left to the library.
+// The first chunk suspends. What arrives during the suspension is left to the library.
 static enum MHD_Result suspend_chunk(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   if (stage->suspended) return MHD_YES;
   if (last_call(stage) != 'b' || atomic_load(&stage->suspensions)) return handle_whole(stage, connection, size);
@@ -284,7 +284,7 @@ static enum outcome completion_missing(void) {
   return outcome(stage_called(&stage, 'e') && !stage_called(&stage, 'c'));
 }
 
-// The status that a head gets which begins like that and is longer than the memory.
+// The status of the answer to a head that begins with `start` and is longer than the memory.
 static int long_head_status(const char *start) {
   static char much[100000];
   struct stage stage = {.handle = NULL};
@@ -358,7 +358,7 @@ static long resident_pages(void) {
   return resident;
 }
 
-// Connections that have been answered once keep their memory: four megabytes each, of which an idle one needs nothing.
+// Connections that have been answered once keep their memory: four megabytes each, although an idle one needs none.
 static enum outcome pool_stays(void) {
   enum { CLIENTS = 16, MEMORY = 4 << 20 };
   struct stage stage = {.memory = MEMORY};

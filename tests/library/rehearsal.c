@@ -9,7 +9,7 @@
 
 #include "server/http/head_trace.h"
 
-enum { ROUNDS = 100 };  // rounds of the library's loop at most; a request takes a handful
+enum { ROUNDS = 100 };  // most rounds of the library's loop; a request takes a handful
 static const char said[] = "heard";
 
 // What the library's callbacks share.
@@ -74,8 +74,8 @@ static enum MHD_Result suspend(struct stage *stage, struct MHD_Connection *conne
   return MHD_YES;
 }
 
-// With `held`, takes the steps that exchange_advance takes for a job: gate, body, whole body, job, answer. Without it,
-// those for a page.
+// With `held`, takes the same steps as exchange_advance for a job: gate, body, whole body, job, answer. Without it, the
+// steps for a page.
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
                                   const char *version, const char *data, size_t *size, void **request_cls) {
   struct stage *stage = cls;
@@ -99,7 +99,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
   if (!stage->whole) {
     note(stage, 'w');
     stage->whole = true;
-    return MHD_YES;  // without an answer: the library must call again
+    return MHD_YES;  // without an answer, so the library must call again
   }
   return stage->suspensions == 1 ? suspend(stage, connection) : answer(stage, connection);
 }
@@ -110,7 +110,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
   note(cls, 'c');
 }
 
-// Notes the end of the request's connection. The idle one has no context, and its end is not waited for.
+// Notes the end of the request's connection. The idle connection has no context, and nobody waits for its end.
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode code) {
   struct stage *stage = cls;
@@ -122,7 +122,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 }
 
 static void on_message(void *cls, const char *format, va_list arguments) {
-  (void)cls, (void)format, (void)arguments;  // refusals are what some rehearsals are for
+  (void)cls, (void)format, (void)arguments;  // some rehearsals are about refusals
 }
 
 // ---- the client -----------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ static void receive(struct rehearsal *rehearsal, int client, size_t *length) {
   if (got > 0) *length += (size_t)got;
 }
 
-// Resumes the connection if it is suspended. Before the second time the client finishes sending; the library must not
+// Resumes the connection if it is suspended. Before the second resume the client finishes sending. The library must not
 // take that for a client that has left.
 static void resume(struct stage *stage, int client) {
   struct MHD_Connection *connection = stage->suspended;
@@ -152,7 +152,7 @@ static void play(struct stage *stage, struct MHD_Daemon *daemon, int client) {
     resume(stage, client);
     receive(rehearsal, client, &length);
   }
-  (void)shutdown(client, SHUT_RDWR);  // ends a connection that was kept
+  (void)shutdown(client, SHUT_RDWR);  // ends a kept connection
   for (int round = 0; round < ROUNDS && !stage->ended; round++) {
     (void)MHD_run(daemon);
     resume(stage, client);

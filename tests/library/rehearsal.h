@@ -12,21 +12,21 @@
 
 struct rehearsal {
   // In.
-  bool held;  // handled as a job is: suspended before and after its body, when its client has finished sending
+  bool held;  // handled like a job: suspended before and after its body, with a client that has finished sending
   const struct library *library;  // how the library is used
   const char *request;
   size_t length;
   // Out; zero before.
   bool reached;       // the library called for the head
-  bool broken;        // the request does not lie in memory as it was sent (head_trace.h)
+  bool broken;        // the memory of the request is not as it was sent (head_trace.h)
   int answers;        // status lines that came back
-  char answer[1024];  // the first bytes that came back, ended by a NUL
-  // What the library called, in order, a letter each: t target, h head, b body, w whole body, d done (the answer is
+  char answer[1024];  // the first bytes that came back, zero-terminated
+  // The library's calls in order, one letter each: t target, h head, b body, w whole body, d done (the answer is
   // queued), c completed, f freed, e ended.
   char calls[32];
 };
 
-// Plays the request and fills what is `Out`. False if the library could not be started, or not be connected to.
+// Plays the request and fills the part `Out`. Returns false if the library could not be started or connected to.
 VX_WARN_UNUSED bool rehearse(struct rehearsal *rehearsal);
 
 #endif

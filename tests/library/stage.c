@@ -1,4 +1,4 @@
-// The library and its clients on a stage; see stage.h.
+// The library and its clients for one try; see stage.h.
 #include "tests/library/stage.h"
 
 #include <ctype.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 200 };  // of the library's loop: more than anything here takes
+enum { ROUNDS = 200 };  // of the library's loop; more than any try takes
 bool stage_strict;
 static const char said[] = "heard";
 
@@ -20,8 +20,8 @@ static atomic_int aged_s;
 
 void stage_age(int seconds) { atomic_fetch_add(&aged_s, seconds); }
 
-// In the place of libc's, for the library too.
-// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are not for our use
+// Replaces libc's function, for the library too.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 int clock_gettime(clockid_t clock, struct timespec *now) {
   int result = (int)syscall(SYS_clock_gettime, clock, now);
   now->tv_sec += atomic_load(&aged_s);
@@ -99,7 +99,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
   char letter = *request == &head_seen ? 'w' : 'h';
   if (*size) letter = 'b';
   note(stage, letter);
-  if (stage->threads) return stage->handle(stage, connection, size);  // several at once
+  if (stage->threads) return stage->handle(stage, connection, size);  // several threads at once
   if (stage->body == 0) stage->first_part = *size;
   stage->body += *size;
   if (*request != &head_seen) {

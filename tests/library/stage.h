@@ -1,7 +1,7 @@
-// A daemon of libmicrohttpd and its clients, for one try at one of its traps.
+// A daemon of libmicrohttpd and its clients, for one try of one of its traps.
 //
-// The library runs without threads on a Unix socket of its own: it does something only within stage_run, so that a try
-// always goes the same way. A try that needs the library's threads asks for them.
+// The library runs without threads on its own Unix socket. It acts only within stage_run, so a try always takes the
+// same course. A try that needs the library's threads asks for them.
 #ifndef VOXELD_TESTS_STAGE_H
 #define VOXELD_TESTS_STAGE_H
 
@@ -20,72 +20,72 @@ struct stage {
   handler *handle;     // NULL: handle_whole
   unsigned timeout_s;  // 0: none
   unsigned most;       // connections; 0: many
-  unsigned threads;    // flags in place of those of a daemon without threads; 0: none
+  unsigned threads;    // flags that replace those of a daemon without threads; 0: none
   unsigned pool;       // threads of a pool; 0: no pool
-  size_t memory;       // a connection's; 0: 32 KiB
+  size_t memory;       // per connection; 0: 32 KiB
   void (*on_target)(struct stage *stage, const char *target);
   void (*on_closed)(struct stage *stage, struct MHD_Connection *connection);
-  // The library's side. A letter a call: s started, t target, h head, b body, w another call without a body, d an
-  // answer is queued, D one is refused, c completed, f the answer's body is freed, e the connection ended.
+  // The library's side. One letter per call: s started, t target, h head, b body, w another call without a body, d an
+  // answer is queued, D an answer is refused, c completed, f the answer's body is freed, e the connection ended.
   char calls[256];
   struct MHD_Daemon *daemon;
   struct MHD_Connection *suspended;
   atomic_int letters, suspensions;
-  size_t body, first_part;                // bytes that came, in all and in the first call for them
-  char method[16], path[64], target[64];  // of the last request, cut there
+  size_t body, first_part;                // received bytes, in all and in the first call for them
+  char method[16], path[64], target[64];  // of the last request, cut to fit
   char name[64], value[64];               // the last header X, or the last argument
   bool target_missing;
-  bool value_missing;  // NULL came for it
+  bool value_missing;  // its value was NULL
   size_t value_size;   // as the library says
   enum MHD_RequestTerminationCode code;
   // The client's side.
   struct sockaddr_un address;
   socklen_t address_size;
-  int client;          // -1: gone
-  char answer[16384];  // what came back, ended by a NUL
-  size_t answered;     // bytes of it
-  int answers;         // status lines in it
-  bool ended, reset;   // by an end of file; by an error
+  int client;          // -1: closed
+  char answer[16384];  // received bytes, zero-terminated
+  size_t answered;     // bytes in `answer`
+  int answers;         // status lines in `answer`
+  bool ended, reset;   // ended by an end of file; by an error
 };
 
-// MHD_OPTION_STRICT_FOR_CLIENT, as the daemon uses it with the version here. Set it first.
+// The value of MHD_OPTION_STRICT_FOR_CLIENT that the daemon uses with this version. Set it first.
 extern bool stage_strict;
 
-// Starts the library and connects a client. Ends the process with EXIT_UNTRIED if that cannot be done.
+// Starts the library and connects a client. Ends the process with EXIT_UNTRIED if it cannot.
 void stage_open(struct stage *stage);
 // Connects another client.
 int stage_connect(const struct stage *stage);
-// The client sends; a text without its NUL.
+// Sends from the client. A text is sent without its terminating zero.
 void stage_send(struct stage *stage, const char *data, size_t size);
 #define stage_say(STAGE, TEXT) stage_send((STAGE), (TEXT), sizeof(TEXT) - 1)
-// Runs the library until nothing is left to do, then takes what came back to the client.
+// Runs the library until nothing is left to do, then receives the client's answer.
 void stage_run(struct stage *stage);
 void stage_receive(struct stage *stage);
-// The client goes.
+// Closes the client.
 void stage_leave(struct stage *stage);
 // Resumes the suspended connection, and runs.
 void stage_resume(struct stage *stage);
-// Time goes on for the library.
+// Advances the library's clock.
 void stage_age(int seconds);
-// Waits until *value is at least `least`: false after some seconds.
+// Waits until *value is at least `least`. Returns false after some seconds.
 bool await(const atomic_int *value, int least);
 
 // The status of the first answer; 0 without one.
 int stage_status(const struct stage *stage);
 bool stage_called(const struct stage *stage, char letter);
 
-// Answers once the whole body is here, as the daemon does.
+// Answers once the whole body has arrived, as the daemon does.
 handler handle_whole;
 // Answers at the first call.
 handler handle_at_once;
 enum MHD_Result stage_answer(struct stage *stage, struct MHD_Connection *connection);
 enum MHD_Result stage_suspend(struct stage *stage, struct MHD_Connection *connection);
 
-// How a try ends; also the exit status of its process.
+// The result of a try, and the exit status of its process.
 enum outcome { OUTCOME_YES, OUTCOME_NO, OUTCOME_UNTRIED = 77 };
 static inline enum outcome outcome(bool seen) { return seen ? OUTCOME_YES : OUTCOME_NO; }
 
-// One trap. `dies`: the process that tries it ends by a signal if it holds. `race`: it does not show in every try.
+// One trap. `dies`: if the trap holds, a signal ends the process that tries it. `race`: it does not show in every try.
 struct trap {
   const char *name, *what;
   enum outcome (*attempt)(void);
@@ -97,7 +97,7 @@ extern const int connection_trap_count, thread_trap_count;
 
 #define PAGE "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
 
-// A trap in what a client sends: the library is sent `text`, and `seen` is asked.
+// A trap in what a client sends: sends `text` to the library, then asks `seen`.
 struct head_trap {
   const char *name, *what;
   bool (*seen)(const struct stage *stage);

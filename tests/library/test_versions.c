@@ -1,4 +1,4 @@
-// Rehearses the library that is installed, and shows that its row in server/http/library.c is right.
+// Rehearses the installed library, and checks its row in server/http/library.c.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static void play(struct rehearsal *rehearsal) {
 #define SENT(TEXT) (TEXT), sizeof(TEXT) - 1
 #define REQUEST(TEXT) .request = (TEXT), .length = sizeof(TEXT) - 1
 
-// Some strict versions answer a head without Host twice; those are not used strictly.
+// Some strict versions answer a head without Host twice. The daemon does not use those strictly.
 static void it_is_strict_if_it_then_answers_once(void **state) {
   (void)state;
   const struct library strict = {.strict = true};
@@ -29,7 +29,7 @@ static void it_is_strict_if_it_then_answers_once(void **state) {
   assert_int_equal(row.strict, !bad.reached && bad.answers == 1 && good.reached && good.answers == 1);
 }
 
-// Requests that any server reads alike.
+// Requests that every server reads in the same way.
 static const struct sent {
   const char *text;
   size_t length;
@@ -55,7 +55,7 @@ static const struct sent odd[] = {
     {SENT("POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2;a\0b\r\nab\r\n0\r\n\r\n")},
 };
 
-// Whether the library hands the request over, and its way through memory shows nothing to refuse.
+// Whether the library passes the request on and its place in memory gives no reason to refuse it.
 static bool is_taken(const struct library *library, const struct sent *sent) {
   struct rehearsal rehearsal = {.library = library, .request = sent->text, .length = sent->length};
   play(&rehearsal);
@@ -83,10 +83,11 @@ static void memory_is_looked_at_if_the_library_refuses_too_little(void **state) 
   assert_int_equal(row.laid_out, too_little);
 }
 
-// There is no memory for this query. If it is not cut, some versions do not answer, and leave the connection open.
+// There is no memory for this query. If the query is not cut, some versions do not answer, and leave the connection
+// open.
 static void a_query_is_cut_if_it_is_not_answered_otherwise(void **state) {
   (void)state;
-  enum { MEMORY = 32 * 1024 };  // of a connection here; a parameter without a value takes more than two bytes
+  enum { MEMORY = 32 * 1024 };  // of a connection; a parameter without a value takes more than two bytes
   static const char start[] = "GET /a?", end[] = " HTTP/1.1\r\nHost: x\r\n\r\n";
   char text[MEMORY / 2];
   memset(text, '&', sizeof text);
@@ -101,7 +102,7 @@ static void a_query_is_cut_if_it_is_not_answered_otherwise(void **state) {
   assert_int_equal(used.answers, 1);
 }
 
-// The memory of the answer may be given back before or after the request is completed, but both come before the end.
+// The memory of the answer may be freed before or after the request is completed, but both come before the end.
 static void a_job_is_answered_and_given_back(void **state) {
   (void)state;
   struct rehearsal job = {

@@ -26,8 +26,8 @@ static enum outcome stop_suspended(void) {
   return OUTCOME_NO;
 }
 
-// On an IO thread, in the middle of a head: returns once the library is being stopped, as its shut listening socket
-// tells.
+// On an I/O thread, in the middle of a head: returns once the library is being stopped. The shut listening socket shows
+// this.
 static void await_stop(struct stage *stage, const char *target) {
   const struct timespec pause = {.tv_nsec = 1000000};
   int result = 0;
@@ -50,13 +50,13 @@ static enum outcome refused_in_stop(void) {
   return OUTCOME_NO;
 }
 
-// Takes the place of libc's. The thread that quiesces takes its listening socket out of a set only after the set's own
-// thread has, which a new client wakes. Or nothing is added to a set.
+// Replaces libc's function. The thread that quiesces removes the listening socket from a set only after the set's own
+// thread has done so, which a new client wakes.
 static const struct stage *quiesced;
 static pthread_t quiescer;
 static atomic_int taken_out;  // a set, plus 1
 
-// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are not for our use
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 int epoll_ctl(int set, int operation, int fd, struct epoll_event *event) {
   bool own = quiesced && operation == EPOLL_CTL_DEL;
   const struct timespec pause = {.tv_nsec = 1000000};
@@ -82,7 +82,7 @@ static enum outcome quiesce_aborts(void) {
 // ---- threads --------------------------------------------------------------------------------------------------------
 
 enum { MANY = 40 };
-static _Atomic(struct MHD_Connection *) asleep[MANY];  // connections that have been suspended, in turn
+static _Atomic(struct MHD_Connection *) asleep[MANY];  // suspended connections, in order
 
 static enum MHD_Result suspend_once(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   *size = 0;
@@ -98,7 +98,7 @@ static bool is_answered(int fd) {
   return poll(&readable, 1, 3000) == 1;
 }
 
-// One after the other, from a thread that is not the library's, as workers do it.
+// Resumes connections one after the other, from a thread outside the library, as workers do.
 static enum outcome wakeups_lost(void) {
   struct stage stage = {.handle = suspend_once,
                         .threads = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_THREAD_PER_CONNECTION};

@@ -1,8 +1,8 @@
-// Tries the traps of libmicrohttpd that docs/libmicrohttpd.md lists, on the library of this machine. Prints its
-// version, then a line a trap: its name, whether it holds, what it is, with tabs between them.
+// Tries the traps of libmicrohttpd that docs/libmicrohttpd.md lists, on the library of this machine. Prints the
+// library's version, then one line per trap: its name, whether it holds, and what it is, separated by tabs.
 //
-// Words: "yes", "no"; for a race "seen", "not seen"; "untried" if this machine lets nobody try it; "died" if the try
-// itself went wrong. Every trap is tried in a process of its own, since some end it.
+// The words are "yes" and "no"; for a race "seen" and "not seen"; "untried" if this machine does not allow the try;
+// "died" if the try itself failed. Every trap has its own process, because some end it.
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "server/http/library.h"
 #include "tests/library/stage.h"
 
-enum { PATIENCE_S = 60 };  // then a try has gone wrong
+enum { PATIENCE_S = 60 };  // after this a try has failed
 
 struct attempt {
   const struct trap *trap;
@@ -45,7 +45,7 @@ static const char *try_alone(const struct attempt *attempt, bool dies, bool race
   if (child == 0) {
     (void)setrlimit(RLIMIT_CORE, &no_core);
     int nowhere = dies ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
-    if (nowhere >= 0) (void)dup2(nowhere, STDERR_FILENO);  // what the library says of its end is no news
+    if (nowhere >= 0) (void)dup2(nowhere, STDERR_FILENO);  // the library's own messages are no news
     alarm(PATIENCE_S);
     _exit((int)attempt_run(attempt));
   }

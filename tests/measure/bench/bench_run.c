@@ -1,4 +1,4 @@
-// Loading, running, timing and comparing for the benchmarks; see bench_run.h.
+// Loads scans, runs, times and compares for the benchmarks; see bench_run.h.
 #include "tests/measure/bench/bench_run.h"
 
 #include <errno.h>
@@ -107,7 +107,7 @@ static enum vx_status give_output(void *ctx, const struct vx_layout *layout, voi
 
 static const struct vx_caller caller = {.output = give_output};
 
-// One run of what bench_take_in has laid ready.
+// One run on the input that take_in has prepared.
 static bool run_once(struct bench_backend *backend, const struct vx_job *asked, const struct bench_scan *scan,
                      struct vx_job *job) {
   int32_t voxels = 0;
@@ -117,11 +117,11 @@ static bool run_once(struct bench_backend *backend, const struct vx_job *asked, 
   job->ctx = backend;
   job->row_counts = &voxels;
   bool ok = backend->table->run(backend->lane, job, &error) == VX_OK || complain(backend->table->name, error.text);
-  job->row_counts = NULL;  // it ends with this call; job->counts says the same
+  job->row_counts = NULL;  // it is only valid during this call; job->counts has the same numbers
   return ok;
 }
 
-// Copies the scan to where the backend wants its input; a server receives it there, so it is no part of the time.
+// Copies the scan to where the backend wants its input. A server receives the scan there, so the copy is not timed.
 static bool take_in(struct bench_backend *backend, const struct bench_scan *scan) {
   if (!grow(backend, &backend->in, &backend->in_bytes, scan->bytes)) return complain(scan->name, "no host memory");
   memcpy(backend->in, scan->points, scan->bytes);
@@ -201,7 +201,7 @@ bool bench_agree(struct bench_backend *backend, const struct plain_voxelizer *pl
   ok = same_tensor(backend, scan, VX_VOXEL_NUM_POINTS, plain->num_points) && ok;
   ok = same_tensor(backend, scan, VX_VOXELS, plain->padded) && ok;
   ok = same_tensor(backend, scan, VX_PILLAR_FEATURES, plain->pillar_features) && ok;
-  // Without a cap a voxel of many points is summed in another order, by definition.
+  // Without a cap, the backends sum the points of a large voxel in another order, by definition.
   if (asked.params.voxelize.max_points_per_voxel > 0)
     ok = same_tensor(backend, scan, VX_VOXEL_FEATURES, plain->voxel_features) && ok;
   return ok;

@@ -1,7 +1,8 @@
-// What voxel-bench and fps-bench measure with: scans in memory, a backend run in-process through its table of
-// functions, timings, and the comparison of a backend's rows with the plain voxelizer's.
+// What voxel-bench and fps-bench share: scans in memory, a backend that runs in the process, timings, and the
+// comparison of a backend's rows with the plain voxelizer's.
 //
-// One thread. Every struct belongs to its caller; what fails says why on standard error and returns false.
+// One thread. Every struct belongs to its caller. A function that fails prints the reason on standard error and returns
+// false.
 #ifndef VOXELD_TESTS_BENCH_RUN_H
 #define VOXELD_TESTS_BENCH_RUN_H
 
@@ -9,7 +10,7 @@
 #include "tests/measure/bench/plain_voxelizer.h"
 
 struct bench_scan {
-  char name[64];  // the file's, without its folder
+  char name[64];  // the file's name, without its folder
   void *points;
   size_t bytes;
   int32_t rows;
@@ -17,18 +18,18 @@ struct bench_scan {
 
 struct bench_timing {
   double median_ms, min_ms;
-  const double *ms;  // all of them, until the function that measured them is called again
+  const double *ms;  // all of them; valid until the measuring function is called again
   int count;
 };
 
 struct bench_result {
-  struct bench_timing wall;         // of the whole call
-  struct bench_timing processor;    // the process's time in it, which other programs on the machine do not lengthen
-  double stage_ms[VX_STAGE_COUNT];  // medians of what the backend says of itself
+  struct bench_timing wall;       // of the whole call
+  struct bench_timing processor;  // the process's time in the call, which other programs on the machine do not lengthen
+  double stage_ms[VX_STAGE_COUNT];  // medians of the times that the backend reports
   int64_t voxels, dropped;
 };
 
-// A backend that is open: one device, one lane, and the memory of its jobs, which grows in the warm-up runs.
+// An open backend: one device, one lane, and the memory of its jobs, which grows in the warm-up runs.
 struct bench_backend {
   const struct vx_backend *table;
   struct vx_device *device;
@@ -36,20 +37,20 @@ struct bench_backend {
   struct vx_description description;
   void *in, *out;
   size_t in_bytes, out_bytes;
-  struct vx_layout layout;  // of the last run's `out`
+  struct vx_layout layout;  // of `out` in the last run
 };
 
 enum { BENCH_MAX_REPEAT = 10000 };
 
 double bench_now_ms(void);
-// The figures of `count` runs; sorts them.
+// Computes the figures of `count` runs. Sorts `ms`.
 struct bench_timing bench_timing_of(double *ms, int count);
 
 VX_WARN_UNUSED bool bench_load(const char *path, size_t row_bytes, struct bench_scan *scan);
 void bench_unload(struct bench_scan *scan);
 
 VX_WARN_UNUSED bool bench_open(const struct vx_backend *table,
-                               struct bench_backend *backend);  // false also where it has no device
+                               struct bench_backend *backend);  // false also if there is no device
 void bench_close(struct bench_backend *backend);
 
 // Voxelizes the scan `warm_up` times unmeasured, then `repeat` times (1..BENCH_MAX_REPEAT).
@@ -59,8 +60,8 @@ VX_WARN_UNUSED bool bench_backend_run(struct bench_backend *backend, const struc
 VX_WARN_UNUSED bool bench_plain_run(struct plain_voxelizer *plain, const struct bench_scan *scan, int warm_up,
                                     int repeat, struct bench_result *result);
 
-// True if the backend finds what the plain voxelizer found in its last run, of the same scan: the same number of voxels
-// and, if no voxel is over max_voxels, the same rows to the last bit (asked for in the grid's order and float32).
+// Whether the backend's last run agrees with the plain voxelizer's last run, on the same scan: the same number of
+// voxels and, if no voxel is over max_voxels, the same rows to the last bit (in the grid's order and float32).
 VX_WARN_UNUSED bool bench_agree(struct bench_backend *backend, const struct plain_voxelizer *plain,
                                 const struct bench_scan *scan);
 

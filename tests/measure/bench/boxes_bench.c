@@ -1,5 +1,5 @@
-// boxes-bench: how long the decoding of a KITTI head's maps takes on the CPU: 248 x 216 cells with 6 anchors each, of
-// which a number reaches the threshold. They lie around a number of objects, as a network's do.
+// boxes-bench: how long the CPU takes to decode a KITTI head's maps: 248 x 216 cells with 6 anchors each. A number of
+// anchors reach the threshold. They lie around a number of objects, as a network's do.
 //
 // One thread. Nothing here asserts a time.
 #include <stdio.h>

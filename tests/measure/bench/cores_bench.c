@@ -1,11 +1,11 @@
-// cores-bench: how much faster one job is done by 1, 2, 4, ... workers of the daemon, on the CPU and without HTTP.
+// cores-bench: how much faster 1, 2, 4, ... workers of the daemon do one job, on the CPU and without HTTP.
 //
 //   cores-bench SCAN [ROUNDS]
 //
-// Each number of workers has a room of jobs of its own, all of which sleep but the one in turn. Each round runs the job
-// once in every room, so that a machine that is busy for a while slows all of them. Beside the median time are the
-// median of the rounds' ratios to one worker, and how many of the job's tasks were done by helpers. All answers have
-// to be the same bytes, or it ends with 1. This thread waits; the workers work.
+// Each number of workers has its own jobs room. All rooms sleep except the current one. Each round runs the job once in
+// every room, so that a machine that is busy for a while slows all of them. Next to the median time, the table has the
+// median of the rounds' ratios to one worker, and how many of the job's tasks helpers did. All answers must be the same
+// bytes; otherwise it ends with 1. This thread waits; the workers work.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct parameter {
   const char *name, *value;
 };
 
-// A job over `clouds` clouds of `points` points each (0: the whole scan).
+// A job over `clouds` clouds with `points` points each (0: the whole scan).
 static const struct kind {
   const char *name;
   enum vx_op op;
@@ -108,7 +108,7 @@ static bool ask(struct job *job, const struct kind *kind, int64_t points, struct
          job_request_finish(&job->asked, error) && job_request_split(&job->asked, points * kind->clouds, error);
 }
 
-// Fills the body: the scan again and again, or points evenly strided from it.
+// Fills the body: with the scan repeated, or with points evenly strided from it.
 static void fill(struct job *job, const struct kind *kind, const float *scan, int64_t rows, int64_t points) {
   size_t row_bytes = COLUMNS * sizeof *scan;
   char *body = job_body(job);
@@ -123,7 +123,7 @@ static bool complain(const struct error *error) {
 
 static atomic_bool gone;
 
-// The job is the caller's afterwards, with its output.
+// Afterwards the caller has the job, with its output.
 static bool run(struct room *room, const struct kind *kind, const float *scan, int64_t rows, struct job *job,
                 double *ms) {
   struct error error;
@@ -149,7 +149,7 @@ static bool run(struct room *room, const struct kind *kind, const float *scan, i
 
 // ---- rooms ----------------------------------------------------------------------------------------------------------
 
-static struct watcher watcher = {.lock = LOCK_INITIALIZER};  // of no connections
+static struct watcher watcher = {.lock = LOCK_INITIALIZER};  // without connections
 
 static void on_gpu_lost(void *ctx) { (void)ctx; }
 
@@ -193,7 +193,7 @@ static void close_rooms(void) {
 
 // ---- measuring ------------------------------------------------------------------------------------------------------
 
-// One run in each room. False if one fails, or its bytes differ from those of one worker.
+// Runs the job once in each room. Returns false if a run fails, or if its bytes differ from those of one worker.
 static bool run_round(const struct kind *kind, const float *scan, int64_t rows, int round) {
   static struct job jobs[MOST_ROOMS];
   bool ok = true;

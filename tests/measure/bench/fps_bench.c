@@ -1,8 +1,7 @@
-// fps-bench: how long exact farthest point sampling takes on the CPU, one thread, beside the plain loop.
+// fps-bench: how long exact farthest point sampling takes on one thread of the CPU, beside the plain loop.
 //
-// Each case is a number of points, strided evenly from a scan, and a number of samples of them. --worst goes through
-// clouds that are made to be hard instead. Nothing here asserts a time, but with --plain results that disagree end it
-// with 1.
+// Each case is a number of points, strided evenly from a scan, and a number of samples. --worst uses clouds that are
+// made to be hard. Nothing here asserts a time. With --plain, results that disagree end it with 1.
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,10 +16,10 @@
 enum { MAX_CASES = 16, WARM_UP = 2 };
 
 struct options {
-  int32_t points[MAX_CASES], samples[MAX_CASES];  // 0 points: all of the scan
+  int32_t points[MAX_CASES], samples[MAX_CASES];  // 0 points: the whole scan
   int cases, columns, start, repeat, plain_repeat;
   bool plain, worst;
-  const char *output;  // where the indices of the last case go
+  const char *output;  // file for the indices of the last case
 };
 
 struct fps_bench {
@@ -69,7 +68,7 @@ static bool parse_count(const char *option, const char *text, long low, long hig
   return false;
 }
 
-// -1 to go on, else the exit status.
+// Returns -1 to go on, else the exit status.
 static int parse_options(int argc, char **argv, struct options *options) {
   enum { CASE = 256, START, COLUMNS, WORST, PLAIN, REPEAT, PLAIN_REPEAT, OUTPUT, HELP };
   static const struct option known[] = {
@@ -222,7 +221,7 @@ static float noise(struct noise *noise) {
   return (float)(noise->state >> 40) / (1 << 24);
 }
 
-// Each fills one point of a cloud.
+// Each function fills one point of a cloud.
 static void fill_equal(float *p, int32_t i, struct noise *state) { (void)i, (void)state, p[0] = p[1] = p[2] = 1; }
 static void fill_line(float *p, int32_t i, struct noise *state) { (void)state, p[0] = (float)i, p[1] = p[2] = 0; }
 static void fill_diagonal(float *p, int32_t i, struct noise *state) { (void)i, p[0] = p[1] = p[2] = noise(state); }

@@ -5,7 +5,7 @@
 
 #include "kernels/anchors.h"
 
-// As the preset kitti_pointpillar has it.
+// As in the preset kitti_pointpillar.
 static const struct vx_decode anchor_head = {.range_min = {0, -39.68f, -3},
                                              .range_max = {69.12f, 39.68f, 1},
                                              .num_sizes = 3,
@@ -18,7 +18,7 @@ static const struct vx_decode anchor_head = {.range_min = {0, -39.68f, -3},
                                              .score_threshold = 0.1f,
                                              .nms = {0.01f, 4096, 500, 1, 0, 0}};
 
-// As the preset nuscenes_centerpoint_voxel0075 has it.
+// As in the preset nuscenes_centerpoint_voxel0075.
 static const struct vx_decode_center center_head = {.range_min = {-54, -54, -5},
                                                     .range_max = {54, 54, 3},
                                                     .voxel_size = {0.075f, 0.075f, 0.2f},

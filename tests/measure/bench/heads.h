@@ -1,6 +1,6 @@
-// Maps as a network's heads give them, for the benchmarks: a number of candidates that lie around some objects.
+// Maps like those of a network's heads, for the benchmarks: a number of candidates around some objects.
 //
-// The maps are the caller's. One thread.
+// The maps belong to the caller. One thread.
 #ifndef VOXELD_TESTS_BENCH_HEADS_H
 #define VOXELD_TESTS_BENCH_HEADS_H
 
@@ -23,9 +23,9 @@ struct heads_centers {
   float rot[HEADS_PLACES][HEADS_TASKS][2], vel[HEADS_PLACES][HEADS_TASKS][2];
 };
 
-// Makes `count` anchors of cars reach the threshold, and moves them to within 0.3 m of one of `objects` places.
+// Makes `count` anchors of cars reach the threshold, and moves each to within 0.3 m of one of `objects` places.
 void heads_fill_anchors(struct heads_anchors *maps, int count, int objects);
-// The job of one cloud; its caller, row_counts and ctx are still to be named.
+// The job for one cloud. The caller must still set `caller`, `ctx` and row_counts.
 struct vx_job heads_anchor_job(const struct heads_anchors *maps);
 
 // Makes `count` candidates of any class reach the threshold, in patches of 3 x 3 cells around each object.

@@ -1,12 +1,12 @@
-// The plain loop of farthest point sampling, over all points for each sample: the rule as it is written, and the floor
-// that fps-bench measures against.
+// The plain loop of farthest point sampling, over all points for each sample: the literal rule, and the baseline of
+// fps-bench.
 #ifndef VOXELD_TESTS_BENCH_PLAIN_SAMPLER_H
 #define VOXELD_TESTS_BENCH_PLAIN_SAMPLER_H
 
 #include <math.h>
 #include <stdint.h>
 
-// `nearest` is scratch, [count]. Indices as cpu_sample gives them (kernels/cpu/fps/fps.h).
+// `nearest` is scratch, [count]. Gives the same indices as cpu_sample (kernels/cpu/fps/fps.h).
 static inline void plain_sample(const float *points, int32_t columns, int32_t count, int32_t samples, int32_t start,
                                 float *nearest, int32_t *indices, float *distances) {
   for (int32_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-// The plain sequential voxelizer; see plain_voxelizer.h for what it models.
+// The plain sequential voxelizer; see plain_voxelizer.h.
 #include "tests/measure/bench/plain_voxelizer.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ bool plain_open(const struct vx_job *asked, struct plain_voxelizer *plain, struc
                    plain->grid.cells[1], plain->grid.cells[2]);
 }
 
-// An empty list in every cell.
+// Makes an empty list in every cell.
 static bool make_grid(struct plain_voxelizer *plain) {
   plain->lists = malloc(plain->cells * sizeof *plain->lists);
   for (size_t i = 0; plain->lists && i < plain->cells; i++) plain->lists[i] = (struct plain_list){.points = NULL};
@@ -60,7 +60,7 @@ void plain_close(struct plain_voxelizer *plain) {
   memset(plain, 0, sizeof *plain);
 }
 
-// The cell of a point, or -1 if it has none.
+// The cell of a point; -1 if it is outside.
 static int64_t cell_of(const struct plain_voxelizer *plain, const float *point) {
   int64_t cell = 0;
   for (int axis = 0; axis < 3; axis++) {
@@ -117,7 +117,7 @@ static bool make_room(struct plain_voxelizer *plain, int64_t rows) {
     if (wants(plain, VX_PILLAR_FEATURES)) plain->pillar_features = rows_of(rows, cap * (columns + 6));
     if (wants(plain, VX_VOXELS)) plain->padded = rows_of(rows, cap * columns);
     plain->room = rows;
-  } else {  // padding that an earlier scan wrote over
+  } else {  // padding that an earlier scan overwrote
     if (plain->pillar_features) memset(plain->pillar_features, 0, (size_t)(rows * cap * (columns + 6)) * sizeof(float));
     if (plain->padded) memset(plain->padded, 0, (size_t)(rows * cap * columns) * sizeof(float));
   }

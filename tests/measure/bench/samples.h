@@ -1,5 +1,5 @@
-// What benchmarks add to a report: rows of samples, as lines of the file that VOXELD_SAMPLES names. Without that
-// variable nothing is written. tests/measure/report.py reads the lines.
+// Samples for a report: each row is a line of the file that VOXELD_SAMPLES names. Without that variable nothing is
+// written. tests/measure/report.py reads the lines.
 //
 // One thread. Nothing is kept between calls.
 #ifndef VOXELD_TESTS_BENCH_SAMPLES_H
@@ -10,14 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// What a row is measured against, in the row's unit: a target, a rival's time. 0: nothing.
+// What a row is compared with, in the row's unit: a target, or another program's time. 0: nothing.
 struct samples_limit {
   double value;
   const char *of;
 };
 
-// Adds a row with the name that `format` gives. A report that lacks a row says so when it is compared, so a failure is
-// told on standard error and does not end the benchmark.
+// Adds a row; `format` gives its name. A failure is printed on standard error and does not end the benchmark, because a
+// later comparison reports missing rows.
 __attribute__((format(printf, 5, 6))) static inline void
 samples_note(const double *values, int count, const char *unit, struct samples_limit limit, const char *format, ...) {
   const char *path = getenv("VOXELD_SAMPLES");

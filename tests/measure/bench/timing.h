@@ -1,4 +1,4 @@
-// What the benchmarks time with. Pure functions; one thread.
+// Clocks and medians for the benchmarks. Pure functions; one thread.
 #ifndef VOXELD_TESTS_BENCH_TIMING_H
 #define VOXELD_TESTS_BENCH_TIMING_H
 
@@ -11,7 +11,7 @@ static inline double timing_now_us(void) {
   return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-// Of the process, on all processors.
+// The time of the process on all processors.
 static inline double timing_processor_us(void) {
   struct timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -23,7 +23,7 @@ static inline int timing_by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Sorts the values, so that the first of them is the least.
+// Sorts the values; the first is then the least.
 static inline double timing_median(double *values, int count) {
   qsort(values, (size_t)count, sizeof *values, timing_by_value);
   return (values[count / 2] + values[(count - 1) / 2]) / 2;

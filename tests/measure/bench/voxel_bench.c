@@ -1,9 +1,9 @@
 // voxel-bench: how long the kernels take on a folder of scans, without HTTP, beside a plain sequential voxelizer.
 //
-// What the voxelize-cuda program does, for every backend that is built in: device information, the average time of a
-// scan, the speed-up. Parameters are the service's own (api/ops/ops.h) and start from the preset voxelize_cuda. --all
-// goes through every preset whose rows have --columns columns. One thread; nothing here asserts a time, but results
-// that disagree end it with 1.
+// Like the program voxelize-cuda, but for every backend of the build, it prints device information, the average time
+// per scan and the speed-up. Parameters are the service's own (api/ops/ops.h) and start from the preset voxelize_cuda.
+// --all uses every preset whose rows have --columns columns. One thread. Nothing here asserts a time, but results that
+// disagree end it with 1.
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
@@ -20,7 +20,7 @@
 
 enum { MAX_BACKENDS = 4, MAX_SETTINGS = QUERY_MAX_ITEMS, WARM_UP = 3, PLAIN_WARM_UP = 1 };
 
-// A program option that stands for a parameter of the service.
+// A program option for a parameter of the service.
 static const struct {
   const char *option, *parameter;
 } aliases[] = {
@@ -36,9 +36,9 @@ static const struct {
 enum { NUM_ALIASES = sizeof aliases / sizeof *aliases };
 
 struct options {
-  struct query query;  // parameters given, in the service's names
+  struct query query;  // given parameters, by the service's names
   int repeat, plain_repeat;
-  int64_t plain_memory;  // bytes that the plain voxelizer's grid may take
+  int64_t plain_memory;  // most bytes of the plain voxelizer's grid
   bool verbose, plain, all;
 };
 
@@ -52,7 +52,7 @@ struct bench {
   bool disagreed;
 };
 
-// What one set of parameters costs on one scan; a result whose median is negative was not measured.
+// The times of one set of parameters on one scan. A negative median means not measured.
 struct row {
   struct bench_result backend[MAX_BACKENDS], plain;
 };
@@ -199,7 +199,7 @@ static bool add_path(struct bench *bench, const char *path, size_t row_bytes) {
 
 // ---- Measuring ------------------------------------------------------------------------------------------------------
 
-// Opens the baseline for `asked`; false, with the reason on standard error, if it cannot take part.
+// Opens the baseline for `asked`. Returns false, with the reason on standard error, if it does not support that.
 static bool open_plain(const struct bench *bench, const struct vx_job *asked, struct plain_voxelizer *plain) {
   if (!bench->options.plain) return false;
   int64_t bytes = plain_grid_bytes(asked);
@@ -239,7 +239,7 @@ static bool measure_scan(struct bench *bench, const char *first, const struct vx
   return true;
 }
 
-// Measures one set of parameters, which tables and reports call `first`, on every scan. `rows` has one for each.
+// Measures one set of parameters on every scan. Tables and reports call the set `first`. `rows` has one row per scan.
 static bool measure(struct bench *bench, const char *first, const struct vx_job *asked, struct row *rows) {
   struct plain_voxelizer memory, *plain = open_plain(bench, asked, &memory) ? &memory : NULL;
   bool ok = true;
@@ -295,7 +295,7 @@ static void print_stages(const struct bench *bench, const struct row *row) {
   }
 }
 
-// The averages over all scans of one backend's medians and minima.
+// The averages of one backend's medians and minima over all scans.
 static struct bench_timing backend_average(const struct bench *bench, const struct row *rows, int b) {
   struct bench_timing sum = {0};
   for (int s = 0; s < bench->num_scans; s++) {
@@ -305,7 +305,7 @@ static struct bench_timing backend_average(const struct bench *bench, const stru
   return sum;
 }
 
-// The same for the plain voxelizer's medians; -1 if it did not take part.
+// The average of the plain voxelizer's medians; -1 if it was not measured.
 static double plain_average(const struct bench *bench, const struct row *rows) {
   double sum = 0.0;
   for (int s = 0; s < bench->num_scans; s++) {
@@ -315,8 +315,8 @@ static double plain_average(const struct bench *bench, const struct row *rows) {
   return sum;
 }
 
-// One line for each competitor. The speed-up is over the plain voxelizer or, without it, over the last backend,
-// the CPU.
+// One line per competitor. The speed-up is relative to the plain voxelizer or, without it, to the last backend, the
+// CPU.
 static void print_average(const struct bench *bench, const struct row *rows) {
   double plain = plain_average(bench, rows),
          base = plain > 0.0 ? plain : backend_average(bench, rows, bench->num_open - 1).median_ms;
@@ -394,7 +394,7 @@ static bool run(struct bench *bench, int num_paths, char **paths) {
   }
   for (int i = 0; i < num_paths; i++)
     if (!add_path(bench, paths[i], job_request_row_bytes(&request))) return false;
-  // Those that a machine lacks are named and left out.
+  // Backends without a device are named and left out.
   for (int i = 0; vx_backends[i] && bench->num_open < MAX_BACKENDS; i++)
     if (bench_open(vx_backends[i], &bench->open[bench->num_open])) bench->num_open++;
   struct row *rows = calloc((size_t)bench->num_scans + 1, sizeof *rows);

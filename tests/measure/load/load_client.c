@@ -1,9 +1,9 @@
-// load-client: one client of the daemon, at one address, that posts the same body over and over on some connections.
+// load-client: one client of the daemon, at one address, that posts the same body again and again on some connections.
 //
-// wrk cannot choose the address it comes from and does not tell statuses apart; tests/measure/load/fairness needs both.
-// It ignores Retry-After unless it is --polite. One thread, which owns everything; sockets do not block, epoll says
-// which can go on. Prints one line of JSON; latencies are those of answers with 200. Answers are read without copying
-// them: a client must cost little.
+// wrk cannot choose its address and does not distinguish statuses; tests/measure/load/fairness needs both. The client
+// ignores Retry-After unless --polite is given. One thread owns everything. Sockets do not block; epoll says which can
+// go on. Prints one line of JSON. Latencies are those of answers with 200. Answers are read without copying, so that
+// the client costs little.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,12 +26,12 @@ enum { HEAD_MAX = 4096, STATUSES = 600, MOST_CONNECTIONS = 4096 };
 struct connection {
   int fd;
   size_t sent;              // bytes of the request
-  char head[HEAD_MAX + 1];  // of the answer, as far as it has come
+  char head[HEAD_MAX + 1];  // of the answer, as far as received
   size_t head_length;
-  int64_t body_left;  // of the answer; -1: the head is not whole yet
+  int64_t body_left;  // of the answer; -1: the head is incomplete
   int status;
   bool closes;                   // after this answer
-  int64_t began_ns, waiting_ns;  // of this request; asks again then, 0: does not wait
+  int64_t began_ns, waiting_ns;  // start of the request; time of the next attempt, 0: not waiting
 };
 
 static struct {
@@ -43,7 +43,7 @@ static struct {
   char *request;
   size_t request_length;
   int epoll_fd;
-  uint64_t statuses[STATUSES], broken;  // broken: the connection ended without an answer
+  uint64_t statuses[STATUSES], broken;  // broken: connections that ended without an answer
   uint32_t *latency_us;
   size_t latencies, latency_room;
 } client = {.path = "/v1/voxelize?preset=kitti_second", .connections = 1, .seconds = 2};
@@ -65,7 +65,7 @@ static void begin(struct connection *c) {
   c->began_ns = now_ns();
 }
 
-// Connects while it blocks, which on one host is over at once, or when the service accepts again.
+// Connects with a blocking call. On one host it returns at once, or when the service accepts again.
 static void open_connection(struct connection *c) {
   int one = 1;
   c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -103,14 +103,14 @@ static void answered(struct connection *c) {
   if (c->status == 200) keep_latency(now_ns() - c->began_ns);
   const char *wait = client.polite ? header(c, "\nRetry-After:") : NULL;
   c->waiting_ns = wait ? now_ns() + strtoll(wait, NULL, 10) * 1000000000 : 0;
-  // A refusal that overtakes its request's body leaves the connection between two requests.
+  // A refusal that arrives before the whole body is sent leaves the connection between two requests.
   if (c->closes || c->sent < client.request_length)
     reopen(c);
   else
     begin(c);
 }
 
-// Only one request is under way, so all that comes belongs to its answer. False if it is no HTTP.
+// Only one request is in progress, so all received bytes belong to its answer. Returns false if it is not HTTP.
 static bool parse_head(struct connection *c) {
   c->head[c->head_length] = '\0';
   const char *end = strstr(c->head, "\r\n\r\n");
@@ -129,7 +129,7 @@ static bool write_request(struct connection *c) {
   return wrote > 0;
 }
 
-// As recv.
+// Like recv.
 static ssize_t read_answer(struct connection *c) {
   ssize_t got;
   if (c->body_left < 0) {
@@ -143,7 +143,7 @@ static ssize_t read_answer(struct connection *c) {
   return got;
 }
 
-// Writes and reads as far as it goes. Where the connection ends without an answer it is opened anew.
+// Writes and reads as much as possible. If the connection ends without an answer, opens a new one.
 static void advance(struct connection *c) {
   while (!c->waiting_ns) {
     bool wrote = write_request(c);

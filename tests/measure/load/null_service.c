@@ -1,13 +1,13 @@
-// null-service: the floor that the daemon is measured against.
+// null-service: the baseline for the daemon.
 //
-// An HTTP service on libmicrohttpd that does what every service must and nothing else: it reads a POST body of any size
-// into a reused buffer, hands the request to a worker thread and back, and answers a fixed number of bytes. It is set
-// up as the daemon is (epoll threads, suspend and resume, 256 KB of memory a connection), so requests per second of the
-// one over those of the other, same client and same moment, is what the daemon's own work costs.
+// An HTTP service on libmicrohttpd that does only what every service must. It reads a POST body of any size into a
+// reused buffer, passes the request to a worker thread and back, and answers a fixed number of bytes. It is set up like
+// the daemon (epoll threads, suspend and resume, 256 KB of memory per connection). So the ratio of both request rates,
+// with the same client at the same time, is the cost of the daemon's own work.
 //
-// Threads: libmicrohttpd's I/O threads run on_request and on_completed; workers only take a request from the queue and
-// resume its connection, after which it belongs to its I/O thread again. The queue and the free buffers are under one
-// mutex. It ends by a signal, at once: a floor needs no graceful stop.
+// Threads: libmicrohttpd's I/O threads run on_request and on_completed. A worker takes a request from the queue and
+// resumes its connection; then the request belongs to its I/O thread again. One mutex protects the queue and the free
+// buffers. A signal ends the service at once, without a graceful stop.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
@@ -30,8 +30,8 @@ enum {
   LISTEN_BACKLOG = 1024,
 };
 
-// Room for one body: address space at first, memory as far as bodies have reached. Never given back, the last freed
-// first used.
+// Room for one body: address space at first, and memory as far as bodies have reached. Buffers are never given back.
+// The last freed buffer is used first.
 struct buffer {
   struct buffer *next;
   char *bytes;
@@ -88,7 +88,7 @@ static void receive(struct request *request, const char *bytes, size_t size) {
   request->length += size;
 }
 
-// Suspends first: a worker may resume the connection before this returns.
+// Suspends first, because a worker may resume the connection before this returns.
 static void enqueue(struct request *request) {
   MHD_suspend_connection(request->connection);
   pthread_mutex_lock(&service.lock);
@@ -115,8 +115,7 @@ static void *work(void *unused) {
   return unused;
 }
 
-// Called for the headers, for each piece of the body, at its end, and once more when a worker has resumed the
-// connection.
+// Called for the headers, for each piece of the body, at its end, and again after a worker has resumed the connection.
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *bytes, size_t *size, void **context) {
   (void)cls, (void)url, (void)method, (void)version;
@@ -164,7 +163,7 @@ static void make_replies(size_t reply_bytes) {
   static char refusal[] = "too large\n";
   char *bytes = malloc(reply_bytes + 1);
   if (!bytes) die("malloc");
-  memset(bytes, 7, reply_bytes + 1);  // touched, so that no reply waits for a page
+  memset(bytes, 7, reply_bytes + 1);  // touches every page, so that no reply waits for one
   service.reply = MHD_create_response_from_buffer(reply_bytes, bytes, MHD_RESPMEM_PERSISTENT);
   service.refusal = MHD_create_response_from_buffer(sizeof refusal - 1, refusal, MHD_RESPMEM_PERSISTENT);
   if (!service.reply || !service.refusal ||
@@ -178,7 +177,7 @@ static void start(int fd, unsigned threads, unsigned workers) {
     errno = pthread_create(&thread, NULL, work, NULL);
     if (errno) die("pthread_create");
   }
-  // A pool of one would be refused with a warning: no pool means one thread.
+  // The library refuses a pool of one with a warning. Without a pool it has one thread.
   struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)threads, NULL}, {MHD_OPTION_END, 0, NULL}};
   struct MHD_Daemon *daemon =
       MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,

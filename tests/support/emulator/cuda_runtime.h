@@ -1,7 +1,7 @@
-// Stands in for CUDA's header of this name: what CUDA C has beyond C++, for kernels that run on fibres. See fibres.h.
+// Replaces CUDA's header of this name: what CUDA C adds to C++, for kernels that run on fibres. See fibres.h.
 //
-// A kernel's shared variables are static: blocks run one after the other. Atomic functions are plain ones: threads
-// change only at barriers.
+// A kernel's shared variables are static, since blocks run one after the other. Atomic functions are plain ones, since
+// threads switch only at barriers.
 #ifndef VOXELD_EMULATED_CUDA_RUNTIME_H
 #define VOXELD_EMULATED_CUDA_RUNTIME_H
 
@@ -39,10 +39,10 @@ using std::min;
 
 static inline void __syncthreads() { emulated_barrier(); }
 
-// How many of the block's threads say yes.
+// The number of the block's threads with a true `yes`.
 static inline int __syncthreads_count(int yes) {
   static int count;
-  emulated_barrier();  // all have read the count of the last call
+  emulated_barrier();  // all threads have read the count of the last call
   count = 0;
   emulated_barrier();
   count += yes != 0;
@@ -59,7 +59,7 @@ template <typename type> static inline uint64_t emulated_bits(type value) {
   return bits;
 }
 
-// Combines what the lanes of the mask leave.
+// Combines the values of the lanes in the mask.
 template <typename type, typename combine>
 static inline type emulated_fold(uint32_t mask, uint64_t bits, type first, combine with) {
   const uint64_t *row = emulated_meet(mask, bits);
@@ -155,7 +155,7 @@ static inline void __threadfence() {}
 static inline void __threadfence_block() {}
 static inline void __threadfence_system() {}
 
-// The address of a shared variable, which fits 32 bits if the program is not position-independent.
+// The address of a shared variable. It fits in 32 bits, because the program is not position-independent.
 static inline uint32_t __cvta_generic_to_shared(const void *at) { return (uint32_t)(uintptr_t)at; }
 
 template <typename type> static inline type *emulated_at(uint32_t address) { return (type *)(uintptr_t)address; }
@@ -180,7 +180,7 @@ static inline int __float_as_int(float value) { return emulated_cast<int>(value)
 static inline float __uint_as_float(uint32_t bits) { return emulated_cast<float>(bits); }
 static inline float __int_as_float(int bits) { return emulated_cast<float>(bits); }
 
-// CUDA's are of all pairs of types.
+// CUDA has these for all pairs of types.
 template <typename a, typename b> static inline typename std::common_type<a, b>::type min(a one, b other) {
   return other < one ? other : one;
 }

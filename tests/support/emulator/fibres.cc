@@ -20,15 +20,16 @@ struct fibre {
   void *stack_pointer;
   unsigned char *stack;
   enum state state;
-  uint32_t mask;  // of the lanes that it waits for
+  uint32_t mask;  // lanes that it waits for
 };
 
 static const size_t STACK_BYTES = 256 << 10;
 
 static struct fibre fibres[EMULATED_THREADS];
 static uint64_t rows[EMULATED_THREADS / EMULATED_WARP][EMULATED_WARP];
-static void *scheduler;                            // its stack pointer
-static unsigned threads, running, alive, waiting;  // of the block: all, the one that runs, not ended, at the barrier
+static void *scheduler;  // its stack pointer
+static unsigned threads, running, alive,
+    waiting;  // of the block: all threads, the running one, those that have not ended, those at the barrier
 static const char *kernel_name;
 static const std::function<void()> *kernel_thread;
 
@@ -89,7 +90,7 @@ void emulated_barrier() {
   if (fibres[running].state != READY) leave();
 }
 
-// Frees the lanes of the mask if all wait for just these.
+// Frees the lanes of the mask if all of them wait for exactly this mask.
 static void free_warp(unsigned first, uint32_t mask) {
   for (int pass = 0; pass < 2; pass++) {
     for (unsigned lane = 0; lane < EMULATED_WARP; lane++) {
@@ -145,7 +146,7 @@ static void prepare(struct fibre *fibre) {
 
 // ---- a block, a launch ----------------------------------------------------------------------------------------------
 
-// Lets each thread that can go on do so. False if none can.
+// Lets each thread that can continue do so. Returns false if no thread can.
 static bool take_turns(std::vector<unsigned> &order) {
   bool any = false;
   uint64_t first = next_random();

@@ -1,7 +1,7 @@
 // The emulated device's part of CUDA's runtime interface: one device without clusters, whose memory is the host's.
 //
-// New memory has a pattern, so that nothing relies on zeros. With VOXELD_EMULATED_BLIND=1 the device does not see the
-// host's memory, so that inputs are copied to it. Streams do nothing: each call is done when it returns.
+// New memory is filled with a pattern, so that no code relies on zeros. With VOXELD_EMULATED_BLIND=1 the device does
+// not see the host's memory, so inputs are copied to it. Streams have no effect: each call is complete when it returns.
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-// Random numbers: SplitMix64 (Steele, Lea and Flood, 2014). Its state is one 64-bit word, so each ray can have its own.
+// Random numbers: SplitMix64 (Steele, Lea and Flood, 2014). The state is one 64-bit word, so each ray can have its own.
 #ifndef VOXELD_TESTS_SCAN_RANDOM_H
 #define VOXELD_TESTS_SCAN_RANDOM_H
 
@@ -15,7 +15,7 @@ static inline double uniform(uint64_t *state, double low, double high) {
   return low + (high - low) * ((double)(next_u64(state) >> 11) * 0x1p-53);
 }
 
-// Nearly normal, by the sum of four uniforms: bounded, and free of log and cos, whose last bit differs between
+// Nearly normal, as the sum of four uniforms: bounded, and without log and cos, whose last bit differs between
 // libraries.
 static inline double normal(uint64_t *state) {
   double sum = 0.0;

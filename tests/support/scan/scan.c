@@ -1,4 +1,4 @@
-// The casting of rays; see scan.h.
+// Casts the rays; see scan.h.
 #include "tests/support/scan/scan.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ struct hit {
   int label;
 };
 
-// Where a ray enters and leaves a body; false if it misses it or the body lies behind.
+// Where a ray enters and leaves a body. The functions return false if it misses the body or the body lies behind.
 struct span {
   double in, out, cosine;
 };
@@ -51,7 +51,7 @@ static bool meet_box(const struct scan_object *object, const double origin[3], c
   return span->in > 0.0 && span->in < span->out;
 }
 
-// A sphere, or with `axes` 2 the mantle of an upright cylinder; its lids are too small to matter.
+// A sphere or, with `axes` 2, the side of an upright cylinder. Its lids are too small to matter.
 static bool meet_round(const struct scan_object *object, const double origin[3], const double direction[3], int axes,
                        struct span *span) {
   double a = 0.0, b = 0.0, c = -object->half[0] * object->half[0];
@@ -87,8 +87,8 @@ static struct hit meet_ground(const struct scan_scene *scene, const struct ray *
   return (struct hit){sink > 0.0 ? above / sink : INFINITY, fmax(sink, 0.0), 0.28, 0};
 }
 
-// The nearest surface that the ray meets among the ground and the listed objects; leaves stop it somewhere inside, or
-// not.
+// The nearest surface that the ray meets among the ground and the listed objects. Leaves may stop the ray somewhere
+// inside.
 static struct hit cast(const struct scan_scene *scene, const struct ray *ray, const int *near, int num_near,
                        uint64_t *random) {
   struct hit best = meet_ground(scene, ray);
@@ -108,7 +108,7 @@ static struct hit cast(const struct scan_scene *scene, const struct ray *ray, co
   return best;
 }
 
-// The objects that a vertical half-plane from `origin` can touch: a ray of that azimuth need look at no other.
+// The objects that a vertical half-plane from `origin` can touch. A ray of that azimuth needs to check no others.
 static int objects_in(const struct scan_scene *scene, const double origin[3], double cosine, double sine,
                       double max_range, int near[SCAN_MAX_OBJECTS]) {
   int count = 0;
@@ -122,7 +122,7 @@ static int objects_in(const struct scan_scene *scene, const double origin[3], do
   return count;
 }
 
-// Whether the light comes back, and what the sensor says of it. Far, dark and grazing surfaces are lost more often.
+// Whether the light returns, and what the sensor reports. Far, dark and grazing surfaces lose more returns.
 static bool returned(const struct scan_sensor *sensor, struct hit *hit, uint64_t *random) {
   if (!(hit->range <= sensor->max_range)) return false;
   double far = hit->range / sensor->max_range;
@@ -140,7 +140,8 @@ static float intensity_of(const struct scan_sensor *sensor, const struct hit *hi
 
 static float rounded(double metres, double resolution) { return (float)(rint(metres / resolution) * resolution); }
 
-// One ray; false if it leaves no row. A driver that keeps lost rays reports them at its own mount or close to it.
+// Casts one ray. Returns false if it leaves no row. A driver that keeps lost rays reports them at or near its own
+// mount.
 static bool fire(const struct scan_sensor *sensor, const struct scan_scene *scene, const struct ray *ray,
                  const int *near, int num_near, uint64_t random, struct scan_point *point) {
   static const double mount[3] = {-0.0005, -0.45, -0.0145};
@@ -181,7 +182,7 @@ size_t scan_turn(const struct scan_sensor *sensor, const struct scan_scene *scen
     double cosine = cos(azimuth), sine = sin(azimuth);
     int num_near = objects_in(scene, ray.origin, cosine, sine, sensor->max_range, near);
     for (int beam = 0; beam < sensor->beams; beam++) {
-      uint64_t tolerance = ray_state(scene->seed, -1, beam, 0);  // lasers are not mounted quite evenly
+      uint64_t tolerance = ray_state(scene->seed, -1, beam, 0);  // lasers are mounted slightly unevenly
       double elevation = (sensor->elevation(beam, sensor->beams) + uniform(&tolerance, -0.03, 0.03)) * DEGREES;
       ray.direction[0] = cos(elevation) * cosine;
       ray.direction[1] = cos(elevation) * sine;

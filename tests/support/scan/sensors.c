@@ -13,7 +13,7 @@ static double hdl64_elevation(int beam, int beams) {
 // Velodyne HDL-32E: 4/3 degree apart; its files begin with the lowest laser.
 static double hdl32_elevation(int beam, int beams) { return -30.67 + beam * (41.34 / (beams - 1)); }
 
-// A 128-laser sensor that looks from +15 to -25 degrees, a ninth of a degree apart near the horizon and wider outwards.
+// A 128-laser sensor from +15 to -25 degrees, a ninth of a degree apart near the horizon and wider outwards.
 static double alpha128_elevation(int beam, int beams) {
   double u = 2.0 * beam / (beams - 1) - 1.0;
   return 7.0 * u + (u > 0.0 ? 8.0 : 18.0) * pow(u, 5.0);

@@ -1,4 +1,4 @@
-// The street: sloping ground, houses, and what stands before them; see street.h.
+// The street: sloping ground, houses, and what stands in front of them; see street.h.
 #include "tests/support/scan/street.h"
 
 #include <math.h>
@@ -64,7 +64,7 @@ static void put_houses(struct scan_scene *scene, uint64_t *random, const struct 
   }
 }
 
-// What stands between the kerb and the houses: hedges, trees, poles, people; and the cars parked before them.
+// Puts hedges, trees, poles and people between the kerb and the houses, and parked cars in front of them.
 static void put_roadside(struct scan_scene *scene, uint64_t *random, const struct scan_sensor *sensor, double side,
                          bool bare) {
   double kerb = sensor->facade_min - 2.6;

@@ -1,4 +1,4 @@
-// What stands in a scene, and the plain street. Pure functions over the caller's scene.
+// Puts things into a scene, and makes the plain street. Pure functions over the caller's scene.
 #ifndef VOXELD_TESTS_SCAN_STREET_H
 #define VOXELD_TESTS_SCAN_STREET_H
 
@@ -9,11 +9,11 @@ double scan_ground_at(const struct scan_scene *scene, double x, double y);
 struct scan_object scan_box(double length, double width, double height, double yaw, double reflectivity);
 struct scan_object scan_cylinder(double radius, double height, double reflectivity);
 
-// Puts an object of the given half sizes on the ground, `lift` metres above it. A full scene takes no more.
+// Puts an object with the given half sizes on the ground, `lift` metres above it. A full scene ignores it.
 void scan_put(struct scan_scene *scene, struct scan_object object, double x, double y, double lift);
 
-// Clears the scene and fills it with the ground, houses and roadside of a street; without cars and people if it is
-// bare. Gives the state of the random numbers that follow.
+// Clears the scene and fills it with the ground, houses and roadside of a street; a bare street has no cars and people.
+// Returns the state of the random numbers for what follows.
 uint64_t scan_street_make(const struct scan_sensor *sensor, uint64_t seed, bool bare, struct scan_scene *scene);
 
 #endif

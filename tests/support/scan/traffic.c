@@ -1,7 +1,7 @@
 // Traffic: cars, pedestrians and cyclists on a street, each with its box; see scan.h.
 //
-// Each thing is a few boxes, cylinders and spheres, which rays meet one by one: what hides another hides it here too.
-// Random numbers are drawn one a statement, since C leaves the order of arguments open.
+// Each thing is a few boxes, cylinders and spheres, and rays meet them one by one, so things hide one another. Each
+// statement draws one random number, since C leaves the order of arguments open.
 #include <math.h>
 
 #include "tests/support/scan/random.h"
@@ -16,14 +16,14 @@ static const char *const class_names[SCAN_CLASSES] = {
 
 const char *scan_class_name(enum scan_class kind) { return class_names[kind]; }
 
-// Where a thing stands.
+// The position of a thing.
 struct stand {
   struct scan_scene *scene;
   double x, y, heading;
   int label;
 };
 
-// Puts a part of a thing at an offset along its own axes.
+// Puts a part of a thing at an offset along the thing's own axes.
 static void part(const struct stand *stand, struct scan_object object, double forward, double left, double lift) {
   double cosine = cos(stand->heading), sine = sin(stand->heading);
   object.label = stand->label;
@@ -41,7 +41,7 @@ static struct scan_object sphere(double radius, double reflectivity) {
       .shape = SCAN_SPHERE, .half = {radius, radius, radius}, .cos_yaw = 1.0, .reflectivity = reflectivity};
 }
 
-// Names the box of a thing. False if the scene has no more room for labels.
+// Adds the label of a thing. Returns false if the scene has no room for more labels.
 static bool name(struct stand *stand, enum scan_class kind, const double size[3]) {
   struct scan_scene *scene = stand->scene;
   if (scene->num_labels == SCAN_MAX_LABELS) return false;
@@ -99,8 +99,8 @@ static void put_cyclist(struct stand *stand, uint64_t *random) {
   part(stand, sphere(head, 0.35), lean, 0.0, height - 2 * head);
 }
 
-// Whether no other thing, tree or pole stands within `radius`, nor the sensor's own vehicle. Houses are wider than
-// `broad`; a stand is always before them.
+// Whether no other thing, tree or pole, nor the sensor's own vehicle, is within `radius`. Houses are wider than
+// `broad`, and things always stand in front of them.
 static bool is_free(const struct scan_scene *scene, double x, double y, double radius) {
   const double broad = 2.9, own = 3.0;
   bool clear = hypot(x, y) > own + radius;
@@ -114,7 +114,7 @@ static bool is_free(const struct scan_scene *scene, double x, double y, double r
   return clear;
 }
 
-// Most things go along the street; the others have any heading.
+// Most things move along the street; the others have any heading.
 static double heading_of(uint64_t *random, double along) {
   double kind = uniform(random, 0.0, 1.0), turn = uniform(random, -PI, PI), sway = uniform(random, -0.12, 0.12);
   if (kind > along) return turn;
@@ -122,10 +122,10 @@ static double heading_of(uint64_t *random, double along) {
 }
 
 static const struct kind {
-  int least, most;  // of them in a scene
-  double radius;    // that it takes
+  int least, most;  // in a scene
+  double radius;    // that it occupies
   double margin;    // metres from the houses
-  double along;     // share that goes along the street
+  double along;     // share of things that move along the street
   void (*put)(struct stand *stand, uint64_t *random);
 } kinds[] = {
     {0, 2, 6.5, 3.5, 1.0, put_lorry},

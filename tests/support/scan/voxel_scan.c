@@ -1,7 +1,7 @@
 // voxel-scan: writes one simulated lidar scan as raw little-endian float32 rows, the body of a voxelize request.
 //
-// One thread. With --points it writes exactly that many: a turn thinned evenly, or as many turns as it takes with the
-// last one thinned, so a cloud of any size keeps the density pattern of a scan. Memory stays that of one turn.
+// One thread. With --points it writes exactly that many: one turn, thinned evenly, or as many turns as needed, with the
+// last one thinned. So a cloud of any size keeps the density pattern of a scan. It needs memory for only one turn.
 #include "tests/support/scan/scan.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ struct options {
   int64_t points;  // -1: one turn
   const char *output;
   bool traffic;
-  const char *labels;  // a file
+  const char *labels;  // file name
 };
 
 static void usage(FILE *to) {
@@ -114,7 +114,7 @@ static bool write_rows(FILE *file, const struct scan_point *points, size_t count
   return true;
 }
 
-// The boxes of a scene, one a line, with the number of points that one turn has on each.
+// Writes the boxes of a scene, one per line, with the number of points that one turn has on each.
 static bool write_labels(const char *path, const struct scan_scene *scene, const struct scan_point *points,
                          size_t count) {
   int on_label[SCAN_MAX_LABELS + 1] = {0};
@@ -141,7 +141,7 @@ static bool write_scan(const struct options *options, FILE *file) {
   int64_t left = options->points;
   for (int64_t turn = 0; ok && (turn == 0 || left > 0); turn++) {
     size_t count = scan_turn(sensor, scene, turn, points);
-    if (count == 0) {  // no street is empty, but a loop that waits for points must not rest on that
+    if (count == 0) {  // no street is empty, but without this check the loop might never end
       errno = ENODATA;
       ok = false;
       break;
@@ -164,7 +164,7 @@ int main(int argc, char **argv) {
   FILE *file = options.output ? fopen(options.output, "wb") : stdout;
   bool ok = file && write_scan(&options, file);
   int error = errno;
-  if (file && fclose(file) != 0 && ok) {  // the last bytes are written here
+  if (file && fclose(file) != 0 && ok) {  // fclose writes the last bytes
     error = errno;
     ok = false;
   }

@@ -1,16 +1,18 @@
-// A stand-in for the CUDA backend, for machines without a GPU: it has its name, computes on the CPU, and fails on
+// A stand-in for the CUDA backend, for machines without a GPU. It has the same name, computes on the CPU, and fails on
 // request.
 //
-// The sanitizer flavours are built with it, so that the server is tested with several devices, and with failing ones,
-// everywhere. VOXELD_STANDIN_DEVICES says how many devices there are; without it there is none. With
-// VOXELD_STANDIN_INTEGRATED they share the host's memory; VOXELD_STANDIN_LACKS names an operation or a tensor that
-// they do not have. VOXELD_STANDIN_SLOW names a file with two numbers: the milliseconds that a sampling of points takes
-// longer on a device, and on the CPU. It is read for each sampling. See inject.h for faults: opening a lane makes one
-// checked call, pinning memory another, and each job three, before, amid (in the callback for its output) and after its
-// run.
+// The sanitizer flavours are built with it, so that the server is tested everywhere with several devices and with
+// failing devices. These variables control it:
+//   VOXELD_STANDIN_DEVICES     the number of devices; without it there are none
+//   VOXELD_STANDIN_INTEGRATED  the devices share the host's memory
+//   VOXELD_STANDIN_LACKS       an operation or a tensor that the devices do not support
+//   VOXELD_STANDIN_SLOW        a file with two numbers, read at each sampling of points: the milliseconds that the
+//                              sampling takes longer on a device, and on the CPU
+// See inject.h for faults. Opening a lane makes one checked call, and so does pinning memory. Each job makes three:
+// before its run, during it (in the callback for its output), and after it.
 //
-// Memory that is pinned is not touched by its addresses, as on a GPU: jobs over it run on copies, which the kernel
-// makes (process_vm_readv), so that pages that go just then are an error and no signal.
+// As on a GPU, pinned memory is not accessed through its addresses. Jobs over it run on copies that the kernel makes
+// (process_vm_readv). If the pages vanish meanwhile, that is an error instead of a signal.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +93,7 @@ static void close_lane(struct vx_lane *lane) {
   free(lane);
 }
 
-// The lane's address stands for its stream.
+// The lane's address serves as its stream.
 static void device_stream(const struct vx_lane *lane, struct vx_device_stream *stream) {
   stream->device = lane->device;
   stream->handle = (void *)(uintptr_t)lane;
@@ -124,8 +126,8 @@ static bool is_there(int pagemap, const char *byte) {
   return pread(pagemap, &entry, sizeof entry, at) == (ssize_t)sizeof entry && entry >> 63 != 0;
 }
 
-// Memory whose last page is gone was shortened, and is not read: a GPU would find old pages there. Only real pins keep
-// the other pages from being unmapped for a while, so they do not tell. What cannot be copied stays as it is.
+// Memory whose last page is gone was shortened and is not read, since a GPU would find old pages there. Only real pins
+// keep the other pages mapped for a while, so those pages do not tell. What cannot be copied stays as it is.
 static void read_pinned(void *own, char *pinned, size_t bytes) {
   const struct iovec here = {own, bytes}, there = {pinned, bytes};
   int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -141,14 +143,14 @@ static void write_pinned(void *own, void *pinned, size_t bytes) {
   (void)copied;
 }
 
-// The job's own caller, which the checked one stands in front of.
+// The job's own caller, behind the checking one.
 struct behind {
   const struct vx_job *job;
   const struct vx_caller *caller;
   void *ctx;
   void *points;           // a copy
   unsigned char *output;  // a copy of the block, with all tensors; NULL: the block itself is used
-  unsigned char *block;   // where the output is to go, but for tensors with a place
+  unsigned char *block;   // where the output goes, except tensors with a place
   struct vx_layout layout;
 };
 
@@ -244,7 +246,7 @@ static int slowness_ms(void) {
   return on_standin ? gpu_ms : cpu_ms;
 }
 
-// The linker puts the one in the place of the other (cmake/flavours.cmake).
+// The linker replaces one by the other (cmake/flavours.cmake).
 enum vx_status __real_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct error *error);
 enum vx_status __wrap_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct error *error);
 

@@ -44,7 +44,7 @@ static void read_request(const char *text) {
   }
 }
 
-// It is renamed before it is read, so that another that comes meanwhile is not removed with it.
+// Renames the file before it is read, so that a new file that comes meanwhile is not removed with it.
 static void take_file(const char *path) {
   char taken[512], text[64] = "";
   snprintf(taken, sizeof taken, "%s.taken", path);
@@ -57,7 +57,7 @@ static void take_file(const char *path) {
   (void)unlink(taken);
 }
 
-// A thread that comes while another reads the file waits: its call is to fail already, if the file says so.
+// A thread that comes while another reads the file waits, because its own call must fail if the file says so.
 static void look_for_file(void) {
   const char *path = getenv("VOXELD_INJECT");
   if (path != NULL) {

@@ -1,23 +1,24 @@
-// A stand-in for ONNX Runtime: a library with its C interface, as far as voxeld uses it, that needs nothing and fails
+// A stand-in for ONNX Runtime: a library with the part of its C interface that voxeld uses. It needs nothing and fails
 // on request.
 //
-// A network file is text, a line each:
+// A network file is text, with these lines:
 //   standin
-//   input NAME TYPE DIMENSION...           TYPE: ONNX's number of it, 1 for float32, 10 for float16
+//   input NAME TYPE DIMENSION...           TYPE: ONNX's number, 1 for float32, 10 for float16
 //   output NAME TYPE SCALE BIAS DIMENSION...
 //   wait MILLISECONDS                      how long a run takes
-//   memory WEIGHTS RUN                     bytes that the network takes of an arena that is bounded: once, and for each
-//                                          row of the first input; it keeps what it took for smaller runs after it
-//   fail [NUMBER]                          the run of that number and those after it fail; without it every run
-//   session CALL WHAT                      of sessions on a GPU: `open`, or the run of that number and those after it,
-//                                          fails for a reason; WHAT: fails, or memory for a lack of that
-// Value i of an output is SCALE times value i of the first input, counted around, plus BIAS, computed in float32.
-// A dimension -1 is that of the given tensors. A network that begins otherwise is refused, as a bad ONNX file is.
+//   memory WEIGHTS RUN                     bytes that the network takes from a bounded arena: once, and for each row of
+//                                          the first input; it keeps what it took for later, smaller runs
+//   fail [NUMBER]                          the run with that number and later ones fail; without a number every run
+//   session CALL WHAT                      for sessions on a GPU: what fails. CALL: `open`, or the number of the first
+//                                          run that fails; WHAT: fails, or memory for a lack of memory
+// Value i of an output is SCALE times value i of the first input, modulo its length, plus BIAS, computed in float32. A
+// dimension -1 is that of the given tensors. A network that begins otherwise is refused, like a bad ONNX file.
 //
-// Sessions on a GPU compute like the others, as the memory of its stand-in is the host's; but their tensors must be
-// said to be the device's, and those of other sessions not. With STANDIN_NO_CUDA the library has none.
+// Sessions on a GPU compute in the same way, since the stand-in's device memory is the host's. But their tensors must
+// be described as the device's, and those of other sessions must not. With STANDIN_NO_CUDA the library has no CUDA
+// provider.
 //
-// Tests find the variables below by dlsym. Not for two threads at once, but for runs.
+// Tests find the variables below with dlsym. Two threads must not call it at once, except to run networks.
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,11 +36,11 @@ EXPORTED extern atomic_llong standin_limit;
 EXPORTED extern void *_Atomic standin_stream;
 EXPORTED const struct ort_base *OrtGetApiBase(void);
 
-atomic_int standin_fail_at;               // the number of the call that fails; 0: none
+atomic_int standin_fail_at;               // number of the call that fails; 0: none
 atomic_int standin_calls;                 // so far
-atomic_int standin_alive;                 // objects that were made and not released
-atomic_int standin_threads;               // of the options that were last set
-atomic_int standin_device, standin_tf32;  // of the options of a GPU that were last set, like those that follow
+atomic_int standin_alive;                 // objects that exist
+atomic_int standin_threads;               // of the options set last
+atomic_int standin_device, standin_tf32;  // of the GPU options set last, like the variables that follow
 atomic_llong standin_limit;
 void *_Atomic standin_stream;
 
@@ -65,8 +66,8 @@ struct ort_session {
   bool on_gpu;
   bool bounded;  // by `limit`
   long long limit, weights, run_bytes;
-  atomic_llong kept, used;  // used: of that, by runs now
-  long fails_at;            // the number of the run; 0: none
+  atomic_llong kept, used;  // used: the part that runs use now
+  long fails_at;            // number of the run; 0: none
   char session_fault[16];   // of the line `session`, if the session is on a GPU
   long session_call;        // 0: open
   atomic_long runs;
@@ -85,7 +86,7 @@ struct ort_arena_options {
 };
 struct ort_env {
   bool has_arena;
-  long long limit;  // of that
+  long long limit;  // of the arena
 };
 struct ort_allocator {
   const struct ort_session *session;
@@ -225,7 +226,7 @@ static struct ort_status *default_allocator(struct ort_allocator **allocator) {
 
 static struct ort_status *allocator_free(struct ort_allocator *allocator, void *memory) {
   (void)allocator;
-  drop(memory);  // even if the call then fails: a caller could do no more
+  drop(memory);  // even if the call then fails, since a caller could do no more
   COUNT_CALL();
   return NULL;
 }
@@ -275,7 +276,7 @@ static struct ort_status *unregister_arena(struct ort_env *env, const struct ort
   return NULL;
 }
 
-// Without the word of the bound, as the library counts without a sign: beyond it there is none.
+// Does not name the bound. The library counts without a sign, so beyond the bound there is none.
 static struct ort_status *take_memory(const struct ort_session *session, long long kept, long long bytes) {
   long long left = session->limit - session->weights - kept;
   bool fits = !session->bounded || left < 0 || bytes <= left;
@@ -306,7 +307,7 @@ static struct ort_status *create_cuda_options(struct ort_cuda_options **cuda) {
   return NULL;
 }
 
-// Sets what is not named to its default.
+// Resets all options that are not named to their defaults.
 static struct ort_status *update_cuda_options(struct ort_cuda_options *cuda, const char *const *keys,
                                               const char *const *values, size_t count) {
   (void)cuda;
@@ -384,7 +385,7 @@ static bool read_line(char *line, struct ort_session *session) {
   return true;
 }
 
-// The fault of a session on a GPU at its run of that number; 0: its opening. NULL: none.
+// The fault of a GPU session at run number `call`; 0: at its opening. Returns NULL if there is none.
 static struct ort_status *session_fault(const struct ort_session *session, long call) {
   if (!session->session_fault[0] || (call == 0) != (session->session_call == 0) || call < session->session_call)
     return NULL;
@@ -464,7 +465,7 @@ static struct ort_status *output_name(const struct ort_session *session, size_t 
   return name_of(&session->output[index], name);
 }
 
-// Type 0 stands for what is no tensor, such as a map.
+// Type 0 stands for something other than a tensor, such as a map.
 static struct ort_status *tensor_type_of(const struct ort_type *type, const struct ort_tensor_type **tensor_type) {
   COUNT_CALL();
   *tensor_type = type->tensor.element ? &type->tensor : NULL;
@@ -542,7 +543,7 @@ static long long needed_of(const struct ort_session *session, const struct ort_v
   return session->run_bytes * (input->type.rank ? input->type.dims[0] : 1);
 }
 
-// What is kept and no other run uses is of use to a run that needs no more.
+// Memory that is kept and unused serves a run that needs no more.
 static struct ort_status *take_of_run(struct ort_session *session, long long needed) {
   long long kept = atomic_load(&session->kept);
   bool more = needed > kept - atomic_load(&session->used);

@@ -1,7 +1,7 @@
-// What the kernel tests share: running a job on a lane, and a deliberately naive model of what it must give.
+// What the kernel tests share: running a job on a lane, and a deliberately naive model of the result.
 //
-// The model is written from the rules, not from kernels/: it searches linearly, keeps everything in plain arrays and
-// shares no arithmetic with the code under test. check() compares every byte of every tensor and every count.
+// The model is written from the rules, not from kernels/. It searches linearly, keeps everything in plain arrays and
+// shares no arithmetic with the tested code. check() compares every byte of every tensor and every count.
 #ifndef VOXELD_KERNELS_REFERENCE_H
 #define VOXELD_KERNELS_REFERENCE_H
 
@@ -23,7 +23,7 @@
 
 // ---- running a job --------------------------------------------------------------------------------------------------
 
-static const struct vx_backend *backend;  // of the name in VOXELD_TEST_BACKEND; without one the CPU's
+static const struct vx_backend *backend;  // named by VOXELD_TEST_BACKEND; by default the CPU's
 static struct vx_device *device;
 static struct vx_lane *lane;
 
@@ -59,7 +59,7 @@ static inline enum vx_status give_output(void *ctx, const struct vx_layout *layo
   struct outcome *outcome = ctx;
   outcome->outputs++;
   outcome->layout = *layout;
-  // Exactly as long as asked, so that a sanitizer sees a byte too many, and full of rubbish, so that one left out
+  // Exactly the requested size, so that a sanitizer sees an extra byte, and full of garbage, so that a missing byte
   // shows.
   size_t bytes = (layout->bytes + 63) / 64 * 64;
   outcome->block = aligned_alloc(64, bytes == 0 ? 64 : bytes);
@@ -95,7 +95,7 @@ static inline void assert_counts_add_up(const struct vx_counts *counts) {
                                          counts->over_max_voxels + counts->block_filtered);
 }
 
-// A grid of `cells` cells of one metre on each axis from the origin; points of 4 columns; all tensors.
+// A grid of `cells` cells of one metre on each axis from the origin; points with 4 columns; all tensors.
 static inline struct vx_job plain_params(float cells) {
   return (struct vx_job){
       .params.voxelize = {.range_max = {cells, cells, cells},
@@ -121,7 +121,7 @@ static inline float random_in(struct random *random, float low, float high) {
   return low + (high - low) * ((float)(next_random(random) >> 8) / 16777216.0f);
 }
 
-// ---- float16, by the values it stands for ---------------------------------------------------------------------------
+// ---- float16, by value ----------------------------------------------------------------------------------------------
 
 static inline double half_value(uint16_t half) {
   int exponent = half >> 10 & 31, mantissa = half & 1023;
@@ -151,7 +151,7 @@ static inline uint16_t model_narrow(float value) {
   if (isnan(value)) return 0x7E00;
   uint16_t sign = signbit(value) ? 0x8000 : 0;
   double magnitude = fabs((double)value);
-  uint16_t low = 0, high = 0x7C00;  // low <= magnitude < high, where the pattern after the largest counts as 65536
+  uint16_t low = 0, high = 0x7C00;  // low <= magnitude < high; the pattern after the largest number counts as 65536
   if (magnitude >= 65536) return sign | 0x7C00;
   while (high - low > 1) {
     uint16_t middle = (uint16_t)((low + high) / 2);
@@ -185,7 +185,7 @@ struct model {
   int32_t *voxel_of;  // [N]; -1 for none
   struct model_voxel *voxels;
   int32_t num_voxels;
-  struct model_voxel **rows;  // those that stay, in their order
+  struct model_voxel **rows;  // the rows that stay, in order
   int32_t num_rows;
   struct vx_counts counts;
   int32_t row_counts[VX_MAX_CLOUDS];
@@ -313,7 +313,7 @@ static inline void model_free(struct model *model) {
   free(model->rows);
 }
 
-// The mean of one column: sums in sequence, or list after list of groups of 64.
+// The mean of one column: the sum in sequence, or list after list of groups of 64.
 static inline float model_mean(const struct model *model, const struct model_voxel *voxel, int32_t column) {
   float *values = malloc((size_t)voxel->kept * sizeof *values);
   for (int32_t k = 0; k < voxel->kept; k++)
@@ -399,7 +399,7 @@ static inline void check_row(const struct model *model, const struct outcome *ou
   check_points_of(model, outcome, r);
 }
 
-// Runs the job on `on` and compares all of it with the model. The outcome is the caller's, to look at and to free.
+// Runs the job on `on` and compares everything with the model. The caller must free the outcome.
 static inline struct outcome check_batch_on(struct vx_lane *on, const struct vx_job *asked, const void *points,
                                             int32_t num_clouds, const int32_t *point_counts) {
   struct outcome outcome = run_on(on, asked, points, num_clouds, point_counts);

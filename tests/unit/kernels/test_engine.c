@@ -1,4 +1,4 @@
-// Networks through ONNX Runtime's C interface: with a stand-in, whose calls fail in turn, and with the real library, if
+// Networks through ONNX Runtime's C interface: with a stand-in whose calls fail in turn, and with the real library if
 // the tests' environment has one.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -64,9 +64,9 @@ static atomic_int *standin(const char *name) {
 
 static const char doubling[] = "standin\ninput x 1 -1 3\noutput twice 1 2 0 -1 3\noutput more 1 1 10 -1 3\n";
 
-static size_t bound = 1 << 20;  // of a network's memory of the host
+static size_t bound = 1 << 20;  // most host memory of a network
 
-static int stream;  // its address is that of a stream
+static int stream;  // its address serves as a stream
 static const struct vx_device_stream place = {1, &stream, false, 1 << 20};
 
 struct trial {
@@ -77,7 +77,7 @@ struct trial {
   float twice[6], more[6];
 };
 
-// Runs the network, or its session if that is given.
+// Runs the network, or its session if one is given.
 static enum vx_status run_twice(struct vx_network *network, struct vx_session *session, struct trial *trial) {
   float x[6] = {0, 1, 2, 3, 4, -5};
   memset(trial->twice, 0, sizeof trial->twice);
@@ -98,7 +98,7 @@ static enum vx_status try_session(struct vx_network *network, struct trial *tria
   return status;
 }
 
-// Opens library and network, runs, closes: until one of them fails; then the same with a session.
+// Opens library and network, runs, closes, until something fails; then does the same with a session.
 static struct trial try_all(const char *library_path) {
   struct trial trial = {.error = {0}};
   struct vx_engine_library *library;
@@ -155,7 +155,7 @@ static void assert_no_session(const char *fault, enum vx_status status, const ch
   snprintf(network, sizeof network, "%ssession %s\n", doubling, fault);
   write_network(network, strlen(network));
   struct trial trial = try_all(standin_path());
-  assert_int_equal(trial.status, VX_OK);  // not on a GPU
+  assert_int_equal(trial.status, VX_OK);  // the call is only made on a GPU
   assert_int_equal(trial.opened, status);
   if (!strstr(trial.error.text, reason)) fail_msg("'%s' has no '%s'", trial.error.text, reason);
   assert_int_equal(atomic_load(standin("standin_alive")), 0);
@@ -180,7 +180,7 @@ static void a_library_without_cuda_has_no_sessions(void **state) {
   assert_string_equal(trial.error.text, "onnxruntime: Failed to load library libonnxruntime_providers_cuda.so");
 }
 
-// One that is renamed into the place of another is told by its inode, one that is written anew by its size or time.
+// A file renamed into the place of another has another inode. A rewritten file has another size or time.
 static void a_session_is_refused_if_the_file_has_changed(void **state) {
   (void)state;
   struct vx_engine_library *library;
@@ -298,7 +298,7 @@ static void a_missing_library_is_named(void **state) {
 
 // ---- the real library -----------------------------------------------------------------------------------------------
 
-// A network as ONNX has it: messages of protobuf, each field a tag and a value, or a length and bytes.
+// A network in ONNX's format: protobuf messages. Each field is a tag and a value, or a tag, a length and bytes.
 struct message {
   size_t size;
   unsigned char bytes[1024];
@@ -376,7 +376,7 @@ static struct message real_network(void) {
   return model_of(&graph);
 }
 
-// NULL if there is none. Under a sanitizer there is none: its threads use locks that the sanitizer does not see.
+// NULL if there is none. Under a sanitizer there is none, because the sanitizer does not see the locks of its threads.
 static const char *real_path(void) {
   static char found[1024];
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -416,11 +416,11 @@ static void the_real_library_runs_a_network(void **state) {
   assert_int_equal(trial.shape.output[0].dims[1], 3);
   assert_memory_equal(trial.twice, ((float[]){0, 2, 4, 6, 8, -10}), sizeof trial.twice);
   assert_memory_equal(trial.more, ((float[]){0, 3, 6, 9, 12, -15}), sizeof trial.more);
-  assert_int_equal(trial.opened, VX_REFUSED);  // it is the library for processors alone
+  assert_int_equal(trial.opened, VX_REFUSED);  // this library is only for processors
   assert_non_null(strstr(trial.error.text, "CUDA"));
 }
 
-// What the stand-in refuses is what the library refuses.
+// The library refuses what the stand-in refuses.
 static void the_real_library_refuses_what_does_not_fit(void **state) {
   (void)state;
   const char *library_path = need_real_library();
@@ -447,7 +447,7 @@ static void the_real_library_refuses_what_does_not_fit(void **state) {
   engine->close(library);
 }
 
-// inner = x + weights, or x times weights; more = inner + x. Weights: [rows, 3], of zeros.
+// inner = x + weights, or x times weights; more = inner + x. Weights: [rows, 3], all zeros.
 static struct message network_with_weights(const char *kind, int rows) {
   static const unsigned char zeros[64];
   struct message graph = {0}, weights = {0};
@@ -476,7 +476,7 @@ static enum vx_status run_rows(struct vx_network *network, int64_t rows, struct 
   return status;
 }
 
-// Runs that each keep a block, until there is no room for the next: what is kept is given back then.
+// Runs that each keep a block, until there is no room for the next. Then the kept blocks are freed.
 static void try_bounded_runs(struct vx_network *network) {
   struct error error = {0};
   for (int round = 0; round < 3; round++)
@@ -507,7 +507,7 @@ static void try_bounds(const char *library_path, const char *within, size_t with
   engine->network_close(free_network);
   write_network(beyond, beyond_size);
   enum vx_status status = engine->network_open(library, path, 1, 8, &network, &error);
-  if (status != VX_OUT_OF_MEMORY)  // which some versions of the library say by themselves
+  if (status != VX_OUT_OF_MEMORY)  // some versions of the library return this themselves
     assert_string_equal(error.text, "its weights take more than its limit of 8 bytes");
   engine->close(library);
   bound = usual;

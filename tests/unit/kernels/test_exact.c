@@ -1,5 +1,5 @@
-// The shared arithmetic gives the bits that it gave when it was written, with any compiler, flags and machine: hashes
-// over a part of the inputs that cuda-exhaustive takes all of.
+// The shared arithmetic gives the same bits as when it was written, with any compiler, flags and machine: hashes over a
+// part of the inputs of cuda-exhaustive.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

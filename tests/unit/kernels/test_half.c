@@ -1,4 +1,4 @@
-// float16 <-> float32: every half, and every place where rounding turns.
+// float16 <-> float32: every half, and every place where rounding changes.
 #include "kernels/half.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
@@ -16,7 +16,7 @@ static void round_trip(void **state) {
   }
 }
 
-// Between each half and the next: the middle goes to the even one, what is below it down, what is above it up.
+// Between each half and the next: the middle rounds to the even one, lower values down, higher values up.
 static void rounds_to_nearest_even(void **state) {
   (void)state;
   for (uint32_t half = 0; half < 0x7C00; half++) {

@@ -1,4 +1,4 @@
-// The block filter: which voxels it takes out, and how their points are counted.
+// The block filter: which voxels it removes, and how their points are counted.
 #include "tests/unit/kernels/kernels_reference.h"
 
 static struct vx_job filter_params(float cells, int32_t factor, int32_t size, float low, float high) {
@@ -22,7 +22,7 @@ static void block_filter(void **state) {
   free(outcome.block);
 }
 
-// A window of 2 reaches one block back and none ahead; one of 3, one both ways.
+// A window of 2 reaches one block back and none ahead; a window of 3 reaches one block both ways.
 static void window(void **state) {
   (void)state;
   const float points[][4] = {{4, 4, 0, 0}, {5, 4, 1, 0}};
@@ -35,7 +35,7 @@ static void window(void **state) {
   }
 }
 
-// The thresholds themselves are out.
+// Spans equal to the thresholds are removed.
 static void thresholds_are_strict(void **state) {
   (void)state;
   const float points[][4] = {{4, 4, 0, 0}, {4, 4, 2, 0}};
@@ -51,7 +51,7 @@ static void thresholds_are_strict(void **state) {
   }
 }
 
-// Points that a full voxel did not keep, and points of voxels beyond max_voxels, raise no block.
+// Points that a full voxel dropped, and points of voxels beyond max_voxels, do not raise a block.
 static void only_kept_points_count(void **state) {
   (void)state;
   struct vx_job asked = filter_params(10, 1, 1, 0.3f, 4);
@@ -66,7 +66,7 @@ static void only_kept_points_count(void **state) {
   free(outcome.block);
 }
 
-// Blocks of one cloud say nothing about another.
+// Blocks of one cloud do not affect another cloud.
 static void clouds_apart(void **state) {
   (void)state;
   struct vx_job asked = filter_params(10, 2, 4, 0.5f, 4);
@@ -77,7 +77,7 @@ static void clouds_apart(void **state) {
   free(outcome.block);
 }
 
-// Windows, factors and both orders over a scene that has ground and posts, in grids that no factor divides.
+// Windows, factors and both orders over a scene with ground and posts, in grids that no factor divides.
 static void scenes(void **state) {
   (void)state;
   enum { COUNT = 1500 };
@@ -99,7 +99,7 @@ static void scenes(void **state) {
   }
 }
 
-// Blocks at both ends of the longest axis: the window must not step beyond an int32.
+// Blocks at both ends of the longest axis: the window must not exceed an int32.
 static void ends_of_the_widest_axis(void **state) {
   (void)state;
   for (int axis = 0; axis < 2; axis++) {

@@ -1,5 +1,5 @@
-// Decoding of both heads as a job: boxes, fates, ties, batches, inputs that do not fit; and the least logit. Whether
-// every bit is right is the matter of tests/oracle; here maps are few and plain.
+// Decoding of both heads as a job: boxes, fates, ties, batches, inputs that do not fit; and the least logit.
+// tests/oracle checks every bit; here maps are few and plain.
 #include "kernels/centers.h"
 #include "kernels/decode.h"
 #include "tests/unit/kernels/kernels_reference.h"
@@ -62,7 +62,7 @@ static void anchors_have_fates(void **state) {
   (void)state;
   const float logits[CELLS][CLASSES] = {{1, 0}, {4, 0}, {-1, -1}, {2, 3}};
   float moved[CELLS][VX_BOX_VALUES] = {{0}};
-  moved[0][0] = (float)(10 / sqrt(20));  // to where the second is
+  moved[0][0] = (float)(10 / sqrt(20));  // to the position of the second
   moved[3][3] = 200;                     // infinitely long
   struct vx_job asked = anchor_job(logits[0], moved[0]);
   struct outcome outcome = run_anchors(&asked);
@@ -80,7 +80,7 @@ static void anchors_have_fates(void **state) {
 static void directions_turn_boxes(void **state) {
   (void)state;
   const float logits[CELLS][CLASSES] = {{1, 0}, {1, 0}, {1, 0}, {1, 0}};
-  const float bins[CELLS][2] = {{1, 0}, {0, 1}, {1, 1}, {NAN, 0}};  // of equals the first
+  const float bins[CELLS][2] = {{1, 0}, {0, 1}, {1, 1}, {NAN, 0}};  // of equal bins the first
   struct vx_job asked = anchor_job(logits[0], moves[0]);
   asked.inputs[VX_DIR_CLS_PREDS] = (struct vx_input){VX_FLOAT32, 4, {1, 1, CELLS, 2}, bins};
   struct outcome outcome = run_anchors(&asked);
@@ -103,7 +103,7 @@ static void maps_must_fit(void **state) {
 
 // ---- centres --------------------------------------------------------------------------------------------------------
 
-// A task of one class and a task of two, on a row of cells.
+// A task with one class and a task with two, on a row of cells.
 enum { TASKS = 2, ALL = 3 };
 
 static const float offsets[CELLS][TASKS][2], heights[CELLS][TASKS], dims[CELLS][TASKS][3];
@@ -137,7 +137,7 @@ static void tasks_follow_on_each_other(void **state) {
   const float logits[CELLS][ALL] = {{0, 1, 1}, {2, 0, 0}, {1, 0, 3}, {NAN, -1, -INFINITY}};  // 0 is half: too little
   const struct vx_job asked = center_job(logits[0]);
   struct outcome outcome = run_centers(&asked);
-  // The first cell's two boxes of the second task are equal: of equal logits the first class wins.
+  // The two boxes of the second task at the first cell are equal: of equal logits the first class wins.
   assert_indices(&outcome, 4, (int32_t[]){1, 2, 8 + 2, 4 + 0});
   assert_memory_equal(tensor(&outcome, VX_DECODED_LABELS), ((int32_t[]){0, 0, 2, 1}), 4 * sizeof(int32_t));
   assert_int_equal(outcome.counts.below_threshold, 7);
@@ -160,7 +160,7 @@ static void centers_have_fates(void **state) {
   asked.inputs[VX_ROT].data = broken;
   asked.params.center.max_objects = 3;
   asked.params.center.limited = 1;
-  const float min[3] = {-6, 5, 0}, max[3] = {-6, 5, 0};  // one place, and its borders belong to it
+  const float min[3] = {-6, 5, 0}, max[3] = {-6, 5, 0};  // a single point; borders are inside
   memcpy(asked.params.center.center_min, min, sizeof min);
   memcpy(asked.params.center.center_max, max, sizeof max);
   struct outcome outcome = run_centers(&asked);
@@ -173,7 +173,7 @@ static void centers_have_fates(void **state) {
 
 static void circles_suppress(void **state) {
   (void)state;
-  const float logits[CELLS][ALL] = {{5, 0, 2}, {4, 0, 1}, {3, 0, 0}, {2, 0, 0}};  // 4 m from each other
+  const float logits[CELLS][ALL] = {{5, 0, 2}, {4, 0, 1}, {3, 0, 0}, {2, 0, 0}};  // 4 m apart
   struct vx_job asked = center_job(logits[0]);
   asked.params.center.nms.circle = 1;
   asked.params.center.num_radii = 2;

@@ -1,5 +1,5 @@
-// A detection as a job: it gives what its stages give as jobs of their own, with a stand-in for the network. Batches,
-// orders of channels, stages that are shown, networks that fail, an end in between.
+// A detection as a job. It must give what its stages give as separate jobs, with a stand-in for the network. Batches,
+// orders of channels, tensors of the stages, networks that fail, a stop between stages.
 #include "kernels/decoder.h"
 #include "kernels/half.h"
 #include "tests/unit/kernels/kernels_reference.h"
@@ -14,14 +14,14 @@ enum { ANCHORS = SIZES * ROTATIONS, CLASSES = 3, BINS = 2, MAPS = 3, POINTS = 12
 struct vx_network {
   bool channels_first, fails;
   int runs;
-  int64_t largest;  // clouds of a run
+  int64_t largest;  // most clouds of a run
 };
 
 static const char *const names[MAPS] = {"classes", "boxes", "directions"};
 static const int64_t channels[MAPS] = {ANCHORS * CLASSES, ANCHORS *VX_BOX_VALUES, ANCHORS *BINS};
 static const float scales[MAPS] = {2, 0.2f, 1};
 
-// Value c of a cell of map m is that of plane c + m of the input, scaled.
+// Channel c of map m at a cell is plane c + m of the input at that cell, scaled.
 static float map_value(const float *features, int map, int64_t channel, int64_t cell) {
   return features[(channel + map) % WIDTH * CELLS + cell] * scales[map] - 1;
 }
@@ -120,7 +120,7 @@ static struct outcome detect(vx_tensor_set tensors) {
   return outcome;
 }
 
-// ---- the stages as jobs of their own --------------------------------------------------------------------------------
+// ---- the stages as separate jobs ------------------------------------------------------------------------------------
 
 static struct outcome run_voxelize(void) {
   struct vx_job asked = {.params.voxelize = detector.voxelize,
@@ -155,7 +155,7 @@ static struct outcome run_decode(const struct maps *maps) {
   return run_on(lane, &asked, maps->ctx, CLOUDS, items);
 }
 
-// A map of float16 has the same values as the expected one of float32.
+// A float16 map must have the same values as the expected float32 map.
 static void assert_same_map(const struct outcome *is, enum vx_tensor which, const float *expected) {
   const struct vx_shape *shape = &is->layout.shape[which];
   const uint16_t *halves = tensor(is, which);
@@ -288,7 +288,7 @@ static void points_of_other_columns_are_refused(void **state) {
   assert_non_null(strstr(outcome.error.text, "points with 3 columns give 9 inputs"));
 }
 
-// A caller that lets the stages pass for a while.
+// A caller that stops the job after some questions.
 struct patience {
   struct outcome outcome;  // first: give_output gets the same pointer
   int left;
@@ -330,7 +330,7 @@ int main(void) {
       cmocka_unit_test_setup(points_of_other_columns_are_refused, make_detector),
       cmocka_unit_test_setup(a_job_ends_between_its_stages, make_detector),
   };
-  // On a GPU a network needs a session; cuda-equal holds such detections against those of the CPU.
+  // On a GPU a network needs a session; cuda-equal compares such detections with the CPU's.
   if (setenv("VOXELD_TEST_BACKEND", "cpu", 1) != 0) return 1;
   return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

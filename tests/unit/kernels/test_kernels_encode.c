@@ -1,4 +1,4 @@
-// The encoder of pillars: every bit of it against plain loops over the model's pillars, padding, NaN, widths, refusals.
+// The encoder of pillars: every bit against plain loops over the model's pillars, padding, NaN, widths, refusals.
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { COLUMNS = 4, CHANNELS = COLUMNS + 6, MOST_WIDTH = 67, LAYERS = 3 };
@@ -7,7 +7,7 @@ enum { COLUMNS = 4, CHANNELS = COLUMNS + 6, MOST_WIDTH = 67, LAYERS = 3 };
 
 static float weights[LAYERS][2 * MOST_WIDTH * MOST_WIDTH], biases[LAYERS][MOST_WIDTH];
 
-// Layers of `width` channels each.
+// Layers with `width` channels each.
 static void make_encoder(struct vx_job *asked, int32_t width, int32_t layers) {
   struct random random = {(uint64_t)width};
   struct vx_encoder *encoder = &asked->params.voxelize.encoder;
@@ -21,7 +21,7 @@ static void make_encoder(struct vx_job *asked, int32_t width, int32_t layers) {
   asked->tensors = ENCODED;
 }
 
-// The value of channel d of a layer for one row, from the rules.
+// Channel d of a layer for one row, by the rules.
 static float model_channel(const struct vx_encoder_layer *layer, const float *row, int32_t d) {
   volatile float sum = layer->bias[d];  // each operation is rounded to float
   for (int32_t c = 0; c < layer->inputs; c++) {
@@ -31,7 +31,7 @@ static float model_channel(const struct vx_encoder_layer *layer, const float *ro
   return sum > 0 ? sum : 0;
 }
 
-// The rows of all points of a pillar and, of a cap, of all its padding; all layers.
+// All layers, over the rows of a pillar's points and, with a cap, a row for all its padding.
 static void model_encoded(const struct model *model, const struct model_voxel *voxel, float *largest) {
   enum { MOST_ROWS = 300 };
   static float rows[2][MOST_ROWS][2 * MOST_WIDTH];
@@ -83,7 +83,7 @@ static struct outcome check_encoded(const struct vx_job *asked, const float *poi
   return outcome;
 }
 
-// Widths around the blocks; both types; pillars with padding, full ones and some with more points than the cap.
+// Widths around the block size; both types; pillars with padding, full pillars, and pillars over the cap.
 static void every_bit(void **state) {
   (void)state;
   enum { POINTS = 300 };
@@ -105,7 +105,7 @@ static void every_bit(void **state) {
   }
 }
 
-// One channel over one pillar, with the weights of its intensity alone.
+// One channel over one pillar, with a weight only for the intensity.
 static float encode_intensities(float with_weight, float with_bias, int32_t cap, const float *intensities,
                                 int32_t count) {
   float points[4][COLUMNS];
@@ -126,7 +126,7 @@ static float encode_intensities(float with_weight, float with_bias, int32_t cap,
   return value;
 }
 
-// Padding gives ReLU of the bias. A pillar without padding does not have it.
+// Padding gives ReLU of the bias. A pillar without padding must not have that.
 static void padding_takes_part(void **state) {
   (void)state;
   assert_true(encode_intensities(-1, 2, 2, (const float[]){1}, 1) == 2);
@@ -143,7 +143,7 @@ static void nan_does_not_spread(void **state) {
   assert_true(isinf(encode_intensities(1, 0, 4, (const float[]){3, INFINITY}, 2)));
 }
 
-// The bias comes first and the columns in their order: small terms are lost after a large one and not before it.
+// The bias comes first, then the columns in order: small terms are lost after a large one but not before it.
 static void sums_have_an_order(void **state) {
   (void)state;
   const float point[1][COLUMNS] = {{0.5f, 0.5f, 0.5f, 1}};

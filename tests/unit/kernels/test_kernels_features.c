@@ -11,7 +11,7 @@ static void fill_zero(void **state) {
   free(outcome.block);
 }
 
-// The mean pads `voxels`, all its columns, and nothing else.
+// The mean pads all columns of `voxels`, and nothing else.
 static void fill_mean(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -38,7 +38,7 @@ static void pillar(void **state) {
   free(outcome.block);
 }
 
-// A sum begins with its first point, not with 0, and a mean over one point is that point.
+// A sum begins with its first point, not with 0, and the mean of one point is that point.
 static void mean_of_negative_zero(void **state) {
   (void)state;
   struct vx_job asked = plain_params(4);
@@ -50,7 +50,7 @@ static void mean_of_negative_zero(void **state) {
   free(outcome.block);
 }
 
-// float32 addition in input order: small terms are lost after a large one and not before it.
+// float32 addition in input order: small terms are lost after a large one but not before it.
 static void mean_keeps_the_order(void **state) {
   (void)state;
   struct vx_job asked = plain_params(4);
@@ -63,13 +63,13 @@ static void mean_keeps_the_order(void **state) {
   free(outcome.block);
 }
 
-// Computed values show one NaN, whatever the payload was; copied ones show the point's own bits.
+// Computed values have one NaN, whatever the payload; copied values keep the point's own bits.
 static void nan_payloads(void **state) {
   (void)state;
   struct vx_job asked = plain_params(4);
   float points[3][4] = {{1, 1, 1, 0}, {1, 1, 1, 5}, {2, 2, 2, 0}};
   points[0][3] = float_of(0xFFC54321);
-  points[2][3] = float_of(0x7F812345);  // not quiet
+  points[2][3] = float_of(0x7F812345);  // a signalling NaN
   struct outcome outcome = check_scan(&asked, points, 3);
   const uint32_t *features = tensor(&outcome, VX_VOXEL_FEATURES), *voxels = tensor(&outcome, VX_VOXELS);
   assert_int_equal(features[3], 0x7FC00000);
@@ -84,7 +84,7 @@ static void nan_payloads(void **state) {
   free(outcome.block);
 }
 
-// A sum of finite coordinates can overflow; opposite infinities and their offsets are NaN, and still one NaN.
+// A sum of finite coordinates can overflow. Opposite infinities and their offsets give NaN, always the same one.
 static void overflowing_sums(void **state) {
   (void)state;
   struct vx_job asked = {.params.voxelize = {.range_max = {3e38f, 1, 1},
@@ -100,7 +100,7 @@ static void overflowing_sums(void **state) {
   }
 }
 
-// Without a cap: groups of 64, groups of groups, and lengths just around their edges.
+// Without a cap: groups of 64, groups of groups, and lengths around their limits.
 static void dynamic_mean_tree(void **state) {
   (void)state;
   enum { MOST = 10000 };
@@ -122,7 +122,7 @@ static void dynamic_mean_tree(void **state) {
   }
 }
 
-// Three levels of groups. Every partial sum here is a whole number that float32 holds, so the result is known.
+// Three levels of groups. Every partial sum here is an integer that float32 holds, so the result is known.
 static void dynamic_mean_of_a_million(void **state) {
   (void)state;
   enum { COUNT = 1 << 20 };
@@ -140,7 +140,7 @@ static void dynamic_mean_of_a_million(void **state) {
   free(points);
 }
 
-// With a cap the sum is in sequence however long it is.
+// With a cap the sum is in sequence, however long.
 static void capped_mean_is_sequential(void **state) {
   (void)state;
   enum { COUNT = 1500 };

@@ -1,5 +1,5 @@
-// Farthest point sampling as a job: batches, shapes, refusals, voxel means, an end before time. How one cloud is
-// sampled is the matter of test_kernels_sample.c; here a model of a few lines is held against small clouds.
+// Farthest point sampling as a job: batches, shapes, refusals, voxel means, an early stop. test_kernels_sample.c tests
+// how one cloud is sampled. Here a model of a few lines is compared with small clouds.
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { MOST = 3000, COLUMNS = 5 };
@@ -41,7 +41,7 @@ struct clouds {
   const int32_t *points, *samples;
 };
 
-// What `give_output` fills, and who may stop the job.
+// What `give_output` fills, and the questions whether to stop.
 struct asking {
   struct outcome outcome;
   struct stop *stop;
@@ -90,7 +90,7 @@ static int32_t first_of(const float *rows, int32_t count, int32_t start) {
   return start > 0 ? first_of(rows, start, 0) : -1;
 }
 
-// The next sample after those chosen: looks at every pair.
+// The next sample after those chosen. Compares every pair.
 static int32_t next_of(const float *rows, int32_t count, const int32_t *chosen, int32_t number, float *distance) {
   int32_t next = -1;
   *distance = 0;
@@ -106,7 +106,7 @@ static int32_t next_of(const float *rows, int32_t count, const int32_t *chosen, 
   return next;
 }
 
-// Holds the samples of each cloud against the model; `rows` are what they were chosen from.
+// Compares the samples of each cloud with the model's. `rows` are what they were chosen from.
 static void check_samples(const struct outcome *outcome, const float *rows, int32_t start, struct clouds clouds) {
   const int32_t *indices = tensor(outcome, VX_SAMPLED_INDICES);
   const float *sampled = tensor(outcome, VX_SAMPLED_POINTS), *distances = tensor(outcome, VX_SAMPLED_DISTANCES);
@@ -179,7 +179,7 @@ static void stacked_batch_with_empty_clouds(void **state) {
 static void no_samples(void **state) {
   (void)state;
   struct vx_job asked = fps_params();
-  job_sampling(&asked)->start = 99;  // of nothing to sample any start will do
+  job_sampling(&asked)->start = 99;  // if nothing is sampled, any start is allowed
   struct clouds clouds = {2, (int32_t[]){0, 5}, (int32_t[]){0, 0}};
   struct outcome outcome = run_clouds(&asked, points, clouds);
   assert_int_equal(outcome.status, VX_OK);
@@ -194,7 +194,7 @@ static void nan_points(void **state) {
   scatter(4, -1, 1);
   for (int i = 0; i < 400; i += 2) {
     points[i * COLUMNS + i % 3] = (float[]){NAN, INFINITY, -INFINITY}[i / 2 % 3];
-    points[(i + 1) * COLUMNS + 3] = NAN;  // in another column: copied, no reason to leave it out
+    points[(i + 1) * COLUMNS + 3] = NAN;  // in another column: copied, and still a candidate
   }
   struct vx_job asked = fps_params();
   job_sampling(&asked)->start = 390;
@@ -245,7 +245,7 @@ static void each_tensor_alone(void **state) {
 
 // ---- voxels ---------------------------------------------------------------------------------------------------------
 
-// The samples are those of voxel_features as float32; those rows are held against the model of voxels.
+// The samples are those of voxel_features as float32, and voxel_features are compared with the model of voxels.
 static void check_voxels(struct vx_job asked, struct clouds clouds) {
   struct outcome outcome = run_clouds(&asked, points, clouds);
   if (outcome.status != VX_OK) fail_msg("%s", outcome.error.text);
@@ -329,7 +329,7 @@ static void voxel_means_that_overflow(void **state) {
   free(outcome.block);
 }
 
-// ---- refusals, counts only, and the end before time -----------------------------------------------------------------
+// ---- refusals, counts only, and early stops -------------------------------------------------------------------------
 
 static void refusals(void **state) {
   (void)state;
@@ -361,7 +361,7 @@ static void refusals(void **state) {
       assert_int_equal(outcome.status, VX_REFUSED);
       assert_int_equal(outcome.outputs, 0);
       if (!strstr(outcome.error.text, cases[i].reason)) fail_msg("%s: %s", cases[i].reason, outcome.error.text);
-      // The lane goes on.
+      // The lane still works.
       *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = 1000};
       clouds.samples = (int32_t[]){10, 10};
       outcome = run_clouds(&asked, points, clouds);
@@ -388,16 +388,16 @@ static void counts_without_tensors(void **state) {
   assert_int_equal(outcome.status, VX_OK);
   assert_int_equal(outcome.counts.sampled, 70);
   assert_int_equal(outcome.outputs, 0);
-  assert_true(stop.asked == 0 || backend != &vx_cpu_backend);  // nothing was sampled; a GPU is asked by the clock
+  assert_true(stop.asked == 0 || backend != &vx_cpu_backend);  // nothing was sampled; a GPU asks by the clock
 }
 
-// The job says "stop" when asked for the n-th time. A GPU asks by the clock, and may be through before.
+// The job is stopped at the n-th question. A GPU asks by the clock, and may finish before.
 static void check_stopped(const struct vx_job *asked, struct clouds clouds, int n, const struct outcome *whole) {
   struct stop stop = {n - 1, 0};
   struct outcome outcome = run_stopping(asked, points, clouds, &stop);
   if (backend == &vx_cpu_backend || stop.asked >= n) {
     assert_int_equal(outcome.status, VX_STOPPED);
-    assert_int_equal(stop.asked, n);  // and not once more
+    assert_int_equal(stop.asked, n);  // not asked again
     assert_true(strlen(outcome.error.text) > 0);
   }
   free(outcome.block);

@@ -1,4 +1,4 @@
-// A lane and its scratch: used again and again for jobs of all kinds, none of which may see another's.
+// A lane and its scratch, reused for jobs of all kinds. No job may see another's data.
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ static void scatter(struct random *random, float low, float high) {
     for (int c = 0; c < 4; c++) points[i][c] = random_in(random, low, high);
 }
 
-// The same job on a lane that has done others and on a fresh one: the same bytes.
+// The same job on a used lane and on a fresh one gives the same bytes.
 static void assert_as_on_fresh_lane(const struct vx_job *asked, int32_t count) {
   struct error error;
   struct vx_lane *fresh;
@@ -30,7 +30,7 @@ static void assert_as_on_fresh_lane(const struct vx_job *asked, int32_t count) {
   backend->lane_close(fresh);
 }
 
-// Two different requests after each other, in all pairs of kinds: small and large, dense table and hash, ordered,
+// Two different requests one after the other, in all pairs of kinds: small and large, dense table and hash, ordered,
 // filtered, widened.
 static void slot_reuse(void **state) {
   (void)state;
@@ -75,7 +75,7 @@ static void dense_after_hash(void **state) {
   }
 }
 
-// Whatever bytes the scratch holds, they mean nothing to the next job.
+// No bytes in the scratch affect the next job.
 static void rubbish_in_scratch(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
@@ -88,7 +88,7 @@ static void rubbish_in_scratch(void **state) {
     unsigned char *bytes = cpu_arena_take(scratch, scratch->bytes - 64, 1);
     for (size_t i = 0; bytes != NULL && i < scratch->bytes - 64; i++)
       bytes[i] = round == 0 ? 0xFF : (unsigned char)(next_random(&random) & (round % 2 ? 0xFF : 3));
-    // From base 0 the smallest of them are numbers of cells; from the other on numbers begin again at 0.
+    // From base 0 the smallest of them look like cells' numbers; from the other base numbers wrap around to 0.
     lane->base = round % 3 == 2 ? UINT32_MAX - 100 : 0;
     assert_as_on_fresh_lane(&asked[round / 2 % 2], MOST);
   }
@@ -130,7 +130,7 @@ static void scratch_grows(void **state) {
   backend->lane_close(growing);
 }
 
-// Once it has seen the largest of its jobs, a lane asks the system for nothing.
+// After the largest of its jobs, a lane allocates nothing more.
 static void no_allocation_after_warm_up(void **state) {
   (void)state;
   struct random random = {19};
@@ -144,7 +144,7 @@ static void no_allocation_after_warm_up(void **state) {
   }
 }
 
-// Scratch of an unusually large job is not kept.
+// Scratch of an unusually large job is freed.
 static void huge_scratch_is_given_back(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
@@ -168,7 +168,7 @@ static enum vx_status refuse_output(void *ctx, const struct vx_layout *layout, v
   return *(const enum vx_status *)ctx;
 }
 
-// What the caller's output says is what the run returns, and the lane works on.
+// The run returns the status of the caller's output, and the lane still works.
 static void output_failure_propagates(void **state) {
   (void)state;
   struct random random = {20};
@@ -241,7 +241,7 @@ static void much_scratch_is_asked_for(void **state) {
   assert_int_equal(scratch_asked, 0);
   assert_int_equal(cpu_arena_reserve(&arena, &much, &job, &error), VX_OUT_OF_MEMORY);
   assert_null(arena.memory);
-  const size_t allowed[] = {much.used, SIZE_MAX};  // just what it needs, and what it likes
+  const size_t allowed[] = {much.used, SIZE_MAX};  // just what it needs, and what it prefers
   for (int i = 0; i < 2; i++) {
     scratch_allowed = allowed[i];
     assert_int_equal(cpu_arena_reserve(&arena, &much, &job, &error), VX_OK);
@@ -251,7 +251,7 @@ static void much_scratch_is_asked_for(void **state) {
   }
 }
 
-// Between large jobs a lane keeps as much scratch as it may, with its pages: the next one has no new pages to fault in.
+// Between large jobs a lane keeps as much scratch as it may, with its pages, so the next job faults in no new pages.
 static void scratch_that_may_be_kept_is_kept(void **state) {
   (void)state;
   struct cpu_arena much = {.used = 2 * VX_SCRATCH_KEPT}, arena = {0};
@@ -297,7 +297,7 @@ static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {
   cpu_arena_trim(&helper.scratch, 0);
 }
 
-// Memory runs out in the middle of a lane's life: the job fails, the next smaller one does not.
+// Memory runs out in the middle of a lane's life: one job fails, the next smaller job succeeds.
 static void out_of_memory(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
@@ -320,7 +320,7 @@ static void out_of_memory(void **state) {
   assert_int_equal(getrlimit(RLIMIT_AS, &held), 0);
   if (held.rlim_cur != tight.rlim_cur) {
     free(flat);
-    skip();  // qemu-user, which needs address space of its own, does not hold the limit
+    skip();  // qemu-user needs address space of its own and ignores the limit
   }
   struct outcome outcome = run_scan(&asked, flat, COUNT);
   assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);

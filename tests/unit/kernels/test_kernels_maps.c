@@ -1,5 +1,5 @@
-// Dense maps: scatter as a job, and the maps of a voxelization. Whether every bit is right is the matter of
-// tests/oracle; here rows and points are few and plain.
+// Dense maps: scatter as a job, and the maps of a voxelization. tests/oracle checks every bit; here rows and points are
+// few and plain.
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { ROWS = 5, CHANNELS = 2 };
@@ -8,7 +8,7 @@ enum { ROWS = 5, CHANNELS = 2 };
 
 static const float features[ROWS][CHANNELS] = {{1, -1}, {2, -2}, {3, -3}, {4, -4}, {5, -5}};
 static const uint16_t halves[ROWS][CHANNELS] = {{1, 11}, {2, 12}, {3, 13}, {4, 14}, {5, 15}};
-// Of two clouds in turn; row 2 has the cell of row 0, row 4 is outside.
+// Rows of two clouds in turn. Row 2 has the cell of row 0; row 4 is outside.
 static const int32_t coords[ROWS][4] = {{1, 1, 0, 2}, {0, 0, 1, 0}, {1, 1, 0, 2}, {1, 0, 0, 0}, {0, 0, 0, 3}};
 
 // A grid of 3 x 2 x 2 cells.
@@ -70,7 +70,7 @@ static void each_row_has_one_fate(void **state) {
   }
 }
 
-// Those of the second cloud are out of range if there is one cloud alone; so is anything negative.
+// With a single cloud, rows of the second cloud are out of range. Negative coordinates are always out of range.
 static void every_coordinate_has_bounds(void **state) {
   (void)state;
   struct vx_job asked = scatter_job(ROWS, VX_FLOAT32, features);
@@ -135,7 +135,7 @@ static void what_does_not_fit_is_refused(void **state) {
   asked.tensors = 0;
   outcome = run_rows(&asked, 2);
   assert_int_equal(outcome.status, VX_OK);
-  assert_int_equal(outcome.counts.kept, 4);  // row 4, x = 3, is inside of this grid
+  assert_int_equal(outcome.counts.kept, 4);  // row 4, x = 3, is inside this grid
   asked.tensors = VX_SCATTER_TENSORS;
   assert_int_equal(run_rows(&asked, 2).status, VX_REFUSED);
 }
@@ -163,7 +163,7 @@ static void maps_are_of_all_points_in_range(void **state) {
   const struct vx_job asked = map_job(VX_CELL_MAPS | VX_PILLAR_MAPS);
   struct outcome outcome = run_scan(&asked, points, POINTS);
   assert_int_equal(outcome.status, VX_OK);
-  assert_int_equal(outcome.counts.over_max_voxels, 3);  // which changes no map
+  assert_int_equal(outcome.counts.over_max_voxels, 3);  // this changes no map
   const uint8_t *occupancy = tensor(&outcome, VX_OCCUPANCY), *packed = tensor(&outcome, VX_OCCUPANCY_PACKED);
   const int32_t *counts = tensor(&outcome, VX_OCCUPANCY_COUNTS);
   for (int cell = 0; cell < CELLS; cell++) {
@@ -193,7 +193,7 @@ static void heights_and_intensities(void **state) {
     float expected[PILLARS] = {0};
     expected[0] = cases[i].first;
     expected[LAST] = cases[i].last;
-    assert_memory_equal(tensor(&outcome, cases[i].map), expected, sizeof expected);  // 0 of -0 too
+    assert_memory_equal(tensor(&outcome, cases[i].map), expected, sizeof expected);  // also 0 for -0
   }
   free(outcome.block);
 }

@@ -1,12 +1,12 @@
 // Non-maximum suppression as a job: ranks, fates, batches, inputs that do not fit; and the elementary functions below
-// it. Whether every bit is right is the matter of tests/oracle; here boxes are few and plain.
+// it. tests/oracle checks every bit; here boxes are few and plain.
 #include "kernels/overlap.h"
 #include "kernels/rank.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { COUNT = 6 };
 
-// Numbers 0, 1 and 2 overlap, 3 stands alone, 4 is not valid, 5 is like 3 but of another class.
+// Boxes 0, 1 and 2 overlap, 3 stands alone, 4 is invalid, 5 equals 3 but has another class.
 static const float boxes[COUNT][VX_BOX_VALUES] = {{0, 0, 0, 4, 2, 1, 0},  {1, 0, 0, 4, 2, 1, 0},
                                                   {1, 0, 0, 4, 2, 1, 1},  {20, 0, 0, 2, 2, 2, 0},
                                                   {0, 0, 0, -4, 2, 1, 0}, {20, 0, 0, 2, 2, 2, 0}};
@@ -97,8 +97,8 @@ static bool stop(void *ctx) {
   return true;
 }
 
-// Boxes that are all apart: each is compared with all that follow. A GPU asks its caller only after a millisecond, so
-// it needs this many.
+// Boxes that are all apart: each is compared with all later ones. A GPU asks its caller only after a millisecond, so
+// this many boxes are needed.
 static void long_comparisons_can_be_stopped(void **state) {
   enum { MANY = 1 << 18 };
   static float apart[MANY][VX_BOX_VALUES], same[MANY];
@@ -174,7 +174,7 @@ static void inputs_must_fit(void **state) {
   }
 }
 
-// A pair's overlap; the first ranks first.
+// A pair's overlap. The first box ranks first.
 static double overlap_of(const float a[VX_BOX_VALUES], const float b[VX_BOX_VALUES]) {
   struct vx_rectangle first = vx_rectangle_of(a), second = vx_rectangle_of(b);
   return vx_overlap(&first, &second);
@@ -191,7 +191,7 @@ static void overlaps_are_those_of_geometry(void **state) {
   assert_true(overlap_of(a, corner) == 0);
   assert_true(overlap_of(a, flat) == 0);
   assert_true(fabs(overlap_of(a, inside) - 0.125) < 1e-15);
-  // A square turned by an eighth of a turn, inside of one of the same size: a regular octagon.
+  // A square turned by 45 degrees, inside a square of the same size: a regular octagon.
   const float square[VX_BOX_VALUES] = {7, 8, 0, 2, 2, 1, 0}, turned[VX_BOX_VALUES] = {7, 8, 0, 2, 2, 1, 0.78539816f};
   assert_true(fabs(overlap_of(square, turned) - 8 * (sqrt(2) - 1)) < 1e-7);
 }

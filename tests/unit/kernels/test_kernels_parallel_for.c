@@ -1,6 +1,7 @@
-// Tasks of a job, done by several workers in odd orders: the bytes, counts and errors of the same job on one thread.
+// Several workers do the tasks of a job in odd orders. Bytes, counts and errors must be those of the same job on one
+// thread.
 //
-// The workers are lanes of their own, but all on this thread, so that each order can be had again.
+// The workers have lanes of their own, but all run on this thread, so that each order can be repeated.
 #include <stdlib.h>
 
 #include "tests/unit/kernels/kernels_reference.h"
@@ -33,10 +34,10 @@ struct crew {
   struct random random;
   int helpers;
   struct vx_lane *lanes[MOST_HELPERS];
-  bool unwilling;  // helpers give up now and then
-  int patience;    // how often the helper in hand says that it has time
+  bool unwilling;  // helpers sometimes give up
+  int patience;    // how often the current helper says that it has time
   int loops, helped, given_up;
-  int64_t stop_after;  // tasks of the own worker; -1: never
+  int64_t stop_after;  // tasks of the run's own worker; -1: never
   int32_t section_points[SECTIONS];
   struct vx_counts section_counts[SECTIONS];
 };
@@ -67,7 +68,8 @@ static enum vx_status do_own(struct crew *crew, const struct vx_worker *own, con
   return status;
 }
 
-// In a random order; each task by whoever the dice say. What helpers give up is done last, by the own worker.
+// Does the tasks in a random order, each by a random worker. The run's own worker does the tasks last that helpers gave
+// up.
 static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                    struct error *error) {
   struct crew *crew = ctx;
@@ -112,7 +114,7 @@ static void dismiss(struct crew *crew) {
   for (int i = 0; i < crew->helpers; i++) backend->lane_close(crew->lanes[i]);
 }
 
-// Sections of a lone cloud, one of them empty, if the operation counts them apart.
+// Sections of a lone cloud, one of them empty, if the operation has sections.
 static void cut_sections(struct crew *crew, struct vx_job *job) {
   int32_t left = job->point_counts[0];
   if (!vx_operation_of(job->op)->sectioned || job->num_clouds != 1) return;
@@ -238,7 +240,7 @@ static void what_helpers_give_up_is_done_again(void **state) {
   check_crews(true);
 }
 
-// Many voxels are in several segments, in some of which they appear first; others are dropped.
+// Many voxels are in several segments, and new in some of them; others are dropped.
 static void check_lone(const struct vx_job *asked, int32_t count, int helpers, bool unwilling) {
   struct crew alone = crew_of(0, false, 0), crew = crew_of(helpers, unwilling, (uint64_t)count + (uint64_t)helpers);
   if (run_clouds(&alone, asked, 1, &count) != VX_OK) fail_msg("%s", alone.outcome.error.text);
@@ -260,17 +262,18 @@ static void a_lone_cloud_is_cut_and_keeps_its_bytes(void **state) {
   make_points();
   for (int kind = 0; kind < KINDS; kind++) {
     struct vx_job asked = job_of_kind(kind);
-    if (kind == 8) continue;  // samples of one cloud are no tasks
+    if (kind == 8) continue;  // the samples of one cloud are not tasks
     for (int i = 0; i < 3; i++)
       for (int j = 0; j < 3; j++) check_lone(&asked, counts[i], helpers[j], i == 1);
-    if (kind == 0) {  // no voxel is dropped, nearly each point has its own
+    if (kind == 0) {  // no voxel is dropped, and nearly each point has its own voxel
       asked.params.voxelize.max_voxels = POINTS;
       check_lone(&asked, POINTS, 2, false);
     }
   }
 }
 
-// Most points are where the one before is, so cells are looked up run by run, and runs go on in the next segment.
+// Most points share the cell of the point before, so cells are looked up run by run, and runs continue in the next
+// segment.
 static void runs_of_points_go_over_the_cuts(void **state) {
   (void)state;
   struct random random = {37};
@@ -292,14 +295,14 @@ static int loops_of(int32_t count, int helpers) {
   return crew.loops;
 }
 
-// A small cloud is not worth the calls of a cut, which has five steps.
+// A small cloud is not worth a cut, which has five parallel steps.
 static void only_large_clouds_are_cut(void **state) {
   (void)state;
   make_points();
   assert_int_equal(loops_of(2 * 8192, 3), loops_of(2 * 8192 - 1, 3) + 5);
 }
 
-// Each cloud of a batch has the map that it has by itself.
+// Each cloud of a batch has the same map as alone.
 static void maps_of_a_batch_are_those_of_its_clouds(void **state) {
   (void)state;
   make_points();
@@ -320,7 +323,7 @@ static void maps_of_a_batch_are_those_of_its_clouds(void **state) {
   }
 }
 
-// The own worker's status is the job's, and no task is begun after it.
+// The own worker's status is the job's, and no task begins after it.
 static void a_job_is_stopped_between_its_tasks(void **state) {
   (void)state;
   const struct vx_job asked = job_of_kind(8);
@@ -384,7 +387,7 @@ static void a_cut_asks_for_no_scratch(void **state) {
     job.row_counts = crew.outcome.row_counts;
     assert_int_equal(backend->run(fresh, &job, &error), VX_OK);
     assert_int_equal(job.counts.kept + job.counts.over_voxel_cap, count);
-    cuts += crew.loops > 0;  // the one voxel is written by the own worker
+    cuts += crew.loops > 0;  // the run's own worker writes the one voxel
     free(crew.outcome.block);
     backend->lane_close(fresh);
     dismiss(&crew);

@@ -1,8 +1,8 @@
-// Which cell a point lies in, and what becomes of those that lie in none.
+// Which cell a point lies in, and what happens to points outside all cells.
 #include "tests/unit/kernels/kernels_reference.h"
 
-// The last float below each upper bound: in some ranges the division rounds up to the number of cells, and the point
-// is out of range although its coordinate is not.
+// The last float below each upper bound. In some ranges the division rounds up to the number of cells, so the point is
+// out of range although its coordinate is not.
 static void upper_bound(void **state) {
   (void)state;
   const struct {
@@ -36,7 +36,7 @@ static void upper_bound(void **state) {
   }
 }
 
-// A range that no whole number of voxels fills is rounded: the bound that holds is the grid's.
+// A range that is not a whole number of voxels is rounded: the grid's bound applies.
 static void bound_is_the_grids(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -59,7 +59,7 @@ static void nan_points(void **state) {
   free(outcome.block);
 }
 
-// What is not finite beyond x, y, z is the caller's business.
+// Columns after x, y, z may be NaN or infinite.
 static void nan_features_pass(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -79,7 +79,7 @@ static void infinite_points(void **state) {
   free(outcome.block);
 }
 
-// Coordinates beyond any integer, and some whose subtraction overflows.
+// Coordinates beyond any integer, and some whose difference overflows.
 static void far_points(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -103,7 +103,7 @@ static void negative_zero(void **state) {
   free(outcome.block);
 }
 
-// The largest grid on one axis: its number of cells is the last that an int32 and a float both hold.
+// The largest grid on one axis: its number of cells is the last that both an int32 and a float hold.
 static void widest_axis(void **state) {
   (void)state;
   struct vx_job asked = plain_params(1);
@@ -115,7 +115,7 @@ static void widest_axis(void **state) {
   free(outcome.block);
 }
 
-// A centimetre over a whole site: 6.4e12 cells, so cells that differ far above 32 bits of their number.
+// A centimetre over a whole site: 6.4e12 cells, so the cells' numbers need far more than 32 bits.
 static void huge_grid(void **state) {
   (void)state;
   enum { COUNT = 3000 };
@@ -154,7 +154,7 @@ static void float16_input(void **state) {
     for (int c = 0; c < 5; c++) points[i][c] = model_narrow(random_in(&random, -1, 9));
   points[5][0] = 0x7C00;  // infinity
   points[6][1] = 0xFE01;  // NaN
-  points[7][4] = 0xFC01;  // NaN that is not quiet, in a feature: `voxels` shows it widened and otherwise as it came
+  points[7][4] = 0xFC01;  // a signalling NaN in a feature: `voxels` has it widened and otherwise unchanged
   points[8][2] = 0x0001;  // subnormal
   points[9][2] = 0x8000;  // -0
   struct outcome outcome = check_scan(&asked, points, COUNT);
@@ -162,7 +162,7 @@ static void float16_input(void **state) {
   free(outcome.block);
 }
 
-// Sizes around those of the chunks in which points are read.
+// Sizes around the chunks in which points are read.
 static void every_length(void **state) {
   (void)state;
   enum { MOST = 600 };

@@ -1,6 +1,6 @@
 // Farthest point sampling on the CPU against the plain loop, to the last bit.
 //
-// The reference is the rule as it is written: all points for each sample. It shares no code with kernels/.
+// The reference is the literal rule: all points for each sample. It shares no code with kernels/.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ struct cloud {
   int32_t columns, count;
 };
 
-static struct cpu_arena arena;  // of all runs, so what they find in it is left over from others
+static struct cpu_arena arena;  // of all runs, so each run finds what others left
 
 static int close_arena(void **state) {
   (void)state;
@@ -43,7 +43,7 @@ static int close_arena(void **state) {
   return 0;
 }
 
-// What does not matter is NaN: further columns must not be read as coordinates.
+// All other columns are NaN: they must not be read as coordinates.
 static struct cloud make_cloud(int32_t columns, int32_t count) {
   size_t floats = (size_t)columns * (size_t)count;
   struct cloud cloud = {malloc((floats + 1) * sizeof(float)), columns, count};
@@ -135,7 +135,7 @@ static int32_t count_finite(const struct cloud *cloud) {
   return finite;
 }
 
-// From the first finite point and from one further on; the cloud is given back.
+// ---- comparison -----------------------------------------------------------------------------------------------------
 static void check(struct cloud cloud, int32_t samples) {
   int32_t start = 0, finite = count_finite(&cloud);
   while (!finite_point(at(&cloud, start))) start++;
@@ -155,7 +155,7 @@ static struct cloud make_random(struct random *random, int32_t columns, int32_t 
   return cloud;
 }
 
-// As a turning sensor sees a street: rings on the ground, walls, a few points far off.
+// Like a turning sensor's view of a street: rings on the ground, walls, a few points far off.
 static struct cloud make_scan(struct random *random, int32_t count) {
   struct cloud cloud = make_cloud(4, count);
   for (int32_t i = 0; i < count; i++) {
@@ -182,7 +182,7 @@ static void scans(void **state) {
   check(make_scan(&random, 30000), 60);
 }
 
-// Sizes around those of a block, a leaf, and nodes of one and more levels; all points taken, one point taken.
+// Sizes around those of a block, a leaf, and nodes with one and more levels; all points taken, one point taken.
 static void every_length(void **state) {
   (void)state;
   struct random random = {3};
@@ -303,7 +303,7 @@ static void extremes(void **state) {
   }
 }
 
-// Few different coordinates in clouds of all sizes, so that ties are everywhere.
+// Few different coordinates in clouds of all sizes, so that there are many ties.
 static void ties(void **state) {
   (void)state;
   struct random random = {10};

@@ -1,4 +1,4 @@
-// Jobs of every operation, stopped at one question or another: they end at once, and leave nothing behind.
+// Jobs of every operation, stopped at various questions: they end at once, and affect no later job.
 #include "kernels/decoder.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
@@ -213,7 +213,7 @@ static void check_stopped_at(enum kind kind, int question, const struct asker *w
   static struct asker asker;
   run(kind, question, &asker);
   if (asker.outcome.status != VX_STOPPED) fail_msg("kind %d goes on after question %d", kind, question);
-  assert_int_equal(asker.asked, question);  // and not once more
+  assert_int_equal(asker.asked, question);  // not asked again
   assert_true(strlen(asker.outcome.error.text) > 0);
   free(asker.outcome.block);
   run(kind, INT32_MAX, &asker);
@@ -221,7 +221,7 @@ static void check_stopped_at(enum kind kind, int question, const struct asker *w
   free(asker.outcome.block);
 }
 
-// Its rows are passed over more than once, so there is a question for each stride of them at least.
+// Each job passes over its rows more than once, so it asks at least once per stride.
 static void jobs_of_every_kind_can_be_stopped(void **state) {
   (void)state;
   for (enum kind kind = 0; kind < KINDS; kind++) {

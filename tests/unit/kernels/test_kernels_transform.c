@@ -1,5 +1,5 @@
-// Transform as a job: moved points, boxes, batches, inputs that do not fit. Whether every bit is right is the
-// matter of tests/oracle; here points are few and their places plain numbers.
+// Transform as a job: moved points, boxes, batches, inputs that do not fit. tests/oracle checks every bit; here points
+// are few and have simple coordinates.
 #include "tests/unit/kernels/kernels_reference.h"
 
 static const float shift[16] = {1, 0, 0, 10, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
@@ -42,7 +42,7 @@ static void each_point_has_its_first_fate(void **state) {
   struct outcome outcome = run_scan(&asked, points, COUNT);
   assert_kept(&outcome, 1, (int32_t[]){1}, (float[]){11, 2, 3, 2});
   assert_int_equal(outcome.counts.not_finite, 2);
-  assert_int_equal(outcome.counts.out_of_crop, 1);  // in a box of `cuts` too
+  assert_int_equal(outcome.counts.out_of_crop, 1);  // although it is in a box of `cuts` too
   assert_int_equal(outcome.counts.cut_out, 1);
   assert_int_equal(outcome.row_counts[0], 1);
   free(outcome.block);

@@ -1,4 +1,4 @@
-// Which voxels and points are kept, in which order they stand, and what each point is told.
+// Which voxels and points are kept, their order, and the voxel number of each point.
 #include "tests/unit/kernels/kernels_reference.h"
 
 static void empty_scan(void **state) {
@@ -35,7 +35,7 @@ static void order_of_first_appearance(void **state) {
   free(outcome.block);
 }
 
-// A full voxel keeps its first points; those over the cap still name it.
+// A full voxel keeps its first points; points over the cap still have its number.
 static void cap_points(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -51,7 +51,7 @@ static void cap_points(void **state) {
   free(outcome.block);
 }
 
-// Beyond max_voxels new voxels are dropped, and counted once each; the earlier ones go on filling.
+// Beyond max_voxels new voxels are dropped, and each is counted once; the earlier voxels still fill up.
 static void cap_voxels(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -68,7 +68,7 @@ static void cap_voxels(void **state) {
   free(outcome.block);
 }
 
-// Which voxels are kept is decided by first appearance; only then are they sorted, by x, then y, then z.
+// First appearance decides which voxels are kept. Only then are they sorted, by x, then y, then z.
 static void order_key(void **state) {
   (void)state;
   struct vx_job asked = plain_params(300);
@@ -97,7 +97,7 @@ static void all_in_one_cell(void **state) {
   free(outcome.block);
 }
 
-// As many voxels as points, in a grid small enough for a table of all cells and in one that is not.
+// As many voxels as points, in a grid small enough for a dense table and in a larger one.
 static void all_in_different_cells(void **state) {
   (void)state;
   enum { SIDE = 16, COUNT = SIDE * SIDE * SIDE };
@@ -117,7 +117,7 @@ static void all_in_different_cells(void **state) {
   }
 }
 
-// Points come in runs that stay in a cell, of all lengths around a vector's and a chunk's, and come back to it later.
+// Points in runs that stay in a cell, with lengths around a vector's and a chunk's, and that return to it later.
 static void runs_in_cells(void **state) {
   (void)state;
   enum { COUNT = 9000, CELLS = 40 };
@@ -133,7 +133,7 @@ static void runs_in_cells(void **state) {
       points[i][3] = random_in(&random, 0, 1);
     }
   }
-  for (int large = 0; large < 2; large++) {  // a table of all cells, then one of hashes
+  for (int large = 0; large < 2; large++) {  // a dense table, then a hash table
     struct vx_job asked = plain_params(800);
     asked.params.voxelize.range_max[1] = asked.params.voxelize.range_max[2] = large ? 800 : 8;
     asked.params.voxelize.max_voxels = CELLS - 5;
@@ -143,7 +143,7 @@ static void runs_in_cells(void **state) {
   }
 }
 
-// Each cloud is treated as if it were alone, with its own max_voxels; empty ones leave no trace but their count.
+// Each cloud is treated as if alone, with its own max_voxels. Empty clouds leave only their count.
 static void batch_with_empty_clouds(void **state) {
   (void)state;
   enum { COUNT = 900 };
@@ -186,7 +186,7 @@ static void batch_is_its_clouds(void **state) {
   free(second.block);
 }
 
-// Without tensors there is nothing to lay out: the counts alone, the same as with tensors.
+// Without tensors there is nothing to lay out: only the counts, the same as with tensors.
 static void only_counts(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -197,7 +197,7 @@ static void only_counts(void **state) {
   assert_int_equal(outcome.counts.kept, 2);
 }
 
-// Each tensor alone is the same bytes as among all others.
+// Each tensor alone has the same bytes as with all others.
 static void each_tensor_alone(void **state) {
   (void)state;
   enum { COUNT = 400 };

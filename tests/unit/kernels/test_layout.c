@@ -70,7 +70,7 @@ static void assert_shape(const struct vx_shape *shape, enum vx_dtype dtype, int 
   assert_int_equal(shape->bytes, bytes);
 }
 
-// Lays out the job's tensors for these sizes; the job gives the other sizes.
+// Lays out the job's tensors for these sizes. The job gives the other sizes.
 static enum vx_status lay_out(const struct vx_job *job, struct vx_sizes sizes, struct vx_layout *layout,
                               struct error *reason) {
   struct vx_sizes all = vx_sizes_of(job);
@@ -81,7 +81,7 @@ static enum vx_status lay_out(const struct vx_job *job, struct vx_sizes sizes, s
   return vx_layout_of(job->tensors, &all, layout, reason);
 }
 
-// Farthest point sampling of points of `columns` columns.
+// Farthest point sampling of points with `columns` columns.
 static struct vx_job sampling_job(int32_t columns) {
   return (struct vx_job){.op = VX_FPS,
                          .params.fps.sampling = {.enabled = true},
@@ -107,7 +107,7 @@ static void shapes(void **state) {
   assert_shape(&layout.shape[VX_VOXEL_POINT_MASK], VX_UINT8, 2, 33, 7, 0);
 }
 
-// Those with a place keep their shape; the others move together.
+// Tensors with a place keep their shape; the others move together.
 static void places(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -142,7 +142,7 @@ static void sampled_shapes(void **state) {
   assert_shape(&layout.shape[VX_SAMPLED_INDICES], VX_INT32, 2, 3, 7, 0);
   assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 3, 3, 7, 5);
   assert_shape(&layout.shape[VX_SAMPLED_DISTANCES], VX_FLOAT32, 2, 3, 7, 0);
-  asked.inputs[VX_POINTS].dtype = VX_FLOAT16;  // they are float32 whatever the points are
+  asked.inputs[VX_POINTS].dtype = VX_FLOAT16;  // the tensors are float32 for any type of points
   asked.params.fps.sampling.stacked = true;
   assert_int_equal(lay_out(&asked, (struct vx_sizes){.clouds = 3, .samples = 21}, &layout, &error), VX_OK);
   assert_shape(&layout.shape[VX_SAMPLED_INDICES], VX_INT32, 1, 21, 0, 0);
@@ -162,7 +162,7 @@ static void no_samples(void **state) {
   assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 2, 0, 4, 0);
 }
 
-// What one job asks of two clouds, and the words of its refusal; NULL: it is not refused.
+// The samples that a job requests of two clouds, and the words of its refusal; NULL: not refused.
 static void samples_that_cannot_be(void **state) {
   (void)state;
   static const struct {
@@ -256,7 +256,7 @@ static void no_rows(void **state) {
   assert_shape(&layout.shape[VX_VOXELS], VX_FLOAT32, 3, 0, 4, 4);
 }
 
-// A map without channels may have any other sizes: their product is not taken.
+// A map without channels may have any other sizes: their product is not computed.
 static void maps_without_values_have_no_anchors(void **state) {
   (void)state;
   const int64_t large = INT64_C(1) << 31;
@@ -275,7 +275,7 @@ static void refuses_what_overflows(void **state) {
   asked.params.voxelize.max_points_per_voxel = 1024;
   assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 0, .voxels = INT64_MAX}, &layout, &error), VX_REFUSED);
   assert_non_null(strstr(error.text, "voxel_coords"));
-  // Each fits alone, but not all together.
+  // Each tensor fits alone, but not all together.
   asked.tensors = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
   assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 0, .voxels = (INT64_C(1) << 60) - 1}, &layout, &error),
                    VX_REFUSED);
@@ -344,7 +344,7 @@ static void grid_with_too_many_cells(void **state) {
   params = box(3e38f, 1, 1, 1e-38f);  // the quotient is infinite
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_REFUSED);
   params = box(3e38f, 1, 1, 1);
-  params.range_min[0] = -3e38f;  // the difference is
+  params.range_min[0] = -3e38f;  // the difference is infinite
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_REFUSED);
 }
 

@@ -1,10 +1,10 @@
-// The ways from coordinates to cells, one for each kind of processor: each that runs here against a model.
+// The ways from coordinates to cells, one per kind of processor: each that runs here, against a model.
 #include <float.h>
 
 #include "kernels/cpu/voxelize/locate.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
-// Coordinates in and around the grid, its bounds and their neighbours, and values that are no coordinate.
+// Coordinates in and around the grid, its bounds and their neighbours, and values that are not coordinates.
 static float coordinate(const struct vx_cell_map *map, int axis, struct random *random) {
   float min = map->min[axis], max = min + map->size[axis] * map->limit[axis];
   const float odd[] = {min,
@@ -28,7 +28,7 @@ static bool is_finite_point(const float *point) {
   return isfinite(point[0]) && isfinite(point[1]) && isfinite(point[2]);
 }
 
-// The key of a point, or -1 if the point is out of range.
+// The key of a point; -1 if the point is out of range.
 static int64_t model_key(const struct vx_cell_map *map, const float *point) {
   const int shift[3] = {map->key.yz_bits, map->key.z_bits, 0};
   int64_t key = 0;
@@ -42,7 +42,8 @@ static int64_t model_key(const struct vx_cell_map *map, const float *point) {
 
 static void check_chunk(const struct cpu_locate_way *way, const struct vx_cell_map *map, int32_t columns, int32_t count,
                         struct random *random) {
-  float *points = malloc((size_t)count * (size_t)columns * sizeof *points);  // exactly: a sanitizer sees a value more
+  float *points = malloc((size_t)count * (size_t)columns *
+                         sizeof *points);  // the exact size, so that a sanitizer sees an extra value
   assert_non_null(points);
   for (int32_t i = 0; i < count * columns; i++)
     points[i] = i % columns < 3 ? coordinate(map, i % columns, random) : NAN;
@@ -102,7 +103,7 @@ static void plain_runs_everywhere(void **state) {
   assert_string_equal(cpu_locate_ways[cpu_num_locate_ways - 1].name, "plain");
 }
 
-// The first way of the table that runs is the one that jobs take.
+// Jobs use the first way of the table that runs.
 static void fastest_is_taken(void **state) {
   (void)state;
   int w = 0;

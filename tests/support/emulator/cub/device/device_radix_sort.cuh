@@ -10,7 +10,7 @@
 namespace cub {
 
 struct DeviceRadixSort {
-  // Sorts by the keys' bits from `begin` to `end` - 1; the order of equal ones stays.
+  // Sorts by the keys' bits `begin` to `end` - 1. The sort is stable.
   template <typename key, typename value, typename number>
   static cudaError_t SortPairs(void *temporary, size_t &bytes, const key *keys, key *sorted_keys, const value *values,
                                value *sorted_values, number count, int begin, int end, cudaStream_t) {
