@@ -14,7 +14,7 @@ PANELS = {
     "client memory": Panel("Resident memory, by clients", "clients", "MB"),
 }
 SERIES = {"voxeld": "own", "plain voxelizer": "plain", "service that does nothing": "floor"}  # and their classes
-WINDOW = 8  # the steepest slope is over at least that factor of work, since single steps are noisy
+WINDOW = 8  # the steepest slope is over at least that factor of work, because single steps are noisy
 
 WIDTH, HEIGHT, COLUMNS = 330, 240, 2
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 44, 40

@@ -3,13 +3,13 @@
 
     tests/measure/report.py [--report FILE] [--compare FILE] [--runs N] COMMAND [ARGUMENT...]
 
-The command runs as it would without this program, N times. Each of its benchmarks adds rows of samples to the file that
+The command runs N times, as it would without this program. Each of its benchmarks adds rows of samples to the file that
 VOXELD_SAMPLES names: in C by samples.h, in Python by note(). --report stores the rows as JSON, --compare sets them
 beside those of an earlier report. Without either, the command is all that runs.
 
 The noise of a row is the spread of its samples, then and now: 1.4826 times the median distance from the median, which
-is the standard deviation of normal samples, as a share of the median. It is taken for no less than 1 %. A change of
-the median is told if it is more than twice the noise. One run does not show how a machine drifts from run to run: with
+is the standard deviation of normal samples, as a share of the median. It counts as at least 1 %. A change of the
+median is reported if it is more than twice the noise. One run does not show how a machine drifts from run to run: with
 --runs, the drift is in the samples. One thread. Standard library only.
 """
 
@@ -27,9 +27,9 @@ import time
 
 FORMAT = 1  # of reports
 VARIABLE = "VOXELD_SAMPLES"
-LEAST_NOISE, TOLD = 0.01, 2  # a share of the median; changes are told from that many times the noise
+LEAST_NOISE, TOLD = 0.01, 2  # a share of the median; changes are reported from that many times the noise
 LEAST_SAMPLES = 5  # fewer do not show their spread
-MORE_IS_BETTER = {"requests/s", "GB/s", "ratio"}  # units; of all others less is better
+MORE_IS_BETTER = {"requests/s", "GB/s", "ratio"}  # units; for all others less is better
 NORMAL = 1.4826  # standard deviations in the median distance from the median
 OPTIONS = ("--report", "--compare", "--runs")
 
@@ -60,7 +60,7 @@ class Change(collections.namedtuple("Change", "name unit then now noise limit li
 
 
 def note(name, unit, samples, limit=None, limit_of=""):
-    """Adds samples to a row, if somebody wants a report. `limit` is what it is measured against, in the same unit."""
+    """Adds samples to a row, if a report is requested. `limit` is the value to compare with, in the same unit."""
     if VARIABLE in os.environ:
         values = " ".join(map(repr, map(float, samples)))
         with open(os.environ[VARIABLE], "a", encoding="utf-8") as file:
@@ -68,7 +68,7 @@ def note(name, unit, samples, limit=None, limit_of=""):
 
 
 def read_rows(text):
-    """Rows by name; samples of the same name are put together. A row that is told again may have another limit."""
+    """Rows by name; samples of the same name are joined. A repeated row may have another limit."""
     rows = {}
     for line in text.splitlines():
         unit, limit, limit_of, values, name = line.split("\t", 4)
@@ -139,7 +139,8 @@ def spread(samples):
 
 
 def compare_rows(then, now):
-    """The changes of rows that both have, whether told or not; rows of few samples or without a time are left out."""
+    """The changes of rows that both reports have, large or small. Rows with few samples or without a time are left
+    out."""
     for name, row in now.items():
         samples = then[name].samples if name in then and then[name].unit == row.unit else []
         if all(len(each) >= LEAST_SAMPLES and min(each) > 0 for each in (samples, row.samples)):
@@ -189,7 +190,8 @@ def told(then, now):
 
 
 def parse(arguments):
-    """The options of this program, wherever they stand, and the command without them. What follows -- is its own."""
+    """The options of this program, at any place, and the command without them. Arguments after -- belong to the
+    command."""
     options, command, words = dict.fromkeys(OPTIONS), [], iter(arguments)
     for word in words:
         name, equals, value = word.partition("=")
@@ -210,7 +212,7 @@ def parse(arguments):
 
 
 def measure(command, runs):
-    """The rows of all runs, and the exit status of the last; one that fails is the last."""
+    """The rows of all runs, and the exit status of the last. A run that fails is the last."""
     with tempfile.NamedTemporaryFile("r", encoding="utf-8", prefix="voxeld-samples-") as file:
         for number in range(runs):
             if runs > 1:

@@ -1,5 +1,5 @@
--- A wrk script: POSTs files in turn, over and over, and ends with one line of key=value pairs, times in milliseconds.
--- What begins with & is no file but more of the query, for an empty body.
+-- A wrk script: POSTs files in turn, again and again, and ends with one line of key=value pairs, times in milliseconds.
+-- An argument that begins with & is not a file: it extends the query, and the body is empty.
 --   wrk -t1 -c8 -d5s --timeout 30s --latency -s post.lua URL -- FILE...
 local requests = {}
 local turn = 0

@@ -1,8 +1,8 @@
-"""What the soak asks, and what must come of it.
+"""The soak's requests, and the answers that they must get.
 
-A Good request has one right answer: its tensors' bytes and its counts, taken once while the daemon does nothing else
-and, where the oracle is quick enough, held against the oracle. A Bad one has a status and a kind of problem; a Page
-is a GET.
+A Good request has one right answer: its tensors' bytes and its counts, recorded while the daemon does nothing else and,
+where the oracle is quick enough, compared with the oracle. A Bad request has a status and a kind of problem. A Page is
+a GET.
 """
 
 import dataclasses
@@ -27,12 +27,12 @@ import servers
 from client import head
 from daemon import SCAN
 
-QUICK_POINTS, QUICK_DISTANCES = 40_000, 30_000_000  # what the oracle is asked: points, and points times samples
+QUICK_POINTS, QUICK_DISTANCES = 40_000, 30_000_000  # limits for the oracle: points, and points times samples
 BOX = {"point_cloud_range": "-20,-20,-3,20,20,3", "voxel_size": "0.2,0.2,0.2"}
 
 
 class Wrong(Exception):
-    """An answer that must not be."""
+    """A wrong answer."""
 
 
 @dataclasses.dataclass
@@ -41,9 +41,9 @@ class Good:
     body: bytes
     columns: int
     params: Optional[oracle.Params] = None
-    rows: Optional[bytes] = None  # what a body in another format has
+    rows: Optional[bytes] = None  # the rows of a body in another format
     lines: tuple = ()  # of the head
-    tensors: dict = dataclasses.field(default_factory=dict)  # hash of those in each kind of answer
+    tensors: dict = dataclasses.field(default_factory=dict)  # hash of the tensors by kind of answer
     counts: dict = dataclasses.field(default_factory=dict)
     sizes: dict = dataclasses.field(default_factory=dict)  # bytes of each kind of answer
     hashes: dict = dataclasses.field(default_factory=dict)  # of each tensor
@@ -70,7 +70,7 @@ class Good:
             raise Wrong(f"other counts than when it was alone: {counts} instead of {self.counts}")
 
     def take(self, daemon):
-        """The answers while nothing else runs, of each kind; returns the first."""
+        """Gets the answers of each kind while nothing else runs. Returns the first."""
         files = {}
         for kind, fingerprint in FINGERPRINTS.items():
             reply = daemon.post(self.path, self.body, {**self.headers, "Accept": kind})
@@ -83,7 +83,7 @@ class Good:
         return files[TENSORS]
 
     def learn(self, daemon):
-        """Takes the answers; returns True if the oracle has said the same."""
+        """Records the answers. Returns True if the oracle agrees."""
         file = self.take(daemon)
         width = 2 if self.query.get("dtype") == "float16" else 4
         rows = self.body if self.rows is None else self.rows
@@ -101,8 +101,8 @@ class Good:
 
 @dataclasses.dataclass
 class Infer(Good):
-    """By KServe's protocol, to the preset of the query. The tensors are those of the plain request, whose body is
-    `rows`."""
+    """A request in KServe's protocol, to the preset of the query. The tensors are those of the plain request, whose
+    body is `rows`."""
 
     @property
     def path(self):
@@ -133,14 +133,14 @@ def hash_of(array):
 
 
 def inferred(reply):
-    """Hash of each tensor of an answer by KServe's protocol."""
+    """Hash of each tensor of an answer in KServe's protocol."""
     return {name: hash_of(tensor) for name, tensor in infer.parse(reply)[0].items()}
 
 
 @dataclasses.dataclass
 class Bad:
-    """`data` is the whole request. No problem: the library answers by itself, or closes; `keeps`: the connection
-    goes on."""
+    """`data` is the whole request. Without a problem, the library itself answers or closes. `keeps`: the connection
+    stays open."""
 
     data: bytes
     statuses: tuple
@@ -149,7 +149,7 @@ class Bad:
 
     @property
     def endpoint(self):
-        """The endpoint as the daemon counts it: it looks for one only if request and URI are well-formed."""
+        """The endpoint as the daemon counts it: it determines one only if request and URI are well-formed."""
         if self.problem in (None, "bad-request"):
             return "unknown"
         return re.sub("/(models|region)/[^/]+", r"/\1/*", self.data.split(b" ")[1].split(b"?")[0].decode())
@@ -210,7 +210,7 @@ def fingerprint_npz(file):
 
 
 def fingerprint_mcap(file):
-    """Hash of the clouds but for their times, and the metadata's counts."""
+    """Hash of the clouds without their times, and the metadata's counts."""
     digest = hashlib.blake2b()
     reader = SeekingReader(io.BytesIO(file))
     for _, channel, message in reader.iter_messages():
@@ -220,7 +220,8 @@ def fingerprint_mcap(file):
 
 
 def fingerprint_safetensors(file):
-    """Hash of all but the metadata, and the metadata's counts. The file must be as long as its header says."""
+    """Hash of everything except the metadata, and the metadata's counts. The file must be as long as its header
+    says."""
     (length,) = struct.unpack_from("<Q", file)
     header = json.loads(file[8 : 8 + length])
     metadata = json.loads(header.pop("__metadata__")["voxeld"])
@@ -257,12 +258,12 @@ def read_clouds(work, names, columns, sensor):
 
 
 def thin(cloud, points):
-    """Evenly, to at most so many points."""
+    """Thins evenly to at most so many points."""
     return cloud[:: max(1, -(-len(cloud) // points))] if points else cloud[:0]
 
 
 def preset_requests(daemon, clouds, largest):
-    """Every preset with clouds of no point, one, some and many."""
+    """Every preset with clouds of zero, one, some and many points."""
     for preset in daemon.get("/v1/presets").json()["presets"]:
         columns = preset["parameters"]["num_features"]
         params = oracle.Params.from_values(preset["parameters"])
@@ -272,7 +273,7 @@ def preset_requests(daemon, clouds, largest):
 
 
 def other_requests(cloud, largest):
-    """What no preset asks for."""
+    """Parameters that no preset has."""
     some = thin(cloud, min(largest, 20_000))
     few = thin(cloud, 2000)
     for query in (
@@ -282,7 +283,7 @@ def other_requests(cloud, largest):
         {"feature": "pillar", "feature_dtype": "float16", "max_points_per_voxel": "20"},
         {"block_filter": "8,3,0.1,4"},
     ):
-        # The oracle reads all of it from the query.
+        # The oracle reads all parameters from the query.
         yield Good(BOX | query, some.tobytes(), 4)
     half = {"dtype": "float16", "max_points_per_voxel": "3"}
     yield Good(BOX | half, some.astype("<f2").tobytes(), 4)
@@ -346,7 +347,7 @@ def bad_requests(daemon, max_body_bytes):
     """Every kind of refusal that does not depend on the daemon's load."""
     ambiguous = (
         "bad-request" if daemon.library() < (1, 0) else None
-    )  # later versions of the library refuse it before the daemon
+    )  # later versions of the library refuse it themselves
     grid = urllib.parse.urlencode(BOX, safe=",")
     rows = bytes(160)
 
@@ -411,7 +412,7 @@ def bad_requests(daemon, max_body_bytes):
         Bad(post("point_cloud_range=0,0,0,1e9,1e9,1e9&voxel_size=1e-3,1e-3,1e-3"), (422,), "impossible"),
         Bad(post("num_samples=11", path="/v1/fps"), (422,), "impossible"),
         Bad(post("num_samples=1&start=10", path="/v1/fps"), (422,), "impossible"),
-        # The library's own answers; what cannot be read may also be closed without one.
+        # The library's own answers. It may also close the connection without one, if it cannot read the request.
         Bad(plain("NONSENSE"), (400,), None, False),
         Bad(plain("GET /healthz HTTP/2.0", "Host: a"), (505,), None, False),
         Bad(head("GET", "/healthz?" + "a" * 300_000), (414, 431), None, False),

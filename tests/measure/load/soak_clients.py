@@ -1,8 +1,8 @@
-"""The soak's clients: processes of some threads each. Every thread has a random generator of its own, every process
-an address.
+"""The soak's clients: processes with some threads each. Every thread has its own random generator, and every process
+its own address.
 
-A thread asks until it is told to rest (so that the daemon can be seen quiet) or to end. What comes of each request
-goes into a Tally; each process sends the sum of its threads' to the soak twice a second.
+A thread sends requests until it must rest (so that the soak can check a quiet daemon) or end. A Tally records the
+result of each request. Each process sends the sum of its threads' tallies to the soak twice a second.
 """
 
 import collections
@@ -21,22 +21,22 @@ from codings import CODERS, answers, decode
 from sources import bind_source
 
 RETRIES = 8  # of a refused request, as Retry-After says
-STEPS = 8  # buckets of latency for each doubling
+STEPS = 8  # buckets of latency per doubling
 
 
 class Shared:
-    """Between the soak and its clients."""
+    """What the soak and its clients share."""
 
     def __init__(self, address, good, bad, threads):
         self.address, self.good, self.bad, self.threads = address, good, bad, threads
         self.work, self.stopping, self.over = (multiprocessing.Event() for _ in range(3))  # ask; SIGTERM is sent; end
         self.resting = multiprocessing.Value("i", 0)  # threads
-        self.rests = multiprocessing.Value("i", 0)  # how often all of them have rested
+        self.rests = multiprocessing.Value("i", 0)  # how often all have rested
         self.tallies = multiprocessing.Queue()
 
 
 class Tally:
-    """What came of requests: outcomes, answers by endpoint and status, latencies of whole answers, what was wrong."""
+    """The results of requests: outcomes, answers by endpoint and status, latencies of whole answers, what was wrong."""
 
     def __init__(self):
         self.outcomes, self.answers, self.latencies = (collections.Counter() for _ in range(3))
@@ -57,7 +57,7 @@ class Cut(Closed):
 
 
 class Connection(Raw):
-    """Knows whether an answer has begun, and comes from an address of its own."""
+    """A connection from its own address that knows whether an answer has begun."""
 
     def __init__(self, shared, source, receive_buffer=None):
         self.pending, self.begun = b"", False
@@ -96,7 +96,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
         return Connection(self.shared, self.source, receive_buffer)
 
     def connection(self):
-        """The one that is kept, or a fresh one in its place."""
+        """The kept connection, or a fresh one instead."""
         if self.kept and self.random.random() < 0.3:
             self.drop()
         self.kept = self.kept or self.open()
@@ -110,7 +110,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
     # --- one request and its answer ---
 
     def framed(self, request, *lines):
-        """The pieces of a good request: with its length, or in chunks; now and then encoded."""
+        """The pieces of a good request: with its length, or in chunks; sometimes encoded."""
         body, lines = request.body, (*request.lines, *lines)
         if self.random.random() < 0.2:
             coding = self.random.choice(list(CODERS))
@@ -136,7 +136,8 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
         return reply
 
     def refused(self, reply):
-        """True for a refusal that may be tried again; waits as it says, but no longer than the soak rests."""
+        """True for a refusal that may be tried again. Waits as the refusal says, but not beyond the soak's next
+        rest."""
         if reply.status not in (429, 503):
             return False
         wait = int(reply.headers.get("Retry-After", 0))
@@ -156,7 +157,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
     # --- what a client may do ---
 
     def ask_good(self, send=None, opened=None):
-        """`send(connection, pieces)` sends in its own way; `opened`, a connection of its own, is closed behind it."""
+        """`send(connection, pieces)` sends in its own way. `opened`, a separate connection, is closed afterwards."""
         request = self.random.choice(self.shared.good)
         (kind,) = self.random.choices(list(cases.FINGERPRINTS), (7, 2, 1, 1))
         lines = [f"Accept-Encoding: {self.random.choice(answers())}"] if self.random.random() < 0.1 else []
@@ -210,7 +211,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
                     connection.send(data[first : first + step])
                     time.sleep(self.random.uniform(0, 0.1))
             except (BrokenPipeError, ConnectionResetError):
-                pass  # it gave way to a faster upload; the answer that is there already says so
+                pass  # a faster upload took its place; the answer that came already says so
 
         self.ask_good(send)
 
@@ -247,7 +248,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
         self.done("good")
 
     def pipeline(self):
-        """Several requests before the first answer; the answers come in their order, and each is the right one."""
+        """Sends several requests before the first answer. The answers must come in order, and each must be right."""
         small = [request for request in self.shared.good if len(request.body) < 50_000]
         asked = [self.random.choice([*cases.PAGES, *small]) for _ in range(self.random.randint(2, 5))]
         data = [head("GET", a) if isinstance(a, str) else b"".join(self.framed(a)) for a in asked]
@@ -262,13 +263,13 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
                 elif not page and not self.refused(reply):
                     request.verify(reply, cases.TENSORS)
                 if reply.headers.get("Connection", "").lower() == "close":
-                    break  # a daemon that stops says so, and forgets what came behind
+                    break  # a daemon that stops says so, and drops later requests
         finally:
             connection.close()
         self.done("pipelined")
 
     def stall(self):
-        """A body that stops coming is answered 408."""
+        """A stalled body is answered 408."""
         request = self.random.choice([request for request in self.shared.good if len(request.body) > 1000])
         connection = self.open()
         try:
@@ -293,7 +294,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
         sent = {"connected": 0, "head": self.random.randint(1, len(pieces[0]) - 1)}
         sent["body"] = self.random.randint(len(pieces[0]), len(data))
         connection = self.open()
-        with self.lock:  # the daemon may count this one as it likes
+        with self.lock:  # the daemon may count this request in any way
             self.tally.outcomes["left"] += 1
         try:
             connection.send(data[: sent.get(stage, len(data))])
@@ -331,7 +332,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
                 time.sleep(0.05)
             elif deed not in (self.leave, self.vanish_from_stream):  # refused before it could leave
                 self.fault("no answer", deed, repr(end))
-        except Exception as wrong:  # Wrong, or an answer that cannot even be read
+        except Exception as wrong:  # Wrong, or an unreadable answer
             self.fault("wrong", deed, repr(wrong))
 
     def fault(self, kind, deed, text):
@@ -368,7 +369,7 @@ def send_all(connection, pieces):
 
 
 def run_process(shared, number, seed):
-    """One process of clients, at an address of their own."""
+    """One process of clients, with its own address."""
     clients = [
         Client(shared, f"{number}.{n}", f"127.0.0.{2 + number}", f"{seed}.{number}.{n}") for n in range(shared.threads)
     ]

@@ -1,8 +1,8 @@
-"""What the daemon's resident memory consists of, in MB: the kernel's account of it beside the daemon's own.
+"""What the daemon's resident memory consists of, in MB: the kernel's figures beside the daemon's own.
 
-The kernel does not tell who has mapped anonymous memory, and joins neighbours: buffers, the memory of connections and
-the scratch of CPU workers are all one group. The daemon counts its buffers and connections as mapped, touched or not.
-So what is left of the group beyond them is at least that large.
+The kernel does not say who has mapped anonymous memory, and it merges neighbours. So buffers, the memory of connections
+and the scratch of CPU workers form one group. The daemon counts its buffers and connections as mapped, touched or not.
+So the rest of the group is at least as large as the difference.
 """
 
 import re
@@ -11,9 +11,9 @@ from collections import Counter
 
 from daemon import OPERATOR
 
-ARENA = 64 << 20  # glibc's heap of a thread starts at a multiple of it and keeps the rest of it for later
+ARENA = 64 << 20  # glibc's heap of a thread starts at a multiple of this and reserves this much
 STACK = 8 << 20  # of a thread, as `ulimit -s` usually has it
-GUARD = 64 << 10  # the free space below a stack, at most
+GUARD = 64 << 10  # most free space below a stack
 CONNECTION = 256 * 1024  # bytes of a connection that has had a request
 GROUPS = {
     "program": "program",  # and libraries: code, data
@@ -47,7 +47,7 @@ def mappings(pid):
 
 
 def is_free(mapping):
-    """Address space that nobody may touch."""
+    """Inaccessible address space."""
     return mapping and mapping.access.startswith("---")
 
 
@@ -56,7 +56,7 @@ def group_of(before, mapping, after):
     if mapping.access.endswith("s") or mapping.path.startswith("/dev/"):
         return "driver"
     if mapping.path.startswith("/") or (before and before.path.startswith("/") and not mapping.path):
-        return "program"  # its data that start as zeros are behind its file
+        return "program"  # its zero-initialized data follow its file
     if mapping.path:
         return {"[heap]": "heap", "[stack]": "stacks"}.get(mapping.path, "rest")
     if mapping.start % ARENA == 0 and (after if is_free(after) else mapping).end == mapping.start + ARENA:
@@ -77,7 +77,7 @@ def resident(pid):
 
 
 def own(metrics):
-    """Bytes of OWN by the text of /metrics."""
+    """Bytes of OWN from the text of /metrics."""
     buffers = dict(re.findall(r'^voxeld_buffer_bytes\{state="(\w+)"\} (\d+)', metrics, re.MULTILINE))
     (connections,) = re.findall(r"^voxeld_connections (\d+)", metrics, re.MULTILINE)
     return {

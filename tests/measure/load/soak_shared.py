@@ -1,5 +1,5 @@
-"""What the soak's clients do with shared memory: points and answers in regions of their own, every byte verified; and
-owners that shorten, rewrite or unregister their memory while a job runs, which harms nobody else."""
+"""How the soak's clients use shared memory: points and answers in their own regions, every byte verified; and owners
+that shorten, rewrite or unregister their memory while a job runs, which must not harm other clients."""
 
 import json
 import os
@@ -12,12 +12,12 @@ from client import Closed, head
 from daemon import Reply
 from shared import REGIONS, Memory
 
-ROOM = 1 << 20  # of a region's half: points, then the answer
-SLACK = 4096  # an answer's times may be longer than when it was alone
+ROOM = 1 << 20  # half of a region: points, then the answer
+SLACK = 4096  # an answer may be longer than when it was alone, because of its times
 
 
 class Deeds:
-    """Part of a client, which has `shared`, `random`, `name`, `source`, and asks and counts."""
+    """Part of a client, which has `shared`, `random`, `name`, `source`, sends requests and counts."""
 
     def __init__(self):
         self.memories = {}
@@ -25,7 +25,7 @@ class Deeds:
     # --- regions ---
 
     def tell(self, path, document=None):
-        """The reply to a POST for a page of regions, on a connection of its own."""
+        """The reply to a POST for a page of regions, on a separate connection."""
         body = b"" if document is None else json.dumps(document).encode()
         connection = self.open()
         try:
@@ -35,7 +35,7 @@ class Deeds:
             connection.close()
 
     def region(self, name):
-        """The memory that is a region of that name, which other clients' names do not meet."""
+        """The memory of the region with that name. Other clients use other names."""
         if name not in self.memories:
             memory = Memory(2 * ROOM, "voxeld-soak")
             terms = {"key": memory.key, "byte_size": 2 * ROOM}
@@ -53,7 +53,7 @@ class Deeds:
         return f"{name}-{self.name}"
 
     def leave_memory(self):
-        """Gives back all regions, as a client that ends well does."""
+        """Unregisters all regions, like a client that ends properly."""
         for name, memory in self.memories.items():
             try:
                 self.tell(f"{REGIONS}/region/{self.full(name)}/unregister")
@@ -158,6 +158,6 @@ class Deeds:
             document = reply.json()
             if document["type"].rpartition(":")[2] not in ("bad-body", "bad-parameter"):
                 raise cases.Wrong(f"{document} after the memory's owner did this: {deed}")
-        elif reply.status not in (200, 422):  # other points may be too few to sample
+        elif reply.status not in (200, 422):  # the rewritten points may be too few to sample
             raise cases.Wrong(f"{reply.status} after the memory's owner did this: {deed}")
         self.done("rude owner")

@@ -1,8 +1,8 @@
-"""What the soak's clients do with streams: sensors that come and go, several of a vehicle, repeat, lie about time,
-change shape, vanish in the middle of a body, drop a stream that is in use, and begin more than anybody needs.
+"""How the soak's clients use streams: sensors that come and go, several on one vehicle, that repeat sweeps, lie about
+time, change shape, vanish in the middle of a body, drop a stream that is in use, and begin too many streams.
 
-An answer says which sweeps it has joined. Each must be one that this client sent, in order, and the tensors those of
-one request with the same sweeps, joined by hand."""
+An answer says which sweeps it has joined. This client must have sent each of them, in that order. The tensors must be
+those of one request with the same sweeps, joined by hand."""
 
 import urllib.parse
 
@@ -15,9 +15,9 @@ from streams import Mirror, composed, pose_of
 
 GRID = {"point_cloud_range": "-20,-20,-4,20,20,4", "voxel_size": "0.5,0.5,1", "feature": "points,mean"}
 MOUNT = "1.5,0,1.9,0.6,0,0,0.8"  # of the sensor named rear
-LAST_TIME = 1e12  # the greatest that is allowed
+LAST_TIME = 1e12  # the largest allowed
 COLUMNS = 4
-REMEMBERED = 60  # sweeps of a stream: more than it keeps, since one that vanished may come late
+REMEMBERED = 60  # sweeps of a stream: more than the stream keeps, because a lost sweep may arrive late
 
 
 def query_of(query):
@@ -25,7 +25,7 @@ def query_of(query):
 
 
 class Deeds:
-    """Part of a client, which has `random`, `name`, and asks and counts. No other client uses its streams."""
+    """Part of a client, which has `random`, `name`, sends requests and counts. No other client uses its streams."""
 
     def __init__(self):
         self.sent, self.clock = {}, 1.0  # name to sweeps that the server may have, by time: (place, rows)
@@ -40,7 +40,7 @@ class Deeds:
         return rng.uniform(-12, 12, (self.random.choice((0, 1, 300, 3000)), COLUMNS)).astype("<f4")
 
     def terms(self, sensor, **more):
-        """A query of the sensor's next sweep."""
+        """The query for the sensor's next sweep."""
         self.clock += self.random.uniform(0.01, 0.2)
         place = [self.random.uniform(-3, 3) for _ in range(3)]
         query = {"stream": self.full(sensor), "time": repr(self.clock), "sweeps": str(self.random.randint(1, 5))}
@@ -71,7 +71,7 @@ class Deeds:
         return self.read(connection, "/v1/voxelize")
 
     def ask_streams(self, method, path="", of_all=False):
-        """A page of streams, on a connection of its own."""
+        """A page of streams, on a separate connection."""
         connection = self.open()
         try:
             connection.send(head(method, f"/v1/streams{path}"))
@@ -86,7 +86,7 @@ class Deeds:
         return self.ask_streams("DELETE", f"/{name}")
 
     def leave_streams(self):
-        """Drops all streams, as a client that ends well does."""
+        """Drops all streams, like a client that ends properly."""
         try:
             for name in self.sent:
                 self.drop_stream(name)
@@ -111,7 +111,7 @@ class Deeds:
         return Mirror().join(order, query)
 
     def verify_joined(self, reply, query):
-        """Against one request with the sweeps that it names."""
+        """Compares the answer with that of one request with the sweeps that it names."""
         tensors, metadata = check.parse_by_hand(reply.body)
         told = metadata["stream"]
         rows, counts = self.joined(told, query)
@@ -130,7 +130,7 @@ class Deeds:
             raise cases.Wrong(f"other tensors than those joined by hand: {query}, {plain.status}")
 
     def conclude(self, reply, query, expected=()):
-        """Of a request of a stream. Others than 200 must be expected."""
+        """Checks the answer to a stream's request. Statuses other than 200 must be expected."""
         if self.refused(reply):
             return None
         if reply.status == 200:
@@ -153,11 +153,11 @@ class Deeds:
         query, rows = self.terms(self.random.choice(names)), self.sweep()
         query["streams"] = ",".join(map(self.full, names))
         self.note(query, rows)
-        self.conclude(self.post(query, rows), query, [(422, "impossible")])  # the first has no sweep
+        self.conclude(self.post(query, rows), query, [(422, "impossible")])  # the first sweep has none to join
         self.done("stream")
 
     def lie_in_stream(self):
-        """Nothing of it is kept. A stream that has no sweep any more, because of its age, cannot know a lie."""
+        """Nothing of the sweep is kept. A stream whose sweeps are all too old cannot detect a lie."""
         lies = {
             "earlier": ({"time": repr(self.clock - 5)}, COLUMNS, (409, "stream-time")),
             "no number": ({"time": "nan"}, COLUMNS, (400, "bad-parameter")),
@@ -182,7 +182,7 @@ class Deeds:
         self.done("stream lie")
 
     def come_from_the_future(self):
-        """All that is earlier is refused then, until the stream is dropped."""
+        """Afterwards all earlier sweeps are refused, until the stream is dropped."""
         query, rows = self.terms("front", time=repr(LAST_TIME)), self.sweep()
         self.note(query, rows)
         if self.conclude(self.post(query, rows), query) == 200:
@@ -192,7 +192,7 @@ class Deeds:
         self.done("stream lie")
 
     def vanish_from_stream(self):
-        """In the middle of a body, which is not kept, or behind it, which may be."""
+        """Vanishes in the middle of a body, which is not kept, or after it; then the sweep may be kept."""
         query, rows = self.terms(self.random.choice(("front", "rear"))), self.sweep()
         data, whole = b"".join(self.pieces_of(query, rows)), self.random.random() < 0.5
         if whole or not len(rows):
@@ -206,7 +206,7 @@ class Deeds:
             (connection.reset if self.random.random() < 0.5 else connection.close)()
 
     def drop_in_use(self):
-        """The answer is right whether or not it was computed before."""
+        """The answer is right, whether or not it is computed before the drop."""
         query, rows = self.terms("front"), self.sweep()
         self.note(query, rows)
         connection = self.connection()
@@ -216,7 +216,7 @@ class Deeds:
         self.done("stream")
 
     def look_at_stream(self):
-        """The list, and the last points of a stream."""
+        """Gets the list, and the last points of a stream."""
         name = self.full(self.random.choice(("front", "rear")))
         names = [stream["name"] for stream in self.ask_streams("GET", of_all=True).json().get("streams", [])]
         reply = self.ask_streams("GET", f"/{name}/last")
@@ -227,7 +227,7 @@ class Deeds:
         self.done("page")
 
     def begin_many_streams(self):
-        """Up to a client's share; then they end."""
+        """Begins streams up to a client's share; then ends them."""
         for number in range(self.random.randint(1, 60)):
             query = self.terms(f"n{number}", sweeps="1")
             self.note(query, np.zeros((0, COLUMNS), "<f4"))

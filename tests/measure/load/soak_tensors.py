@@ -1,4 +1,4 @@
-"""What the soak asks of operations on tensors, as safetensors and by KServe's protocol, and of the dense maps of
+"""The soak's requests for operations on tensors, as safetensors and in KServe's protocol, and for the dense maps of
 voxelize. Their oracles are boxes.py, centers.py and maps.py."""
 
 import dataclasses
@@ -118,8 +118,8 @@ def inputs_of(rng):
         (4000, "<f4", {"grid_size": "108,124,1"}),
     ):
         limits = [int(query.get("batch_size", "1")), *map(int, query["grid_size"].split(",")[::-1])]
-        coords = rng.integers(0, limits, (rows, 4))  # some cells come twice
-        coords[::50] -= 1  # rows of padding, and some that are elsewhere
+        coords = rng.integers(0, limits, (rows, 4))  # some cells occur twice
+        coords[::50] -= 1  # rows of padding, and some rows that are elsewhere
         tensors = {"features": rng.normal(0, 1, (rows, 16)).astype(kind), "voxel_coords": coords.astype("<i4")}
         yield "scatter", query, tensors
 

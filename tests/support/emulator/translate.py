@@ -4,8 +4,8 @@
     translate.py SOURCE TARGET [FILE...]    each FILE of the folder SOURCE, to its place in TARGET; X.cu to X.cu.cc
 
 Three things are not C++: launches, the declaration of dynamic shared memory, and inline assembly. Each instruction
-that the kernels use has a row in INSTRUCTIONS. What has none, such as a wait for a cluster, ends the program if it is
-reached; the emulated device has no clusters.
+that the kernels use has a row in INSTRUCTIONS. An instruction without a row, such as a wait for a cluster,
+ends the program if it is reached; the emulated device has no clusters.
 """
 
 import pathlib
