@@ -4,7 +4,7 @@
 //
 // Prints one line per function: its inputs and the hashes of all results, from each side and from exhaustive.h. Then
 // prints one summary line. Exits with 1 if any hash differs or if sigmoid falls anywhere, with 77 without a device.
-// With --cpu it uses no GPU. It keeps all cores busy for some minutes.
+// With --cpu it uses no GPU. It takes some minutes of processor time, on all cores.
 #include "tests/cuda/exhaustive.h"
 
 #include <inttypes.h>
