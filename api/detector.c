@@ -8,7 +8,7 @@
 
 #include "api/base/json_write.h"
 #include "api/detector_files.h"
-#include "api/ops/detect.h"
+#include "api/ops/ops.h"
 
 struct detector {
   struct vx_detector core;  // first: jobs point to it

@@ -8,7 +8,7 @@
 
 #include "api/base/file.h"
 #include "api/base/json.h"
-#include "api/settings.h"
+#include "api/ops/overlay.h"
 #include "api/wire/model.h"
 #include "api/wire/tensor_file.h"
 

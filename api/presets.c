@@ -10,8 +10,8 @@
 #include "api/base/file.h"
 #include "api/base/json.h"
 #include "api/base/json_write.h"
+#include "api/ops/overlay.h"
 #include "api/resources.h"
-#include "api/settings.h"
 
 enum {
   MAX_PRESETS = 256,

@@ -1,11 +1,10 @@
 // The parameters of POST /v1/detect; kernels/detect.h says what it computes. All else is the model's.
-#include "api/ops/detect.h"
+#include "api/ops/ops.h"
 
 #include <string.h>
 
 #include "api/base/json_write.h"
 #include "api/ops/boxes.h"
-#include "api/ops/fates.h"
 #include "api/ops/rows.h"
 #include "api/ops/stream.h"
 #include "kernels/decoder.h"

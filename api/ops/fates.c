@@ -1,5 +1,5 @@
-// See fates.h.
-#include "api/ops/fates.h"
+// Counts by fate, as answers have them; see ops.h.
+#include "api/ops/ops.h"
 
 #include "api/base/json_write.h"
 

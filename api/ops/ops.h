@@ -140,4 +140,11 @@ void job_request_write(const struct job_request *request, struct text *out);
 // All operations' rows, as members of a JSON object, for --describe.
 void operations_describe(struct text *out);
 
+// Chooses the detector of a request before its query is read. Sets the parameters that the detector's model has values
+// for: these parameters count as given, and the query may change them.
+void detect_choose(struct job_request *request, const struct vx_detector *detector);
+
+// Writes the counts of these fates (bits: VX_FATE_BIT) as members of a JSON object.
+void fates_write(uint32_t fates, const struct vx_counts *counts, struct text *out);
+
 #endif

@@ -1,9 +1,10 @@
-// A query's items, and how they are laid over a request.
+// Sets the parameters of a request: from the items of a query, or from a JSON object in a file.
 //
-// The items belong to the caller and are only read. Any thread.
+// Items and objects belong to the caller and are only read. Any thread.
 #ifndef VOXELD_API_OPS_OVERLAY_H
 #define VOXELD_API_OPS_OVERLAY_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -26,8 +27,14 @@ const struct query_item *query_find(const struct query *query, const char *name)
 // Sets one parameter of the request. False with an error.
 VX_WARN_UNUSED bool query_set(struct job_request *request, const struct query_item *item, struct error *error);
 
-// Lays a query over a request that was set to a preset or to the defaults: sets every parameter, each at most once, and
-// checks them against each other. False with an error.
+// Lays a query over a request that was set to a preset or to the defaults. Sets every parameter, each at most once, and
+// checks the parameters against each other. False with an error.
 VX_WARN_UNUSED bool job_request_overlay(struct job_request *request, const struct query *query, struct error *error);
+
+// Sets a parameter for each member of an object in a file: names and values are those of a query, and lists are JSON
+// arrays. `place` names the object in errors. Parameters that describe one request alone, such as regions of shared
+// memory, are refused. False with an error.
+VX_WARN_UNUSED bool settings_read(struct job_request *request, json_t *parameters, const char *place,
+                                  struct error *error);
 
 #endif

@@ -3,10 +3,9 @@
 
 #include "api/base/accept.h"
 #include "api/base/json_write.h"
-#include "api/wire/mcap.h"
-#include "api/wire/npz.h"
 #include "api/wire/pointcloud2_write.h"
 #include "api/wire/safetensors.h"
+#include "api/wire/wire.h"
 
 static vx_tensor_set as_asked(const struct job_request *request) { return request->job.tensors; }
 

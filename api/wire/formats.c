@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// tensors.h reads these.
+// tensors.c reads these.
 static bool looks_like_safetensors(const char *bytes, size_t size) {
   return size > 8 && bytes[8] == '{' && memcmp(bytes + 4, "\0\0\0\0", 4) == 0;
 }

@@ -8,9 +8,9 @@
 
 #include "api/base/json.h"
 #include "api/ops/overlay.h"
-#include "api/wire/infer_json.h"
 #include "api/wire/inputs.h"
 #include "api/wire/region.h"
+#include "api/wire/wire.h"
 #include "kernels/ops.h"
 
 static const vx_tensor_set all_tensors = ~(vx_tensor_set)0;

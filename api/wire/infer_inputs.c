@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/wire/infer_json.h"
 #include "api/wire/inputs.h"
 #include "api/wire/model.h"
 #include "api/wire/region.h"
+#include "api/wire/wire.h"
 
 static const struct tensor_words words = {"input", "datatype", model_datatype};
 

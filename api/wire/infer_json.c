@@ -1,5 +1,5 @@
-// See infer_json.h.
-#include "api/wire/infer_json.h"
+// The JSON of inference requests: its cost, and the numbers in it; see wire.h.
+#include "api/wire/wire.h"
 
 #include <string.h>
 

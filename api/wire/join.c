@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
-#include "api/ops/fates.h"
+#include "api/ops/ops.h"
 #include "kernels/ops.h"
 #include "kernels/point_transform.h"
 

@@ -1,5 +1,5 @@
-// See mcap.h.
-#include "api/wire/mcap.h"
+// Writes MCAP files; see wire.h.
+#include "api/wire/wire.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
-#include "api/ops/fates.h"
+#include "api/ops/ops.h"
 #include "api/params/values.h"
 #include "kernels/ops.h"
 

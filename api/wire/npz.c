@@ -1,9 +1,10 @@
-// See npz.h.
-#include "api/wire/npz.h"
+// Writes npz files; see wire.h.
+#include "api/wire/wire.h"
 
 #include <string.h>
 
 #include "api/base/bytes.h"
+#include "api/wire/metadata.h"
 #include "api/wire/zip.h"
 
 enum { NPY_HEADER = 128 };  // bytes: a multiple of 64, and enough for any of our shapes

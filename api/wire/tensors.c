@@ -1,5 +1,5 @@
-// See tensors.h.
-#include "api/wire/tensors.h"
+// Reads bodies that are safetensors files; see wire.h.
+#include "api/wire/wire.h"
 
 #include <stdint.h>
 #include <string.h>

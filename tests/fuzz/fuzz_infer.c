@@ -12,8 +12,8 @@
 #include "api/wire/infer.h"
 #include "api/wire/infer_answer.h"
 #include "api/wire/infer_inputs.h"
-#include "api/wire/infer_json.h"
 #include "api/wire/model.h"
+#include "api/wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

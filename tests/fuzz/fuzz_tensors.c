@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/presets.h"
-#include "api/wire/tensors.h"
+#include "api/wire/wire.h"
 #include "kernels/ops.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -12,7 +12,7 @@
 
 #include "api/wire/infer_answer.h"
 #include "api/wire/infer_inputs.h"
-#include "api/wire/infer_json.h"
+#include "api/wire/wire.h"
 
 static struct infer infer;
 static struct infer_body body;

@@ -11,9 +11,9 @@
 #include "api/wire/answers.h"
 #include "api/wire/gather.h"
 #include "api/wire/infer_answer.h"
-#include "api/wire/infer_json.h"
 #include "api/wire/join.h"
 #include "api/wire/lzf.h"
+#include "api/wire/wire.h"
 
 enum { ROWS = 3 << 16, COLUMNS = 4, ROW_BYTES = COLUMNS * (int)sizeof(float) };
 
