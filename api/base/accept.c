@@ -38,8 +38,8 @@ static const char *trim(const char *text, const char *end) {
   return end;
 }
 
-// How precisely a range covers the type: 1: all types, 2: all types with its first part, 3: the type itself; 0 if not
-// at all.
+// How precisely a range covers the type. 3: the type itself, 2: all types with the same first part, 1: all types, 0:
+// the range does not cover the type.
 static int precision(const char *range, size_t length, const char *type) {
   size_t major = strcspn(type, "/") + 1;
   if (length == 3 && strncmp(range, "*/*", 3) == 0) return 1;
@@ -47,7 +47,7 @@ static int precision(const char *range, size_t length, const char *type) {
   return length == strlen(type) && strncasecmp(range, type, length) == 0 ? 3 : 0;
 }
 
-// Likewise of a coding: 1: all codings, 2: the coding itself.
+// Likewise for a coding. 2: the coding itself, 1: all codings, 0: the range does not cover the coding.
 static int coding_precision(const char *range, size_t length, const char *coding) {
   if (length == 1 && *range == '*') return 1;
   return length == strlen(coding) && strncasecmp(range, coding, length) == 0 ? 2 : 0;

@@ -1,4 +1,4 @@
-// The headers Accept and Accept-Encoding: how much a client wants a media type or a coding (RFC 9110, sections 12.4.2,
+// The headers Accept and Accept-Encoding: which media types and codings a client prefers (RFC 9110, sections 12.4.2,
 // 12.5.1 and 12.5.3). Any thread.
 #ifndef VOXELD_ACCEPT_H
 #define VOXELD_ACCEPT_H
@@ -10,8 +10,8 @@ enum { ACCEPT_MOST = 1000 };  // the highest quality
 // nothing.
 int accept_quality(const char *accept, const char *type);
 
-// Likewise the quality that an Accept-Encoding gives to `coding` ("gzip"). The quality of "identity" is 0 too if it is
-// not named: such a client takes it, but prefers what it has named.
+// Likewise the quality that an Accept-Encoding gives to `coding` ("gzip"). The quality of "identity" is 0 unless the
+// header names it. A client that does not name it accepts it, but prefers the codings that it names.
 int accept_coding(const char *accept, const char *coding);
 
 #endif

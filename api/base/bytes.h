@@ -1,4 +1,4 @@
-// Bytes: little-endian integers in a text builder, for binary files; and parts of a block.
+// Writes little-endian integers and blocks of bytes into a text builder, for binary files; joins parts of a block.
 #ifndef VOXELD_BYTES_H
 #define VOXELD_BYTES_H
 
@@ -18,14 +18,14 @@ static inline void bytes_put(struct text *out, uint64_t value, int bytes) {
   text_append(out, piece, (size_t)bytes);
 }
 
-// Appends many bytes, stride by stride. NULL: only measures.
+// Appends many bytes in strides, and ends early if the job is stopped. With NULL it only measures.
 static inline void bytes_append(struct text *out, struct vx_stop *stop, const char *bytes, size_t length) {
   if (!bytes) text_append(out, NULL, length);
   for (size_t more; bytes && (more = vx_stride_bytes(stop, length)) > 0; bytes += more, length -= more)
     text_append(out, bytes, more);
 }
 
-// Writes over bytes that were appended before, from `at` on. Does nothing while `out` only measures.
+// Overwrites bytes that were appended earlier, from `at` on. Does nothing while `out` only measures.
 static inline void bytes_patch(const struct text *out, size_t at, uint64_t value, int bytes) {
   if (at + (size_t)bytes <= out->length && out->length <= out->capacity) bytes_encode(out->data + at, value, bytes);
 }
@@ -39,7 +39,8 @@ struct byte_range {
   size_t offset, bytes;
 };
 
-// Moves the ranges of `data`, which are in order and do not overlap, together to its beginning. Returns their bytes.
+// Moves the ranges of `data` to the beginning of `data`, one directly after the other. The ranges are in order and do
+// not overlap. Returns their bytes in all.
 static inline size_t ranges_join(char *data, const struct byte_range *ranges, int count) {
   size_t length = 0;
   for (int i = 0; i < count; i++) {

@@ -10,7 +10,7 @@
 
 #include "api/base/text.h"
 
-// Reads up to `most` bytes and one more, which says that there are too many. False with errno.
+// Reads up to `most` + 1 bytes; the last byte shows that the file has too many. False with errno.
 static bool read_bytes(int fd, size_t most, struct file *file) {
   if (!(file->bytes = malloc(most + 1))) return false;
   ssize_t count = 1;
@@ -24,7 +24,7 @@ static bool read_bytes(int fd, size_t most, struct file *file) {
 bool file_read(const char *what, const char *path, size_t most, struct file *file, struct error *error) {
   *file = (struct file){NULL, 0, false};
   struct stat status;
-  // O_NONBLOCK: opening a FIFO would wait for its writer. It changes nothing for regular files.
+  // O_NONBLOCK: otherwise opening a FIFO would wait for its writer. The flag has no effect on regular files.
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
   bool opened = fd >= 0 && fstat(fd, &status) == 0, regular = opened && S_ISREG(status.st_mode);
   bool read = regular && read_bytes(fd, most, file);

@@ -1,5 +1,5 @@
-// Whole files. Only regular files are read, and links to them: any other kind of file could block its reader, or never
-// end. Any thread.
+// Reads whole files. Only regular files, and links to them, are read: a file of another kind could block its reader or
+// never end. Any thread.
 #ifndef VOXELD_FILE_H
 #define VOXELD_FILE_H
 
@@ -11,13 +11,13 @@
 struct file {
   char *bytes;
   size_t size;
-  bool exposed;  // users beside the owner and the group may read it
+  bool exposed;  // users other than the owner and the group may read it
 };
 
-// Reads a file of up to `most` bytes, for file_free. `what` is its purpose, as messages call it. False with a reason,
-// which names the path; then nothing is held.
+// Reads a file of up to `most` bytes; file_free releases it. `what` names the file's purpose in errors. False with a
+// reason that names the path; nothing is held then.
 VX_WARN_UNUSED bool file_read(const char *what, const char *path, size_t most, struct file *file, struct error *error);
-// Wipes the bytes, which may be secret, and frees them. A struct of zeros is fine.
+// Wipes the bytes, which may be secret, and frees them. Accepts a struct of zeros.
 void file_free(struct file *file);
 
 #endif

@@ -8,15 +8,16 @@
 
 // ---- the cost -------------------------------------------------------------------------------------------------------
 
-// What jansson 2.14 allocates, at most, for what these bytes begin or separate, rounded up. A list's table doubles, so
-// its places are taken four times over; likewise the buckets of an object. Bytes inside of texts are counted too.
+// The most that jansson 2.14 allocates for what these bytes begin or separate, rounded up. A list's table doubles when
+// it grows, so each item counts four times; so do the buckets of an object. Bytes inside strings count too.
 enum {
   FIXED = 4096,
-  VALUE = 64,    // behind a comma: a place in the list, and a number or a text without its bytes
-  MEMBER = 112,  // behind a colon: what a pair has more than that
-  LIST = 160,    // with its first places, and the first value
+  VALUE = 64,    // after a comma: an entry of the list, and a number or a string without its bytes
+  MEMBER = 112,  // after a colon: what a pair needs beyond VALUE
+  LIST = 160,    // with its first entries, and the first value
   OBJECT = 224,  // with its first buckets
-  PER_BYTE = 6,  // a text stands there once, a key twice; the buffer of the longest doubles from the smallest size on
+  PER_BYTE =
+      6,  // a string is stored once, a key twice; the buffer of the longest string doubles from the smallest size on
 };
 
 size_t json_cost(const char *text, size_t size) {
@@ -28,13 +29,10 @@ size_t json_cost(const char *text, size_t size) {
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
-enum {
-  ALIGNMENT = 16,
-  MAPPED = 1 << 20
-};  // memory of more bytes is mapped, so that it goes back to the system at once
+enum { ALIGNMENT = 16, MAPPED = 1 << 20 };  // larger blocks are mapped, so that they go back to the system at once
 
-static _Thread_local struct json_document *reading;  // that jansson reads on this thread now
-static _Thread_local bool starved;                   // an allocation for it failed
+static _Thread_local struct json_document *reading;  // the document that jansson reads on this thread now
+static _Thread_local bool starved;                   // an allocation for `reading` failed
 
 static void *take(size_t size) {
   if (!reading) return malloc(size);
@@ -71,14 +69,14 @@ static void install(void) {
   if (!atomic_flag_test_and_set(&installed)) json_set_alloc_funcs(take, give);
 }
 
-// A text that jansson takes part by part.
+// A text that jansson reads in parts.
 struct long_text {
   const char *at;
   size_t left;
   struct vx_stop *stop;
 };
 
-// To jansson, a job that is stopped is an error of reading.
+// jansson sees a stopped job as a read error.
 static size_t give_part(void *part, size_t room, void *cls) {
   struct long_text *text = cls;
   size_t bytes = text->left < room ? text->left : room;

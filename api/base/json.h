@@ -1,11 +1,11 @@
-// Reads JSON with jansson, each document into memory of its own, which goes back whole.
+// Reads JSON with jansson. Each document has its own block of memory, which is freed as a whole.
 //
-// The memory is taken once, as much as json_cost says, and jansson's allocations are cut from it. So a document takes
-// no more than was known before, and nothing of it stays in the heaps of threads. If an allocation fails, jansson may
-// leave out a character and go on; here that is an error.
+// A document allocates the block once, with the size that json_cost returns. jansson's allocations are cut from the
+// block. So the size is known in advance, and nothing stays in the heaps of threads. If an allocation fails, jansson
+// may leave out a character and go on; here that is an error.
 //
-// Any thread, once the first call has returned: it installs an allocator, and the daemon makes it when it starts. A
-// document belongs to its caller.
+// The first call installs an allocator; the daemon makes this call at its start. After that, any thread. A document
+// belongs to its caller.
 #ifndef VOXELD_JSON_H
 #define VOXELD_JSON_H
 
@@ -18,21 +18,21 @@
 #include "kernels/stop.h"
 
 struct json_document {
-  json_t *root;  // with all its values: no reference is taken or released
-  char *memory;  // [size], NULL: the document is closed
+  json_t *root;  // no reference to it or to its values is taken or released
+  char *memory;  // [size], NULL if the document is closed
   size_t size, used;
 };
 
-// Bytes of memory that a document takes, at most, which is read from `size` bytes of text.
+// The most memory, in bytes, that a document of `size` bytes of text takes.
 size_t json_cost(const char *text, size_t size);
 
-// Opens a document; json_close releases it. A key that stands twice in an object is an error. False with the reason and
-// the line at fault, which is negative if no line is; the document is closed then.
+// Opens a document; json_close releases it. A repeated key in an object is an error. False with the reason and the line
+// at fault, or a negative line if no line is at fault; the document is closed then.
 VX_WARN_UNUSED bool json_open(struct json_document *document, const char *text, size_t size, json_error_t *error);
-// Likewise, of a text that a client has sent. `what` it is, as problems call it. False with an error; a job that is
-// stopped is an error of reading.
+// Likewise for a text that a client sent. `what` names the text in errors. False with an error. If the job is stopped,
+// reading fails.
 VX_WARN_UNUSED bool json_open_sent(struct json_document *document, const char *what, const char *text, size_t size,
                                    struct vx_stop *stop, struct error *error);
-void json_close(struct json_document *document);  // a closed one is fine
+void json_close(struct json_document *document);  // may be closed already
 
 #endif

@@ -14,7 +14,7 @@ static void put_line(struct text *out, int depth) {
 
 static bool has_lines(const struct text *out) { return out->json.depth > 0 && out->json.depth <= out->json.lines; }
 
-// Before a value or its name.
+// Writes what comes before a value or its name.
 static void go_on(struct text *out) {
   if (out->json.behind == JSON_WORDS) return;
   if (out->json.behind == JSON_VALUE && out->json.depth) text_put_plain(out, ',');
@@ -43,7 +43,7 @@ static void put_colon(struct text *out) {
   out->json.behind = JSON_NAME;
 }
 
-// A name, or a value that is a word. Neither needs escapes.
+// Appends a name, or a value that is a word. Neither needs escapes.
 static void put_word(struct text *out, const char *word, size_t length, bool is_name) {
   go_on(out);
   if (is_name) put_quote(out);
@@ -120,7 +120,7 @@ void json_put_float(struct text *out, float value) {
 
 // ---- formats --------------------------------------------------------------------------------------------------------
 
-// Each of these returns what is behind it in the format.
+// Each of these functions returns the rest of the format.
 
 static const char *put_argument(struct text *out, const char *conversion, va_list *arguments) {
   const char *at = conversion;
@@ -148,7 +148,7 @@ static const char *put_argument(struct text *out, const char *conversion, va_lis
   return at + 1;
 }
 
-// A name or a string, up to that character.
+// Writes a name or a string, which ends before the character `end`.
 static const char *put_words(struct text *out, const char *words, char end, va_list *arguments) {
   go_on(out);
   put_quote(out);
@@ -176,13 +176,13 @@ static const char *put_mark(struct text *out, const char *mark) {
 
 static bool is_in_word(char c) { return (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= '9'); }
 
-// Whether what begins there is a name.
+// Whether a name begins here.
 static bool is_name(const char *token) {
   while (is_in_word(*token) || *token == '%') token++;
   return *token == ':';
 }
 
-// A name, a value, or a mark.
+// Writes a name, a value, a bracket or a space.
 static const char *put_token(struct text *out, const char *token, va_list *arguments) {
   const char *behind = token;
   while (is_in_word(*behind)) behind++;

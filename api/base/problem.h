@@ -1,8 +1,8 @@
-// Errors as clients see them: one row for each kind of error, rendered as application/problem+json (RFC 9457) or in the
-// way of the KServe v2 protocol, for whose clients a JSON object must have `error`.
+// Errors as clients see them, one row for each kind. An error is rendered as application/problem+json (RFC 9457), or
+// for clients of the KServe v2 protocol as a JSON object with the member `error`.
 //
-// A function that can refuse takes a caller-owned struct error and returns false after error_refuse. HTTP statuses and
-// titles of errors are written only here. Any thread.
+// A function that can refuse takes the caller's struct error and returns false after error_refuse. Only this file has
+// the HTTP statuses and titles of errors. Any thread.
 #ifndef VOXELD_PROBLEM_H
 #define VOXELD_PROBLEM_H
 
@@ -15,7 +15,7 @@
 
 // X(kind, status, name, seconds for Retry-After or 0, title)
 //
-// The first rows are those of enum vx_status, in its order.
+// The first rows are those of enum vx_status, in the same order.
 #define PROBLEMS(X)                                                                                                    \
   X(IMPOSSIBLE, 422, "impossible", 0, "The parameters are well-formed but cannot be satisfied")                        \
   X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \
@@ -61,31 +61,31 @@ static_assert((int)ERROR_IMPOSSIBLE == VX_REFUSED && (int)ERROR_MEMORY_FULL == V
                   (int)ERROR_MODEL_FAILED == VX_FAILED,
               "a failure of the computation is an error as it stands");
 
-// Bytes that the longest document takes: each byte of a text may become six, and KServe's clients get the detail twice.
+// Bytes of the longest document. Each byte of a text may become six, and KServe's clients get the detail twice.
 enum { PROBLEM_TEXT_SIZE = 6 * (2 * sizeof((struct error *)0)->text + sizeof((struct error *)0)->parameter) + 1024 };
 
 struct problem_info {
   int status;
   const char *name;
-  int retry_after;  // seconds; 0 = repeating the request does not help
+  int retry_after;  // seconds; 0 if repeating the request does not help
   const char *title;
 };
 
-// The protocol that a client speaks decides how it is told of a problem.
+// The form of a problem document; it follows from the client's protocol.
 enum problem_style { PROBLEM_STYLE_HTTP, PROBLEM_STYLE_KSERVE };
 
 const struct problem_info *problem_info(enum error_kind kind);
-// The status of the answer. KServe's protocol has 400 for what is 422 elsewhere, and 501 for 415.
+// The status of the answer. KServe's protocol has 400 in place of 422, and 501 in place of 415.
 int problem_status(enum error_kind kind, enum problem_style style);
 // The reason phrase of the status line.
 const char *problem_phrase(int status);
 const char *problem_media_type(enum problem_style style);
 
-// Writes the error and returns false, so that a refusal is one statement. `parameter` may be NULL.
+// Writes the error. Returns false, so that a refusal is one statement. `parameter` may be NULL.
 __attribute__((format(printf, 4, 5))) bool error_refuse(struct error *error, enum error_kind kind,
                                                         const char *parameter, const char *format, ...);
 
-// The document. `request_id` may be "", and has up to 128 bytes.
+// Writes the document. `request_id` has up to 128 bytes, and may be "".
 void problem_render(const struct error *error, enum problem_style style, const char *request_id, struct text *out);
 
 #endif

@@ -17,7 +17,7 @@ void text_append_plain(struct text *text, const char *bytes, size_t length) {
   text->length += length;
 }
 
-// Length of the well-formed UTF-8 sequence of several bytes (RFC 3629), 0 if there is none.
+// Length of a well-formed UTF-8 sequence of two or more bytes (RFC 3629); 0 if none begins here.
 static size_t utf8_sequence(const unsigned char *bytes, size_t length) {
   static const struct {
     unsigned char mask, lead;
@@ -40,7 +40,7 @@ static size_t utf8_sequence(const unsigned char *bytes, size_t length) {
 
 static bool is_plain(unsigned char byte) { return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\'; }
 
-// Writes what stands inside of so many JSON strings. Bytes that are not UTF-8 become U+FFFD.
+// Writes text inside `quotes` nested JSON strings. Bytes that are not UTF-8 become U+FFFD.
 static void put_quoted(struct text *text, int quotes, const char *bytes, size_t length) {
   const unsigned char *input = (const unsigned char *)bytes;
   size_t start = 0, i = 0;
@@ -91,7 +91,8 @@ void text_printf(struct text *text, const char *format, ...) {
     text->length += (size_t)length;
 }
 
-// Every answer has some hundred numbers. A format of printf for each took a fourth of a small request's whole time.
+// An answer has about a hundred numbers. Formatting them with printf took a quarter of the whole time of a small
+// request.
 void text_fixed(struct text *text, int64_t units, int decimals) {
   char digits[32];
   size_t first = sizeof digits;
@@ -104,8 +105,8 @@ void text_fixed(struct text *text, int64_t units, int decimals) {
   text_append_plain(text, digits + first, sizeof digits - first);
 }
 
-// Writes a float that is a short decimal: up to six digits in all, up to four of them behind the point. Every such
-// decimal is the shortest that reads back as its float, since six digits survive in a float32.
+// Writes a float that is a short decimal: up to six digits in all, up to four of them after the point. Such a decimal
+// is the shortest that reads back as the same float, since a float32 preserves six digits.
 static bool put_short(struct text *text, float value) {
   double units = rint((double)value * 1e4);
   if (!(fabs(units) < 1e10) || (float)(units / 1e4) != value || (value == 0 && signbit(value))) return false;
@@ -117,7 +118,7 @@ static bool put_short(struct text *text, float value) {
   return true;
 }
 
-// The fewest digits, but not fewer than `digits`, that read back as the value, or as the float32 that it is.
+// The fewest digits, at least `digits`, that read back as the same value, or with `single` as the same float32.
 static void put_shortest(struct text *text, double value, int digits, bool single) {
   char memory[40];
   for (; digits <= 17; digits++) {

@@ -1,7 +1,7 @@
 // A bounded text builder: writes JSON, headers, log lines and metrics into memory that the caller owns.
 //
-// It never allocates. Past the capacity it writes nothing but goes on counting the length, so a text can be measured
-// with capacity 0 before it is written. Any thread; one builder belongs to one thread.
+// The builder never allocates. Beyond the capacity it writes nothing but still counts the length, so a text can be
+// measured with capacity 0 before it is written. Any thread; one builder belongs to one thread.
 #ifndef VOXELD_TEXT_H
 #define VOXELD_TEXT_H
 
@@ -11,13 +11,13 @@
 
 enum { JSON_DEPTH = 16 };
 
-// Where in a JSON document the text ends; json_write.h keeps this.
+// The position in a JSON document at which the text ends. json_write.h keeps it.
 struct json_place {
-  // What the next value comes behind: nothing, a value, its name; or the words of a string, which it continues.
+  // What the next value follows: nothing, a value, its own name, or the beginning of a string that it continues.
   enum { JSON_NOTHING, JSON_VALUE, JSON_NAME, JSON_WORDS } behind;
-  unsigned char quotes;  // open strings: what is appended is escaped once for each
+  unsigned char quotes;  // number of open strings: appended text is escaped once for each
   unsigned char lines;   // levels whose members have a line each, for readers
-  unsigned char depth;   // what is open; ends[depth - 1] ends the innermost
+  unsigned char depth;   // number of open levels; ends[depth - 1] ends the innermost
   char ends[JSON_DEPTH];
 };
 
@@ -25,7 +25,7 @@ struct text {
   char *data;       // the caller's; NUL-terminated after every call, cut to the capacity
   size_t capacity;  // bytes of data, the NUL included
   size_t length;    // bytes of the whole text, written or not
-  bool cut;         // a piece is missing that could not be written, however much room there is
+  bool cut;         // a piece is missing for a reason other than the capacity
   struct json_place json;
 };
 
@@ -34,24 +34,24 @@ static inline struct text text_over(char *data, size_t capacity) {
   return (struct text){.data = data, .capacity = capacity};
 }
 
-// True if the whole text is there.
+// Whether the whole text was written.
 static inline bool text_complete(const struct text *text) { return !text->cut && text->length < text->capacity; }
 
-// Inside a JSON string, what is appended is escaped, and bytes that are not UTF-8 become U+FFFD: a client may have sent
-// any. There, text_printf cuts the text if a piece has more than 511 bytes.
+// Inside a JSON string, appended text is escaped, and bytes that are not UTF-8 become U+FFFD, since a client may have
+// sent any bytes. Inside a string, text_printf cuts the text if a piece has more than 511 bytes.
 void text_append(struct text *text, const char *bytes, size_t length);
 void text_put(struct text *text, const char *string);
 __attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const char *format, ...);
 
-// units / 10^decimals, with so many decimals.
+// Appends units / 10^decimals with that many decimals.
 void text_fixed(struct text *text, int64_t units, int decimals);
 
-// A number in the fewest digits that read back as the same float32, or the same double. Without a '+', which means a
-// space in a query: 1e20.
+// Appends a number in the fewest digits that read back as the same float32 or double. Exponents have no '+', such as
+// 1e20, since a '+' means a space in a query.
 void text_float(struct text *text, float value);
 void text_double(struct text *text, double value);
 
-// Bytes that need no escape, and one of them: quicker than text_append.
+// Append bytes that need no escape, or one such byte. Faster than text_append.
 void text_append_plain(struct text *text, const char *bytes, size_t length);
 static inline void text_put_plain(struct text *text, char byte) {
   if (text->length + 1 >= text->capacity) {
