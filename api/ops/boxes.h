@@ -1,4 +1,4 @@
-// Parameter rows and checks that operations on boxes share.
+// Parameter rows and checks that operations on boxes share. The rows are constant. Any thread.
 #ifndef VOXELD_API_BOXES_H
 #define VOXELD_API_BOXES_H
 
@@ -32,7 +32,7 @@ extern const char *const no_yes_words[];  // 0, 1
 
 #define CLOUD_OR_TASK "cloud, or of each of its tasks,"
 
-// Which of the decoders it is. It is read before the others, since it chooses their table.
+// Chooses the decoder. It is read before the other parameters, since it chooses their table.
 extern const struct param param_head;
 extern const struct param param_class_names;
 
@@ -57,9 +57,9 @@ extern const struct param param_class_names;
 VX_WARN_UNUSED bool boxes_check_given(const struct job_request *request, const char *const *needed,
                                       struct error *error);
 VX_WARN_UNUSED bool boxes_check_range(const char *name, const float min[3], const float max[3], struct error *error);
-// Checks the first map, which has so many classes, and counts its clouds' items. False with an error.
+// Checks the first map, which has `classes` classes, and counts the items of each cloud. False with an error.
 VX_WARN_UNUSED bool boxes_count(struct job_request *request, int64_t classes, struct error *error);
-// Whether the first map has a shape that classes can be counted in. False with an error.
+// Checks that the first map has a shape in which classes can be counted. False with an error.
 VX_WARN_UNUSED bool boxes_check_maps(const struct job_request *request, struct error *error);
 
 #endif

@@ -126,7 +126,7 @@ static bool finish(struct job_request *request, struct error *error) {
                       (int)request->num_bottoms, (int)params->num_sizes);
 }
 
-// Each cloud has all anchors of its maps.
+// The items of a cloud are all anchors of its maps.
 static bool count(struct job_request *request, struct error *error) {
   const struct vx_decode *params = &request->job.params.decode;
   int64_t anchors = (int64_t)params->num_sizes * params->num_rotations;

@@ -1,4 +1,4 @@
-// The parameters of POST /v1/detect; kernels/detect.h says what it computes. All else is the model's.
+// The parameters of POST /v1/detect; kernels/detect.h says what it computes. The model has all other parameters.
 #include "api/ops/ops.h"
 
 #include <string.h>
@@ -18,7 +18,8 @@ static const struct param model = {
     .allowed = "a name of GET /v1/models",
     .doc = "the model that detects",
 };
-// In place of those of the model's `decode`, as /v1/decode has them. They change neither voxels nor network.
+// These override the model's `decode`. They are parameters of /v1/decode, and change neither the voxels nor the
+// network.
 #define OF_MODEL "; without it the model's value"
 static const struct param score_threshold = {
     .name = "score_threshold",
@@ -93,7 +94,7 @@ static vx_tensor_set tensors(const struct job_request *request) {
   return VX_DECODE_TENSORS & ~VX_TENSOR_BIT(VX_BOX_INDICES);
 }
 
-// Whether the decoder has a use for a parameter of the model's.
+// Whether the decoder uses this parameter of the model.
 static bool is_used(const struct vx_detector *detector, const struct param *param) {
   bool centers = detector->head == VX_DECODE_CENTER;
   if (param == &max_objects) return centers;
@@ -144,14 +145,15 @@ static bool finish(struct job_request *request, struct error *error) {
   if (!detector)
     return error_refuse(error, ERROR_BAD_PARAMETER, "model", "model is missing; give a name of GET /v1/models");
   if (!job_request_is_given(request, "num_features") && !request->num_fields) {
-    request->num_features += columns_of(detector) - job_request_columns(request);  // without a stream's time
+    request->num_features +=
+        columns_of(detector) - job_request_columns(request);  // the body has no column for a stream's time
     request->job.inputs[VX_POINTS].dims[1] = request->num_features;
   }
   return stream_finish(request, error) && check_used(request, error) && check_outputs(request, error) &&
          check_columns(request, error);
 }
 
-// The body itself may have said how many columns there are.
+// The columns are checked again, since the body itself may have said how many there are.
 static bool split(struct job_request *request, struct error *error) {
   const struct vx_detector *detector = request->job.params.detect.detector;
   struct vx_grid grid;
@@ -161,7 +163,7 @@ static bool split(struct job_request *request, struct error *error) {
 
 // ---- metadata -------------------------------------------------------------------------------------------------------
 
-// The model's version, the names of the labels, and what became of the decoder's items.
+// Writes the model's version, the names of the labels, and counts of the decoder's items.
 static void write_detection(const struct vx_job *job, struct text *out) {
   const struct vx_detector *detector = job->params.detect.detector;
   const struct vx_operation *head = vx_operation_of((enum vx_op)detector->head);

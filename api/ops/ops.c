@@ -46,7 +46,7 @@ void job_request_init(struct job_request *request, enum vx_op op) {
   params_init(rows_of(request), request);
 }
 
-// memcpy(to->LIST, from->LIST, ...) of so many entries.
+// Copies the first entries of a list from one request to another.
 #define COPY(list, count) memcpy(to->list, from->list, (size_t)(count) * sizeof *to->list)
 
 void job_request_copy(struct job_request *to, const struct job_request *from) {
@@ -82,7 +82,7 @@ bool job_request_is_given(const struct job_request *request, const char *name) {
   return request->given[find(request, name)];
 }
 
-// Whether a space stands before a digit: in a query a '+' becomes one.
+// Whether a space precedes a digit: the space may have been a '+' in the query.
 static bool may_have_lost_plus(const char *value, size_t length) {
   for (size_t i = 0; i + 1 < length; i++)
     if (value[i] == ' ' && (value[i + 1] == '.' || (value[i + 1] >= '0' && value[i + 1] <= '9'))) return true;
@@ -140,7 +140,7 @@ static bool check_scale(const struct job_request *request, struct error *error) 
                       "fields=x,y,z,intensity");
 }
 
-// Checks what names, numbers and scales the columns. `fields`, if given, sets num_features.
+// Checks the parameters that name, count and scale the columns. `fields`, if given, sets num_features.
 static bool finish_columns(struct job_request *request, struct error *error) {
   if (request->num_fields && !check_names(request, error)) return false;
   if (request->format != FORMAT_RAW && request->dtype != VX_FLOAT32)
@@ -200,7 +200,7 @@ static bool split_rows(struct job_request *request, int64_t rows, struct error *
   return add_up(request, request->point_counts, request->num_clouds, rows, error);
 }
 
-// Inputs that came as tensors have the shapes of their rows.
+// Checks that inputs which came as tensors have the shapes of their rows.
 static bool check_input(const struct job_request *request, int number, struct error *error) {
   const struct vx_input *input = &request->job.inputs[number];
   const struct vx_input_row *row = &vx_operation_of(request->job.op)->inputs[number];
@@ -259,7 +259,7 @@ void job_request_write(const struct job_request *request, struct text *out) {
 
 void operations_describe(struct text *out) {
   for (enum vx_op op = 0; op < VX_OPS; op++) {
-    // The first operation's member keeps the name that it had before there were others.
+    // The member of the first operation is `parameters`; clients read it by this name.
     json_printf(out, op ? "%s_parameters:" : "parameters:", vx_operation_of(op)->name);
     params_describe(operations[op]->rows, out);
   }

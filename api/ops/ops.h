@@ -1,7 +1,7 @@
-// Requests for a computation, as a query and its preset describe them, and the operations, one row each.
+// Requests for a computation, as a query and its preset describe them, and the table of operations.
 //
-// Each operation has a file of its own here, with its parameter rows and the checks of parameters against each other.
-// The tables are immutable; a request belongs to its caller. Any thread.
+// Each operation has its own file here, with its parameter rows and the checks of parameters against each other. The
+// tables are immutable. A request belongs to its caller. Any thread.
 #ifndef VOXELD_API_OPS_H
 #define VOXELD_API_OPS_H
 
@@ -23,31 +23,31 @@ enum { REQUEST_MATRICES = 64, REQUEST_NAMES_SIZE = 256 };
 enum body_format { FORMAT_RAW, FORMAT_PCD, FORMAT_PLY, FORMAT_POINTCLOUD2, FORMAT_SAFETENSORS, FORMATS };
 
 struct job_request {
-  struct vx_job job;  // operation, parameters, tensors to return; once split, the number of clouds and shapes of inputs
-  int32_t num_features;                  // C, of the body
-  enum vx_dtype dtype;                   // of the body
-  enum body_format format;               // of the body
-  int32_t num_fields;                    // names in `fields`; 0 = not given
-  float intensity_scale;                 // 0 = not given
-  uint32_t features;                     // bits of the words of `feature`: what is computed of voxels
-  vx_tensor_set outputs;                 // named by `outputs`; none = the operation's default
-  int32_t num_clouds;                    // entries of point_counts; 0 = not given, so the body is one cloud
+  struct vx_job job;        // operation, parameters, tensors to return; once split, number of clouds, shapes of inputs
+  int32_t num_features;     // C, of the body
+  enum vx_dtype dtype;      // of the body
+  enum body_format format;  // of the body
+  int32_t num_fields;       // names in `fields`; 0 = not given
+  float intensity_scale;    // 0 = not given
+  uint32_t features;        // bits of the words of `feature`: what is computed from voxels
+  vx_tensor_set outputs;    // named by `outputs`; empty = the operation's default
+  int32_t num_clouds;       // entries of point_counts; 0 = not given, so the body is one cloud
   int32_t num_sample_counts;             // as given; 0 = nothing is sampled
   int32_t num_matrices;                  // as given; 0 = points are not moved
   int32_t num_bottoms;                   // of anchors, as given
   int32_t num_class_names;               // as given; 0 = not given
   int32_t timeout_ms;                    // 0 = none
   int64_t max_sampling_work;             // the server's limit, copied to vx_sampling.max_work
-  struct stream_terms stream;            // that the body's sweeps are of
-  struct region_ref points_region;       // the body is there
-  struct region_ref output_region;       // the answer goes there
+  struct stream_terms stream;            // the stream of the body's sweeps
+  struct region_ref points_region;       // where the body is
+  struct region_ref output_region;       // where the answer goes
   char preset[64];                       // "" = none
   char model[64];                        // of a detection; "" = none
   char fields[REQUEST_NAMES_SIZE];       // names of the columns, with commas between; "" = not given
   char class_names[REQUEST_NAMES_SIZE];  // with commas between; "" = not given
   bool given[PARAMS_MAX];                // for each row of the operation's table: whether preset, model or query set it
-  struct sent_sweeps sent;               // in the body
-  // The lists of `sent`, and those that follow, are large: only as many entries as were given are ever written or read.
+  struct sent_sweeps sent;               // the sweeps in the body
+  // The lists of `sent` and those below are large: only the entries that were given are ever written or read.
   int32_t point_counts[VX_MAX_CLOUDS];
   union {                                  // no operation has both
     int32_t sample_counts[VX_MAX_CLOUDS];  // [num_clouds], once split; if anything is sampled
@@ -61,18 +61,19 @@ struct job_request {
 enum { JOB_REQUEST_HEAD = offsetof(struct job_request, sent.points) };  // bytes in front of the lists
 _Static_assert(JOB_REQUEST_HEAD <= 4096, "what is cleared for each request is small");
 
-// What differs from operation to operation.
+// A row of the table of operations.
 struct operation {
-  const char *head;  // the value of the parameter `head` that chooses it among the operations of one endpoint, or NULL
+  const char *head;       // the value of the parameter `head` that chooses this operation at its endpoint; or NULL
   enum body_format body;  // unless the request says another
   param_rows rows;
   // The tensors to return if `outputs` is not given.
   vx_tensor_set (*tensors)(const struct job_request *request);
   // Checks the parameters against each other. False with an error.
   bool (*finish)(struct job_request *request, struct error *error);
-  // Counts each cloud's rows by the inputs: fills num_clouds and point_counts. NULL: the query says what they are.
+  // Counts each cloud's rows from the inputs: fills num_clouds and point_counts. NULL if the query gives them.
   bool (*count)(struct job_request *request, struct error *error);
-  // Fills what each cloud has one of, once the clouds' points are counted. False with an error. May be NULL.
+  // Fills lists with one entry for each cloud, once the points of the clouds are counted. False with an error. May be
+  // NULL.
   bool (*split)(struct job_request *request, struct error *error);
   // Points the job to the request's arrays. May be NULL.
   void (*bind)(const struct job_request *request, struct vx_job *job);
@@ -81,7 +82,7 @@ struct operation {
   const char *samples;  // name of the parameter that says how many samples to choose; NULL if there is none
 };
 
-// Each is defined in the operation's own file.
+// Each operation is defined in its own file.
 extern const struct operation operation_voxelize, operation_fps, operation_transform, operation_nms, operation_decode,
     operation_scatter, operation_decode_center, operation_detect;
 // The row of an operation.
@@ -91,10 +92,11 @@ enum vx_op operation_with_head(const char *head, size_t length);
 
 // Sets the request to the defaults.
 void job_request_init(struct job_request *request, enum vx_op op);
-// Sets it to another, which is not split yet.
+// Copies another request, which is not split yet.
 void job_request_copy(struct job_request *to, const struct job_request *from);
 
-// Sets one parameter from its text. False with an error that names the parameter, what was given and what is allowed.
+// Sets one parameter from its text. False with an error that names the parameter, the given value and the allowed
+// values.
 VX_WARN_UNUSED bool job_request_set(struct job_request *request, const char *name, size_t name_length,
                                     const char *value, size_t value_length, struct error *error);
 
@@ -104,40 +106,40 @@ bool job_request_is_given(const struct job_request *request, const char *name);
 // The parameter that splits the rows of the first input into clouds; NULL if the inputs themselves do.
 const char *job_request_counts(const struct job_request *request);
 
-// Checks the parameters against each other once all are set, and fills the job's parameters and tensors. False with a
-// problem.
+// Checks the parameters against each other once all are set, and fills the job's parameters and tensors. False with an
+// error.
 VX_WARN_UNUSED bool job_request_finish(struct job_request *request, struct error *error);
 
-// Forgets that the parameter was given: num_features follows from `fields` then.
+// Forgets that the parameter was given; num_features then follows from `fields`.
 void job_request_unset(struct job_request *request, const char *name);
-// Forgets `outputs`: the tensors follow from the other parameters again.
+// Forgets `outputs`; the tensors then follow from the other parameters.
 void job_request_unset_outputs(struct job_request *request);
 
-// Refuses a value: the problem says what was given and what is allowed. Returns false.
+// Refuses a value. The error has the given value and the allowed values. Returns false.
 bool job_request_refuse(const struct job_request *request, const char *name, const char *value, size_t value_length,
                         struct error *error);
 
-// Splits `rows` points into clouds: fills point_counts, if the query gave none, and whatever else each cloud has one
-// of. False with an error if the counts do not add up or the clouds cannot be computed with these parameters.
+// Splits `rows` points into clouds. Fills point_counts, if the query gave none, and the other lists with one entry for
+// each cloud. False with an error if the counts do not add up or the clouds cannot be computed with these parameters.
 VX_WARN_UNUSED bool job_request_split(struct job_request *request, int64_t rows, struct error *error);
 
-// Likewise once the sweeps of its stream are joined: `rows` points of job_request_columns in float32. What a stream's
-// request wants of its cloud is checked only here.
+// Likewise once the sweeps of the stream are joined: `rows` points of job_request_columns in float32. With a stream,
+// only this function checks what the parameters require of the cloud.
 VX_WARN_UNUSED bool job_request_join(struct job_request *request, int64_t rows, struct error *error);
 
-// The job of a split request over these points. It points into the request. The caller adds the rest.
+// The job of a split request over these points. The job points into the request. The caller fills the other members.
 struct vx_job job_request_job(const struct job_request *request, const void *points);
 
 // Bytes of one row of the body.
 size_t job_request_row_bytes(const struct job_request *request);
 
-// Columns of the points that the job computes from: those of the body, and perhaps a stream's time.
+// Columns of the points that the job computes from: those of the body, and with time_column the time of a sweep.
 int32_t job_request_columns(const struct job_request *request);
 
-// The effective parameters as a JSON object.
+// Writes the effective parameters as a JSON object.
 void job_request_write(const struct job_request *request, struct text *out);
 
-// All operations' rows, as members of a JSON object, for --describe.
+// Writes the rows of all operations as members of a JSON object, for --describe.
 void operations_describe(struct text *out);
 
 // Chooses the detector of a request before its query is read. Sets the parameters that the detector's model has values

@@ -40,12 +40,12 @@ bool job_request_overlay(struct job_request *request, const struct query *query,
   for (size_t i = 0; i < query->count; i++) {
     const struct query_item *item = &query->items[i];
     if (!query_set(request, item, error)) return false;
-    char name[64];  // query_set has found the parameter, and no parameter's name is longer
+    char name[64];  // query_set found the parameter, and no parameter's name is longer
     snprintf(name, sizeof name, "%.*s", (int)item->name_length, item->name);
     if (is_repeated(query, name))
       return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is given more than once", name);
   }
-  // The preset's list of outputs does not count if the query asks for other features, or turns sampling on or off: then
+  // If the query asks for other features, or turns sampling on or off, the preset's list of outputs does not count, and
   // the tensors follow from the other parameters.
   bool other = names_tensors(request, query) || tensors != operation->tensors(request);
   if (other && !query_find(query, "outputs")) job_request_unset_outputs(request);

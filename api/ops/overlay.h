@@ -10,7 +10,7 @@
 
 #include "api/ops/ops.h"
 
-// One name=value, percent-decoded; `value` is NULL if there is no '='. Either may hold a NUL, so use the lengths.
+// One name=value, percent-decoded. `value` is NULL if there is no '='. Both may contain a NUL, so use the lengths.
 struct query_item {
   const char *name, *value;
   size_t name_length, value_length;

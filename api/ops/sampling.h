@@ -1,10 +1,10 @@
-// What operations that sample share: their parameters, and the number of samples of each cloud.
+// What operations that sample share: their parameters, and the number of samples of each cloud. Any thread.
 #ifndef VOXELD_API_SAMPLING_H
 #define VOXELD_API_SAMPLING_H
 
 #include "api/ops/rows.h"
 
-// One number for all clouds, or one for each; "off" too, if that is the default.
+// One number for all clouds, or one for each; also "off", if "off" is the default.
 extern const struct value_type value_samples;
 
 #define PARAM_START(member)                                                                                            \
@@ -13,10 +13,10 @@ extern const struct value_type value_samples;
     .doc = "the first sample of each cloud is the first finite point (with fps, voxel) from this number on",           \
   }
 
-// The tensors of samples that are returned if `outputs` is not given.
+// The tensors of samples to return if `outputs` is not given.
 #define SAMPLED_BY_DEFAULT (VX_TENSOR_BIT(VX_SAMPLED_INDICES) | VX_TENSOR_BIT(VX_SAMPLED_POINTS))
 
-// Fills the job's sampling from num_sample_counts: whether to sample, and whether each cloud has a number of its own.
+// Fills the job's sampling from num_sample_counts: whether to sample, and whether each cloud has its own number.
 void sampling_finish(struct job_request *request, struct vx_sampling *sampling);
 // Fills the number of samples of each cloud. False with an error.
 VX_WARN_UNUSED bool sampling_split(struct job_request *request, struct vx_sampling *sampling, struct error *error);

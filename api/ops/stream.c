@@ -8,7 +8,7 @@ static const char *const flag_words[] = {"no", "yes", NULL};
 _Static_assert((int)STREAM_NAMES_SIZE == (int)VALUE_NAMES_SIZE, "streams is read as a list of names");
 
 #define STREAM_ALLOWED "1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'"
-#define TIME_MOST 1e12  // seconds; ages stay finite as float32, and times in ms, us or ns since 1970 are noticed
+#define TIME_MOST 1e12  // seconds; ages stay finite as float32, and times in ms, us or ns since 1970 are refused
 #define TIME_ALLOWED "seconds from -1e12 to 1e12"
 #define POSE_ALLOWED "16 numbers, row by row, or x,y,z,qw,qx,qy,qz"
 
@@ -108,7 +108,8 @@ static bool refuse_missing(const char *name, const char *who, struct error *erro
   return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is missing; %s needs it", name, who);
 }
 
-// Without a stream nothing is joined, so that a request which forgot it must not look as if it had been.
+// Refuses the other parameters of a stream if `stream` is not given: nothing would be joined, and the client would not
+// notice.
 static bool check_alone(const struct job_request *request, struct error *error) {
   static const struct param *const rows[] = {PARAMS_OF_STREAMS, NULL};
   for (param_rows row = rows; *row; row++)
@@ -162,7 +163,7 @@ static bool are_several(const struct job_request *request) {
   return request->num_clouds > 0 || request->sent.num_times > 0 || request->sent.num_poses > 0;
 }
 
-// Each of the three lists needs the others, and what describes one sweep has no place beside them.
+// Each of the three lists needs the other two. Parameters that describe a single sweep are refused beside the lists.
 static bool check_lists(const struct job_request *request, struct error *error) {
   static const char *const lists[] = {"point_counts", "times", "poses"}, *const single[] = {"time", "pose"};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
@@ -179,7 +180,7 @@ static bool check_times(const struct sent_sweeps *sent, struct error *error) {
   if (sent->num_times != sent->count)
     return error_refuse(error, ERROR_BAD_PARAMETER, "times", "times has %d numbers; allowed: %d, one for each sweep",
                         (int)sent->num_times, (int)sent->count);
-  // Those between the first and the last are in range if these two are.
+  // If the first and the last time are in range, so are those between.
   if (!check_range(sent->times[0], "times", error) || !check_range(sent->times[sent->count - 1], "times", error))
     return false;
   for (int32_t i = 1; i < sent->count; i++)
@@ -190,7 +191,7 @@ static bool check_times(const struct sent_sweeps *sent, struct error *error) {
   return true;
 }
 
-// Numbers of each pose.
+// The count of numbers of each pose.
 static int32_t pose_size(const struct sent_sweeps *sent) { return sent->num_poses / sent->count; }
 
 static bool check_poses(const struct sent_sweeps *sent, struct error *error) {
@@ -209,7 +210,7 @@ static bool check_poses(const struct sent_sweeps *sent, struct error *error) {
   return true;
 }
 
-// The counts are of sweeps, and not of clouds: the job has one, of all that is joined.
+// Here point_counts counts sweeps, not clouds: the job has one cloud, of all joined points.
 static void take_counts(struct job_request *request) {
   request->sent.count = request->num_clouds;
   memcpy(request->sent.points, request->point_counts, (size_t)request->num_clouds * sizeof *request->point_counts);
@@ -252,7 +253,7 @@ struct body_sweep stream_sweep(const struct job_request *request, int32_t number
   const struct sent_sweeps *sent = &request->sent;
   const struct pose_numbers *pose = &request->stream.pose;
   struct body_sweep sweep = {request->stream.time, pose_identity, request->point_counts[0]};
-  // That the numbers are a pose was checked.
+  // The numbers were checked to be a pose.
   if (!sent->count) {
     (void)!pose_of(pose->values, pose->count, &sweep.pose);
     return sweep;

@@ -1,4 +1,4 @@
-// The parameters of a stream, which all operations on points have.
+// The parameters of a stream, which all operations on points have. Any thread.
 #ifndef VOXELD_API_OPS_STREAM_H
 #define VOXELD_API_OPS_STREAM_H
 
@@ -11,11 +11,11 @@ extern const struct param param_stream, param_streams, param_sweeps, param_pose,
   &param_stream, &param_streams, &param_sweeps, &param_pose, &param_poses, &param_mount, &param_time, &param_times,    \
       &param_time_column, &param_remove_close
 
-// Checks what the request says of its stream, and sets the shape of the joined points. To be called once num_features
-// is known. False with an error.
+// Checks the request's parameters of a stream, and sets the shape of the joined points. Call it once num_features is
+// known. False with an error.
 VX_WARN_UNUSED bool stream_finish(struct job_request *request, struct error *error);
 
-// The sweeps of the body of a split request, and one of them; 0 is the newest.
+// The number of sweeps in the body of a split request, and one of the sweeps; sweep 0 is the newest.
 struct body_sweep {
   double time;
   struct pose pose;

@@ -6,7 +6,7 @@
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
-// Sixteen numbers, or sixteen for each cloud.
+// Reads sixteen numbers, or sixteen for each cloud.
 static bool read_matrix(const struct param *param, const char *value, const char *end, void *record) {
   struct job_request *request = record;
   (void)param;
@@ -41,7 +41,7 @@ static bool read_crop(const struct param *param, const char *value, const char *
   return !params->cropped || read_box(value, end, &params->crop);
 }
 
-// In the order of a query.
+// The numbers of a box in the order of a query.
 static float number_of(const struct vx_box *box, int number) {
   return number < 3 ? box->min[number] : box->max[number - 3];
 }
@@ -60,7 +60,7 @@ static void write_crop(const struct param *param, const void *record, struct tex
 
 static const struct value_type value_crop = {"list", false, read_crop, write_crop, NULL};
 
-// Boxes with semicolons between.
+// Reads boxes separated by semicolons.
 static bool read_cut(const struct param *param, const char *value, const char *end, void *record) {
   struct job_request *request = record;
   int32_t *count = &request->job.params.transform.num_cuts;
@@ -76,7 +76,7 @@ static bool read_cut(const struct param *param, const char *value, const char *e
   return false;
 }
 
-// Written as a string, which can be sent in a query or put into a preset as it is.
+// Writes a string, which a client can put into a query or a preset unchanged.
 static void write_cut(const struct param *param, const void *record, struct text *out) {
   const struct job_request *request = record;
   (void)param;

@@ -1,4 +1,4 @@
-// The parameters of POST /v1/voxelize, and what its metadata adds; kernels/voxelize.h says what they mean.
+// The parameters of POST /v1/voxelize, and its own members of the metadata; kernels/voxelize.h says what they mean.
 #include <float.h>
 
 #include "api/base/json_write.h"
@@ -240,7 +240,7 @@ static bool finish(struct job_request *request, struct error *error) {
   return check_tensors(request, error);
 }
 
-// The maps of intensity need a column: that of the name, or the one behind x, y and z if the columns have no names.
+// Finds the column for the maps of intensity: the column of that name or, if the columns have no names, the fourth.
 static bool find_intensity(struct job_request *request, struct error *error) {
   static const char name[] = "intensity";
   int column = request->num_features > 3 ? 3 : -1;
@@ -251,7 +251,7 @@ static bool find_intensity(struct job_request *request, struct error *error) {
                       "outputs names a map of intensity, but no column is named intensity, or there is no fourth one");
 }
 
-// The number of voxels is known only once they are made, so it is not checked here.
+// The number of voxels is unknown until they are computed, so this function does not check it.
 static bool split(struct job_request *request, struct error *error) {
   if (!find_intensity(request, error)) return false;
   return sampling_split(request, &request->job.params.voxelize.sampling, error);
@@ -263,12 +263,12 @@ static void write_grid(const struct vx_job *job, struct text *out) {
   const struct vx_voxelize *params = &job->params.voxelize;
   struct vx_grid grid = {{0, 0, 0}};
   struct error error;
-  (void)!vx_grid_of(params, job->num_clouds, &grid, &error);  // was checked by check_grid
+  (void)!vx_grid_of(params, job->num_clouds, &grid, &error);  // check_grid has checked it
   json_printf(out, "grid_size:[%d %d %d] effective_range:", grid.cells[0], grid.cells[1], grid.cells[2]);
   float range[6];
   for (int a = 0; a < 3; a++) {
-    // The grid ends elsewhere if the range is not a whole number of voxels. JSON has no infinity, so FLT_MAX is the
-    // most.
+    // If the range is not a whole number of voxels, the grid ends elsewhere. JSON has no infinity, so FLT_MAX is the
+    // maximum.
     float end = params->range_min[a] + (float)grid.cells[a] * params->voxel_size[a];
     range[a] = params->range_min[a];
     range[3 + a] = end < FLT_MAX ? end : FLT_MAX;
