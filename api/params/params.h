@@ -1,6 +1,6 @@
-// Tables of parameters, one row for each. Queries, presets, metadata, error texts, --describe and the documentation
-// test read them. A row's type (values.h) reads and writes its value; each operation (api/ops) has a table of rows. The
-// values are fields of the caller's record, at offsets that the rows name.
+// Tables of parameters, one row each. Queries, presets, metadata, error texts, --describe and the documentation test
+// use the tables. A row's type (values.h) reads and writes the value. Each operation (api/ops) has a table of rows. The
+// values are fields of the caller's record, at the offsets in the rows.
 //
 // The tables are immutable; a record belongs to its caller. Any thread.
 #ifndef VOXELD_PARAMS_H
@@ -16,26 +16,26 @@
 
 struct param;
 
-// A type of values: how to read them from text, how to write them as JSON, and which are allowed.
+// A type of values: how to read values from text, how to write them as JSON, and which values are allowed.
 struct value_type {
   const char *name;  // in --describe
-  bool computed;     // there is a value to write even if none was given
+  bool computed;     // params_write writes the value even if none was given
   // Reads the text at [value, end) into the record. False if the value is not allowed.
   bool (*read)(const struct param *param, const char *value, const char *end, void *record);
   void (*write)(const struct param *param, const void *record, struct text *out);
-  // Writes what is allowed, in words. NULL if each row has a text for it.
+  // Writes the allowed values in words. NULL if each row has its own text.
   void (*allow)(const struct param *param, struct text *out);
 };
 
 struct param {
   const char *name;
   const struct value_type *type;
-  size_t offset;             // of the value in the record
-  size_t second;             // of a second field, if the type has one (values.h)
+  size_t offset;             // offset of the value in the record
+  size_t second;             // offset of a second field, if the type has one (values.h)
   int64_t least, most;       // by type: bounds of a number, the count of numbers, or the bits allowed in a set
   const char *const *words;  // names of the values in order, then NULL
   const char *initial;       // the default's text; NULL = none
-  const char *allowed;       // what is allowed, in words; NULL = the type says it
+  const char *allowed;       // the allowed values in words; NULL = the type writes them
   const char *doc;
   bool names_tensors;  // decides which tensors are returned: if a query gives it, a preset's `outputs` does not count
 };
@@ -45,20 +45,20 @@ typedef const struct param *const *param_rows;
 
 enum { PARAMS_MAX = 64 };  // most rows of one table
 
-// The number of the row; -1 if there is none of that name.
+// The number of the row of that name; -1 if there is none.
 int params_find(param_rows rows, const char *name, size_t length);
 
-// Writes which values the parameter takes, in words.
+// Writes the allowed values of the parameter in words.
 void param_allowed(const struct param *param, struct text *out);
-// Reads a value into the record. False if the parameter does not take it.
+// Reads a value into the record. False if the value is not allowed.
 PARAM_WARN_UNUSED bool param_read(const struct param *param, const char *value, size_t length, void *record);
 
 // Reads the defaults into the record.
 void params_init(param_rows rows, void *record);
-// Writes the values as a JSON object: those given, and those that have a default or are computed. `given` has one entry
-// for each row.
+// Writes a JSON object of the values that were given, have a default or are computed. `given` has one entry for each
+// row.
 void params_write(param_rows rows, const bool *given, const void *record, struct text *out);
-// The rows as a JSON array, for --describe.
+// Writes the rows as a JSON array, for --describe.
 void params_describe(param_rows rows, struct text *out);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "api/params/values.h"
 
-// How far from orthonormal a rotation may be. Poses printed with 6 digits are nearer by two orders of magnitude.
+// How far a rotation may be from orthonormal. Poses printed with 6 digits are closer by two orders of magnitude.
 static const double tolerance = 1e-4;
 
 const struct pose pose_identity = {{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0, 0, 0}};
@@ -88,7 +88,7 @@ void pose_motion(const struct pose *now, const struct pose *then, float matrix[1
   double way[3];
   for (int axis = 0; axis < 3; axis++) way[axis] = then->translation[axis] - now->translation[axis];
   for (int row = 0; row < 3; row++) {
-    const double *from = now->rotation + row;  // a column: the inverse of a rotation is its transpose
+    const double *from = now->rotation + row;  // a column, since the inverse of a rotation is its transpose
     for (int column = 0; column < 3; column++)
       matrix[4 * row + column] = (float)dot(from, then->rotation + column, 3, 3);
     matrix[4 * row + 3] = (float)dot(from, way, 3, 1);

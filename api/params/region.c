@@ -15,7 +15,8 @@ bool region_name_set(char name[REGION_NAME_SIZE], const char *text, size_t lengt
   return true;
 }
 
-// Reads the number behind the last comma before `end`, and returns where that comma is. NULL: there is no such number.
+// Reads the number between the last comma before `end` and `end`. Returns the position of the comma; NULL if there is
+// no such number.
 static const char *take_number(const char *value, const char *end, uint64_t *number) {
   const char *comma = memrchr(value, ',', (size_t)(end - value));
   char digits[20] = "";
@@ -26,7 +27,7 @@ static const char *take_number(const char *value, const char *end, uint64_t *num
   return strspn(digits, "0123456789") == length ? comma : NULL;
 }
 
-// From the end, so that a name may have commas.
+// Reads from the end, so that a name may have commas.
 static bool read_region(const struct param *param, const char *value, const char *end, void *record) {
   struct region_ref *ref = (void *)((char *)record + param->offset);
   const char *comma = take_number(value, end, &ref->bytes);

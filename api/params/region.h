@@ -1,6 +1,6 @@
 // A part of a shared-memory region, as clients name it: NAME,offset,bytes.
 //
-// The region itself is the server's. Any thread.
+// The server owns the region itself. Any thread.
 #ifndef VOXELD_PARAMS_REGION_H
 #define VOXELD_PARAMS_REGION_H
 
@@ -15,10 +15,10 @@ struct region_ref {
   uint64_t offset, bytes;       // each below 2^63
 };
 
-// Sets the name. False if it is empty, too long, or has bytes that cannot be printed.
+// Sets the name. False if the name is empty, too long, or has unprintable bytes.
 PARAM_WARN_UNUSED bool region_name_set(char name[REGION_NAME_SIZE], const char *text, size_t length);
 
-// Whether `bytes` from `offset` on lie in a whole of `size` bytes.
+// Whether `bytes` bytes from `offset` on lie within `size` bytes.
 static inline bool region_holds(uint64_t size, uint64_t offset, uint64_t bytes) {
   return offset <= size && bytes <= size - offset;
 }

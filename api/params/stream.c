@@ -8,7 +8,7 @@
 bool stream_name_is_sound(const char *name, size_t length) {
   static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   if (length == 0 || length >= STREAM_NAME_SIZE) return false;
-  // In a path, clients take these two for the folder itself and the one above it.
+  // In a path, clients resolve these two names to the folder itself and its parent.
   if (name[0] == '.' && (length == 1 || (length == 2 && name[1] == '.'))) return false;
   for (size_t i = 0; i < length; i++)
     if (!name[i] || !strchr(allowed, name[i])) return false;

@@ -1,6 +1,7 @@
-// What a request says of its stream: whose sweeps the body has, when and where they were taken, and which are joined.
+// What a request says about its stream: which stream the body's sweeps belong to, when and where they were taken, and
+// which sweeps to join.
 //
-// api/ops/stream.h reads it, docs/streams.md says what it means. A value; any thread.
+// api/ops/stream.h reads these values; docs/streams.md says what they mean. Any thread.
 #ifndef VOXELD_PARAMS_STREAM_H
 #define VOXELD_PARAMS_STREAM_H
 
@@ -8,22 +9,22 @@
 
 enum {
   STREAM_NAME_SIZE = 64,
-  STREAM_NAMES_SIZE = 256,  // of a list of names
-  STREAM_SWEEPS_MAX = 32,   // of one stream in one request
+  STREAM_NAMES_SIZE = 256,  // bytes of a list of names
+  STREAM_SWEEPS_MAX = 32,   // most sweeps of one stream in one request
   STREAMS_JOINED_MAX = 8,
-  JOINED_SWEEPS_MAX = 64,  // of all streams in one request
+  JOINED_SWEEPS_MAX = 64,  // most sweeps of all streams in one request
 };
 
 struct stream_terms {
   char name[STREAM_NAME_SIZE];     // "" = the request has no stream
-  char joined[STREAM_NAMES_SIZE];  // names of streams, with commas between; "" = `name` alone
+  char joined[STREAM_NAMES_SIZE];  // names of streams, separated by commas; "" = only `name`
   int32_t num_joined;
-  int32_t sweeps;       // to join of each stream
+  int32_t sweeps;       // number of sweeps to join of each stream
   int32_t time_column;  // bool
   float remove_close;   // metres; 0 = nothing is removed
-  double time;          // seconds; of the body's one sweep, as is `pose`
+  double time;          // seconds; `time` and `pose` are those of the body's one sweep
   struct pose_numbers pose, mount_numbers;
-  struct pose mount;  // made of them, if they were given
+  struct pose mount;  // made from mount_numbers, if given
 };
 
 // A body of several sweeps, the newest first.
@@ -35,13 +36,12 @@ struct sent_sweeps {
   double poses[STREAM_SWEEPS_MAX * POSE_MATRIX];
 };
 
-// Whether a stream may have the name: letters, digits, '.', '_', '-', and 1 to STREAM_NAME_SIZE - 1 of them; but not
-// '.' or '..'.
+// Whether a stream may have the name: 1 to STREAM_NAME_SIZE - 1 letters, digits, '.', '_' and '-', but not '.' or '..'.
 PARAM_WARN_UNUSED bool stream_name_is_sound(const char *name, size_t length);
 
 extern const struct value_type value_stream;  // char[STREAM_NAME_SIZE]: a sound name
 
-// Copies the next name of those to join, the first if *cursor is 0. False behind the last.
+// Copies the next name of the streams to join, or the first name if *cursor is 0. False after the last.
 PARAM_WARN_UNUSED bool stream_next(const struct stream_terms *terms, size_t *cursor, char name[STREAM_NAME_SIZE]);
 
 #endif

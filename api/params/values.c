@@ -42,7 +42,8 @@ bool value_take_double(const char **cursor, const char *end, double *out) {
   return *rest == '\0' && isfinite(*out);
 }
 
-// Decimal text is read as a double and rounded to float. Numbers of presets are doubles, so both give the same bits.
+// Reads decimal text as a double and rounds it to float. Numbers in presets are doubles too, so both give the same
+// bits.
 bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count) {
   double number;
   for (int64_t i = 0; i < count; i++) {
@@ -64,7 +65,7 @@ bool value_read_counts(const char *cursor, const char *end, int64_t most, int32_
   return value_ended(cursor, end);
 }
 
-// Copies the text, which must be a single item.
+// Copies a text, which must be a single item.
 static bool read_item(const char *cursor, const char *end, char *item, size_t size) {
   return value_next(&cursor, end, item, size) && value_ended(cursor, end);
 }
@@ -190,7 +191,7 @@ static const char *tensor_of(const struct param *param, int index) {
   return index < VX_TENSOR_COUNT ? vx_tensor_name((enum vx_tensor)index) : NULL;
 }
 
-// The name of a type's value at an index; NULL behind the last.
+// The name of a type's value at an index; NULL after the last.
 typedef const char *(*name_of)(const struct param *param, int index);
 
 static int find_name(const struct param *param, name_of name, const char *item) {
@@ -212,7 +213,7 @@ static void write_word(const struct param *param, const void *record, struct tex
   json_put_string(out, param->words[*(const int32_t *)CONST_FIELD(record, param->offset)]);
 }
 
-// Of a set: which of the names, by their numbers, are in it.
+// A set is a mask: bit i stands for name i.
 #define BIT(index) (UINT64_C(1) << (index))
 
 static void list_names(const struct param *param, name_of name, uint64_t allowed, const char *separator,
@@ -230,7 +231,7 @@ static void allow_word(const struct param *param, struct text *out) {
   list_names(param, word_of, UINT64_MAX, " or ", out);
 }
 
-// Reads a list of names, each at most once, as a set of bits.
+// Reads a list of names as a set of bits. A repeated name is refused.
 static bool read_set(const struct param *param, name_of name, uint64_t allowed, const char *cursor, const char *end,
                      uint64_t *out) {
   char item[64];
@@ -308,7 +309,7 @@ static bool is_printable(const char *value, const char *end) {
   return true;
 }
 
-// The list is checked as it grows in the record, so that each name is compared with those before it.
+// Each name is compared with the names before it while the list grows in the record.
 static bool read_names(const struct param *param, const char *value, const char *end, void *record) {
   char *names = FIELD(record, param->offset), item[VALUE_NAMES_SIZE];
   int32_t *count = FIELD(record, param->second);

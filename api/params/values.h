@@ -1,12 +1,12 @@
-// The types of values that parameters of any operation may have, and functions to build further types with: items of a
-// list, numbers in text and in JSON.
+// The types of values for parameters of any operation, and functions to build further types: items of a list, numbers
+// in text and in JSON. The types are constant. Any thread.
 #ifndef VOXELD_VALUES_H
 #define VOXELD_VALUES_H
 
 #include "api/params/params.h"
 
 extern const struct value_type value_int;       // int32, from least to most
-extern const struct value_type value_word;      // int32: which of `words`
+extern const struct value_type value_word;      // int32: the index in `words`
 extern const struct value_type value_words;     // uint32: a set of `words`, each once
 extern const struct value_type value_floats;    // float[least], exactly that many
 extern const struct value_type value_rows;      // float[up to most][least]; second: int32, the number of rows
@@ -17,35 +17,35 @@ extern const struct value_type value_fraction;  // float, 0 to 1
 extern const struct value_type value_length;    // float, above 0
 extern const struct value_type value_double;    // double
 extern const struct value_type value_doubles;   // double[up to most]; second: int32, their number
-// char[VALUE_NAMES_SIZE]: from least to most names, each once, with commas between; second: int32, their number
+// char[VALUE_NAMES_SIZE]: from least to most names, each once, separated by commas; second: int32, their number
 extern const struct value_type value_names;
 extern const struct value_type
-    value_tensors;  // vx_tensor_set, out of those in `most`; second: vx_tensor_set, those that are returned
+    value_tensors;  // vx_tensor_set, a subset of `most`; second: vx_tensor_set, the tensors that are returned
 
 enum { VALUE_NAMES_SIZE = 256 };
 
-// Copies the next item of the list at *cursor, NUL-terminated. False at the end, or if the item is empty or too long.
+// Copies the next item of the list at *cursor, with a NUL. False at the end, or if the item is empty or too long.
 PARAM_WARN_UNUSED bool value_next(const char **cursor, const char *end, char *item, size_t size);
-// Whether the cursor is behind the whole list. If not, value_next refused an item, or items are left.
+// Whether the cursor is at the end of the list. If not, value_next refused an item, or items are left.
 PARAM_WARN_UNUSED bool value_ended(const char *cursor, const char *end);
 PARAM_WARN_UNUSED bool value_is_off(const char *value, const char *end);
 
 PARAM_WARN_UNUSED bool value_parse_int(const char *item, int64_t least, int64_t most, int64_t *out);
-// Reads the next `count` items of a list as numbers, and moves the cursor behind them.
+// Reads the next `count` items of a list as numbers, and moves the cursor past them.
 PARAM_WARN_UNUSED bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count);
-// Reads the next item of a list as a double, and moves the cursor behind it.
+// Reads the next item of a list as a double, and moves the cursor past it.
 PARAM_WARN_UNUSED bool value_take_double(const char **cursor, const char *end, double *out);
 // Reads a list of up to `most` whole numbers, each 0 or more; *length becomes their number.
 PARAM_WARN_UNUSED bool value_read_counts(const char *cursor, const char *end, int64_t most, int32_t *out,
                                          int32_t *length);
 
-// The place of a name in a list that value_names has read; -1 if it is not there.
+// The index of a name in a list that value_names has read; -1 if the name is not there.
 int value_find_name(const char *names, const char *name, size_t length);
 
-// Arrays of JSON.
+// Write JSON arrays.
 void value_write_floats(const float *values, int64_t count, struct text *out);
 void value_write_doubles(const double *values, int32_t count, struct text *out);
 void value_write_counts(const int32_t *values, int32_t count, struct text *out);
-void value_write_names(const char *names, struct text *out);  // of a list that value_names has read
+void value_write_names(const char *names, struct text *out);  // a list that value_names has read
 
 #endif
