@@ -1,6 +1,6 @@
 // The kinds of answer: one row each.
 //
-// The Accept header chooses the row. Its file is made from the job's tensors and the metadata. Any thread; nothing here
+// The Accept header chooses the row. The file is made from the job's tensors and the metadata. Any thread; nothing here
 // allocates.
 #ifndef VOXELD_ANSWERS_H
 #define VOXELD_ANSWERS_H
@@ -9,31 +9,33 @@
 
 struct answer_kind {
   const char *media_type, *doc;
-  const char *also;  // another media type that stands for this kind; NULL: none
+  const char *also;  // another media type for this kind, or NULL
   // The tensors that the file is made of.
   vx_tensor_set (*tensors)(const struct job_request *request);
 
-  // A kind whose tensors stay where they were computed: how many bytes to reserve in front of them (a multiple of 64),
-  // and what fills these, `block`, and the padding between the tensors. `tensors`: where they are; NULL if the padding
-  // is zero already. False if `reserve` is too little. Both NULL for other kinds.
+  // For a kind whose tensors stay where they were computed; both NULL for other kinds. reserve: how many bytes to
+  // reserve before the tensors, a multiple of 64. frame: fills these bytes, `block`, and the padding between the
+  // tensors. `tensors` is NULL if the padding is zero already. False if `reserve` is too small.
   size_t (*reserve)(const struct answer *answer, const struct vx_layout *layout);
   bool (*frame)(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
                 char *tensors);
 
-  // A kind whose file is a copy: writes all of it. It is measured first, with no tensors (NULL) and an `out` without
-  // capacity. False with an error if the format cannot hold it, in the measuring call alone. NULL for other kinds.
+  // For a kind whose file is a copy; NULL for other kinds. Writes the whole file. The first call measures, with no
+  // tensors (NULL) and an `out` without capacity. Only this call may fail: false with an error if the format cannot
+  // hold the answer.
   bool (*write)(const struct answer *answer, const struct vx_layout *layout, const char *tensors, struct text *out,
                 struct error *error);
 };
 
-// What is sent if the file went to a region of shared memory: JSON that says how long it is, and the metadata.
+// The answer that is sent if the file went to a region of shared memory: JSON with the size of the file and the
+// metadata.
 extern const struct answer_kind answer_of_region;
 
-// The kind that `accept` wants most; the first of several. Without a header (NULL), or if it allows none: the first of
-// all, safetensors.
+// The kind that `accept` prefers, or the first of several. Safetensors, the first of all, if there is no header (NULL)
+// or the header allows no kind.
 const struct answer_kind *answer_kind_of(const char *accept);
 
-// All kinds, as a JSON array, for --describe.
+// Writes all kinds as a JSON array, for --describe.
 void answer_kinds_describe(struct text *out);
 
 #endif

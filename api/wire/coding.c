@@ -19,7 +19,7 @@ enum coding coding_of_body(const char *name) {
 }
 
 enum coding coding_for_answer(const char *accept) {
-  static const enum coding offered[] = {CODING_ZSTD, CODING_GZIP};  // the faster one first, which wins a tie
+  static const enum coding offered[] = {CODING_ZSTD, CODING_GZIP};  // the faster coding first; it wins a tie
   enum coding best = CODING_NONE;
   int most = accept_coding(accept, coding_name(CODING_NONE));
   for (size_t i = 0; i < sizeof offered / sizeof *offered; i++) {

@@ -1,4 +1,4 @@
-// Content codings (RFC 9110, section 8.4.1): their names, and which one an answer gets. Any thread.
+// Content codings (RFC 9110, section 8.4.1): their names, and the coding of an answer. Any thread.
 #ifndef VOXELD_CODING_H
 #define VOXELD_CODING_H
 
@@ -9,12 +9,12 @@ enum coding { CODING_NONE, CODING_GZIP, CODING_DEFLATE, CODING_ZSTD, CODINGS };
 #define CODINGS_OF_BODIES "gzip, deflate, zstd"
 
 const char *coding_name(enum coding coding);
-// The coding that a body's Content-Encoding names; CODINGS if it is none that is taken, or a list.
+// The coding that a body's Content-Encoding names; CODINGS if the service does not take it, or if it is a list.
 enum coding coding_of_body(const char *name);
-// The coding for the answer to a client that sent this Accept-Encoding: zstd or gzip if it prefers that to none.
+// The coding for the answer to a client that sent this Accept-Encoding: zstd or gzip if the client prefers it to none.
 enum coding coding_for_answer(const char *accept);
 
-// A step of decoding or encoding: where the bytes come from and go to. Both ends move as it advances.
+// A step of decoding or encoding: where the bytes come from and where they go. Both move as the step advances.
 struct coding_step {
   const char *in;
   size_t in_size;

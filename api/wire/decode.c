@@ -12,13 +12,13 @@ enum { MAGIC = 4, HEAD_MOST = 14, ZLIB_BYTES = 48 * 1024 };  // zlib takes 40 KB
 
 struct decoder {
   enum coding coding;
-  bool inside;           // a member or frame has begun and not ended
-  bool ended_one;        // one has ended
+  bool inside;           // a member or frame has begun and has not ended
+  bool ended_one;        // a member or frame has ended
   z_stream zlib;         // of gzip and deflate
   ZSTD_DCtx *zstd;       // of zstd
   uint8_t magic[MAGIC];  // of the zstd frame that begins,
-  size_t magic_size;     // as far as it has come
-  int head_left;         // bytes behind the magic number that may be its head
+  size_t magic_size;     // how much of it has come
+  int head_left;         // bytes after the magic number that may still belong to the head
 };
 
 // ---- problems -------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ static bool zlib_failed(const struct decoder *decoder, int code, struct error *e
   const z_stream *zlib = &decoder->zlib;
   if (code == Z_MEM_ERROR) return no_memory(error);
   if (code == Z_NEED_DICT) return malformed(decoder, "it needs a dictionary", error);
-  // No data has come of this member: what follows the last one is none.
+  // No data of this member has come: the bytes after the last member are not a member.
   if (decoder->ended_one && zlib->total_out == 0) return trailing(decoder, error);
   return malformed(decoder, zlib->msg ? zlib->msg : "wrong data", error);
 }
@@ -88,8 +88,8 @@ static bool run_zlib(struct decoder *decoder, struct coding_step *step, struct e
 
 // ---- zstd -----------------------------------------------------------------------------------------------------------
 
-// The magic number is read here, since libzstd may take formats older than RFC 8878, and decodes a frame that it gets
-// whole without a look at its window.
+// The magic number is read here for two reasons. libzstd may accept formats older than RFC 8878. It also decodes a
+// frame that it gets in one piece without checking the window.
 static bool is_frame(const uint8_t magic[MAGIC]) {
   uint32_t number = (uint32_t)magic[0] | (uint32_t)magic[1] << 8 | (uint32_t)magic[2] << 16 | (uint32_t)magic[3] << 24;
   return number == 0xFD2FB528u || (number & 0xFFFFFFF0u) == 0x184D2A50u;
@@ -117,8 +117,8 @@ static size_t run_library(ZSTD_DCtx *zstd, struct coding_step *step) {
   return code;
 }
 
-// Likewise. The head goes to libzstd byte by byte: until the head is whole, it looks for a frame, even of an older
-// format, at the beginning of each piece.
+// Likewise. The head goes to libzstd byte by byte: until the head is complete, libzstd looks for a frame, even of an
+// older format, at the beginning of each piece.
 static size_t zstd_step(struct decoder *decoder, struct coding_step *step) {
   if (!decoder->head_left || !step->in_size) return run_library(decoder->zstd, step);
   struct coding_step byte = {step->in, 1, step->out, step->out_size};
@@ -128,7 +128,7 @@ static size_t zstd_step(struct decoder *decoder, struct coding_step *step) {
   return code;
 }
 
-// Takes the magic number of a frame. False: it is none.
+// Takes the magic number of a frame. False if the bytes are no magic number.
 static bool begin_frame(struct decoder *decoder, struct coding_step *step, struct error *error) {
   for (; decoder->magic_size < MAGIC && step->in_size > 0; step->in_size--)
     decoder->magic[decoder->magic_size++] = (uint8_t)*step->in++;
@@ -145,7 +145,7 @@ static bool begin_frame(struct decoder *decoder, struct coding_step *step, struc
 static bool run_zstd(struct decoder *decoder, struct coding_step *step, struct error *error) {
   while (decoder->inside || step->in_size > 0) {
     if (!decoder->inside && !begin_frame(decoder, step, error)) return false;
-    if (!decoder->inside) return true;  // the magic number is not whole
+    if (!decoder->inside) return true;  // the magic number is incomplete
     size_t code = zstd_step(decoder, step);
     if (ZSTD_isError(code)) return zstd_failed(decoder, code, error);
     if (code == 0) {

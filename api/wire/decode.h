@@ -1,7 +1,7 @@
 // Decodes a body as it arrives: gzip (RFC 1952), deflate in zlib's wrapping (RFC 1950) or zstd (RFC 8878).
 //
-// Several gzip members or zstd frames in a row are one body. A decoder is used by one thread at a time, and again for
-// other bodies of its coding.
+// Several gzip members or zstd frames in a row are one body. One thread at a time uses a decoder. A decoder can be
+// reused for other bodies of its coding.
 #ifndef VOXELD_DECODE_H
 #define VOXELD_DECODE_H
 
@@ -16,14 +16,14 @@ enum { DECODE_WINDOW_LOG = 23 };  // the largest window of a zstd frame: 8 MiB (
 
 struct decoder;
 
-// NULL: out of memory.
+// NULL if there is no memory.
 struct decoder *decoder_new(enum coding coding);
 void decoder_free(struct decoder *decoder);
 enum coding decoder_coding(const struct decoder *decoder);
-// Bytes of memory that it holds; more may come with each step.
+// Bytes of memory that the decoder holds; each step may add more.
 size_t decoder_bytes(const struct decoder *decoder);
 
-// A new body begins.
+// Begins a new body.
 void decoder_begin(struct decoder *decoder);
 // Decodes until all of `in` is taken and nothing is left to write, or until `out` is full. False with an error.
 VX_WARN_UNUSED bool decoder_run(struct decoder *decoder, struct coding_step *step, struct error *error);

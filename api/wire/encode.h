@@ -1,5 +1,5 @@
-// Encodes an answer, as gzip or zstd at the fastest level. An encoder is used by one thread at a time, and again for
-// other answers.
+// Encodes an answer as gzip or zstd at the fastest level. One thread at a time uses an encoder. An encoder can be
+// reused for other answers.
 #ifndef VOXELD_ENCODE_H
 #define VOXELD_ENCODE_H
 
@@ -11,12 +11,12 @@
 
 struct encoder;
 
-// NULL: out of memory.
+// NULL if there is no memory.
 struct encoder *encoder_new(enum coding coding);
 void encoder_free(struct encoder *encoder);
 enum coding encoder_coding(const struct encoder *encoder);
-// Encodes `in` to `out`. The bytes of the result; 0: it has no room there, or `is_stopped` said so, which is asked now
-// and then.
+// Encodes `in` to `out`. Returns the bytes of the result. Returns 0 if `out` is too small, or if `is_stopped`, which is
+// called now and then, returned true.
 VX_WARN_UNUSED size_t encoder_run(struct encoder *encoder, struct coding_step step, bool (*is_stopped)(void *cls),
                                   void *cls);
 

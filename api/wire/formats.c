@@ -25,7 +25,7 @@ size_t number_bytes(enum number_type type) {
 
 // ---- hints ----------------------------------------------------------------------------------------------------------
 
-// What is no format, but holds points that can be sent.
+// Hints for bodies in formats that the service does not read, but whose points can be sent in another way.
 static const struct {
   const char *magic, *hint;
 } others[] = {
@@ -78,7 +78,7 @@ static bool refuse_size(const struct cloud_file *file, const char *much, struct 
 }
 
 bool cloud_fit(struct cloud_file *file, bool whole, struct error *error) {
-  // A value of text has a byte or more, and one behind it, which the last may lack.
+  // A value of text has at least one byte, and one byte after it, which the last value may lack.
   size_t least = file->layout == CLOUD_TEXT ? 2 * file->point_bytes : file->point_bytes;
   size_t room = file->size + (file->layout == CLOUD_TEXT);
   if (least == 0) return error_refuse(error, ERROR_BAD_BODY, NULL, "the points have no fields");

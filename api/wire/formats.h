@@ -1,7 +1,7 @@
-// Formats of a body's points other than raw rows: PCD, PLY, and ROS 2's PointCloud2. One row for each; a format's file
-// reads its header, and gather.h makes rows of any of them.
+// Formats of a body's points other than raw rows: PCD, PLY, and ROS 2's PointCloud2. Each format has a row and a file
+// that reads the header; gather.h makes rows from all formats.
 //
-// Everything here points into the body, which is the caller's. Any thread; nothing here allocates.
+// Everything here points into the body, which belongs to the caller. Any thread; nothing here allocates.
 #ifndef VOXELD_FORMATS_H
 #define VOXELD_FORMATS_H
 
@@ -46,12 +46,12 @@ enum cloud_layout {
 };
 
 struct cloud_file {
-  struct vx_stop *stop;  // what reads the file asks it, and then may fail with any problem or none
+  struct vx_stop *stop;  // the reader of the file checks it; if stopped, the reader may fail with any error or none
   enum cloud_layout layout;
   bool big_endian;
   bool ends;  // text: nothing may follow the points
   int64_t points;
-  int64_t run;         // points that lie side by side; then the next run begins
+  int64_t run;         // points in a contiguous run; then the next run begins
   size_t run_bytes;    // from one run to the next
   size_t point_bytes;  // from one point to the next; text: values in a line
   size_t unpacked_bytes;
@@ -64,7 +64,7 @@ struct cloud_file {
 
 // A format's row.
 struct format {
-  const char *hint;                               // what to say of a body that looks like this but is sent as another
+  const char *hint;  // what to say if a body looks like this format but was sent as another
   bool (*looks)(const char *bytes, size_t size);  // whether the body begins like this
   // Reads the header and checks that the body has all points. False with an error.
   bool (*open)(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
@@ -74,16 +74,16 @@ extern const struct format format_pcd, format_ply, format_pointcloud2;
 VX_WARN_UNUSED bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop,
                                 struct cloud_file *file, struct error *error);
 
-// What to say of a body that begins like another format than that which it was sent as; NULL if it does not. A part of
-// the body is enough, from its beginning.
+// The hint for a body that begins like a format other than the one it was sent as; NULL if there is no hint. The
+// beginning of the body is enough.
 const char *format_hint(enum body_format sent_as, const char *bytes, size_t size);
-// Appends that hint, if there is one, to the problem.
+// Appends the hint, if there is one, to the error.
 void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct error *error);
 
 // Adds a field. False with an error if there are too many.
 VX_WARN_UNUSED bool cloud_add(struct cloud_file *file, struct cloud_field field, struct error *error);
-// Checks that `size` bytes have room for the points, and sets the strides of the fields. `whole`: nothing may follow
-// them that could be another point. False with an error.
+// Checks that `size` bytes have room for the points, and sets the strides of the fields. With `whole`, no bytes that
+// could be another point may follow. False with an error.
 VX_WARN_UNUSED bool cloud_fit(struct cloud_file *file, bool whole, struct error *error);
 
 #endif

@@ -32,7 +32,7 @@ static void list_fields(const struct cloud_file *file, char *out, size_t size) {
   }
 }
 
-// Adds the field as the next column. NULL: there is none of this name.
+// Adds the field of this name as the next column. False with an error if there is none.
 static bool add_column(const struct cloud_file *file, struct cloud_columns *columns, const char *name,
                        struct error *error) {
   const struct cloud_field *field = find_field(file, name);
@@ -108,7 +108,7 @@ static float narrow(uint64_t bits) {
   return (float)value;
 }
 
-// The bits of the value as a float32. Those of a float32 are not touched, so that a NaN keeps its own.
+// The bits of the value as a float32. A float32 keeps its bits, so that a NaN stays the same.
 static uint32_t value_at(const char *at, enum number_type type, bool big_endian) {
   uint64_t bits = load(at, number_bytes(type), big_endian);
   switch (type) {
@@ -127,7 +127,7 @@ static uint32_t value_at(const char *at, enum number_type type, bool big_endian)
 
 // ---- points as bytes ------------------------------------------------------------------------------------------------
 
-// Whether the columns of a point lie side by side, as in a row.
+// Whether the columns of a point are contiguous, as in a row.
 static bool are_row(const struct cloud_file *file, const struct cloud_columns *columns) {
   if (file->layout != CLOUD_BINARY || file->big_endian) return false;
   for (int c = 0; c < columns->count; c++)
@@ -145,12 +145,12 @@ const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns
   return rows ? file->data + columns->fields[0]->offset : NULL;
 }
 
-// A row is written before its own point and behind none that is still to be read.
+// Safe if each row lies at or before its own point, and so never over a point that is still to be read.
 bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns) {
   return file->layout == CLOUD_BINARY && file->point_bytes >= row_bytes(columns);
 }
 
-// A row is read as a whole before it is written, for both may overlap.
+// A point is read whole before its row is written, since both may overlap.
 static void gather_run(const struct cloud_file *file, const struct cloud_columns *columns, const char *run,
                        char *rows) {
   size_t bytes = row_bytes(columns);
@@ -189,7 +189,7 @@ static bool gather_line(const struct cloud_file *file, const struct cloud_column
     if (!decimal_read(&word, &value)) return refuse_number(columns->fields[column], lines->number, &word, error);
     memcpy(row + (size_t)column * sizeof value, &value, sizeof value);
   }
-  if (values == 0 || values == file->point_bytes) return true;  // an empty line is passed over
+  if (values == 0 || values == file->point_bytes) return true;  // empty lines are skipped
   return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld has %zu values; a point has %zu",
                       (long long)lines->number, values, file->point_bytes);
 }

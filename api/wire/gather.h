@@ -1,7 +1,7 @@
-// Makes rows of float32 of the points in a file: takes the fields that are columns, and widens or rounds them.
+// Makes rows of float32 from the points in a file: takes the fields that become columns, and widens or rounds them.
 //
-// A number that float32 does not have becomes the nearest that it has; beyond its range, infinity. Any thread; nothing
-// here allocates.
+// A number that float32 does not have is rounded to the nearest float32, or to infinity beyond the range. Any thread;
+// nothing here allocates.
 #ifndef VOXELD_GATHER_H
 #define VOXELD_GATHER_H
 
@@ -9,12 +9,12 @@
 
 struct cloud_columns {
   int count;
-  int intensity;  // the column of this name; -1 if there is none
+  int intensity;  // the column named intensity; -1 if there is none
   const struct cloud_field *fields[VX_MAX_FEATURES];
 };
 
-// Chooses the columns: those that `fields` names; without it x, y, z, then the file's other fields of one value in
-// their order, as many as num_features says. False with an error.
+// Chooses the columns: those that `fields` names. Without `fields`: x, y, z, then the file's other fields of one value
+// in their order, num_features in all. False with an error.
 VX_WARN_UNUSED bool cloud_choose(const struct cloud_file *file, const struct job_request *request,
                                  struct cloud_columns *columns, struct error *error);
 
@@ -22,9 +22,9 @@ VX_WARN_UNUSED bool cloud_choose(const struct cloud_file *file, const struct job
 // False with an error.
 VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, char *out, struct error *error);
 
-// The points, if they are such rows already; else NULL.
+// The points, if they already are such rows; else NULL.
 const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns *columns);
-// Whether cloud_gather may write the rows to the beginning of the body itself.
+// Whether cloud_gather may write the rows over the beginning of the body.
 bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns);
 // Writes the rows. False with an error.
 VX_WARN_UNUSED bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,

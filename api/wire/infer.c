@@ -1,6 +1,7 @@
 // Reads the bodies of inference requests; see infer.h.
 //
-// The parameters, and what else the JSON says of the job, become a query. So they are checked as a query is.
+// The parameters, and the other members of the JSON that describe the job, become a query, and are checked like a
+// query.
 #include "api/wire/infer.h"
 
 #include <stdio.h>
@@ -15,18 +16,18 @@
 
 static const vx_tensor_set all_tensors = ~(vx_tensor_set)0;
 
-// A body that is read, and what the query's values point to.
+// The state of reading a body, and the memory of the query's values.
 struct reading {
   struct infer_body *body;
   struct infer *infer;
   const struct infer_memory *shared;
   struct error *error;
-  const char *bytes;  // behind the JSON
+  const char *bytes;  // after the JSON
   size_t size;
-  bool binary_output;  // for outputs that do not say
+  bool binary_output;  // the default for outputs
   struct query query;
   struct text texts;
-  char memory[65536];  // a list of point_counts of most clouds fits
+  char memory[65536];  // room for point_counts of the most clouds
 };
 
 __attribute__((format(printf, 2, 3))) static bool refuse(struct reading *reading, const char *format, ...) {
@@ -47,10 +48,10 @@ static bool add_item(struct reading *reading, const char *name, const char *valu
   return true;
 }
 
-// Adds an item whose value was written to `texts` from `begin` on.
+// Adds an item. Its value was written to `texts` from `begin` on.
 static bool add_text(struct reading *reading, const char *name, size_t begin) {
   size_t length = reading->texts.length - begin;
-  text_append(&reading->texts, "", 1);  // no value runs into the next
+  text_append(&reading->texts, "", 1);  // a NUL separates the values
   if (!text_complete(&reading->texts)) return refuse(reading, "%s is too long", name);
   return add_item(reading, name, reading->texts.data + begin, length);
 }
@@ -67,7 +68,7 @@ static bool write_value(const json_t *value, struct text *out) {
   }
 }
 
-// A list is written with commas between, as in a query.
+// Writes a value as a query has it; the items of a list are separated by commas.
 static bool add_parameter(struct reading *reading, const char *name, const json_t *value) {
   struct text *out = &reading->texts;
   size_t begin = out->length, count = json_is_array(value) ? json_array_size(value) : 1;
@@ -86,7 +87,7 @@ static bool take_binary_output(struct reading *reading, const json_t *value) {
   return json_is_boolean(value) || refuse(reading, "binary_data_output is no boolean");
 }
 
-// Microseconds here, milliseconds in a query; 0 is none.
+// Takes the timeout: microseconds here, milliseconds in a query. 0 means no timeout.
 static bool take_timeout(struct reading *reading, const json_t *value) {
   json_int_t us = json_integer_value(value);
   if (!json_is_integer(value) || us < 0) return refuse(reading, "timeout is no number of microseconds");
@@ -95,8 +96,8 @@ static bool take_timeout(struct reading *reading, const json_t *value) {
   return add_text(reading, "timeout_ms", begin);
 }
 
-// Parameters of a meaning of their own; all others are those of the operation. One with neither function nor refusal
-// means nothing here: requests have no rank among each other, and no sequences; streams have parameters of their own.
+// Parameters of the protocol; all others are those of the operation. A row with neither function nor refusal has no
+// effect: requests have no priorities and no sequences, and streams have their own parameters.
 static const struct {
   const char *name;
   bool (*take)(struct reading *reading, const json_t *value);
@@ -215,7 +216,7 @@ static bool read_json(struct reading *reading, const char *bytes, size_t size, c
          take_counts(reading, request) && take_outputs(reading, json_object_get(root, "outputs"));
 }
 
-// A body without JSON is the points alone, as rows of the model; its answer has all tensors as bytes.
+// A body without JSON holds only the points, as rows of the model. The answer has all tensors as bytes.
 static bool read_raw(struct reading *reading, const struct job_request *request) {
   const struct vx_operation *operation = vx_operation_of(request->job.op);
   size_t row = job_request_row_bytes(request), size = reading->size;
@@ -232,14 +233,14 @@ static bool read_raw(struct reading *reading, const struct job_request *request)
   return true;
 }
 
-// The inputs as they came take the place of those that follow from the parameters.
+// The inputs that came replace those that follow from the parameters.
 static bool take_inputs(struct reading *reading, struct job_request *request) {
   for (int i = 0; i < VX_MAX_INPUTS; i++) request->job.inputs[i] = reading->body->inputs.list[i].tensor;
   return inputs_complete(request, reading->error) &&
          inputs_take_points(request, reading->infer->preset, reading->error);
 }
 
-// JSON has no numbers of a narrow type.
+// The service writes no numbers of narrow types as JSON.
 static bool check_narrow(struct reading *reading, const struct job_request *request) {
   struct vx_sizes sizes = vx_sizes_of(&request->job);
   vx_tensor_set refused = request->job.tensors & vx_narrow_tensors(&sizes) & ~reading->infer->binary;

@@ -19,7 +19,7 @@ static bool is_binary(const struct infer *infer, int tensor) {
 
 static bool is_json(const struct infer *infer, int tensor) { return !(infer->binary & VX_TENSOR_BIT(tensor)); }
 
-// Bytes of the tensors that are sent as such.
+// Bytes of the tensors that are sent as bytes.
 static size_t binary_bytes(const struct infer *infer, const struct vx_layout *layout) {
   size_t bytes = 0;
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
@@ -29,7 +29,7 @@ static size_t binary_bytes(const struct infer *infer, const struct vx_layout *la
 
 // ---- tensors as JSON ------------------------------------------------------------------------------------------------
 
-enum { NUMBER_WIDTH = 16 };  // of a float32 or an integer and a comma, at most
+enum { NUMBER_WIDTH = 16 };  // most characters of a float32 or an integer, with a comma
 
 static void write_number(enum vx_dtype dtype, const char *at, struct text *out) {
   float real;
@@ -40,7 +40,7 @@ static void write_number(enum vx_dtype dtype, const char *at, struct text *out) 
       json_put_integer(out, integer);
       break;
     case VX_UINT8: json_put_integer(out, (unsigned char)*at); break;
-    default:  // float32: a narrow type is never asked for as JSON
+    default:  // float32: infer_read refuses narrow types as JSON
       memcpy(&real, at, sizeof real);
       json_put_float(out, real);
   }
@@ -68,8 +68,8 @@ static void write_counts(const struct vx_job *job, struct text *out) {
   if (vx_sampling_of(job)) json_printf(out, "samples_chosen:%ld", job->counts.sampled);
 }
 
-// Clients take only strings, numbers and booleans here. So counts and times are flat, and `metadata` is the whole of
-// the metadata as a string.
+// Clients accept only strings, numbers and booleans here. So counts and times are flat members, and `metadata` is the
+// complete metadata as a string.
 static void write_parameters(const struct answer *answer, bool widest, struct text *out) {
   json_printf(out, "parameters:{request_id:%s backend:%s device:%s", answer->request_id, answer->backend,
               answer->device);
@@ -86,7 +86,7 @@ static void write_parameters(const struct answer *answer, bool widest, struct te
   json_printf(out, "}");
 }
 
-// `tensors`: NULL to measure.
+// `tensors` is NULL to measure.
 static void write_output(const struct answer *answer, const struct vx_layout *layout, int tensor, const char *tensors,
                          struct text *out) {
   const struct vx_shape *shape = &layout->shape[tensor];
@@ -118,8 +118,8 @@ static size_t reserve_json(const struct answer *answer, const struct vx_layout *
   return (needed + VX_TENSOR_ALIGNMENT - 1) / VX_TENSOR_ALIGNMENT * VX_TENSOR_ALIGNMENT;
 }
 
-// Blanks may follow a JSON object, so the head fills what was reserved for it.
-// What is between the tensors is not sent, so it is left as it is.
+// Spaces may follow a JSON object, so the head fills its reserved bytes with spaces. The bytes between the tensors are
+// not sent, so they stay as they are.
 static bool write_head(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
                        char *tensors) {  // NOLINT(readability-non-const-parameter): answer_kind has it so
   (void)tensors;

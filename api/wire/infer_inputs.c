@@ -12,12 +12,12 @@
 
 static const struct tensor_words words = {"input", "datatype", model_datatype};
 
-// A list of inputs that is read.
+// The state of reading a list of inputs.
 struct reading {
   struct infer_inputs *inputs;
   const struct vx_operation *operation;
   const char *counts;  // the name of the parameter that counts rows; NULL if there is none
-  const char *bytes;   // what inputs have not taken yet
+  const char *bytes;   // the bytes that no input has taken yet
   size_t size;
   struct error *error;
 };
@@ -34,7 +34,7 @@ __attribute__((format(printf, 3, 4))) static bool refuse(const struct reading *r
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-// Bytes are taken in the order of the inputs.
+// Takes the next bytes; the inputs take bytes in their order.
 static bool take_bytes(struct reading *reading, const char *name, const json_t *size, struct infer_input *input,
                        size_t *taken) {
   json_int_t bytes = json_integer_value(size);
@@ -49,13 +49,13 @@ static bool take_bytes(struct reading *reading, const char *name, const json_t *
   return true;
 }
 
-// Where the values of the input are, whose type and shape are read.
+// Finds the values of an input whose type and shape are known.
 static bool read_place(struct reading *reading, const char *name, const json_t *object, struct infer_input *input) {
   const json_t *parameters = json_object_get(object, "parameters"), *data = json_object_get(object, "data");
   const json_t *size = json_object_get(parameters, "binary_data_size");
   const json_t *region = json_object_get(parameters, "shared_memory_region");
   size_t given = input->bytes;
-  input->json = json_is_null(data) ? NULL : data;  // KServe's client writes null for no bytes
+  input->json = json_is_null(data) ? NULL : data;  // KServe's client writes null if there are no bytes
   if ((input->json != NULL) + (size != NULL) + (region != NULL) != 1)
     return refuse(reading, name, ": allowed: one of data, binary_data_size and shared_memory_region");
   if (input->json && vx_is_narrow(input->tensor.dtype))
@@ -129,7 +129,7 @@ static bool add_place(size_t *end, const struct infer_input *input) {
 }
 
 size_t infer_inputs_bytes(const struct infer_inputs *inputs) {
-  size_t end = VX_TENSOR_ALIGNMENT;  // so that there is an address if there are no values
+  size_t end = VX_TENSOR_ALIGNMENT;  // so that there is an address even without values
   for (int i = 0; i < VX_MAX_INPUTS; i++)
     if (!add_place(&end, &inputs->list[i])) return SIZE_MAX;
   return end;

@@ -1,5 +1,5 @@
-// Binds the tensors of a body to the inputs of its operation, by name, type and shape, as the operation's row in
-// kernels/ops.h has them. Bodies that are safetensors files and inference requests do that alike. Any thread.
+// Binds the tensors of a body to the inputs of its operation, by the names, types and shapes of the operation's row in
+// kernels/ops.h. Both safetensors bodies and inference requests use these functions. Any thread.
 #ifndef VOXELD_INPUTS_H
 #define VOXELD_INPUTS_H
 
@@ -7,30 +7,30 @@
 
 #include "api/ops/ops.h"
 
-// The words of a kind of body.
+// The words for errors of a kind of body.
 struct tensor_words {
-  const char *tensor, *type;  // what it calls a tensor, and its type
+  const char *tensor, *type;  // its words for a tensor and for a type
   const char *(*spell)(enum vx_dtype dtype);
 };
 
 // The number of the operation's input of that name; -1 if there is none.
 int input_find(const struct vx_operation *operation, const char *name);
-// Refuses a name that no input has. `also`: another that is allowed, or NULL. Returns false.
+// Refuses a name that no input has. `also` is a further name that is allowed, or NULL. Returns false.
 bool input_refuse(const struct vx_operation *operation, const char *name, const char *also, struct error *error);
 
-// Reads the type and the shape of an input into `input`, which gets no data. `*bytes`: of its values. False with a
-// problem.
+// Reads the type and the shape of an input into `input`, which gets no data. Sets `*bytes` to the bytes of the values.
+// False with an error.
 VX_WARN_UNUSED bool input_describe(const struct vx_input_row *row, const struct tensor_words *words, const char *dtype,
                                    const json_t *shape, struct vx_input *input, size_t *bytes, struct error *error);
 
-// Whether the request has all inputs that its operation needs. False with an error.
+// Checks that the request has all inputs that its operation needs. False with an error.
 VX_WARN_UNUSED bool inputs_complete(const struct job_request *request, struct error *error);
 
-// Takes columns and type of the points from the input `points`. `fixed`: the request's columns stay, which they do also
-// if a parameter gave them. Nothing is done for operations on something else. False with an error.
+// Takes the columns and the type of the points from the input `points`. The request's own columns stay if `fixed` is
+// true, or if a parameter gave them. Does nothing for operations without points. False with an error.
 VX_WARN_UNUSED bool inputs_take_points(struct job_request *request, bool fixed, struct error *error);
 
-// Whether the input lies where kernels.h wants it.
+// Whether the input is aligned as kernels.h requires.
 bool input_is_aligned(const struct job_request *request, int number);
 
 #endif

@@ -1,5 +1,5 @@
-// Joins the sweeps of a stream into rows of float32: moved into one frame, without points near the sensor, with a
-// column of their time.
+// Joins the sweeps of a stream into rows of float32. Moves the points into one frame, removes points near the sensor,
+// and can add a column with the time of the sweep.
 //
 // kernels/transform.h says how a point is moved; docs/streams.md has the rules. Any thread; nothing here allocates.
 #ifndef VOXELD_JOIN_H
@@ -7,16 +7,16 @@
 
 #include "api/ops/ops.h"
 
-// A sweep's rows, and what becomes of them.
+// The rows of a sweep, and how to join them.
 struct join_sweep {
   const void *rows;  // [points, columns]
   int64_t points;
   bool moved;
-  float matrix[VX_MATRIX_VALUES];  // if moved
-  float age;                       // seconds before the newest
+  float matrix[VX_MATRIX_VALUES];  // if the points are moved
+  float age;                       // seconds before the newest sweep
 };
 
-// What the columns of all sweeps are, and what is done to them.
+// What all sweeps have in common: their columns, and how to join them.
 struct join_terms {
   enum vx_dtype dtype;
   int32_t columns;
@@ -24,36 +24,36 @@ struct join_terms {
   float remove_close;  // 0 = nothing is removed
 };
 
-// Each point of a sweep is either removed or joined.
+// Counts of points. Each point of a sweep is either removed or joined.
 struct join_counts {
   int64_t received, removed_close, joined;
-  int64_t not_finite;  // of those joined: x, y or z is not finite once moved
+  int64_t not_finite;  // joined points of which x, y or z is not finite after the move
 };
 
-// Writes the rows that are joined from *out on, and moves it behind them. There is room for all rows.
+// Writes the joined rows at *out, which needs room for all rows, and moves *out past them.
 struct join_counts join_rows(const struct join_sweep *sweep, const struct join_terms *terms, struct vx_stop *stop,
                              float **out);
 
-// What a request joined, for its metadata.
+// Which sweeps a request joined, for its metadata.
 struct join_report {
   int32_t count;
   struct {
-    int32_t stream;  // its number among those that the request names
+    int32_t stream;  // its number among the streams that the request names
     double time;
     float age;
-    bool sent;  // by this request, and not kept from earlier ones
+    bool sent;  // sent with this request, not kept from earlier requests
     struct join_counts points;
   } sweeps[JOINED_SWEEPS_MAX];
-  double now;       // the time of the frame that all are moved into
-  int64_t wanted;   // sweeps that were asked for
-  int64_t evicted;  // of the streams' sweeps, since they were last joined: for want of memory,
+  double now;       // the time of the frame into which all points are moved
+  int64_t wanted;   // sweeps that the request asked for
+  int64_t evicted;  // sweeps dropped since the last join, because memory was short
   int64_t expired;  // and because of their age
   bool begun;       // the body's stream had no sweep before
-  bool repeated;    // the body has the time of a sweep that was there already, and takes its place
+  bool repeated;    // the body replaced a sweep with the same time
 };
 
-// Writes it as a JSON object. `job`: the joined points', once run, of which each sweep gets the fates; NULL if there is
-// none.
+// Writes the report as a JSON object. `job` is the finished job over the joined points; each sweep then has the fates
+// of its points. `job` may be NULL.
 void join_report_write(const struct join_report *report, const struct stream_terms *terms, const struct vx_job *job,
                        struct text *out);
 

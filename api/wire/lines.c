@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { WORD = 4 };  // bytes of a line that take as long as a row
+enum { WORD = 4 };  // bytes of a line that take as long to read as a row
 
 bool lines_next(struct lines *lines, struct span *line) {
   if (lines->at == lines->end) return false;

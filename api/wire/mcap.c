@@ -23,24 +23,24 @@ enum record {
 enum { SCHEMA_ID = 1, LENGTH_BYTES = 8 };
 static const char magic[] = {(char)0x89, 'M', 'C', 'A', 'P', '0', '\r', '\n'};
 
-// Time between the clouds of a batch, so that a viewer plays them one after another.
+// The time between the clouds of a batch, so that a viewer plays the clouds one after another.
 static const int64_t cloud_ns = 100000000;
 
-// The file while it is written. Offsets count from its beginning.
+// The file while it is written. Offsets count from the beginning of the file.
 struct file {
   const struct answer *answer;
   const struct vx_layout *layout;
   const char *tensors;
   struct text *out;
-  size_t chunk, chunk_end, records;  // the chunk's record; what is in it
+  size_t chunk, chunk_end, records;  // offsets of the chunk's record, of its end and of its first record
   size_t indexes[TOPICS], indexes_end;
-  size_t messages[TOPICS][VX_MAX_CLOUDS];  // in the chunk
+  size_t messages[TOPICS][VX_MAX_CLOUDS];  // offsets in the chunk
   size_t metadata, metadata_end;
 };
 
 // ---- records --------------------------------------------------------------------------------------------------------
 
-// Begins what has its length in front, which length_end fills in.
+// Begins a part that its length precedes; length_end fills in the length.
 static size_t length_begin(struct text *out, int bytes) {
   bytes_put(out, 0, bytes);
   return out->length;

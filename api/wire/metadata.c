@@ -31,7 +31,7 @@ int64_t answer_timing_ns(const struct answer *answer, int timing) {
   return answer->job->stage_ns[timing - TIMING_STAGES];
 }
 
-// In milliseconds, as that header has them.
+// Writes a time in milliseconds, as the header Server-Timing has it.
 static void write_duration(struct text *out, const char *comma, const char *name, int64_t nanoseconds) {
   text_put(out, comma);
   text_put(out, name);
@@ -76,7 +76,7 @@ static const char *items_of(const struct vx_job *job) { return vx_item_name(vx_o
 
 static void write_batch(const struct vx_job *job, struct text *out) {
   const struct {
-    const char *name;  // NULL: there is none
+    const char *name;  // NULL if there is none
     const int32_t *counts;
   } parts[] = {{vx_operation_of(job->op)->rows_carry_cloud_index ? NULL : items_of(job), job->point_counts},
                {vx_operation_of(job->op)->rows, job->row_counts},

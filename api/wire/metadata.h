@@ -13,13 +13,13 @@
 #include "api/wire/warnings.h"
 #include "kernels/kernels.h"
 
-// The parts of a request's time. The stages of the kernels lie between queue and total.
+// The parts of a request's time. The stages of the kernels come between queue and total.
 enum { TIMING_RECEIVE, TIMING_QUEUE, TIMING_STAGES, TIMING_TOTAL = TIMING_STAGES + VX_STAGE_COUNT, TIMING_COUNT };
 
-// What became of the voxels: each is counted under one fate.
+// The fates of voxels: each voxel is counted under one fate.
 struct voxel_fate {
   const char *name;
-  size_t offset;  // of its number in struct vx_counts
+  size_t offset;  // offset of the count in struct vx_counts
 };
 enum { VOXEL_FATES = 3 };
 extern const struct voxel_fate voxel_fates[VOXEL_FATES];
@@ -27,20 +27,20 @@ int64_t voxel_fate_count(int fate, const struct vx_counts *counts);
 
 struct infer;
 
-// What the metadata is made from. Everything pointed to is the caller's.
+// What the metadata is made from. Everything pointed to belongs to the caller.
 struct answer {
   const char *request_id;
   const char *backend, *device;
   const struct job_request *request;
   const struct vx_job *job;  // counts, row_counts and stage times, once run
   int64_t receive_ns, queue_ns, total_ns;
-  int64_t encode_ns;     // of making a file from the tensors, and of encoding the answer; 0: there is no such stage
-  int64_t began_ns;      // when the request began, since 1970; known to files only
-  const char *trace_id;  // NULL if the client sent none
-  struct body_sniff sniffed;  // of the job's points
-  size_t region_bytes;        // that were written to the request's output_region
-  struct infer *infer;        // of a request by KServe's protocol
-  struct vx_stop *stop;       // what writes a file asks it; the file is then incomplete
+  int64_t encode_ns;          // time to make a file from the tensors and to encode the answer; 0 = no such stage
+  int64_t began_ns;           // when the request began, since 1970; set only for files
+  const char *trace_id;       // NULL if the client sent none
+  struct body_sniff sniffed;  // what the body looked like
+  size_t region_bytes;        // bytes written to the request's output_region
+  struct infer *infer;        // for a request by KServe's protocol, else NULL
+  struct vx_stop *stop;       // the writer of a file checks it; if stopped, the file is incomplete
 };
 
 const char *answer_timing_name(int timing);                       // receive, queue, the stages, total

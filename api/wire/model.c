@@ -19,19 +19,19 @@ bool model_missing(const char *name, const char *version, struct error *error) {
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
-// How a document has a tensor's type and shape.
+// How a document spells a tensor's type and shape.
 struct spelling {
   const char *type, *prefix, *shape;
-  bool optional;  // it says which inputs are
+  bool optional;  // the document says which inputs are optional
 };
 
-// The logits of a cell if the preset names the classes; else -1. Only maps of anchors have offsets.
+// The number of logits of a cell if the preset names the classes; else -1. Only maps of anchors have offsets.
 static int64_t logits_of(const struct job_request *request, const struct vx_sizes *sizes) {
   int64_t anchors = sizes->offsets > 0 ? sizes->offsets / VX_BOX_VALUES : 1;
   return request->num_class_names ? anchors * request->num_class_names : -1;
 }
 
-// -1 is any length. A request may give an operation rows of any number of columns, and any cap.
+// -1 means any length. A request may give an operation any number of columns, and any cap.
 static int64_t length_of(const struct model *model, enum vx_extent extent, const struct vx_sizes *sizes) {
   switch (extent) {
     case VX_EXTENT_COORDS:
@@ -61,7 +61,7 @@ static void write_tensor(const struct model *model, const struct spelling *spell
   json_printf(out, optional && spelling->optional ? "]optional:true}" : "]}");
 }
 
-// The type that is told of an input which may have several: the body's for points, else the first.
+// The type to report for an input that allows several: the body's type for points, else the first.
 static enum vx_dtype dtype_of(const struct model *model, const struct vx_input_row *row) {
   bool points = vx_operation_of(model->request->job.op)->items == VX_POINT_ITEMS;
   enum vx_dtype first = VX_FLOAT32;
@@ -99,8 +99,8 @@ void model_write_metadata(const struct model *model, struct text *out) {
   json_printf(out, "]}\n");
 }
 
-// A max_batch_size of 0 says that no dimension in front of those here is a batch. Triton's versions are numbers, so the
-// policy names none.
+// A max_batch_size of 0 means that shapes have no further batch dimension. Triton's versions are numbers, so the policy
+// names no version.
 void model_write_config(const struct model *model, struct text *out) {
   static const struct spelling spelling = {"data_type", "TYPE_", "dims", true};
   json_printf(out, "{name:%s platform:'voxeld' backend:'voxeld' version_policy:{latest:{num_versions:1}}", model->name);

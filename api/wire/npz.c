@@ -7,13 +7,14 @@
 #include "api/wire/metadata.h"
 #include "api/wire/zip.h"
 
-enum { NPY_HEADER = 128 };  // bytes: a multiple of 64, and enough for any of our shapes
+enum { NPY_HEADER = 128 };  // bytes: a multiple of 64 with room for the longest shape
 
 _Static_assert((int)ZIP_MEMBERS > (int)VX_TENSOR_COUNT, "there is a member for each tensor and one for the metadata");
 
-// Version 1.0 of the npy format: magic, version, the length of the rest, a Python dictionary that ends in a newline.
+// Writes version 1.0 of the npy format: magic, version, length of the rest, and a Python dictionary that ends with a
+// newline.
 static void put_npy_header(struct text *out, const struct vx_shape *shape) {
-  static const char magic[] = "\x93NUMPY\1";  // its NUL is the version's second number
+  static const char magic[] = "\x93NUMPY\1";  // the NUL is the second number of the version
   char memory[NPY_HEADER];
   struct text words = text_over(memory, sizeof memory);
   text_printf(&words, "{'descr': '%s', 'fortran_order': False, 'shape': (", vx_numbers[shape->dtype].numpy);

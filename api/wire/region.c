@@ -8,7 +8,7 @@
 
 static bool read_number(const json_t *root, const char *name, json_int_t least, uint64_t *number, struct error *error) {
   const json_t *value = json_object_get(root, name);
-  *number = (uint64_t)json_integer_value(value);  // 0 if there is none
+  *number = (uint64_t)json_integer_value(value);  // 0 if the member is missing
   if (value ? json_is_integer(value) && json_integer_value(value) >= least : least == 0) return true;
   return error_refuse(error, ERROR_BAD_BODY, name, "%s is no number of bytes from %lld on", name, (long long)least);
 }

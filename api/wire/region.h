@@ -1,5 +1,5 @@
-// Regions of shared memory in JSON, as Triton's extension system_shared_memory has them: what a client registers, and
-// the parts that it names. Any thread.
+// Regions of shared memory in JSON, as in Triton's extension system_shared_memory: the terms that a client registers,
+// and the parts that a client names. Any thread.
 #ifndef VOXELD_WIRE_REGION_H
 #define VOXELD_WIRE_REGION_H
 

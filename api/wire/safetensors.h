@@ -1,9 +1,9 @@
 // Writes the safetensors file around an answer's tensors.
 //
 // A safetensors file is an 8-byte little-endian length, a JSON header of that many bytes, and the tensors without holes
-// (github.com/huggingface/safetensors). The header stands in front of the tensors but holds the times of writing them,
-// so its room is reserved first and filled last; the format allows spaces to fill the rest. Each tensor starts on a
-// multiple of 64 bytes; if needed, a U8 tensor `_padding_N` stands before it. Any thread; nothing here allocates.
+// (github.com/huggingface/safetensors). The header precedes the tensors but contains the times of writing them, so its
+// room is reserved first and filled last; the format allows spaces to fill the rest. Each tensor starts on a multiple
+// of 64 bytes. If needed, a U8 tensor `_padding_N` precedes it. Any thread; nothing here allocates.
 #ifndef VOXELD_SAFETENSORS_H
 #define VOXELD_SAFETENSORS_H
 
@@ -11,7 +11,7 @@
 
 #define SAFETENSORS_MEDIA_TYPE "application/vnd.safetensors"
 
-// Bytes to reserve in front of the tensors, enough for the longest possible times. A multiple of 64.
+// Bytes to reserve before the tensors, enough for the longest possible times. A multiple of 64.
 size_t answer_header_reserve(const struct answer *answer, const struct vx_layout *layout);
 
 // Writes all of the file except its tensors: length prefix and header into block[0..reserve), and zeros into the

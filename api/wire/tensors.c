@@ -31,7 +31,7 @@ static bool are_aligned(const struct job_request *request, int *number) {
   return true;
 }
 
-// Moves the data over the header, which is not needed any more, so that the first input is aligned.
+// Aligns the first input: moves the data over the header, which is not needed any more.
 static bool align(struct tensor_file *file, struct job_request *request, struct error *error) {
   struct vx_input *inputs = request->job.inputs;
   size_t beyond = (uintptr_t)inputs[0].data % VX_TENSOR_ALIGNMENT;

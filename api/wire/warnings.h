@@ -1,6 +1,6 @@
-// What the metadata warns of: requests that were answered but are probably not what their client meant.
+// Warnings in the metadata: the request was answered, but probably is not what the client meant.
 //
-// One table; a new kind is a row of it. Any thread; nothing here allocates.
+// Each kind is a row of one table. Any thread; nothing here allocates.
 #ifndef VOXELD_WARNINGS_H
 #define VOXELD_WARNINGS_H
 
@@ -23,13 +23,13 @@ enum warning {
 
 const char *warning_kind(enum warning warning);
 
-// Whether the job, once run, over a body of this look, has the warning.
+// Whether a finished job over a body that looks like this has the warning.
 bool warning_holds(enum warning warning, const struct vx_job *job, const struct body_sniff *sniffed);
 
 // Writes all warnings that hold, as a JSON array of objects.
 void warnings_write(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out);
 
-// All kinds with what they mean, as a JSON array, for --describe.
+// Writes all kinds with their meaning as a JSON array, for --describe.
 void warnings_describe(struct text *out);
 
 #endif

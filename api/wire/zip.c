@@ -8,7 +8,7 @@
 #include "api/base/bytes.h"
 
 enum {
-  VERSION = 45,  // of the format: that of 64-bit sizes
+  VERSION = 45,  // the version of the format with 64-bit sizes
   MADE_BY = 3 << 8 | VERSION,
   DATE = 1 << 5 | 1,  // 1980-01-01
   READABLE = 0100644,
@@ -19,7 +19,7 @@ enum {
   ALIGN_BYTES = 6,
   CRC_AT = 14,
 };
-#define LIMIT UINT64_C(0xffffffff)  // of 32 bits; it stands for a number that is in the 64-bit field
+#define LIMIT UINT64_C(0xffffffff)  // the largest number of 32 bits; it means that the number is in the 64-bit field
 
 void zip_begin(struct zip *zip, struct text *out, struct vx_stop *stop) {
   zip->out = out;
@@ -29,7 +29,7 @@ void zip_begin(struct zip *zip, struct text *out, struct vx_stop *stop) {
 
 static uint64_t short_of(uint64_t value) { return value < LIMIT ? value : LIMIT; }
 
-// What the local header and the directory's entry have in common, up to the name's length.
+// Writes the common part of a local header and an entry of the directory, up to the name's length.
 static void put_common(struct text *out, const struct zip_member *member, uint64_t bytes) {
   bytes_put(out, VERSION, 2);
   bytes_put(out, 0, 2);  // flags
@@ -42,8 +42,8 @@ static void put_common(struct text *out, const struct zip_member *member, uint64
   bytes_put(out, strlen(member->name), 2);
 }
 
-// The sizes are always in the 64-bit field here, as numpy itself writes it, so that the place of the data does not
-// depend on them.
+// The sizes are always in the 64-bit field here, as numpy itself writes them, so that the offset of the data does not
+// depend on the sizes.
 void zip_open(struct zip *zip, const char *name, const char *ending) {
   struct text *out = zip->out;
   struct zip_member *member = &zip->members[zip->count];
@@ -105,7 +105,7 @@ static void put_entry(struct text *out, const struct zip_member *member) {
   if (far) bytes_put(out, member->header, 8);
 }
 
-// The directory's end, of a directory that lies far in the file.
+// Writes the end of a directory beyond the first 4 GiB of the file.
 static void put_far_end(struct text *out, uint64_t count, uint64_t directory, uint64_t bytes) {
   uint64_t here = out->length;
   text_append(out, "PK\6\6", 4);

@@ -1,7 +1,7 @@
-// Writes zip archives of stored members, as numpy's npz is one (PKWARE's APPNOTE.TXT, 4.3 and 4.5.3).
+// Writes zip archives of members without compression, such as numpy's npz (PKWARE's APPNOTE.TXT, 4.3 and 4.5.3).
 //
-// The bytes follow from the members alone: every time is 1980-01-01. Sizes have 64 bits wherever they need them. Any
-// thread; nothing here allocates.
+// The bytes depend only on the members: every time is 1980-01-01. Sizes have 64 bits where they need them. Any thread;
+// nothing here allocates.
 #ifndef VOXELD_ZIP_H
 #define VOXELD_ZIP_H
 
@@ -11,23 +11,23 @@
 enum { ZIP_MEMBERS = 64, ZIP_ALIGNMENT = 64 };
 
 struct zip {
-  struct text *out;      // from its beginning; one that only measures will do
-  struct vx_stop *stop;  // the archive is then incomplete
+  struct text *out;      // the archive, from its beginning; may only measure
+  struct vx_stop *stop;  // if stopped, the archive is incomplete
   int count;
   struct zip_member {
     char name[48];
     uint32_t crc;
-    size_t header, data, bytes;  // where its header and its data begin; of the data
+    size_t header, data, bytes;  // offsets of the header and of the data; bytes of the data
   } members[ZIP_MEMBERS];
 };
 
 void zip_begin(struct zip *zip, struct text *out, struct vx_stop *stop);
-// What is appended to `out` from here on is the member's data. It begins on a multiple of ZIP_ALIGNMENT bytes of the
-// file. There are at most ZIP_MEMBERS.
+// Begins a member. Bytes appended to `out` from now on are its data, which begins on a multiple of ZIP_ALIGNMENT bytes
+// of the file. An archive has at most ZIP_MEMBERS members.
 void zip_open(struct zip *zip, const char *name, const char *ending);
-// The member ends here.
+// Ends the member.
 void zip_close(struct zip *zip);
-// Writes the directory; the archive ends here.
+// Writes the directory, which ends the archive.
 void zip_end(struct zip *zip);
 
 #endif
