@@ -14,11 +14,11 @@ struct detector {
   struct vx_detector core;  // first: jobs point to it
   atomic_int holders;
   char name[DETECTOR_NAME_SIZE];
-  atomic_bool serves;  // false: the fault says why, and does not change any more
+  atomic_bool serves;  // false: the fault says why, and does not change again
   struct error fault;
   struct detector_files files;
   char engine[96];      // and its version
-  size_t memory_bytes;  // that the network may take of the host; 0: any
+  size_t memory_bytes;  // most host memory of the network; 0 = no limit
   struct sessions sessions;
 };
 
@@ -36,7 +36,7 @@ static void write_dtypes(uint32_t dtypes, struct text *out) {
       text_printf(out, "%s%s", out->length ? " or " : "", vx_dtype_name((enum vx_dtype)dtype));
 }
 
-// Refuses a tensor that has none of these types (VX_DTYPE_BITs), or another shape; -1 is any length.
+// Refuses a tensor with none of these types (VX_DTYPE_BITs), or with another shape; -1 matches any length.
 static bool check_tensor(struct detector *detector, const struct vx_network_tensor *tensor, const char *field,
                          uint32_t dtypes, const int64_t dims[4]) {
   bool fits = tensor->rank == 4 && dtypes & VX_DTYPE_BIT(tensor->dtype);
@@ -52,7 +52,7 @@ static bool check_tensor(struct detector *detector, const struct vx_network_tens
                    detector->files.network_file, field, tensor->name, vx_dtype_name(tensor->dtype), is, types, should);
 }
 
-// How many clouds a tensor is for: any number, or 1. One for 1 holds for all.
+// A tensor is for any number of clouds, or for 1. If one tensor is for 1 cloud, the network runs cloud by cloud.
 static bool check_clouds(struct detector *detector, const struct vx_network_tensor *tensor, const char *field) {
   int64_t clouds = tensor->dims[0];
   detector->core.one_by_one = detector->core.one_by_one || clouds == 1;
@@ -91,7 +91,7 @@ static bool check_output(struct detector *detector, const struct vx_network_shap
     if (dims[i] < 1)
       return error_set(&detector->fault, "%s: %s (%s) has no fixed height, width and channels",
                        detector->files.network_file, field, name);
-  int32_t values;  // so many that no size of a batch overflows
+  int32_t values;  // so many that the size of no batch overflows
   if (__builtin_mul_overflow(dims[1], dims[2], &values) || __builtin_mul_overflow(values, dims[3], &values))
     return error_set(&detector->fault, "%s: %s (%s) has too many values; allowed: up to %d for a cloud",
                      detector->files.network_file, field, name, INT32_MAX);
@@ -100,7 +100,7 @@ static bool check_output(struct detector *detector, const struct vx_network_shap
   return true;
 }
 
-// The decoder's own checks, with the maps of one cloud.
+// Runs the decoder's own checks on the maps of one cloud.
 static bool check_maps(struct detector *detector) {
   struct job_request *decode = detector->files.decode;
   struct error error;

@@ -42,7 +42,7 @@ static bool read_text(const json_t *object, const char *where, const char *name,
   return true;
 }
 
-// A file of the folder, not of another one.
+// Reads the name of a file in the model's own folder.
 static bool read_file_name(const json_t *object, const char *where, char *out, size_t size, struct error *error) {
   return read_text(object, where, "file", out, size, error) &&
          ((!strchr(out, '/') && out[0] != '.') ||
@@ -91,7 +91,7 @@ static bool read_version(struct detector_files *files, const json_t *root, struc
   return true;
 }
 
-// A number from 1 to `most`; 1 if it is not there and need not be.
+// Reads a number from 1 to `most`. A missing number that is optional is 1.
 static bool read_number(const json_t *object, const char *name, bool needed, int32_t most, int32_t *out,
                         struct error *error) {
   const json_t *value = json_object_get(object, name);
@@ -101,7 +101,7 @@ static bool read_number(const json_t *object, const char *name, bool needed, int
          error_set(error, MODEL "encoder.%s is no number from 1 to %d", name, (int)most);
 }
 
-// "pillar10": the columns of a point, and what kernels/encode.h adds.
+// Checks "pillar10": the number counts the columns of a point and those that kernels/encode.h adds.
 static bool read_encoder_object(struct detector_files *files, json_t *encoder, struct error *error) {
   static const char *const known[] = {"file", "features", "layers", "width", NULL};
   char features[32], expected[32];
@@ -117,7 +117,7 @@ static bool read_encoder_object(struct detector_files *files, json_t *encoder, s
          read_number(encoder, "width", true, DETECTOR_MAX_WIDTH, &files->width, error);
 }
 
-// Each input of the decoder comes from an output of the network.
+// Reads which output of the network each input of the decoder comes from.
 static bool read_outputs(struct detector_files *files, json_t *outputs, struct error *error) {
   const struct vx_operation *head = vx_operation_of(files->decode->job.op);
   const char *name;
@@ -219,14 +219,14 @@ bool detector_read_json(struct detector_files *files, struct error *error) {
 
 // ---- the encoder ----------------------------------------------------------------------------------------------------
 
-// The values of a tensor, for free. NULL with a reason.
+// Copies the values of a tensor; free them with free. NULL with a reason.
 static float *read_values(const struct vx_input *input, size_t count, const char *name, struct error *error) {
   float *values = count == 0 ? NULL : malloc(count * sizeof *values);
   if (!values) {
     error_set(error, "out of memory");
     return NULL;
   }
-  memcpy(values, input->data, count * sizeof *values);  // it may not be aligned
+  memcpy(values, input->data, count * sizeof *values);  // the data may be unaligned
   for (size_t i = 0; i < count; i++) {
     if (isfinite(values[i])) continue;
     error_set(error, "tensor %s has values that are not finite", name);
@@ -236,7 +236,7 @@ static float *read_values(const struct vx_input *input, size_t count, const char
   return values;
 }
 
-// Finds a tensor of so many dimensions, the first of that length. The others are 1 to DETECTOR_MAX_WIDTH.
+// Finds a tensor with `rank` dimensions, the first of length `first`. The other dimensions are 1 to DETECTOR_MAX_WIDTH.
 static bool find_tensor(const struct tensor_file *file, const char *name, int rank, int64_t first,
                         struct vx_input *input, struct error *error) {
   const struct vx_input_row row = {.name = name, .dtypes = VX_DTYPE_BIT(VX_FLOAT32)};
@@ -249,8 +249,8 @@ static bool find_tensor(const struct tensor_file *file, const char *name, int ra
          error_set(error, "tensor %s has not the shape [%lld%s]", name, (long long)first, rank == 2 ? ", width" : "");
 }
 
-// The layers are weight and bias, weight_1 and bias_1 and so on. Behind the first, a layer's inputs are the channels of
-// the one before twice.
+// The layers are weight and bias, weight_1 and bias_1 and so on. Each later layer has twice the channels of the layer
+// before it as inputs.
 static bool read_layer(struct detector_files *files, const struct tensor_file *tensors, int32_t number,
                        struct error *error) {
   struct vx_encoder_layer *layer = &files->encoder.layers[number];

@@ -1,7 +1,7 @@
 // The models that detect: the folders of one directory, by their names.
 //
-// A set does not change once it serves, but that its models may be refused; any thread may read it then. Each of its
-// detectors may be held beyond it.
+// A set that serves does not change, except that its models may be refused. Any thread may read a set that serves. A
+// holder may keep a detector longer than the set exists.
 #ifndef VOXELD_DETECTORS_H
 #define VOXELD_DETECTORS_H
 
@@ -12,44 +12,44 @@ struct detectors;
 
 // Why a detector serves though its folder has newer files.
 struct detector_refusal {
-  char version[DETECTOR_VERSION_SIZE];  // of those files; "" if model.json could not be read so far
-  struct error reason;                  // their fault
+  char version[DETECTOR_VERSION_SIZE];  // of those files; "" if model.json could not be read that far
+  struct error reason;                  // why those files do not serve
 };
 
-// Opens each folder of `directory` ("" = none) but hidden ones. A model that cannot be opened is in the set with its
-// fault. NULL with a reason if the directory cannot be read, or has more than there may be.
+// Opens each folder of `directory` ("" = none), except hidden ones. A model that cannot be opened is in the set with
+// its fault. NULL with a reason if the directory cannot be read, or has too many models or entries.
 VX_WARN_UNUSED struct detectors *detectors_load(const char *directory, const struct detector_means *means,
                                                 struct error *error);
 void detectors_free(struct detectors *detectors);  // may be NULL
 
-// Before the set serves: each of its models that does not serve is replaced by that of its name in `before`, if that
-// one serves. `before` may be NULL.
+// To be called before the set serves. Replaces each model that does not serve with the model of the same name in
+// `before`, if that model serves. `before` may be NULL.
 void detectors_keep(struct detectors *detectors, const struct detectors *before);
-// The same for the one with that index, which opens but cannot be used. If nothing replaces it, it is refused from now
-// on: so without `before` the set may serve already.
+// The same for the model with this index, which opened but cannot be used. If no model replaces it, it is refused from
+// now on. Without `before` the set may already serve.
 void detectors_refuse(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason);
 
-// The set may be NULL here, for one without detectors.
+// In these functions the set may be NULL, which means no detectors.
 size_t detectors_count(const struct detectors *detectors);
 struct detector *detectors_at(const struct detectors *detectors, size_t index);        // in the order of names
 struct detector *detectors_find(const struct detectors *detectors, const char *name);  // NULL if there is none
 
-// Why detectors_keep has put the one with that index in the place of another; NULL if it has not.
+// Why detectors_keep kept an older model with this index in place of newer files; NULL if it did not.
 const struct detector_refusal *detectors_refusal(const struct detectors *detectors, size_t index);
-// The same of the one of that name; NULL also if there is none.
+// The same by name; NULL also if there is no model of that name.
 const struct detector_refusal *detectors_refused(const struct detectors *detectors, const char *name);
 
-// The detector of that name, if it serves. NULL with an error, which names the parameter `model`.
+// The detector of that name, if it serves. NULL with an error that names the parameter `model`.
 struct detector *detectors_need(const struct detectors *detectors, const char *name, struct error *error);
 
-// The GPU of that number is lost: no network runs there any more.
+// To be called if the GPU of that number is lost: no network runs there any more.
 void detectors_lose(const struct detectors *detectors, int device);
-// How many sessions in use their networks have on the GPU of that number.
+// The number of sessions in use on the GPU of that number.
 long long detectors_sessions(const struct detectors *detectors, int device);
 
-// One as a JSON object. False if there is none of that name.
+// Writes one model as a JSON object. False if there is none of that name.
 VX_WARN_UNUSED bool detectors_write_one(const struct detectors *detectors, const char *name, struct text *out);
-// All as {"models":[...]}.
+// Writes all models as {"models":[...]}.
 void detectors_write(const struct detectors *detectors, struct text *out);
 
 #endif

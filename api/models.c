@@ -6,7 +6,7 @@
 
 #include "kernels/ops.h"
 
-// Of an operation that is not the preset's first; else NULL.
+// The preset's request for an operation other than its first; else NULL.
 static const struct job_request *further_of(const struct preset *preset, enum vx_op op) {
   const struct job_request *request = preset ? presets_request_of(preset, op) : NULL;
   return request && request != presets_request(preset) ? request : NULL;
@@ -32,7 +32,7 @@ static const struct job_request *find_further(const struct presets *presets, con
 static bool find(const struct named *named, const char *name, struct job_request *memory, struct model *model) {
   enum vx_op op = vx_op_find(name);
   *model = (struct model){.name = name, .version = MODEL_VERSION};
-  if (op != VX_OPS && op != VX_DETECT) {  // which needs a model of its own
+  if (op != VX_OPS && op != VX_DETECT) {  // a detection needs a detector
     job_request_init(memory, op);
     model->request = memory;
     return true;
@@ -65,8 +65,8 @@ size_t model_numbers(const struct named *named) {
   return VX_OPS + presets_count(named->presets) * (1 + VX_OPS) + detectors_count(named->detectors);
 }
 
-// A number behind those of operations: the name and the request of a model that a preset has set. False if there is
-// none.
+// For a number after those of the operations: the name and the request of a preset's model. False if the number has no
+// model.
 static bool preset_at(const struct presets *presets, size_t number, char name[MODEL_NAME_SIZE],
                       const struct job_request **request) {
   size_t count = presets_count(presets);
@@ -89,7 +89,7 @@ bool model_at(const struct named *named, size_t number, char name[MODEL_NAME_SIZ
     snprintf(name, MODEL_NAME_SIZE, "%s", detector_name(detectors_at(named->detectors, number - VX_OPS - of_presets)));
   else if (!preset_at(named->presets, number - VX_OPS, name, &request))
     return false;
-  // Another model may have the name.
+  // Another model may have the same name.
   if (!find(named, name, memory, model)) return false;
   if (request) return model->request == request;
   return !model->preset && (model->request->job.op == VX_DETECT) == detects;

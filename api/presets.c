@@ -16,14 +16,14 @@
 enum {
   MAX_PRESETS = 256,
   MAX_FILE = 65535,    // bytes of a preset's file
-  MAX_ENTRIES = 4096,  // of a directory, presets or not
+  MAX_ENTRIES = 4096,  // entries of a directory, presets or not
 };
 
 struct preset {
   char name[64];
   char description[512];
   enum vx_op op;                         // of "parameters"
-  struct job_request *requests[VX_OPS];  // its own; NULL: it has no parameters of that operation
+  struct job_request *requests[VX_OPS];  // owned; NULL if the preset has no parameters of that operation
 };
 
 struct presets {
@@ -36,8 +36,7 @@ static bool set_parameters(struct preset *preset, enum vx_op op, json_t *paramet
   struct job_request *request = preset->requests[op] = malloc(sizeof *request);
   if (!request) return error_set(error, "preset %s: out of memory", preset->name);
   job_request_init(request, op);
-  // Requests with this preset echo its name. Finishing one here finds a preset that cannot be used before a client
-  // does.
+  // Requests with this preset echo its name. Finishing a request here finds a bad preset before a client does.
   if (!settings_read(request, parameters, "a preset", error) ||
       !job_request_set(request, "preset", 6, preset->name, strlen(preset->name), error) ||
       !job_request_finish(request, error))
@@ -157,7 +156,7 @@ static bool put_file(struct presets *presets, const char *directory, const char 
   return good;
 }
 
-// Hidden files are skipped: Kubernetes keeps the true files of a mounted volume in hidden directories.
+// Hidden files are skipped: Kubernetes keeps the real files of a mounted volume in hidden directories.
 static bool is_preset(const char *name) {
   size_t length = strlen(name);
   return name[0] != '.' && length > 5 && length < 256 && strcmp(name + length - 5, ".json") == 0;

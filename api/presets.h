@@ -1,10 +1,10 @@
-// Named parameter sets: those of config/presets, which are built into the binary, and those of the operator's
+// Named parameter sets: the presets of config/presets, which are built into the binary, and those of the operator's
 // directory.
 //
 // A preset file is one JSON object: "description", a string; "parameters", an object whose names and values are those
 // of the query (lists as JSON arrays); and "operation", the operation that takes these parameters, voxelize by default.
-// Further members are named as further operations that the model needs; each is an object of parameters too.
-// A set is immutable once loaded and may be read by any thread; presets_free ends it.
+// Further members have the names of further operations that the model needs; each is an object of parameters too. A
+// loaded set is immutable, and any thread may read it. presets_free ends the set.
 #ifndef VOXELD_PRESETS_H
 #define VOXELD_PRESETS_H
 
@@ -21,7 +21,7 @@ struct presets;
 VX_WARN_UNUSED struct presets *presets_load(const char *directory, struct error *error);
 void presets_free(struct presets *presets);
 
-// Parses one preset from its JSON text. The result is the caller's; NULL with a reason in `error`.
+// Parses one preset from its JSON text. The result belongs to the caller. NULL with a reason in `error`.
 VX_WARN_UNUSED struct preset *preset_parse(const char *name, const char *json, size_t size, struct error *error);
 void preset_free(struct preset *preset);
 
@@ -30,12 +30,12 @@ size_t presets_count(const struct presets *presets);
 const struct preset *presets_at(const struct presets *presets, size_t index);  // in the order of names
 
 const char *preset_name(const struct preset *preset);
-// The defaults with the preset's "parameters" over them.
+// The defaults, overridden by the preset's "parameters".
 const struct job_request *presets_request(const struct preset *preset);
-// Likewise with its parameters of that operation; NULL if it has none.
+// Likewise for that operation; NULL if the preset has no parameters for it.
 const struct job_request *presets_request_of(const struct preset *preset, enum vx_op op);
 
-// One preset as a JSON object; all as {"presets":[...]}.
+// Write one preset as a JSON object, and all presets as {"presets":[...]}.
 void preset_write(const struct preset *preset, struct text *out);
 void presets_write(const struct presets *presets, struct text *out);
 

@@ -1,15 +1,16 @@
-// Finds what a query starts from; see query.h.
+// Makes requests from queries; see query.h.
 #include "api/query.h"
 
 #include "kernels/ops.h"
 
-// The operation of an endpoint that has several: that of the query's `head`, else that of the preset, else the first.
+// The operation at an endpoint with several operations: that of the query's `head`, else that of the preset, else the
+// first.
 static enum vx_op choose(enum vx_op first, const struct query_item *head, const struct preset *preset) {
   if (!operation_of(first)->head) return first;
   enum vx_op chosen = head && head->value ? operation_with_head(head->value, head->value_length) : first;
   for (enum vx_op op = 0; !head && preset && op < VX_OPS; op++)
     if (operation_of(op)->head && presets_request_of(preset, op)) chosen = op;
-  return chosen == VX_OPS ? first : chosen;  // whose table refuses the head
+  return chosen == VX_OPS ? first : chosen;  // the first operation's table then refuses the head
 }
 
 static bool refuse_preset(const struct preset *preset, enum vx_op op, struct error *error) {
@@ -22,7 +23,7 @@ static bool refuse_preset(const struct preset *preset, enum vx_op op, struct err
                       preset_name(preset), names.data, vx_operation_of(op)->name);
 }
 
-// Sets the request to what the query starts from: its preset, or the defaults.
+// Sets the request to the query's preset, or to the defaults.
 static bool start_from(struct job_request *request, enum vx_op op, const struct query *query, const struct named *named,
                        struct error *error) {
   const struct query_item *item = query_find(query, "preset"), *head = query_find(query, "head");
@@ -38,7 +39,7 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
   return true;
 }
 
-// A detection without a model is refused when it is finished.
+// job_request_finish refuses a detection without a model.
 static bool choose_model(struct job_request *request, const struct query *query, const struct named *named,
                          struct error *error) {
   const struct query_item *item = request->job.op == VX_DETECT ? query_find(query, "model") : NULL;

@@ -11,12 +11,12 @@ struct resource {
   const char *name;  // of a preset: its file name without .json
   const char *text;  // NUL-terminated
   size_t size;       // without that NUL
-  const char *tag;   // as HTTP has it: the text's SHA-256, in quotation marks
+  const char *tag;   // HTTP's entity tag: the text's SHA-256 in quotation marks
 };
 
 extern const struct resource resources_presets[];  // sorted by name
 extern const size_t resources_presets_count;
-extern const struct resource resources_web[];  // named as the files are
+extern const struct resource resources_web[];  // by their file names
 extern const size_t resources_web_count;
 extern const struct resource resource_openapi;
 

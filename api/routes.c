@@ -38,7 +38,7 @@ bool route_has_state(enum endpoint endpoint) {
   return false;
 }
 
-// Copies what stands in front of the next slash to `out`. Returns what follows it; NULL if it is empty or too long.
+// Copies the part before the next slash to `out`. Returns the rest of the path; NULL if the part is empty or too long.
 static const char *take_part(const char *path, char *out, size_t size) {
   size_t length = strcspn(path, "/");
   if (length == 0 || length >= size) return NULL;
@@ -47,7 +47,7 @@ static const char *take_part(const char *path, char *out, size_t size) {
   return path + length;
 }
 
-// Likewise the version, if one follows here.
+// Likewise for the version, if one follows here.
 static const char *take_version(const char *path, struct route_names *names) {
   static const char before[] = "/versions/";
   size_t length = sizeof before - 1;

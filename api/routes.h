@@ -1,4 +1,5 @@
-// The endpoints, one row each. Dispatch, 404, 405 with Allow, metrics, --describe and the documentation test read them.
+// The endpoints, one row each. Dispatch, 404, 405 with Allow, metrics, --describe and the documentation test read the
+// rows. The table is constant. Any thread.
 #ifndef VOXELD_ROUTES_H
 #define VOXELD_ROUTES_H
 
@@ -6,7 +7,7 @@
 #include "api/base/text.h"
 #include "kernels/kernels.h"
 
-enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path names a model, which knows it
+enum { OP_OF_MODEL = VX_OPS + 1 };  // the path of the endpoint names a model, which has the operation
 
 // X(endpoint, method, path, operation, doc). The operation is VX_OPS if the endpoint computes nothing. A * in a path
 // matches any one name. /versions/ and a version may follow the name of a model of KServe's protocol.
@@ -74,7 +75,7 @@ enum endpoint {
 
 struct route {
   const char *method, *path;
-  int op;  // an enum vx_op, VX_OPS if it computes nothing, or OP_OF_MODEL
+  int op;  // an enum vx_op; VX_OPS if the endpoint computes nothing; or OP_OF_MODEL
   const char *doc;
 };
 
@@ -82,9 +83,9 @@ const struct route *route_of(enum endpoint endpoint);  // also of ENDPOINT_UNKNO
 
 enum { ROUTE_NAME_SIZE = 128, ROUTE_VERSION_SIZE = 64 };
 
-// What a path names; each is "" if it names none.
+// The names in a path; "" if the path has no such name.
 struct route_names {
-  char name[ROUTE_NAME_SIZE];  // what matches the row's *
+  char name[ROUTE_NAME_SIZE];  // the part that matches the row's *
   char version[ROUTE_VERSION_SIZE];
 };
 
@@ -94,26 +95,28 @@ enum endpoint route_find(const char *path, struct route_names *names);
 // The endpoint of the same path that takes the method; if none does, the endpoint itself.
 enum endpoint route_with(enum endpoint endpoint, const char *method);
 
-// The endpoint that its requests are counted under: the first of the same path.
+// The endpoint under which requests are counted: the first with the same path.
 enum endpoint route_counted(enum endpoint endpoint);
 
-// How clients of that path are told of problems. The path may be one without an endpoint.
+// The form of problems for clients of that path, which need not have an endpoint.
 enum problem_style route_style(const char *path);
 
-// Whether the endpoint tells probes of its health.
+// Whether the endpoint is a health check.
 bool route_is_probe(enum endpoint endpoint);
 
-// Whether the endpoint needs no credentials: health, and the pages for browsers, which tell nothing of the service.
+// Whether the endpoint needs no credentials: health checks, and the browser pages, which by themselves reveal nothing
+// about the service.
 bool route_is_public(enum endpoint endpoint);
 
-// Whether the endpoint shows or changes what the service keeps of a client: streams, and regions of shared memory.
+// Whether the endpoint shows or changes what the service keeps for a client: streams, and regions of shared memory.
 bool route_has_state(enum endpoint endpoint);
 
-// The refusal of a path without an endpoint: names it and the paths that there are, or where they are listed. Returns
-// false.
+// Refuses a path without an endpoint. The error names the path, and either lists the existing paths or says where they
+// are listed. Returns false.
 bool route_missing(const char *path, struct error *error);
 
-// Whether the endpoint takes the method; one that takes GET takes HEAD too. If not, the problem names those it takes.
+// Whether the endpoint takes the method. An endpoint that takes GET takes HEAD too. If not, the error names the methods
+// that the endpoint takes.
 VX_WARN_UNUSED bool route_takes(enum endpoint endpoint, const char *method, struct error *error);
 
 // Whether a request to the endpoint is a job.

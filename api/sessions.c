@@ -10,12 +10,12 @@ struct session {
   _Atomic(struct session *) next;
   const struct vx_lane *lane;
   struct vx_device_stream stream;
-  struct vx_session *session;  // NULL: it could not be opened
+  struct vx_session *session;  // NULL if it could not be opened
   atomic_int state;            // enum use
-  char reason[640];            // why it is vacant
+  char reason[640];            // why the session is vacant
 };
 
-// Whoever makes a session the first to leave writes the reason, which others read once it is vacant.
+// The thread that moves a session out of use writes the reason. Others read the reason once the session is vacant.
 enum use { IN_USE, LEAVING, VACANT };
 
 static struct session *next_of(const struct session *session) { return atomic_load(&session->next); }

@@ -1,7 +1,9 @@
-// The sessions of a network: where it runs beside the host's processors, or why it does not.
+// The sessions of a network on GPUs: where the network runs, or why it does not run there. The host's processors need
+// no session.
 //
-// There is one for each lane on a GPU that the network was to run on. Sessions are added and stay until the end of all;
-// the network, and the lanes, end later. Any thread may look, or give sessions up; one thread at a time adds.
+// There is one session for each lane on a GPU that should run the network. Sessions stay until all of them end; the
+// network and the lanes must end later. Any thread may read sessions or give them up; one thread at a time adds
+// sessions.
 #ifndef VOXELD_SESSIONS_H
 #define VOXELD_SESSIONS_H
 
@@ -16,22 +18,22 @@ struct sessions {
   _Atomic(struct session *) first;
 };
 
-// Opens a session of the network on the lane that has the place. Without one the error says why, and so does
+// Opens a session of the network on the lane of the device stream. If no session opens, the error says why, and so does
 // sessions_write.
 VX_WARN_UNUSED enum vx_status sessions_open(struct sessions *sessions, const struct vx_engine *engine,
                                             struct vx_network *network, const struct vx_lane *lane,
                                             const struct vx_device_stream *stream, struct error *error);
-// The session on a lane; NULL if it has none, or none any more.
+// The session on a lane; NULL if the lane has none, or has lost it.
 struct vx_session *sessions_on(const struct sessions *sessions, const struct vx_lane *lane);
-// The network has failed on that lane and runs there no more; `reason` is copied.
+// To be called if the network failed on that lane: it does not run there again. Copies `reason`.
 void sessions_give_up(struct sessions *sessions, const struct vx_lane *lane, const char *reason);
-// The GPU of that number is lost, and with it all sessions there.
+// To be called if the GPU of that number is lost: gives up all sessions there.
 void sessions_lose(struct sessions *sessions, int device);
-// How many are in use, on the GPU of that number.
+// The number of sessions in use on the GPU of that number.
 int sessions_count(const struct sessions *sessions, int device);
-// A list of JSON objects, in the order in which the sessions were opened.
+// Writes a list of JSON objects, in the order in which the sessions were opened.
 void sessions_write(const struct sessions *sessions, struct text *out);
-// When no job runs with one of them.
+// Closes all sessions. No job may be using one.
 void sessions_close(struct sessions *sessions, const struct vx_engine *engine);
 
 #endif
