@@ -141,7 +141,7 @@ static bool open_files(struct detector *detector, const struct detector_means *m
   struct detector_files *files = &detector->files;
   struct vx_detector *core = &detector->core;
   if (!detector_fits_paths(detector->name))
-    return error_set(&detector->fault, "its folder's name has other characters than letters, digits, dots, _ and -");
+    return error_set(&detector->fault, "its folder's name has characters other than letters, digits, dots, _ and -");
   if (!detector_read_json(files, &detector->fault) || !detector_read_encoder(files, &detector->fault)) return false;
   core->engine = means->engine;
   core->voxelize = files->voxelize->job.params.voxelize;

@@ -37,7 +37,7 @@ static bool read_text(const json_t *object, const char *where, const char *name,
   const char *text = json_string_value(value);
   size_t length = json_string_length(value);
   if (!text || length == 0 || length >= size || strlen(text) != length)
-    return error_set(error, MODEL "%s%s is no string of 1 to %zu bytes", where, name, size - 1);
+    return error_set(error, MODEL "%s%s is not a string of 1 to %zu bytes", where, name, size - 1);
   memcpy(out, text, length + 1);
   return true;
 }
@@ -51,7 +51,7 @@ static bool read_file_name(const json_t *object, const char *where, char *out, s
 
 static bool read_object(const json_t *root, const char *name, json_t **object, struct error *error) {
   *object = json_object_get(root, name);
-  return json_is_object(*object) || error_set(error, MODEL "%s is no object", name);
+  return json_is_object(*object) || error_set(error, MODEL "%s is not an object", name);
 }
 
 // ---- model.json -----------------------------------------------------------------------------------------------------
@@ -62,13 +62,13 @@ static bool read_class_names(struct detector_files *files, const json_t *root, s
   size_t i;
   const json_t *name;
   json_array_foreach(names, i, name) {
-    if (!json_is_string(name)) return error_set(error, MODEL "class_names[%zu] is no string", i);
+    if (!json_is_string(name)) return error_set(error, MODEL "class_names[%zu] is not a string", i);
     if (strchr(json_string_value(name), ',')) return error_set(error, MODEL "class_names[%zu] has a comma", i);
     text_put(&text, i ? "," : "");
     text_put(&text, json_string_value(name));
   }
   return (json_is_array(names) && text.length > 0 && text_complete(&text)) ||
-         error_set(error, MODEL "class_names is no list of names of up to %zu bytes in all",
+         error_set(error, MODEL "class_names is not a list of names of up to %zu bytes in all",
                    sizeof files->class_names - 1);
 }
 
@@ -86,7 +86,8 @@ static bool read_version(struct detector_files *files, const json_t *root, struc
   else if (text && length > 0 && length < sizeof files->version && strlen(text) == length && detector_fits_paths(text))
     snprintf(files->version, sizeof files->version, "%s", text);
   else
-    return error_set(error, MODEL "version is no whole number, and no string of 1 to %d letters, digits, dots, _ and -",
+    return error_set(error,
+                     MODEL "version is neither a whole number nor a string of 1 to %d letters, digits, dots, _ and -",
                      DETECTOR_VERSION_SIZE - 1);
   return true;
 }
@@ -98,7 +99,7 @@ static bool read_number(const json_t *object, const char *name, bool needed, int
   json_int_t given = !value && !needed ? 1 : json_integer_value(value);
   *out = (int32_t)given;
   return ((json_is_integer(value) || (!value && !needed)) && given >= 1 && given <= most) ||
-         error_set(error, MODEL "encoder.%s is no number from 1 to %d", name, (int)most);
+         error_set(error, MODEL "encoder.%s is not a number from 1 to %d", name, (int)most);
 }
 
 // Checks "pillar10": the number counts the columns of a point and those that kernels/encode.h adds.
@@ -125,7 +126,7 @@ static bool read_outputs(struct detector_files *files, json_t *outputs, struct e
   json_object_foreach(outputs, name, value) {
     int number = input_find(head, name);
     if (number < 0)
-      return error_set(error, MODEL "network.outputs has '%.80s', which is no input of %s", name, head->name);
+      return error_set(error, MODEL "network.outputs has '%.80s', which is not an input of %s", name, head->name);
     if (!read_text(outputs, "network.outputs.", name, files->outputs[number], VX_NETWORK_NAME_SIZE, error))
       return false;
   }
@@ -147,7 +148,7 @@ static bool read_network_object(struct detector_files *files, json_t *network, s
   files->channels_first = strcmp(layout, "nchw") == 0;
   if (!files->channels_first && strcmp(layout, "nhwc") != 0)
     return error_set(error, MODEL "network.layout is '%s'; allowed: nhwc, nchw", layout);
-  if (!json_is_object(outputs)) return error_set(error, MODEL "network.outputs is no object");
+  if (!json_is_object(outputs)) return error_set(error, MODEL "network.outputs is not an object");
   return read_outputs(files, outputs, error);
 }
 
@@ -185,7 +186,7 @@ static bool read_root(struct detector_files *files, json_t *root, struct error *
                                       "encoder", "network",     "decode",  NULL};
   json_t *voxelize, *encoder, *network, *decode;
   const json_t *format = json_object_get(root, "format");
-  if (!json_is_object(root)) return error_set(error, MODEL "it is no object");
+  if (!json_is_object(root)) return error_set(error, MODEL "it is not an object");
   if (!json_is_integer(format) || json_integer_value(format) != FORMAT)
     return error_set(error, MODEL "format is not %d, the one that this version reads", FORMAT);
   return check_members("it", root, known, error) &&
@@ -245,8 +246,8 @@ static bool find_tensor(const struct tensor_file *file, const char *name, int ra
   if (!tensor_file_take(file, &row, entry, input, error)) return false;
   bool fits = input->rank == rank && input->dims[0] == first;
   if (fits && rank == 2) fits = input->dims[1] >= 1 && input->dims[1] <= DETECTOR_MAX_WIDTH;
-  return fits ||
-         error_set(error, "tensor %s has not the shape [%lld%s]", name, (long long)first, rank == 2 ? ", width" : "");
+  return fits || error_set(error, "tensor %s does not have the shape [%lld%s]", name, (long long)first,
+                           rank == 2 ? ", width" : "");
 }
 
 // The layers are weight and bias, weight_1 and bias_1 and so on. Each later layer has twice the channels of the layer

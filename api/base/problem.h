@@ -36,7 +36,7 @@
   X(LENGTH_REQUIRED, 411, "length-required", 0, "The request has no Content-Length and is not chunked")                \
   X(BODY_TOO_LARGE, 413, "body-too-large", 0, "The body is over the limit")                                            \
   X(UNSUPPORTED_MEDIA, 415, "unsupported-media-type", 0, "The body must be raw little-endian rows")                    \
-  X(NOT_RIGID, 422, "not-rigid", 0, "The pose is no rigid motion")                                                     \
+  X(NOT_RIGID, 422, "not-rigid", 0, "The pose is not a rigid motion")                                                  \
   X(CLIENT_OVER_SHARE, 429, "client-over-share", 1, "The client already has its share of the server")                  \
   X(HEAD_TOO_LARGE, 431, "head-too-large", 0,                                                                          \
     "The query has too many parameters, or the query or a header is too long")                                         \

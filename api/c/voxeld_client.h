@@ -464,7 +464,7 @@ static const char *voxeld__read_tensors(struct voxeld_result *result) {
   if (length > VOXELD__MAX_HEADER) return "its header is too long";
   const char *text = (const char *)buffer->bytes + sizeof length;
   buffer->header = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, NULL);
-  if (!json_is_object(buffer->header)) return "its header is no JSON object";
+  if (!json_is_object(buffer->header)) return "its header is not a JSON object";
   json_t *metadata = json_object_get(json_object_get(buffer->header, "__metadata__"), "voxeld");
   if (!json_is_string(metadata)) return "it has no metadata of voxeld";
   result->metadata = json_string_value(metadata);

@@ -69,9 +69,10 @@ static const char *first_map(const struct job_request *request) {
 bool boxes_check_maps(const struct job_request *request, struct error *error) {
   const struct vx_input *map = &request->job.inputs[0];
   if (map->rank == 4 && map->dims[0] >= 1 && map->dims[0] <= VX_MAX_CLOUDS) return true;
-  return error_refuse(error, ERROR_BAD_BODY, NULL,
-                      "the input %s has not the shape [H, W, channels] or [B, H, W, channels] with B from 1 to %d",
-                      first_map(request), VX_MAX_CLOUDS);
+  return error_refuse(
+      error, ERROR_BAD_BODY, NULL,
+      "the input %s does not have the shape [H, W, channels] or [B, H, W, channels] with B from 1 to %d",
+      first_map(request), VX_MAX_CLOUDS);
 }
 
 bool boxes_count(struct job_request *request, int64_t classes, struct error *error) {

@@ -116,16 +116,17 @@ static bool check_used(const struct job_request *request, struct error *error) {
   const struct vx_detector *detector = request->job.params.detect.detector;
   for (int i = 0; i < OF_MODEL_COUNT; i++)
     if (!is_used(detector, of_model[i]) && job_request_is_given(request, of_model[i]->name))
-      return error_refuse(error, ERROR_BAD_PARAMETER, of_model[i]->name, "%s is given, which the model %s has not",
-                          of_model[i]->name, request->model);
+      return error_refuse(error, ERROR_BAD_PARAMETER, of_model[i]->name,
+                          "%s is given, but the model %s has no such parameter", of_model[i]->name, request->model);
   return true;
 }
 
 static bool check_outputs(const struct job_request *request, struct error *error) {
   vx_tensor_set made = vx_map_tensors(request->job.params.detect.detector, ~0u);
   vx_tensor_set missing = request->job.tensors & VX_HEAD_TENSORS & ~made;
-  return !missing || error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which the model %s has not",
-                                  vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)), request->model);
+  return !missing ||
+         error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which the model %s does not have",
+                      vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)), request->model);
 }
 
 static int32_t columns_of(const struct vx_detector *detector) {

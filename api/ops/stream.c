@@ -115,7 +115,7 @@ static bool check_alone(const struct job_request *request, struct error *error) 
   for (param_rows row = rows; *row; row++)
     if (job_request_is_given(request, (*row)->name))
       return error_refuse(error, ERROR_BAD_PARAMETER, (*row)->name,
-                          "%s is given without stream, which says whose sweep the body is", (*row)->name);
+                          "%s is given without stream, which names the stream of the body", (*row)->name);
   return true;
 }
 
@@ -128,8 +128,8 @@ static bool check_names(const struct stream_terms *terms, struct error *error) {
                           (int)(comma - names), names);
   }
   if (terms->num_joined > 0 && value_find_name(terms->joined, terms->name, strlen(terms->name)) < 0)
-    return error_refuse(error, ERROR_BAD_PARAMETER, "streams",
-                        "streams does not name '%s', of which stream says that the body is a sweep", terms->name);
+    return error_refuse(error, ERROR_BAD_PARAMETER, "streams", "streams does not name '%s', the stream of the body",
+                        terms->name);
   int32_t streams = 0;
   for (size_t cursor = 0; stream_next(terms, &cursor, name);) streams++;
   return streams * terms->sweeps <= JOINED_SWEEPS_MAX ||
@@ -147,7 +147,7 @@ static bool check_range(double time, const char *name, struct error *error) {
 
 static bool take_pose(const struct pose_numbers *numbers, const char *name, struct pose *pose, struct error *error) {
   const char *fault = numbers->count ? pose_of(numbers->values, numbers->count, pose) : NULL;
-  return !fault || error_refuse(error, ERROR_NOT_RIGID, name, "%s is no rigid motion: %s", name, fault);
+  return !fault || error_refuse(error, ERROR_NOT_RIGID, name, "%s is not a rigid motion: %s", name, fault);
 }
 
 static bool finish_one(const struct job_request *request, struct error *error) {
@@ -171,8 +171,8 @@ static bool check_lists(const struct job_request *request, struct error *error) 
   for (size_t i = 0; i < sizeof single / sizeof *single; i++)
     if (job_request_is_given(request, single[i]))
       return error_refuse(error, ERROR_BAD_PARAMETER, single[i],
-                          "%s is given with point_counts; allowed: %ss, which is of all sweeps of the body", single[i],
-                          single[i]);
+                          "%s is given with point_counts; allowed: %ss, with a value for each sweep of the body",
+                          single[i], single[i]);
   return true;
 }
 
@@ -204,7 +204,7 @@ static bool check_poses(const struct sent_sweeps *sent, struct error *error) {
     struct pose pose;
     const char *fault = pose_of(sent->poses + (size_t)i * (size_t)size, size, &pose);
     if (fault)
-      return error_refuse(error, ERROR_NOT_RIGID, "poses", "the pose of sweep %d is no rigid motion: %s", (int)i,
+      return error_refuse(error, ERROR_NOT_RIGID, "poses", "the pose of sweep %d is not a rigid motion: %s", (int)i,
                           fault);
   }
   return true;

@@ -247,8 +247,9 @@ static bool find_intensity(struct job_request *request, struct error *error) {
   if (request->num_fields) column = value_find_name(request->fields, name, sizeof name - 1);
   request->job.params.voxelize.intensity = column < 0 ? 0 : column;
   if (column >= 0 || !(request->job.tensors & VX_INTENSITY_MAPS)) return true;
-  return error_refuse(error, ERROR_BAD_PARAMETER, "outputs",
-                      "outputs names a map of intensity, but no column is named intensity, or there is no fourth one");
+  return error_refuse(
+      error, ERROR_BAD_PARAMETER, "outputs",
+      "outputs names a map of intensity, but no column is named intensity, or there is no fourth column");
 }
 
 // The number of voxels is unknown until they are computed, so this function does not check it.

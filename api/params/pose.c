@@ -52,7 +52,7 @@ static const char *of_matrix(const double *values, struct pose *pose) {
     memcpy(pose->rotation + (size_t)3 * row, values + (size_t)4 * row, 3 * sizeof(double));
     pose->translation[row] = values[4 * row + 3];
   }
-  if (!is_orthonormal(pose->rotation)) return "its 3 x 3 part is no rotation: the columns are not orthonormal";
+  if (!is_orthonormal(pose->rotation)) return "its 3 x 3 part is not a rotation: the columns are not orthonormal";
   return determinant(pose->rotation) > 0 ? NULL : "its 3 x 3 part is a reflection";
 }
 

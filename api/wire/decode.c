@@ -29,7 +29,7 @@ static bool malformed(const struct decoder *decoder, const char *reason, struct 
 }
 
 static bool trailing(const struct decoder *decoder, struct error *error) {
-  return error_refuse(error, ERROR_BAD_BODY, NULL, "the body goes on behind the end of its %s stream",
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "the body continues after the end of its %s stream",
                       coding_name(decoder->coding));
 }
 

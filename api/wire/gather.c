@@ -206,7 +206,7 @@ static bool gather_text(const struct cloud_file *file, const struct cloud_column
     struct span first = line;
     if (!span_word(&first, &word)) continue;
     if (points == file->points)
-      return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld stands behind the %lld points that were promised",
+      return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld comes after the %lld points that were promised",
                           (long long)lines.number, (long long)points);
     if (!gather_line(file, columns, column_of, &lines, line, rows, error)) return false;
     rows += row_bytes(columns);

@@ -75,7 +75,7 @@ static bool add_parameter(struct reading *reading, const char *name, const json_
   for (size_t i = 0; i < count; i++) {
     if (i) text_put(out, ",");
     if (!write_value(json_is_array(value) ? json_array_get(value, i) : value, out))
-      return refuse(reading, "parameter %.64s is no string, number or boolean, nor a list of them", name);
+      return refuse(reading, "parameter %.64s is not a string, number or boolean, or a list of these", name);
   }
   return add_text(reading, name, begin);
 }
@@ -84,13 +84,13 @@ static bool add_parameter(struct reading *reading, const char *name, const json_
 
 static bool take_binary_output(struct reading *reading, const json_t *value) {
   reading->binary_output = json_is_true(value);
-  return json_is_boolean(value) || refuse(reading, "binary_data_output is no boolean");
+  return json_is_boolean(value) || refuse(reading, "binary_data_output is not a boolean");
 }
 
 // Takes the timeout: microseconds here, milliseconds in a query. 0 means no timeout.
 static bool take_timeout(struct reading *reading, const json_t *value) {
   json_int_t us = json_integer_value(value);
-  if (!json_is_integer(value) || us < 0) return refuse(reading, "timeout is no number of microseconds");
+  if (!json_is_integer(value) || us < 0) return refuse(reading, "timeout is not a number of microseconds");
   size_t begin = reading->texts.length;
   text_printf(&reading->texts, "%lld", (long long)(us / 1000 + (us % 1000 > 0)));
   return add_text(reading, "timeout_ms", begin);
@@ -131,7 +131,7 @@ static bool take_parameters(struct reading *reading, json_t *parameters) {
   const char *name;
   json_t *value;
   if (!parameters) return true;
-  if (!json_is_object(parameters)) return refuse(reading, "parameters is no object");
+  if (!json_is_object(parameters)) return refuse(reading, "parameters is not an object");
   json_object_foreach(parameters, name, value) if (!take_parameter(reading, name, value)) return false;
   return true;
 }
@@ -161,7 +161,7 @@ static bool take_output(struct reading *reading, const json_t *object) {
   if (json_object_get(parameters, "classification"))
     return refuse(reading, "output %.64s: classification is not served", name);
   if (strchr(name, ',')) return refuse(reading, "outputs is '%.64s'; allowed: one name each", name);
-  if (binary && !json_is_boolean(binary)) return refuse(reading, "output %.64s: binary_data is no boolean", name);
+  if (binary && !json_is_boolean(binary)) return refuse(reading, "output %.64s: binary_data is not a boolean", name);
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (strcmp(name, vx_tensor_name((enum vx_tensor)tensor)) != 0) continue;
     if (shared && !region_ref_read(parameters, &infer->regions[tensor], reading->error)) return false;
@@ -174,7 +174,7 @@ static bool take_output(struct reading *reading, const json_t *object) {
 
 static bool take_outputs(struct reading *reading, const json_t *outputs) {
   size_t begin = reading->texts.length, count = json_array_size(outputs);
-  if (outputs && !json_is_array(outputs)) return refuse(reading, "outputs is no list");
+  if (outputs && !json_is_array(outputs)) return refuse(reading, "outputs is not a list");
   if (count == 0) {
     if (reading->binary_output) reading->infer->binary = all_tensors;
     return true;
@@ -195,7 +195,7 @@ size_t infer_json_bytes(const struct infer *infer, size_t size) {
 static bool take_id(struct reading *reading, const json_t *id) {
   if (!id) return true;
   if (!json_is_string(id) || json_string_length(id) >= INFER_ID_SIZE)
-    return refuse(reading, "id is no string of up to %d bytes", INFER_ID_SIZE - 1);
+    return refuse(reading, "id is not a string of up to %d bytes", INFER_ID_SIZE - 1);
   memcpy(reading->infer->id, json_string_value(id), json_string_length(id) + 1);
   return true;
 }
@@ -208,7 +208,7 @@ static bool read_json(struct reading *reading, const char *bytes, size_t size, c
                         INFER_JSON_MAX);
   if (!json_open_sent(json, "the body's JSON", bytes, size, reading->shared->stop, reading->error)) return false;
   const json_t *root = json->root;
-  if (!json_is_object(root)) return refuse(reading, "the body's JSON is no object");
+  if (!json_is_object(root)) return refuse(reading, "the body's JSON is not an object");
   return take_id(reading, json_object_get(root, "id")) &&
          take_parameters(reading, json_object_get(root, "parameters")) &&
          infer_inputs_read(&reading->body->inputs, json_object_get(root, "inputs"), request, reading->bytes,
@@ -244,7 +244,7 @@ static bool take_inputs(struct reading *reading, struct job_request *request) {
 static bool check_narrow(struct reading *reading, const struct job_request *request) {
   struct vx_sizes sizes = vx_sizes_of(&request->job);
   vx_tensor_set refused = request->job.tensors & vx_narrow_tensors(&sizes) & ~reading->infer->binary;
-  return !refused || refuse(reading, "%s outputs are served as binary data alone",
+  return !refused || refuse(reading, "%s outputs are served only as binary data",
                             vx_numbers[vx_tensor_dtype((enum vx_tensor)__builtin_ctzll(refused), &sizes)].word);
 }
 

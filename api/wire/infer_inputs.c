@@ -38,7 +38,7 @@ __attribute__((format(printf, 3, 4))) static bool refuse(const struct reading *r
 static bool take_bytes(struct reading *reading, const char *name, const json_t *size, struct infer_input *input,
                        size_t *taken) {
   json_int_t bytes = json_integer_value(size);
-  if (!json_is_integer(size) || bytes < 0) return refuse(reading, name, ": binary_data_size is no number of bytes");
+  if (!json_is_integer(size) || bytes < 0) return refuse(reading, name, ": binary_data_size is not a number of bytes");
   if ((uint64_t)bytes > reading->size)
     return refuse(reading, name, ": binary_data_size is %lld, but only %zu bytes are left", (long long)bytes,
                   reading->size);
@@ -80,7 +80,7 @@ static bool read_input(struct reading *reading, const json_t *object) {
                       json_object_get(object, "shape"), &input->tensor, &input->bytes, reading->error))
     return false;
   if (counts && (input->tensor.rank != 1 || input->tensor.dims[0] > VX_MAX_CLOUDS))
-    return refuse(reading, name, " has not the shape [B] with B up to %d", VX_MAX_CLOUDS);
+    return refuse(reading, name, " does not have the shape [B] with B up to %d", VX_MAX_CLOUDS);
   return read_place(reading, name, object, input);
 }
 
@@ -91,7 +91,7 @@ bool infer_inputs_read(struct infer_inputs *inputs, const json_t *list, const st
   for (size_t i = 0; i < json_array_size(list); i++)
     if (!read_input(&reading, json_array_get(list, i))) return false;
   return reading.size == 0 ||
-         error_refuse(error, ERROR_BAD_BODY, NULL, "%zu bytes are left behind those of the inputs", reading.size);
+         error_refuse(error, ERROR_BAD_BODY, NULL, "%zu bytes are left after those of the inputs", reading.size);
 }
 
 // ---- the values -----------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ bool infer_input_copy(const struct infer_input *input, const char *name, const s
   if (input->region.name[0]) return memory->read(memory->cls, &input->region, out, error);
   if (input->binary) vx_copy(memory->stop, out, input->binary, input->bytes);
   return input->binary || infer_write_numbers(input->json, &input->tensor, count, memory->stop, out) ||
-         error_refuse(error, ERROR_BAD_BODY, NULL, "the data of %s is no list of %zu %snumbers, as its shape says",
+         error_refuse(error, ERROR_BAD_BODY, NULL, "the data of %s is not a list of %zu %snumbers, as its shape says",
                       name, count, input->tensor.dtype == VX_FLOAT32 ? "" : "whole ");
 }
 

@@ -45,7 +45,7 @@ static bool read_dtype(const struct vx_input_row *row, const struct tensor_words
     text_printf(&out, "%s%s", out.length ? " or " : "", words->spell(each));
   }
   return error_refuse(error, ERROR_BAD_BODY, NULL, "%s %s has the %s %.20s; allowed: %s", words->tensor, row->name,
-                      words->type, given ? given : "that is no string", names);
+                      words->type, given ? given : "that is not a string", names);
 }
 
 static bool read_shape(const struct vx_input_row *row, const struct tensor_words *words, const json_t *shape,
@@ -58,7 +58,7 @@ static bool read_shape(const struct vx_input_row *row, const struct tensor_words
   for (size_t d = 0; d < rank; d++) {
     json_int_t dim = json_integer_value(json_array_get(shape, d));
     if (!json_is_integer(json_array_get(shape, d)) || dim < 0)
-      return error_refuse(error, ERROR_BAD_BODY, NULL, "%s %s: dimension %zu of its shape is no number from 0 on",
+      return error_refuse(error, ERROR_BAD_BODY, NULL, "%s %s: dimension %zu of its shape is not a number from 0 on",
                           words->tensor, row->name, d);
     input->dims[d] = dim;
     if (__builtin_mul_overflow(*bytes, (uint64_t)dim, bytes))
@@ -93,8 +93,9 @@ bool inputs_take_points(struct job_request *request, bool fixed, struct error *e
   const struct vx_input *points = &request->job.inputs[VX_POINTS];
   if (vx_operation_of(request->job.op)->items != VX_POINT_ITEMS) return true;
   if (points->rank != 2 || points->dims[1] < VX_MIN_FEATURES || points->dims[1] > VX_MAX_FEATURES)
-    return error_refuse(error, ERROR_BAD_BODY, NULL, "the input points has not the shape [N, C] with C from %d to %d",
-                        VX_MIN_FEATURES, VX_MAX_FEATURES);
+    return error_refuse(error, ERROR_BAD_BODY, NULL,
+                        "the input points does not have the shape [N, C] with C from %d to %d", VX_MIN_FEATURES,
+                        VX_MAX_FEATURES);
   fixed = fixed || request->num_fields || job_request_is_given(request, "num_features");
   if (fixed && points->dims[1] != request->num_features)
     return error_refuse(error, ERROR_BAD_BODY, "num_features", "points has %lld columns; num_features is %d",

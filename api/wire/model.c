@@ -117,8 +117,8 @@ static bool take_ready(const json_t *root, bool *ready, struct error *error) {
   const json_t *value = json_object_get(root, "ready");
   *ready = json_is_true(value);
   if (!json_is_object(root))
-    return error_refuse(error, ERROR_BAD_BODY, NULL, "the body is no JSON object; allowed: {\"ready\": true}");
-  return !value || json_is_boolean(value) || error_refuse(error, ERROR_BAD_BODY, NULL, "ready is no boolean");
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the body is not a JSON object; allowed: {\"ready\": true}");
+  return !value || json_is_boolean(value) || error_refuse(error, ERROR_BAD_BODY, NULL, "ready is not a boolean");
 }
 
 bool model_read_index(const char *body, size_t size, bool *ready, struct error *error) {

@@ -10,14 +10,14 @@ static bool read_number(const json_t *root, const char *name, json_int_t least, 
   const json_t *value = json_object_get(root, name);
   *number = (uint64_t)json_integer_value(value);  // 0 if the member is missing
   if (value ? json_is_integer(value) && json_integer_value(value) >= least : least == 0) return true;
-  return error_refuse(error, ERROR_BAD_BODY, name, "%s is no number of bytes from %lld on", name, (long long)least);
+  return error_refuse(error, ERROR_BAD_BODY, name, "%s is not a number of bytes from %lld on", name, (long long)least);
 }
 
 static bool read_key(const json_t *root, char *key, struct error *error) {
   const json_t *value = json_object_get(root, "key");
   size_t length = json_string_length(value);
   if (!json_is_string(value) || length == 0 || length >= REGION_KEY_SIZE || strlen(json_string_value(value)) != length)
-    return error_refuse(error, ERROR_BAD_BODY, "key", "key is no string of 1 to %d bytes", REGION_KEY_SIZE - 1);
+    return error_refuse(error, ERROR_BAD_BODY, "key", "key is not a string of 1 to %d bytes", REGION_KEY_SIZE - 1);
   memcpy(key, json_string_value(value), length + 1);
   return true;
 }
@@ -41,7 +41,7 @@ bool region_ref_read(const json_t *parameters, struct region_ref *ref, struct er
   const json_t *name = json_object_get(parameters, "shared_memory_region");
   if (!json_is_string(name) || !region_name_set(ref->name, json_string_value(name), json_string_length(name)))
     return error_refuse(error, ERROR_BAD_BODY, "shared_memory_region",
-                        "shared_memory_region is no string of 1 to %d bytes", REGION_NAME_SIZE - 1);
+                        "shared_memory_region is not a string of 1 to %d bytes", REGION_NAME_SIZE - 1);
   if (!json_object_get(parameters, "shared_memory_byte_size"))
     return error_refuse(error, ERROR_BAD_BODY, "shared_memory_byte_size",
                         "shared_memory_region has no shared_memory_byte_size");

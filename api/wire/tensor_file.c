@@ -7,7 +7,7 @@
 enum { LENGTH_PREFIX = 8 };
 
 static bool refuse_file(const char *what, const char *reason, struct error *error) {
-  return error_refuse(error, ERROR_BAD_BODY, NULL, "%s is no safetensors file: %s", what, reason);
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "%s is not a safetensors file: %s", what, reason);
 }
 
 // Reads the length of the header.
@@ -35,7 +35,7 @@ bool tensor_file_open(const char *what, char *bytes, size_t size, struct tensor_
     return false;
   if (json_is_object(file->header.root)) return true;
   tensor_file_close(file);
-  return refuse_file(what, "its header is no JSON object", error);
+  return refuse_file(what, "its header is not a JSON object", error);
 }
 
 void tensor_file_close(struct tensor_file *file) { json_close(&file->header); }
@@ -46,7 +46,7 @@ static bool read_place(const char *name, const json_t *offsets, const struct ten
   json_int_t begin = json_integer_value(first), end = json_integer_value(last);
   if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) || begin < 0 || end < begin)
     return error_refuse(error, ERROR_BAD_BODY, NULL,
-                        "tensor %.64s: its data_offsets are no two numbers from 0 on, the first at most the second",
+                        "tensor %.64s: its data_offsets are not two numbers from 0 on, the first at most the second",
                         name);
   if ((uint64_t)end > file->data_bytes)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "tensor %.64s ends at byte %lld of the data, which has %zu bytes",

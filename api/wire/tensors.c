@@ -43,7 +43,7 @@ static bool align(struct tensor_file *file, struct job_request *request, struct 
   if (are_aligned(request, &number)) return true;
   const struct vx_input_row *rows = vx_operation_of(request->job.op)->inputs;
   return error_refuse(error, ERROR_BAD_BODY, NULL,
-                      "tensor %s does not begin at a multiple of %zu bytes behind tensor %s", rows[number].name,
+                      "tensor %s does not begin at a multiple of %zu bytes after tensor %s", rows[number].name,
                       vx_dtype_size(inputs[number].dtype), rows[0].name);
 }
 

@@ -112,8 +112,8 @@ class Encodings(FaultCase):
                 (coded[: len(coded) // 2], "ends before"),
                 (coded[:2], "ends before"),
                 (b"", "empty"),
-                (coded + b"x" * 5, "goes on behind the end"),
-                (coded + b"\0" * 512, "goes on behind the end"),
+                (coded + b"x" * 5, "continues after the end"),
+                (coded + b"\0" * 512, "continues after the end"),
                 (body, "malformed"),
                 (coder(body[:-1]), "multiple of 16"),
             ):

@@ -74,30 +74,33 @@ class Files(Models):
     """What is wrong with a folder is told by file and field."""
 
     DOCUMENTS = {
-        "no object": ([], "model.json: it is no object"),
+        "no object": ([], "model.json: it is not an object"),
         "format": ({"format": 2}, "model.json: format is not 1"),
         "member": (models.description(colour="red"), "model.json: it has a member 'colour' that has no meaning there"),
-        "description": (models.description(description=""), "model.json: description is no string of 1 to 511 bytes"),
+        "description": (
+            models.description(description=""),
+            "model.json: description is not a string of 1 to 511 bytes",
+        ),
         "version": (
             models.description(version="1/2"),
-            "model.json: version is no whole number, and no string of 1 to 63 letters, digits, dots, _ and -",
+            "model.json: version is neither a whole number nor a string of 1 to 63 letters, digits, dots, _ and -",
         ),
-        "real version": (models.description(version=1.5), "model.json: version is no whole number, and no string"),
-        "no version": (models.description(version=""), "model.json: version is no whole number, and no string"),
-        "long version": (models.description(version="1" * 64), "model.json: version is no whole number, and no string"),
-        "names": (models.description(class_names=[1]), "model.json: class_names[0] is no string"),
-        "no names": (models.description(class_names="Car"), "model.json: class_names is no list of names"),
+        "real version": (models.description(version=1.5), "model.json: version is neither a whole number nor a string"),
+        "no version": (models.description(version=""), "model.json: version is neither a whole number nor a string"),
+        "long version": (models.description(version="1" * 64), "model.json: version is neither a whole number"),
+        "names": (models.description(class_names=[1]), "model.json: class_names[0] is not a string"),
+        "no names": (models.description(class_names="Car"), "model.json: class_names is not a list of names"),
         "classes": (
             models.description(class_names=["Car"]),
             "network.onnx: network.outputs: the input cls_preds has 3 classes; class_names has 1",
         ),
-        "no encoder": (models.description(encoder=None), "model.json: encoder is no object"),
+        "no encoder": (models.description(encoder=None), "model.json: encoder is not an object"),
         "features": (
             with_part("encoder", features="pillar9"),
             "model.json: encoder.features is 'pillar9'; with voxelize.num_features = 4 it is 'pillar10'",
         ),
-        "width": (with_part("encoder", width=4097), "model.json: encoder.width is no number from 1 to 4096"),
-        "layers": (with_part("encoder", layers=5), "model.json: encoder.layers is no number from 1 to 4"),
+        "width": (with_part("encoder", width=4097), "model.json: encoder.width is not a number from 1 to 4096"),
+        "layers": (with_part("encoder", layers=5), "model.json: encoder.layers is not a number from 1 to 4"),
         "second": (with_part("encoder", layers=2), "encoder.safetensors: it has no tensor weight_1"),
         "columns": (
             with_part("encoder", width=9),
@@ -111,9 +114,9 @@ class Files(Models):
         ),
         "fps": (with_part("voxelize", fps=5), "model.json: voxelize: fps is given; a model does not sample"),
         "layout": (with_part("network", layout="chw"), "model.json: network.layout is 'chw'; allowed: nhwc, nchw"),
-        "input": (with_part("network", input=None), "model.json: network.input is no string of 1 to 127 bytes"),
+        "input": (with_part("network", input=None), "model.json: network.input is not a string of 1 to 127 bytes"),
         "outputs": (with_part("network", outputs={}), "model.json: network.outputs has no cls_preds"),
-        "map": (with_part("network", outputs={"hm": "x"}), "network.outputs has 'hm', which is no input of decode"),
+        "map": (with_part("network", outputs={"hm": "x"}), "network.outputs has 'hm', which is not an input of decode"),
         "head": (with_part("decode", head="hat"), "model.json: decode.head is 'hat'; allowed: anchor, center"),
         "decode": (with_part("decode", anchor_bottoms=[1]), "model.json: decode: anchor_bottoms has 1 numbers for 3"),
     }
@@ -187,7 +190,7 @@ class Files(Models):
             ),
             "narrow": (
                 {**good, "weight": ([columns, rows_], weight)},
-                "encoder.safetensors: tensor weight has not the shape [10, width]",
+                "encoder.safetensors: tensor weight does not have the shape [10, width]",
             ),
             "endless": (
                 {**good, "bias": ([columns], b"\0\0\x80\x7f" * columns)},
@@ -204,7 +207,7 @@ class Files(Models):
         daemon = self.start()
         for name in ("model.json", "encoder.safetensors", "network.onnx"):
             self.assertIn(f"{name}: No such file", self.fault(daemon, name.replace(".", "_")))
-        reason = "encoder.safetensors: the file is no safetensors file: it has less than 8 bytes"
+        reason = "encoder.safetensors: the file is not a safetensors file: it has less than 8 bytes"
         self.assertIn(reason, self.fault(daemon, "short"))
         self.stop(daemon)
 
@@ -508,10 +511,10 @@ class Choices(Models):
         self.write("anchors")
         self.write("centers", model=centers, network=models.standin(center=True))
         daemon = self.start()
-        self.refused(daemon, "anchors&max_objects=5", "max_objects", "which the model anchors has not")
-        self.refused(daemon, "centers&nms_threshold=0.5", "nms_threshold", "which the model centers has not")
-        self.refused(daemon, "anchors&outputs=heatmap", "outputs", "names heatmap, which the model anchors has not")
-        self.refused(daemon, "centers&outputs=cls_preds", "outputs", "names cls_preds, which the model centers has not")
+        self.refused(daemon, "anchors&max_objects=5", "max_objects", "the model anchors has no such")
+        self.refused(daemon, "centers&nms_threshold=0.5", "nms_threshold", "the model centers has no such")
+        self.refused(daemon, "anchors&outputs=heatmap", "outputs", "names heatmap, which the model anchors does not")
+        self.refused(daemon, "centers&outputs=cls_preds", "outputs", "which the model centers does not have")
         self.refused(daemon, "centers&voxel_size=1,1,1", "voxel_size", "there is no parameter 'voxel_size' here")
         for query, allowed in (
             ("score_threshold=1.5", "a number from 0 to 1"),
@@ -535,7 +538,7 @@ class Choices(Models):
             asked = {"inputs": [points], "outputs": [{"name": name}]}
             refused = daemon.post("/v2/models/half/infer", json.dumps(asked))
             self.assertEqual(refused.status, 400, refused)
-            self.assertIn("float16 outputs are served as binary data alone", refused.json()["detail"])
+            self.assertIn("float16 outputs are served only as binary data", refused.json()["detail"])
             asked["outputs"][0]["parameters"] = {"binary_data": True}
             reply = daemon.post("/v2/models/half/infer", json.dumps(asked))
             head = int(reply.headers["Inference-Header-Content-Length"])

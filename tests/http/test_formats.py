@@ -92,7 +92,7 @@ class Formats(SharedDaemonCase):
         wrong = TEXT_PCD.replace(b"4 5 6", b"4 five 6")
         self.bad_body(self.move("format=pcd", wrong), reason="line 7, field y: 'five' is not a number")
         none = TEXT_PCD.replace(b"POINTS 2", b"POINTS 0")
-        reason = "line 6 stands behind the 0 points that were promised"
+        reason = "line 6 comes after the 0 points that were promised"
         self.bad_body(self.move("format=pcd", none), reason=reason)
         self.bad_body(self.move("format=ply", b""))
         stripped = TEXT_PCD.replace(b"\n", b"")

@@ -66,7 +66,7 @@ class Nms(SharedDaemonCase):
                 self.ok(self.nms(FILE, line))
 
     def test_a_body_that_is_not_what_the_operation_wants_is_refused_with_its_reason(self):
-        no_file = "the body is no safetensors file: "
+        no_file = "the body is not a safetensors file: "
         for body, reason in (
             (tensor_file(boxes=BOXES), "the input scores is missing"),
             (
@@ -79,7 +79,7 @@ class Nms(SharedDaemonCase):
             ),
             (
                 tensor_file(boxes=BOXES, scores=(*SCORES, None)),
-                "tensor scores has the dtype that is no string; allowed: F32",
+                "tensor scores has the dtype (not a string); allowed: F32",
             ),
             (
                 tensor_file(boxes=BOXES, scores=SCORES, weights=SCORES),

@@ -63,7 +63,7 @@ class Scatter(SharedDaemonCase):
                 tensor_file(features=FEATURES, voxel_coords=([4, 4], bytes(64))),
                 "tensor voxel_coords has the dtype F32; allowed: I32",
             ),
-            (POINTS, "the body is no safetensors file"),
+            (POINTS, "the body is not a safetensors file"),
         ):
             with self.subTest(reason):
                 self.problem(self.scatter(TWO_BY_TWO, body), 400, "bad-body", reason=reason)

@@ -175,7 +175,7 @@ static void trailing_bytes(void **state) {
   for (enum coding coding = CODING_GZIP; coding < CODINGS; coding++) {
     size_t size = coded_as(coding, plain, 100, data);
     memcpy(data + size, "more", 5);
-    refuses_at_every_split(coding, data, size + 4, "goes on behind the end");
+    refuses_at_every_split(coding, data, size + 4, "continues after the end");
   }
 }
 

@@ -185,41 +185,41 @@ static void what_is_wrong_with_model_json(void **state) {
       {"format", NULL, "format is not 1, the one that this version reads"},
       {"colour", "1", "it has a member 'colour' that has no meaning there"},
       {"#colour", "1", NULL},
-      {"description", "''", "description is no string of 1 to 511 bytes"},
-      {"description", "5", "description is no string of 1 to 511 bytes"},
-      {"class_names", "'car'", "class_names is no list of names of up to 255 bytes in all"},
-      {"class_names", "[]", "class_names is no list of names of up to 255 bytes in all"},
-      {"class_names", "['car',5]", "class_names[1] is no string"},
+      {"description", "''", "description is not a string of 1 to 511 bytes"},
+      {"description", "5", "description is not a string of 1 to 511 bytes"},
+      {"class_names", "'car'", "class_names is not a list of names of up to 255 bytes in all"},
+      {"class_names", "[]", "class_names is not a list of names of up to 255 bytes in all"},
+      {"class_names", "['car',5]", "class_names[1] is not a string"},
       {"class_names", "['car','van,bus']", "class_names[1] has a comma"},
-      {"voxelize", "[]", "voxelize is no object"},
-      {"encoder", NULL, "encoder is no object"},
-      {"network", "1", "network is no object"},
-      {"decode", "null", "decode is no object"},
+      {"voxelize", "[]", "voxelize is not an object"},
+      {"encoder", NULL, "encoder is not an object"},
+      {"network", "1", "network is not an object"},
+      {"decode", "null", "decode is not an object"},
       {"voxelize.fps", "5", "voxelize: fps is given; a model does not sample"},
       {"encoder.size", "5", "encoder has a member 'size' that has no meaning there"},
-      {"encoder.file", "''", "encoder.file is no string of 1 to 255 bytes"},
+      {"encoder.file", "''", "encoder.file is not a string of 1 to 255 bytes"},
       {"encoder.file", "'../x'", "encoder.file is '../x'; allowed: the name of a file beside it"},
       {"encoder.file", "'a/x'", "encoder.file is 'a/x'; allowed: the name of a file beside it"},
       {"encoder.file", "'.x'", "encoder.file is '.x'; allowed: the name of a file beside it"},
       {"encoder.features", "'pillar9'",
        "encoder.features is 'pillar9'; with voxelize.num_features = 4 it is 'pillar10'"},
-      {"encoder.features", NULL, "encoder.features is no string of 1 to 31 bytes"},
-      {"encoder.layers", "0", "encoder.layers is no number from 1 to 4"},
-      {"encoder.layers", "5", "encoder.layers is no number from 1 to 4"},
-      {"encoder.layers", "'1'", "encoder.layers is no number from 1 to 4"},
+      {"encoder.features", NULL, "encoder.features is not a string of 1 to 31 bytes"},
+      {"encoder.layers", "0", "encoder.layers is not a number from 1 to 4"},
+      {"encoder.layers", "5", "encoder.layers is not a number from 1 to 4"},
+      {"encoder.layers", "'1'", "encoder.layers is not a number from 1 to 4"},
       {"encoder.layers", "1", NULL},
-      {"encoder.width", NULL, "encoder.width is no number from 1 to 4096"},
-      {"encoder.width", "0", "encoder.width is no number from 1 to 4096"},
-      {"encoder.width", "4097", "encoder.width is no number from 1 to 4096"},
+      {"encoder.width", NULL, "encoder.width is not a number from 1 to 4096"},
+      {"encoder.width", "0", "encoder.width is not a number from 1 to 4096"},
+      {"encoder.width", "4097", "encoder.width is not a number from 1 to 4096"},
       {"network.more", "1", "network has a member 'more' that has no meaning there"},
-      {"network.file", "5", "network.file is no string of 1 to 255 bytes"},
-      {"network.input", NULL, "network.input is no string of 1 to 127 bytes"},
+      {"network.file", "5", "network.file is not a string of 1 to 255 bytes"},
+      {"network.input", NULL, "network.input is not a string of 1 to 127 bytes"},
       {"network.layout", "'chw'", "network.layout is 'chw'; allowed: nhwc, nchw"},
-      {"network.layout", "'0123456789abcdef'", "network.layout is no string of 1 to 15 bytes"},
-      {"network.outputs", "[]", "network.outputs is no object"},
+      {"network.layout", "'0123456789abcdef'", "network.layout is not a string of 1 to 15 bytes"},
+      {"network.outputs", "[]", "network.outputs is not an object"},
       {"network.outputs", "{'cls_preds':'c'}", "network.outputs has no box_preds"},
-      {"network.outputs", "{'hm':'c'}", "network.outputs has 'hm', which is no input of decode"},
-      {"network.outputs", "{'cls_preds':''}", "network.outputs.cls_preds is no string of 1 to 127 bytes"},
+      {"network.outputs", "{'hm':'c'}", "network.outputs has 'hm', which is not an input of decode"},
+      {"network.outputs", "{'cls_preds':''}", "network.outputs.cls_preds is not a string of 1 to 127 bytes"},
       {"decode.head", "'hat'", "decode.head is 'hat'; allowed: anchor, center"},
       {"decode.head", "5", "decode.head is 'no string'; allowed: anchor, center"},
       {"decode.head", "'anchor'", NULL},
@@ -231,7 +231,7 @@ static void what_is_wrong_with_model_json(void **state) {
     has_fault(rows[i].fault ? expected : NULL);
   }
   write_file("model.json", "[]", 2);
-  has_fault("model.json: it is no object");
+  has_fault("model.json: it is not an object");
 }
 
 static void texts_fit_to_the_last_byte(void **state) {
@@ -240,8 +240,9 @@ static void texts_fit_to_the_last_byte(void **state) {
     const char *where, *before, *after, *fault;
     int most;
   } rows[] = {
-      {"description", "'", "'", "model.json: description is no string of 1 to 511 bytes", 511},
-      {"class_names", "['car','", "']", "model.json: class_names is no list of names of up to 255 bytes in all", 251},
+      {"description", "'", "'", "model.json: description is not a string of 1 to 511 bytes", 511},
+      {"class_names", "['car','", "']", "model.json: class_names is not a list of names of up to 255 bytes in all",
+       251},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     for (int more = 0; more < 2; more++) {
@@ -265,17 +266,17 @@ static void what_is_wrong_with_the_weights(void **state) {
       {"{" BIAS "}", 55, "it has no tensor weight"},
       {"{" WEIGHT "}", 50, "it has no tensor bias"},
       {"{'weight':{'dtype':'F32','shape':[5,10],'data_offsets':[0,200]}," BIAS "}", 55,
-       "tensor weight has not the shape [10, width]"},
+       "tensor weight does not have the shape [10, width]"},
       {"{'weight':{'dtype':'F32','shape':[10,5,1],'data_offsets':[0,200]}," BIAS "}", 55,
-       "tensor weight has not the shape [10, width]"},
+       "tensor weight does not have the shape [10, width]"},
       {"{'weight':{'dtype':'F32','shape':[10,0],'data_offsets':[0,0]}}", 0,
-       "tensor weight has not the shape [10, width]"},
+       "tensor weight does not have the shape [10, width]"},
       {"{'weight':{'dtype':'F32','shape':[10,4],'data_offsets':[0,160]}}", 40,
        "tensor weight has 4 columns; encoder.width is 5"},
       {"{" WEIGHT ",'bias':{'dtype':'F32','shape':[4],'data_offsets':[200,216]}}", 54,
-       "tensor bias has not the shape [5]"},
+       "tensor bias does not have the shape [5]"},
       {"{" WEIGHT ",'bias':{'dtype':'F32','shape':[1,5],'data_offsets':[200,220]}}", 55,
-       "tensor bias has not the shape [5]"},
+       "tensor bias does not have the shape [5]"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     char expected[256];
@@ -298,7 +299,7 @@ static void layers_follow_each_other(void **state) {
                                         "'bias_1':{'dtype':'F32','shape':[5],'data_offsets':[128,148]}}"};
   write_model("encoder.layers", "2");
   write_encoder(headers[1], 37);
-  has_fault("encoder: tensor weight_1 has not the shape [4, width]");
+  has_fault("encoder: tensor weight_1 does not have the shape [4, width]");
   write_encoder(headers[0], 47);
   struct detectors *detectors = load();
   struct job_request request;
@@ -456,7 +457,8 @@ static void what_a_detection_is_asked_with(void **state) {
       {"model=", "model", "model is"},
       {"model=one&num_features=5", "num_features", "the points have 5 columns; the model one takes 4"},
       {"model=one&fields=x,y,z", "fields", "the points have 3 columns; the model one takes 4"},
-      {"model=one&outputs=boxes,dir_cls_preds", "outputs", "outputs names dir_cls_preds, which the model one has not"},
+      {"model=one&outputs=boxes,dir_cls_preds", "outputs",
+       "outputs names dir_cls_preds, which the model one does not have"},
       {"model=one&outputs=boxes,cls_preds,box_preds", NULL, NULL},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -505,7 +507,7 @@ static void names_of_folders(void **state) {
   static const char *const odd[] = {"a,b", "a b", "a\nb", "\xff", "a%2F"};
   for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
     assert_null(beside(odd[i]));
-    assert_string_equal(other_fault, "its folder's name has other characters than letters, digits, dots, _ and -");
+    assert_string_equal(other_fault, "its folder's name has characters other than letters, digits, dots, _ and -");
   }
   assert_int_equal(detectors_count(NULL), 0);
   assert_null(detectors_find(NULL, "one"));

@@ -250,7 +250,7 @@ static void whole_numbers_must_be_whole_and_fit(void **state) {
     snprintf(json, sizeof json, "{\"inputs\":[" BOXES "," SCORES ",%s]}", wrong[i]);
     reads(VX_NMS, json, (float[14]){0}, 14 * sizeof(float));
     assert_false(infer_inputs_copy(&body.inputs, &shared, values, &request, &error));
-    assert_non_null(strstr(error.text, "the data of labels is no list of 2 whole numbers"));
+    assert_non_null(strstr(error.text, "the data of labels is not a list of 2 whole numbers"));
     infer_end(&body);
   }
 }
@@ -280,23 +280,23 @@ static void every_cut_body_is_refused(void **state) {
 static void json_of_another_form_is_refused(void **state) {
   (void)state;
   static const char *const bodies[][2] = {
-      {"[]", "is no object"},
+      {"[]", "is not an object"},
       {"{\"inputs\":[],\"inputs\":[]}", "duplicate"},
-      {"{\"id\":1}", "id is no string"},
+      {"{\"id\":1}", "id is not a string"},
       {"{}", "no list of inputs"},
       {"{\"inputs\":[[]]}", "there is no input ''"},
-      {NUMBERS("[1,-4]", "[]"), "no number from 0"},
+      {NUMBERS("[1,-4]", "[]"), "not a number from 0"},
       {NUMBERS("[9223372036854775807,4]", "[]"), "too large"},
       {NUMBERS("[1,65]", "[]"), "C from 3 to 64"},
       {"{\"inputs\":[" POINTS "]}", "only 0 bytes are left"},
-      {"{\"parameters\":{\"a\":{}}}", "no string, number or boolean"},
+      {"{\"parameters\":{\"a\":{}}}", "not a string, number or boolean"},
       {COUNTED("[0.5,2]"), "whole numbers"},
       {COUNTED("[null,2]"), "whole numbers"},
       {COUNTED("[\"0\",2]"), "whole numbers"},
       {OUTPUT("points,point_indices"), "one name each"},
       {"{\"inputs\":[" INPUT "," INPUT "]}", "there are two inputs points"},
-      {"{\"inputs\":[" INPUT "," FLAT_COUNTS "]}", "point_counts has not the shape [B] with B up to 1024"},
-      {"{\"inputs\":[" INPUT "],\"outputs\":5}", "outputs is no list"},
+      {"{\"inputs\":[" INPUT "," FLAT_COUNTS "]}", "point_counts does not have the shape [B] with B up to 1024"},
+      {"{\"inputs\":[" INPUT "],\"outputs\":5}", "outputs is not a list"},
       {"{\"parameters\":{\"triton_a\":1},\"inputs\":[" POINTS "]}", ""}};
   for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) refuses(bodies[i][0], NULL, 0, bodies[i][1]);
 }

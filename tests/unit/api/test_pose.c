@@ -52,10 +52,11 @@ static void rigid_motions(void **state) {
   assert_null(fault_of("0,0,0,0.70711,0,0,0.70711"));
   assert_non_null(strstr(fault_of("1,0,0,5,0,1,0,6,0,0,1,7,0,0,0,2"), "last row"));
   assert_non_null(strstr(fault_of("1,0,0,5,0,1,0,6,0,0,1,7,0.1,0,0,1"), "last row"));
-  assert_non_null(strstr(fault_of("2,0,0,5,0,1,0,6,0,0,1,7,0,0,0,1"), "no rotation"));
-  assert_non_null(strstr(fault_of("1,0.1,0,5,0,1,0,6,0,0,1,7,0,0,0,1"), "no rotation"));
+  assert_non_null(strstr(fault_of("2,0,0,5,0,1,0,6,0,0,1,7,0,0,0,1"), "not a rotation"));
+  assert_non_null(strstr(fault_of("1,0.1,0,5,0,1,0,6,0,0,1,7,0,0,0,1"), "not a rotation"));
   assert_non_null(strstr(fault_of("1,0,0,5,0,1,0,6,0,0,-1,7,0,0,0,1"), "reflection"));
-  assert_non_null(strstr(fault_of("1e200,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1"), "no rotation"));  // whose square is infinite
+  assert_non_null(
+      strstr(fault_of("1e200,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1"), "not a rotation"));  // whose square is infinite
   assert_non_null(strstr(fault_of("0,0,0,1,1,0,0"), "length"));
   assert_non_null(strstr(fault_of("0,0,0,0,0,0,0"), "length"));
 }
