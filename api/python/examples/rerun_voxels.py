@@ -3,7 +3,7 @@
     python rerun_voxels.py http://localhost:8080 kitti_second a.bin b.bin
     python rerun_voxels.py --save voxels.rrd http://localhost:8080 kitti_second a.bin
 
-Needs rerun-sdk 0.34 or later, and voxeld. A file has rows as the preset's model takes them, such as KITTI's.
+Needs rerun-sdk 0.34 or later, and voxeld. The files have rows for the preset's model, such as KITTI's.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import voxeld
 
 
 def show(name, points, result):
-    """Logs one scan: its points, and its voxels coloured by how many points each has."""
+    """Logs one scan: its points, and its voxels coloured by their numbers of points."""
     parameters = result.metadata["parameters"]
     counts = result["voxel_num_points"].astype(np.float32)
     rerun.log("scan/points", rerun.Points3D(points[:, :3]))

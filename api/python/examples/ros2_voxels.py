@@ -1,9 +1,9 @@
-"""A ROS 2 node that voxelizes: each PointCloud2 of `points` gives one of `voxels`, with the mean of each voxel.
+"""A ROS 2 node that voxelizes: for each PointCloud2 on `points` it publishes one on `voxels` with the voxels' means.
 
     python3 ros2_voxels.py --ros-args -r points:=/velodyne_points -p url:=http://localhost:8080 -p preset:=kitti_second
 
-`fields` are those that the preset's model takes, x, y and z first. The voxels keep the stamp and the frame of their
-scan. A scan that the service refuses is logged and dropped. Needs rclpy and sensor_msgs of ROS 2, and voxeld.
+`fields` names the fields that the preset's model takes, x, y and z first. The voxels keep the stamp and the frame of
+their scan. The node logs and drops a scan that the service refuses. Needs rclpy and sensor_msgs of ROS 2, and voxeld.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ def points_of(cloud, names):
 
 
 def fill(cloud, field, header, names, features, counts):
-    """Makes a PointCloud2 of the voxels' means and the numbers of their points. `field` makes a PointField."""
+    """Makes a PointCloud2 of the voxels' means and their numbers of points. `field` makes a PointField."""
     rows = np.empty(len(counts), [*((name, "<f4") for name in names), ("count", "<i4")])
     for column, name in enumerate(names):
         rows[name] = features[:, column]

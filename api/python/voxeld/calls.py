@@ -1,6 +1,5 @@
-"""How a call goes out and its answer comes back: the query and the headers, the way through shared memory or the
-socket, and the warnings.
-"""
+"""Sends calls and returns their answers: the query, the headers, the way through shared memory or the socket, the
+warnings."""
 
 from __future__ import annotations
 
@@ -24,20 +23,20 @@ from .shared import PARAMETERS, Slots, Unavailable
 from .transport import Transport
 
 T = TypeVar("T")
-EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # so only Result.warnings has it; Stream warns of sweeps that are lost
+EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # so only Result.warnings has it; Stream warns about lost sweeps
 
 
 class Calls:
-    """The calls of one client; threads may share them. `headers` go with each."""
+    """The calls of one client. Threads may share them. Each call sends `headers`."""
 
     def __init__(self, transport: Transport, headers: Dict[str, str], encoding: Optional[str]) -> None:
         self._transport, self._headers = transport, headers
         self._encoding, self._encode = encoding, encoder_of(encoding)
         self._slots: Optional[Slots] = None
-        self._warned: Set[str] = {EVERY_STREAM_BEGINS_SO}  # kinds of warnings
+        self._warned: Set[str] = {EVERY_STREAM_BEGINS_SO}  # kinds of warnings that were shown
 
     def share(self, endpoint: Endpoint) -> None:
-        """From now on memory is shared if it can be."""
+        """Shares memory from now on, if possible."""
         try:
             self._slots = Slots(self._transport, endpoint, self._headers)
         except Unavailable as reason:
@@ -60,7 +59,7 @@ class Calls:
         traceparent: Optional[str],
         kind: Optional[str] = None,
     ) -> Result:
-        """The result of an operation. `kind`: the media type of the body, if it is not rows."""
+        """The result of an operation. `kind` is the media type of the body, if the body is not rows."""
         accept = JSON if metadata_only else TENSORS
         request = self._request(operation, body, parameters, accept, request_id, traceparent, kind)
         if metadata_only:
@@ -140,8 +139,8 @@ class Calls:
     def _deliver(
         self, request: Request, read: Callable[[Answer], T], parse: Optional[Callable[[NDArray[np.uint8]], T]]
     ) -> T:
-        """Asks through shared memory or, where that cannot be, through the socket. `parse` reads the answer's file;
-        None if there is only metadata."""
+        """Asks through shared memory, or through the socket if memory cannot be shared. `parse` reads the answer's
+        file; None if the answer is only metadata."""
         until = self._transport.deadline()
         result = self._share(request, read, parse, until)
         return self._transport.ask(self._encoded(request), read, until=until) if result is None else result
@@ -153,7 +152,7 @@ class Calls:
         parse: Optional[Callable[[NDArray[np.uint8]], T]],
         until: float,
     ) -> Optional[T]:
-        """None if the request has to be sent: memory is not shared, or an attempt came to an error that may pass."""
+        """Asks through shared memory. None if the socket must be used, after a temporary error too."""
         size = sum(piece.nbytes for piece in request.body or ())
         if self._slots is None or size == 0:
             return None
@@ -193,7 +192,7 @@ class Calls:
 
 
 def _caller() -> int:
-    """The level, for a warning, of the nearest function that is not of this package."""
+    """The stack level, for a warning, of the nearest function outside this package."""
     level, frame = 0, sys._getframe(1)
     while str(frame.f_globals.get("__name__")).startswith(f"{__package__}.") and frame.f_back:
         level, frame = level + 1, frame.f_back
@@ -201,12 +200,12 @@ def _caller() -> int:
 
 
 def without_none(values: Mapping[str, Any]) -> Dict[str, Any]:
-    """Those that are not None."""
+    """The parameters that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def text_of(value: Any) -> str:
-    """The text of a parameter in a query; a list becomes its items with commas between."""
+    """The text of a parameter in a query. The items of a list are separated by commas."""
     if isinstance(value, bool):
         raise TypeError("no parameter is a bool")
     if hasattr(value, "tolist"):  # numpy's arrays and scalars

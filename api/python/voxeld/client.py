@@ -42,7 +42,7 @@ class Client:
     shared_memory     points and tensors go through shared memory if the service is on this machine and allows it. If
                       memory is not shared, a SharedMemoryWarning says why, and they go through the socket.
 
-    Result.warnings has what the service warns of. The first warning of each kind is a Python RequestWarning too.
+    Result.warnings has the warnings of the service. The first warning of each kind is also a Python RequestWarning.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Client:
         traceparent: Optional[str] = None,
         **parameters: Any,
     ) -> Result:
-        """Which boxes no better one covers: the tensor kept_indices. boxes: [N, 7] (x, y, z, dx, dy, dz, heading);
+        """Boxes that no better box suppresses: the tensor kept_indices. boxes: [N, 7] (x, y, z, dx, dy, dz, heading);
         scores: [N]; labels: [N] whole numbers, for class_agnostic="no". The other arguments are those of voxelize."""
         given = {"boxes": (boxes, "F32"), "scores": (scores, "F32"), "labels": (labels, "I32")}
         body = tensors.pack({name: item for name, item in given.items() if item[0] is not None})
@@ -169,7 +169,7 @@ class Client:
         traceparent: Optional[str] = None,
         **parameters: Any,
     ) -> Result:
-        """Boxes of a head's maps: the tensors boxes, scores, labels, box_indices, box_counts. maps: arrays of float32
+        """Boxes from a head's maps: the tensors boxes, scores, labels, box_indices, box_counts. maps: arrays of float32
         or float16 by the names of the inputs, channels last, [B, H, W, C] or [H, W, C]; those that are None are not
         sent. The other arguments are those of voxelize."""
         given = {name: (values, tensors.float_type(values)) for name, values in maps.items() if values is not None}
@@ -270,11 +270,11 @@ class Client:
         return self._document("/v1/models/" + urllib.parse.quote(name, safe=""))
 
     def streams(self) -> List[Dict[str, Any]]:
-        """What the service keeps of this client's streams."""
+        """What the service keeps for this client's streams."""
         return self._calls.get("/v1/streams", lambda answer: reading.listed(answer, "streams"))
 
     def status(self) -> Dict[str, Any]:
-        """What the service is doing."""
+        """The status of the service."""
         return self._document("/v1/status")
 
     def metrics(self) -> str:
@@ -282,18 +282,19 @@ class Client:
         return self._calls.get("/metrics", reading.plain)
 
     def healthy(self) -> bool:
-        """Whether the service lives. One attempt, as for ready()."""
+        """Whether the service is alive. One attempt, as in ready()."""
         return self._calls.probe("/healthz", "ok")
 
     def ready(self) -> bool:
-        """Whether it takes requests. One attempt; False while it starts or stops, and if nobody or something else
-        answers. Raises errors that waiting cannot mend: a lasting Problem, or an untrusted certificate."""
+        """Whether the service takes requests. One attempt. False while the service starts or stops, and if nothing or
+        another program answers. Raises errors that waiting cannot resolve: a lasting Problem, or an untrusted
+        certificate."""
         return self._calls.probe("/readyz", "ready", "degraded")
 
     # --- life ---
 
     def close(self) -> None:
-        """Closes the idle connections at once, and those in use when their requests end."""
+        """Closes idle connections at once, and the others when their requests end."""
         self._calls.close()
 
     def __enter__(self) -> Client:

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from . import tensors
 from .errors import BadAnswer
 
-READ_AHEAD = 1 << 16  # bytes of the reader's buffer; what a body has beyond it is received straight into place
-PIECE = 1 << 20  # bytes of an answer that does not tell its length
+READ_AHEAD = 1 << 16  # bytes of the reader's buffer; the rest of a body is received straight into place
+PIECE = 1 << 20  # bytes of a piece of an answer without a length
 LARGEST_ANSWER = 1 << 36  # bytes: the largest answer that a service can be configured to give
 UNIX = "unix:"
 
@@ -38,11 +38,11 @@ class Endpoint:
     host: str  # as in the Host header
     address: Any  # for the socket: (host, port), or a path
     tls: Optional[ssl.SSLContext]
-    prefix: str = ""  # of all paths
+    prefix: str = ""  # before all paths
 
     @staticmethod
     def parse(url: str, tls: Optional[ssl.SSLContext]) -> Endpoint:
-        """From http://HOST[:PORT][/PREFIX], https://... or unix:PATH. `tls` is for https alone."""
+        """An endpoint from http://HOST[:PORT][/PREFIX], https://... or unix:PATH. `tls` is only for https."""
         if url.startswith(UNIX):
             if tls is not None:
                 raise ValueError("TLS is for https://")
@@ -87,7 +87,7 @@ class Request:
     method: str
     target: str  # path and query
     headers: Dict[str, str] = field(default_factory=dict)
-    body: Optional[List[memoryview]] = None  # pieces, sent as they are
+    body: Optional[List[memoryview]] = None  # pieces, sent unchanged
 
     def head(self, endpoint: Endpoint) -> bytes:
         headers = {"Host": endpoint.host, **self.headers}
@@ -118,33 +118,32 @@ class Connection:
         self._socket = endpoint.connect(self._patience())
         self._reader = _Reader(_Stream(self), READ_AHEAD)
         self._peeking = False
-        self._ended = False  # the service sends no more
+        self._ended = False  # the service sends no more bytes
 
     def exchange(self, request: Request, until: float) -> Tuple[Answer, bool]:
-        """The answer, read whole, and whether the connection may be used again.
+        """The complete answer, and whether the connection may be used again.
 
-        Raises OSError if no whole answer came by `until` (of time.monotonic), and BadAnswer if the answer is no HTTP.
-        The connection must be closed then.
-        """
+        Raises OSError if no complete answer came by `until` (of time.monotonic), and BadAnswer if the answer is not
+        HTTP. Then the caller must close the connection."""
         self._until = until
         sent = self._send(request)
         response = http.client.HTTPResponse(self, method=request.method)  # type: ignore[arg-type]
         try:
             response.begin()
-            if self._ended:  # in mid-header, which http.client takes for the end of the headers
+            if self._ended:  # in the middle of a header, which http.client takes for the end of the headers
                 raise http.client.IncompleteRead(b"")
             body = _read(response)
         except http.client.HTTPException as reason:
             if self._ended:
                 raise ConnectionAbortedError("the connection ended before the answer did") from reason
-            raise BadAnswer(f"the answer is no HTTP: {type(reason).__name__}: {reason}") from reason
+            raise BadAnswer(f"the answer is not HTTP: {type(reason).__name__}: {reason}") from reason
         finally:
             response.close()  # not the connection
         answer = Answer(response.status, response.reason, response.headers, body)
         return answer, sent and not response.will_close and not self._peek()
 
     def is_stale(self) -> bool:
-        """True if the service has closed the connection, or sent something that nobody asked for."""
+        """True if the service has closed the connection, or has sent bytes without a request."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0))
@@ -153,11 +152,11 @@ class Connection:
         self._socket.close()
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """The stream that http.client reads the answer from."""
+        """The stream from which http.client reads the answer."""
         return self._reader
 
     def receive_into(self, room: Any) -> Optional[int]:
-        """As io.RawIOBase.readinto. While peeking it does not wait: None if nothing has come."""
+        """As io.RawIOBase.readinto. While peeking, does not wait, and returns None if nothing has come."""
         if not self._peeking:
             self._socket.settimeout(self._patience())
             got = self._socket.recv_into(room)
@@ -172,7 +171,7 @@ class Connection:
         return got
 
     def _send(self, request: Request) -> bool:
-        """False if the service answered before all was sent: that answer is worth more than a broken pipe."""
+        """False if the service answered before everything was sent: that answer says more than a broken pipe."""
         watched = select.POLLIN | select.POLLOUT
         try:
             for piece in (memoryview(request.head(self._endpoint)), *(request.body or ())):
@@ -193,7 +192,7 @@ class Connection:
             return False
 
     def _wait(self, watched: int) -> int:
-        """The watched events that the socket is ready for, or an error event."""
+        """Waits. The watched events for which the socket is ready, or an error event."""
         poll = select.poll()
         poll.register(self._socket, watched)
         events = poll.poll(self._patience() * 1000)
@@ -209,7 +208,7 @@ class Connection:
             return 0
 
     def _peek(self) -> bytes:
-        """The bytes that have come and are not read yet, without waiting for more."""
+        """The bytes that have come and are not read yet. Does not wait for more."""
         self._peeking = True
         try:
             return self._reader.peek()
@@ -240,7 +239,7 @@ class _Reader(io.BufferedReader):
 
 
 def _read(response: http.client.HTTPResponse) -> NDArray[np.uint8]:
-    """The body; received straight into an aligned buffer if its length is known."""
+    """The body. If its length is known, it is received straight into an aligned buffer."""
     length = response.length
     if length is None:
         return _read_unknown(response)

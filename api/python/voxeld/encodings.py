@@ -11,7 +11,7 @@ ZSTD = ("compression.zstd", "zstandard")  # Python 3.14's own, or the package fr
 
 
 def encoder_of(name: Optional[str]) -> Optional[Callable[[List[memoryview]], List[memoryview]]]:
-    """What encodes the pieces of a body; None if they are sent as they are."""
+    """The function that encodes the pieces of a body; None if they are sent unchanged."""
     if name is None:
         return None
     if name == "gzip":

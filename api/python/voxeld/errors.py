@@ -1,4 +1,4 @@
-"""The errors, one class for each kind; all are subclasses of Error. Those called Warning are warnings, not errors.
+"""The errors, one class for each kind. All are subclasses of Error. Classes named Warning are warnings, not errors.
 
 Problem         the service, or a balancer before it, refused the request and said why
 TransportError  no whole answer came: refused, broken or too slow
@@ -15,7 +15,7 @@ from email.message import Message
 from typing import Any, Dict, Optional
 
 TYPE_PREFIX = "urn:voxeld:problem:"
-EXCERPT = 300  # characters of an answer that is no problem document
+EXCERPT = 300  # characters to quote from an answer that is not a problem document
 
 
 class Error(Exception):
@@ -23,7 +23,7 @@ class Error(Exception):
 
     attempts: int = 1  # how often the request was tried
     temporary: bool = False  # whether the same request may succeed later; if so, it is retried
-    retry_after: Optional[float] = None  # least seconds to wait before the next attempt, if the answer says so
+    retry_after: Optional[float] = None  # minimum seconds before the next attempt, if the answer has it
 
 
 class BadAnswer(Error):
@@ -31,11 +31,11 @@ class BadAnswer(Error):
 
 
 class RequestWarning(UserWarning):
-    """The service has answered, but doubts that the answer is what was meant: Result.warnings."""
+    """The service answered, but doubts that this is the intended request: see Result.warnings."""
 
 
 class StreamWarning(UserWarning):
-    """The service no longer has sweeps of a stream that it had: Result.lost."""
+    """The service has lost sweeps of a stream: see Result.lost."""
 
 
 class SharedMemoryWarning(UserWarning):
@@ -43,7 +43,7 @@ class SharedMemoryWarning(UserWarning):
 
 
 class TransportError(Error):
-    """No whole answer came. `__cause__` is the exception that says why."""
+    """No complete answer came. `__cause__` is the exception that says why."""
 
     @staticmethod
     def of(reason: Exception) -> TransportError:
@@ -61,7 +61,7 @@ class Problem(Error):
     kind: str  # the last part of voxeld's URNs, such as "queue-full"; "" elsewhere
     title: str  # what kind of problem it is
     detail: str  # what was wrong with this request: what was given and what is allowed
-    parameter: Optional[str]  # the parameter at fault, if there is one
+    parameter: Optional[str]  # the parameter at fault, if any
     request_id: Optional[str]  # as in the service's log
     document: Dict[str, Any]  # the whole document; {} if there is none
 
@@ -79,14 +79,14 @@ class Problem(Error):
         problem.parameter = _text(document, "parameter")
         problem.request_id = _text(document, "request_id") or headers.get("X-Request-Id")
         problem.retry_after = _retry_after(headers)
-        # 502 and 504 are temporary only with Retry-After: those come from a balancer. voxeld's own 504 is the deadline.
+        # A 502 or 504 is temporary only with Retry-After, which a balancer sends. voxeld's own 504 is the deadline.
         told = status in (502, 504) and problem.retry_after is not None
         problem.temporary = status in (429, 503) or told
         return problem
 
 
 def _may_pass(reason: Exception) -> bool:
-    if isinstance(reason, ssl.SSLError):  # a certificate does not become good by waiting
+    if isinstance(reason, ssl.SSLError):  # waiting does not make a certificate valid
         return isinstance(reason, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
     if isinstance(reason, socket.gaierror):
         return reason.errno == socket.EAI_AGAIN
@@ -94,7 +94,7 @@ def _may_pass(reason: Exception) -> bool:
 
 
 def _document(headers: Message, body: bytes) -> Dict[str, Any]:
-    if headers.get_content_type() not in ("application/problem+json", "application/json"):  # the latter under /v2
+    if headers.get_content_type() not in ("application/problem+json", "application/json"):  # application/json under /v2
         return {}
     try:
         document = json.loads(body)
@@ -109,8 +109,8 @@ def _text(document: Dict[str, Any], name: str) -> Optional[str]:
 
 
 def _retry_after(headers: Message) -> Optional[float]:
-    """Retry-After as seconds from now. It is a number, or a date that is compared with the answer's Date, not with
-    our clock."""
+    """Retry-After as seconds from now. The header is a number, or a date. A date is compared with the answer's Date,
+    not with the local clock."""
     text = (headers.get("Retry-After") or "").strip()
     if text.isascii() and text.isdigit():
         return float(text)

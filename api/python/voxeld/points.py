@@ -1,6 +1,5 @@
-"""Makes the body of a request, and the parameters that describe it, from the points of the caller. The points are not
-copied if they are contiguous little-endian float32 or float16 already.
-"""
+"""Makes the body of a request, and the parameters that describe the body, from the caller's points. Points that are
+contiguous little-endian float32 or float16 already are not copied."""
 
 from __future__ import annotations
 
@@ -9,8 +8,8 @@ from typing import Any, Dict, List, Protocol, Sequence, Tuple, Union
 import numpy as np
 from numpy.typing import NDArray
 
-BYTES = ("B", "b", "c")  # the formats of buffers that hold rows as they are sent, not numbers
-DESCRIBED = ("num_features", "dtype", "point_counts")  # the parameters that are taken from arrays
+BYTES = ("B", "b", "c")  # formats of buffers that hold bytes of rows, not numbers
+DESCRIBED = ("num_features", "dtype", "point_counts")  # parameters that follow from arrays
 
 
 class SupportsArray(Protocol):
@@ -27,10 +26,10 @@ Parameters = Dict[str, Any]
 
 
 def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parameters]:
-    """The body in pieces, and the parameters taken from the points. `given`, the caller's parameters, must not repeat
-    those.
+    """The body in pieces, and the parameters that follow from the points. `given`, the caller's parameters, must not
+    repeat these.
 
-    Raises TypeError or ValueError if the points are not as Client.voxelize says.
+    Raises TypeError or ValueError for points that Client.voxelize does not allow.
     """
     if isinstance(points, (list, tuple)):
         return _batch([array_of(cloud) for cloud in points], given)
@@ -75,7 +74,7 @@ def _batch(arrays: List[NDArray[Any]], given: Parameters) -> Tuple[List[memoryvi
 
 
 def _rows(array: NDArray[Any]) -> Tuple[memoryview, Parameters]:
-    """The bytes of one cloud, and its columns and type."""
+    """The bytes of one cloud, its number of columns and its type."""
     if array.ndim != 2:
         raise ValueError(f"a cloud has the shape {array.shape}; expected [N, C]")
     return _floats(array), {"num_features": array.shape[1], "dtype": array.dtype.name}

@@ -1,4 +1,4 @@
-"""Reads what answers hold. BadAnswer if one is not of the kind that it should be."""
+"""Reads the contents of answers. BadAnswer if an answer has another form than it should."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tensors(answer: Answer) -> Result:
 
 
 def length(answer: Answer) -> int:
-    """Bytes of the file in shared memory."""
+    """The size of the file in shared memory, in bytes."""
     told = document(answer).get("output_region")
     size = told.get("bytes") if isinstance(told, dict) else None
     if not isinstance(size, int) or not 0 <= size <= ANSWER_ROOM:
@@ -48,10 +48,10 @@ def plain(answer: Answer) -> str:
 
 
 def listed(answer: Answer, name: str) -> List[Dict[str, Any]]:
-    """The objects of a list of this name."""
+    """The objects of the list of this name."""
     items = document(answer).get(name)
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise BadAnswer(f"the answer is no list of {name}")
+        raise BadAnswer(f"the answer is not a list of {name}")
     return items
 
 
@@ -62,5 +62,5 @@ def document(answer: Answer) -> Dict[str, Any]:
     except (ValueError, RecursionError) as reason:
         raise BadAnswer(f"the answer is no JSON: {reason}") from None
     if not isinstance(read, dict):
-        raise BadAnswer("the answer is no JSON object")
+        raise BadAnswer("the answer is not a JSON object")
     return read

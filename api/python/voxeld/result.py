@@ -34,13 +34,13 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
     @property
     def timing(self) -> Dict[str, float]:
-        """Where the time went in the service, in microseconds: receive, queue, voxelize, ..., total."""
+        """The time of each stage in the service, in microseconds: receive, queue, voxelize, ..., total."""
         return self._told("timing_us", dict)
 
     @property
     def warnings(self) -> List[Dict[str, str]]:
-        """Why this is perhaps not what was meant: each warning has a kind and a detail. Empty if there is none, or if
-        the service is too old to have any."""
+        """Why this may not be the intended request. Each warning has a kind and a detail. Empty if there is no
+        warning."""
         told = self.metadata.get("warnings", [])
         if not isinstance(told, list) or not all(_is_warning(item) for item in told):
             raise BadAnswer("the metadata's warnings are no list of kinds and details")
@@ -48,7 +48,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
     @property
     def stream(self) -> Optional[Joined]:
-        """Which sweeps were joined; None if the request had no stream."""
+        """The sweeps that were joined; None if the request had no stream."""
         told = self.metadata.get("stream")
         return None if told is None else Joined.parse(told)
 
@@ -59,7 +59,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
         return value
 
     def to_torch(self) -> Dict[str, Any]:
-        """The tensors as torch tensors on the CPU that share this memory. Needs torch."""
+        """The tensors as torch tensors on the CPU. They share this memory. Needs torch."""
         import torch  # type: ignore[import-not-found,unused-ignore]
 
         return {name: torch.from_dlpack(tensor) for name, tensor in self.tensors.items()}

@@ -1,10 +1,9 @@
-"""Shared memory: points go to the service, and tensors come back, without a socket. For a service on this machine that
-allows it (--allow-shared-memory).
+"""Shared memory: points go to the service, and tensors come back, without a socket. The service must be on this machine
+and allow shared memory (--allow-shared-memory).
 
-A slot is memory of which the service has a region. It carries one request at a time: the points from its beginning on,
-the answer behind them. The memory is sparse, so a slot takes no more than its largest request did. It has no name any
-more once the service has it, so that it is not left behind in /dev/shm unless the process is killed before that.
-"""
+A slot is memory that the service has registered as a region. A slot carries one request at a time: first the points,
+then the answer. The memory is sparse, so a slot takes no more than its largest request did. Once the service has the
+memory, its name is removed, so that nothing stays in /dev/shm unless the process is killed before that."""
 
 from __future__ import annotations
 
@@ -25,16 +24,16 @@ from .errors import BadAnswer, Error, Problem
 from .transport import Transport
 
 FOLDER = "/dev/shm"
-PREFIX = "voxeld"  # of keys, if the service allows none: it then says why
-POINTS_ROOM = 1 << 26  # bytes for points; more if a request has more
-ANSWER_ROOM = 1 << 30  # bytes for its answer
+PREFIX = "voxeld"  # of keys, if the service allows none; the refusal then says why
+POINTS_ROOM = 1 << 26  # bytes for points; more if a request needs more
+ANSWER_ROOM = 1 << 30  # bytes for the answer
 PARAMETERS = ("points_region", "output_region")
-PATIENCE = 1.0  # seconds, in which regions are unregistered
+PATIENCE = 1.0  # seconds in which close() unregisters regions
 LOOPBACK = ("localhost", "127.", "::1")
 
 
 class Unavailable(Exception):
-    """Memory is not shared with this service, for the reason that the message says."""
+    """Memory cannot be shared with this service. The message says why."""
 
 
 class Slot:
@@ -51,7 +50,7 @@ class Slot:
         return os.path.join(FOLDER, self.key)
 
     def hide(self) -> None:
-        """Takes its name away."""
+        """Removes the slot's name."""
         with contextlib.suppress(OSError):
             os.unlink(self._path())
 
@@ -59,12 +58,12 @@ class Slot:
         self._file.close()
 
     def target(self, target: str, size: int, with_answer: bool) -> str:
-        """The path and query of a request for `size` bytes of points that are here, and whose answer comes here."""
+        """The path and query of a request whose `size` bytes of points are in this slot, and whose answer goes here."""
         target += f"{'' if target.endswith('?') else '&'}points_region={self.name},0,{size}"
         return target + (f"&output_region={self.name},{self.room},{ANSWER_ROOM}" if with_answer else "")
 
     def write(self, pieces: Sequence[memoryview]) -> int:
-        """Writes the pieces one behind the other; returns their bytes."""
+        """Writes the pieces one after the other. Returns their bytes."""
         end = 0
         for piece in pieces:
             rest = piece.cast("B")
@@ -94,7 +93,7 @@ def _beginning_of(answer: Answer) -> str:
 
 
 class Slots:
-    """The slots of a client; threads may share them. A forked process makes slots of its own."""
+    """The slots of a client. Threads may share them. A forked process makes its own slots."""
 
     def __init__(self, transport: Transport, endpoint: Endpoint, headers: dict[str, str]) -> None:
         host = endpoint.address if isinstance(endpoint.address, str) else endpoint.address[0]
@@ -108,7 +107,7 @@ class Slots:
 
     def _forget(self) -> None:
         self._idle: List[Slot] = []
-        self._named: Set[Slot] = set()  # that are being made
+        self._named: Set[Slot] = set()  # slots that still have names
         self._lock, self._process = threading.Lock(), os.getpid()
 
     def _take(self, size: int) -> Optional[Slot]:
@@ -123,8 +122,8 @@ class Slots:
 
     @contextlib.contextmanager
     def slot(self, size: int) -> Iterator[Slot]:
-        """A slot for so many bytes of points. After an error that leaves open whether the service still writes to it,
-        or has it at all, nobody uses it again. Raises Unavailable if the service takes none."""
+        """A slot for `size` bytes of points. After some errors the service may still write to the slot, or may not know
+        it; such a slot is not used again. Raises Unavailable if the service takes no regions."""
         slot = self._take(size) or self._new(size)
         try:
             yield slot
@@ -144,7 +143,7 @@ class Slots:
             self._idle.append(slot)
 
     def _begin(self) -> str:
-        """What the service lets this client's keys begin with."""
+        """The prefix of keys that the service allows this client."""
         if self._beginning is None:
             request = Request("GET", "/v1/status", self._headers)
             self._beginning = self._transport.ask(request, _beginning_of, retries=0)
@@ -153,7 +152,7 @@ class Slots:
     def _new(self, size: int) -> Slot:
         try:
             beginning = self._begin()
-            with self._lock:  # so that close() knows of every name
+            with self._lock:  # so that close() knows every name
                 slot = Slot(beginning, max(size, POINTS_ROOM))
                 self._named.add(slot)
         except OSError as reason:
@@ -180,10 +179,10 @@ class Slots:
         self._transport.ask(request, lambda answer: None, retries=0, until=until)
 
     def close(self) -> None:
-        """Takes the idle slots back from the service too, if that answers soon."""
+        """Releases the slots, and unregisters the idle ones if the service answers soon."""
         with self._lock:
             slots, self._idle = self._idle, []
-            for slot in self._named:  # by threads that may come no further
+            for slot in self._named:  # of threads that may never continue
                 slot.hide()
         until = time.monotonic() + PATIENCE
         for slot in slots:

@@ -1,4 +1,4 @@
-"""A sensor's stream: each sweep is sent once, and the service joins it with those that it keeps."""
+"""A sensor's stream: the client sends each sweep once, and the service joins it with earlier sweeps that it keeps."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Pose = Any  # a 4x4 matrix, its 16 numbers, or x, y, z, qw, qx, qy, qz
 class _Kept(NamedTuple):
     time: float
     pose: List[float]
-    points: Any  # an array, if it is kept
+    points: Any  # an array, if the sweep is kept
 
 
 class Stream:
-    """Client.stream makes it. One thread at a time may use it; each sensor may have a thread of its own.
+    """Client.stream makes a stream. One thread at a time may use a stream; each sensor may have its own thread.
 
-    A sweep of a time that was sent already takes its place, so a send may be repeated.
+    A sweep with a time that was already sent replaces the earlier one, so a send may be repeated.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class Stream:
         self._streams = streams and list(streams)
         self._mount = None if mount is None else _numbers("mount", mount)
         self._keep = keep
-        self._kept: List[_Kept] = []  # what came before, the newest first
-        self._gap = False  # the service has not all of those
-        self._joined: Tuple[float, ...] = ()  # the times of the last answer
+        self._kept: List[_Kept] = []  # earlier sweeps, the newest first
+        self._gap = False  # the service does not have all of them
+        self._joined: Tuple[float, ...] = ()  # the times in the last answer
 
     def send(
         self, points: Points, pose: Pose, time: float, *, mount: Optional[Pose] = None, **parameters: Any
@@ -79,11 +79,11 @@ class Stream:
         lost = tuple(known for known in before if known not in told.times())
         gap = False
         kept = any(sweep.time in lost for sweep in older)
-        if kept and not told.evicted and not told.expired:  # else it has no room for them
+        if kept and not told.evicted and not told.expired:  # otherwise the service has no room for them
             try:
                 result = self._send(newest, older, parameters)
             except Error:
-                gap = True  # the sweep is answered all the same
+                gap = True  # the sweep itself is answered
         result.lost = lost
         self._joined = _told(result).times()
         self._remember(newest, older, gap)
@@ -92,7 +92,7 @@ class Stream:
         return result
 
     def status(self) -> Dict[str, Any]:
-        """What the service keeps of the stream; Problem 404 if that is nothing."""
+        """What the service keeps of the stream; Problem 404 if it keeps nothing."""
         return self._look(reading.document)
 
     def last(self) -> Result:
@@ -114,7 +114,7 @@ class Stream:
         return f"<voxeld.Stream {self.name}: {self.sweeps} sweeps>"
 
     def _send(self, newest: _Kept, older: List[_Kept], parameters: Dict[str, Any]) -> Result:
-        """With the older sweeps in the same body or, if the service refuses that, alone."""
+        """Sends the sweep with the older ones in the same body or, if the service refuses this, alone."""
         if older:
             sweeps = [newest, *older]
             told = {"times": [sweep.time for sweep in sweeps], "poses": [sweep.pose for sweep in sweeps]}
@@ -140,13 +140,13 @@ class Stream:
         self._calls.warn(f"stream {self.name}: {text}", StreamWarning)
 
     def _look(self, read: Callable[[Answer], T], rest: str = "", method: str = "GET") -> T:
-        """By a balancer too, which knows several sensors by the first of them: the others are on its server."""
+        """Asks for a page of the stream. A balancer finds the server of several sensors by the first sensor."""
         path = f"/v1/streams/{urllib.parse.quote(self.name, safe='')}{rest}"
         return self._calls.ask(path, read, method, {"Voxeld-Stream": (self._streams or [self.name])[0]})
 
 
 def _may_join_later(failure: Error) -> bool:
-    """The service may be back by the next sweep, a later one came first, or the first of several sensors has none."""
+    """Whether a later sweep may be joined: the error is temporary, a later sweep came first, or a sensor has none."""
     told = (failure.kind, failure.parameter) if isinstance(failure, Problem) else None
     return failure.temporary or told in (("stream-time", "time"), ("stream-time", "times"), ("impossible", "streams"))
 

@@ -1,4 +1,4 @@
-"""What the service says of a stream: which sweeps an answer joined."""
+"""What the service reports about a stream: the sweeps that an answer joined."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from .errors import BadAnswer
 
 
 class Sweep(NamedTuple):
-    """A sweep that was joined, and what became of its points."""
+    """A sweep that was joined, and the fates of its points."""
 
     stream: str
     time: float
-    age: float  # seconds before the newest sweep of the frame; negative if it came after that
+    age: float  # seconds before the newest sweep of the frame; negative if it is later
     received: int
     removed_close: int
     joined: int
-    not_finite: int  # of those joined
+    not_finite: int  # of the joined points
     origin: str = ""  # sent with the request, or kept by the service; "" if the service does not say
 
 
@@ -65,7 +65,7 @@ class Joined:
             raise BadAnswer(f"the metadata do not say which sweeps were joined: {reason!r}") from None
 
     def times(self) -> Tuple[float, ...]:
-        """Of the request's own stream, the newest first."""
+        """The times of the request's own stream, the newest first."""
         return tuple(sweep.time for sweep in self.sweeps if sweep.stream == self.name)
 
 

@@ -1,4 +1,4 @@
-"""Safetensors files in memory. One that is read is one aligned buffer, and the tensors are writable views of it.
+"""Safetensors files in memory. A file that was read is one aligned buffer, and the tensors are writable views of it.
 
 The views are writable because numpy exports only writable arrays through DLPack. The buffer is aligned because voxeld
 starts each tensor on a multiple of 64 bytes of the file. Nothing is copied.
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from .errors import BadAnswer
 
 ALIGNMENT = 64
-LONGEST_HEADER = 1 << 24  # bytes: voxeld's largest batch needs a hundredth
-MOST_DIGITS = 20  # of a whole number, as many as 2^64 has; arithmetic with many longer ones takes minutes
+LONGEST_HEADER = 1 << 24  # bytes: voxeld's largest batch needs a hundredth of this
+MOST_DIGITS = 20  # of a whole number, as many as 2^64 has; arithmetic with many longer numbers takes minutes
 MOST_AXES = 8
 LARGEST_SIZE = 1 << 48
 LONGEST_REASON = 300  # characters; the text may come from the service
@@ -38,16 +38,15 @@ def buffer(length: int) -> NDArray[np.uint8]:
 
 
 def float_type(values: Any) -> str:
-    """The type that an array of float16 or float32 has in a file; F32 of anything else."""
+    """The type of an array of float16 or float32 in a file; F32 for anything else."""
     return "F16" if np.asarray(values).dtype == DTYPES["F16"] else "F32"
 
 
 def pack(given: Mapping[str, Tuple[Any, str]]) -> List[memoryview]:
-    """A file of arrays, each of which has the dtype that is named; lists of numbers are converted to it. TypeError for
-    arrays of another dtype."""
+    """A file of arrays with the given dtypes. Lists of numbers are converted. TypeError for arrays of another dtype."""
     header: Dict[str, Any] = {}
     pieces, end = [], 0
-    # The widest first, so that each begins at a multiple of its numbers' size.
+    # The widest types come first, so that each tensor begins at a multiple of the size of its numbers.
     for name, (values, dtype) in sorted(given.items(), key=lambda item: -DTYPES[item[1][1]].itemsize):
         expected = DTYPES[dtype]
         array: NDArray[Any] = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, expected)
@@ -80,7 +79,7 @@ def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, 
     _require(isinstance(extra, dict) and isinstance(extra.get("voxeld"), str), "it has no metadata of voxeld")
 
     tensors = {}
-    end = 0  # of the tensor before: the next must begin there, so there are no overlaps and no holes
+    end = 0  # of the previous tensor: the next must begin there, so there are no overlaps and no holes
     for name, (dtype, shape, first, last) in sorted(_entries(header), key=lambda entry: entry[1][2:]):
         _require(first == end, f"{name} begins at {first}, what is before it ended at {end}")
         _require(last - first == math.prod(shape) * dtype.itemsize, f"{name} has {last - first} bytes for {shape}")
@@ -113,7 +112,7 @@ def _sizes(values: Any) -> bool:
 
 def _object(text: Any, what: str) -> Dict[str, Any]:
     value = json.loads(text, object_pairs_hook=_unique, parse_int=_integer)
-    _require(isinstance(value, dict), f"{what} is no JSON object")
+    _require(isinstance(value, dict), f"{what} is not a JSON object")
     assert isinstance(value, dict)
     return value
 

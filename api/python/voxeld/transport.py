@@ -1,9 +1,8 @@
-"""Sends requests over kept connections, and retries them after temporary errors. Any number of threads may ask at
-the same time: each request has a connection of its own while it lasts. The lock is held only to take and give back one.
+"""Sends requests over kept connections, and retries them after temporary errors. Any number of threads may ask at the
+same time: each request has its own connection while it lasts. The lock is held only to take and return a connection.
 
-Each of voxeld's requests may be repeated, however far it had come: it is a pure computation, and a sweep of the same
-time takes the place of the one before.
-"""
+Every request to voxeld may be repeated, however far it came: a request is a pure computation, and a sweep replaces an
+earlier sweep with the same time."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ T = TypeVar("T")
 
 
 class Pool:
-    """Idle connections; the one given back last is taken first. A forked process closes those of its parent."""
+    """Idle connections; the last one returned is taken first. A forked process closes its parent's connections."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -84,7 +83,7 @@ class Transport:
         self._pool = Pool(idle_connections)
 
     def deadline(self) -> float:
-        """The end of a call that begins now, of time.monotonic."""
+        """The deadline of a call that begins now, by time.monotonic."""
         return time.monotonic() + self._deadline
 
     def ask(
@@ -95,7 +94,7 @@ class Transport:
         until: Optional[float] = None,
     ) -> T:
         """What `read` makes of the 2xx answer. Otherwise raises the Error of the last attempt, which may come from
-        `read`. `until`: the deadline, if it is not that of a call that begins now."""
+        `read`. `until` is the deadline; by default that of a call that begins now."""
         most = self._retries if retries is None else retries
         until = self.deadline() if until is None else until
         for attempt in itertools.count(1):
@@ -127,13 +126,13 @@ class Transport:
             try:
                 return self._exchange(connection, request, until)
             except (ConnectionError, ssl.SSLEOFError):
-                pass  # the service closed it while it was idle: go on with a fresh one at once
+                pass  # the service closed the idle connection: retry at once with a new one
         return self._exchange(Connection(self._endpoint, self._timeout, until), request, until)
 
     def _exchange(self, connection: Connection, request: Request, until: float) -> Answer:
         try:
             answer, reusable = connection.exchange(request, until)
-        except BaseException:  # a KeyboardInterrupt too leaves half an answer on the connection
+        except BaseException:  # even a KeyboardInterrupt leaves half an answer on the connection
             connection.close()
             raise
         if reusable:

@@ -1,5 +1,5 @@
-"""Answers as files: their kinds, what their metadata warns of, and how they come to lie in a folder whole or not at
-all."""
+"""Answers as files: their kinds, the warnings in their metadata, and a writer that leaves only complete files in a
+folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Kind(NamedTuple):
 
 
 def warnings_of(kind: str, body: Body) -> List[Dict[str, str]]:
-    """What the service warns of. BadAnswer if this is no file of this kind."""
+    """The warnings of the service. BadAnswer if this is not a file of this kind."""
     try:
         told = KINDS[kind].metadata(body).get("warnings", [])
         return [{"kind": str(warning["kind"]), "detail": str(warning["detail"])} for warning in told]
@@ -50,7 +50,7 @@ def _npz(body: Body) -> Dict[str, Any]:
 
 
 def _mcap(body: Body) -> Dict[str, Any]:
-    """The entry `metadata` of the metadata record, the last record of the data section."""
+    """The entry `metadata` of the metadata record, which is the last record of the data section."""
     view = body.data
     if bytes(view[:8]) != MCAP_MAGIC or bytes(view[-8:]) != MCAP_MAGIC:
         raise ValueError("it does not begin and end as one")
@@ -65,13 +65,13 @@ def _mcap(body: Body) -> Dict[str, Any]:
 
 
 def _entry(record: memoryview, wanted: bytes) -> Dict[str, Any]:
-    """Of a record that is a name and a map of strings."""
+    """The wanted entry of a record, which is a name and a map of strings."""
 
     def text(place: int) -> bytes:
         (length,) = struct.unpack_from("<I", record, place)
         return bytes(record[place + 4 : place + 4 + length])
 
-    place = 4 + len(text(0)) + 4  # behind the bytes of the map
+    place = 4 + len(text(0)) + 4  # after the length of the map
     while place < len(record):
         name = text(place)
         value = text(place + 4 + len(name))
@@ -90,14 +90,14 @@ KINDS: Dict[str, Kind] = {
 
 
 class Writer:
-    """Writes files that appear under their names only once they are whole. Threads may share it."""
+    """Writes files that appear under their names only when they are complete. Threads may share a writer."""
 
     def __init__(self) -> None:
         self._parts: Set[pathlib.Path] = set()
         self._lock = threading.Lock()
 
     def write(self, path: pathlib.Path, body: Any, confirm: Optional[Callable[[], None]] = None) -> None:
-        """`confirm` is called once all is written, and keeps the file from its name by an exception."""
+        """Writes a file. Calls `confirm` once everything is written; if `confirm` raises, the file does not appear."""
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.parent / f".{secrets.token_hex(8)}{PART}"
         with self._lock:
@@ -116,7 +116,7 @@ class Writer:
                 self._parts.discard(part)
 
     def abandon(self) -> None:
-        """Removes what threads that are left behind have begun to write."""
+        """Removes the unfinished files of threads that are left behind."""
         with self._lock:
             parts = list(self._parts)
         for part in parts:

@@ -1,6 +1,5 @@
-"""Asks the service for the answers of many scans, with a bounded number in hand: each thread reads a scan, posts it and
-writes its answer before it takes the next. So the memory is that of `jobs` scans and answers, however many there are.
-"""
+"""Asks the service for the answers to many scans. Each thread reads a scan, posts it and writes its answer before it
+takes the next scan. So at most `jobs` scans and answers are in memory, however many scans there are."""
 
 from __future__ import annotations
 
@@ -16,26 +15,26 @@ from ..errors import Error, Problem
 from .answers import KINDS, Writer, warnings_of
 from .scans import Scan, stamp
 
-PATIENCE = 5.0  # seconds that requests in hand get to end after a signal
-TICK = 0.1  # seconds after which a wait looks for signals
-DENIED = (401, 403, 404)  # refusals that every other scan would meet too
+PATIENCE = 5.0  # seconds in which running requests may end after a signal
+TICK = 0.1  # seconds between checks for signals while waiting
+DENIED = (401, 403, 404)  # refusals that every other scan would get too
 
 
 def is_final(problem: Problem, scan: Scan) -> bool:
-    """Whether the service would refuse all others too. Parameters of a stream are first seen with its first sweep."""
+    """Whether the service would refuse all other scans too. It sees a stream's parameters with the first sweep."""
     return problem.status in DENIED or (bool(scan.own) and problem.kind == "bad-parameter")
 
 
 class Job:
-    """What is asked of each scan."""
+    """The request that is made for each scan."""
 
     def __init__(self, client: Client, operation: str, kind: str, parameters: Dict[str, Any]) -> None:
         self._client, self._operation, self._kind, self._parameters = client, operation, kind, parameters
         self._writer = Writer()
 
     def check(self) -> None:
-        """Asks for the answer of a scan without points. Problem if the service would refuse every scan, an Error if
-        there is no service. What else it refuses is about points."""
+        """Asks for the answer to a scan without points. Raises Problem if the service would refuse every scan, and an
+        Error if there is no service. Ignores other refusals, which are about the points."""
         try:
             self._client.file(self._operation, b"", KINDS[self._kind].media_type, **self._parameters)
         except Problem as problem:
@@ -43,7 +42,7 @@ class Job:
                 raise
 
     def run(self, scan: Scan) -> List[Dict[str, str]]:
-        """Writes the answer of one scan, and gives its warnings. Stop if the others would fail as well."""
+        """Writes the answer to one scan and returns the warnings. Raises Stop if all other scans would fail as well."""
         before = stamp(scan.path)
         points, told = scan.read(self._parameters)
         try:
@@ -55,7 +54,7 @@ class Job:
             raise
         warnings = warnings_of(self._kind, body)
         try:
-            # The answer is thus older than any later change of its scan, and the next run sees that.
+            # So any later change of the scan is newer than the answer, and the next run sees the change.
             self._writer.write(scan.answer, body.data, lambda: scan.expect(before))
         except OSError as reason:
             raise Stop(f"cannot write {scan.answer}: {reason.strerror or reason}") from None
@@ -76,12 +75,12 @@ class Stop(Exception):
 
 
 class Report:
-    """How far it came. Threads may share it."""
+    """Counts of a run. Threads may share a report."""
 
     def __init__(self, on_done: Callable[[Scan], None], on_error: Callable[[Scan, str], None]) -> None:
         self.done = 0
         self.errors: Dict[Scan, str] = {}
-        self.warnings: Dict[str, Tuple[int, str]] = {}  # by kind: in how many answers, and the first detail
+        self.warnings: Dict[str, Tuple[int, str]] = {}  # by kind: the number of answers with it, and the first detail
         self.stopped: Optional[str] = None
         self._on_done, self._on_error = on_done, on_error
         self._began = time.monotonic()
@@ -89,7 +88,7 @@ class Report:
         self._closed = False
 
     def close(self) -> None:
-        """Threads that are left behind change nothing any more."""
+        """Closes the report: threads that are left behind no longer change it."""
         with self._lock:
             self._closed = True
 
@@ -122,7 +121,7 @@ class Report:
 
 
 class Signals:
-    """SIGINT and SIGTERM set `came` while the `with` block runs; a second one ends the program at once."""
+    """SIGINT and SIGTERM set `came` while the `with` block runs. A second signal ends the program at once."""
 
     def __init__(self) -> None:
         self.came = threading.Event()
@@ -144,7 +143,7 @@ class Signals:
 
 
 class Workers:
-    """`persistent`: a service that does not answer is waited for; unanswered() has the scans to put again."""
+    """If `persistent`, workers wait for a service that does not answer; unanswered() returns the scans to put again."""
 
     def __init__(self, job: Job, report: Report, jobs: int, persistent: bool = False) -> None:
         self._job, self._report, self._persistent = job, report, persistent
@@ -159,7 +158,7 @@ class Workers:
         self._queue.put(scan)
 
     def unanswered(self) -> Iterator[Scan]:
-        """The scans since the last call that failed for now."""
+        """The scans that failed with a temporary error since the last call."""
         while not self._again.empty():
             yield self._again.get()
 
@@ -179,7 +178,7 @@ class Workers:
         self.end()
 
     def end(self) -> None:
-        """Takes no more scans, and waits for those in hand, but not for long."""
+        """Takes no more scans, and waits briefly for the running ones."""
         self._over.set()
         for _ in self._threads:
             self._queue.put(None)
@@ -204,7 +203,7 @@ class Workers:
                 self._fail(scan, reason)
             except (OSError, ValueError, TypeError, MemoryError) as reason:
                 self._report.fail(scan, str(getattr(reason, "strerror", None) or reason or type(reason).__name__))
-            except Exception as reason:  # a mistake of this program; the others must not wait for this thread
+            except Exception as reason:  # a bug in this program; the other threads must not wait for this thread
                 self._stop(f"{scan.path}: {type(reason).__name__}: {reason}")
 
     def _fail(self, scan: Scan, error: Error) -> None:
@@ -221,10 +220,10 @@ class Workers:
 
 
 def printable(text: str) -> str:
-    """What must not steer the terminal: a reason may quote a file's bytes, and the service's words are its own."""
+    """Text without control characters for the terminal: a reason may quote bytes of a file or text from the service."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 def say(text: str) -> None:
-    """Prints for the user."""
+    """Prints a line for the user."""
     print(printable(text), file=sys.stderr, flush=True)

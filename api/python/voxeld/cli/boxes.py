@@ -1,4 +1,4 @@
-"""Detections as text: a table of the boxes of each scan, or JSON, an object a line."""
+"""Detections as text: a table of boxes for each scan, or JSON with one object a line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDTH = 8  # of a column of numbers
 
 
 class Printer(Job):
-    """Prints the boxes of each scan, instead of writing an answer. For one thread."""
+    """Prints the boxes of each scan instead of writing an answer. For one thread."""
 
     def __init__(self, client: Client, parameters: Dict[str, str], as_json: bool) -> None:
         super().__init__(client, DETECT, "safetensors", parameters)
@@ -50,7 +50,7 @@ def _name(result: Result, label: int) -> str:
 
 
 def _rows(result: Result) -> NDArray[np.float32]:
-    """Of each box the score, and the box's values. BadAnswer if these are not there."""
+    """The score and the values of each box. BadAnswer if they are missing."""
     boxes, scores, labels = (result.tensors.get(name) for name in ("boxes", "scores", "labels"))
     if boxes is None or scores is None or labels is None or boxes.ndim != 2 or boxes.shape[1] not in (7, 9):
         raise BadAnswer("the answer has no boxes")

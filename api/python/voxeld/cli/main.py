@@ -1,4 +1,4 @@
-"""Runs a command of the command line, and gives its exit status."""
+"""Runs a command of the command line and returns the exit status."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .watch import Watch
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 RECORD = "voxeld.json"  # in the folder of answers: what was asked, so that a later run does not mix two kinds
 GOES_ON = "; the same command goes on from here"
-NOT_RECORDED = ("timeout_ms", *SWEEP)  # no answer depends on the one; the others differ from sweep to sweep
+NOT_RECORDED = ("timeout_ms", *SWEEP)  # no answer depends on timeout_ms; the others differ from sweep to sweep
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -52,7 +52,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 
 def _complete(parser: argparse.ArgumentParser) -> None:
-    """Completes the word that a shell asks for, if the package is there."""
+    """Completes the word that a shell asks for, if argcomplete is installed."""
     if "_ARGCOMPLETE" in os.environ:
         try:
             import argcomplete  # type: ignore[import-not-found,unused-ignore]
@@ -147,7 +147,7 @@ def _print_boxes(client: Client, told: argparse.Namespace, parameters: Dict[str,
 
 
 def _sweeps(told: argparse.Namespace, parameters: Dict[str, str], scans: List[Scan]) -> List[Scan]:
-    """The scans, with the times and poses of sweeps. UsageError if it is not clear which is whose."""
+    """The scans, with the times and poses of sweeps. UsageError if times and poses cannot be matched to scans."""
     if told.poses is None:
         if STREAM in parameters and len(scans) > 1:
             raise UsageError("--time and --pose are those of one scan; --poses FILE has those of each")
@@ -160,7 +160,7 @@ def _sweeps(told: argparse.Namespace, parameters: Dict[str, str], scans: List[Sc
 
 
 def _begin(client: Client, told: argparse.Namespace, parameters: Dict[str, str]) -> None:
-    """Times must rise, so the sweeps of an earlier run would be in the way."""
+    """Deletes the sweeps of an earlier run: times must rise, so the service would refuse new sweeps."""
     if told.poses is not None:
         client.stream(parameters[STREAM], 1).delete()
 
@@ -177,7 +177,7 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
     _record(told, parameters)
 
     watch, skipped = Watch(told.folder, told.settle), 0
-    answered: Dict[Path, Path] = {}  # by answer: two scans of one name must not replace each other's
+    answered: Dict[Path, Path] = {}  # by answer: two scans of one name must not replace each other's answers
     report = Report(_print_answer, lambda scan, reason: say(f"failed {scan.path}: {reason}"))
     with Signals() as signals:
         workers = Workers(job, report, told.jobs, persistent=True)
@@ -187,7 +187,7 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
                 first = scan.answer not in answered
                 if answered.setdefault(scan.answer, path) != path:
                     report.fail(scan, f"{answered[scan.answer]} has the same name")
-                elif first and scan.is_answered():  # later it comes only if it has changed, or for another attempt
+                elif first and scan.is_answered():  # later the scan has changed or is retried
                     skipped += 1
                 else:
                     workers.put(scan)
@@ -196,7 +196,7 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
             signals.came.wait(told.interval)
         workers.end()
     _close(report, signals, skipped, None)
-    return FAILED if report.errors or report.stopped else DONE  # a signal is how it is meant to end
+    return FAILED if report.errors or report.stopped else DONE  # a signal is the normal end
 
 
 def _print_answer(scan: Scan) -> None:
@@ -259,7 +259,7 @@ COMMANDS: Dict[str, Callable[[Client, argparse.Namespace], int]] = {
 
 
 def _record(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
-    """Notes what is asked. UsageError if the answers in the folder are to other questions."""
+    """Records the request. UsageError if the answers in the folder belong to other requests."""
     asked = {
         "operation": told.operation,
         "parameters": {name: value for name, value in parameters.items() if name not in NOT_RECORDED},

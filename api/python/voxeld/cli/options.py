@@ -1,4 +1,4 @@
-"""What the command line takes: the commands, their options, and their help."""
+"""The commands of the command line, their options, and their help."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def arguments(given: Sequence[str]) -> List[str]:
-    """argparse takes -50,-50,5 for an option, so it is joined to the one before it."""
+    """Joins values such as -50,-50,5 to the option before them, since argparse would take them for options."""
     joined: List[str] = []
     for word in given:
         if re.match(r"-\.?\d", word) and joined and re.fullmatch(r"--[a-z-]+", joined[-1]):
@@ -177,7 +177,7 @@ def arguments(given: Sequence[str]) -> List[str]:
 
 
 def parameters(told: argparse.Namespace) -> Dict[str, str]:
-    """The parameters of the request. A ValueError if one is given twice."""
+    """The parameters of the request. ValueError if a parameter is given twice."""
     values = {name[2:]: value for name, value in vars(told).items() if name.startswith("p_") and value is not None}
     for name, value in told.more:
         if name in values:

@@ -1,4 +1,4 @@
-"""What is printed: the presets and the status of the service, and how a run came out."""
+"""Prints the presets and the status of the service, and the summary of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..client import Client
 from .batch import Report, printable, say
 from .options import PROGRAM
 
-MOST_ERRORS = 20  # lines; the others are counted
+MOST_ERRORS = 20  # lines; further errors are only counted
 
 
 def presets(client: Client, name: Optional[str], as_json: bool) -> None:
@@ -62,10 +62,10 @@ def status(client: Client, as_json: bool) -> None:
 
 
 def summary(report: Report, skipped: int, total: Optional[int]) -> None:
-    """`total` is None if there is no end."""
+    """The summary of a run. `total` is None for a watch, which has no end."""
     for kind, (times, detail) in sorted(report.warnings.items()):
         say(f"warning {kind} for {times} of {report.done} scans, such as: {detail}")
-    if total is not None:  # otherwise each was told when it came
+    if total is not None:  # otherwise each error was printed when it came
         errors = sorted((str(scan.path), reason) for scan, reason in report.errors.items())
         for path, reason in errors[:MOST_ERRORS]:
             say(f"failed {path}: {reason}")
@@ -79,7 +79,7 @@ def summary(report: Report, skipped: int, total: Optional[int]) -> None:
 
 
 def _lines(items: Any) -> str:
-    """Names and values, below each other; the members of an object are NAME.MEMBER."""
+    """Names and values, one a line. The members of an object are NAME.MEMBER."""
     rows: List[Tuple[str, str]] = [row for name, value in items for row in _rows(str(name), value)]
     width = max((len(name) for name, _ in rows), default=0)
     return "\n".join(printable(f"{name:<{width}}  {value}") for name, value in rows)

@@ -1,14 +1,13 @@
 """The parameters of the operations as options of the command line: one row each, as `voxeld --describe` has them.
 
-A scan is one cloud and one sweep, so what tells of several is no option. Regions of memory are the client's own.
---preset has a row of its own in options.py.
-"""
+A scan is one cloud and one sweep, so parameters for several clouds or sweeps are not options. The client itself sets
+regions of memory. --preset has its own row in options.py."""
 
 from __future__ import annotations
 
 from typing import Dict, List, NamedTuple, Tuple
 
-DETECT = "detect"  # the one whose answers can be printed
+DETECT = "detect"  # the operation whose answers can be printed
 OPERATIONS: Dict[str, str] = {
     "voxelize": "make voxels of each scan",
     "fps": "choose farthest point samples of each scan",
@@ -17,7 +16,7 @@ OPERATIONS: Dict[str, str] = {
 }
 SEVERAL = ("point_counts", "times", "poses")
 STREAM = "stream"
-SWEEP = ("time", "pose")  # what each sweep of a stream has of its own
+SWEEP = ("time", "pose")  # parameters that each sweep of a stream has for itself
 
 
 class Parameter(NamedTuple):

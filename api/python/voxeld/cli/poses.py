@@ -1,4 +1,4 @@
-"""Scans as sweeps of a stream: when and where each was taken, by a file of poses as TUM writes it."""
+"""Scans as sweeps of a stream: a file of poses in TUM's format says when and where each scan was taken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .scans import Own, Path, Scan, UsageError
 
 
 def stamped(scans: List[Scan], path: Path) -> List[Scan]:
-    """Each scan with the time and the pose of its line. UsageError if the file is not as it should be."""
+    """Each scan with the time and the pose of its line. UsageError if the file is malformed."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as reason:
@@ -30,6 +30,6 @@ def _own(place: str, line: str) -> Own:
         if len(list(map(float, words))) != 8:
             raise ValueError
     except ValueError:
-        raise UsageError(f"{place} is no line of 8 numbers: time x y z qx qy qz qw") from None
+        raise UsageError(f"{place} is not a line of 8 numbers: time x y z qx qy qz qw") from None
     time, x, y, z, qx, qy, qz, qw = words
     return ("time", time), ("pose", ",".join((x, y, z, qw, qx, qy, qz)))

@@ -1,4 +1,4 @@
-"""Which scans there are, how their points are written, and where the answer of each belongs."""
+"""Finds scans, reads their points in each format, and says where the answer to each scan belongs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 NPY, ROWS = ".npy", ".bin"
-# The parameter `format` of each extension; None: rows, which need none.
+# The parameter `format` for each extension; None for rows, which need none.
 FORMATS: Dict[str, Optional[str]] = {ROWS: None, NPY: None, ".pcd": "pcd", ".ply": "ply", ".cdr": "pointcloud2"}
 Path = pathlib.Path
 Stamp = Tuple[int, int]
-Own = Tuple[Tuple[str, str], ...]  # parameters of one scan alone
+Own = Tuple[Tuple[str, str], ...]  # parameters of a single scan
 
 
 class UsageError(Exception):
-    """The command cannot be carried out as it was given."""
+    """The command cannot be run as given."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Scan:
     own: Own = ()  # its time and pose, if it is one of many sweeps
 
     def is_answered(self) -> bool:
-        """Whether there is an answer that is not older than the scan. An empty file is none: a crash of the system may
-        leave one."""
+        """Whether there is an answer that is not older than the scan. An empty file does not count: a crash of the
+        system may leave one."""
         try:
             answer = self.answer.stat()
             return answer.st_size > 0 and answer.st_mtime_ns >= self.path.stat().st_mtime_ns
@@ -47,8 +47,8 @@ class Scan:
             raise ValueError("it changed before its answer was written")
 
     def read(self, given: Dict[str, Any]) -> Tuple[Union[bytes, NDArray[Any]], Dict[str, Any]]:
-        """The points, and the parameters that are the scan's own, such as how the points are written. OSError or
-        ValueError if they cannot be read."""
+        """The points and the scan's own parameters, such as the format of the points. OSError or ValueError if the
+        points cannot be read."""
         kind, own = self.path.suffix.lower(), dict(self.own)
         if "format" in given:
             return self.path.read_bytes(), own
@@ -69,7 +69,7 @@ def stamp(path: Path) -> Stamp:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where answers belong: below `output`, in the folders that the scan has below `root`."""
+    """Where answers belong: below `output`, in the same folders as the scan below `root`."""
 
     output: Path
     extension: str
@@ -115,7 +115,7 @@ def _scans_of(path: Path, layout: Optional[Layout], any_kind: bool) -> Iterable[
 
 
 def walk(folder: Path) -> Iterator[Path]:
-    """The scans in a folder and its folders, by name. Hidden ones are passed over."""
+    """The scans in a folder and its subfolders, by name. Hidden files and folders are skipped."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):

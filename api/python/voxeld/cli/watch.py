@@ -1,8 +1,6 @@
 """Which scans of a folder are complete: those whose size and time have not changed for a while.
 
-It looks again and again instead of waiting for inotify, which does not see what other machines write, and needs a
-package.
-"""
+It polls the folder. inotify would not see files that other machines write, and would need a package."""
 
 from __future__ import annotations
 
@@ -15,11 +13,11 @@ from .scans import Path, Stamp, stamp, walk
 class Watch:
     def __init__(self, folder: Path, settle: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder, self._settle, self._clock = folder, settle, clock
-        self._seen: Dict[Path, Tuple[Stamp, float]] = {}  # with the time since when the file is so
+        self._seen: Dict[Path, Tuple[Stamp, float]] = {}  # with the time since which the file is unchanged
         self._taken: Dict[Path, Stamp] = {}
 
     def complete(self) -> List[Path]:
-        """The scans that became complete since the last call, also again."""
+        """The scans that became complete since the last call, including those that changed again."""
         now, found = self._clock(), []
         seen: Dict[Path, Tuple[Stamp, float]] = {}
         taken: Dict[Path, Stamp] = {}
@@ -27,7 +25,7 @@ class Watch:
             try:
                 is_now = stamp(path)
             except OSError:
-                continue  # it has gone
+                continue  # the file is gone
             before = self._seen.get(path)
             seen[path] = before if before and before[0] == is_now else (is_now, now)
             if self._taken.get(path) == is_now:
@@ -39,6 +37,6 @@ class Watch:
         return found
 
     def again(self, path: Path) -> None:
-        """It was taken in vain: complete() gives it once more."""
+        """The scan was not answered: complete() returns it once more."""
         self._taken.pop(path, None)
         self._seen.pop(path, None)
