@@ -45,7 +45,7 @@ static bool read_dtype(const struct vx_input_row *row, const struct tensor_words
     text_printf(&out, "%s%s", out.length ? " or " : "", words->spell(each));
   }
   return error_refuse(error, ERROR_BAD_BODY, NULL, "%s %s has the %s %.20s; allowed: %s", words->tensor, row->name,
-                      words->type, given ? given : "that is not a string", names);
+                      words->type, given ? given : "(not a string)", names);
 }
 
 static bool read_shape(const struct vx_input_row *row, const struct tensor_words *words, const json_t *shape,

@@ -8,7 +8,7 @@
 
 struct row {
   const char *accept;
-  int quality;  // of application/json
+  int quality;  // the quality of application/json
 };
 
 static void check(const struct row *rows, size_t count) {

@@ -1,4 +1,4 @@
-// The answer's file: the header fits what was reserved, whatever the times and the request id are.
+// The answer's file: the header fits into the reserved bytes for all times and request ids.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static int unload(void **state) {
   return 0;
 }
 
-// Behind the header the tensors are not touched and everything between them is zero.
+// After the header, the tensors are unchanged and everything between them is zero.
 static void check_behind(const struct vx_layout *layout, const char *tensors) {
   for (size_t at = 0; at <= layout->bytes; at++) {
     bool inside = at == layout->bytes;
@@ -37,7 +37,7 @@ static void check_behind(const struct vx_layout *layout, const char *tensors) {
   }
 }
 
-// The parsed header of an answer to this request, of these sizes; checks the frame around it.
+// Returns the parsed header of an answer to this request with these sizes. Checks the frame around the header.
 static json_t *header_of_request(const struct job_request *request, const char *id, const struct vx_sizes *sizes,
                                  int64_t ns) {
   int32_t points[2] = {(int32_t)sizes->rows, 0}, rows[2] = {(int32_t)sizes->voxels, 0};
@@ -84,7 +84,7 @@ static json_t *header_of(const char *preset, const char *id, int64_t voxels, int
   return header_of_request(presets_request(presets_find(presets, preset)), id, &sizes, ns);
 }
 
-// The metadata in a header; the caller's.
+// The metadata in a header. It belongs to the caller.
 static json_t *metadata_in(const json_t *header) {
   const char *text = json_string_value(json_object_get(json_object_get(header, "__metadata__"), "voxeld"));
   json_error_t where;
@@ -93,7 +93,7 @@ static json_t *metadata_in(const json_t *header) {
   return metadata;
 }
 
-// A request for samples of two clouds, the second of them empty. `voxels`: of their voxels.
+// A request for samples of two clouds, of which the second is empty. With `voxels`, samples of voxels.
 static struct job_request sampling_request(bool voxels, bool stacked) {
   static const char *const values[][2] = {{"point_cloud_range", "0,0,0,4,4,4"}, {"voxel_size", "1,1,1"}};
   struct job_request request;
@@ -232,7 +232,7 @@ static void the_longest_server_timing_fits(void **state) {
   }
 }
 
-// The metadata of a job over two sweeps; the caller's.
+// The metadata of a job over two sweeps. It belongs to the caller.
 static json_t *metadata_of_sweeps(enum vx_op op) {
   static const int32_t points[] = {7, 4}, all = 11;
   int32_t rows = 3;
@@ -264,7 +264,7 @@ static json_t *metadata_of_sweeps(enum vx_op op) {
   return metadata;
 }
 
-// Sampling keeps all points that are finite, so what joining knows is all there is to tell.
+// Sampling keeps all finite points, so the counts of joining are complete.
 static void each_sweep_has_the_fates_of_its_operation(void **state) {
   (void)state;
   static const char *const expected[][2] = {

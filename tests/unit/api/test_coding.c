@@ -1,4 +1,4 @@
-// Codings: whatever the pieces are in which a body comes, it decodes to the same bytes or has the same fault.
+// Codings: a body decodes to the same bytes, or has the same fault, however it is cut into pieces.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static size_t coded_as(enum coding coding, const char *data, size_t size, char *
   return length;
 }
 
-// Feeds one piece through a small room. False with an error.
+// Decodes one piece through a small buffer. False with an error.
 static bool feed(struct decoder *decoder, const char *data, size_t size, size_t room, size_t *length,
                  struct error *error) {
   struct coding_step step = {.in = data, .in_size = size};
@@ -93,7 +93,7 @@ static void decodes_at_every_split(enum coding coding, const char *data, size_t 
   decoder_free(decoder);
 }
 
-// At every split the same problem, which says this.
+// Checks that every split gives the same error, with this text.
 static void refuses_at_every_split(enum coding coding, const char *data, size_t size, const char *says) {
   struct decoder *decoder = decoder_new(coding);
   assert_non_null(decoder);
@@ -188,12 +188,12 @@ static void other_data(void **state) {
   refuses_at_every_split(CODING_ZSTD, "\x27\xb5\x2f\xfd old", 8, "malformed");  // zstd 0.7
   for (enum coding coding = CODING_GZIP; coding < CODING_ZSTD; coding++) {
     size_t size = coded_as(coding, plain, 100, data);
-    data[size - 1] ^= 1;  // of the checksum or the length
+    data[size - 1] ^= 1;  // a byte of the checksum or the length
     refuses_at_every_split(coding, data, size, "malformed");
   }
 }
 
-// Behind its magic number, the head of this frame reads like a frame of zstd 0.7.
+// After its magic number, the head of this frame looks like a frame of zstd 0.7.
 static void a_frame_of_an_older_format_within_a_head(void **state) {
   (void)state;
   static const char frame[] = "\x28\xb5\x2f\xfd\x27\xb5\x2f\xfd\x84\x29\xd2\x58\x9b\x28\xff\x23\x01";
@@ -203,7 +203,7 @@ static void a_frame_of_an_older_format_within_a_head(void **state) {
 static void a_large_window(void **state) {
   (void)state;
   for (int log = DECODE_WINDOW_LOG; log <= DECODE_WINDOW_LOG + 1; log++) {
-    // A frame without a length, its window, and one last block of one raw byte.
+    // A frame without a length: its window, and a last block of one raw byte.
     char data[] = "\x28\xb5\x2f\xfd\0?\x09\0\0x";
     data[5] = (char)((log - 10) << 3);
     if (log > DECODE_WINDOW_LOG) {

@@ -1,5 +1,5 @@
-// Detectors opened from files that the test writes, with an engine whose network the test gives: what is wrong with a
-// file or a network is told whole, and what a detector that serves says of itself.
+// Detectors from files that the test writes, with an engine whose network the test defines. Checks the complete fault
+// of each bad file or network, and the page of a detector that serves.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 static struct vx_network_shape shape;
 static bool opens;
-static int networks;  // that are open
+static int networks;  // open networks
 
 static void describe(const struct vx_engine_library *library, struct vx_engine_description *description) {
   (void)library;
@@ -84,7 +84,8 @@ static json_t *read_json(const char *text) {
   return json;
 }
 
-// Writes model.json with another value at `where`, "part.member" or "member"; without that member if `value` is NULL.
+// Writes model.json with another value at `where`, which is "part.member" or "member". If `value` is NULL, writes it
+// without the member.
 static void write_model(const char *where, const char *value) {
   json_t *root = read_json(model), *part = root;
   const char *dot = where ? strchr(where, '.') : NULL, *member = dot ? dot + 1 : where;
@@ -99,7 +100,7 @@ static void write_model(const char *where, const char *value) {
   json_decref(root);
 }
 
-// Writes the encoder's weights: the header, with ' for ", then so many floats that count up from 0.
+// Writes the encoder's weights: the header, with ' in place of ", then `count` floats that count up from 0.
 static void write_encoder(const char *header, int floats) {
   static char bytes[4096];
   uint64_t length = strlen(header);
@@ -162,7 +163,7 @@ static struct detectors *load(void) {
   return detectors;
 }
 
-// The fault of the model is this text; NULL: it serves.
+// Checks that the fault of the model is this text, or with NULL that the model serves.
 static void has_fault(const char *expected) {
   struct detectors *detectors = load();
   const char *fault = detector_fault(detectors_at(detectors, 0));
@@ -286,7 +287,7 @@ static void what_is_wrong_with_the_weights(void **state) {
   }
 }
 
-// The first layer has 10 columns, each further one twice those before.
+// The first layer has 10 columns. Each further layer has twice the columns of the layer before it.
 static void layers_follow_each_other(void **state) {
   (void)state;
   static const char *const headers[] = {"{'weight':{'dtype':'F32','shape':[10,2],'data_offsets':[0,80]},"
@@ -425,8 +426,8 @@ static void what_a_detector_says_of_itself(void **state) {
   detectors_free(detectors);
 }
 
-// Parses "a=1&b=2" as a request of a detection with the model of the folder. NULL, or what is wrong; `parameter` gets
-// which.
+// Parses "a=1&b=2" as a request for a detection with the model of the folder. Returns NULL, or the error and in
+// `parameter` the parameter at fault.
 static const char *asks(const char *text, const char **parameter, struct job_request *request) {
   static struct error error;
   char memory[256];
@@ -439,7 +440,7 @@ static const char *asks(const char *text, const char **parameter, struct job_req
     query.items[query.count++] = (struct query_item){item, equals + 1, (size_t)(equals - item), strlen(equals + 1)};
   }
   bool good = job_request_from_query(request, VX_DETECT, &query, &(const struct named){NULL, detectors}, &error);
-  detectors_free(detectors);  // nothing below follows the request's pointer
+  detectors_free(detectors);  // the code below does not follow the request's pointer
   *parameter = good ? NULL : error.parameter;
   return good ? NULL : error.text;
 }
@@ -447,7 +448,7 @@ static const char *asks(const char *text, const char **parameter, struct job_req
 static void what_a_detection_is_asked_with(void **state) {
   (void)state;
   static const struct {
-    const char *query, *parameter, *reason;  // NULL: it is taken
+    const char *query, *parameter, *reason;  // NULL if the query is taken
   } rows[] = {
       {"model=one", NULL, NULL},
       {"model=one&num_features=4", NULL, NULL},
@@ -472,9 +473,9 @@ static void what_a_detection_is_asked_with(void **state) {
   }
 }
 
-static char other_fault[256];  // of the model in it
+static char other_fault[256];  // the fault of the model in the other folder
 
-// A folder beside the model. NULL, or what is wrong with having it.
+// Adds a folder beside the model. Returns NULL, or the error that it causes.
 static const char *beside(const char *name) {
   static struct error error;
   const struct detector_means means = {.engine = &engine, .missing = {.text = "no engine"}};
@@ -513,7 +514,7 @@ static void names_of_folders(void **state) {
   assert_null(detectors_find(NULL, "one"));
 }
 
-// NULL, or what is wrong with the folder.
+// Returns NULL, or what is wrong with the folder.
 static const char *loads(size_t models) {
   static struct error error;
   const struct detector_means means = {.engine = &engine, .missing = {.text = "no engine"}};

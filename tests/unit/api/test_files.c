@@ -1,4 +1,5 @@
-// Answers as files: the kind that Accept chooses; zip archives with 64-bit sizes, which no test can afford to make.
+// Answers as files: the kind that Accept chooses, and the ends of zip archives with 64-bit sizes, without making such
+// archives.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +34,7 @@ static void accept_chooses(void **state) {
     assert_string_equal(answer_kind_of(rows[i][0])->media_type, rows[i][1]);
 }
 
-// The end of an archive of one member, as zip_end writes it. The member is not there.
+// Writes the end of an archive of one member with zip_end. The member itself is missing.
 static struct text end_of(size_t bytes, size_t header, char *memory, size_t capacity) {
   struct text out = text_over(memory, capacity);
   struct zip zip;
@@ -74,7 +75,7 @@ static void large_sizes_are_in_a_field_of_their_own(void **state) {
   }
 }
 
-// Measured only: a directory beyond 4 GiB has another end, with a locator.
+// Only measured: a directory beyond 4 GiB has another end, with a locator.
 static void a_far_directory_has_an_end_of_its_own(void **state) {
   (void)state;
   size_t ends[2];
@@ -108,7 +109,7 @@ static void members_begin_aligned(void **state) {
   assert_true(text_complete(&out));
 }
 
-// No archive with half a name is taken for a whole one.
+// An archive with half a name must not pass as complete.
 static void a_name_that_is_too_long_cuts_the_archive(void **state) {
   (void)state;
   static const char name[] = "012345678901234567890123456789012345678901234";

@@ -1,4 +1,4 @@
-// Files of points: what each header may say, what is refused and in which words, and which rows come out.
+// Files of points: what each header may contain, what is refused with which error, and which rows come out.
 // oracle.formats compares whole answers.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,8 +28,8 @@ static void ask(enum body_format format, const char *parameters) {
   if (!job_request_finish(&request, &error)) fail_msg("%s", error.text);
 }
 
-// Copies the body to memory of its exact size, so that a sanitizer sees a read past its end. The rows are the caller's;
-// NULL with the problem set.
+// Copies the body to memory of its exact size, so that a sanitizer sees a read past the end. The rows belong to the
+// caller. NULL with an error.
 static float *read_file(enum body_format format, const char *bytes, size_t size, const char *parameters) {
   static struct cloud_file file;
   struct cloud_columns columns;
@@ -149,7 +149,7 @@ static void pcd_is_refused(void **state) {
 static void compressed_points_are_checked(void **state) {
   (void)state;
   const float row[] = {0, 0, 0};
-  // 12 zeros: one, and 11 that repeat it.
+  // 12 zeros: one zero, and 11 that repeat it.
   static const char good[] = XYZ "POINTS 1\nDATA binary_compressed\n\5\0\0\0\14\0\0\0\0\0\340\2\0";
   gives(FORMAT_PCD, good, sizeof good - 1, "num_features=3", 3, row);
   static const char short_[] = XYZ "POINTS 1\nDATA binary_compressed\n\5\0\0\0\14\0\0\0\0\0\340\1\0";
@@ -238,7 +238,7 @@ static void ply_is_refused(void **state) {
 
 // ---- PointCloud2 ----------------------------------------------------------------------------------------------------
 
-// x, y, z of one point and its data, at the places that the comments count from the beginning.
+// x, y, z of one point and its data. The comments count offsets from the beginning.
 static const unsigned char message[] = {
     0, 1, 0,   0,                                                           // 0: little-endian
     1, 0, 0,   0,  2,   0, 0, 0,  2,  0, 0,  0,  'f', 0, 0, 0,              // 4: stamp; 12: frame_id and padding

@@ -1,5 +1,5 @@
 // Bodies of inference requests: what a body asks for, where its points are, and what is refused. Every body is read
-// from memory of its exact size, so that a sanitizer sees a read past its end. fault.infer and oracle.infer ask a
+// from memory of its exact size, so that a sanitizer sees a read past the end. fault.infer and oracle.infer ask a
 // daemon.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static bool read_shared(void *cls, const struct region_ref *ref, char *out, stru
 }
 static const struct infer_memory shared = {read_shared, NULL, NULL};
 
-// The body is `json` and, behind it, `size` bytes of tensors. Without tensors all of it is JSON.
+// The body is `json` followed by `size` bytes of tensors. Without tensors the whole body is JSON.
 static bool read_by(const struct infer *by, const char *json, const void *tensors, size_t size) {
   size_t head = strlen(json);
   free(bytes);
@@ -44,7 +44,7 @@ static bool read_by(const struct infer *by, const char *json, const void *tensor
   return good;
 }
 
-// A request to the model that is the operation.
+// A request to the model of the operation.
 static bool read_to(enum vx_op op, const char *json, const void *tensors, size_t size) {
   job_request_init(&request, op);
   return read_by(&(struct infer){.model = vx_operation_of(op)->name, .version = "1", .head_bytes = -1}, json, tensors,
@@ -205,7 +205,7 @@ static void a_null_beside_no_bytes_is_no_data(void **state) {
 #define SCORES "{\"name\":\"scores\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[0.5,1]}"
 #define LABELS(data) "{\"name\":\"labels\",\"shape\":[2],\"datatype\":\"INT32\",\"data\":" data "}"
 
-// Those of an operation on something else than points; one of them comes as bytes, the others as JSON.
+// Inputs of an operation on other things than points. One input comes as bytes, the others as JSON.
 static void several_inputs_are_bound_by_name(void **state) {
   (void)state;
   static const char json[] = "{\"inputs\":[" LABELS(
@@ -228,7 +228,7 @@ static void several_inputs_are_bound_by_name(void **state) {
   infer_end(&body);
 }
 
-// Bytes that are aligned are used where they are, whatever the input.
+// Aligned bytes are used in place for every input.
 static void bytes_of_several_inputs_stay_where_they_are(void **state) {
   (void)state;
   static const char json[] = "{\"inputs\":[" BOXES ",{\"name\":\"scores\",\"shape\":[2],\"datatype\":\"FP32\","
@@ -255,7 +255,7 @@ static void whole_numbers_must_be_whole_and_fit(void **state) {
   }
 }
 
-// The shape of a tensor that came as JSON may be anything; nothing is reserved for it unseen.
+// The shape of a JSON tensor may be anything, so nothing is reserved before the values are seen.
 static void sizes_do_not_overflow(void **state) {
   (void)state;
   reads(VX_TRANSFORM, NUMBERS("[1152921504606846975,4]", "[]"), NULL, 0);
@@ -331,7 +331,7 @@ static void a_head_longer_than_its_body_is_refused(void **state) {
   infer_end(&body);
 }
 
-// The cost is a bound of what jansson takes, and nothing is read of a head that is too long.
+// The cost bounds what jansson takes, and a head that is too long is not read.
 static void the_cost_grows_with_the_json_alone(void **state) {
   (void)state;
   const struct infer all = {.model = "m", .version = "1", .head_bytes = -1},

@@ -27,7 +27,7 @@ static json_t *parse(const char *json) {
   return root;
 }
 
-// What was written is that, whole, and JSON.
+// Checks that the text is complete, equals this, and is JSON.
 static void is(const char *json) {
   assert_true(text_complete(&text));
   assert_string_equal(memory, json);
@@ -137,7 +137,7 @@ static void a_string_holds_all_that_is_appended(void **state) {
   is("{\"detail\":\"3 of \\\"a\xef\xbf\xbd\\\"\\u000a\"}");
 }
 
-// A document in a string in a document, and one more: each read back out of the other.
+// Nests documents in strings three times, and reads each one back out of the other.
 static void strings_hold_documents(void **state) {
   (void)state;
   json_printf(fresh(), "{outer:");

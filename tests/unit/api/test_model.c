@@ -1,4 +1,4 @@
-// What is told of models: shapes by preset and by operation, and the body of a request for their list.
+// The pages of models: shapes by preset and by operation; and the body of a request for the list of models.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static void ask(enum vx_op op, const char *name, const char *value) {
   assert_int_equal(request.job.op, op);
 }
 
-// Measured first, then written into exactly that room, and read back.
+// Measures first, then writes into exactly that room, and reads the document back.
 static json_t *written(const struct model *model, void (*write)(const struct model *model, struct text *out)) {
   struct text text = text_over(NULL, 0);
   write(model, &text);
@@ -194,7 +194,7 @@ static void a_preset_has_a_model_for_each_of_its_operations(void **state) {
   presets_free(presets);
 }
 
-// A preset named as another's model hides it, as an operation hides a preset.
+// A preset with the name of another preset's model hides that model, as an operation hides a preset.
 static void the_list_has_each_name_once(void **state) {
   (void)state;
   struct model model;
@@ -222,7 +222,7 @@ static void the_list_has_each_name_once(void **state) {
     assert_true(strcmp(name, "fps") != 0 || !model.preset);
   }
   assert_int_equal(hidden, 2);
-  // Seven operations; nine presets and one more; seven heads, of which four presets have parameters of nms, one hidden.
+  // Seven operations; ten presets; seven heads; and nms of four presets, one of them hidden.
   assert_int_equal(listed, 7 + 10 + 7 + 3);
   presets_free(presets);
   for (int i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-// The parameter table: what is taken, what is refused and with which words.
+// The parameter tables: which values are taken, and which are refused with which error.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -303,7 +303,7 @@ static void samples_of_voxels(void **state) {
                                             VX_TENSOR_BIT(VX_VOXEL_FEATURES));
   assert_true(parse(GRID "&fps=0&outputs=voxel_coords,sampled_distances", &request, &error));
   assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_SAMPLED_DISTANCES));
-  // The means are there to be sampled, whether they are returned or not, and without a cap.
+  // The means can be sampled whether or not they are returned, and without a cap.
   assert_true(parse("preset=kitti_pointpillar&fps=5&max_points_per_voxel=0&feature=mean", &request, &error));
   assert_true(parse("preset=nuscenes_dynamic_pillar&fps=5", &request, &error));
   assert_int_equal(request.job.tensors, SAMPLES | VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) |
@@ -353,7 +353,7 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
   assert_string_equal(error.parameter, "fps");
 }
 
-// A job that samples nothing has no counts of samples, whatever else its request holds.
+// A job that samples nothing has no counts of samples, even if its request holds matrices.
 static void only_sampling_jobs_have_sample_counts(void **state) {
   (void)state;
   static const struct {

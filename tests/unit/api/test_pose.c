@@ -1,4 +1,5 @@
-// Poses: which texts are one, which are rigid motions, and how they are composed; what a stream's request must say.
+// Poses: which texts are poses, which are rigid motions, and how poses are composed; what a stream's request must
+// contain.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +74,7 @@ static void composed(void **state) {
   for (int i = 0; i < 3; i++) assert_true(twice.translation[i] == half.translation[i]);
 }
 
-// What stood one metre ahead of the earlier place is at the origin of the later.
+// A point one metre ahead of the earlier frame is at the origin of the later frame.
 static void motion(void **state) {
   (void)state;
   struct pose then = turned, now = turned;
@@ -198,7 +199,7 @@ static void refused_lists(void **state) {
   assert_non_null(strstr(error.text, "without stream"));
 }
 
-// 32 sweeps are the most; each with 16 numbers of the longest fits.
+// 32 sweeps are the most, and 32 poses of 16 numbers of the longest fit.
 static void most_sweeps(void **state) {
   (void)state;
   static char counts[100], times[2000], poses[20000];
@@ -220,7 +221,7 @@ static void most_sweeps(void **state) {
   refused("poses", ERROR_BAD_PARAMETER);
 }
 
-// With a name of the longest, each is found whole, in its order.
+// With names of the longest, each name is found whole and in order.
 static void names(void **state) {
   (void)state;
   char name[STREAM_NAME_SIZE];
@@ -240,7 +241,7 @@ static void names(void **state) {
   assert_false(stream_next(&stream, &cursor, name));
 }
 
-// Columns are counted with that of the time.
+// The column of the time counts too.
 static void too_many_columns(void **state) {
   (void)state;
   assert_true(FINISHES("stream", "roof", POSE, "time", "1", "num_features", "64", "time_column", "yes"));

@@ -1,4 +1,4 @@
-// Presets: the built-in ones, a directory over them, and files that must be refused with a reason.
+// Presets: the built-in presets, a directory that overrides them, and files that must be refused with a reason.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -125,7 +125,7 @@ static void a_preset_may_have_several_operations(void **state) {
   preset_free(preset);
 }
 
-// What a model's operations have in common is equal, and each built-in head is that of a model.
+// Operations of one model agree in what they have in common, and each built-in head belongs to a model.
 static void built_in_heads_fit_their_grids(void **state) {
   (void)state;
   struct error error;
@@ -154,7 +154,7 @@ static void built_in_heads_fit_their_grids(void **state) {
   presets_free(presets);
 }
 
-// A matrix for each of the most clouds, every number as long as one can be.
+// One matrix for each cloud of the largest batch, every number of the greatest length.
 static void a_preset_may_hold_all_matrices(void **state) {
   (void)state;
   char json[65536];
@@ -177,7 +177,7 @@ static void a_directory_overrides_and_adds(void **state) {
   char directory[] = "/tmp/voxeld-presets-XXXXXX", path[64];
   struct error error = {0};
   assert_non_null(mkdtemp(directory));
-  // The last two are no presets: a hidden file, such as an editor leaves, and one of another kind.
+  // The last two are not presets: a hidden file, such as an editor leaves, and a file of another kind.
   static const char *const files[] = {"kitti_second.json", "mine.json", ".#mine.json", "mine.txt"};
   enum { FILES = sizeof files / sizeof *files };
   for (int i = 0; i < FILES; i++) {

@@ -1,4 +1,4 @@
-// Problems: the document that a client gets.
+// Problems: the documents that clients get.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -132,8 +132,8 @@ static void probes_and_pages_for_browsers_need_no_credentials(void **state) {
   assert_true(route_is_probe(ENDPOINT_KSERVE_LIVE) && route_is_probe(ENDPOINT_KSERVE_READY));
 }
 
-// One endpoint an operation, named like it; the others compute nothing. The operations that `head` chooses among share
-// the endpoint of the first.
+// Each operation has one endpoint with the operation's name; the other endpoints compute nothing. The operations that
+// `head` chooses among share the endpoint of the first.
 static void each_operation_has_its_endpoint(void **state) {
   (void)state;
   int endpoints[VX_OPS] = {0};
@@ -152,7 +152,7 @@ static void each_operation_has_its_endpoint(void **state) {
   }
 }
 
-// However long the path, all paths are named behind it.
+// The error names all paths even after the longest path.
 static void a_missing_path_is_refused_with_those_there_are(void **state) {
   (void)state;
   char path[1000];
@@ -185,7 +185,7 @@ static void methods_are_checked(void **state) {
   assert_string_equal(route_allow(ENDPOINT_STATUS), "GET, HEAD");
 }
 
-// A path with two methods is two endpoints, counted as one.
+// A path with two methods has two endpoints, which are counted as one.
 static void a_path_may_have_two_methods(void **state) {
   (void)state;
   struct route_names names;

@@ -1,4 +1,4 @@
-// What reads a body and what writes an answer ask whether the job is stopped, and end if it is.
+// Code that reads a body or writes an answer checks whether the job is stopped, and then ends.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static int make_rows(void **state) {
 
 // ---- what takes long ------------------------------------------------------------------------------------------------
 
-// A file with this header, and `number` times this line behind it.
+// A file with this header, followed by `number` times this line.
 static bool read_file(enum body_format format, const char *header, const char *line, int number, struct vx_stop *stop) {
   static struct cloud_file file;
   struct cloud_columns columns;
@@ -143,7 +143,7 @@ static bool write_json(struct vx_stop *stop) { return write_answer(&infer_json, 
 static const struct {
   const char *name;
   bool (*run)(struct vx_stop *stop);
-  bool fails;  // by itself, at its end
+  bool fails;  // fails at its end without being stopped
 } passes[] = {
     {"text", read_text, false},
     {"comments", read_comments, true},
@@ -178,7 +178,7 @@ static void each_ends_at_the_question_that_stops_it(void **state) {
     for (int question = 1; question <= questions; question++) {
       asker = (struct asker){0, question};
       stop = (struct vx_stop){is_stopped, &asker, 0, false};
-      (void)passes[i].run(&stop);  // whoever has a pass run looks at `stop`
+      (void)passes[i].run(&stop);  // the caller of a pass checks `stop`
       if (!stop.has_stopped || asker.asked != question) fail_msg("%s: not stopped at %d", passes[i].name, question);
     }
   }

@@ -58,7 +58,7 @@ static void floats_read_back_in_few_digits(void **state) {
   }
 }
 
-// The digits that printf takes fewest of.
+// The fewest digits that read back, by printf.
 static void shortest_digits(float value, char digits[64]) {
   for (int precision = 6; precision <= 9; precision++) {
     snprintf(digits, 64, "%.*g", precision, (double)value);
@@ -78,7 +78,7 @@ static void assert_shortest(float value) {
   assert_string_equal(memory, expected);
 }
 
-// Decimals and their neighbours, on both sides of what is written without printf; then floats of any bits.
+// Decimals and their neighbours on both sides of the range that is written without printf; then floats of random bits.
 static void floats_are_as_printf_has_them(void **state) {
   (void)state;
   static const float steps[] = {1e-5f, 1e-4f, 0.001f, 0.05f, 1, 7, 999, 12345};

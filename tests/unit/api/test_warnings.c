@@ -1,4 +1,4 @@
-// Warnings: each kind holds exactly when it should, and a body's columns are guessed right or not at all.
+// Warnings: each kind holds exactly when it should, and the columns of a body are guessed right or not at all.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "api/wire/warnings.h"
 #include "kernels/half.h"
 
-enum { ROWS = 840, MOST = 12, VALUES = ROWS * MOST };  // whole rows of 3 to 8 columns, whatever was written
+enum { ROWS = 840, MOST = 12, VALUES = ROWS * MOST };  // whole rows of 3 to 8 columns
 
 static float body[VALUES];
 static uint16_t halves[VALUES];
@@ -53,7 +53,7 @@ static void columns_of_a_turn_are_seen(void **state) {
   }
 }
 
-// 5 columns whose number of values is a multiple of 4 but, with the last cut away, not of 5.
+// 5 columns. The second body lacks 4 values, so its rows are not whole.
 static void only_whole_rows_are_believed(void **state) {
   (void)state;
   for (int i = 0; i < ROWS * 5; i++) body[i] = (float)(i % 5 * 10) + uniform(0, 1);
@@ -158,7 +158,7 @@ static void each_kind_holds_when_it_should(void **state) {
       {{.received = 100, .out_of_crop = 95}, {false, 0, NULL, NULL}, 1u << WARNING_OUT_OF_CROP},
       {{.received = 100, .not_finite = 94}, {false, 0, NULL, NULL}, 0},
       {{.received = 100, .not_finite = 95}, {false, 0, NULL, NULL}, 1u << WARNING_NOT_FINITE},
-      // Of what is finite, all is out of range; if nothing is finite, nothing is.
+      // If all finite points are out of range, the warning holds; if no point is finite, it does not.
       {{.received = 100, .not_finite = 60, .out_of_range = 40}, {false, 0, NULL, NULL}, 1u << WARNING_OUT_OF_RANGE},
       {{.received = 100, .not_finite = 100}, {false, 0, NULL, NULL}, 1u << WARNING_NOT_FINITE},
       {{.received = 1, .out_of_range = 1}, {false, 0, NULL, NULL}, 1u << WARNING_OUT_OF_RANGE},
@@ -184,7 +184,7 @@ static void rows_that_are_not_scattered_are_told(void **state) {
   assert_false(warning_holds(WARNING_NOT_SCATTERED, &job, &look));
   job.counts = (struct vx_counts){.received = 100, .kept = 3, .out_of_range = 97};
   assert_true(warning_holds(WARNING_NOT_SCATTERED, &job, &look));
-  assert_false(warning_holds(WARNING_OUT_OF_RANGE, &job, &look));  // which speaks of points
+  assert_false(warning_holds(WARNING_OUT_OF_RANGE, &job, &look));  // the warning is about points
   job.counts = (struct vx_counts){.received = 100, .kept = 99, .duplicate = 1};
   assert_true(warning_holds(WARNING_NOT_SCATTERED, &job, &look));
 }
