@@ -1,7 +1,7 @@
-// What tests/clients/test_c.py and test_c_detect.py drive the C client by: posts the standard input as many times as
-// told, each time into the same result, prints a JSON line a call, and writes the last call's tensors, one after the
-// other, into a file. With -s the standard input is the data of tensors, one after the other, which a file is made of.
-// One thread.
+// The program with which tests/clients/test_c.py and test_c_detect.py drive the C client. It posts the standard input a
+// number of times into the same result, prints a JSON line for each call, and writes the tensors of the last call, one
+// after the other, into a file. With -s the standard input is the data of tensors, one after the other, which the
+// program packs into a file. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <jansson.h>
 #include <locale.h>
@@ -87,7 +87,7 @@ static unsigned char *read_all(size_t *size) {
   return bytes;
 }
 
-// Adds a tensor that is described as name:dtype:3,7.
+// Adds a tensor described as name:dtype:3,7.
 static void add_tensor(char *text, struct voxeld_tensor *tensors, size_t *count) {
   struct voxeld_tensor *tensor = &tensors[(*count)++];
   static const size_t sizes[] = {4, 2, 4, 1};
@@ -102,8 +102,8 @@ static void add_tensor(char *text, struct voxeld_tensor *tensors, size_t *count)
   }
 }
 
-// A file of the tensors, whose data lie in `bytes`; NULL if they cannot be packed. It is exactly as long as it must be,
-// so that a sanitizer sees a byte too many.
+// A file of the tensors, whose data are in `bytes`; NULL if they cannot be packed. The block is exactly as long as the
+// file, so that a sanitizer sees a write past the end.
 static unsigned char *pack(struct voxeld_tensor *tensors, size_t count, unsigned char *bytes, size_t *size) {
   for (size_t i = 0, at = 0; i < count; at += tensors[i++].bytes) tensors[i].data = bytes + at;
   *size = voxeld_pack(tensors, count, NULL, 0);
@@ -112,20 +112,20 @@ static unsigned char *pack(struct voxeld_tensor *tensors, size_t count, unsigned
   return file;
 }
 
-// The query with the time and the pose, whose eight numbers have commas between. The room is exactly what it must be.
+// The query with the time and the pose, eight numbers separated by commas. The block is exactly as long as needed.
 static char *sweep_query(const char *query, char *numbers) {
   double values[8] = {0};
   for (int i = 0; i < 8; i++, numbers = NULL) values[i] = strtod(strtok(numbers, ","), NULL);
   size_t room = strlen(query) + VOXELD_SWEEP_ROOM;
   char *text = malloc(room);
   if (!text || voxeld_sweep_query(query, values[0], values + 1, text, room - 1)) abort();
-  setlocale(LC_NUMERIC, "");  // as programs with windows do
+  setlocale(LC_NUMERIC, "");  // as graphical programs do
   if (!voxeld_sweep_query(query, values[0], values + 1, text, room)) abort();
   setlocale(LC_NUMERIC, "C");
   return text;
 }
 
-// Adds a sweep that is described as points,time,pose.
+// Adds a sweep described as points,time,pose.
 static void add_sweep(char *numbers, struct voxeld_sent_sweep *sweeps, size_t *count) {
   struct voxeld_sent_sweep *sweep = &sweeps[(*count)++];
   sweep->points = strtoul(strtok(numbers, ","), NULL, 10);
@@ -133,7 +133,7 @@ static void add_sweep(char *numbers, struct voxeld_sent_sweep *sweeps, size_t *c
   for (int i = 0; i < 7; i++) sweep->pose[i] = strtod(strtok(NULL, ","), NULL);
 }
 
-// The same query for several sweeps.
+// The query for several sweeps.
 static char *sweeps_query(const char *query, const struct voxeld_sent_sweep *sweeps, size_t count) {
   size_t room = strlen(query) + count * VOXELD_SWEEP_ROOM;
   char *text = malloc(room);
@@ -195,7 +195,7 @@ int main(int argc, char **argv) {
       case 'P': query = made = sweep_query(query, optarg); break;
       case 'S': add_sweep(optarg, sweeps, &sent); break;
       case 's': add_tensor(optarg, tensors, &count); break;
-      case 'N': no_rows = true; break;  // but their number of bytes
+      case 'N': no_rows = true; break;  // no rows, but their number of bytes
       default: return 2;
     }
   }

@@ -1,4 +1,4 @@
-"""A server that is as rude as a test says. Standard library only."""
+"""A server that misbehaves as a test says. Standard library only."""
 
 import re
 import socket
@@ -13,7 +13,7 @@ DATE = "Sat, 21 Nov 2026 12:00:00 GMT"
 
 
 def token_file(folder):
-    """A new token, and the path of a file that lets it in."""
+    """A new token, and the path of a token file that has it."""
     token, line = new_token("lidar-7")
     path = folder / "tokens"
     path.write_text(line, encoding="utf-8")
@@ -26,7 +26,7 @@ def url_of(server):
 
 
 def answer(status, headers=None, body=b"", reason="Said So"):
-    """The bytes of an answer. Headers whose value is None are left out."""
+    """The bytes of an answer. Omits headers whose value is None."""
     given = {"Content-Length": str(len(body)), **(headers or {})}
     lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in given.items() if value is not None)]
     return "\r\n".join([*lines, "", ""]).encode() + body
@@ -41,7 +41,7 @@ def problem(status, headers=None, **fields):
     return answer(status, {"Content-Type": "application/problem+json", **(headers or {})}, body.encode())
 
 
-# Values of Retry-After, and the seconds that each means in an answer of DATE; None: it means nothing.
+# Values of Retry-After, and the seconds that each means in an answer of DATE. None: the value is invalid.
 RETRY_AFTER = {
     "0": 0,
     "3": 3,
@@ -82,7 +82,7 @@ class Talk:
         return b"".join(parts)
 
     def reset(self):
-        """The connection ends with RST instead of FIN."""
+        """Ends the connection with RST instead of FIN."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 

@@ -33,7 +33,7 @@ SOUND = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["no
 
 
 def program(variable):
-    """The program that ctest names. Others may be left over from an earlier build."""
+    """The program that ctest names. Other programs may be left over from an earlier build."""
     if variable in os.environ:
         return os.environ[variable]
     print(f"skipped: there is no {variable}; the build found no libcurl")
@@ -54,7 +54,7 @@ def rows(number, seed=1):
 
 
 def packed(operation, tensors):
-    """Options that post these tensors, whose data are the body."""
+    """Options that post these tensors; the data of the tensors are the body."""
     described = (f"{name}:{one.dtype}:{','.join(map(str, one.shape))}" for name, one in tensors.items())
     return [operation, *(part for tensor in described for part in ("-s", tensor))]
 
@@ -72,7 +72,7 @@ class CCase(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def calls(self, url, *options, body=b"", query=QUERY, **environment):
-        """The result of each call; self.tensors has the tensors of the last."""
+        """The result of each call; self.tensors has the tensors of the last call."""
         path = self.folder / "tensors"
         arguments = [CLIENT, "-u", url, "-q", query, "-o", str(path), *map(str, options)]
         done = subprocess.run(
@@ -143,7 +143,7 @@ class Calls(CCase):
             self.call(self.url, *packed("-M", given), query=text_of(query), body=body_of(given))["error"], ""
         )
         self.assertEqual(check.same_tensors(boxes.nms(query, given)[0], self.tensors), [])
-        kinds = {"heatmap": np.float16, "rot": np.float32}  # the halves are odd in number
+        kinds = {"heatmap": np.float16, "rot": np.float32}  # an odd number of float16 values
         shapes = zip(centers.MAPS, (3, 2, 1, 3, 2))
         maps = {name: rng.normal(0, 1, (1, 5, n)).astype(kinds.get(name, np.float32)) for name, n in shapes}
         query = {"head": "center", "point_cloud_range": "0,0,0,9,9,9", "voxel_size": "1,1,1", "feature_map_stride": "2"}
@@ -155,7 +155,7 @@ class Calls(CCase):
         self.assertEqual(line["problem"]["detail"], "the input scores is missing")
 
     def test_tensors_that_cannot_be_packed(self):
-        """The last is larger than any memory."""
+        """The last tensor is larger than any memory."""
         options = os.environ.get("ASAN_OPTIONS", "") + ":allocator_may_return_null=1"
         calls = {"input": bytes(4), "capture_output": True, "env": {**os.environ, "ASAN_OPTIONS": options}}
         for tensor in ('a"b:float32:1', " :float32:1", "x" * 64 + ":float32:1", "a:float32", "a:float32:" + "1" * 18):
@@ -260,7 +260,7 @@ class Access(CCase):
             self.assertEqual(self.call(url, "-a", ca)["problem"]["kind"], "unauthorized")
             good = ("-a", ca)
             for wrong in (
-                (),  # nobody knows this authority
+                (),  # an unknown authority
                 ("-a", "/nowhere"),
                 ("-a", "/dev/null"),
                 (*good, "-c", "/nowhere"),
@@ -284,7 +284,7 @@ class Rude(CCase):
         server, url = self.talk(problem(503, {"Retry-After": "1"}), answer(429), Talk.reset, lambda talk: True, SOUND)
         begin = time.monotonic()
         line = self.call(url, "-b", "0.01", body=rows(100))
-        # The reset hits a kept connection, which is replaced at once and is no attempt.
+        # The reset hits a kept connection. The client replaces it at once and does not count an attempt.
         self.assertEqual((line["status"], line["attempts"], len(server.heads)), ("OK", 4, 5))
         self.assertGreaterEqual(time.monotonic() - begin, 1)
 
@@ -365,9 +365,9 @@ class Rude(CCase):
     def test_folded_headers_behind_another_answer(self):
         folded = SOUND.replace(b"\r\n", b"\r\n folded: by a blank\r\n", 1)
         _, url = self.talk(SOUND, folded)
-        lines = self.calls(url, "-n", "5", "-r", "0")  # in which ASan finds nothing
+        lines = self.calls(url, "-n", "5", "-r", "0")  # ASan must find nothing
         sound = [line["status"] == "OK" for line in lines]
-        refuses = (7, 84) <= libcurl_version() < (8,)  # older ones hand it on as a header, later ones unfold it
+        refuses = (7, 84) <= libcurl_version() < (8,)  # older: a header; later: unfolded
         self.assertEqual(sound, [True] + [False] * 4 if refuses else [True] * 5)
 
     def test_an_answer_that_is_too_large(self):
@@ -485,7 +485,7 @@ class Sensor(CCase):
     def test_a_live_sensor_drops_what_is_late(self):
         def slow(talk):
             talk.read_body()
-            time.sleep(0.1)  # a hundred scans' time
+            time.sleep(0.1)  # the time of a hundred scans
             talk.socket.sendall(SOUND)
 
         with RudeServer(slow) as server:
@@ -496,7 +496,7 @@ class Sensor(CCase):
     def test_a_live_sensor_drops_frames_that_waited_for_the_service_and_then_goes_on(self):
         def slow(talk):
             talk.read_body()
-            time.sleep(0.5)  # five frames' time
+            time.sleep(0.5)  # the time of five frames
             talk.socket.sendall(SOUND)
 
         with RudeServer(slow, SOUND) as server:
@@ -508,7 +508,7 @@ class Sensor(CCase):
             self.assertEqual(sensor.stdout.readline(), b"frame 3: dropped, late\n")
 
             def send():
-                time.sleep(0.3)  # a pause of the source, three frames' time
+                time.sleep(0.3)  # a pause of the source for the time of three frames
                 sensor.stdin.write(self.frames(1))
                 sensor.stdin.flush()
                 return sensor.stdout.readline()

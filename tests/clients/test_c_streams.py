@@ -1,5 +1,5 @@
-"""Streams by the C client, as test_c.py drives it, and by the sensor with a file of poses: each sweep is sent once, and
-what is joined has the bytes of all sweeps joined by hand. Skipped where the build found no libcurl."""
+"""Streams by the C client, as test_c.py drives it, and by the sensor with a file of poses. Each sweep is sent once, and
+the joined points have the same bytes as all sweeps joined by hand. Skipped where the build found no libcurl."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ class StreamCase(CCase):
             self.daemon.request("DELETE", f"/v1/streams/{stream['name']}")
 
     def joined(self):
-        """What is joined for each sweep, by hand, and what is told of it."""
+        """The points joined by hand for each sweep, and what the answer must say about them."""
         mirror = Mirror()
         for number, time in enumerate(TIMES):
             query = {"stream": "s", "sweeps": "3", "pose": text(quaternion(time)), "time": repr(time)}
@@ -86,7 +86,7 @@ class Calls(StreamCase):
             made = os.path.join(folder, "de_DE.UTF-8")
             if subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", made], capture_output=True).returncode:
                 self.skipTest("localedef cannot make a locale")
-            # What glibc makes of LOCPATH is never freed.
+            # glibc never frees what it allocates for LOCPATH.
             leaks = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
             own = {"LOCPATH": folder, "LC_ALL": "de_DE.UTF-8", "ASAN_OPTIONS": leaks}
             reply = self.call(self.url, "-P", "1.5,0.25,0,0,1,0,0,0", query=STREAM, **own)
@@ -97,7 +97,7 @@ class Calls(StreamCase):
         self.assertEqual([each[1] for each in several["sweeps"]], [TIMES[1], TIMES[0], 1.5])
 
     def test_numbers_as_queries_take_them(self):
-        """Every digit, and no plus, which would be a space."""
+        """Every digit, and no plus, which would mean a space."""
         for time in (-1e12, -1e-300, 0.1, 123456789012.34567, 1e12):
             reply = self.call(self.url, "-P", text([time, 1e20, -1e-20, 0, 1, 0, 0, 0]), query=STREAM)
             self.assertEqual((reply["status"], reply["sweeps"][0][1]), ("OK", time))
@@ -147,7 +147,7 @@ class Sensor(StreamCase):
         for arguments, data in (
             (self.scans(), b""),
             ((), b"".join(struct.pack("<I", sweep(n).nbytes) + sweep(n).tobytes() for n in range(len(TIMES)))),
-        ):  # the second run begins anew, although its times are those of the first
+        ):  # the second run begins anew, although it has the times of the first
             status, lines, errors = self.end(self.start(*poses, *arguments), data)
             self.assertEqual((status, lines[-1]), (0, "4 scans sent, 0 dropped"), errors)
             for number, count in enumerate((1, 2, 3, 3)):
@@ -184,7 +184,7 @@ class Sensor(StreamCase):
         self.assertIn("no name of a stream", errors)
 
     def test_a_service_that_was_replaced(self):
-        """It gets the sweeps once more that it has lost, and the sensor says so."""
+        """The new service gets the lost sweeps again, and the sensor says so."""
         *_, (points, _) = self.joined()
         sensor = self.start(*self.poses(*map(line, TIMES)))
         for number in range(len(TIMES)):

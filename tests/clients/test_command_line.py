@@ -57,7 +57,7 @@ class Commands(OneDaemonCase):
     # --- answers ---
 
     def test_many_scans(self):
-        """The answers are those of the requests one by one."""
+        """The answers equal those of single requests."""
         self.add(*(f"{number:03}.bin" for number in range(40)))
         self.assert_counts(self.voxelize("--jobs", 8), 0, done=40)
         names = [f"{number:03}.safetensors" for number in range(40)]
@@ -91,7 +91,7 @@ class Commands(OneDaemonCase):
                 self.assertEqual(names(output / f"a.{kind}"), {"points"} if kind == "mcap" else tensors)
 
     def test_shared_memory_by_itself(self):
-        """Where the service allows it, and without a word where it does not."""
+        """Memory is shared where the service allows it; otherwise nothing is printed."""
         self.add("a.bin", "b.bin")
 
         def shares(daemon, *given):
@@ -160,7 +160,7 @@ class Commands(OneDaemonCase):
 
         answer = self.output / "b.safetensors"
         os.utime(self.scans / "b.bin", ns=(0, answer.stat().st_mtime_ns + 10**9))  # the scan is newer
-        (self.output / "c.safetensors").write_bytes(b"")  # as a crash of the system leaves it
+        (self.output / "c.safetensors").write_bytes(b"")  # as a system crash leaves it
         self.assert_counts(self.voxelize(), 0, done=2, skipped=1)
         self.assertEqual(received(answer), POINTS)
         os.utime(self.scans / "b.bin")
@@ -176,7 +176,7 @@ class Commands(OneDaemonCase):
         self.assert_counts(self.voxelize("--max-voxels", 100, "--force"), 0, done=1)
 
     def interrupt(self, number):
-        """A run of one job that gets a signal while it reads the second of three scans, which is a pipe."""
+        """A run with one job that gets a signal while it reads the second of three scans, a pipe."""
         self.add("a.bin", "c.bin")
         pipe = self.scans / "b.bin"
         os.mkfifo(pipe)
@@ -185,7 +185,7 @@ class Commands(OneDaemonCase):
             running.signal(number)
             if number != signal.SIGKILL:
                 self.assertIn("waiting for the scans in hand", running.process.stderr.readline())
-                pipe.open("wb").close()  # the scan in hand is an empty one, which is answered
+                pipe.open("wb").close()  # the current scan is empty, and is answered
             done = running.end()
         pipe.unlink()
         simulate(pipe, 9)

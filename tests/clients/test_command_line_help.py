@@ -1,4 +1,4 @@
-"""What is written about the command line client holds: its help, its table of parameters, docs/command-line.md."""
+"""The texts about the command line client are true: its help, its table of parameters, docs/command-line.md."""
 
 import pathlib
 import re
@@ -78,7 +78,7 @@ class Completion(unittest.TestCase):
 
 
 class Pages(unittest.TestCase):
-    """The commands of README.md and docs/command-line.md run as they are written, but for the service's address."""
+    """The commands of README.md and docs/command-line.md run as written, except for the service's address."""
 
     @classmethod
     def setUpClass(cls):
@@ -101,7 +101,7 @@ class Pages(unittest.TestCase):
         cls.daemon.stop()
 
     def words(self, command):
-        """The arguments of a command. No file name of the pages has a blank."""
+        """The arguments of a command. No file name on the pages has a blank."""
         text = command.replace(SOCKET, f"{self.folder}/socket").removeprefix("voxeld-client ")
         words = []
         for word in shlex.split(text):

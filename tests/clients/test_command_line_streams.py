@@ -1,5 +1,4 @@
-"""voxeld-client with streams: scans as sweeps, in their order and with the poses of a file; the command
-`streams`."""
+"""voxeld-client with streams: scans as sweeps, in order and with the poses of a file; the command `streams`."""
 
 import json
 import pathlib
@@ -23,7 +22,7 @@ OPTIONS = [word for name, value in GRID.items() for word in (f"--{name.replace('
 
 
 def line(time):
-    """As TUM writes it: the quaternion's real part is the last."""
+    """A line in TUM's format: the quaternion's real part is last."""
     x, y, z, qw, qx, qy, qz = quaternion(time)
     return " ".join(map(repr, map(float, (time, x, y, z, qx, qy, qz, qw))))
 
@@ -50,7 +49,7 @@ class Streams(unittest.TestCase):
         return run(*arguments, *self.server, cwd=self.folder)
 
     def joined(self, sweeps=3):
-        """What is joined for each scan, by hand."""
+        """The points joined by hand for each scan."""
         mirror = Mirror()
         for number, time in enumerate(TIMES):
             query = {"stream": "s", "sweeps": str(sweeps), "pose": text(quaternion(time)), "time": repr(time)}
@@ -64,7 +63,7 @@ class Streams(unittest.TestCase):
 
     def test_scans_are_sweeps_in_their_order(self):
         asked = ("voxelize", "sweeps", "--stream", "s", "--sweeps", 3, "--time-column", "yes", *OPTIONS, "-o", "out")
-        for _ in range(2):  # again: the stream begins anew, and all are sent
+        for _ in range(2):  # the second time the stream begins anew, and all scans are sent
             done = self.run_here(*asked, "--poses", "poses.txt", "--jobs", 4)
             self.assertEqual((done.status, done.counts), (0, {"done": 4, "skipped": 0, "failed": 0}), done)
             self.assertIn("warning fewer_sweeps for 2 of 4 scans", done.errors)

@@ -1,4 +1,4 @@
-"""The command line client's watch: it answers the scans of a folder as they appear, each once it is complete."""
+"""voxeld-client watch: it answers the scans of a folder as they appear, each once it is complete."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ from voxeld.cli.watch import Watch
 
 
 class Complete(unittest.TestCase):
-    """By a clock of its own."""
+    """With the test's own clock."""
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -75,7 +75,7 @@ class Watching(OneDaemonCase):
         return Running("watch", self.scans, *given, "--server", url_of(daemon or self.daemon), *arguments)
 
     def appear(self, name, seed):
-        """A scan that gets its name once it is whole."""
+        """A scan that gets its name once it is complete."""
         simulate(self.scans / "tmp", seed)
         (self.scans / "tmp").rename(self.scans / name)
 
@@ -93,7 +93,7 @@ class Watching(OneDaemonCase):
             whole = (self.scans / "b.bin").read_bytes()
             (self.scans / "run").mkdir()
             with (self.scans / "run" / "c.bin").open("wb") as file:
-                file.write(whole[:16000])  # then the recorder waits for longer than --settle
+                file.write(whole[:16000])  # then the recorder pauses longer than --settle
                 file.flush()
                 wait_until(self.answer("run/c").exists, "the answer of the first half")
                 file.write(whole[16000:])
@@ -110,7 +110,7 @@ class Watching(OneDaemonCase):
         self.assertEqual((done.status, done.counts), (0, {"done": 1, "skipped": 3, "failed": 0}), done)
 
     def test_a_scan_that_changes_in_the_moment_of_its_answer(self):
-        """The times of files tick every few milliseconds, so both may have the same."""
+        """File times advance every few milliseconds, so both may have the same time."""
         self.appear("a.bin", 1)
         with self.watch() as running:
             wait_until(self.answer("a").exists, "the first answer")

@@ -93,11 +93,11 @@ class Detect(unittest.TestCase):
     def features(self, name, points):
         parameters = self.document(name)["voxelize"]
         capped = parameters["max_points_per_voxel"] > 0
-        if not capped:  # as many as no pillar has
+        if not capped:  # more than any pillar has
             parameters.update(max_points_per_voxel=64, feature="pillar")
         tensors, _ = self.ask("/v1/voxelize", points.tobytes(), **parameters)
         rows, counts = tensors["pillar_features"], tensors["voxel_num_points"]
-        if not capped:  # without padding: each pillar's first point again, which changes no largest value
+        if not capped:  # no padding: each pillar's first point again, which does not change the maximum
             self.assertLess(counts.max(), 64)
             padding = np.arange(64) >= counts[:, None]
             rows, counts = np.where(padding[:, :, None], rows[:, :1], rows), np.full(len(rows), 64)
@@ -135,7 +135,7 @@ class Detect(unittest.TestCase):
 
     def test_dynamic_pillars_and_two_layers(self):
         points = self.scan(5)
-        points[::7, 2] += 100  # above the range, and taken all the same
+        points[::7, 2] += 100  # above the range, but taken
         tensors, _ = self.ask("/v1/detect", points.tobytes(), model="dynamic", outputs=["bev_features"])
         self.assertEqual(tensors["bev_features"].tobytes(), self.features("dynamic", points).tobytes())
 
@@ -147,7 +147,8 @@ class Detect(unittest.TestCase):
         self.assertEqual(tensors["bev_features"].tobytes(), features.tobytes())
         self.assertEqual(tensors["boxes"].shape, (metadata["candidates"]["kept"], 9))
         self.assertEqual(tensors["boxes"].shape[0], metadata["batch"]["boxes"][0])
-        # The maps are not shown, and the libraries' need not be the same: near boxes are all that can be asked.
+        # The answer does not have the maps, and two libraries may compute different maps, so the boxes are compared
+        # with a tolerance.
         maps = {name: np.ascontiguousarray(each) for name, each in self.network("centers", features).items()}
         head = {"Content-Type": "application/vnd.safetensors"}
         expected, _ = self.ask("/v1/decode", save(maps), head, **self.document("centers")["decode"])

@@ -1,5 +1,5 @@
-"""The commands and programs of docs/detection.md do what they say: from a checkpoint to boxes, in five commands as they
-are written. Skipped where there is no onnxruntime for this Python."""
+"""The commands and programs of docs/detection.md work: from a checkpoint to boxes, in five commands as written. Skipped
+where there is no onnxruntime for this Python."""
 
 import contextlib
 import os
@@ -32,8 +32,8 @@ PAGE = (ROOT / "docs/detection.md").read_text(encoding="utf-8")
 ADDRESS = "http://localhost:8080"
 BOX = r"(Car|Pedestrian|Cyclist) "
 
-# What stands in for programs of the commands. The daemon gets a free port, which its clients read from its log. What
-# pip would install is there.
+# Stand-ins for programs of the commands. The daemon gets a free port, which its clients read from its log. The packages
+# that pip would install are there.
 PROGRAMS = {
     "pip": 'exec "$PYTHON" -c "import onnx, onnxruntime, safetensors, yaml"',
     "python3": 'exec "$PYTHON" "$@"',
@@ -53,7 +53,7 @@ def block(language):
 
 
 def commands():
-    """Those of the section, without their prompts."""
+    """The commands of the section, without their prompts."""
     text = PAGE[PAGE.index("\n## From a checkpoint to boxes\n") :].split("\n## ")[1]
     return re.findall(r"^    \$ (.*)$", text, re.MULTILINE)
 
@@ -72,7 +72,7 @@ class Page(unittest.TestCase):
         return done.stdout
 
     def checkpoint(self):
-        """Writes what the commands name; without torch the checkpoint is no .pth."""
+        """Writes the files that the commands name. Without torch the checkpoint is not a .pth file."""
         state, config = convert.pcdet_state(), convert.pcdet_config()
         config["MODEL"]["POST_PROCESSING"]["SCORE_THRESH"] = 0.01  # the weights are random
         (self.folder / "pointpillar.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")

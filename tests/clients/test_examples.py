@@ -85,7 +85,7 @@ class Examples(unittest.TestCase):
         self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon)) + torch)
 
     def built_and_run(self, program):
-        """Skips the test if there is nothing to build it with."""
+        """Skips the test if there is no compiler or library."""
         if not shutil.which("pkg-config"):
             self.skipTest("there is no pkg-config here")
         if subprocess.run(["pkg-config", "--exists", "libcurl", "jansson"]).returncode:
@@ -115,7 +115,7 @@ class Examples(unittest.TestCase):
         self.assertRegex(self.built_and_run(program), r"^1 voxels of 4 values at 0x[0-9a-f]+[048c]0\n$")
         line = command("build/bin/sensor ")
         self.assertIn(ADDRESS, line)
-        self.assertIn(" -r 10 ", line)  # at which a slow machine may drop one
+        self.assertIn(" -r 10 ", line)  # a slow machine may drop a scan at this rate
         output = self.run_here("sh", "-c", line.replace(ADDRESS, url_of(self.daemon)).replace(" -r 10 ", " -r 1 "))
         self.assertEqual(output.splitlines()[-1], "3 scans sent, 0 dropped")
 

@@ -195,7 +195,7 @@ class Values(DaemonCase):
         rng = np.random.default_rng(7)
         shapes = zip(centers.MAPS, (3, 2, 1, 3, 2, 2))
         maps = {name: rng.normal(0, 1, (3, 3, channels)).astype(np.float16) for name, channels in shapes}
-        maps["vel"] = maps["vel"].astype(np.float32)  # behind an odd number of halves
+        maps["vel"] = maps["vel"].astype(np.float32)  # after an odd number of float16 values
         query = {"head": "center", "point_cloud_range": "0,0,0,9,9,9", "voxel_size": "1,1,1", "feature_map_stride": "2"}
         expected, _, fates = centers.decode(query, maps)
         result = self.client.decode(maps, **query)
@@ -216,7 +216,7 @@ class Values(DaemonCase):
         for encoding in ("gzip", "zstd"):
             try:
                 client = voxeld.Client(url_of(self.daemon), encoding=encoding)
-            except ValueError as reason:  # neither Python's nor the package
+            except ValueError as reason:  # neither Python's module nor the package
                 self.assertIn("zstandard", str(reason))
                 continue
             with client:
@@ -224,7 +224,7 @@ class Values(DaemonCase):
                 self.assertEqual(client.voxelize(b"", **GRID)["voxel_coords"].shape, (0, 4))
 
     def test_zstd_by_either_module(self):
-        class Standin:  # as zstandard's; Python's own is its compressobj
+        class Standin:  # like zstandard's compressor; Python's own is its compressobj
             def __init__(self, level):
                 self.compressobj = lambda: zlib.compressobj(level)
 
@@ -287,13 +287,13 @@ class Values(DaemonCase):
 
 
 class Points(DaemonCase):
-    """What may be given as points; each form must arrive as the same rows."""
+    """All forms of points must arrive as the same rows."""
 
     def test_forms_of_the_same_points(self):
         points = random_points(100)
         expected = self.client.voxelize(points, **GRID)["voxel_features"].tobytes()
 
-        class Tensor:  # what is no array but exports one
+        class Tensor:  # not an array, but exports one
             def __init__(self, export):
                 setattr(type(self), export, lambda self, *_, **__: getattr(points, export)())
 
@@ -443,7 +443,7 @@ class Asking(DaemonCase):
                         wrong.append((number, result))
                     if result.request_id != f"thread-{number}":
                         wrong.append((number, result.request_id))
-                except Exception as error:  # a thread's own would go unseen
+                except Exception as error:  # an error in a thread would go unseen
                     wrong.append((number, error))
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
@@ -492,7 +492,7 @@ class Overload(DaemonCase):
     ARGS = ("--workers", "1", *(f"--{name}={value}" for name, value in SIZES.items()))
 
     def test_refused_requests_are_tried_until_they_are_served(self):
-        points = random_points(20_000)  # of whose bodies two fit at the same time
+        points = random_points(20_000)  # two of their bodies fit at the same time
         failures = []
 
         def work():
@@ -567,7 +567,7 @@ class Access(unittest.TestCase):
                     client.voxelize(random_points(1_000_000), **GRID)
                 self.assertEqual((caught.exception.status, caught.exception.kind), (401, "invalid-token"))
                 self.assertNotIn("wrong", str(caught.exception))
-                self.assertTrue(client.ready())  # needs none
+                self.assertTrue(client.ready())  # needs no token
 
     def test_tokens_that_are_none(self):
         for kind, token in (
@@ -613,7 +613,7 @@ class Access(unittest.TestCase):
             self.assertIsInstance(unknown.exception.__cause__, ssl.SSLCertVerificationError)
             self.assertEqual(unknown.exception.attempts, 1)
             with voxeld.Client(url) as client, self.assertRaises(voxeld.TransportError):
-                client.ready()  # what cannot become true by waiting is no False
+                client.ready()  # raises if waiting cannot help
             with voxeld.Client(url.replace("https", "http"), retries=0) as client, self.assertRaises(voxeld.Error):
                 client.status()
 

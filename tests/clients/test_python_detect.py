@@ -1,5 +1,5 @@
-"""Boxes by the Python client: by its method, as a batch, through shared memory, as a file; and what it tells of models.
-With the stand-in for ONNX Runtime, and with the real library if the tests' environment has it."""
+"""Boxes by the Python client: by its method, as a batch, through shared memory, as a file; and pages of models. With
+the stand-in for ONNX Runtime, and with the real library if the tests' environment has it."""
 
 import tempfile
 import unittest
@@ -16,7 +16,7 @@ DEFAULT = ["boxes", "scores", "labels", "box_counts"]
 
 
 def scan(count, seed=3):
-    """Points of which half lie in three heaps, of which the networks make boxes."""
+    """Points. Half of them lie in three heaps, in which the networks find boxes."""
     rng = np.random.default_rng(seed)
     low, high = np.array(models.RANGE[:3]), np.array(models.RANGE[3:])
     xyz = rng.uniform(low, high, (count, 3))

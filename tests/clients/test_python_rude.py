@@ -1,5 +1,5 @@
-"""The Python client against a server that refuses, breaks off, stalls and lies. Pauses are looked at, not waited
-for."""
+"""The Python client against a server that refuses, breaks off, stalls and lies. The tests check pauses without waiting
+for them."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ WHOLE = status_document('{"state":"' + "x" * 1000 + '"}')
 
 
 def cut(number):
-    """An act: all but the last `number` bytes of an answer, then the end."""
+    """An act: sends an answer without its last `number` bytes, then closes."""
 
     def act(talk):
         talk.socket.sendall(WHOLE[:-number])
@@ -51,7 +51,7 @@ def entry(shape, first, last, dtype="F32"):
 META = {"__metadata__": {"voxeld": '{"request_id":"r"}'}}
 HUGE = json.dumps({**META, "a": entry(["SIZES"], 0, 0)}).replace('"SIZES"', ",".join(["7" * 4000] * 4000)).encode()
 EIGHT = {"a": entry([2], 0, 8)}
-# Answers that break one rule of the format each; the last breaks none.
+# Answers that each break one rule of the format. The last answer breaks none.
 DAMAGED = {
     "empty": b"",
     "seven bytes": bytes(7),
@@ -233,7 +233,7 @@ class KeptConnections(RudeCase):
 
         _, client = self.talk(echo)
         receive = connections.Connection.receive_into
-        for spoiled in (0, 1, 2):  # calls that go well before
+        for spoiled in (0, 1, 2):  # successful calls before
             calls = []
 
             def interrupted(self, room):
@@ -259,7 +259,7 @@ class Uploads(RudeCase):
         return client.voxelize(bytes(LARGE))
 
     def test_a_refusal_in_mid_upload_arrives(self):
-        def linger(talk):  # as a polite server does: reads on until the client has understood
+        def linger(talk):  # like a polite server: reads on until the client has stopped sending
             talk.socket.sendall(problem(413, type="urn:voxeld:problem:body-too-large"))
             talk.socket.shutdown(socket.SHUT_WR)
             while talk.socket.recv(1 << 16):

@@ -1,4 +1,4 @@
-"""Client(shared_memory=True): the same results through shared memory, and through the socket if that cannot be had."""
+"""Client(shared_memory=True): the same results through shared memory, or else through the socket."""
 
 import contextlib
 import os
@@ -67,7 +67,7 @@ class Shared(OneDaemonCase):
             result = self.same(ask)
             given = result.metadata["parameters"]
             self.assertEqual("points_region" in given, result.metadata["points"]["received"] > 0)
-        self.assertEqual(len(regions(self.daemon)), 1)  # of which each request is the next user
+        self.assertEqual(len(regions(self.daemon)), 1)  # which the requests use one after the other
 
     def test_files_are_the_same(self):
         for kind in ("application/vnd.safetensors", "application/x-npz", "application/x-mcap"):
@@ -127,7 +127,7 @@ class Shared(OneDaemonCase):
         wait_until(lambda: files() <= before and len(os.listdir("/proc/self/fd")) <= own, "all files to be closed")
 
     def test_nothing_is_left_by_a_thread_that_still_asks(self):
-        """A service that says nothing to the registration."""
+        """A service that does not answer the registration."""
 
         def ask(client):
             with contextlib.suppress(voxeld.Error, ValueError):  # it is closed meanwhile
@@ -177,7 +177,7 @@ class Shared(OneDaemonCase):
 
 
 class Otherwise(unittest.TestCase):
-    """The same results by the socket, and a word."""
+    """The same results through the socket, and a warning."""
 
     def told(self, reason, url):
         with self.assertWarnsRegex(voxeld.SharedMemoryWarning, f"points go through the socket: .*{reason}") as caught:

@@ -1,5 +1,5 @@
-"""Streams by the Python client: each sweep is sent once, what is joined has the bytes of all sweeps joined by hand, and
-what a service has lost is told, and sent once more if it was kept."""
+"""Streams by the Python client. Each sweep is sent once, and the joined points have the bytes of all sweeps joined by
+hand. The client reports sweeps that a service lost, and sends them again if it kept them."""
 
 import contextlib
 import tempfile
@@ -39,8 +39,8 @@ def text(numbers):
 
 
 class Between:
-    """Stands before a service. `sent` has the times of each request that goes on to it. One whose query has `where` in
-    it is answered by the next of `refusals` instead, if there is one."""
+    """A proxy before a service. `sent` has the times of each forwarded request. A request with `where` in its query
+    gets the next of `refusals` instead, if any is left."""
 
     def __init__(self, daemon):
         self.daemon, self.sent, self.refusals, self.where = daemon, [], [], ""
@@ -239,7 +239,7 @@ class Streams(StreamCase):
 
 
 class Losses(StreamCase):
-    """A service that ends and is replaced."""
+    """A service that ends and is replaced by a new one."""
 
     def tearDown(self):
         self.daemon.request("DELETE", "/v1/streams/k")
@@ -273,11 +273,11 @@ class Losses(StreamCase):
             result = stream.send(sweep(4), HERE, 4)
         self.assertEqual(told.filename, __file__)
         self.assertEqual((result.stream.begun, result.stream.times(), result.lost), (True, (4.0,), (3.0, 2.0)))
-        result = stream.send(sweep(5), HERE, 5)  # told once
+        result = stream.send(sweep(5), HERE, 5)  # reported once
         self.assertEqual((result.stream.times(), result.lost), ((5.0, 4.0), ()))
 
     def test_stale_sweeps_are_told(self):
-        """A balancer that moves a stream away and back: the server has sweeps, but not the last ones."""
+        """A balancer moves a stream away and back: the server has sweeps, but not the last ones."""
         with Daemon() as other:
             between = Between(self.daemon)
             server = self.enterContext(RudeServer(lambda talk: between(talk)))
@@ -299,7 +299,7 @@ class Losses(StreamCase):
         stream = self.behind(between := Between(self.daemon))
         for time in range(1, 6):
             stream.send(buffer := sweep(time), quaternion(time), time)
-            buffer[:] = 0  # the caller fills it anew
+            buffer[:] = 0  # the caller reuses the buffer
         self.restart()
         between.daemon = self.daemon
         with self.assertWarns(voxeld.StreamWarning):
@@ -333,14 +333,14 @@ class Losses(StreamCase):
         self.assertEqual(between.sent, [[1], [4, 3, 2, 1], [6]])
 
     def test_a_failed_sweep_that_is_sent_again_goes_once(self):
-        """Nor do poses of two forms go together, since a list of them would not say which is which."""
+        """Poses of two forms are not sent together, since a list would not say which is which."""
         stream = self.behind(between := Between(self.daemon), retries=0)
         stream.send(sweep(1), matrix(1), 1)
         stream.send(sweep(2), quaternion(2), 2)
         between.refusals.append(problem(503))
         with self.assertRaises(voxeld.Problem):
             stream.send(sweep(3), quaternion(3), 3)
-        with self.warned():  # the service has the first one no more
+        with self.warned():  # the service no longer has the first sweep
             stream.send(sweep(3), quaternion(3), 3)
         self.assertEqual(between.sent, [[1], [2], [3, 2]])
 
@@ -376,7 +376,7 @@ class Losses(StreamCase):
                         self.assertIn(f"\r\nVoxeld-Stream: {word}", head)
 
     def test_a_service_that_takes_no_older_sweeps(self):
-        """The sweep is answered all the same."""
+        """The sweep itself is still answered."""
         stream = self.behind(between := Between(self.daemon))
         stream.send(sweep(1), quaternion(1), 1)
         self.daemon.request("DELETE", "/v1/streams/k")

@@ -1,4 +1,4 @@
-"""The sample model of models/: it finds what is on simulated streets, and training/judge tells how much of it. Skipped
+"""The sample model of models/ finds the objects on simulated streets, and training/judge measures how many. Skipped
 where there is no ONNX Runtime for this Python."""
 
 import json

@@ -1,6 +1,5 @@
-"""The training of the sample model, in a tiny form: it runs, its pillars are voxeld's, and its state is converted to
-what it computes itself. Skipped where there is no torch.
-"""
+"""The training of the sample model, in a tiny form: it runs, its pillars equal voxeld's, and the converted model
+computes the same as the training. Skipped where there is no torch. """
 
 import contextlib
 import io

@@ -84,7 +84,7 @@ class Triton(OneDaemonCase):
             "decode_center": CENTER_HEAD,
             "scatter": {"grid_size": "4,4,2", "batch_size": 2},
         }
-        sizes = {  # in place of each -1, by the model or the end of its name
+        sizes = {  # for each -1, by the model or the end of its name
             "nms": (60, 60),
             "decode": (1, 5, 4, 2, 1, 5, 4, 14, 1, 5, 4, 4),
             "decode_center": (1, 5, 4, 2, 1, 5, 4, 2, 1, 5, 4, 1, 1, 5, 4, 3, 1, 5, 4, 2),
@@ -203,7 +203,7 @@ class Triton(OneDaemonCase):
         self.same(result, self.plain(points, max_voxels=500, feature_dtype="float16", point_counts=[1000, 2000]))
 
     def test_operations_on_boxes(self):
-        """Their inputs are several tensors, found by their names."""
+        """These operations have several input tensors, found by name."""
         rng = np.random.default_rng(2)
         boxes = np.concatenate((rng.uniform(-9, 9, (60, 3)), rng.uniform(1, 4, (60, 4))), 1).astype("<f4")
         nms = {"boxes": boxes, "scores": rng.random(60).astype("<f4"), "labels": rng.integers(0, 3, 60).astype("<i4")}
@@ -239,7 +239,7 @@ class Triton(OneDaemonCase):
             self.assertIn("is missing", caught.exception.message())
 
     def test_the_heads_of_presets(self):
-        """A preset's head is a model with the preset's parameters, which says what channels its maps have."""
+        """A preset's head is a model with the preset's parameters. The model says how many channels its maps have."""
         rng = np.random.default_rng(3)
         for preset, operation in (
             ("kitti_pointpillar", "decode"),
@@ -343,7 +343,7 @@ class Triton(OneDaemonCase):
         self.assertEqual((caught.exception.status(), self.client.get_cuda_shared_memory_status()), ("501", []))
 
     def run_page(self, section):
-        """What the section's Python makes of some points."""
+        """The result of the section's Python for some points."""
         program = textwrap.dedent(re.search(r"```python\n(.*?)```", section, re.S)[1])
         self.assertIn("localhost:8080", program)
         local = {"points": random_points()}

@@ -1,5 +1,5 @@
-"""The examples for Rerun and ROS 2 without either: stand-ins take what they show and publish. The commands of
-docs/wires.md on answers as files."""
+"""The examples for Rerun and ROS 2, with stand-ins for both libraries that record what the examples show and publish.
+The commands of docs/wires.md on answers as files."""
 
 import importlib.util
 import io

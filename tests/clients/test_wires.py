@@ -1,4 +1,4 @@
-"""The examples of docs/wires.md do what they say: its commands and its Python run against a daemon."""
+"""The examples of docs/wires.md work: its commands and its Python run against a daemon."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def section(title):
 
 
 def commands(text):
-    """The shell lines after a $, with those that continue them."""
+    """The shell lines after a $, with their continuation lines."""
     return [command.replace("\\\n", "") for command in re.findall(r"^    \$ ((?:.*\\\n)*.*)$", text, re.MULTILINE)]
 
 
@@ -94,7 +94,7 @@ class KServe(unittest.TestCase):
 
 class Page(unittest.TestCase):
     def test_each_section_with_commands_has_a_test(self):
-        """Here, in docs.encodings, clients.viewers and docs.shared_memory."""
+        """The tests are here, in docs.encodings, clients.viewers and docs.shared_memory."""
         tested = {"Formats of the body", "Encodings", "Answers as files", "KServe v2", "Shared memory"}
         titles = re.findall("^## (.*)$", TEXT, re.MULTILINE)
         self.assertEqual({title for title in titles if commands(section(title))}, tested)
