@@ -1,8 +1,8 @@
 """The specification once more, slow and plain: one point, one column, one operation at a time.
 
-It exists to judge oracle.py on small clouds. It shares no line with it: numbers are Python floats rounded by `struct`
-after every operation, which is the same as float32 arithmetic for + - * / (a double holds more than 2 * 24 + 2 bits).
-"""
+It exists to check oracle.py on small clouds, and shares no line with oracle.py. Numbers are Python floats, rounded by
+`struct` after every operation. For + - * / this equals float32 arithmetic, since a double holds more than 2 * 24 + 2
+bits. """
 
 import math
 import struct
@@ -62,7 +62,7 @@ def voxelize(query, rows, counts):
     grid = []
     for a in range(3):
         exact = f32(f32(bounds[3 + a] - bounds[a]) / size[a])
-        grid.append(int(math.floor(exact) + (1 if exact - math.floor(exact) >= 0.5 else 0)))  # all of them are positive
+        grid.append(int(math.floor(exact) + (1 if exact - math.floor(exact) >= 0.5 else 0)))  # all are positive
     out = {
         name: []
         for name in (

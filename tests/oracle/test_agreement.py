@@ -11,11 +11,11 @@ import openpcdet
 from daemon import OneDaemonCase
 
 SCENES = 6
-AGREED = 0.95  # of the boxes that either keeps; far more is measured
+AGREED = 0.95  # of the boxes that either keeps; the measured part is far higher
 
 
 def near_pairs(count):
-    """Boxes that mostly overlap, [count, 7] twice."""
+    """Two sets [count, 7] of boxes, most of which overlap."""
     rng = np.random.default_rng(7)
     first = np.concatenate((rng.uniform(-1, 1, (count, 3)), rng.uniform(0.5, 4, (count, 3))), 1)
     second = first + rng.normal(0, 0.4, first.shape)
@@ -53,7 +53,7 @@ class Agreement(OneDaemonCase):
         self.assertEqual(list(openpcdet.nms(pair, np.array([1, 0.5], np.float32), 0.0)), [0])
 
     def test_else_overlaps_are_the_same(self):
-        """So that what is compared with is no other function altogether."""
+        """Checks that nms_gpu is not a different function."""
         same = np.array([[1, 2, 0, 4, 2, 1, 0.3]], np.float32)
         self.assertAlmostEqual(float(openpcdet.iou(same, same)[0]), 1, delta=1e-5)
         first, second = near_pairs(400)

@@ -8,7 +8,7 @@ import check
 import oracle
 
 F32 = np.float32
-# Ranges whose last float below the upper bound already has the index of the first cell outside, as measured.
+# Ranges, found by measurement, whose last float below the upper bound already has the index of the first cell outside.
 ALIASED = (
     ("-54", "54", "0.2"),
     ("-5", "3", "0.2"),

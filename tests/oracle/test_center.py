@@ -1,5 +1,5 @@
 """POST /v1/decode with head=center, byte for byte the oracle's: random heads, ties, values that are not finite, both
-kinds of suppression; and what must hold of any."""
+kinds of suppression; and properties of every answer."""
 
 import os
 import unittest

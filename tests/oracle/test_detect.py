@@ -20,7 +20,7 @@ HALF_CENTERS = ("heatmap", "dim", "vel")
 
 
 def layers(hidden=None):
-    """The encoder's layers, each weight and bias."""
+    """The layers of the encoder, each with weight and bias."""
     tensors = {
         name: np.frombuffer(data, "<f4").reshape(shape) for name, (shape, data) in models.weights(hidden=hidden).items()
     }
@@ -153,7 +153,7 @@ class Stages(OneDaemonCase):
                 self.check_boxes(tensors, metadata, maps)
 
     def test_the_sweeps_of_a_stream(self):
-        """Each has the fates that it has of /v1/voxelize."""
+        """Each sweep has the same fates as with /v1/voxelize."""
         for time in range(3):
             points, told = scan(1200, seed=time), []
             terms = {"pose": "0.5,0,0,1,0,0,0", "time": time, "sweeps": 3, "remove_close": 0.5}
@@ -236,9 +236,9 @@ class Stages(OneDaemonCase):
 
 
 class RealLibrary(Stages):
-    """The same with ONNX Runtime itself."""
+    """The same with the real ONNX Runtime."""
 
-    # Networks of centre heads are the stand-in's alone.
+    # Only the stand-in has networks with centre heads.
     test_maps_of_a_centre_head = test_a_request_may_choose_boxes_otherwise = None
 
     @classmethod

@@ -23,7 +23,7 @@ class Encoder(ctypes.Structure):
 
 
 class Stop(ctypes.Structure):
-    """Of zeros: nobody is asked."""
+    """All zeros: never stops."""
 
     _fields_ = [
         ("stopped", ctypes.c_void_p),
@@ -38,7 +38,7 @@ def floats(array):
 
 
 def encode_by_library(library, features, num_points, layers):
-    """What cpu_encode gives of each pillar; its padding is one row of zeros."""
+    """The result of cpu_encode for each pillar; the padding is one row of zeros."""
     encoder = Encoder(len(layers))
     for i, (weight, bias) in enumerate(layers):
         encoder.layers[i] = Layer(floats(weight), floats(bias), *weight.shape)

@@ -57,7 +57,7 @@ def requests():
 
 
 def without_chance(metadata):
-    """What is the same for each answer to a request."""
+    """The metadata that is the same in each answer to a request."""
     return {name: value for name, value in metadata.items() if name not in ("request_id", "timing_us")}
 
 
@@ -76,7 +76,7 @@ def fields_of(cloud):
 
 
 def centres(coords, query):
-    """As kernels/grid.h rounds them."""
+    """The centres of voxels, rounded as in kernels/grid.h."""
     low, size = (np.array(query[name].split(",")[:3], np.float32) for name in ("point_cloud_range", "voxel_size"))
     return coords[:, :0:-1].astype(np.float32) * size + (size / np.float32(2) + low)
 
@@ -171,7 +171,7 @@ class Files(unittest.TestCase):
 
     @of_each_request
     def test_mcap(self, operation, query, body):
-        # Its clouds do not depend on `outputs`.
+        # The clouds of an MCAP file do not depend on `outputs`.
         whole = {name: value for name, value in query.items() if name != "outputs"}
         expected, metadata = self.tensors(operation, whole, body)
         clouds = self.clouds(self.ask(operation, query, body, MCAP))
@@ -238,7 +238,7 @@ class Files(unittest.TestCase):
         self.assertLessEqual(began, time.time_ns())
 
     def test_not_dense(self):
-        """Means that no float16 holds: the message says that not all of its points are finite."""
+        """Means too large for float16: the message says that not all of its points are finite."""
         query = {"point_cloud_range": "0,0,0,90000,9,9", "voxel_size": "90000,9,9", "feature_dtype": "float16"}
         body = np.array([[80000, 1, 1, 1]], "<f4").tobytes()
         ((_, _, cloud),) = self.clouds(self.ask("voxelize", query, body, MCAP))["/voxels"]

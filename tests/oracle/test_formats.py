@@ -97,7 +97,7 @@ class Formats(unittest.TestCase):
                 self.same(name, body, rows_of(points, named), where, fields=",".join(named))
 
     def test_unaligned_fields(self):
-        """As in a Velodyne's message: a ring of 16 bits, and behind it a time of 64 that stands at no multiple of 8."""
+        """As in a Velodyne's message: a ring of 16 bits, then a time of 64 bits that is not aligned to 8 bytes."""
         rng = np.random.default_rng(SEED)
         kinds = {"x": "<f4", "y": "<f4", "z": "<f4", "intensity": "<f4", "ring": "<u2", "timestamp": "<f8"}
         columns = {name: random_values(rng, kind, 600) for name, kind in kinds.items()}
@@ -135,7 +135,7 @@ class Formats(unittest.TestCase):
         self.same("ply", body, rows_of(points, ["x", "y", "z"]), "ascii", num_features=3)
 
     def test_numbers_as_text(self):
-        """Each is rounded once, to the nearest float32, as the C library does it."""
+        """Each number is rounded once, to the nearest float32, as in the C library."""
         rng = np.random.default_rng(SEED)
         words = ["0", "-0", "+1", "1.", ".5", "-.25", "16777217", "16777219", "1e39", "-1e39", "1e-46", "nan", "-inf"]
         words += ["1.17549429e-38", "3.4028235677973366e38", "0.1", "100000000000000000000000", "4294967295", "1E5"]
@@ -173,7 +173,7 @@ class Formats(unittest.TestCase):
         self.same("raw", rows.tobytes(), scaled, "raw", fields=",".join(names), intensity_scale="0.003921569")
 
     def test_rows_at_every_place(self):
-        """The points are rows already, and begin at any byte of the body."""
+        """The points already are rows, and begin at any byte of the body."""
         points = files.structured({name: np.arange(50) + place for place, name in enumerate("xyzi")})
         rows = rows_of(points, list("xyzi"))
         for length in range(66):

@@ -32,13 +32,13 @@ def coordinates(rng, points, style):
         xyz = rng.choice([-1, 1], (points, 3)) * 10 ** rng.uniform(-45, -18, (points, 3))
     elif style == "two_scales":
         xyz = xyz * np.where(rng.random((points, 1)) < 0.5, 1e-4, 1e4)
-    elif style == "shells":  # all but equally far from the middle
+    elif style == "shells":  # almost equally far from the centre
         xyz = 30 * xyz / np.maximum(np.linalg.norm(xyz, axis=1, keepdims=True), 1e-6)
     return xyz
 
 
 def rows(rng, points, style, columns=4, dtype="float32", not_finite=0.0):
-    """Rows as bytes; the columns after the third are any bits."""
+    """Rows as bytes; the columns after the third have random bits."""
     kind, word = (np.float16, np.uint16) if dtype == "float16" else (np.float32, np.uint32)
     bits = rng.integers(0, np.iinfo(word).max, (points, columns), word, endpoint=True)
     with np.errstate(all="ignore"):
@@ -87,7 +87,7 @@ class Random(check.OracleCase):
             body = rows(rng, points, style, int(query["num_features"]), query["dtype"], rng.choice([0, 0.01, 0.5]))
             counts = clouds.random_counts(rng, points, rng.random() < 0.5)
             most = np.minimum(finite_counts(query, body, counts), 600)
-            if rng.random() < 0.5:  # one number for all
+            if rng.random() < 0.5:  # one number for all clouds
                 query["num_samples"] = str(rng.integers(0, most.min() + 1))
             elif len(counts) > 1:
                 query["num_samples"] = ",".join(str(rng.integers(0, n + 1)) for n in most)
@@ -105,7 +105,7 @@ class Random(check.OracleCase):
 
 
 class Corners(check.OracleCase):
-    """One behaviour each, on a cloud made for it."""
+    """Each test has one behaviour, on a cloud made for it."""
 
     def sampled(self, body, **query):
         result = self.check({"num_samples": "1", "outputs": ALL} | query, body)
@@ -179,7 +179,7 @@ class Corners(check.OracleCase):
     def test_a_number_for_each_cloud(self):
         rng = np.random.default_rng(4)
         for counts, numbers in (
-            ("50,50", "20,20"),  # equal, and stacked nevertheless
+            ("50,50", "20,20"),  # equal counts, but still concatenated
             ("0,500,0,3", "0,200,0,3"),
             ("1,1,1", "1,1,1"),
             ("10,10", "0,0"),
@@ -227,7 +227,7 @@ class Corners(check.OracleCase):
         self.check({"num_samples": "100"}, body)
 
     def test_one_slot_after_another_request(self):
-        # What a larger request left in the scratch must not show in a smaller one.
+        # Data of a larger request in the scratch must not show in a smaller request.
         big, small = (rows(np.random.default_rng(n), n, "uniform") for n in (40000, 50))
         for _ in range(10):
             self.sampled(big, num_samples="20")

@@ -19,7 +19,7 @@ ALL = ",".join(samples.TENSORS)
 
 
 def finite_voxels(query, params, body, counts):
-    """How many voxels of each cloud can be chosen, and how many there are."""
+    """The number of voxels of each cloud that can be chosen, and the number of all its voxels."""
     plain = oracle.Params.from_values(
         {k: v for k, v in query.items() if k not in ("feature", "feature_dtype", "outputs")} | {"feature": "mean"}
     )
@@ -54,7 +54,7 @@ class Random(check.OracleCase):
 
 
 class Corners(check.OracleCase):
-    """One behaviour each."""
+    """Each test has one behaviour."""
 
     def cloud(self, seed, style, points, **fixed):
         query = GRID | {"fps": "100", "outputs": ALL} | fixed
@@ -140,7 +140,7 @@ class Scans(check.OracleCase):
     def test_every_preset(self):
         for preset in self.daemon.get("/v1/presets").json()["presets"]:
             name, values = preset["name"], preset["parameters"]
-            # With fps the tensors are the default ones, whatever the preset lists.
+            # With fps the tensors are the default tensors, not those of the preset.
             params = dataclasses.replace(oracle.Params.from_values(values), outputs=())
             for path in scans(values["num_features"])[::3]:
                 query = {"preset": name, "fps": "1024", "start": "77"}

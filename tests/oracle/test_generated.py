@@ -88,7 +88,7 @@ class Generated(check.OracleCase):
         body = simulated("hdl64", 3, 4)
         preset = self.daemon.get("/v1/presets/kitti_pointpillar").json()["parameters"]
         given = {"max_points_per_voxel": "7", "feature_dtype": "float16", "feature": "points,pillar"}
-        preset.pop("outputs", None)  # another feature brings its own tensors, not the preset's
+        preset.pop("outputs", None)  # another feature has its own tensors, not the preset's
         params = oracle.Params.from_values(preset | given)
         self.check({"preset": "kitti_pointpillar"} | given, body, params, "kitti_pointpillar with other values")
 

@@ -1,4 +1,4 @@
-"""Random parameters on random clouds, hundreds, seeded: VOXELD_TEST_SEED and VOXELD_TEST_CASES choose others."""
+"""Hundreds of random parameters on random clouds, seeded. VOXELD_TEST_SEED and VOXELD_TEST_CASES choose others."""
 
 import os
 import unittest
@@ -32,7 +32,7 @@ class Random(check.OracleCase):
 
 
 class Corners(check.OracleCase):
-    """One behaviour each, on a cloud made for it."""
+    """Each test has one behaviour, on a cloud made for it."""
 
     def cloud(self, seed, style, points, **fixed):
         rng = np.random.default_rng(seed)
@@ -235,7 +235,7 @@ class Corners(check.OracleCase):
             self.check(query, rows.tobytes(), what=f"extent {extent}")
 
     def test_one_slot_after_another_request(self):
-        # What a larger request left in the buffers and tables must not show in a smaller one.
+        # Data of a larger request in buffers and tables must not show in a smaller request.
         big, big_body = self.cloud(27, "crowded", 50000)
         small, small_body = self.cloud(28, "crowded", 50)
         for _ in range(20):

@@ -1,5 +1,5 @@
-"""Requests whose points are in shared memory, and whose answers go there, give the tensors of the plain request, byte
-for byte: of every operation and format, at any offset."""
+"""Requests with points in shared memory and answers to shared memory give the tensors of the plain request, byte for
+byte: for every operation and format, at any offset."""
 
 import json
 import unittest

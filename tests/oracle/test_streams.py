@@ -1,5 +1,5 @@
-"""Streams: what the server joins of sweeps that it kept has the same bytes as one request with all of them, joined by
-hand; whatever the operation, the columns, the poses and the protocol."""
+"""Streams: sweeps that the server kept and joins give the same bytes as one request with all sweeps joined by hand, for
+every operation, set of columns, form of poses and protocol."""
 
 import json
 import os
@@ -26,7 +26,7 @@ OPERATIONS = (
 )
 FATES = ("not_finite", "out_of_range", "over_max_points_per_voxel", "over_max_voxels", "block_filtered")
 JOINING = ("stream", "streams", "sweeps", "pose", "poses", "mount", "time", "times", "time_column", "remove_close")
-JOINING += ("point_counts",)  # which are of sweeps
+JOINING += ("point_counts",)  # these count sweeps
 
 
 def numbers(values):
@@ -39,7 +39,7 @@ def quaternion(rng):
 
 
 def random_pose(rng, scale=5.0):
-    """The same pose in one of its two forms."""
+    """A random pose in one of its two forms."""
     seven = [*rng.normal(size=3) * scale, *quaternion(rng)]
     if rng.random() < 0.5:
         return numbers(seven)
@@ -66,12 +66,12 @@ class Streams(OneDaemonCase):
         return self.post(path, {**plain, "num_features": str(joined.shape[1])}, joined.tobytes())
 
     def check(self, path, query, rows, mirror, where="", along=()):
-        """`along` has older sweeps that are sent behind the newest."""
+        """`along` has older sweeps that are sent after the newest."""
         bodies = (rows, *along)
         joined, told = mirror.send(query, *bodies)
         expected = self.plain(path, query, joined)
         reply = self.post(path, query, b"".join(body.tobytes() for body in bodies))
-        if expected.status != 200:  # more samples than points, for one
+        if expected.status != 200:  # for example, more samples than points
             self.assertEqual(reply.status, expected.status, where)
             self.assertEqual(reply.json()["detail"], expected.json()["detail"], where)
             return None
@@ -85,7 +85,7 @@ class Streams(OneDaemonCase):
         return metadata
 
     def fates(self, path, query, joined, counts):
-        """The fates of each sweep's points, if the sweeps have so many."""
+        """The fates of each sweep's points, if the answer has them."""
         parts = np.split(joined, np.cumsum(counts)[:-1])
         if path == "transform":  # a point's fate does not depend on others
             answers = [self.plain(path, query, part) for part in parts]
@@ -137,7 +137,7 @@ class Streams(OneDaemonCase):
             mirror, time = Mirror(), float(rng.uniform(-1, 1.7e9))
             self.addCleanup(self.delete, f"s{case}")
             for step in range(int(rng.integers(2, 7))):
-                time += float(rng.uniform(0.01, 0.2)) * (rng.random() < 0.85)  # else the same again: a retry
+                time += float(rng.uniform(0.01, 0.2)) * (rng.random() < 0.85)  # otherwise the same time again: a retry
                 query = {**base, "stream": f"s{case}", "num_features": str(columns), "dtype": kind}
                 query |= {"pose": random_pose(rng), "time": repr(time), "sweeps": str(rng.integers(1, 6))}
                 if rng.random() < 0.5:
@@ -152,8 +152,8 @@ class Streams(OneDaemonCase):
                     mirror.sweeps, mirror.mounts = before  # a failed request stores nothing
 
     def test_sent_along(self):
-        """Whatever the server has lost, the newest sweep with the older ones behind it gives the bytes that each would
-        have given in its turn, and the stream is whole again."""
+        """Whatever the server has lost: the newest sweep, sent with the older ones after it, gives the same bytes as
+        sweeps sent one by one, and the stream is complete again."""
         for case in range(CASES):
             rng = np.random.default_rng(SEED + case)
             path, base = OPERATIONS[case % len(OPERATIONS)]
@@ -178,7 +178,7 @@ class Streams(OneDaemonCase):
                 single = {"pose": pose, "time": repr(time)}
                 in_turn = self.check(path, {**query, **single, "stream": f"w{case}"}, rows, whole, where)
                 along = sent[: int(rng.integers(1, sweeps + 1))]
-                if rng.random() < 0.4:  # the server is another
+                if rng.random() < 0.4:  # the server is a new one
                     self.delete(f"b{case}")
                     broken, along = Mirror(), sent[:sweeps]
                 lists = {
@@ -188,7 +188,7 @@ class Streams(OneDaemonCase):
                 }
                 rows, *older = (rows for _, _, rows in along)
                 metadata = self.check(path, {**query, **lists, "stream": f"b{case}"}, rows, broken, where, older)
-                if not metadata or not in_turn:  # more samples than points: nothing was kept of either
+                if not metadata or not in_turn:  # more samples than points: neither kept anything
                     self.assertEqual(metadata, in_turn, where)
                     self.delete(f"b{case}", f"w{case}")
                     whole, broken, sent = Mirror(), Mirror(), []
@@ -199,7 +199,7 @@ class Streams(OneDaemonCase):
                 self.assertEqual(origins, (["sent"] * len(along) + ["kept"] * sweeps)[: len(origins)], where)
 
     def test_several_sensors(self):
-        """Four sensors in turn, each joined with the others as they were last sent, in the frame of the first."""
+        """Four sensors in turn, each joined with the last sweeps of the others, in the frame of the first."""
         rng, mirror = np.random.default_rng(SEED), Mirror()
         names = ("front", "rear", "left", "right")
         self.addCleanup(self.delete, *names)
@@ -209,14 +209,14 @@ class Streams(OneDaemonCase):
                 query = {**OPERATIONS[0][1], "stream": name, "streams": ",".join(names), "sweeps": "2"}
                 query |= {"pose": random_pose(rng), "time": repr(100 + turn + number / 10), "time_column": "yes"}
                 if turn == 0:
-                    query["mount"] = mounts[name]  # the streams keep it
+                    query["mount"] = mounts[name]  # the streams keep the mount
                 metadata = self.check("voxelize", query, random_sweep(rng, 4, np.float32), mirror, f"{turn} {name}")
                 self.assertEqual((metadata["stream"]["frame"], metadata["stream"]["asked"]), ("front", 8))
         self.assertEqual(len(metadata["stream"]["sweeps"]), 8)
         self.assertLess(metadata["stream"]["sweeps"][-1 - 4]["age_s"], 0, "right was sent after front")
 
     def test_fates(self):
-        """Caps that bite, and a block filter, over clouds that several workers share: each sweep has all fates."""
+        """Caps that drop points, and a block filter, on clouds that several workers share: each sweep has all fates."""
         kinds = [
             {"max_points_per_voxel": "3", "max_voxels": "2500"},
             {"max_points_per_voxel": "1", "max_voxels": "2000", "order": "key", "outputs": "voxel_coords"},
@@ -269,7 +269,7 @@ class Streams(OneDaemonCase):
             query = {**GRID, "stream": "v", "sweeps": "3", "pose": numbers(pose), "time": repr(step + 0.125)}
             self.check("voxelize", {**query, "time_column": "yes"}, rows, mirror)
             expected = self.post("voxelize", {**query, "time_column": "yes"}, rows.tobytes())
-            self.delete("k")  # each time: only what is sent along is there
+            self.delete("k")  # each time, so that only the sweeps of the body are there
             lists = {
                 "point_counts": [len(rows) for _, _, rows in sent],
                 "times": [time for time, _, _ in sent],
@@ -301,7 +301,7 @@ class Streams(OneDaemonCase):
             self.assertEqual(metadata["stream"]["time"], step)
 
     def test_far_from_the_origin(self):
-        """In UTM coordinates, where float32 has half metres, a sweep is moved to a micrometre."""
+        """In UTM coordinates, where float32 has steps of half a metre, a sweep is moved to a micrometre."""
         origin = np.array([456789.123, 5412345.678, 321.5])
         turn = np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])
         now, then = (turn, origin + [1.25, 2.5, 0.0]), (turn, origin)
@@ -316,7 +316,7 @@ class Streams(OneDaemonCase):
         self.assertTrue(np.allclose(points, [[1, 1, 1, 1], [-1.5, 2.25, 1, 1]], atol=1e-5), points)
 
     def test_metadata_alone(self):
-        """A sweep whose answer is only metadata is kept all the same."""
+        """A sweep is kept even if its answer is only metadata."""
         self.addCleanup(self.delete, "m")
         body = np.ones((5, 4), np.float32).tobytes()
         query = urllib.parse.urlencode({"stream": "m", "sweeps": "2", "pose": "0,0,0,1,0,0,0"})

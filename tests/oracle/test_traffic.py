@@ -19,7 +19,7 @@ NOISE = 0.12  # metres that a point may be off its surface
 
 
 def street(seed, *more):
-    """Its points [N, 4], and its boxes as (class, [x, y, z, dx, dy, dz, heading], points)."""
+    """The points [N, 4] of a street, and its boxes as (class, [x, y, z, dx, dy, dz, heading], points)."""
     with tempfile.TemporaryDirectory() as folder:
         labels = pathlib.Path(folder, "labels.csv")
         command = [SCAN, "--traffic", "--seed", str(seed), "--labels", str(labels), *more]
@@ -30,7 +30,7 @@ def street(seed, *more):
 
 
 def inside(points, box, margin):
-    """Which points are in the box, `margin` metres wider on every side but not at its bottom, where the ground is."""
+    """Which points are in the box, `margin` metres wider on every side except the bottom, where the ground is."""
     moved = points[:, :3] - box[:3]
     cosine, sine = np.cos(box[6]), np.sin(box[6])
     ahead, left = moved[:, 0] * cosine + moved[:, 1] * sine, moved[:, 1] * cosine - moved[:, 0] * sine

@@ -1,7 +1,7 @@
 """Every way in and out gives the tensors of the plain request, byte for byte: each format, encoding, region and kind of
-answer, and KServe's protocol, with each of the others. The plain request's tensors are the oracle's (the other tests).
+answer, and KServe's protocol, in all combinations. Other tests compare the plain request's tensors with the oracle.
 
-The ways are tables, and a row of the daemon's tables that they lack fails.
+The ways are tables. The test fails if they lack a row of the daemon's tables.
 """
 
 import io
@@ -72,7 +72,7 @@ def file_of(write, word):
     return body
 
 
-# Format: the body, and what query and head say of it. Only safetensors has room for more than points.
+# For each format: the body, and its query and head. Only safetensors has room for more than points.
 FORMATS = {
     "raw": [raw],
     "pcd": [file_of(lambda points, data=data: files.pcd(points, data), "pcd") for data in
@@ -104,7 +104,7 @@ def npz(file):
 
 
 def mcap(file):
-    """Its clouds but for their times."""
+    """The clouds of an MCAP file without their times."""
     reader = SeekingReader(io.BytesIO(file))
     clouds = {
         f"{channel.topic} {message.sequence}": np.frombuffer(message.data[12:], "u1")
@@ -178,7 +178,7 @@ class Wires(OneDaemonCase):
     # ---- /v1 ----
 
     def into_region(self, path, body, headers, coding):
-        """Where the body is in a region too, if it can be."""
+        """The same request with the body in a region, if possible."""
         at = 0
         if coding is None:
             self.memory.write(body, 3)
@@ -262,7 +262,7 @@ class Wires(OneDaemonCase):
                                 expected = tensors[name]
                                 found = self.memory.read(expected.nbytes, at)
                                 answered[name] = np.frombuffer(found, expected.dtype).reshape(expected.shape)
-                                self.memory.write(b"\xff" * len(found), at)  # no answer is taken for the next one's
+                                self.memory.write(b"\xff" * len(found), at)  # no answer can pass for the next one
                             self.same(answered, tensors, where)
                             self.same_counts(json.loads(told["parameters"]["metadata"]), metadata, where)
 
