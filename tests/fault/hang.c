@@ -1,6 +1,6 @@
 // A library to preload into the daemon (LD_PRELOAD): opening one file hangs, as on a network mount that does not
-// answer. $VOXELD_HANG is the file's path. Once it is being opened, PATH.opened tells the test so. It hangs until there
-// is PATH.answers.
+// answer. $VOXELD_HANG is the file's path. When the daemon opens the file, the library creates PATH.opened for the
+// test. The call hangs until PATH.answers exists.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>

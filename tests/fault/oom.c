@@ -1,9 +1,9 @@
-// A library to preload into the daemon (LD_PRELOAD): one call that needs memory, a thread or a descriptor fails when it
-// is asked to.
+// A library to preload into the daemon (LD_PRELOAD): it makes one chosen call that needs memory, a thread or a
+// descriptor fail.
 //
-// $VOXELD_OOM names a file of one struct control, shared with the test. Calls of each kind are counted, of all threads
-// together; the one whose number is `fail_at` fails as if the system had no more, that one alone. They count from main
-// on: what comes before, in the start of libraries such as CUDA's, is not the daemon's.
+// $VOXELD_OOM names a file of one struct control, shared with the test. The library counts the calls of each kind in
+// all threads together. Only call number `fail_at` fails, as if the system had run out. Counting begins at main:
+// earlier calls belong to the start of libraries such as CUDA's, not to the daemon.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 
 enum kind { MEMORY, THREAD, DESCRIPTOR, KINDS };
 
-// The test knows it as pairs of 64-bit numbers. Calls count from 1; fail_at 0 fails none.
+// For the test these are pairs of 64-bit numbers. Calls count from 1; with fail_at 0 none fails.
 struct control {
   struct {
     atomic_uint_fast64_t calls, fail_at;
@@ -37,7 +37,7 @@ static void share_control(void) {
   if (memory != MAP_FAILED) control = memory;
 }
 
-// What the C library runs main by; it has run the constructors of all libraries and of the program first.
+// The C library runs main through this function, after the constructors of all libraries and of the program.
 typedef int main_function(int argc, char **argv, char **environment);
 static main_function *daemon_main;
 
@@ -64,7 +64,7 @@ static int fails(enum kind kind, int error) {
 
 // ---- memory: malloc and its kin, and mappings of no file ------------------------------------------------------------
 
-// glibc's own functions by their other names: these need not be looked up, which would ask for memory.
+// glibc's own functions under their other names. Looking functions up would need memory.
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);

@@ -1,8 +1,7 @@
-"""Floods: heads, bodies, chunks and pipelines without end, clients that drip or do not read, all many at a time.
+"""Floods: endless heads, bodies, chunks and pipelines, clients that drip or do not read, many of each at a time.
 
-While each goes on another client is served, memory stays within what docs/operation.md promises, and refusals are
-counted by reason.
-"""
+During each flood another client is served, memory stays within the bound of docs/operation.md, and refusals are counted
+by reason. """
 
 import concurrent.futures
 import threading
@@ -19,7 +18,7 @@ CONNECTIONS = 100
 # two workers at most, but no scan here is large) and the program itself.
 BOUND = BUDGET + CONNECTIONS * (256 + 17) * 1024
 OWN = 16 * MB
-OTHERS = ("127.0.0.21", "127.0.0.22")  # one client alone may not hold two such answers
+OTHERS = ("127.0.0.21", "127.0.0.22")  # a single client may not hold two such answers
 CHUNKED = head("POST", VOXELIZE, "Transfer-Encoding: chunked")
 LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"  # 11 MB of answer
 
@@ -33,7 +32,8 @@ class Abuse(FaultCase):
     ARGS = (
         *("--backend", "cpu", "--workers", "1", "--long-workers", "1", "--max-connections", str(CONNECTIONS)),
         *("--memory-budget-bytes", str(BUDGET), "--max-body-bytes", str(LIMIT), "--max-response-bytes", str(16 * MB)),
-        # Long enough that a busy machine stalls no client of the test: a stalled body gets 408 in place of its answer.
+        # Long enough that no client of the test stalls on a busy machine: a stalled body would get 408 instead of its
+        # answer.
         *("--idle-timeout-s", "6", "--upload-timeout-s", "5", "--send-timeout-s", "3", "--upload-min-rate", "0"),
     )
 
@@ -49,12 +49,12 @@ class Abuse(FaultCase):
             self.assertLess(self.daemon.peak_bytes(), BOUND + OWN)
 
     def refusals(self, reason):
-        """How many more of them there are than at the test's beginning."""
+        """The number of refusals since the beginning of the test."""
         label = f'reason="{reason}"'
         return counters(self.daemon, "voxeld_refusals_total")[label] - self.refused[label]
 
     def assert_counted(self, number, count, *reasons):
-        """So many, once the last of them is over for the server too."""
+        """Waits until the server has counted this many refusals."""
         total = lambda: sum(count(reason) for reason in reasons) if reasons else count()
         wait_until(lambda: total() >= number, lambda: f"{number} counted, there are {total()}")
         self.assertEqual(total(), number)
@@ -63,8 +63,8 @@ class Abuse(FaultCase):
         return sum(counters(self.daemon, "voxeld_requests_aborted_total").values()) - self.aborted
 
     def flood(self, begin, pieces, most=64 * MB):
-        """Sends `begin`, then pieces until the server answers or ends it: its statuses. It may take `most` bytes
-        before."""
+        """Sends `begin`, then pieces until the server answers or closes. Returns the statuses. The server may take up
+        to `most` bytes before."""
         with Raw(self.daemon) as connection:
             sent = 0
             try:
@@ -94,7 +94,7 @@ class Abuse(FaultCase):
 
     def test_heads_without_end(self):
         begun = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
-        # Under TSan the library's moves of folded headers take so long that eight such heads starve everybody.
+        # Under TSan the library's moves of folded headers take so long that eight such heads starve all clients.
         clients = 2 if is_sanitized() else 8
         for begin, piece in (
             (begun, b"X-Flood: " + b"x" * 1000 + b"\r\n"),
@@ -112,7 +112,7 @@ class Abuse(FaultCase):
                     self.assertIn(status, (400, 413, 414, 431, 505))
 
     def test_blank_lines_without_end(self):
-        # They are allowed before a request, but none comes: that is an idle connection.
+        # Empty lines are allowed before a request. Without a request the connection counts as idle.
         def blank():
             while True:
                 time.sleep(0.01)  # the pace of the client
@@ -135,8 +135,8 @@ class Abuse(FaultCase):
 
     def test_chunk_extensions_without_end(self):
         for piece in (b"x" * 4000, b";a=b" * 1000):
-            # The library's own answer, for want of room. From 1.0 on it gives none: the connection ends, or the body
-            # stalls.
+            # The library's own answer if it lacks room. From 1.0 on it does not answer: the connection ends, or the
+            # body stalls.
             allowed = {408} if self.daemon.library() >= (1,) else {500}
             self.assertLessEqual(set(self.flood_by_many(6, CHUNKED + b"10;x=", piece)), allowed)
         self.assert_counted(12, lambda: self.aborts() + self.refusals("body-stalled"))
@@ -181,7 +181,7 @@ class Abuse(FaultCase):
     # --- drips, many at a time ---
 
     def drip(self, begin, clients, reasons=()):
-        """Each sends `begin` and then a byte now and then, until the server has ended all of them."""
+        """Many clients send `begin` and then a byte now and then, until the server has closed all connections."""
         connections = [self.raw().send(begin) for _ in range(clients)]
         deadline = time.monotonic() + PATIENCE
         with Bystander(self.daemon):
@@ -205,7 +205,7 @@ class Abuse(FaultCase):
 
     def test_bodies_that_drip(self):
         self.drip(head("POST", VOXELIZE, "Content-Length: 64000"), 40, (408,))
-        self.daemon.await_accounts()  # what the first ones held is given back
+        self.daemon.await_accounts()  # the memory of the first requests is released
         self.drip(head("POST", "/v1/fps?num_samples=1", "Transfer-Encoding: chunked") + b"ffff\r\n", 40, (408,))
         self.assert_counted(80, self.refusals, "body-stalled")
 
@@ -229,7 +229,7 @@ class Abuse(FaultCase):
     # --- memory ---
 
     def test_uploads_that_hold_all_memory(self):
-        # Whoever comes when it is spent is refused at once, and served once it is there again.
+        # A client that comes when the memory is spent is refused at once, and served once there is memory again.
         almost = post(tiled_rows(LIMIT))[:-1]
         holders = [self.raw().send(almost) for _ in range(BUDGET // LIMIT + 10)]
         wait_until(lambda: self.refusals("body-stalled") + self.aborts() > 0, "the first end of a stalled body")

@@ -28,7 +28,7 @@ def write(path, text):
 
 
 def reload(daemon, message):
-    """SIGHUP, and wait for one more line of the log with this."""
+    """Sends SIGHUP, and waits for one more line of the log with this text."""
     count = lambda: sum(message in line for line in list(daemon.lines))
     before = count()
     daemon.process.send_signal(signal.SIGHUP)
@@ -37,7 +37,7 @@ def reload(daemon, message):
 
 @contextlib.contextmanager
 def load(number, ask):
-    """Threads that call `ask` over and over, each with a connection of its own, until the block ends; what they
+    """Threads that call `ask` again and again, each with its own connection, until the block ends. Yields what they
     return."""
     results, over = [], threading.Event()
 
@@ -240,7 +240,7 @@ class UnixSockets(unittest.TestCase):
 
 
 class Supervisor(unittest.TestCase):
-    """systemd's part: it is told of start, reload and stop, and hands sockets over."""
+    """Plays systemd: gets the messages of start, reload and stop, and passes sockets to the daemon."""
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -277,7 +277,8 @@ class Supervisor(unittest.TestCase):
             self.assertEqual(daemon.get("/healthz").status, 200)
 
     def activate(self, sockets, *args, environment=None):
-        """A daemon that finds these sockets from descriptor 3 on, started by a shell so that LISTEN_PID is its own."""
+        """A daemon that gets these sockets from descriptor 3 on. A shell starts the daemon, so that LISTEN_PID is its
+        own."""
         given = [str(listener.fileno()) for listener in sockets]
         moves = " ".join(f"{3 + i}<&{10 + i}" for i in range(len(given)))
         high = " ".join(f"{10 + i}<&{fd}" for i, fd in enumerate(given))
@@ -302,7 +303,7 @@ class Supervisor(unittest.TestCase):
         path = str(self.folder / "sock")
         tcp, unix = self.listener(socket.AF_INET, ("127.0.0.1", 0)), self.listener(socket.AF_UNIX, path)
         process = self.activate([tcp, unix])
-        # Clients may come before the service: they wait in the socket.
+        # Clients may connect before the service starts: they wait in the socket.
         connection = http.client.HTTPConnection(*tcp.getsockname(), timeout=PATIENCE)
         connection.request("GET", "/healthz")
         self.assertEqual(connection.getresponse().status, 200)
@@ -365,7 +366,7 @@ class Supervisor(unittest.TestCase):
         self.assertEqual(process.wait(PATIENCE), 0, process.stderr.read())
 
 
-del FaultCase  # base classes are no tests
+del FaultCase  # base classes are not tests
 
 if __name__ == "__main__":
     unittest.main()

@@ -82,7 +82,7 @@ class Gone(FaultCase):
 
     def test_client_that_does_not_read_its_answer(self):
         connections = [self.raw(receive_buffer=4096).send(post(LARGE_BODY, LARGE)) for _ in range(4)]
-        # All of them stay open: only the daemon can end this.
+        # All connections stay open: only the daemon can close them.
         self.daemon.assert_quiet()
         self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
         for connection in connections:
@@ -91,7 +91,7 @@ class Gone(FaultCase):
     def test_client_that_reads_slowly_gets_all(self):
         connection = self.raw().send(post(LARGE_BODY, LARGE))
         pieces = []
-        for _ in range(10):  # all pauses together are longer than the idle timeout, each one is shorter
+        for _ in range(10):  # all pauses together exceed the idle timeout, but each pause is shorter
             pieces.append(connection.socket.recv(MB, socket.MSG_WAITALL))
             self.assertTrue(pieces[-1])
             threading.Event().wait(0.4)  # the pace of the reader
@@ -110,7 +110,7 @@ class Gone(FaultCase):
         crowd.join()
 
     def test_chaos(self):
-        # Clients of every kind at once; the well-behaved among them must notice nothing.
+        # Clients of every kind at once. The well-behaved clients must notice nothing.
         def rude(number):
             for turn in range(12):
                 connection = Raw(self.daemon)
@@ -147,7 +147,7 @@ class Connections(FaultCase):
         wait_until(lambda: self.connections_at_most(1), "the ends of the last test's connections")
 
     def tearDown(self):
-        # What the test has closed is not gone at once, and the operator's look needs a connection too.
+        # Connections that the test has closed do not end at once, and the operator needs a connection too.
         wait_until(lambda: self.exchange(head("GET", "/healthz")).status == 200, "room for a connection")
         super().tearDown()
 
@@ -156,21 +156,21 @@ class Connections(FaultCase):
         self.assertEqual(reply.headers["Connection"], "close")
 
     def refusals(self, reason):
-        """-1 while the look at them is refused too."""
+        """The number of refusals; -1 while the request for it is refused too."""
         return counters(self.daemon, "voxeld_refusals_total").get(f'reason="{reason}"', -1)
 
     def until_counted(self, reason, before):
         wait_until(lambda: self.refusals(reason) > before, f"a refusal by {reason} to be counted")
 
     def begin(self, source=None):
-        """A connection whose sampling runs or waits: it is neither idle nor slow, which would make room for others."""
+        """A connection with a running or waiting sampling. Neither idle nor slow, it does not make room for others."""
         connection = self.raw(source=source)
-        with contextlib.suppress(ConnectionError):  # a refused one may be cut off in mid-body
+        with contextlib.suppress(ConnectionError):  # a refused request may be cut off in its body
             connection.send(post(many_rows(LONG_POINTS), LONG))
         return connection
 
     def fill(self, operator, busy):
-        """Samplings until one more is refused. The operator looks by this connection of its own."""
+        """Begins samplings until one is refused. The operator has its own connection to look."""
         active = lambda: self.daemon.request("GET", "/v1/status", connection=operator).json()["requests"]["active"]
         while True:
             last = self.begin()
@@ -184,7 +184,7 @@ class Connections(FaultCase):
         operator = self.daemon.connection(source="127.0.0.99")
         self.addCleanup(operator.close)
         busy, before = [], self.refusals("client-over-share")
-        # There are 16, and one is the operator's: no more than are left. Earlier ones may take a moment to end.
+        # There are 16 connections, and one is the operator's. Earlier connections may take a moment to end.
         wait_until(lambda: self.fill(operator, busy) or len(busy) == 7, lambda: f"7 under way, there are {len(busy)}")
         self.refused(self.exchange(post(tiled_rows(MB))))  # read to its end, so that the answer is not lost
         self.assertEqual(self.daemon.get("/healthz", source="127.0.0.2").status, 200)
@@ -200,7 +200,7 @@ class Connections(FaultCase):
         def full():
             if self.exchange(head("GET", "/healthz")).status == 503:
                 return True
-            # This one is refused if the connection of that look is still open.
+            # This request is refused if the operator's connection is still open.
             busy.append(self.begin(f"127.0.0.{2 + len(busy)}"))
             return False
 
@@ -226,7 +226,7 @@ class Connections(FaultCase):
             before, occupying = ended(), [Raw(self.daemon) for _ in range(40)]
             for connection in occupying:
                 connection.close()
-            # IO threads may come to some of them after later ones have ended.
+            # I/O threads may see some of them after later ones have ended.
             wait_until(lambda: ended() >= before + len(occupying), "the ends")
             self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
 

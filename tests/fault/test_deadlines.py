@@ -1,4 +1,4 @@
-"""Deadlines hold for every job: for one that runs, whatever it does, and for one that waits in its stream."""
+"""Deadlines hold for every job: for a job that runs, in every stage, and for a job that waits in its stream."""
 
 import json
 import threading
@@ -82,7 +82,8 @@ class Running(FaultCase):
         described = {"name": "points", "datatype": "FP32", "shape": [number, 3], "data": []}
         values = b",".join([b"1.5,1.25,1.75"] * number)
         body = json.dumps({"inputs": [described]}).encode().replace(b"[]", b"[" + values + b"]")
-        # Its own deadline is in the JSON and not known yet: the server's holds while the JSON is read.
+        # The request's own deadline is in the JSON and still unknown, so the server's deadline holds while the JSON is
+        # read.
         with Daemon(*CPU, "--max-timeout-ms", "20") as daemon:
             self.assert_ended(daemon.post("/v2/models/fps/infer", body))
 
@@ -112,7 +113,7 @@ JSON = {"Accept": "application/json"}
 
 
 class InStreams(FaultCase):
-    """A stream whose turn a long sampling has."""
+    """A stream in which a long sampling has its turn."""
 
     ARGS = LONG_ARGS
 
@@ -134,7 +135,7 @@ class InStreams(FaultCase):
         return self.daemon.get("/v1/streams/s").json()["waiting"]
 
     def patient(self, replies, *times):
-        """Requests of these times, which wait for as long as it takes."""
+        """Requests with these times, which wait without a limit."""
         for number, time in enumerate(times):
             path = LIGHT + str(time)
             thread = threading.Thread(target=lambda path=path: replies.append(self.daemon.post(path, SWEEP, JSON)))
@@ -143,7 +144,7 @@ class InStreams(FaultCase):
             wait_until(lambda: self.waiting() == number + 1, "a request that waits in its stream")
 
     def assert_in_order(self, replies, *times):
-        """Once the long one is gone, the others run, the earliest first."""
+        """Checks that the others run once the long job has ended, the earliest first."""
         self.slow.reset()
         wait_until(lambda: len(replies) == len(times), "answers to all that waited")
         self.assertEqual([reply.status for reply in replies], [200] * len(times))

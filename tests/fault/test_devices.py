@@ -1,4 +1,4 @@
-"""GPUs that fail: the CPU answers with the same bytes, the service tells, and nothing is lost.
+"""GPUs that fail: the CPU answers with the same bytes, the service reports the failure, and no request is lost.
 
 Needs CUDA calls that fail on request: a stand-in for the GPU in the sanitizer builds, a real GPU in the build
 `faults`. VOXELD_INJECT names a file that says which call fails; see tests/support/standin/inject.h.
@@ -47,7 +47,7 @@ def metric(daemon, sample):
 
 
 class Devices(FaultCase):
-    ARGS = ("--backend", "cpu")  # the class's own daemon says what is right
+    ARGS = ("--backend", "cpu")  # the class's own daemon computes the expected answers
 
     @classmethod
     def setUpClass(cls):
@@ -59,7 +59,7 @@ class Devices(FaultCase):
         return 2 if STAND_IN else min(2, real_gpus())
 
     def start(self, *args, inject="", env=()):
-        """A daemon with these GPUs, whose calls fail as `inject` says from now on."""
+        """A daemon with these GPUs. From now on their calls fail as `inject` says."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.request = pathlib.Path(folder.name) / "inject"
@@ -71,7 +71,7 @@ class Devices(FaultCase):
         return daemon
 
     def inject(self, text):
-        """Says which calls of the daemon started last fail."""
+        """Chooses which calls of the last daemon fail."""
         draft = self.request.with_suffix(".draft")
         draft.write_text(text)
         draft.rename(self.request)
@@ -107,7 +107,7 @@ class Devices(FaultCase):
         for asked, backend in ((path, "cpu"), (VOXELIZE, "cuda")):
             self.assertEqual(daemon.post(asked, BODIES[1]).status, 200)
             self.assertEqual(metric(daemon, f'voxeld_jobs_total{{backend="{backend}"}}'), 1)
-        self.assertEqual(metric(daemon, 'voxeld_reruns_total{failure="refused"}'), 0)  # it was not asked
+        self.assertEqual(metric(daemon, 'voxeld_reruns_total{failure="refused"}'), 0)  # the GPU was not asked
         self.assertEqual(daemon.status()["state"], "ready")
         daemon.assert_quiet()
         daemon.stop()
@@ -115,7 +115,7 @@ class Devices(FaultCase):
     def test_failed_calls_are_made_good_by_the_cpu(self):
         for failure, name in (("refused", "refused"), ("memory", "out_of_memory")):
             with self.subTest(failure):
-                # So seldom that no GPU fails several jobs in a row, for which it would be paused.
+                # So seldom that no GPU fails several jobs in a row and is paused.
                 daemon = self.start("--gpu-streams", "2", inject=f"{failure}@150%")
                 with concurrent.futures.ThreadPoolExecutor(6) as pool:
                     backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(200)))
@@ -129,7 +129,7 @@ class Devices(FaultCase):
         return [device["state"] for device in daemon.status()["backend"]["devices"]]
 
     def pause_all(self, failure, *args):
-        """A daemon whose GPUs fail every job so, and are all paused for it."""
+        """A daemon whose GPUs fail every job in this way until all are paused."""
         daemon = self.start("--gpu-streams", "1", *args, inject=f"{failure}@1+")
         paused = ["paused"] * self.devices()
         wait_until(lambda: self.ask(daemon, 0) == "cpu" and self.states(daemon) == paused, "all GPUs to be paused")
@@ -154,7 +154,7 @@ class Devices(FaultCase):
                 self.assertEqual(counts, {"working": 0, "lost": 0})
                 self.assertEqual(metric(daemon, 'voxeld_gpus{state="paused"}'), self.devices())
                 self.assertGreaterEqual(self.reruns(daemon), 3 * self.devices())
-                # Of many more jobs only those are asked of a GPU that try it.
+                # Of many more jobs, only the trials run on a GPU.
                 before = self.reruns(daemon)
                 with concurrent.futures.ThreadPoolExecutor(4) as pool:
                     backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(100)))
@@ -198,7 +198,7 @@ class Devices(FaultCase):
                 self.assertTrue(all(device.get("reason") for device in devices if device["state"] == "lost"))
                 self.assertEqual(metric(daemon, 'voxeld_gpus{state="lost"}'), 1)
                 self.assertEqual(metric(daemon, 'voxeld_gpus{state="working"}'), self.devices() - 1)
-                # One job was rerun. The other GPU has taken all later ones, or the CPU if there is no other.
+                # One job was rerun. The other GPU took all later jobs, or the CPU if there is no other GPU.
                 self.assertGreaterEqual(backends.count("cpu"), 1)
                 self.assertEqual(self.ask(daemon, 0), "cuda" if self.devices() == 2 else "cpu")
                 wait_until(lambda daemon=daemon: "a GPU is lost" in daemon.log(), "the loss to be logged")
@@ -223,7 +223,7 @@ class Devices(FaultCase):
         daemon.stop()
 
     def lose_under_load(self, failure):
-        """How many GPUs are lost then, and which backends answer afterwards. All answers are right."""
+        """Returns how many GPUs are lost, and which backends answer afterwards. Checks that all answers are right."""
         daemon = self.start("--gpu-streams", "2")
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             answers = [pool.submit(self.ask, daemon, i % len(BODIES)) for i in range(400)]
@@ -232,7 +232,7 @@ class Devices(FaultCase):
             self.assertIn("cpu", [answer.result() for answer in answers])
         lost = [device for device in daemon.status()["backend"]["devices"] if device["state"] == "lost"]
         backends = {self.ask(daemon, i % len(BODIES)) for i in range(40)}
-        for device in lost:  # it was asked nothing more
+        for device in lost:  # it got no more jobs
             self.assertIn(device, daemon.status()["backend"]["devices"])
         daemon.assert_quiet()
         daemon.stop()
@@ -261,8 +261,7 @@ class Devices(FaultCase):
         daemon.stop()
 
     def accepted(self, *args, number=20):
-        """A daemon with one worker that has accepted `number` jobs, most of them waiting; and their answers to
-        come."""
+        """A daemon with one worker that has accepted `number` jobs, most of them waiting; and their future answers."""
         devices = ("--devices", "0")
         daemon = self.start("--gpu-streams", "1", "--workers", "1", "--on-device-lost", "exit", *devices, *args)
         pool = concurrent.futures.ThreadPoolExecutor(number)
@@ -325,7 +324,7 @@ class Devices(FaultCase):
 
 @unittest.skipUnless(STAND_IN, "needs the stand-in for a GPU")
 class Starting(unittest.TestCase):
-    """--backend and --devices if devices are missing."""
+    """--backend and --devices with missing devices."""
 
     def run_daemon(self, *args, devices=0):
         env = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
@@ -358,7 +357,7 @@ class Starting(unittest.TestCase):
             self.assertEqual(metric(daemon, 'voxeld_gpu_memory_bytes{gpu="0"}'), expected[1])
 
     def start_without_lanes(self, backend):
-        """With a GPU that opens, but has no memory for a lane."""
+        """Starts with a GPU that opens, but has no memory for a lane."""
         with tempfile.TemporaryDirectory() as folder:
             request = pathlib.Path(folder) / "inject"
             request.write_text("memory@1+")

@@ -87,7 +87,7 @@ class Encodings(FaultCase):
         self.daemon.assert_quiet()
 
     def test_a_bomb_is_refused_before_its_end(self):
-        # No more than the limit is decoded: a billion zeros and garbage behind them cost no more than the limit does.
+        # The daemon decodes only up to the limit: a billion zeros followed by garbage cost no more than the limit.
         self.assert_problem(self.code("zstd", zstd_bomb(1024 * MB) + b"garbage"), 413)
 
     def test_a_coded_length_over_the_limit(self):
@@ -170,7 +170,7 @@ class Encodings(FaultCase):
         self.assert_voxels(connection.read())
 
     def test_no_io_thread_decodes(self):
-        """A plain body of so few points is small: the I/O thread runs its job, unless that is switched off."""
+        """A plain body of so few points is small: the I/O thread runs its job, unless small jobs are switched off."""
         if not self.daemon.status()["small_jobs"]["points"]:
             self.skipTest("no job is small here")
         small = lambda: self.daemon.status()["small_jobs"]["run"]
@@ -189,7 +189,7 @@ class Encodings(FaultCase):
         self.daemon.assert_quiet()
 
     def test_other_formats_and_protocols(self):
-        """What a body has beside rows is read once it is decoded."""
+        """Bodies that are not plain rows are read after they are decoded."""
         body = rows(500)
         file = tensor_file(points=([500, 4], body))
         tensors = self.daemon.post(VOXELIZE, body).tensors()
@@ -270,7 +270,7 @@ class Encodings(FaultCase):
         with self.raw() as connection:
             two = connection.send(post(rows(1000), VOXELIZE, "Accept-Encoding: gzip", "Accept-Encoding: gzip;q=0"))
             plain(two.read())
-        noise = random.Random(5).randbytes(200_000 * ROW)  # what does not become smaller
+        noise = random.Random(5).randbytes(200_000 * ROW)  # incompressible
         transform = self.daemon.post("/v1/transform?num_features=4", noise, {"Accept-Encoding": "zstd"})
         self.assertEqual(transform.status, 200)
 
@@ -290,7 +290,7 @@ class Encodings(FaultCase):
 
 
 class Slow(FaultCase):
-    """Coded bodies have the time that others have."""
+    """Coded bodies have the same time limits as others."""
 
     ARGS = ("--upload-timeout-s", "2")
 
@@ -332,7 +332,7 @@ class Gated(FaultCase):
 
 
 class LittleMemory(FaultCase):
-    """Coded bodies that come hold no more than their bytes."""
+    """Incoming coded bodies hold no more memory than their bytes."""
 
     ARGS = ("--max-body-bytes", str(4 * MB), "--max-response-bytes", str(4 * MB), "--memory-budget-bytes", str(24 * MB))
 

@@ -1,5 +1,5 @@
-"""Subscribers to streams that are slow, many, vanish or outlive their token: each is told what is its own, or how
-much it has lost, and none holds up a stream, a drain or another one."""
+"""Subscribers that are slow, many, vanish or outlive their token. Each gets only its own events, or the number of lost
+events, and no subscriber delays a stream, a drain or another subscriber."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from events import Subscriber
 HERE = "0,0,0,1,0,0,0"
 POINTS = rows(20)
 JSON = {"Accept": "application/json"}
-SHARE = 128  # subscribers of a lone client
+SHARE = 128  # most subscribers of a single client
 TIMEOUTS = ("--idle-timeout-s", "2", "--send-timeout-s", "1", "--upload-timeout-s", "1")
 
 
@@ -28,8 +28,8 @@ def send(daemon, name, time, **more):
 
 
 def send_until(daemon, condition, quick=None):
-    """Sends sweeps until the condition holds, which is asked for now and then; the number of sweeps. `quick` takes its
-    events meanwhile."""
+    """Sends sweeps until the condition holds, which is checked now and then. Returns the number of sweeps. `quick`
+    reads its events meanwhile."""
     sent, connection = 0, daemon.connection()
     while not condition():
         for _ in range(200):
@@ -149,13 +149,13 @@ class Events(FaultCase):
                 bare.socket.close()
         wait_until(lambda: subscribers(self.daemon) == 0, "all have been noticed")
         self.daemon.await_accounts()
-        self.assertEqual(self.daemon.status()["requests"]["aborted"], aborted)  # leaving is how such answers end
+        self.assertEqual(self.daemon.status()["requests"]["aborted"], aborted)  # such answers end so
 
     def test_one_that_has_finished_sending_is_told_on(self):
         bare = Bare(self.daemon)
         bare.socket.shutdown(socket.SHUT_WR)
         data = b""
-        while data.count(b":\n\n") < 2:  # it is asked whether it is still there
+        while data.count(b":\n\n") < 2:  # the server checks that the client is still there
             data += bare.socket.recv(4096)
         send(self.daemon, "s", 1)
         while b'"time":1' not in data:
@@ -184,7 +184,7 @@ class Events(FaultCase):
         self.subscribe(source="127.0.0.2")
 
     def test_greedy_clients_leave_a_place_to_the_next(self):
-        """Each takes all that it may, one after the other."""
+        """Each client takes as much as it may, one after the other."""
         for client in range(1, 13):
             source = f"127.0.0.{client}"
             self.subscribe(source=source)
@@ -200,7 +200,7 @@ class Events(FaultCase):
             self.assert_problem(daemon.get("/v1/events"), 501)
 
     def test_time_limits_are_for_what_is_due(self):
-        """An idle connection ends beside a subscriber that has nothing to be told; one that takes nothing ends too."""
+        """An idle connection ends, but not a subscriber without events. A subscriber that reads nothing ends too."""
         with Daemon(*TIMEOUTS) as daemon:
             quiet = self.subscribe(daemon=daemon)
             self.assertEqual(quiet.next(), ("open", {"streams": 0}))
@@ -220,7 +220,7 @@ class Ends(unittest.TestCase):
         return daemon
 
     def test_the_drain_ends_all_at_once(self):
-        """The slow one, to which the last word does not go out any more, is cut off."""
+        """The slow subscriber, which cannot get the last event any more, is cut off."""
         daemon = self.started(Daemon("--drain-delay-s", "5", "--send-timeout-s", "3000", "--idle-timeout-s", "3600"))
         slow = Bare(daemon, receive_buffer=4096)
         wait_until(lambda: subscribers(daemon) == 1, "it has subscribed")

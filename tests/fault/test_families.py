@@ -1,4 +1,4 @@
-"""Each family of /metrics changes when that is done which it counts. A family without a deed here fails the test."""
+"""Each family of /metrics changes when its event happens. A family without a deed here fails the test."""
 
 import contextlib
 import pathlib
@@ -27,7 +27,7 @@ DEEDS = {}  # family: (the labels that tell the sample, whether it has changed, 
 
 
 def deed(*samples, changed=GREW, lacking=""):
-    """What a deed does holds until it ends: it yields the daemon whose metrics then differ from the given one's."""
+    """The effect of a deed lasts until the deed ends. It yields the daemon whose metrics then differ."""
 
     def note(does):
         for family, *labels in samples:
@@ -184,7 +184,7 @@ def long_samplings(daemon):
 
 @contextlib.contextmanager
 def samplings(clouds, points):
-    """A daemon with a worker that may help with these."""
+    """A daemon with a worker that may help with these samplings."""
     path = LONG_SAMPLES.replace("900000", str(points * 9 // 10)) + f"&point_counts={','.join([str(points)] * clouds)}"
     limits = ("--workers", "2", "--long-workers", "1", "--max-sampling-work", str(10**13))
     with Daemon(*ON_CPU, *limits) as daemon, Raw(daemon).send(post(many_rows(clouds * points), path)) as asked:
@@ -201,7 +201,7 @@ def help_with_samplings(_):
 
 @deed(("voxeld_tasks_given_up_total",))
 def leave_a_sampling(_):
-    with samplings(2, 1_000_000) as daemon:  # which takes more scratch than a helper may have
+    with samplings(2, 1_000_000) as daemon:  # this takes more scratch than a helper may have
         wait_until(lambda: counters(daemon, "voxeld_tasks_given_up_total")[""], "a task that is given up")
         yield daemon
 
@@ -342,7 +342,7 @@ def with_gpus(*args, **env):
 
 @contextlib.contextmanager
 def failing_gpus(*args):
-    """Each call of theirs is refused."""
+    """GPUs of which each call is refused."""
     with tempfile.TemporaryDirectory() as folder:
         request = pathlib.Path(folder, "inject")
         with with_gpus(*args, VOXELD_INJECT=str(request)) as daemon:

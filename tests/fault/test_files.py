@@ -1,4 +1,4 @@
-"""Files that block or never end: each is refused with its path, and nothing keeps SIGTERM from ending the daemon.
+"""Files that block or never end: the daemon refuses each with its path, and SIGTERM still ends the daemon.
 
 $VOXELD_HANG_LIBRARY is the library of tests/fault/hang.c, which makes the opening of one file hang.
 """
@@ -32,7 +32,7 @@ class Case(unittest.TestCase):
         self.presets.mkdir()
 
     def options_with(self, path):
-        """The option of each kind of file: the kind, and the arguments that name the path."""
+        """For each kind of file: the kind, and the arguments that name the path."""
         good = self.folder / "good"
         good.write_text("", encoding="utf-8")
         return (
@@ -44,7 +44,7 @@ class Case(unittest.TestCase):
         )
 
     def check(self, *args):
-        """What --check-config says, and its status."""
+        """The output of --check-config, and its status."""
         command = [voxeld_binary(), "--backend", "cpu", *args, "--check-config"]
         done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE)
         return done.returncode, done.stderr
@@ -62,7 +62,7 @@ class Case(unittest.TestCase):
 
 class Kinds(Case):
     def make_all(self):
-        """A file of each kind that is refused, with the reason."""
+        """Makes a file of each kind that is refused; returns the reasons."""
         fifo, endless, circle, ear, large = (
             self.folder / name for name in ("fifo", "endless", "circle", "socket", "large")
         )
@@ -120,7 +120,7 @@ class Directories(Case):
             self.assertEqual({name for name in names if name.startswith(".")}, set())
 
     def test_entries_are_bounded(self):
-        for number in range(4094):  # with . and .. the most
+        for number in range(4094):  # the most, with . and ..
             (self.presets / str(number)).touch()
         self.assertEqual(self.check("--presets-dir", self.presets), (0, ""))
         (self.presets / "one more").touch()
@@ -167,7 +167,7 @@ class Hanging(Case):
                     )
                     self.addCleanup(lambda process=process: process.poll() is None and process.kill())
                     self.await_hang(path)
-                    process.send_signal(signal.SIGHUP)  # for later: it ends nothing
+                    process.send_signal(signal.SIGHUP)  # takes effect later, and ends nothing
                     process.send_signal(stop)
                     self.assertEqual(process.wait(PATIENCE), -stop)
                     pathlib.Path(f"{path}.opened").rmdir()

@@ -1,8 +1,7 @@
-"""Web pages of strangers, by bare requests as browsers send them: they see and change nothing of a local user.
+"""Foreign web pages, by bare requests as browsers send them: the pages neither see nor change anything of a local user.
 
-A page whose host leads here (DNS rebinding) shows itself by Host, a page of any other origin by Origin or
-Sec-Fetch-Site. What clients without a browser send, the daemon's own pages and allowed hosts send is served.
-"""
+Host reveals a page whose host resolves to this machine (DNS rebinding). Origin or Sec-Fetch-Site reveals a page of any
+other origin. Clients without a browser, the daemon's own pages and allowed hosts are served."""
 
 import json
 import pathlib
@@ -18,7 +17,7 @@ POINTS = rows(64)
 ROOM = 1 << 20
 SHARED = ("--allow-shared-memory", "--shared-memory-prefix", "voxeld-test")
 STREAM = "&stream=roof&sweeps=3&pose=0,0,0,1,0,0,0&time="
-LATE = VOXELIZE + STREAM + "1e12"  # a sweep that no later one can follow
+LATE = VOXELIZE + STREAM + "1e12"  # a sweep that no later sweep can follow
 MODEL = "/v2/models/voxelize/infer"
 RANGES = {"point_cloud_range": "-10,-10,-2,10,10,2", "voxel_size": "0.5,0.5,0.5"}
 # The header lines of pages that are not the daemon's; PORT is the daemon's.
@@ -51,7 +50,7 @@ OWN = {
     "the address bar": ("Host: localhost:PORT", "Sec-Fetch-Site: none"),
     "an empty Host": ("Host:",),
 }
-# What a user's browser opens for any page: it tells nothing of the user.
+# Paths that a user's browser may open for any page, since they reveal nothing about the user.
 PUBLIC = ("/", "/status", "/ui/main.js", "/healthz", "/readyz", "/v2/health/ready")
 
 
@@ -60,7 +59,7 @@ def part(offset, size):
 
 
 def infer(points, outputs=(), **parameters):
-    """The body of an inference request, as JSON alone."""
+    """The body of an inference request, all of it JSON."""
     asked = [{"name": name, "parameters": region} for name, region in outputs]
     return json.dumps({"inputs": [points], "outputs": asked, "parameters": {**RANGES, **parameters}}).encode()
 
@@ -123,7 +122,7 @@ class Foreign(FaultCase):
         return sweeps, self.daemon.get(f"{REGIONS}/status").json(), self.memory.read(ROOM)
 
     def told(self, daemon, lines, method, path, body=b"", version="HTTP/1.1"):
-        """The head and the beginning of the answer. Events go on, so their connection is closed behind the head."""
+        """The head and the beginning of the answer. Events do not end, so their connection is closed after the head."""
         port = str(daemon.address[1])
         lines = [line.replace("PORT", port) for line in lines]
         body = body.replace(b"KEY", self.memory.key.encode())
@@ -184,7 +183,8 @@ class Foreign(FaultCase):
         self.assertIn("127.0.0.1", json.dumps(status["clients"]))
 
     def test_no_page_may_ask_before_it_does(self):
-        """A browser asks by OPTIONS whether a page of another origin may send what no form can: DELETE, or a header."""
+        """A browser asks with OPTIONS whether a page of another origin may send what no form can: DELETE, or a
+        header."""
         asked = (*STRANGE["a page elsewhere"], "Access-Control-Request-Method: DELETE")
         for path in ("/v1/streams/roof", "/v1/voxelize", f"{REGIONS}/unregister"):
             with self.raw() as connection:
@@ -207,7 +207,7 @@ class Others(unittest.TestCase):
             return connection.send(head(method, path, *lines, host=False) + body).read().status
 
     def check(self, daemon, served, refused):
-        """Header lines with which a client has streams, and with which it has none."""
+        """Checks header lines with which a client has streams, and header lines with which it has none."""
         for expected, group in ((200, served), (403, refused)):
             for lines in group:
                 with self.subTest(lines):

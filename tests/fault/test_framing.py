@@ -92,7 +92,7 @@ class Framing(FaultCase):
     def test_length_missing(self):
         for version in ("HTTP/1.1", "HTTP/1.0"):
             with self.subTest(version):
-                # A body may follow all the same: nothing behind is taken for a request.
+                # A body may still follow: no byte after the head is taken for a request.
                 self.refuse_whole(head("POST", VOXELIZE, version=version), 411)
 
     def test_length_zero(self):
@@ -155,7 +155,7 @@ class Framing(FaultCase):
                 connection.send(chunk)
 
     def refuse_whole(self, data, status=400):
-        """There is one answer and the connection ends: the bytes behind are not taken for a request."""
+        """Checks that there is one answer and the connection ends: the bytes after it are not taken for a request."""
         with self.raw() as connection:
             connection.send(data + head("GET", "/healthz"))
             self.assert_refused(connection.read(), status)
@@ -167,7 +167,8 @@ class Framing(FaultCase):
         self.assertIn("before it b''", str(end.exception))
 
     def refuse_head(self, *lines, first=f"POST {VOXELIZE} HTTP/1.1", ends=("\r\n",)):
-        """A head of these lines is refused, in one piece and in two, and also as a kept connection's second one."""
+        """Checks that a head of these lines is refused, in one piece, in two, and as the second head of a
+        connection."""
         ends = [*ends] * (len(lines) + 2) if len(ends) == 1 else ends
         data = "".join(line + end for line, end in zip((first, *lines, ""), ends)).encode("latin-1")
         self.refuse_whole(data)
@@ -207,7 +208,7 @@ class Framing(FaultCase):
                 self.refuse_head(blank + "Content-Length: 5", "Host: x")
 
     def test_folded_header_where_the_library_would_move_its_buffer(self):
-        # Its buffer has 128 KiB at first. The folded header ends there, or a little before or behind.
+        # The library's buffer has 128 KiB at first. The folded header ends there, or a little before or after.
         lines = "Content-Length:    0\r\n 0\r\n\r\n".encode()
         for behind in range(-20, 60):
             first = head("POST", VOXELIZE)[:-2]
@@ -258,7 +259,7 @@ class Framing(FaultCase):
                     self.refuse_whole(head(method, path, "Transfer-Encoding: chunked") + body)
 
     def chunks(self, extension, second=b""):
-        """A body of two chunks whose sizes have these extensions."""
+        """A body of two chunks with these extensions."""
         return b"40" + extension + b"\r\n" + BODY + b"\r\n40" + second + b"\r\n" + BODY + b"\r\n0\r\n\r\n"
 
     def test_control_bytes_in_chunk_extensions(self):
@@ -278,7 +279,7 @@ class Framing(FaultCase):
                             self.refuse_whole(head(method, path, "Transfer-Encoding: chunked") + body)
 
     def test_chunk_extensions(self):
-        """They mean nothing. 1.0.1 refuses them by itself."""
+        """Extensions mean nothing. 1.0.1 refuses them by itself."""
         if self.daemon.library() >= (1, 0):
             self.skipTest("libmicrohttpd 1.0.1 refuses each chunk with an extension")
         for extension in (b";", b";a", b";a=b", b'; a="b;\t\xe4c"', b";" + b"a" * 1000):
@@ -300,7 +301,7 @@ class Framing(FaultCase):
     BLANKS = ("{}: {} ", "{}: {}\t", "{}: {} \t ", "{}:{}", "{}:\t{}", "{}: \t {}\t  ")
 
     def ask_with_blanks(self, name, value, method="POST", path=VOXELIZE, body=BODY, *others):
-        """The answers to a request with a header's value as it is, and with blanks around it."""
+        """The answers to a request with a header's value unchanged, and with blanks around the value."""
         lines = others if name in ("Content-Length", "Transfer-Encoding") else (*others, f"Content-Length: {len(body)}")
         lines = lines if method == "POST" else others
         for line in ("{}: {}", *self.BLANKS):
@@ -309,7 +310,7 @@ class Framing(FaultCase):
                 yield connection.send(sent + (body if method == "POST" else b"")).read(has_body=name != "If-None-Match")
 
     def test_blanks_around_a_value(self):
-        """They are no part of it (RFC 9110, 5.5)."""
+        """Blanks are not part of the value (RFC 9110, 5.5)."""
         trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         tag = self.daemon.get("/").headers["ETag"]
         for reply in self.ask_with_blanks("Content-Encoding", "gzip", body=gzip.compress(BODY)):
@@ -354,8 +355,8 @@ class Framing(FaultCase):
                 self.assert_voxels(connection.send(BODY).read_final())
 
     def test_blanks_around_a_length(self):
-        """Before 1.0 the library judges both by itself: it refuses a length with blanks behind it, and takes no coding
-        with blanks behind it for chunked. Nothing behind such a request is answered."""
+        """Before 1.0 the library itself decides: it refuses a length with trailing blanks, and does not take a coding
+        with trailing blanks for chunked. Bytes after such a request are not answered."""
         for name, value, body in (("Content-Length", "64", BODY), ("Transfer-Encoding", "chunked", CHUNKED)):
             for line in self.BLANKS:
                 with self.subTest(line.format(name, value)), self.raw() as connection:
@@ -371,7 +372,7 @@ class Framing(FaultCase):
                     self.assertTrue(connection.ended())
 
     def test_chunks_in_any_pieces(self):
-        """However a sound body is cut into pieces, none is taken for a malformed one."""
+        """A valid body is never taken for a malformed one, however it is cut into pieces."""
         body = b"40\r\n" + BODY + b"\r\n010\r\n" + BODY[:16] + b"\r\n0\r\nX: y\r\n\r\n"
         with self.raw() as connection:
             for at in (*range(8), *range(60, len(body))):
@@ -380,7 +381,7 @@ class Framing(FaultCase):
                 self.assertEqual(self.assert_voxels(connection.read())["points"]["received"], 5)
 
     def test_sound_heads(self):
-        """What a library may do to a head leaves no mark that is taken for a malformed one."""
+        """Whatever the library does to a valid head, the daemon does not take it for a malformed one."""
         with self.raw() as connection:
             for lines in (
                 ("X:", "Y: ", "Z:\tz\t", "W:   w  "),
@@ -392,7 +393,7 @@ class Framing(FaultCase):
                 self.assertEqual(connection.read().status, 200, lines)
 
     def test_long_headers(self):
-        """Some headers are lists, which are read several times on an I/O thread."""
+        """Some headers are lists, which an I/O thread reads several times."""
         for name in ("Accept", "Accept-Encoding", "Cookie", "X-Forwarded-For"):
             with self.subTest(name), self.raw() as connection:
                 connection.send(head("GET", "/healthz", f"{name}: {'x' * 8193}"))
@@ -426,14 +427,14 @@ class Framing(FaultCase):
             self.assert_problem(connection.send(post(BODY, VOXELIZE, *lines)).read(), 415)
 
     def refuse_query(self, query, statuses):
-        """There is one answer, at once, and the connection ends."""
+        """Checks that there is one answer, at once, and the connection ends."""
         for method, path, end in (("GET", "/healthz?", b""), ("POST", VOXELIZE + "&", BODY)):
             with self.subTest(f"{query[:20]}... of {len(query)}", path=path), self.raw() as connection:
                 connection.send(head(method, path + query, *([LENGTH] if end else [])) + end)
                 try:
                     reply = connection.read()
                 except Closed:
-                    # The head leaves no memory for an answer's.
+                    # The head leaves no memory for the head of the answer.
                     self.assertIn(len(path + query), range(261_500, 262_200))
                     continue
                 self.assertIn(reply.status, statuses)
@@ -444,7 +445,7 @@ class Framing(FaultCase):
             return "&".join(f"{name}{n}{value}" for n in range(number))
 
         for number in (33, 200, 990):
-            with self.raw() as connection:  # which is kept
+            with self.raw() as connection:  # the connection is kept
                 reply = connection.send(post(BODY, VOXELIZE + "&" + query(number))).read()
                 self.assert_problem(reply, 400, mentions=("more than 32 parameters",))
                 self.assertEqual(connection.send(head("GET", "/healthz?" + query(number))).read().status, 200)

@@ -1,4 +1,4 @@
-"""The gate in front of the bodies: a client that floods waits for its own requests alone, and no answer is lost."""
+"""The gate before the bodies: a client that floods delays only its own requests, and no answer is lost."""
 
 import concurrent.futures
 import unittest
@@ -22,11 +22,11 @@ class Gate(FaultCase):
         self.body = tiled_rows(SIZE)
 
     def contend(self):
-        """Serves another client too: the gate holds back only while there are several."""
+        """Serves another client too: the gate holds requests back only while there are several clients."""
         self.assertEqual(self.daemon.post(VOXELIZE, tiled_rows(SIZE), source=OTHER).status, 200)
 
     def hold(self, number):
-        """Uploads that stop in the middle; two fill the gate, until its next tick."""
+        """Uploads that stop in the middle. Two of them fill the gate until its next tick."""
         holders = [self.raw().send(head("POST", VOXELIZE, f"Content-Length: {SIZE}") + rows(4)) for _ in range(number)]
         return holders
 
@@ -35,7 +35,7 @@ class Gate(FaultCase):
 
     def test_requests_are_seen_to_wait(self):
         def waiting():
-            """How many wait beside the two that hold the gate; each tick lets two more in."""
+            """The number of requests that wait beside the two that hold the gate. Each tick admits two more."""
             self.contend()
             holders = self.hold(60)
             seen = counters(self.daemon, "voxeld_gate_waiting")[""]
@@ -119,7 +119,8 @@ class Gate(FaultCase):
                     holder.close()
 
     def behind_the_gate(self, malformed):
-        """Connections that have sent more than the 128 KiB of chunks that are read before the gate, and then this."""
+        """Connections that have sent more than the 128 KiB of chunks that the daemon reads before the gate, and then
+        this."""
         good = chunked(self.body[:132_000], 1000).removesuffix(b"\r\n0\r\n\r\n")
         message = head("POST", VOXELIZE, CHUNKED) + good + malformed + chunked(self.body, 1000)
         for _ in range(8):
@@ -129,7 +130,7 @@ class Gate(FaultCase):
             for holder in holders:
                 holder.close()
 
-    # The class's end tests more: the library aborts if it is stopped while a connection is suspended.
+    # The end of the class is a test too: the library aborts if it is stopped while a connection is suspended.
     def test_malformed_chunk_line_right_behind_the_gate(self):
         for connection in self.behind_the_gate(b"\r\n3e8\n"):
             self.assert_refused(connection.read_final(), 400, mentions=("CR LF",))

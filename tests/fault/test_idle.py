@@ -1,4 +1,4 @@
-"""Ten thousand connections that ask nothing, while another client is served; and more than there are descriptors for.
+"""Ten thousand idle connections while another client is served; and more connections than descriptors.
 
 If the system grants fewer descriptors, there are fewer connections; the test prints the number.
 """
@@ -31,7 +31,7 @@ NUMBER = raise_files()
 
 
 class Thousands(FaultCase):
-    # More than NUMBER, since the last sixteenth is for addresses that have one.
+    # More than NUMBER, since the last sixteenth is reserved for addresses with one connection.
     ARGS = ("--backend", "cpu", "--max-connections", str(NUMBER * 16 // 15 + 300), "--idle-timeout-s", "600")
 
     def test_idle_connections_cost_the_others_nothing(self):
@@ -51,7 +51,7 @@ class Thousands(FaultCase):
         print(
             f"{NUMBER} idle connections: {held / NUMBER / 1024:.1f} KiB each; {20 + bystander.served} requests served"
         )
-        # They are served after the wait.
+        # The waiting connections are served.
         for connection, beginning in list(zip(connections, itertools.cycle(BEGINNINGS)))[:30]:
             self.assert_voxels(connection.send(WHOLE[len(beginning) :]).read())
 
@@ -60,7 +60,7 @@ class OneAddress(FaultCase):
     ARGS = ("--backend", "cpu", "--max-connections", "64", "--idle-timeout-s", "600")
 
     def test_an_address_that_takes_all_connections_keeps_nobody_out(self):
-        # The server closes those over the share, and serves others all the while.
+        # The server closes the connections over the share, and still serves others.
         with Bystander(self.daemon) as bystander:
             for beginning in BEGINNINGS:
                 taken = [self.raw(source="127.0.0.3").send(beginning) for _ in range(400)]
@@ -83,7 +83,7 @@ class Descriptors(FaultCase):
         limits = resource.prlimit(process, resource.RLIMIT_NOFILE, (used + 4, most))
         none_left = lambda: any("Too many open files" in line for line in self.daemon.lines)
         served = []
-        while True:  # until one has to wait
+        while True:  # until a connection has to wait
             connection = self.raw().send(WHOLE)
             wait_until(lambda: connection.readable(0.01) or none_left(), "an answer, or no descriptor for it")
             if not connection.readable(0):
@@ -91,7 +91,7 @@ class Descriptors(FaultCase):
             self.assert_voxels(connection.read())
             served.append(connection)
         self.assertTrue(served)
-        for held in served:  # their descriptors are for those that wait
+        for held in served:  # frees descriptors for the connections that wait
             held.close()
         self.assert_voxels(connection.read())
         resource.prlimit(process, resource.RLIMIT_NOFILE, limits)

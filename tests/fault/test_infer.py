@@ -1,4 +1,5 @@
-"""Inference requests that are wrong, in vain or too large: each gets a reason in `error`, and the daemon goes on."""
+"""Inference requests that are malformed, impossible or too large: each gets a reason in `error`, and the daemon goes
+on."""
 
 import json
 import struct
@@ -26,7 +27,7 @@ def without(name, **members):
 
 
 def long_sampling(**parameters):
-    """That takes a second or more, of many_rows(LONG_POINTS)."""
+    """A sampling of many_rows(LONG_POINTS) that takes a second or more."""
     points = described(shape=[LONG_POINTS, 3], parameters={"binary_data_size": 12 * LONG_POINTS})
     parameters = {"num_samples": LONG_POINTS * 9 // 10, "binary_data_output": True, **parameters}
     return {"inputs": [points], "outputs": [{"name": "sampled_indices"}], "parameters": parameters}
@@ -34,7 +35,7 @@ def long_sampling(**parameters):
 
 COUNTS = {"name": "point_counts", "shape": [2], "datatype": "INT32", "data": [1, 1]}
 DATA = without("parameters", data=[0] * 8)
-# What the JSON is, and what the answer's `error` has. The body has POINTS behind it, except if there is a third value.
+# The JSON, and a part of the answer's `error`. POINTS follow the JSON in the body, or the third value if there is one.
 WRONG = (
     ({}, "no list of inputs"),
     ([], "is not an object"),
@@ -100,7 +101,7 @@ WRONG = (
         {"inputs": [described()], "outputs": [{"name": "voxel_coords", "parameters": {"binary_data": "yes"}}]},
         "binary_data is not a boolean",
     ),
-    ({"inputs": [described()], "parameters": {"feature_dtype": "float16"}}, "float16 outputs are served only as binary"),
+    ({"inputs": [described()], "parameters": {"feature_dtype": "float16"}}, "float16 outputs are served only as"),
 )
 
 
@@ -186,7 +187,7 @@ class Infer(FaultCase):
         self.daemon.assert_quiet()
 
     def test_a_request_that_turns_out_to_sample_goes_to_the_long_workers(self):
-        """While the one sampling worker is busy, such a request waits for it; others do not."""
+        """While the only sampling worker is busy, such a request waits for it, and others do not wait."""
         points = many_rows(LONG_POINTS)
         head = json.dumps(long_sampling()).encode()
         replies = []

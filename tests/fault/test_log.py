@@ -1,4 +1,4 @@
-"""The log: whole lines in both formats whatever clients send, and a reader that does not read costs nobody anything."""
+"""The log: complete lines in both formats whatever clients send, and a reader that does not read delays nobody."""
 
 import json
 import os
@@ -22,7 +22,7 @@ HOSTILE = '/%22%5c%0a%0d%09%01%7f%ff%fe%c3%28%ed%a0%80=x%20msg=listening%20"'
 
 
 def logfmt(line):
-    """The fields of a line, quoted values as JSON has them."""
+    """The fields of a line. Quoted values are JSON strings."""
     assert LOGFMT.fullmatch(line), line
     return {key: json.loads(value) if value[0] == '"' else value for key, value in FIELD.findall(line)}
 
@@ -33,7 +33,7 @@ def metric(daemon, name):
 
 
 class Shelved(Daemon):
-    """A daemon whose log is read up to the line msg=listening, and further only when the test says so."""
+    """A daemon whose log is read up to the line msg=listening, and then only when the test says so."""
 
     def __init__(self, *args):
         self.read_on = threading.Event()
@@ -74,7 +74,7 @@ class Reader(unittest.TestCase):
         self.assertEqual(daemon.post(VOXELIZE, rows(100)).status, 200)
         self.assertEqual(daemon.get("/v1/status").status, 200)
         dropped = metric(daemon, DROPPED)
-        # The room that is left may take a short line still.
+        # The remaining room may still fit a short line.
         wait_until(lambda: daemon.ask_at_length(0) and metric(daemon, DROPPED) > dropped, "a long line to be dropped")
         daemon.terminate()
         self.assertEqual(daemon.process.wait(PATIENCE), 0)
@@ -106,7 +106,7 @@ class Reader(unittest.TestCase):
                 self.assertEqual(process.wait(PATIENCE), 0)
 
     def test_file_that_may_grow_no_more(self):
-        """The lines are dropped, and the signal for a file beyond the limit (RLIMIT_FSIZE) ends nothing."""
+        """The lines are dropped, and the signal for a file over the limit (RLIMIT_FSIZE) does not end the daemon."""
         limit = 16384
         verbose = {**os.environ, "VOXELD_LOG_LEVEL": "debug"}
         with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log", "wb") as log:
@@ -127,7 +127,7 @@ class Reader(unittest.TestCase):
                 process.terminate()
                 self.assertEqual(process.wait(PATIENCE), 0)
 
-    # A daemon on a Unix socket, whose address is known without its log.
+    # A daemon on a Unix socket, whose address is known without the log.
     def served(self, folder, *prefix, **streams):
         path = pathlib.Path(folder, "socket")
         command = [*prefix, voxeld_binary(), "--listen", f"unix:{path}", "--backend", BACKEND, "--workers", "1"]
@@ -179,7 +179,7 @@ class Lines(unittest.TestCase):
                 self.assertEqual("answered by libmicrohttpd" in daemon.log(), logged)
 
     def test_clients_that_leave_write_no_warnings(self):
-        """Any client can end requests as often as it likes: that must not drive other lines out of the log."""
+        """Any client can end requests as often as it likes. This must not push other lines out of the log."""
         with Daemon("--access-log", "none") as daemon:
             whole = post(rows(100))
             for sent in (whole[:20], whole[:-1]):
@@ -190,7 +190,7 @@ class Lines(unittest.TestCase):
         self.assertNotIn("msg=libmicrohttpd ", daemon.log())
 
     def lines_of(self, *args):
-        """The log of a daemon that was asked well and badly."""
+        """The log of a daemon after good and bad requests."""
         with (JsonDaemon if "json" in args else Daemon)(*args) as daemon:
             self.assertEqual(daemon.post(VOXELIZE, rows(10), {"X-Request-Id": "good"}).status, 200)
             self.assertEqual(daemon.post(VOXELIZE + "&max_voxels=0", b"", {"X-Request-Id": "bad"}).status, 400)

@@ -1,4 +1,4 @@
-"""Resident memory stays flat over ten thousand requests of every kind, and within the budget under JSON that takes a
+"""Resident memory stays flat over ten thousand requests of every kind. It stays within budget with JSON that takes a
 hundred times its size to read."""
 
 import concurrent.futures
@@ -74,7 +74,7 @@ class LargeJson(unittest.TestCase):
             with self.subTest(value=value), Daemon("--workers", "6", "--memory-budget-bytes", str(BUDGET)) as daemon:
                 daemon.forget_peak()
                 statuses = self.flood(daemon, value)
-                self.assertLessEqual(set(statuses), {400, 503})  # it is no request; there is no memory for more
+                self.assertLessEqual(set(statuses), {400, 503})  # not a valid request; no memory for another
                 self.assertIn(400, statuses)
                 daemon.assert_quiet()
                 kept = daemon.status()["buffers"]["allocated_bytes"]

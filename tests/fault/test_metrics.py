@@ -1,4 +1,4 @@
-"""/metrics after load of every kind: each request is counted once, by its outcome, and promtool has no complaint."""
+"""/metrics after load of every kind: each request is counted once, by its outcome, and promtool accepts the page."""
 
 import concurrent.futures
 import functools
@@ -20,7 +20,7 @@ LONG_SAMPLES = (
 
 @functools.cache
 def key_of(sample):
-    """(name, label values...) of a sample, which stands before the number."""
+    """(name, label values...) from the part of a sample before its number."""
     name, labels = SAMPLE.fullmatch(sample).groups()
     return (name, *(value for _, value in LABEL.findall(labels or "")))
 
@@ -51,7 +51,7 @@ class Counted(FaultCase):
         return Metrics(self.daemon).sum(name, *labels) - self.before.sum(name, *labels)
 
     def until_grown(self, by, name, *labels):
-        """A request is counted a moment after its answer was read."""
+        """Waits: a request is counted a moment after its answer was read."""
         grown = lambda: self.grown(name, *labels)
         wait_until(lambda: grown() >= by, lambda: f"{name} {labels} to grow by {by}, not by {grown()}")
         self.assertEqual(grown(), by)
@@ -156,7 +156,7 @@ class Counted(FaultCase):
         with self.raw().send(b"GET /healthz HTTP/1.1\r\nHost: vox") as connection:
             pass
         self.until_grown(1, "voxeld_connections_ended_total", "head")
-        self.assertGreater(self.grown("voxeld_connections_ended_total", "usual"), 0)  # those that asked for the metrics
+        self.assertGreater(self.grown("voxeld_connections_ended_total", "usual"), 0)  # those that asked for metrics
 
     def test_process(self):
         metrics = Metrics(self.daemon)

@@ -1,5 +1,5 @@
-"""Models whose files are broken at a reload: the version that served goes on serving, and every page names the files
-that were refused, until they are mended or gone."""
+"""Models whose files are broken at a reload: the old version goes on serving, and every page names the refused files
+until they are repaired or gone."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ class Kept(Models):
         return self.write("good", model=described, tensors=models.weights(seed=seed), **parts)
 
     def shown(self, daemon, name="good"):
-        """What /v1/models says of a model, alone and in the list."""
+        """What /v1/models says about a model, alone and in the list."""
         shown = daemon.get(f"/v1/models/{name}").json()
         self.assertIn(shown, daemon.get("/v1/models").json()["models"])
         return shown
@@ -30,7 +30,7 @@ class Kept(Models):
         return {line.split('"')[1]: int(line.split()[1]) for line in lines}
 
     def assert_kept(self, daemon, tensors, version, refused, reason):
-        """The model serves as it did, and each page tells why its newer files do not."""
+        """Checks that the model serves as before, and that each page says why its newer files do not serve."""
         self.assertEqual(self.assert_serves(daemon).tensors(), tensors)
         self.assertEqual(daemon.post(DETECT + "good", SCAN, JSON).json()["model_version"], version)
         shown = self.shown(daemon)

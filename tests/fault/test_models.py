@@ -1,5 +1,5 @@
-"""Models that are broken, slow, replaced or gone, and a library that is missing. A broken model is refused by name,
-with the file and the field at fault, while the others serve."""
+"""Models that are broken, slow, replaced or gone, and a missing library. A broken model is refused with its name, the
+file and the field at fault, while the others serve."""
 
 import json
 import os
@@ -19,7 +19,7 @@ JSON = {"Accept": "application/json"}
 
 
 def with_part(part, **members):
-    """A description of which one object has other members; None takes a member away."""
+    """A description in which one object has other members; None removes a member."""
     described = models.description()
     described[part] = {name: value for name, value in {**described[part], **members}.items() if value is not None}
     return described
@@ -50,7 +50,7 @@ class Models(unittest.TestCase):
         wait_until(lambda: daemon.times_logged("what=models") > told, "a reload of the models")
 
     def fault(self, daemon, name):
-        """Why a model does not serve, which all of its pages say."""
+        """Why a model does not serve. Checks that all its pages agree."""
         reason = daemon.get(f"/v1/models/{name}").json()["reason"]
         refused = daemon.post(DETECT + name, SCAN)
         self.assertEqual((refused.status, refused.json()["type"]), (503, "urn:voxeld:problem:model-failed"), refused)
@@ -71,7 +71,7 @@ class Models(unittest.TestCase):
 
 
 class Files(Models):
-    """What is wrong with a folder is told by file and field."""
+    """Faults of a folder name the file and the field."""
 
     DOCUMENTS = {
         "no object": ([], "model.json: it is not an object"),
@@ -391,7 +391,7 @@ class Running(Models):
 
         wait_until(lambda: both() == (1, 1), "a detection that runs and one that waits")
         self.assertEqual(daemon.post("/v1/voxelize?preset=kitti_second", SCAN).status, 200)
-        self.assertEqual(both()[0], 1)  # of the two, one is still to end
+        self.assertEqual(both()[0], 1)  # of the two, one has not ended yet
         for asker in askers:
             asker.join()
         self.stop(daemon)
@@ -420,7 +420,7 @@ class Running(Models):
 
 
 class Memory(Models):
-    """A network takes no more memory than it may."""
+    """A network takes no more memory than its limit."""
 
     LIMIT = 1000000
 
@@ -435,7 +435,7 @@ class Memory(Models):
         self.write("good", lines=["memory 1000 100000"])
         daemon = self.start()
         self.assertEqual(daemon.get("/v1/models/good").json()["network"]["memory_limit_bytes"], self.LIMIT)
-        for clouds in (1, 4, 8, 9, 5, 1):  # each keeps its memory, until there is none for the next
+        for clouds in (1, 4, 8, 9, 5, 1):  # each run keeps its memory, until there is none for the next
             self.assertEqual(self.batch(daemon, clouds).status, 200)
             reply = self.batch(daemon, 10)
             self.assertEqual((reply.status, reply.json()["type"]), (503, "urn:voxeld:problem:memory-full"), reply)
@@ -498,7 +498,7 @@ class Memory(Models):
 
 
 class Choices(Models):
-    """What a request may have otherwise than the model."""
+    """Parameters of the model that a request may override."""
 
     def refused(self, daemon, query, parameter, reason):
         with self.subTest(query):

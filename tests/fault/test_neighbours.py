@@ -1,4 +1,4 @@
-"""A polite client is served, however many others hold memory, places and connections that they do not use."""
+"""A polite client is served, however many other clients hold memory, queue slots and connections without using them."""
 
 import concurrent.futures
 import threading
@@ -44,7 +44,7 @@ class Memory(Neighbourhood):
             wait_until(lambda: self.memory() > 32 * MB, "memory lent")
             before = self.preempted()
             self.assert_served(self.polite())
-            self.assertEqual(self.preempted(), before)  # nothing had come: nobody is refused
+            self.assertEqual(self.preempted(), before)  # no data had come, so nobody was preempted
 
     def test_bodies_that_come_slowly(self):
         before = self.preempted()
@@ -86,7 +86,7 @@ class Memory(Neighbourhood):
             return answered()
 
         large = self.raw(source=POLITE)
-        large.send(upload(VOXELIZE, 4 * MB) + bytes(4 * MB - 16))  # fast, and holds what it takes
+        large.send(upload(VOXELIZE, 4 * MB) + bytes(4 * MB - 16))  # fast, and keeps its memory
         wait_until(ask, "an upload to give way")
         self.assert_problem(answered()[0].read(), 503, mentions=("more slowly",))
         self.assert_voxels(large.send(bytes(16)).read())
@@ -95,7 +95,7 @@ class Memory(Neighbourhood):
 
 
 class Floods(Neighbourhood):
-    """16 bodies of neighbours fill the memory. They come fast: none of them gives way."""
+    """16 bodies of neighbours fill the memory. The bodies come fast, so none is preempted."""
 
     ARGS = ("--memory-budget-bytes", str(256 * MB), "--max-body-bytes", str(16 * MB))
     ARGS += ("--max-response-bytes", str(64 * MB))
@@ -114,7 +114,7 @@ class Floods(Neighbourhood):
                 time.sleep(0.05)
 
     def post_slowly(self, _):
-        """At 400 KB a second, which takes two seconds."""
+        """Posts at 400 KB a second, which takes two seconds."""
         with self.raw(source=POLITE) as connection:
             connection.send(head("POST", VOXELIZE + "&max_voxels=1000", f"Content-Length: {len(BODY)}"))
             for begin in range(0, len(BODY), 20_000):

@@ -1,9 +1,8 @@
 """No memory, no thread, no descriptor: each call for one fails in turn, at the start and in requests of every kind.
 
-At the start the daemon ends with status 2 and a reason, or can do without. In a request the client may get an error
-or lose its connection. It never gets wrong bytes, nothing stays in use, and the next client notices nothing.
-$VOXELD_OOM_LIBRARY is the library of tests/fault/oom.c, which makes the calls fail.
-"""
+At the start the daemon ends with status 2 and a reason, or serves without the resource. In a request the client may get
+an error or lose its connection. The client never gets wrong bytes, nothing stays in use, and the next client notices
+nothing. $VOXELD_OOM_LIBRARY is the library of tests/fault/oom.c, which makes the calls fail."""
 
 import contextlib
 import itertools
@@ -31,8 +30,8 @@ CPU = ("--backend", "cpu", "--workers", "2", "--long-workers", "1")
 
 
 class Control:
-    """The memory that the preloaded library shares with the test: for each kind of call, how many came and which
-    one fails."""
+    """The memory that the preloaded library shares with the test: for each kind of call, the count and the one to
+    fail."""
 
     def __init__(self):
         self._file = tempfile.NamedTemporaryFile()
@@ -41,7 +40,7 @@ class Control:
         self.environment = {"LD_PRELOAD": LIBRARY, "VOXELD_OOM": self._file.name}
 
     def arm(self, kind, number):
-        """Call `number` of this kind from now on fails; 0: none."""
+        """Makes call `number` of this kind from now on fail; 0: none."""
         struct.pack_into("<QQ", self._memory, 16 * kind, 0, number)
 
     def calls(self, kind):
@@ -57,7 +56,7 @@ BODY = rows(500)
 LARGE_BODY = tiled_rows(MB)
 DEFLATED = codings.CODERS["deflate"](BODY)
 CHUNKED = "Transfer-Encoding: chunked"
-# One row a kind of request: its name, its bytes.
+# One row for each kind of request: its name and its bytes.
 REQUESTS = (
     ("voxelize", post(BODY)),
     ("voxelize_chunked", head("POST", VOXELIZE, CHUNKED) + chunked(BODY, 1000)),
@@ -90,7 +89,7 @@ REQUESTS = (
 def essence(reply):
     """The part of an answer that is the same each time: the status, and the tensors or the metadata's counts."""
     kind, coding = reply.headers.get("Content-Type", ""), reply.headers.get("Content-Encoding")
-    if coding in codings.answers():  # else it cannot be decoded here
+    if coding in codings.answers():  # otherwise it cannot be decoded here
         codings.decode(reply)
     elif coding:
         return (reply.status,)
@@ -102,12 +101,12 @@ def essence(reply):
 
 
 def ask(daemon, request):
-    """The answer on a connection of its own, None if that was closed without one."""
+    """The answer on a new connection; None if the connection was closed without an answer."""
     with Raw(daemon) as connection:
         try:
             connection.send(request)
         except ConnectionError:
-            pass  # what it was told before may still be read
+            pass  # an earlier answer may still be readable
         try:
             return connection.read()
         except Closed:
@@ -132,14 +131,14 @@ class Start(Case):
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
 
     def presets_of(self, log):
-        """The presets of the daemon whose line msg=listening this is."""
+        """The presets of the daemon, by its line msg=listening."""
         host, _, port = re.search(r"address=([^\s]+)", log)[1].rpartition(":")
         with urllib.request.urlopen(f"http://{host}:{port}/v1/presets") as reply:
             return reply.read()
 
     def start_with(self, kind, number):
-        """Starts a daemon with one call failing. Returns its presets if it serves all the same, None if it ends
-        with a reason."""
+        """Starts a daemon with one failing call. Returns its presets if it still serves, None if it ends with a
+        reason."""
         self.control.arm(kind, number)
         presets, log = None, ""
         with subprocess.Popen(
@@ -168,7 +167,7 @@ class Start(Case):
             if got and not self.came:
                 break
             refused += not got
-            if got:  # it could do without, and lacks nothing
+            if got:  # it serves, and lacks nothing
                 self.assertEqual(got, presets, f"{NAMES[kind]} {number}")
         self.assertGreater(refused, 0)
         print(f"start: each of {number - 1} calls ({NAMES[kind]}) failed: {refused} ends with a reason, else it served")
@@ -227,7 +226,7 @@ class Requests(Case):
         daemon.stop()
 
     def begin_of_events(self, daemon):
-        """The beginning of an answer that would go on, "" if the connection was closed without one."""
+        """The beginning of an endless answer; "" if the connection was closed without an answer."""
         told = b""
         with daemon.socket() as connection, contextlib.suppress(ConnectionError):
             connection.sendall(head("GET", "/v1/events"))
@@ -256,7 +255,7 @@ class Requests(Case):
         daemon.stop()
 
     def first(self, name, number, expected, request):
-        """As fail_one, in the first request to a daemon."""
+        """Like fail_one, in the first request to a daemon."""
         daemon = self.start()
         came = self.fail_one(daemon, name, MEMORY, number, expected, request)
         daemon.stop()

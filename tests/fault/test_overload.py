@@ -1,5 +1,5 @@
-"""More than the daemon can take: the queue is full, memory is spent, jobs are late. It refuses with a reason, and
-serves again soon."""
+"""Overload: the queue is full, memory is spent, jobs are late. The daemon refuses with a reason, and soon serves
+again."""
 
 import concurrent.futures
 import threading
@@ -24,7 +24,7 @@ from client import (
 
 
 class Pressure:
-    """Heavy jobs without end from one address, each on a connection of its own, while the `with` block runs."""
+    """Endless heavy jobs from one address, each on its own connection, while the `with` block runs."""
 
     def __init__(self, daemon, connections, source=None):
         self.statuses, self._stop, self._source = set(), threading.Event(), source
@@ -84,7 +84,7 @@ class Queue(FaultCase):
 
 
 class Turns(FaultCase):
-    """One worker, one client with a long queue: another's job waits for the running one, not for the queue."""
+    """One worker, one client with a long queue: another client's job waits for the running job, not for the queue."""
 
     ARGS = ("--workers", "1", "--backend", "cpu", "--max-timeout-ms", "3600000")
 
@@ -99,15 +99,16 @@ class Turns(FaultCase):
             self.assertEqual(reply.status, 200, reply)
             timing = reply.json()["timing_us"]
             runs.append(timing["total"] - timing["receive"] - timing["queue"])
-        # Of the other's jobs one was running and one, at most, had its turn before: far fewer than the 15 that waited.
+        # Of the first client's jobs one was running and at most one had its turn before: far fewer than the 15 that
+        # waited.
         self.assertLess(max(waits, default=0), 5 * max(runs))
 
 
 class Memory(FaultCase):
-    """Memory that whole bodies hold while their samplings wait for the one worker, for a second or more each."""
+    """Memory of complete bodies while their samplings wait a second or more each for the only worker."""
 
     EACH = 4 * MB if is_sanitized() else 16 * MB  # the buffer that a body of LONG_POINTS takes
-    # Bodies of samplings may take half of the memory, but the last sixteenth of it is for small ones: so seven of them.
+    # Bodies of samplings may take half of the memory, except its last sixteenth, which is for small ones: so seven fit.
     ARGS = (
         "--memory-budget-bytes",
         str(16 * EACH),
@@ -124,11 +125,11 @@ class Memory(FaultCase):
     SHORT = "/v1/fps?num_samples=3"
 
     def hold(self, number, same=False):
-        """So many clients, or one, that hold a buffer for each sampling."""
+        """Many clients, or one, that hold a buffer for each sampling."""
         body = many_rows(LONG_POINTS)
         announced = head("POST", LONG, f"Content-Length: {len(body)}")
         held = [self.raw(source=f"127.0.0.{2 if same else 2 + i}").send(announced) for i in range(number)]
-        # No job runs yet. Beside one, more than half of the memory may be in use, and it would follow the bytes.
+        # No job runs yet. While a job runs, more than half of the memory may be in use.
         wait_until(lambda: self.in_use() == number * self.EACH, "memory for all bodies")
         for connection in held:
             connection.send(body)
@@ -185,7 +186,8 @@ class FewBuffers(FaultCase):
     ARGS = ("--max-body-bytes", str(4 * MB), "--max-response-bytes", str(4 * MB), "--memory-budget-bytes", str(8 * MB))
 
     def test_budget_spent_by_chunked_bodies(self):
-        # Nobody knows how long these will be; together they outgrow the budget, and each is answered. One alone fits.
+        # The lengths of these bodies are unknown. Together they exceed the budget, but each is answered. One of them
+        # fits.
         body = tiled_rows(3 * MB)
         send = lambda _: self.daemon.post(VOXELIZE, iter([body[:MB], body[MB:]]), {"Transfer-Encoding": "chunked"})
         statuses = set()
@@ -258,7 +260,7 @@ class Late(FaultCase):
     ARGS = ("--workers", "1", "--queue-depth", "64", "--backend", "cpu", "--small-job-points", "0")
 
     def under_load(self, ask, status):
-        """Asks until the answer has this status, while other clients keep the one worker busy; these must all get a
+        """Asks until the answer has this status, while other clients keep the only worker busy; all of these must get
         200."""
         heavy, stop = heavy_rows(), threading.Event()
 
