@@ -1,4 +1,4 @@
-"""Listeners for pages alone (--pages-listen): probes and pages answer whatever the clients of the others do."""
+"""Listeners for pages only (--pages-listen): probes and pages answer whatever the clients of other listeners do."""
 
 import contextlib
 import http.client
@@ -56,17 +56,17 @@ class PageListener(FaultCase):
         wait_until(lambda: left() == 0, "the end of the last test's connections")
 
     def slow_uploads(self, number, source):
-        """Connections whose bodies never end, as many as are let in."""
+        """Connections whose bodies never end, as many as the daemon accepts."""
         for n in range(number):
             with contextlib.suppress(OSError):  # refused
                 self.raw(source=source(n)).send(head("POST", VOXELIZE, "Content-Length: 1600") + rows(3))
 
     def ended(self):
-        """How many connections have ended so far, by reason."""
+        """The number of ended connections so far, by reason."""
         return counters(self.daemon, "voxeld_connections_ended_total", self.daemon.page)
 
     def without_place(self):
-        """How many connections were refused, or ended for another, so far."""
+        """The number of connections so far that were refused, or ended to make room for others."""
         ended = self.ended()
         return sum(ended[f'reason="{reason}"'] for reason in ("client_over_share", "connections_full", "preempted"))
 
@@ -155,7 +155,7 @@ class PageListener(FaultCase):
 
 class Descriptors(unittest.TestCase):
     def test_no_more_than_needed(self):
-        # Connections that are refused take descriptors for a moment. Those of pages are there all the same.
+        # Refused connections take descriptors for a moment. The descriptors for pages stay available.
         few_connections = ("--max-connections", "100")
         command = [voxeld_binary(), "--backend", BACKEND, "--listen", "127.0.0.1:0", "--pages-listen", "127.0.0.1:0"]
         few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))

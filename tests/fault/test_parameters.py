@@ -15,7 +15,7 @@ HUGE = "-1000000,-1000000,-1000000,1000000,1000000,1000000"
 
 class Parameters(FaultCase):
     def refuse(self, status, parameter, given, **others):
-        """A query with this value for the parameter is refused, and the problem names both."""
+        """Checks that a query with this value for the parameter is refused, and that the problem names both."""
         query = dict(urllib.parse.parse_qsl(GRID)) | others | {parameter: given}
         reply = self.daemon.post("/v1/voxelize?" + urllib.parse.urlencode(query, safe=","), rows(4))
         problem = self.assert_problem(reply, status, parameter)
@@ -195,7 +195,7 @@ class Parameters(FaultCase):
             "&&",
         ):
             with self.subTest(query):
-                # Empty items between ampersands are no parameters; whether they are refused is the daemon's choice.
+                # Empty items between ampersands are not parameters. The daemon may refuse them or not.
                 reply = self.daemon.post(f"{VOXELIZE}&{query}", rows(4))
                 if query == "&&" and reply.status == 200:
                     continue

@@ -1,4 +1,4 @@
-"""Shared memory that a GPU reads and writes in place: the same bytes, whatever the owner of the memory does meanwhile.
+"""Shared memory that a GPU reads and writes in place: the same bytes, whatever the memory's owner does meanwhile.
 
 Where calls fail on request (tests/support/standin/inject.h), each call of such a job fails in turn. See pinned.py.
 """
@@ -43,7 +43,7 @@ class Pinned(PinnedCase):
         self.assertEqual(self.ways(daemon), (1, 1))
 
     def test_the_answer_to_no_points_is_copied(self):
-        """The CPU writes it: a region that its owner has shortened is no memory that it could write to."""
+        """The CPU writes the answer, and cannot write to a region that its owner has shortened."""
         daemon = self.start()
         path = f"/v1/voxelize?point_cloud_range=0,0,0,8,8,8&voxel_size=1,1,1&outputs=occupancy&output_region=a,{PLACE},"
         right = daemon.post(f"{path.partition('&output_region')[0]}", b"").tensors()
@@ -106,14 +106,14 @@ class Pinned(PinnedCase):
         daemon = self.start("--shared-memory-pinned-bytes", "0")
         self.works(daemon)
         self.assertEqual((self.ways(daemon), self.use(daemon)["pinned_bytes"]), ((0, 2), 0))
-        daemon = self.start("--shared-memory-pinned-bytes", str(2 * CHUNK))  # one client gets half
+        daemon = self.start("--shared-memory-pinned-bytes", str(2 * CHUNK))  # one client gets half of it
         self.works(daemon)
         self.assertEqual((self.ways(daemon), self.use(daemon)["pinned_bytes"]), ((1, 1), CHUNK))
 
     # --- owners ---
 
     def test_owners_who_begin_anew(self):
-        """As `cp` does: the memory is emptied and written again. No answer is of the pages that were pinned."""
+        """As `cp` does: the memory is truncated and written again. No answer comes from the pages that were pinned."""
         daemon = self.start()
         self.works(daemon)
         self.memory.shorten(0)
@@ -215,7 +215,7 @@ class Pinned(PinnedCase):
     def test_each_call_fails_in_turn(self):
         for failure in ("refused", "memory"):
             daemon = self.start()
-            for call in range(1, 7):  # pinning, thrice the job; its own, and what pins the place of the answer
+            for call in range(1, 7):  # pinning, three calls of the job, its own, and pinning the part for the answer
                 daemon.post(f"{REGIONS}/unregister")
                 self.memory.register(daemon, "a")
                 with self.subTest(failure=failure, call=call):

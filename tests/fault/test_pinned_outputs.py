@@ -1,4 +1,4 @@
-"""Tensors of inference requests that a GPU writes to shared memory, each to a place of its own."""
+"""Tensors of inference requests that a GPU writes to shared memory, each to its own part."""
 
 import json
 import threading
@@ -42,7 +42,7 @@ class Outputs(PinnedCase):
         return daemon.post(self.MODEL, json.dumps({"inputs": [given], "outputs": outputs}))
 
     def works(self, daemon, places, expected=None):
-        """The tensors are where they shall be, and nothing is written around them."""
+        """Checks that the tensors are where they should be, and that nothing is written around them."""
         guard = b"\x55" * 64
         places_in = {name: place for name, place in places.items() if isinstance(place, tuple)}
         for name, (region, at) in places_in.items():
@@ -116,7 +116,7 @@ class Outputs(PinnedCase):
     # --- copies ---
 
     def test_parts_that_overlap_are_copied_in_order(self):
-        """The last tensor stays, even in memory that has two names."""
+        """The last tensor wins, even in memory with two names."""
         daemon = self.start()
         self.assertEqual(self.other.register(daemon, "alias", offset=4096, byte_size=ROOM - 4096).status, 200)
         self.memories["alias"] = self.other
@@ -137,7 +137,7 @@ class Outputs(PinnedCase):
         self.assertEqual(self.ways(daemon), (1, 1))
 
     def test_all_or_none(self):
-        """One part more would be pinned than the client may have."""
+        """The request would pin one part more than the client may have."""
         daemon = self.start("--shared-memory-pinned-bytes", str(4 * CHUNK))
         self.works(daemon, self.EACH)
         self.assertEqual(self.ways(daemon), (1, 5))
@@ -170,7 +170,7 @@ class Outputs(PinnedCase):
         before = self.ways(daemon)
         self.works(daemon, self.EACH)
         self.assertEqual(self.ways(daemon), (before[0] + 1, before[1] + 5))
-        self.works(daemon, {name: ("a", PLACE + i * MB) for i, name in enumerate(NAMES)})  # its pins are good still
+        self.works(daemon, {name: ("a", PLACE + i * MB) for i, name in enumerate(NAMES)})  # the pins are still valid
         self.assertEqual(self.ways(daemon), (before[0] + 7, before[1] + 5))
         daemon.post(f"{REGIONS}/unregister")
         for name in "ab":
@@ -196,7 +196,7 @@ class Outputs(PinnedCase):
     def test_each_call_fails_in_turn(self):
         for failure in ("refused", "memory"):
             daemon = self.start()
-            for call in range(1, 9):  # pinning of points; thrice the job; four chunks for its outputs
+            for call in range(1, 9):  # pinning of points; three calls of the job; four chunks for its outputs
                 daemon.post(f"{REGIONS}/unregister")
                 for name in "ab":
                     self.memories[name].register(daemon, name)

@@ -1,9 +1,8 @@
 """Samplings of one cloud run on a GPU, or on the CPU beside it. The bytes are the same, and nothing is lost.
 
-Needs the stand-in for GPUs, which samples as slowly as a test asks: VOXELD_STANDIN_SLOW names a file with the
-milliseconds that each sampling takes longer, on a GPU and on the CPU. What it says when the daemon starts decides where
-samplings run.
-"""
+Needs the stand-in for GPUs, which samples as slowly as a test asks. VOXELD_STANDIN_SLOW names a file with the
+milliseconds to add to each sampling, on a GPU and on the CPU. The contents at the daemon's start decide where samplings
+run."""
 
 import concurrent.futures
 import pathlib
@@ -15,16 +14,16 @@ import unittest
 from client import VOXELIZE, Daemon, FaultCase, rows, wait_until
 from test_devices import STAND_IN, metric
 
-POINTS, SAMPLES = 16384, 2048  # as the daemon measures at its start
+POINTS, SAMPLES = 16384, 2048  # as in the daemon's measurement at its start
 FPS = f"/v1/fps?num_samples={SAMPLES}"
 VOXELS = VOXELIZE + "&fps=20"
 BATCH = FPS + f"&point_counts={POINTS // 2},{POINTS // 2}"
 BODIES = [rows(POINTS, seed=seed) for seed in range(5)]
-SLOW = 300  # ms; a loaded machine with a sanitizer takes some tens for such a sampling by itself
+SLOW = 300  # ms; without it, such a sampling takes some tens on a loaded machine with a sanitizer
 
 
 class Placement(FaultCase):
-    ARGS = ("--backend", "cpu")  # the class's own daemon says what is right
+    ARGS = ("--backend", "cpu")  # the class's own daemon computes the expected answers
 
     @classmethod
     def setUpClass(cls):
@@ -76,7 +75,7 @@ class Placement(FaultCase):
         self.assertTrue(before["cpu"]["room"])
         self.assertEqual([self.ask(daemon, index) for index in range(10)], ["cpu"] * 10)
         self.assertEqual(self.ask(daemon, 0, VOXELS), "cpu")
-        # These workers count among the workers while they run a job, so that a rate of use tells of the GPUs'.
+        # These workers count as workers only while they run a job, so that the rate of use is that of the GPUs.
         streams = daemon.status()["long_workers"]["count"] - 6
         wait_until(lambda: metric(daemon, 'voxeld_workers{lanes="long"}') == streams, "idle workers not to count")
         # The rest stays where it was.
@@ -152,7 +151,7 @@ class Placement(FaultCase):
         self.assertEqual(metric(daemon, 'voxeld_gpus{state="lost"}'), 2)
         status = daemon.status()
         self.assertEqual((status["state"], status["long_workers"]["count"]), ("degraded", 8))
-        self.assertEqual(status["sampling_placement"]["cpu"]["workers"], 0)  # no GPU works beside them
+        self.assertEqual(status["sampling_placement"]["cpu"]["workers"], 0)  # there is no GPU
         self.assertEqual(self.ask(daemon), "cpu")
         daemon.assert_quiet()
         daemon.stop()

@@ -9,7 +9,7 @@ SHORT = "/v1/fps?num_samples=3"
 
 
 class Proxies(FaultCase):
-    # Of four places in the queue one client may have two, of 16 connections eight.
+    # One client may have two of four queue slots, and eight of 16 connections.
     ARGS = ("--trusted-proxies", "127.0.0.7,10.0.0.0/8", "--queue-depth", "4", "--max-connections", "16")
     ARGS += ("--long-workers", "1", "--gpu-long-streams", "1", "--max-sampling-work", str(10**13))
 
@@ -19,7 +19,7 @@ class Proxies(FaultCase):
         return self.raw(source=source).send(post(rows(10), path, *lines)).read()
 
     def begin(self, forwarded, source=PROXY):
-        """A sampling that takes long, and holds its place until it begins."""
+        """A long sampling, which holds its queue slot until it begins."""
         return self.raw(source=source).send(post(many_rows(LONG_POINTS), LONG, f"X-Forwarded-For: {forwarded}"))
 
     def places(self):
@@ -65,7 +65,7 @@ class Proxies(FaultCase):
     def test_clients_of_one_proxy_have_shares_of_their_own(self):
         self.fill_share("203.0.113.9")
         self.assert_problem(self.ask("203.0.113.9", path=SHORT), 429)
-        # The forged first address changes nothing.
+        # The forged first address has no effect.
         self.assert_problem(self.ask("198.51.100.1, 203.0.113.9", path=SHORT), 429)
         self.assertEqual(self.ask("203.0.113.10", path=SHORT).status, 200)
         self.assertEqual(self.ask("2001:db8::1", path=SHORT).status, 200)

@@ -1,4 +1,4 @@
-"""Shared memory whose owner does anything with it, and clients that may not have it: one request suffers at most."""
+"""Shared memory whose owner does anything with it, and clients without the right to it: at most one request suffers."""
 
 import fcntl
 import http.client
@@ -41,7 +41,7 @@ class Regions(FaultCase):
         self.memory = self.entered(Memory(SIZE + ROOM))
         self.memory.write(POINTS)
         self.addCleanup(self.daemon.post, f"{REGIONS}/unregister")
-        # The regions of the test before have their share until they are closed.
+        # The regions of the previous test count until they are closed.
         wait_until(lambda: self.memory.register(self.daemon, "a").status == 200, "room for a region")
 
     def entered(self, memory):
@@ -63,7 +63,7 @@ class Regions(FaultCase):
             self.assertEqual(told["parameter"], parameter)
 
     def works(self):
-        """The tensors of a request by regions are those of a plain one."""
+        """Checks that a request by regions has the tensors of a plain request."""
         plain = self.daemon.post(VOXELIZE, POINTS).tensors()
         self.assertEqual(self.ask().tensors(), plain)
         reply = self.ask(output=f"a,{SIZE},{ROOM}")
@@ -166,7 +166,7 @@ class Regions(FaultCase):
         self.works()
 
     def test_points_that_are_written_while_they_are_read(self):
-        """Each answer is that of one reading of the memory: it accounts for all points, whatever they are."""
+        """Each answer comes from one reading of the memory: it accounts for all points, whatever their values."""
         over = threading.Event()
         blocks = [os.urandom(SIZE) for _ in range(4)]
 
@@ -195,13 +195,13 @@ class Regions(FaultCase):
         self.refused(reply, 400, "cannot be opened", "key")
 
     def long_job(self, output):
-        """Starts a job that samples for a second or more; returns its thread and the place for its reply."""
+        """Starts a job that samples for a second or more. Returns its thread and a list for its reply."""
         replies = []
         large = self.large()
         path = f"{FPS}&points_region=large,0,{large.size}&output_region={output}"
         thread = threading.Thread(target=lambda: replies.append(self.daemon.post(path)))
         thread.start()
-        points = 1 << (large.size - 1).bit_length()  # bytes of memory; more is taken once they are read
+        points = 1 << (large.size - 1).bit_length()  # bytes of memory; the job takes more once the points are read
         copied = lambda status: status["buffers"]["in_use_bytes"] > points
         runs = lambda status: status["long_workers"]["running"] == 1
         wait_until(lambda: (runs if IN_PLACE else copied)(self.daemon.status()), "the job to sample")
@@ -246,7 +246,7 @@ class Regions(FaultCase):
         self.assertEqual(self.memory.read(SIZE + ROOM), before)
 
     def test_a_limit_of_file_sizes(self):
-        """A region that lies beyond RLIMIT_FSIZE takes no answer, and the signal for it ends nothing."""
+        """A region beyond RLIMIT_FSIZE takes no answer, and the signal for the limit does not end the daemon."""
         pid = self.daemon.pid()
         _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         self.addCleanup(resource.prlimit, pid, resource.RLIMIT_FSIZE, (most, most))
@@ -260,7 +260,7 @@ class Regions(FaultCase):
         self.works()
 
     def test_not_for_a_web_page_of_a_strange_host(self):
-        """A page that makes its host lead here (DNS rebinding) does nothing to a local client's regions."""
+        """A page whose host resolves to this machine (DNS rebinding) cannot touch a local client's regions."""
         strange = {"Host": "rebound.example"}
         self.assertEqual(self.memory.register(self.daemon, "b", strange).status, 403)
         self.assertEqual(self.daemon.get(f"{REGIONS}/status", strange).status, 403)
@@ -318,7 +318,7 @@ class Regions(FaultCase):
             self.refused(secret.register(self.daemon, "c", key=f"/voxeld-test/..{secret.key}"), 400, "cannot be opened")
 
     def test_a_lease_holds_up_nobody(self):
-        """Opening memory that its owner has a lease on (fcntl) would wait until the owner gives it up."""
+        """Opening memory on which its owner has a lease (fcntl) would wait until the owner releases it."""
         self.addCleanup(signal.signal, signal.SIGIO, signal.signal(signal.SIGIO, signal.SIG_IGN))
         for kind, mode in ((fcntl.F_WRLCK, os.O_RDWR), (fcntl.F_RDLCK, os.O_RDONLY)):
             with Memory(16) as leased:
@@ -473,7 +473,7 @@ class Access(FaultCase):
             given = {"name": "points", "shape": [1, 4], "datatype": "FP32", "parameters": part}
             reply = daemon.post("/v2/models/kitti_second/infer", json.dumps({"inputs": [given]}))
             self.assertEqual(reply.status, 501, reply)
-            # What clients do first works all the same.
+            # The first steps of clients still work.
             self.assertEqual(daemon.post(f"{REGIONS}/unregister").status, 200)
             self.assertEqual(daemon.get(f"{REGIONS}/status").json(), [])
 
@@ -505,7 +505,7 @@ class Access(FaultCase):
             self.assertEqual(memory.register(daemon, "a").status, 200)
 
     def tokens(self, *names):
-        """The option of a file with tokens of these names, and the headers that show them."""
+        """The option for a file with tokens of these names, and the headers with the tokens."""
         made = [new_token(name) for name in names]
         path = pathlib.Path(self.folder(), "tokens")
         path.write_text("".join(line for _, line in made), encoding="utf-8")
@@ -566,8 +566,8 @@ class Access(FaultCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root may become another user")
     def test_memory_of_other_users(self):
-        """Over a Unix socket a client has its user's memory alone, whatever the server may open; root too. The user of
-        all that a user namespace does not map has none."""
+        """Over a Unix socket a client may use only its own user's memory, whatever the server may open. This includes
+        root. The overflow user, for all users that a user namespace does not map, may use none."""
         folder = self.folder()
         os.chmod(folder, 0o755)
         path, other = os.path.join(folder, "socket"), 1
@@ -614,7 +614,7 @@ class Access(FaultCase):
 
 
 class TokenDaemon(Daemon):
-    """Shows these headers, unless told otherwise; None leaves one out."""
+    """Sends these headers by default; None omits one."""
 
     def __init__(self, headers, *args):
         self.headers = headers
@@ -626,7 +626,7 @@ class TokenDaemon(Daemon):
 
 
 def own_address():
-    """One beyond loopback, or None."""
+    """An address other than loopback, or None."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as plain:
         try:
             plain.connect(("192.0.2.1", 9))  # sends nothing

@@ -1,5 +1,5 @@
-"""Samplings and comparisons of boxes that take long: they end with their client, their deadline or the daemon, and keep
-no other job waiting."""
+"""Long samplings and long comparisons of boxes: they end with their client, their deadline or the daemon, and do not
+keep other jobs waiting."""
 
 import http.client
 import signal
@@ -95,7 +95,7 @@ class Gone(FaultCase):
         self.until_free()
 
 
-# Boxes without area on one spot: each is cut by each, and none goes.
+# Boxes without area in one spot: each pair is compared, and none is suppressed.
 COUNT = 100_000
 BOXES = client.tensor_file(boxes=([COUNT, 7], bytes(28 * COUNT)), scores=([COUNT], bytes(4 * COUNT)))
 COMPARED = f"/v1/nms?nms_pre_max={COUNT}&nms_post_max={COUNT}"
@@ -117,7 +117,7 @@ class Boxes(FaultCase):
         self.until_free()
 
     def test_others_do_not_wait(self):
-        """Boxes that are compared soon have the default parameters, which rank 4096 and keep 500."""
+        """Quick comparisons of boxes have the default parameters, which rank 4096 boxes and keep 500."""
         compared = begin(self.daemon, COMPARED, BOXES)
         self.assert_voxels(self.daemon.post(VOXELIZE, rows(100)))
         self.assertEqual(self.daemon.post("/v1/nms", BOXES).status, 200)
@@ -170,7 +170,7 @@ class Shutdown(unittest.TestCase):
         return daemon
 
     def stopped_while_sampling(self, number):
-        """The answer to a sampling during which the daemon was told to stop; None if it was answered before."""
+        """The answer to a sampling during which the daemon got SIGTERM; None if the answer came before."""
         daemon, replies = self.daemon("--drain-timeout-s", "86400"), []
         body = BODY[: 12 * 4 * number]
         path = f"/v1/fps?num_features=3&num_samples={number}"
@@ -199,7 +199,7 @@ class Shutdown(unittest.TestCase):
                 self.assertIn("draining", FaultCase.assert_problem(self, client.read(), 503)["type"])
                 code = 0
             except Closed:
-                code = 1  # on a busy machine the sampling may end too late for an answer, which the exit status tells
+                code = 1  # on a busy machine the sampling may end too late for an answer; the exit status shows this
             client.close()
             self.assertEqual(daemon.wait(), code, daemon.log())
 

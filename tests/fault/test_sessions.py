@@ -1,5 +1,5 @@
-"""Networks on GPUs, by the stand-ins for both: where they run and why, and what becomes of detections if a network, a
-GPU or its memory fails. The boxes are the same bytes wherever they are made."""
+"""Networks on GPUs, with stand-ins for both: where networks run and why, and what happens to detections if a network, a
+GPU or its memory fails. The boxes have the same bytes wherever they are computed."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def has_standin():
 
 
 class Watching(Daemon):
-    """Notes what the page of readiness says until it is ready."""
+    """Records the answers of /readyz until the daemon is ready."""
 
     def _is_ready(self):
         reply = self.get("/readyz")
@@ -68,7 +68,7 @@ class Sessions(unittest.TestCase):
         return reply.tensors(), re.search(rb'\\"backend\\":\\"(\w+)\\"', reply.body)[1].decode()
 
     def right(self):
-        """The tensors as the CPU makes them."""
+        """The tensors as the CPU computes them."""
         if not hasattr(self, "_right"):
             daemon = self.start(devices=0)
             self._right = self.ask(daemon)[0]
@@ -208,7 +208,7 @@ class Failures(Sessions):
         self.right()
         self.write(lines=["session 2 memory"])
         daemon = self.start()
-        for _ in range(5):  # more than would pause a GPU
+        for _ in range(5):  # more failures than pause a GPU
             self.assert_runs_on(daemon, "cpu")
         self.assertEqual(self.reruns(daemon, "out_of_memory"), 5)
         self.assertTrue(self.sessions(daemon)[0]["in_use"])
@@ -239,7 +239,7 @@ class Failures(Sessions):
             self.assertEqual((session["in_use"], session.get("reason")), (False, "the GPU is lost"))
             self.assertEqual(daemon.status()["backend"]["devices"][0]["network_sessions"], 0)
             self.assertEqual(self.metric(daemon, 'voxeld_gpu_network_sessions{gpu="0"}'), 0)
-            os.kill(daemon.pid(), signal.SIGHUP)  # what is lost gets no session
+            os.kill(daemon.pid(), signal.SIGHUP)  # a lost GPU gets no session
             wait_until(lambda daemon=daemon: self.sessions(daemon) == [], "models without sessions")
             self.assert_runs_on(daemon, "cpu")
             self.stop(daemon)
@@ -247,7 +247,7 @@ class Failures(Sessions):
     def test_a_gpu_is_lost_in_the_warm_up(self):
         self.write()
         self.right()
-        self.inject("lost@11")  # each of the streams' lanes makes a call, then the detection begins
+        self.inject("lost@11")  # each lane of a stream makes a call, then the detection begins
         daemon = self.start("--gpu-streams", "8", "--gpu-long-streams", "1", "--long-workers", "1")
         self.assertEqual(daemon.status()["state"], "degraded")
         self.assert_runs_on(daemon, "cpu")

@@ -19,7 +19,7 @@ SLOW = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.0005,0.0005,0.0005&max_voxels=16777216"
     "&order=key&block_filter=1,32,0,9&outputs=voxel_num_points"
 )
-ATTEMPTS = 4  # a machine may answer all jobs before the test gets to ask; each attempt doubles the work
+ATTEMPTS = 4  # a fast machine may answer all jobs before the test asks; each attempt doubles the work
 
 
 class Shutdown(unittest.TestCase):
@@ -60,7 +60,7 @@ class Shutdown(unittest.TestCase):
         self.fail("no job waited when the signal came")
 
     def refused_while_draining(self, seconds):
-        """(answer to a new job, answer of /healthz) of a draining daemon, or None if the drain was over too soon."""
+        """(answer to a new job, answer of /healthz) of a draining daemon, or None if the drain ended too soon."""
         daemon, crowd = self.loaded(seconds)
         connections = [daemon.connection() for _ in range(3)]
         for connection in connections:
@@ -131,7 +131,7 @@ class Shutdown(unittest.TestCase):
             self.assertIn("draining", FaultCase.assert_problem(self, client.read(), 503)["type"])
             code = 0
         except Closed:
-            code = 1  # on a busy machine the job may end too late for an answer, which the exit status tells
+            code = 1  # on a busy machine the job may end too late for an answer; the exit status shows this
         client.close()
         self.assertEqual(daemon.wait(), code, daemon.log())
 
@@ -186,7 +186,7 @@ class Shutdown(unittest.TestCase):
             Daemon().stop()
 
     def test_while_malformed_requests_come(self):
-        # The library refuses these by itself while it is being stopped.
+        # The library itself refuses these while it stops.
         malformed = (b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 40_000 + b"\r\n",
                      b"POST /v1/voxelize HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n")  # fmt: skip
         for _ in range(8):
@@ -258,7 +258,7 @@ class Start(unittest.TestCase):
     """SIGTERM comes while the daemon reads its options, whose file hangs until the signal was sent."""
 
     def stopped_early(self, *args, prefix=()):
-        """The status of a process that is asked to stop then, and its log."""
+        """The status of a process that gets SIGTERM at this time, and its log."""
         with tempfile.TemporaryDirectory() as folder:
             config = pathlib.Path(folder, "config")
             config.write_text("{}")

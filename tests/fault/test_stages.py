@@ -1,5 +1,5 @@
-"""Requests of every kind that stop at every stage, in every way a client can stop; heads of every kind of rubbish;
-huge queries.
+"""Requests of every kind that stop at every stage, in every way in which a client can stop; malformed heads of every
+kind; huge queries.
 
 Each test prints how many cases it has tried.
 """
@@ -13,7 +13,7 @@ from client import VOXELIZE, Bystander, Closed, FaultCase, Raw, counters, head, 
 BODY = rows(4)  # 64 bytes
 CHUNKS = b"20\r\n" + BODY[:32] + b"\r\n20\r\n" + BODY[32:] + b"\r\n0\r\n\r\n"
 FPS = "/v1/fps?num_samples=2"
-# One row a kind of request: its bytes and the status of its answer.
+# One row for each kind of request: its bytes and the status of its answer.
 REQUESTS = {
     "voxelize": (post(BODY), 200),
     "voxelize, chunked": (head("POST", VOXELIZE, "Transfer-Encoding: chunked") + CHUNKS, 200),
@@ -39,8 +39,8 @@ class Stages(FaultCase):
     ARGS = ("--backend", "cpu", "--upload-timeout-s", "60", "--idle-timeout-s", "90", "--small-job-points", "0")
 
     def each_stage(self, leave):
-        """Every request, stopped at every stage. `leave` gets the connection, and the status that is due if the
-        request is whole."""
+        """Stops every request at every stage. `leave` gets the connection, and the expected status if the request is
+        complete."""
         cases = [(request, status, cut) for request, status in REQUESTS.values() for cut in stages(request)]
 
         def stop(case):
@@ -73,7 +73,7 @@ class Stages(FaultCase):
             wait_until(lambda: aborted() == before + 1, "the client that left, counted")
 
     def final_status(self, connection):
-        """The status of the answer. A 100 may come before: by it the daemon learns whether a half-closed client is
+        """The status of the answer. A 100 may come first: with it the daemon tests whether a half-closed client is
         still there."""
         return next(reply.status for reply in iter(connection.read, None) if reply.status >= 200)
 
@@ -84,7 +84,7 @@ class Stages(FaultCase):
         self.assertTrue(connection.ended())
 
     def test_half_closed(self):
-        # A whole request is answered. An unfinished one ends, with or without an answer.
+        # A complete request is answered. An unfinished request ends with or without an answer.
         self.each_stage(self.half_close)
 
     def test_reset_with_answers_on_the_way(self):
@@ -97,12 +97,12 @@ class Stages(FaultCase):
                     connection.reset()
 
     def test_pieces(self):
-        # However the bytes are cut into pieces, the answer is the same.
+        # The answer is the same for every split of the bytes.
         for request, status in REQUESTS.values():
             for cut in stages(request)[1:-1]:
                 with Raw(self.daemon) as connection:
                     connection.send(request[:cut])
-                    self.daemon.get("/healthz")  # so that the piece has surely arrived by itself
+                    self.daemon.get("/healthz")  # so that the piece has arrived alone
                     self.assertEqual(connection.send(request[cut:]).read().status, status)
 
 
@@ -248,10 +248,10 @@ CHUNK_LINES = (
 )
 
 
-# What a request may be answered that is refused for its form, by the daemon or by the library.
+# Statuses with which the daemon or the library may refuse a malformed request.
 REFUSED = {400, 404, 405, 411, 413, 414, 417, 431, 501, 505}
 SERVED = REFUSED | {200}
-# Lines that some versions of the library take for a sound one; all differ from one by blanks or by their lack.
+# Lines that some versions of the library take for valid ones. All differ from a valid line only by blanks.
 NEARLY_SOUND_FIRST_LINES = {
     "GET\t/healthz\tHTTP/1.1",
     " GET /healthz HTTP/1.1",
@@ -265,7 +265,7 @@ class Malformed(FaultCase):
     ARGS = ("--backend", "cpu", "--upload-timeout-s", "1", "--idle-timeout-s", "2", "--upload-min-rate", "0")
 
     def answers(self, data):
-        """The statuses of all answers to these bytes. The client finishes sending behind them."""
+        """The statuses of all answers to these bytes. The client finishes sending after them."""
         with Raw(self.daemon) as connection:
             try:
                 connection.send(data)
@@ -276,12 +276,12 @@ class Malformed(FaultCase):
             try:
                 while True:
                     statuses.append(connection.read_final().status)
-            except (Closed, ValueError, IndexError):  # the library may say the head of its own error twice
+            except (Closed, ValueError, IndexError):  # the library may send the head of its own error twice
                 return statuses
 
     def try_all(self, cases):
-        """Each case is a request and the statuses that it may get. It gets one answer or, if it has no end or is too
-        long, none; what follows it gets nothing but refusals. Then the connection ends."""
+        """Each case is a request and its allowed statuses. A request gets one answer, or none if it has no end or is
+        too long. Bytes after the request get only refusals. Then the connection ends."""
         cases, answered = list(cases), 0
         with Bystander(self.daemon) as bystander, concurrent.futures.ThreadPoolExecutor(8) as pool:
             for (data, allowed), statuses in zip(cases, pool.map(self.answers, [data for data, _ in cases])):
@@ -293,7 +293,7 @@ class Malformed(FaultCase):
         print(f"{self.id()}: {len(cases)} cases, {answered} answered")
 
     def answer_each(self, cases):
-        """Each case is a request that the daemon itself answers, and the status that it gets."""
+        """Each case is a request that the daemon itself answers, and the status of the answer."""
         for data, status in cases:
             self.assertEqual(self.answers(data), [status], data[:200])
 
@@ -305,14 +305,14 @@ class Malformed(FaultCase):
 
     def test_header_lines(self):
         self.try_all((head("GET", "/healthz", line) + BODY, SERVED) for line in HEADER_LINES)
-        # Without a length, a line that is not a length as well is no reason to serve a request.
+        # Without a length, a line that is not a length either must not get a request served.
         self.try_all(
             (head("POST", path, line) + BODY, SERVED if line in SOUND_LENGTHS else REFUSED)
             for line, path in itertools.product(HEADER_LINES, (VOXELIZE, FPS))
         )
 
     def test_header_lines_beside_a_length(self):
-        # A second statement of the length, however it is put, is refused.
+        # A second length is refused in every spelling.
         frames = ("Content-Length:", "Transfer-Encoding:")
         self.try_all(
             (head("POST", VOXELIZE, LENGTH, line) + BODY, REFUSED if line.startswith(frames) else SERVED)
@@ -321,7 +321,7 @@ class Malformed(FaultCase):
 
     def test_chunk_lines(self):
         def allowed(line):
-            if line.startswith(b"10;"):  # an extension, which is skipped
+            if line.startswith(b"10;"):  # an extension, which the daemon skips
                 return {200, 422, 400}
             return SERVED | {422} if line in NEARLY_SOUND_CHUNK_LINES else REFUSED
 
@@ -342,7 +342,7 @@ class Malformed(FaultCase):
 
     def test_no_line_ends(self):
         good = post(BODY)
-        # What follows is answered only if a lone line feed, or the like, ends a line.
+        # The following request is answered only if a lone line feed, or the like, ends a line.
         for end in (b"\n", b"\r", b"\n\r", b"\r\r\n", b"\0\r\n", b" ", b""):
             for pad in (0, 7, len(good)):
                 data = head("GET", "/healthz").replace(b"\r\n", end) + good[:pad]

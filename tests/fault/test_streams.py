@@ -1,5 +1,6 @@
-"""Streams whose clients repeat, go back in time, send at once, ask for too much or vanish: what failed is not kept, and
-nobody's sweeps are another's."""
+"""Streams whose clients repeat, go back in time, send at once, ask for too much or vanish. Sweeps of a failed request
+are
+not kept, and no client gets another's sweeps."""
 
 import json
 import tempfile
@@ -84,7 +85,7 @@ class Streams(FaultCase):
                 self.assertEqual(self.times(), [2, 1])
 
     def along(self, times, name="s", daemon=None, sizes=None, sweeps=3, **more):
-        """Sends sweeps of these times in one body, with as many poses."""
+        """Sends sweeps of these times, with their poses, in one body."""
         sizes = sizes or [500] * len(times)
         query = {"stream": name, "sweeps": sweeps, "point_counts": ",".join(map(str, sizes))}
         query |= {"times": ",".join(map(str, times)), "poses": ",".join([HERE] * len(times)), **more}
@@ -92,8 +93,7 @@ class Streams(FaultCase):
         return (daemon or self.daemon).post(path, rows(sum(sizes)), JSON)
 
     def test_sent_along(self):
-        """What the stream has lost comes again with the newest; the answer says which sweeps came and which were
-        there."""
+        """The client sends lost sweeps again with the newest. The answer says which sweeps came and which were kept."""
         self.sent("s", 1)
         self.sent("s", 4)
         reply = self.along([5, 4, 3], sweeps=5)
@@ -105,7 +105,7 @@ class Streams(FaultCase):
         self.assertEqual(self.times(), [5, 4, 3, 1])
         kept = self.daemon.get("/v1/streams/s").json()
         self.assertEqual([sweep["points"] for sweep in kept["sweeps"]], [500] * 4)
-        self.assertEqual(kept["memory_bytes"], 4 * 65536)  # as if each had come in its turn
+        self.assertEqual(kept["memory_bytes"], 4 * 65536)  # as if each had come in its own request
         self.assertEqual(self.along([5, 4, 3], sweeps=5).json()["stream"]["repeated"], True)
         self.assertEqual(self.times(), [5, 4, 3, 1])
 
@@ -134,7 +134,7 @@ class Streams(FaultCase):
                 self.assertEqual(self.times(), [2, 1])
 
     def test_sent_along_without_room(self):
-        """Sweeps that there is no room for are joined, not kept, and told as evicted by the next answer."""
+        """Sweeps without room are joined but not kept, and the next answer counts them as evicted."""
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
             reply = self.along([5, 4, 3, 2], daemon=daemon, sweeps=4).json()
             self.assertEqual(len(reply["stream"]["sweeps"]), 4)
@@ -177,7 +177,7 @@ class Streams(FaultCase):
             self.assertEqual(daemon.get("/v1/streams/s").status, 404)
 
     def test_at_once(self):
-        """Whatever their order, each answer has joined what came before it, and none is mixed."""
+        """In whatever order requests run, each answer joins the sweeps before it, and none is mixed up."""
         sweeps, replies = 12, {}
 
         def one(time):
@@ -271,7 +271,7 @@ class Streams(FaultCase):
                     self.assertTrue(reply.json()["stream"]["begun"], reply)
 
     def test_eviction_is_told(self):
-        """The oldest sweep goes first; the answer that lacks it says so."""
+        """The oldest sweep is evicted first, and the answer without it says so."""
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
             for time in range(1, 6):
                 reply = daemon.post(path_of("s", time, sweeps=4), POINTS, JSON).json()
@@ -285,7 +285,7 @@ class Streams(FaultCase):
             self.assertIn('voxeld_stream_sweeps_total{fate="evicted"} 3', daemon.get("/metrics").body.decode())
 
     def test_a_sweep_larger_than_all_may_be_is_refused(self):
-        """It is refused before anybody's sweep makes room for it; one sent along is joined, and not kept."""
+        """Such a sweep is refused before any other sweep is evicted. If it is sent along, it is joined but not kept."""
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
             send = lambda name, time, count: daemon.post(path_of(name, time), rows(count), JSON)
             times = lambda: [sweep["time"] for sweep in daemon.get("/v1/streams/s").json()["sweeps"]]
@@ -300,7 +300,7 @@ class Streams(FaultCase):
             joined = [(sweep["time"], sweep["points"]["received"]) for sweep in stream["sweeps"]]
             self.assertEqual(joined, [(4, 500), (3.5, 20_000), (2, 500)])
             self.assertEqual(times(), [4, 2])
-            self.assertEqual(daemon.status()["streams"]["evicted"], 2)  # the one that was not kept, and that of 1
+            self.assertEqual(daemon.status()["streams"]["evicted"], 2)  # the one not kept, and that of time 1
 
     def test_all_sweeps_of_all_clients_are_bounded(self):
         most = 10 * 65536
@@ -316,7 +316,7 @@ class Streams(FaultCase):
             self.assertGreater(memory(), most // 2)
 
     def test_greedy_clients_leave_a_stream_to_the_next(self):
-        """Each takes all that it may, one after the other: four have most, and then there is one for each."""
+        """Each client takes as many as it may, one after the other: four have most, and then there is one for each."""
         for client in range(1, 21):
             source, number = f"127.0.0.{client}", 0
             while (reply := self.send(f"n{number}", 1, b"", source=source)).status == 200:
@@ -329,7 +329,7 @@ class Streams(FaultCase):
                 self.assertEqual(self.delete(stream["name"], source=source).status, 200)
 
     def test_requests_go_before_streams(self):
-        """Sweeps make room for a body that needs the memory."""
+        """Sweeps are evicted for a body that needs the memory."""
         budget = ("--memory-budget-bytes", "--max-body-bytes", "--max-response-bytes", "--stream-memory-bytes")
         sizes = (8 * MB, 4 * MB, 4 * MB, 8 * MB)
         with Daemon(*(word for option in zip(budget, map(str, sizes)) for word in option)) as daemon:
@@ -348,7 +348,7 @@ class Streams(FaultCase):
             self.assertTrue(daemon.post(path_of("s", 1), POINTS, JSON).json()["stream"]["begun"])
 
     def test_a_restart_is_told(self):
-        """State ends with the server, and the first answer of the next one says so."""
+        """Streams end with the server, and the first answer of the next server says so."""
         for _ in range(2):
             with Daemon() as daemon:
                 metadata = daemon.post(path_of("s", 1), POINTS, JSON).json()
@@ -381,7 +381,7 @@ class Streams(FaultCase):
             self.assertEqual(daemon.status()["buffers"]["allocated_bytes"] - before, 128 * 1024)
 
     def test_the_list_has_no_sweeps(self):
-        """A client may have ten thousands of them."""
+        """A client may have tens of thousands of sweeps."""
         self.sent("s", 1)
         self.sent("s", 2)
         (listed,) = self.daemon.get("/v1/streams").json()["streams"]
@@ -398,7 +398,7 @@ class Streams(FaultCase):
         asked = self.daemon.request("HEAD", "/v1/streams/s/last")
         self.assertEqual((asked.status, asked.body), (200, b""))
         self.assertEqual(int(asked.headers["Content-Length"]), len(reply.body))
-        self.assertNotIn("Server-Timing", asked.headers)  # sizes tell it
+        self.assertNotIn("Server-Timing", asked.headers)  # not needed: sizes tell it
         for method in ("GET", "HEAD"):
             self.assertEqual(self.daemon.request(method, "/v1/streams/other/last").status, 404)
         self.assertEqual(self.daemon.get("/v1/streams/s/last", source="127.0.0.3").status, 404)
@@ -411,7 +411,7 @@ class Streams(FaultCase):
         self.assertEqual(self.daemon.get("/v1/streams/s/last").status, 200)
 
     def test_a_head_of_unknown_length_has_no_body(self):
-        """What a client would read as the beginning of its next answer."""
+        """A client would read the body as the beginning of its next answer."""
         self.sent("s", 1, more="&remove_close=0.5")
         for path in ("/v1/streams/s/last", "/v1/streams/s/events"):
             with self.subTest(path), Raw(self.daemon) as connection:

@@ -20,7 +20,7 @@ class Uploads(FaultCase):
         return connection.send(HALF[0]).send(HALF[1])
 
     def wait_for_uploads(self, number):
-        """Waits until the daemon knows of this many requests whose bodies are on the way."""
+        """Waits until the daemon has this many uploads."""
         active = lambda: self.daemon.status()["requests"]["active"] - self.daemon.idle_requests
         wait_until(lambda: active() >= number, lambda: f"{number} requests in flight, there are {active()}")
 
@@ -45,7 +45,7 @@ class Uploads(FaultCase):
         try:
             self.assert_problem(connection.read(), (400, 408))
         except Closed:
-            pass  # no answer is owed to a request that never came
+            pass  # an incomplete request need not be answered
         self.assertTrue(connection.ended())
 
     def test_truncated_chunks(self):
@@ -89,7 +89,7 @@ class Uploads(FaultCase):
         self.assertEqual(reply.headers["Connection"].lower(), "close")
 
     def test_error_text_reaches_a_client_that_is_still_sending(self):
-        # http.client sends all of its body before it reads: a reset connection would raise BrokenPipeError here.
+        # http.client sends the whole body before it reads, so a reset connection would raise BrokenPipeError here.
         body = tiled_rows(5 * MB)
         for _ in range(5):
             self.assert_problem(self.daemon.post(VOXELIZE + "&order=x", body), 400, "order")
@@ -144,7 +144,7 @@ class Uploads(FaultCase):
         ):
             with self.subTest(path=path, lines=lines):
                 connection = self.raw().send(head("POST", path, "Expect: 100-continue", *lines))
-                reply = connection.read()  # the first thing to come, no 100 before it
+                reply = connection.read()  # the first answer, without a 100 before it
                 self.assert_problem(reply, status)
                 self.assert_closes(connection, reply)
 
@@ -240,9 +240,10 @@ class Deadlines(FaultCase):
 
 
 class Refused(FaultCase):
-    """A client whose sampling takes a while, and which announces more beside it than it may hold."""
+    """A client with a long sampling that announces more bytes than it may hold."""
 
-    # Samplings may hold 128 MB, so a client with a small one may not hold 64 MB more: less would be left to others.
+    # Samplings may hold 128 MB. A client with a small sampling may not hold 64 MB more, since less would be left for
+    # others.
     ARGS = ("--long-workers", "1", "--memory-budget-bytes", str(256 * MB), "--max-response-bytes", str(128 * MB))
     ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000", "--upload-min-rate", "0")
     ROWS = 250_000 if is_sanitized() else 1_000_000
@@ -257,7 +258,7 @@ class Refused(FaultCase):
         requests = lambda: self.daemon.status()["requests"]
         wait_until(lambda: self.daemon.status()["long_workers"]["running"] == 1, "a sampling that runs")
         refused = self.raw().send(head("POST", "/v1/fps?num_samples=1", f"Content-Length: {len(body)}") + body[:MB])
-        wait_until(lambda: requests()["open"] == 3, "the second request")  # and the one that asks
+        wait_until(lambda: requests()["open"] == 3, "the second request")  # and the request that asks
         wait_until(lambda: requests()["active"] - self.daemon.idle_requests == 1, "its refusal")
         long.reset()
         self.daemon.assert_quiet()
