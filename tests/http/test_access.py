@@ -1,4 +1,4 @@
-"""Who may enter: tokens, certificates, Unix sockets, and where the service may listen."""
+"""Access: tokens, certificates, Unix sockets, and where the service may listen."""
 
 import os
 import pathlib
@@ -28,7 +28,7 @@ def bearer(token):
 
 
 class AccessCase(HttpCase):
-    """Each test has a folder with a file of tokens, one of the operator's and one of alice's."""
+    """Each test has a folder with a file of two tokens, the operator's and alice's."""
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -38,7 +38,7 @@ class AccessCase(HttpCase):
         self.sock = f"unix:{self.folder / 'sock'}"
 
     def new_token(self, name):
-        """Appends its line to the file of tokens."""
+        """Appends the line of a new token to the file of tokens."""
         token, line = new_token(name)
         with open(self.tokens, "a", encoding="ascii") as file:
             file.write(line)
@@ -50,18 +50,18 @@ class AccessCase(HttpCase):
         return self.daemon
 
     def users(self, daemon):
-        """Stops the daemon. Whose requests it logged but the operator's: in order of their names, since connections end
-        in any order and a line is written after its answer is sent."""
+        """Stops the daemon. Returns the users of the logged requests except the operator, sorted by name, since
+        connections end in any order and a line is written after its answer is sent."""
         daemon.stop()
         requests = [line for line in daemon.lines if "msg=request" in line and f"client={OPERATOR} " not in line]
         return sorted(found[1] for line in requests if (found := re.search(r" user=(\S+)", line)))
 
     def is_named(self, *lines):
-        """Whether the status names its clients to one who asks so."""
+        """Whether the status names clients to a request with these header lines."""
         return "name" in self.json(self.ask("/v1/status", *lines))["clients"]["greediest"][0]
 
     def refused_to_start(self, part, *options):
-        """It ends with status 2 and this in its reason."""
+        """Checks that the daemon ends with status 2 and this in its reason."""
         run = run_voxeld("--backend", "cpu", *options)
         self.assertEqual(run.status, 2, run)
         self.assertIn(part, run.errors)
@@ -189,13 +189,13 @@ class Where(AccessCase):
         self.problem(reply, 403, "forbidden", reason="the Host is 'rebound.example:8080'")
         rebound = "Host: rebound.example"
         self.problem(self.post(KITTI, b"abc", rebound), 403, "forbidden")
-        self.ok(self.ask("/healthz", rebound))  # a probe tells nothing
-        with Raw(self.daemon) as connection:  # no browser is without one
+        self.ok(self.ask("/healthz", rebound))  # a probe reveals nothing
+        with Raw(self.daemon) as connection:  # every browser sends a Host
             self.ok(connection.send(b"GET /v1/status HTTP/1.0\r\n\r\n").read())
         self.daemon = Listener(self.sock)
         self.assertTrue(self.is_named(rebound))
         self.start("--allowed-hosts", "voxeld.example", "--trusted-proxies", "127.0.0.1")
-        self.ok(self.ask("/v1/status", "Host: upstream"))  # the proxy decides what it passes on
+        self.ok(self.ask("/v1/status", "Host: upstream"))  # the proxy decides what to pass on
         self.refused_to_start("allowed_hosts is 'a:80'", "--allowed-hosts", "a:80")
 
     def test_who_asks_by_a_strange_name_is_not_local_unless_with_a_token(self):
@@ -311,7 +311,7 @@ class Certificates(AccessCase):
         return self.start_tls(*self.authority, *options, client="robot")
 
     def show(self, client, path, *lines):
-        """A request with this client's certificate, or None."""
+        """The answer to a request with this client's certificate, or None."""
         self.as_client(client)
         return self.ask(path, *lines)
 

@@ -1,5 +1,5 @@
-"""What curl does by itself: it waits for 100 Continue before it sends a large body, strips bytes with -d, keeps its
-connection, and asks over Unix sockets and TLS. Pages of docs/ have its other commands, which their tests run."""
+"""curl's own behaviour: it waits for 100 Continue before it sends a large body, strips bytes with -d, keeps its
+connection, and works over Unix sockets and TLS. The tests of docs/ run the other commands of curl."""
 
 import json
 import pathlib
@@ -13,7 +13,7 @@ from daemon import PATIENCE, wait_until
 from http_case import CHUNKED, JSON, KITTI, SharedDaemonCase, TensorFile, scan
 
 LIMIT = 4 << 20
-SCAN = scan()  # more than curl sends unasked
+SCAN = scan()  # more than curl sends without 100 Continue
 
 
 @unittest.skipUnless(shutil.which("curl"), "there is no curl here")
@@ -67,7 +67,7 @@ class Curl(SharedDaemonCase):
         self.assertIn("--data-binary", problem["detail"])
 
     def connections(self, *arguments):
-        """The status of each answer, and how many connections it took."""
+        """The status of each answer, and the number of connections."""
         return self.curl("-w", "%{http_code} %{num_connects} ", *arguments).decode()
 
     def test_it_keeps_its_connection_after_a_refusal_by_the_query_too(self):

@@ -1,5 +1,4 @@
-"""POST /v1/decode with both heads, and presets that know a model's head: what may be sent, what comes back, what is
-refused."""
+"""POST /v1/decode with both heads, and presets with a model's head: allowed requests, answers, refusals."""
 
 import json
 import pathlib
@@ -92,7 +91,7 @@ class Decode(SharedDaemonCase):
         preset = self.json(self.ask("/v1/presets/mine"))
         self.assertEqual(set(preset), {"decode_center", "description", "name", "nms", "parameters"})
         self.assertEqual((preset["decode_center"]["feature_map_stride"], preset["nms"]["nms_post_max"]), (8, 1))
-        # The preset is taken; as points they are no whole rows.
+        # The preset is taken, but the maps are no whole rows of points.
         self.problem(self.post("/v1/voxelize?preset=mine", BOXES), 400, "bad-body")
         parameters = self.tensors(self.post("/v1/nms?preset=mine", BOXES)).metadata["parameters"]
         self.assertEqual((parameters["nms_post_max"], parameters["preset"]), (1, "mine"))

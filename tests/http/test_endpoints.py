@@ -1,4 +1,4 @@
-"""The endpoints that are read: presets, status, health, metrics, the description."""
+"""The endpoints that clients read: presets, status, health, metrics, the description."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ PRESETS = sorted(path.stem for path in (ROOT / "config" / "presets").glob("*.jso
 
 class Endpoints(SharedDaemonCase):
     def greediest(self, *lines):
-        """The client that has most, as the status tells one who asks with these header lines."""
+        """The client with the largest share, in the status for a request with these header lines."""
         return self.json(self.ask("/v1/status", *lines))["clients"]["greediest"][0]
 
     def counted(self, path, code):
@@ -43,13 +43,14 @@ class Endpoints(SharedDaemonCase):
             "Via: 1.1 nginx",
             "Forwarded: for=192.0.2.7",
             "X-Forwarded-For: 192.0.2.7",
-            # A web page that makes its host lead here (DNS rebinding) cannot change the Host that the browser sends.
+            # A web page whose host resolves to this machine (DNS rebinding) cannot change the Host that the browser
+            # sends.
             "Host: rebound.example",
             "Host: rebound.example:8080",
             "Host: localhost.example",
             "Host: [::1].rebound.example",
             "Host: localhost:80.example",
-            # Nor is a page of another origin told, which the browser shows.
+            # A page of another origin in the browser does not see the name either.
             "Origin: null",
             "Origin: http://127.0.0.1",
             "Sec-Fetch-Site: cross-site",

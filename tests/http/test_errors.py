@@ -1,4 +1,4 @@
-"""Bad input: each is refused with a status, a reason and, if one is at fault, the parameter."""
+"""Bad input: each is refused with a status, a reason and, if a parameter is at fault, the parameter."""
 
 import unittest
 
@@ -13,11 +13,11 @@ class Errors(SharedDaemonCase):
     ARGS = ("--max-body-bytes", str(LIMIT))
 
     def tearDown(self):
-        """Whatever a test sent, the next client is served."""
+        """Checks that the next client is served, whatever a test sent."""
         self.ok(self.post(KITTI, SCAN))
 
     def refused(self, parameter, *queries):
-        """Each query is 400 and names the parameter, which may be one that does not exist."""
+        """Checks that each query gets 400 with the name of the parameter, which need not exist."""
         for query in queries:
             with self.subTest(query):
                 self.problem(self.post(f"/v1/voxelize?{query}", SCAN), 400, "bad-parameter", parameter, parameter)
@@ -116,7 +116,7 @@ class Errors(SharedDaemonCase):
             self.refused("point_counts", f"preset=kitti_second&point_counts={counts}")
 
     def unsound(self, *queries):
-        """Each request is answered 400 as a whole, before any parameter is read."""
+        """Checks that each request gets 400 before any parameter is read."""
         for query in queries:
             with self.subTest(query):
                 self.problem(self.post(f"/v1/voxelize?{query}", SCAN), 400, "bad-request")

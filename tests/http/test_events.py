@@ -1,4 +1,4 @@
-"""What happens to streams, as one subscriber sees it. tests/fault/test_events.py has subscribers that are slow, many or
+"""Events of streams, as one subscriber sees them. tests/fault/test_events.py has subscribers that are slow, many or
 vanish."""
 
 import unittest
@@ -27,7 +27,7 @@ class Events(SharedDaemonCase):
         return self.enterContext(Subscriber(self.daemon, path))
 
     def sweep(self, name, time):
-        """Sends one of two points, with up to two sweeps."""
+        """Sends a sweep of two points, joined with up to two sweeps."""
         query = f"{SMALL}&stream={name}&sweeps=2&time={time}&pose=0,0,0,1,0,0,0&remove_close=1.5"
         self.ok(self.post(f"/v1/voxelize?{query}", SWEEP))
 

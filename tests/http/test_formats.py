@@ -1,5 +1,4 @@
-"""Bodies in other formats than raw rows: what may be sent, and what is said of a body that its query does not
-describe."""
+"""Bodies in formats other than raw rows: allowed bodies, and the hints for a body that its query does not describe."""
 
 import gzip
 import struct
@@ -18,7 +17,7 @@ BINARY_PCD = PCD_HEAD % b"binary" + ROWS
 PLY_HEAD = b"ply\nformat binary_little_endian 1.0\nelement vertex 2\n"
 PROPERTIES = b"".join(b"property float %b\n" % name for name in (b"x", b"y", b"z", b"intensity"))
 PLY = PLY_HEAD + PROPERTIES + b"end_header\n" + ROWS
-# What a body looks like that was sent without its format.
+# Bodies sent without their format, and the hint for each.
 PCD_FILE = "the body looks like a PCD file: add format=pcd"
 PLY_FILE = "the body looks like a PLY file: add format=ply"
 POINTCLOUD2 = "the body looks like a serialized PointCloud2: add format=pointcloud2"
@@ -39,7 +38,7 @@ class Formats(SharedDaemonCase):
     ARGS = ("--max-body-bytes", str(LIMIT))
 
     def move(self, query, body, *lines):
-        """A request for the points, as they are."""
+        """A request for the points, unchanged."""
         return self.post(f"/v1/transform?{query}", body, *lines)
 
     def bad_body(self, reply, parameter="", reason=""):

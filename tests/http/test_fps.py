@@ -1,5 +1,5 @@
-"""POST /v1/fps, and fps on /v1/voxelize: what may be sent, what comes back, what is refused, and that sampling does not
-delay other requests."""
+"""POST /v1/fps, and fps on /v1/voxelize: allowed requests, answers, refusals, and that sampling does not delay other
+requests."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from daemon import wait_until
 from http_case import CHUNKED, JSON, KITTI, SMALL, SharedDaemonCase, floats, scan
 
 SCAN = scan("--points", "1000")
-# Choosing most of these takes a second or more, in every flavour.
+# Choosing most of these points takes a second or more, in every flavour.
 LONG_ROWS = many_rows(1_000_000)
 LONG_QUERY = "num_features=3&outputs=sampled_indices&num_samples=900000"
 SAME = "X-Request-Id: same"
@@ -96,7 +96,7 @@ class Answers(FpsCase):
     def test_no_samples_are_tensors_without_rows(self):
         shapes = lambda answer: [answer.shapes[name][1] for name in ("sampled_indices", "sampled_points")]
         self.assertEqual(shapes(self.tensors(self.sample("num_samples=0"))), [[1, 0], [1, 0, 4]])
-        self.ok(self.sample("num_samples=0&start=5000"))  # of nothing to sample any start will do
+        self.ok(self.sample("num_samples=0&start=5000"))  # if nothing is sampled, any start is allowed
         answer = self.tensors(self.sample("num_samples=0,0&point_counts=999,1"))
         self.assertEqual(shapes(answer), [[0], [0, 4]])
 
@@ -198,7 +198,8 @@ class Answers(FpsCase):
 
 class Refusals(FpsCase):
     def refused(self, parameter, *queries, status=400, kind="bad-parameter"):
-        """Each query for samples of the scan is refused with these; returns the last problem."""
+        """Checks that each query for samples of the scan is refused with this status and kind. Returns the last
+        problem."""
         for query in queries:
             with self.subTest(query):
                 reason = parameter if status == 400 else ""
@@ -272,7 +273,7 @@ class Refusals(FpsCase):
             with self.subTest(start):
                 reply = self.sample(f"num_samples=1&{start}")
                 self.problem(reply, 422, "impossible", "start", "to start from")
-        self.ok(self.sample("num_samples=1,0&point_counts=999,1&start=1"))  # the other is not sampled
+        self.ok(self.sample("num_samples=1,0&point_counts=999,1&start=1"))  # the other cloud is not sampled
 
     def test_fewer_voxels_than_samples(self):
         three = floats(1, 1, 1, 0, 1, 1, 1, 0, 2, 2, 2, 0, 3, 3, 3, 0)
@@ -313,7 +314,7 @@ class Refusals(FpsCase):
 
 class LongSamplings(FpsCase):
     def running(self):
-        """How many samplings and how many others run, as status and metrics say alike; else None."""
+        """The numbers of running samplings and of other running jobs, if status and metrics agree; else None."""
         status, metric = self.daemon.status(), counters(self.daemon, "voxeld_jobs_running")
         told = (status["long_workers"]["running"], status["workers"]["running"])
         return told if told == (metric['lanes="long"'], metric['lanes="quick"']) else None
@@ -334,7 +335,7 @@ class LongSamplings(FpsCase):
             self.await_running(1, 0)
             for _ in range(5):
                 self.ok(self.post(KITTI, SCAN))
-            # Others that are to be sampled wait for the first, up to their own deadlines.
+            # Other samplings wait for the first, up to their own deadlines.
             self.problem(self.sample("num_samples=5&timeout_ms=300"), 504, "deadline")
             self.problem(self.post(f"{KITTI}&fps=5&timeout_ms=300", SCAN), 504, "deadline")
             self.await_running(1, 0)

@@ -16,7 +16,7 @@ class Framing(SharedDaemonCase):
         self.ok(self.ask("/healthz"))
 
     def raw(self, request, finish=False):
-        """What comes back until the end."""
+        """All bytes of the answer until the end."""
         with Raw(self.daemon) as connection:
             connection.send(request.encode())
             if finish:
@@ -24,14 +24,14 @@ class Framing(SharedDaemonCase):
             return connection.rest().decode()
 
     def answered(self, status, request):
-        """One answer only, with this status."""
+        """Checks that there is only one answer, with this status."""
         answer = self.raw(request)
         self.assertIn(f"HTTP/1.1 {status} ", answer)
         self.assertEqual(len(re.findall("^HTTP/1.1 ", answer, re.MULTILINE)), 1, answer)
         return answer
 
     def unparsed(self, status, request):
-        """The library's own answer, whose head some versions write twice."""
+        """Checks for the library's own answer. Some versions write its head twice."""
         self.assertIn(f"HTTP/1.1 {status}", self.raw(request))
 
     def test_no_length_and_no_transfer_coding_is_411(self):

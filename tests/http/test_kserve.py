@@ -1,4 +1,4 @@
-"""Pages of the KServe v2 protocol, and those that take a POST with a small body."""
+"""Pages of the KServe v2 protocol, and pages that take a POST with a small body."""
 
 import json
 import pathlib
@@ -16,7 +16,7 @@ OPERATIONS = ["voxelize", "fps", "transform", "nms", "decode", "scatter", "decod
 
 class KServe(SharedDaemonCase):
     def refused(self, reply, status, kind):
-        """The problem, as KServe's clients read it; returns its `error`."""
+        """Checks a problem in the form for KServe's clients. Returns its `error`."""
         self.assertEqual((reply.status, reply.headers["Content-Type"]), (status, "application/json"), reply)
         problem = reply.json()
         self.assertEqual(problem["type"], f"urn:voxeld:problem:{kind}")

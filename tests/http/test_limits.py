@@ -1,4 +1,4 @@
-"""What the daemon makes of a container's limits: the CPU quota and memory."""
+"""How the daemon follows a container's limits: the CPU quota and memory."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ UNSHARE = ("unshare", "--map-root-user", "--mount")
 
 
 class ContainedDaemon(Daemon):
-    """A daemon with a directory of ours as /sys/fs/cgroup, as in a container. So it has the backend `cpu`."""
+    """A daemon with a directory of the test as /sys/fs/cgroup, as in a container. It has the backend `cpu`."""
 
     def __init__(self, groups, *args):
         self.groups = groups

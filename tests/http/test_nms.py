@@ -1,4 +1,4 @@
-"""POST /v1/nms, and bodies of tensors: what may be sent, what comes back, what is refused."""
+"""POST /v1/nms, and bodies of tensors: allowed requests, answers, refusals."""
 
 import json
 import struct
@@ -22,7 +22,7 @@ POINTS = tensor_file(
 
 
 def odd():
-    """The file with one byte before the data of its tensors."""
+    """The file with one extra byte before the data of its tensors."""
     described = {"boxes": (BOXES[0], [1, 85]), "scores": (SCORES[0], [85, 97])}
     header = {name: {"dtype": "F32", "shape": shape, "data_offsets": at} for name, (shape, at) in described.items()}
     text = json.dumps(header).encode()

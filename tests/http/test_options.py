@@ -1,4 +1,4 @@
-"""How the daemon is told what to do, how it starts and how it stops."""
+"""The daemon's options, its start and its end."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ class OptionsCase(HttpCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def file(self, name, text):
-        """The path of a file of the test's own."""
+        """The path of a new file of the test."""
         path = self.folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text if isinstance(text, str) else json.dumps(text), encoding="utf-8")
@@ -37,11 +37,12 @@ class OptionsCase(HttpCase):
         return ("--config", self.file("voxeld.json", text))
 
     def effective(self, name, *options, env=None):
-        """The value in effect."""
+        """The effective value of an option."""
         return json.loads(run_voxeld(*options, "--print-config", env=env).output)[name]
 
     def rejected(self, part, *options, env=None):
-        """Ends with the status of bad options or a failed start, and says why on stderr; returns that."""
+        """Checks that the daemon ends with the status of bad options or a failed start. Returns the reason on
+        stderr."""
         run = run_voxeld(*options, env=env)
         self.assertEqual(run.status, 2, run)
         self.assertIn(part, run.errors)

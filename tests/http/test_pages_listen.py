@@ -1,4 +1,4 @@
-"""Listeners for pages alone. tests/fault/test_page_listener.py has the clients that would like to be in the way."""
+"""Listeners for pages only. tests/fault/test_page_listener.py has hostile clients."""
 
 import pathlib
 import tempfile
@@ -24,13 +24,13 @@ class PagesListen(HttpCase):
         self.sock = f"unix:{self.enterContext(tempfile.TemporaryDirectory())}/sock"
 
     def start_pages(self, *options):
-        """Starts a daemon, and asks its last listener for pages from now on."""
+        """Starts a daemon. From now on the tests ask its last listener for pages."""
         daemon = self.start(*options)
         self.daemon = Listener(daemon.page_listeners[-1])
         return daemon
 
     def rejected(self, part, *options):
-        """The daemon does not start, a check of its options fails, and both say why."""
+        """Checks that the daemon does not start, that --check-config fails, and that both say why."""
         for check in ((), ("--check-config",)):
             run = run_voxeld("--backend", "cpu", *options, *check)
             self.assertEqual(run.status, 2, run)

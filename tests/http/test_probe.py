@@ -1,4 +1,4 @@
-"""--probe: what a container's health check asks."""
+"""--probe, the health check of containers."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from daemon import PATIENCE, voxeld_binary, wait_until
 from http_case import HttpCase, has_ipv6, run_voxeld
 
 NO_IPV6 = "ip link set lo up && echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"
-# In a network without IPv6: a daemon listens on all addresses of IPv6 until the probe has asked it.
+# In a network without IPv6: a daemon listens on all addresses of IPv6 until the probe has asked.
 WITHOUT_IPV6 = f"""{NO_IPV6}
 "$0" --backend cpu --listen "[::]:8080" --allow-anonymous 2>"$1" &
 until grep -qs msg=listening "$1"; do kill -0 $! || exit 2; sleep 0.05; done
@@ -24,7 +24,7 @@ kill $! && wait $!"""
 
 
 def in_network(script, *arguments, **more):
-    """Runs the shell script in a network of its own."""
+    """Runs the shell script in its own network namespace."""
     command = ["unshare", "--map-root-user", "--net", "sh", "-c", script, *arguments]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE, **more)
 
@@ -35,7 +35,7 @@ class Probe(HttpCase):
         self.sock = f"unix:{self.folder / 'voxeld.sock'}"
 
     def probed(self, status, part, *options, env=None):
-        """The probe ends so, with this in its words. A busy machine may need more than the second that it waits."""
+        """Checks the probe's status and its text. A busy machine may need more than the probe's limit of a second."""
         run = None
 
         def ends_so():
@@ -121,7 +121,7 @@ class Probe(HttpCase):
             self.healthy("--listen", daemon.listeners[0])
 
     def server(self, answer):
-        """The address of a server that gives this answer to whoever connects; without one it says nothing."""
+        """The address of a server that sends this answer to every client, or nothing without an answer."""
         listener = self.enterContext(socket.create_server(("127.0.0.1", 0)))
 
         def serve():

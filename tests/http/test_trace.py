@@ -15,16 +15,16 @@ class Trace(SharedDaemonCase):
     ARGS = ("--max-body-bytes", "65536")
 
     def logged(self, name):
-        """The line of that request."""
+        """The log line of the request."""
         (line,) = self.daemon.logged(f"msg=request id={name} ")
         return line
 
     def traced(self, reply, flags):
-        """The answer has a span of its own in the client's trace."""
+        """Checks that the answer has its own span in the client's trace."""
         self.assertRegex(reply.headers["Traceparent"], f"^00-{TRACE}-(?!{PARENT})[0-9a-f]{{16}}-{flags}$")
 
     def untraced(self, reply):
-        """The answer has a new trace."""
+        """Checks that the answer has a new trace."""
         self.assertRegex(reply.headers["Traceparent"], f"^00-(?!{TRACE})[0-9a-f]{{32}}-[0-9a-f]{{16}}-00$")
 
     def test_a_clients_trace_is_taken_over_into_answer_metadata_and_log(self):

@@ -1,4 +1,4 @@
-"""POST /v1/transform: what may be sent, what comes back, what is refused."""
+"""POST /v1/transform: allowed requests, answers, refusals."""
 
 import json
 import math

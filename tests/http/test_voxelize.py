@@ -1,4 +1,4 @@
-"""POST /v1/voxelize with good requests: what may be sent, what comes back."""
+"""POST /v1/voxelize with good requests: allowed requests and their answers."""
 
 import json
 import math
@@ -16,7 +16,7 @@ ONE = floats(1.5, 2.5, 3.5, 0.25)
 SAME = "X-Request-Id: same"
 MCAP, NPZ, SAFETENSORS = "application/x-mcap", "application/x-npz", "application/vnd.safetensors"
 DOCUMENT = "application/json"
-# The type that is sent, and the Accept that asks for it.
+# The type of the answer, and the Accept that asks for it.
 ACCEPT = (
     (DOCUMENT, "application/json, */*;q=0.5"),
     (DOCUMENT, "application/*;q=0.1, Application/JSON"),
