@@ -1,5 +1,5 @@
-"""docker/alerts.yml: each alert is that of docs/operation.md, fires for what it is about and for nothing else, and none
-fires in a drain, at a missed scrape or at a restart. promtool evaluates the rules, over the samples of a real page."""
+"""docker/alerts.yml: each alert is a row of docs/operation.md and fires for its own cause and for no other. No alert
+fires in a drain, at a missed scrape or at a restart. promtool evaluates the rules over the samples of a real page."""
 
 import json
 import pathlib
@@ -20,11 +20,11 @@ EXPRESSIONS = " ".join(rule["expr"] for rule in RULES)
 OPERATION = (ROOT / "docs" / "operation.md").read_text(encoding="utf-8")
 KUBERNETES = yaml.safe_load((ROOT / "docker/kubernetes/base/deployment.yaml").read_text(encoding="utf-8"))
 SCRAPE = 10  # seconds, as in docker/prometheus.yml
-BEGIN = 60  # the scrape at which something begins to happen
+BEGIN = 60  # the scrape at which the change begins
 END = 240
-WINDOW = 300  # seconds that an expression may look back until it notices
+WINDOW = 300  # seconds within which an expression must notice a change
 TARGET = 'job="voxeld",instance="voxeld:8080"'
-REQUESTS = 100  # in the time between two scrapes
+REQUESTS = 100  # between two scrapes
 
 
 def seconds(text):
@@ -36,7 +36,7 @@ def name_of(series):
 
 
 class Grows:
-    """A counter that grows by this much from one scrape to the next; `scrapes`: how often it does."""
+    """A counter that grows by this much from one scrape to the next, `scrapes` times."""
 
     def __init__(self, step, scrapes=END):
         self.step, self.scrapes = step, scrapes
@@ -54,7 +54,7 @@ def refused(reason):
 
 
 ENDPOINT = 'endpoint="/v1/voxelize"'
-# What makes each alert fire: the alert, the series that change and how, and the labels that the alert then has.
+# For each alert: the series that change and make it fire, and the labels that the alert then has.
 PROVOKED = [
     ("VoxeldUnreachable", {"up": 0}, TARGET),
     ("VoxeldNotReady", {"voxeld_ready": 0}, TARGET),
@@ -97,7 +97,7 @@ DRAINING = {"voxeld_ready": 0, refused("draining"): Grows(REQUESTS)}
 
 
 def scraped():
-    """The series of a page that the rules look at, with their values. Some requests have come before."""
+    """The series of a page that the rules use, with their values, after some requests."""
     with Daemon("--pages-listen", "127.0.0.1:0") as daemon:
         for _ in range(2):
             assert daemon.post(VOXELIZE, rows(10)).status == 200
@@ -109,7 +109,7 @@ def scraped():
 
 
 def usual_growth(series):
-    """What each scrape finds grown while requests are answered, within 10 ms each."""
+    """The growth from scrape to scrape while requests are answered within 10 ms each."""
     bound = re.search(r'le="(.*)"', series)
     if ENDPOINT not in series:
         return 0
@@ -140,7 +140,7 @@ class Evaluated(unittest.TestCase):
         cls.page = scraped()
 
     def series(self, values_of):
-        """promtool's input: of each series the values that `values_of` gives it."""
+        """promtool's input: each series with the values from `values_of`."""
         return [
             {"series": with_target(series), "values": " ".join(map(str, values_of(series, value)))}
             for series, value in {**self.page, "up": 1}.items()
@@ -175,7 +175,7 @@ class Evaluated(unittest.TestCase):
             "tests": [test],
         }
         with tempfile.TemporaryDirectory() as folder:
-            file = pathlib.Path(folder, "alerts.json")  # which YAML reads too
+            file = pathlib.Path(folder, "alerts.json")  # JSON is YAML too
             file.write_text(json.dumps(document), encoding="utf-8")
             done = subprocess.run(("promtool", "test", "rules", file), capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -205,12 +205,12 @@ class Evaluated(unittest.TestCase):
         self.assert_silence(lambda series, value: [value] * END)
 
     def missed(self, series, values, first, number):
-        """The values, but for scrapes that failed."""
+        """The values without those of failed scrapes."""
         values[first : first + number] = [0 if series == "up" else "stale"] * number
         return values
 
     def stopped(self, series, value, drain=0):
-        """The values of a process that drains, is away for a minute, and begins again."""
+        """The values of a process that drains, is absent for a minute, and starts again."""
         counts = name_of(series).endswith(("_total", "_bucket"))
         usual, again = self.usual(series, value), self.usual(series, 0 if counts else value)
         draining = self.changed(DRAINING[series], usual) if series in DRAINING else usual

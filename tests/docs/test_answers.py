@@ -1,4 +1,4 @@
-"""What a running daemon answers has the members that api/openapi.yaml gives its schemas: none missing, none unknown."""
+"""Answers of a running daemon have exactly the members of the schemas in api/openapi.yaml."""
 
 import math
 import struct
@@ -112,7 +112,7 @@ class Answers(OneDaemonCase):
         reply = self.daemon.post("/v1/detect?model=kitti_second", bytes(32), {"Accept": "application/json"})
         self.assertEqual(reply.status, 200, reply)
         self.conforms(reply.json(), SCHEMAS["DetectMetadata"], "DetectMetadata")
-        # The model takes 4 columns: without the time 3 come in the body.
+        # The model takes 4 columns: the body has 3, without the time.
         path = f"/v1/detect?model=kitti_second&time_column=yes{SWEEP}".replace("stream=kitti_second", "stream=detected")
         reply = self.daemon.post(path, bytes(24), {"Accept": "application/json"})
         self.assertEqual(reply.status, 200, reply)
@@ -154,7 +154,7 @@ class Answers(OneDaemonCase):
                 continue
             with self.subTest(endpoint["path"]):
                 name = "style.css" if endpoint["path"] == "/ui/*" else "kitti_second"
-                method = "HEAD" if endpoint["path"].endswith("/events") else "GET"  # events have no end
+                method = "HEAD" if endpoint["path"].endswith("/events") else "GET"  # events do not end
                 reply = self.daemon.request(method, endpoint["path"].replace("*", name))
                 self.assertEqual(reply.status, 200)
                 answer = OPENAPI["paths"][path_of(endpoint)]["get"]["responses"]["200"]

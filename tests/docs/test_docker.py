@@ -1,4 +1,4 @@
-"""docker/: names of options, versions and files that exist, and a set-up that gives nothing away."""
+"""docker/: options, versions and files exist, and the set-up exposes nothing."""
 
 import json
 import pathlib
@@ -27,7 +27,7 @@ class Names(unittest.TestCase):
         known = {option["env"] for option in describe()["options"]}
         for path in (DOCKER / "Dockerfile", *sorted(DOCKER.glob("compose*.yaml")), ROOT / "docs" / "containers.md"):
             text = path.read_text(encoding="utf-8")
-            for name in sorted(set(re.findall(r"\bVOXELD_[A-Z_]+\b", text)) - {"VOXELD_CUDA"}):  # one of the build's
+            for name in sorted(set(re.findall(r"\bVOXELD_[A-Z_]+\b", text)) - {"VOXELD_CUDA"}):  # of the build
                 with self.subTest(f"{path.name}: {name}"):
                     self.assertIn(name, known)
 
@@ -77,13 +77,13 @@ class Names(unittest.TestCase):
 
 
 class Pages(unittest.TestCase):
-    """What asks for pages asks at a listener for pages."""
+    """Programs that ask for pages use a listener for pages."""
 
     def test_the_health_check_of_the_image(self):
         (listen,) = re.findall(
             r"VOXELD_PAGES_LISTEN=(\S+)", "\n".join(re.findall(r"^ENV .*(?:\n    .*)+", DOCKERFILE, re.M))
         )
-        self.assertRegex(listen, r"^127\.0\.0\.1:\d+$")  # it needs no credentials
+        self.assertRegex(listen, r"^127\.0\.0\.1:\d+$")  # the pages need no credentials
 
     def test_prometheus_scrapes_there(self):
         (job,) = yaml.safe_load((DOCKER / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
@@ -115,7 +115,7 @@ class Services(unittest.TestCase):
     def test_logs_do_not_grow_without_end(self):
         for name, service in COMPOSE["services"].items():
             with self.subTest(name):
-                self.assertEqual(service["logging"]["driver"], "json-file")  # limited by these options alone
+                self.assertEqual(service["logging"]["driver"], "json-file")  # only these options limit it
                 self.assertLessEqual({"max-size", "max-file"}, set(service["logging"]["options"]))
 
     def test_there_is_time_to_drain(self):

@@ -1,4 +1,4 @@
-"""The commands of docs/wires.md on encodings do what they say, one after the other."""
+"""The commands of docs/wires.md on encodings work, one after the other."""
 
 import pathlib
 import re

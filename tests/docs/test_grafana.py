@@ -1,4 +1,4 @@
-"""docker/grafana: a dashboard that Grafana can show, of metrics and labels that there are. Prometheus evaluates every
+"""docker/grafana: Grafana can show the dashboard, and its metrics and labels exist. Prometheus evaluates every
 expression over the scrapes of a daemon under load."""
 
 import contextlib
@@ -168,7 +168,7 @@ class Evaluated(unittest.TestCase):
 
     @contextlib.contextmanager
     def prometheus(self, daemon):
-        """A Prometheus that scrapes the daemon every second; gives its address."""
+        """Runs a Prometheus that scrapes the daemon every second. Yields its address."""
         config = {
             "global": {"scrape_interval": "1s"},
             "scrape_configs": [{"job_name": "voxeld", "static_configs": [{"targets": ["%s:%d" % daemon.address]}]}],
@@ -196,7 +196,7 @@ class Evaluated(unittest.TestCase):
             with urllib.request.urlopen(f"http://{address}/api/v1/query?{query}", timeout=PATIENCE) as answer:
                 result = json.load(answer)["data"]["result"]
         except urllib.error.HTTPError as error:
-            if error.code == 503:  # it starts
+            if error.code == 503:  # Prometheus is starting
                 return None
             raise AssertionError(f"{expression}: {error.read()}") from None
         except OSError:

@@ -1,4 +1,4 @@
-"""The layers and their rooms: an include points into its own folder or below, and each module stands for itself."""
+"""The layers and their rooms: an include points into its own folder or below, and modules form no circle."""
 
 import collections
 import re
@@ -32,7 +32,7 @@ CODE = {".c", ".h", ".cu", ".cuh", ".py", ".cmake", ".bats", ".bash", ".js", ".c
 SCRIPTS = (".ci", "cmake", "docker", "packaging", "training")  # folders of scripts, beside the layers and tests
 LONGEST = 600  # lines of a file
 HEADING = re.compile(r"^// --+ .* -+$", re.MULTILINE)  # of the parts of a file
-# Where a pointer is tested as one dialect does not: a test is `p` or `!p`, and `p != NULL` is a value.
+# Pointer tests outside the dialect: a test is `p` or `!p`, and `p != NULL` is a value.
 NULL_TEST = re.compile(
     r"== NULL|!= NULL\)?\s*(?:&&|\|\||\?)|(?:&&|\|\|) [\w.>\[\]-]+ != NULL|(?:if|while) \([\w.>\[\]-]+ != NULL\)"
 )
@@ -58,12 +58,12 @@ ATTRIBUTE = re.compile(
     r"(?:__attribute__\(\((?:[^()]|\([^()]*\))*\)\)|VX_WARN_UNUSED|(?:HOLDS|ACQUIRES|RELEASES)\([^()]*\))\s*"
 )
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
-# A function of other files too, as clang-format writes it: its definition, or its declaration.
+# A function that other files may call, as clang-format writes it: its definition, or its declaration.
 HEAD = r"^(?!static|typedef|#|return|enum \{|struct \w+ \{)[A-Za-z_][\w \t*]*?[ *](\w+)\([^;{}]*?\)"
 DEFINITION = re.compile(HEAD + r" ?\{", re.MULTILINE)
 DECLARATION = re.compile(HEAD + r"[^;{}()]*;", re.MULTILINE)
 SPELLED = re.compile(r'\\":(?! )')  # the end of a name in JSON, in a literal of C
-# Embedded by the build: no file of the sources defines what it declares.
+# Headers whose definitions the build generates.
 GENERATED = {"api/resources.h"}
 
 
@@ -76,7 +76,7 @@ def sources():
 
 
 def room(path):
-    """A file's layer, and its room's number from the top."""
+    """A file's layer, and the number of its room from the top."""
     layer = next(layer for layer in LAYERS if path.startswith(f"{layer}/"))
     *folders, _ = path.removeprefix(f"{layer}/").split("/")
     return layer, ROOMS[layer].index(folders[0] if folders else "")
@@ -87,13 +87,14 @@ def module(path):
 
 
 def of_room(path):
-    """The module whose header may declare those of the file's folder too: it has the folder's name."""
+    """The module with the folder's name. Its header may also declare the functions of the other modules in the
+    folder."""
     folder = path.rpartition("/")[0]
     return f'{folder}/{folder.rpartition("/")[2]}'
 
 
 def circles(below):
-    """The names on circles. It drops names with nothing below or nothing above until none is left to drop."""
+    """The names on circles. Drops names with nothing below or nothing above until no such name is left."""
     while True:
         above = set().union(*below.values())
         ends = {name for name, others in below.items() if not others & below.keys() or name not in above}
@@ -151,7 +152,7 @@ class Modules(unittest.TestCase):
         self.assertEqual(sorted(circles(below)), [])
 
     def functions(self, pattern, endings):
-        """What the pattern finds in the files of these endings: pairs of name and file."""
+        """The matches of the pattern in the files with these endings: pairs of name and file."""
         files = {path: text for path, text in self.texts.items() if path.endswith(endings)}
         return [(name, path) for path, text in files.items() for name in pattern.findall(text)]
 
@@ -220,7 +221,7 @@ def code():
 
 
 class Dialect(unittest.TestCase):
-    """One dialect in all layers. Of it .clang-format holds braces and the places of breaks."""
+    """One dialect in all layers. .clang-format checks braces and line breaks."""
 
     def test_pointers_are_tested_as_truths(self):
         for path, text in sources():

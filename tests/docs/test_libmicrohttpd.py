@@ -1,7 +1,7 @@
-"""docs/libmicrohttpd.md has the table of versions of server/http/library.c, and lists the traps that build/tests/traps
-tries, in its order and words, and with what it finds here.
+"""docs/libmicrohttpd.md has the table of versions of server/http/library.c. It lists the traps that build/tests/traps
+tries, in the same order and words, with the results on this machine.
 
-Run as a program with the argument "show" it prints the rows for the library of this machine, ready to be pasted.
+Run as a program with the argument "show", this file prints the rows for the library of this machine, ready to paste.
 """
 
 import os
@@ -18,7 +18,7 @@ FILES = re.compile(r"`((?:server|tests|api)/[\w/]+\.\w+)`(?:: `(\w+)`)?")
 
 
 def found():
-    """The library's version, and of every trap its name, what came of it, and what it is."""
+    """The library's version; and the name, the result and the description of every trap."""
     lines = subprocess.run([PROGRAM], check=True, capture_output=True, text=True).stdout.splitlines()
     version, *rows = [line.split("\t") for line in lines]
     return version[1], rows
@@ -29,7 +29,7 @@ def cells(line):
 
 
 def written(first):
-    """The table whose first column is that: its columns, and its rows by column."""
+    """The table with this first column: its columns, and its rows by column."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first} |"))
     end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))

@@ -1,4 +1,4 @@
-"""packaging/voxeld.8 shows every option as the program has it, and is sound to the programs that show it."""
+"""packaging/voxeld.8 shows every option as the program has it, and the programs that show manual pages accept it."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""api/openapi.yaml says what the program's tables say, row by row."""
+"""api/openapi.yaml agrees with the program's tables, row by row."""
 
 import re
 import unittest

@@ -1,4 +1,4 @@
-"""README.md and docs/ show the tables of the program, row by row, and name only verbs that exist."""
+"""README.md and docs/ show the program's tables, row by row, and name only verbs that exist."""
 
 import json
 import re
@@ -43,7 +43,7 @@ for _name in PAGE_TABLES:
 class Alerts(unittest.TestCase):
     def test_metrics_in_the_text_exist(self):
         described = {metric["name"] for metric in describe()["metrics"]}
-        text = re.sub(r"^```.*?^```", "", TEXT, flags=re.MULTILINE | re.DOTALL)  # programs have names of their own
+        text = re.sub(r"^```.*?^```", "", TEXT, flags=re.MULTILINE | re.DOTALL)  # programs have their own names
         for name in sorted(set(re.findall(r"\b(?:voxeld|process)_[a-z_]+\b(?!\.h\b)", text)) - described):
             with self.subTest(name):
                 self.assertIn(re.sub(r"_(bucket|sum|count)$", "", name), described)

@@ -1,5 +1,5 @@
-"""What readers meet: README is short, every page can be reached from it, every link leads somewhere, each problem and
-each warning has advice, and figures, names and the licence are the same wherever they stand."""
+"""Pages for readers: README is short and leads to every page, every link has a target, each problem and each warning
+has advice, and figures, names and the licence are the same everywhere."""
 
 import re
 import unittest
@@ -31,7 +31,7 @@ def prose(text):
 
 
 def headings(text):
-    """As links name them: of equal ones the second has -1 behind it, and so on."""
+    """Headings as links name them. The second of two equal headings ends with -1, and so on."""
     names = []
     for line in re.findall(r"^#+ (.*)", prose(text), re.MULTILINE):
         name = re.sub(r"[^a-z0-9_ -]", "", line.lower()).replace(" ", "-")
@@ -46,7 +46,7 @@ def links(page):
 
 
 def cells(page, header):
-    """The rows of the tables of a page whose header begins so, each as a list of its cells."""
+    """The rows of the tables on a page whose header begins like this, each as a list of cells."""
     rows = []
     for table in re.findall(rf"^\| {re.escape(header)} \|.*\n\|[- |]+\|\n((?:\|.*\n)+)", read(page), re.MULTILINE):
         rows += [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
@@ -82,7 +82,7 @@ class Readme(unittest.TestCase):
         self.assertEqual(named, order[order.index("contents") + 1 :])
 
     def test_figures_are_those_of_the_measurements(self):
-        """Both figures of a row stand in one row there."""
+        """Both figures of a row are in one row of the measurements."""
         rows = cells("README.md", "work, with KITTI scans of 114,000 points")
         self.assertTrue(rows)
         number = r"\d[\d,]*(?:\.\d+)?"

@@ -1,4 +1,4 @@
-"""The commands of docs/wires.md on shared memory do what they say, one after the other."""
+"""The commands of docs/wires.md on shared memory work, one after the other."""
 
 import json
 import os
@@ -21,7 +21,7 @@ class SharedMemory(unittest.TestCase):
     def test_commands(self):
         daemon_line, *lines = re.findall(r"^    \$ (.*)$", SECTION, re.MULTILINE)
         self.assertEqual(len(lines), 4)
-        memory = pathlib.Path(f"{KEY}-{os.getpid()}")  # for no two tests to meet
+        memory = pathlib.Path(f"{KEY}-{os.getpid()}")  # so that two tests do not collide
         self.addCleanup(memory.unlink, missing_ok=True)
         points = tiled_rows(100_000)
         with tempfile.TemporaryDirectory() as folder, Daemon(*daemon_line.split()[1:]) as daemon:
