@@ -1,6 +1,5 @@
-"""Runs HAProxy with docker/haproxy.cfg in front of a test's servers, and clients that ask it: wrk, and some that
-follow Retry-After. Standard library only.
-"""
+"""Runs HAProxy with docker/haproxy.cfg before a test's servers, and clients of it: wrk, and clients that follow
+Retry-After. Standard library only."""
 
 import collections
 import grp
@@ -19,7 +18,7 @@ from daemon import ROOT
 from servers import tensors, wrk_summary
 
 CONFIGURATION = ROOT / "docker" / "haproxy.cfg"
-# What the configuration advises for its servers.
+# The options that the configuration advises for its servers.
 DRAIN_DELAY = re.search(r"--drain-delay-s (\d+)", CONFIGURATION.read_text(encoding="utf-8"))[1]
 HOST = "127.0.0.1"
 PATIENCE = 60  # seconds that one exchange may take
@@ -31,17 +30,17 @@ def program(name):
 
 
 def _listening():
-    """A socket on a free port, to be handed over."""
+    """A socket on a free port, to pass to HAProxy."""
     plain = socket.create_server((HOST, 0), backlog=1024)
     plain.set_inheritable(True)
     return plain
 
 
 class Balancer:
-    """HAProxy with the configuration as it is shipped. Addresses come from the environment; it listens on sockets
-    handed over, so no port is taken twice. Servers whose ports are not in `pages` are checked at the port that serves.
-    `options` go to the program, `variables` to the configuration. A `patient` one waits for silent clients and servers
-    longer than a test on a loaded machine takes."""
+    """HAProxy with the shipped configuration. Addresses come from the environment. HAProxy listens on sockets that it
+    gets from the test, so no port is taken twice. Servers whose ports are not in `pages` are checked at their serving
+    port. `options` go to the program, `variables` to the configuration. If `patient`, HAProxy waits for silent clients
+    and servers longer than a test on a loaded machine takes."""
 
     def __init__(self, ports, log, *options, pages=None, patient=False, **variables):
         ports = list(ports)
@@ -74,7 +73,7 @@ class Balancer:
             connection.close()
 
     def up(self, way="voxelds"):
-        """The numbers of the servers that a backend sends requests to."""
+        """The numbers of the servers to which a backend sends requests."""
         row = rf'^haproxy_server_status\{{proxy="{way}",server="voxeld(\d+)",state="UP"\}} 1$'
         return {int(number) for number in re.findall(row, self._metrics(), re.MULTILINE)}
 
@@ -98,7 +97,7 @@ class Wrk:
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def result(self):
-        """What wrk measured, by post.lua's names."""
+        """The measurements of wrk, by post.lua's names."""
         self._process.send_signal(signal.SIGINT)
         text, _ = self._process.communicate(timeout=PATIENCE)
         summary = wrk_summary(text)
@@ -132,7 +131,7 @@ class Patients:
         return len(self.seconds)
 
     def _exchange(self, connection, body):
-        """(answer, None), or (None, why it is to be asked again)."""
+        """(answer, None), or (None, why to ask again)."""
         try:
             connection.request("POST", self._path, body)
             reply = connection.getresponse()
@@ -166,7 +165,7 @@ class Patients:
             while not self._stop.is_set() and not self.failures:
                 for body, expected in self._expected:
                     self._ask(connection, body, expected)
-        except Exception as reason:  # it would end the thread silently
+        except Exception as reason:  # otherwise it would end the thread silently
             self.failures.append(repr(reason))
         connection.close()
 

@@ -1,4 +1,5 @@
-"""The oracle of operations on boxes: Python's floats (binary64) in the order of operations that the service says."""
+"""The oracle of operations on boxes: Python's floats (binary64) in the order of operations that the service
+specifies."""
 
 import math
 
@@ -36,7 +37,7 @@ class Rectangle:
 
 
 def cut(corners, axis, sign, bound):
-    """What lies within sign * coordinate <= bound, by Sutherland and Hodgman."""
+    """The part of a polygon with sign * coordinate <= bound, by Sutherland and Hodgman."""
     out = []
 
     def distance(corner):
@@ -87,7 +88,7 @@ def is_valid(box, score):
 
 
 def keep(candidates, rectangles, labels, threshold, post_max, goes=suppresses):
-    """(kept, suppressed): the loop as it is defined, one candidate at a time."""
+    """(kept, suppressed), by the loop as defined, one candidate at a time."""
     kept, suppressed = [], 0
     for i in candidates:
         if len(kept) == post_max:
@@ -169,7 +170,7 @@ class Head:
         return self.range[axis] if cells == 1 else np.float32((length * cell) / (cells - 1) + low)
 
     def box(self, a, x, y, t, bins):
-        """Float32 arithmetic, but for exp and the heading."""
+        """A box, in float32 arithmetic except for exp and the heading."""
         size, f = self.sizes[a // len(self.rotations)], np.float32
         z = f(float(self.bottoms[a // len(self.rotations)]) + float(size[2]) / 2)
         d = np.sqrt(size[0] * size[0] + size[1] * size[1])
@@ -185,7 +186,7 @@ class Head:
 
 
 def first_largest(values):
-    """(its place, the value); NaN is ignored, and nothing but that gives (0, -inf)."""
+    """(index, value) of the first largest number. NaN is ignored; if all are NaN, (0, -inf)."""
     place, largest = 0, -math.inf
     for i, value in enumerate(values):
         if value > largest:
@@ -194,7 +195,7 @@ def first_largest(values):
 
 
 def decode_cloud(query, head, maps):
-    """(boxes, logits, labels, anchors) of the candidates that are valid, by rising anchor; and the other fates."""
+    """(boxes, logits, labels, anchors) of the valid candidates, in the order of anchors; and the other fates."""
     cls, moves, bins = maps
     height, width = cls.shape[:2]
     cls = cls.astype(np.float32).reshape(height * width * head.anchors, cls.shape[-1] // head.anchors)

@@ -14,10 +14,10 @@ try:
 except ImportError:  # Python before 3.10
     webdriver = None
 
-# A part of the view without buttons or texts, in parts of its width and height.
+# A part of the view without buttons or texts, as fractions of its width and height.
 LEFT, RIGHT, TOP, BOTTOM = 0.3, 0.95, 0.2, 0.75
 
-# The colours of that part of a screenshot: a checksum, and how many pixels are not of the most frequent colour.
+# The colours of this part of a screenshot: a checksum, and the number of pixels without the most frequent colour.
 LOOK = """
 const [text, box, done] = arguments;
 const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
@@ -49,7 +49,7 @@ def why_not():
 
 class Browser:
     def __init__(self, width=1280, height=800, dark=False, leads_here=None):
-        """`leads_here`: a name that leads to this machine."""
+        """`leads_here` is a name that resolves to this machine."""
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -57,7 +57,7 @@ class Browser:
         arguments += ["--enable-unsafe-swiftshader", "--force-device-scale-factor=1", "--hide-scrollbars"]
         arguments += [f"--window-size={width},{height}", f"--user-data-dir={self.folder.name}/profile"]
         if os.geteuid() == 0:
-            arguments.append("--no-sandbox")  # it refuses to make one for root
+            arguments.append("--no-sandbox")  # Chromium refuses to make a sandbox for root
         if dark:
             arguments.append("--force-dark-mode")
         if leads_here:
@@ -75,7 +75,7 @@ class Browser:
 
     def open(self, daemon, state=""):
         host, port = daemon.address
-        self.driver.get("about:blank")  # else another fragment alone would not load the page anew
+        self.driver.get("about:blank")  # otherwise a new fragment alone would not reload the page
         self.driver.get(f"http://{host}:{port}/{state}")
 
     def find(self, selector):
@@ -88,14 +88,14 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def await_text(self, selector, part):
-        """Waits until the element has a text with that part, and returns its text."""
+        """Waits until the element's text contains this part, and returns the text."""
         return wait_until(
             lambda: part in (text := self.text(selector)) and text,
             lambda: f"{part!r} in {selector}: {self.text(selector)!r}; {self.text('#error')!r}; {self.messages()}",
         )
 
     def set(self, selector, value):
-        """Gives an input its value, as typing and leaving it would."""
+        """Gives an input its value, as if a user typed it and left the input."""
         self.run(
             "arguments[0].value = arguments[1];"
             "for (const type of ['input', 'change'])"
@@ -123,7 +123,7 @@ class Browser:
         return self.driver.execute_async_script(LOOK, shot, [LEFT, RIGHT, TOP, BOTTOM])
 
     def messages(self):
-        """The console's warnings and errors since the last call, such as what the security policy has stopped."""
+        """The console's warnings and errors since the last call, such as violations of the security policy."""
         return [line["message"] for line in self.driver.get_log("browser") if line["level"] in ("WARNING", "SEVERE")]
 
 

@@ -1,4 +1,5 @@
-"""The oracle of decoding a centre head: numpy's float32 and Python's floats, in the order that the service says."""
+"""The oracle of decoding a centre head: numpy's float32 and Python's floats, in the order that the service
+specifies."""
 
 import math
 
@@ -70,7 +71,7 @@ class Head:
 
 
 def decode_task(head, task, maps, told):
-    """What is kept of one task of one cloud, as (box, logit, label, index)."""
+    """The kept boxes of one task of one cloud, as (box, logit, label, index)."""
     heatmap, *rest = maps
     height, width = heatmap.shape[:2]
     first = sum(head.tasks[:task])
@@ -110,7 +111,7 @@ def decode(query, tensors):
     if not moving:
         maps["vel"] = np.zeros((clouds, height, width, 2 * len(head.tasks)), np.float32)
     maps = [maps[name].astype(np.float32) for name in MAPS]
-    # One axis for the tasks, behind those of the cells.
+    # One axis for the tasks, after those of the cells.
     maps[1:] = [one.reshape(clouds, height, width, len(head.tasks), -1) if one.size else one for one in maps[1:]]
     told = {"received": maps[0].size, "kept": 0, **dict.fromkeys(FATES, 0)}
     chosen, batch = [], []

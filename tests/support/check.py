@@ -1,4 +1,4 @@
-"""Compares what the daemon answers with what the oracle says: the file's layout, every tensor byte, every count."""
+"""Compares the daemon's answer with the oracle's: the file's layout, every tensor byte, every count."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def _no_duplicates(pairs):
 
 
 def parse_by_hand(file):
-    """(tensors, metadata) of a safetensors file, with every rule of the format and of the service held."""
+    """(tensors, metadata) of a safetensors file. Checks every rule of the format and of the service."""
     assert len(file) >= 8, f"a file of {len(file)} bytes"
     (length,) = struct.unpack_from("<Q", file)
     assert length <= 100_000_000 and 8 + length <= len(file), f"a header of {length} bytes in a file of {len(file)}"
@@ -65,7 +65,7 @@ def _show(array, row):
 
 
 def difference(name, expected, got):
-    """Where two tensors differ first and in how many rows, or None."""
+    """Where two tensors first differ and in how many rows, or None."""
     if expected.dtype != got.dtype or expected.shape != got.shape:
         return f"tensor {name}: expected {expected.dtype}{list(expected.shape)}, got {got.dtype}{list(got.shape)}"
     differing = (_as_words(expected) != _as_words(got)).any(axis=1)
@@ -92,7 +92,7 @@ def same_tensors(expected, got):
 
 
 def _same_parameters(query, shown):
-    """Parameters of the query that the metadata shows with another value."""
+    """Parameters of the query that have another value in the metadata."""
     problems = []
     for name, text in query.items():
         if name == "timeout_ms" or name not in shown:
@@ -114,7 +114,7 @@ def _same_parameters(query, shown):
 
 
 def _kinds_of_warnings(points, voxels):
-    """What the counts give reason to warn of. `num_features` and `stripped_body` are guesses, wrong here."""
+    """The warnings that follow from the counts. `num_features` and `stripped_body` are guesses, and wrong here."""
     finite, out = points["received"] - points["not_finite"], points.get("out_of_range", 0)
     kinds = ["max_voxels"] if voxels and voxels["dropped"] else []
     kinds += ["out_of_range"] if finite and 20 * (finite - out) <= finite else []
@@ -161,7 +161,7 @@ def answer_of(query, body, params=None):
 
 
 class OracleCase(OneDaemonCase):
-    """Tests that post to one daemon and hold its answers against the oracle."""
+    """Tests that post to one daemon and compare its answers with the oracle."""
 
     def reproducer(self, path, body):
         folder = tempfile.mkdtemp(prefix="voxeld-")

@@ -1,8 +1,7 @@
-"""A client of bare sockets that can be as rude as a test needs, and the base class of the fault tests.
+"""A client on bare sockets that can misbehave as a test needs, and the base class of the fault tests.
 
-Every test ends with the same question: does the daemon live, is no request in flight, is no buffer in use?
-Standard library only.
-"""
+Every test ends with the same checks: the daemon is alive, no request is in flight, no buffer is in use. Standard
+library only."""
 
 import contextlib
 import hashlib
@@ -46,13 +45,13 @@ def tensor_file(**tensors):
 
 
 def tiled_rows(size):
-    """About `size` bytes of rows, cheaply."""
+    """About `size` bytes of rows, made quickly."""
     block = rows(4096)
     return (block * (size // len(block) + 1))[: size // ROW * ROW]
 
 
 def random_floats(number, exponent):
-    """23 random bits of each behind a fixed exponent: 0x80 for numbers from 1 to 2, 0 for those from 0.5 to 1."""
+    """Floats with 23 random bits after a fixed exponent: 0x80 for numbers from 1 to 2, 0 for numbers from 0.5 to 1."""
     data = bytearray(hashlib.shake_128(b"rows").digest(4 * number))
     data[3::4] = b"\x3f" * number
     data[2::4] = data[2::4].translate(bytes(exponent | byte & 0x7F for byte in range(256)))
@@ -69,7 +68,8 @@ HEAVY = "/v1/voxelize?point_cloud_range=0,0,0,1,1,1&voxel_size=0.001,0.001,0.001
 HEAVY_ROWS = 60_000 if is_sanitized() else 250_000
 
 
-# Choosing most of the points takes a second or more, of many_rows(LONG_POINTS). A sanitizer takes as long for fewer.
+# Choosing most of the points of many_rows(LONG_POINTS) takes a second or more. A sanitizer takes as long for fewer
+# points.
 LONG_POINTS = 250_000 if is_sanitized() else 1_000_000
 LONG = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={LONG_POINTS * 9 // 10}"
 
@@ -79,15 +79,15 @@ def heavy_rows():
 
 
 def heavy_jobs(daemon, body, seconds):
-    """How many heavy jobs keep one worker busy for about `seconds`. The daemon's own time for one of them is the
-    measure."""
+    """The number of heavy jobs that keep one worker busy for about `seconds`, by the daemon's own time for one of
+    them."""
     timing = daemon.post(HEAVY, body, {"Accept": "application/json"}).json()["timing_us"]
     one = (timing["total"] - timing["receive"] - timing["queue"]) / 1e6
     return max(4, min(60, math.ceil(seconds / max(one, 1e-4))))
 
 
 class Crowd:
-    """Clients that each post one request on a connection of their own. A reply that did not come is None."""
+    """Clients that each post one request on their own connection. A reply that did not come is None."""
 
     def __init__(self, daemon, number, path, body):
         self.replies = [None] * number
@@ -111,8 +111,7 @@ class Crowd:
 
 
 class Bystander:
-    """A well-behaved client at another address, which posts all the time while a test does its worst. Each answer
-    must be right.
+    """A well-behaved client at another address that posts all the time during a test. Each answer must be right.
 
     with Bystander(daemon) as bystander: ...
     """
@@ -155,14 +154,14 @@ class Bystander:
 
 
 def counters(daemon, name, get=None):
-    """The samples of a metric: values by labels, which are the text between the braces or "". The page comes by `get`,
-    or else by daemon.get."""
+    """The samples of a metric: values by labels. The labels are the text between the braces, or "". `get` fetches the
+    page; by default daemon.get."""
     page = (get or daemon.get)("/metrics").body.decode()
     return {labels: float(value) for labels, value in re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", page, re.MULTILINE)}
 
 
 def head(method="POST", path=VOXELIZE, *lines, host=True, version="HTTP/1.1"):
-    """The bytes of a request's head; `lines` are header lines as they are to be sent."""
+    """The bytes of a request's head; `lines` are the header lines to send."""
     first = f"{method} {path} {version}\r\n" + ("Host: localhost\r\n" if host else "")
     return (first + "".join(line + "\r\n" for line in lines) + "\r\n").encode("latin-1")
 
@@ -198,7 +197,8 @@ class Raw:
         return self
 
     def send_some(self, data):
-        """Sends what the other side takes at once. Returns how many bytes; 0 if it has closed or takes none."""
+        """Sends as much as the other side takes at once. Returns the number of bytes; 0 if it has closed or takes
+        none."""
         if not self._ready(select.POLLOUT, 0.2):
             return 0
         try:
@@ -207,7 +207,7 @@ class Raw:
             return 0
 
     def readable(self, seconds):
-        """True if an answer or the end of the connection is there within this time."""
+        """True if an answer or the end of the connection comes within this time."""
         return bool(self.pending) or self._ready(select.POLLIN, seconds)
 
     def await_end(self):
@@ -216,7 +216,7 @@ class Raw:
         return self
 
     def is_reset(self, seconds):
-        """True if the connection is reset within this time. What was not read is lost then."""
+        """True if the connection is reset within this time. Unread bytes are then lost."""
         return self._ready(0, seconds)
 
     def _more(self):
@@ -231,13 +231,13 @@ class Raw:
         self.pending += piece
 
     def read_final(self):
-        """The next Reply, without interim ones."""
+        """The next final Reply, after interim ones."""
         while (reply := self.read()).status < 200:
             pass
         return reply
 
     def read(self, has_body=True):
-        """The next Reply. Raises Closed if the connection ends before."""
+        """The next Reply. Raises Closed if the connection ends first."""
         while b"\r\n\r\n" not in self.pending:
             self._more()
         top, self.pending = self.pending.split(b"\r\n\r\n", 1)
@@ -259,7 +259,7 @@ class Raw:
         return Reply(status, headers, data[:length])
 
     def until(self, words):
-        """What has come once these words have, without answers that were read."""
+        """Waits for these words. Returns the bytes so far, without the answers that were read."""
         while words not in self.pending:
             self._more()
         return self.pending
@@ -273,7 +273,7 @@ class Raw:
         return rest
 
     def ended(self):
-        """True once the peer has closed. What it sends before is dropped."""
+        """True once the peer has closed. Drops the bytes that it sent before."""
         try:
             while True:
                 self.pending = b""
@@ -294,7 +294,7 @@ class Raw:
 
 
 class FaultCase(OneDaemonCase):
-    """After every test the daemon must be alive and quiet."""
+    """After every test the daemon must be alive and idle."""
 
     def tearDown(self):
         self.daemon.assert_alive()
@@ -306,16 +306,16 @@ class FaultCase(OneDaemonCase):
         return connection
 
     def exchange(self, data):
-        """The answer to these bytes on a connection of their own."""
+        """The answer to these bytes on a new connection."""
         with Raw(self.daemon) as connection:
             return connection.send(data).read()
 
     def connections_at_most(self, number):
-        reply = self.exchange(head("GET", "/v1/status"))  # which is one of them
+        reply = self.exchange(head("GET", "/v1/status"))  # which is itself a request
         return reply.status == 200 and reply.json()["connections"]["open"] <= number
 
     def assert_voxels(self, reply):
-        """A 200 with a whole safetensors file; returns its metadata."""
+        """Checks for a 200 with a complete safetensors file. Returns its metadata."""
         self.assertEqual(reply.status, 200, reply)
         self.assertEqual(reply.headers["Content-Type"], "application/vnd.safetensors")
         (length,) = struct.unpack_from("<Q", reply.body)
@@ -326,7 +326,7 @@ class FaultCase(OneDaemonCase):
         return metadata
 
     def assert_problem(self, reply, status, parameter=None, mentions=()):
-        """An application/problem+json answer of this status (or one of these); returns the document."""
+        """Checks for an application/problem+json answer with this status, or one of these. Returns the document."""
         statuses = status if isinstance(status, tuple) else (status,)
         self.assertIn(reply.status, statuses, reply)
         self.assertEqual(reply.headers["Content-Type"], "application/problem+json", reply)
@@ -344,19 +344,19 @@ class FaultCase(OneDaemonCase):
         return problem
 
     def assert_refused(self, reply, status, mentions=()):
-        """A problem of the daemon's, or a page of the library's: libmicrohttpd may refuse a malformed head by itself
-        if it is strict, as it is from 1.0 on."""
+        """Checks for a problem from the daemon or a page from the library: libmicrohttpd, from 1.0 on strict, may
+        refuse a malformed head by itself."""
         if self.daemon.library() < (1, 0) or "X-Request-Id" in reply.headers:
             return self.assert_problem(reply, status, mentions=mentions)
         self.assertIn(reply.status, status if isinstance(status, tuple) else (status,), reply)
         self.assertIn(b"<html>", reply.body)
 
     def assert_unparsed(self, connection, statuses):
-        """The library answers with one of these statuses and closes."""
+        """Checks that the library answers with one of these statuses and closes."""
         self.assertIn(connection.read().status, statuses)
         self.assertTrue(connection.ended())
 
     def assert_closes(self, connection, reply):
-        """The answer says that the connection closes, and it does."""
+        """Checks that the answer says that the connection closes, and that it closes."""
         self.assertEqual(reply.headers.get("Connection", "").lower(), "close", reply)
         self.assertTrue(connection.ended())

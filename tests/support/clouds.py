@@ -25,7 +25,7 @@ STYLES = ("uniform", "crowded", "one_cell", "all_different", "duplicates", "bord
 
 
 def random_grid(rng):
-    """(range, size) as text: small, ordinary, not divisible, or as large as is allowed."""
+    """(range, size) as text: small, ordinary, not divisible, or as large as allowed."""
     kind = rng.integers(5)
     if kind == 0:  # a few cells
         low, cells, size = rng.uniform(-5, 5, 3).round(2), rng.integers(1, 6, 3), rng.choice([0.1, 0.25, 1.0, 3.7], 3)
@@ -35,7 +35,7 @@ def random_grid(rng):
     elif kind == 2:  # one cell high
         low, cells, size = rng.uniform(-60, 0, 3).round(1), rng.integers(100, 500, 3), rng.choice([0.16, 0.24], 3)
         cells[2], size[2] = 1, 4
-    elif kind == 3:  # as many cells as a batch of 16 clouds may have
+    elif kind == 3:  # the most cells of a batch of 16 clouds
         low, cells = np.full(3, -1e6), np.array([2_000_000_000, 100_000_000, 1])
         size = np.array([0.001, 0.02, 4e6])
     else:

@@ -1,4 +1,4 @@
-"""Content codings: bodies in them, and answers out of them. Standard library only."""
+"""Content codings: encodes bodies and decodes answers. Standard library only."""
 
 import gzip
 import shutil
@@ -28,7 +28,7 @@ def zstd_bomb(size, window_log=20):
 
 
 def zstd(data):
-    """By the program, if there is one."""
+    """Encodes with the program zstd, if there is one."""
     if not shutil.which("zstd"):
         return raw_frame(data)
     return subprocess.run(["zstd", "-1", "-qc"], input=data, capture_output=True, check=True).stdout
@@ -47,7 +47,7 @@ def answers():
 
 
 def decode(reply):
-    """The same reply with its body as it was before it was encoded."""
+    """The same reply with its body decoded."""
     coding = reply.headers.get("Content-Encoding")
     if coding == "gzip":
         reply.body = gzip.decompress(reply.body)

@@ -1,4 +1,4 @@
-"""Runs the command line client as a process of its own, on simulated scans."""
+"""Runs the command line client as a process, on simulated scans."""
 
 import os
 import re
@@ -19,7 +19,7 @@ def simulate(path, seed, points=POINTS):
 
 
 def received(answer):
-    """The points that the service took, by an answer of voxelize that is whole."""
+    """The points that the service received, from a complete answer of voxelize."""
     tensors, metadata = parse_by_hand(answer.read_bytes())
     assert len(tensors["voxel_coords"]) == metadata["batch"]["voxels"][0]
     return metadata["points"]["received"]
@@ -41,7 +41,7 @@ class Run:
 
 
 class Running:
-    """A run that goes on. Used with `with`, it is killed at the end of the block if need be."""
+    """A running run. At the end of a `with` block it is killed if necessary."""
 
     def __init__(self, *arguments, cwd=None):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
@@ -52,7 +52,7 @@ class Running:
         self.process.send_signal(number)
 
     def end(self, number=None):
-        """Its Run, after a signal if one is given."""
+        """Ends it, with a signal if given, and returns its Run."""
         if number is not None:
             self.signal(number)
         output, errors = self.process.communicate(timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""What lets a client in: tokens, certificates, and a daemon that speaks TLS. Standard library and openssl only."""
+"""Credentials of clients: tokens, certificates, and a daemon that speaks TLS. Standard library and openssl only."""
 
 import ssl
 import subprocess
@@ -8,7 +8,7 @@ from sources import HTTPSConnection
 
 
 def new_token(name):
-    """The token and its line."""
+    """A new token, and its line for the file of tokens."""
     made = subprocess.run([voxeld_binary(), "--new-token", name], check=True, capture_output=True, text=True)
     return made.stdout.strip(), made.stderr
 
@@ -57,7 +57,7 @@ commonName = supplied
 
 
 class TokenDaemon(Daemon):
-    """Asks with a token unless told otherwise."""
+    """A daemon that tests ask with a token by default."""
 
     def __init__(self, token, *args, **more):
         self.token = token
@@ -69,10 +69,10 @@ class TokenDaemon(Daemon):
 
 
 class Tls:
-    """What speaks TLS to a listener whose certificate is server.pem in a folder, and its authority's ca.pem."""
+    """Connects with TLS to a listener. The folder has its certificate, server.pem, and its authority's, ca.pem."""
 
     def show(self, folder, client):
-        """The client's own certificate is NAME.pem, or it has none."""
+        """Sets the client's own certificate, NAME.pem, or none."""
         self.context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
         if client:
             self.context.load_cert_chain(folder / f"{client}.pem", folder / f"{client}.key")

@@ -1,4 +1,5 @@
-"""Runs a voxeld for a test: on a free port, until ready; asks it things; stops it and looks for sanitizer reports.
+"""Runs a voxeld for a test: starts it on a free port, waits until it is ready, asks it, stops it and checks for
+sanitizer reports.
 
     with Daemon("--workers", "1") as daemon:
         reply = daemon.post("/v1/voxelize?preset=kitti_second", body)
@@ -43,7 +44,7 @@ def is_sanitized():
 
 
 def wait_until(condition, what, patience=PATIENCE):
-    """Polls until the condition gives something true, and returns that."""
+    """Polls until the condition returns something true. Returns that."""
     deadline = time.monotonic() + patience
     while True:
         result = condition()
@@ -62,8 +63,7 @@ class Reply:
         return json.loads(self.body)
 
     def tensors(self):
-        """The part of a safetensors file that is the same each time: the description of the tensors, and their
-        bytes."""
+        """The part of a safetensors file that is always the same: the description of the tensors, and their bytes."""
         (length,) = struct.unpack_from("<Q", self.body)
         described = json.loads(self.body[8 : 8 + length])
         del described["__metadata__"]
@@ -73,12 +73,12 @@ class Reply:
         return f"<{self.status} {dict(self.headers)} {self.body[:300]!r}>"
 
 
-# Tests look at the daemon from this address, so that looking takes nothing of the clients' shares.
+# Tests inspect the daemon from this address, so that inspection takes nothing from the clients' shares.
 OPERATOR = "127.0.0.99"
 
 
 class Listener:
-    """An address where a daemon can be asked, as its log names it: HOST:PORT or unix:PATH.
+    """A listening address of a daemon, as its log names it: HOST:PORT or unix:PATH.
 
     The daemon tells clients apart by address: with `source`, such as 127.0.0.2, a test is another client."""
 
@@ -141,7 +141,7 @@ class Daemon(Listener):
             self.page_listeners = pages.split(",") if pages else []
             self.pages = Listener(self.page_listeners[-1]).address if pages else None
             wait_until(self._is_ready, "a 200 from /readyz")
-            # A status request may count itself: what an idle daemon says is the measure of assert_quiet.
+            # A status request may count itself, so assert_quiet compares with the answer of an idle daemon.
             self.idle_requests = min(self.status()["requests"]["active"] for _ in range(5))
         except BaseException:
             self.kill()
@@ -158,7 +158,7 @@ class Daemon(Listener):
             self.lines.append(line.decode(errors="replace"))
 
     def _address(self):
-        """The listeners that the log names, or None so far."""
+        """The listeners in the log, or None if there are none yet."""
         if self.process.poll() is not None:
             self._reader.join(PATIENCE)
             raise RuntimeError(f"voxeld ended with {self.process.returncode} before it listened:\n{self.log()}")
@@ -183,8 +183,8 @@ class Daemon(Listener):
         return sum(message in line for line in list(self.lines))
 
     def logged(self, message):
-        """The lines with `message` of all that the daemon has logged by now: a line is written, and read here, some
-        time after the deed that it tells of. A request that is logged in its turn marks the place."""
+        """The lines with `message` among all that the daemon has logged by now. A line is written, and read here, some
+        time after its event, so this sends a request and waits for its line."""
         mark = f"mark-{uuid.uuid4().hex}"
         self.get("/nowhere", {"X-Request-Id": mark}, source=OPERATOR)
         wait_until(lambda: self.times_logged(mark), "the line of a request in the log")
@@ -206,7 +206,7 @@ class Daemon(Listener):
     # --- judging ---
 
     def busy(self):
-        """What /v1/status says is still in flight or in use, or None."""
+        """What is still in flight or in use by /v1/status, or None."""
         status = self.status()
         left = {
             "requests.active": status["requests"]["active"] - self.idle_requests,
@@ -252,7 +252,7 @@ class Daemon(Listener):
         os.kill(self.pid(), signal.SIGTERM)
 
     def wait(self, patience=PATIENCE):
-        """The exit code, once every line of the log has been read. Fails on a sanitizer's report."""
+        """Waits for the end and reads the whole log. Returns the exit code. Fails on a sanitizer's report."""
         try:
             code = self.process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -268,7 +268,7 @@ class Daemon(Listener):
             self.terminate()
         code = self.wait()
         assert code == 0, f"voxeld ended with {code}:\n{self.log()}"
-        # The CPU writes the same bytes, so only the log tells that the GPU did not do a job.
+        # The CPU writes the same bytes, so only the log shows that the GPU did not run a job.
         failed = "" if self.may_fail else "".join(line for line in self.lines if "a GPU failed a job" in line)
         assert not failed, f"jobs were not done by the GPU:\n{failed}"
 

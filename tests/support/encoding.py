@@ -1,4 +1,5 @@
-"""The encoder of pillars in numpy, from the rules of kernels/encode.h alone: float32, one operation at a time."""
+"""The encoder of pillars in numpy, written only from the rules in kernels/encode.h: float32, one operation at a
+time."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A subscriber to what happens to streams: reads server-sent events as a browser would. Standard library only."""
+"""A subscriber to the events of streams: reads server-sent events like a browser. Standard library only."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Three daemons behind HAProxy (docker/haproxy.cfg), to be measured. Standard library only."""
+"""Three daemons behind HAProxy (docker/haproxy.cfg), for measurements. Standard library only."""
 
 import time
 
@@ -8,7 +8,7 @@ from servers import cpu_seconds, die, voxeld
 LOCAL = "127.0.0.1"
 OPTIONS = ("--drain-delay-s", DRAIN_DELAY, "--drain-timeout-s", "90", "--log-level", "warning")
 OPTIONS += ("--trusted-proxies", LOCAL)
-SETTLING = 2.5  # seconds that HAProxy takes to give a server that is up its full part (slowstart)
+SETTLING = 2.5  # seconds until HAProxy gives a new server its full part (slowstart)
 
 
 def drain(daemon):

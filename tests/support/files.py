@@ -19,7 +19,7 @@ ROS_TYPES = {"i1": 1, "u1": 2, "i2": 3, "u2": 4, "i4": 5, "u4": 6, "f4": 7, "f8"
 
 
 def structured(columns, types=None, offsets=None, size=None):
-    """The columns, name to values, as one array of points."""
+    """One array of points from columns by name."""
     types = types or {}
     formats = [types.get(name, "<f4") for name in columns]
     layout = {"names": list(columns), "formats": formats}
@@ -47,12 +47,12 @@ def _lines(points):
 
 
 def lzf_literal(data):
-    """LZF that copies everything and refers to nothing."""
+    """LZF with literals only."""
     return b"".join(bytes([len(data[at : at + 32]) - 1]) + data[at : at + 32] for at in range(0, len(data), 32))
 
 
 def lzf(data):
-    """LZF with references to what came before, found by the next three bytes."""
+    """LZF with references to earlier bytes, found by the next three bytes."""
     out, literal, seen, at = bytearray(), bytearray(), {}, 0
 
     def flush():
@@ -120,7 +120,7 @@ def ply(points, data="binary_little_endian", before=b"", before_head="", behind_
 
 
 def pointcloud2(points, height=1, padding=0, big_header=False, big_points=0, frame="lidar", tail=b"", **numbers):
-    """A serialized PointCloud2; `padding` bytes stand behind each row, `numbers` replace numbers of the message."""
+    """A serialized PointCloud2. `padding` bytes follow each row; `numbers` replace numbers of the message."""
     order = ">" if big_header else "<"
     out = bytearray(b"\0\0\0\0" if big_header else b"\0\1\0\0")
 

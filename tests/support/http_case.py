@@ -1,5 +1,5 @@
-"""What the HTTP tests share: requests whose header lines are sent as they are written, what came back, and the program
-run as a command. Standard library only."""
+"""Shared by the HTTP tests: requests whose header lines are sent as written, their answers, and the program as a
+command. Standard library only."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from collections import namedtuple
 from client import Raw, head
 from daemon import PATIENCE, SCAN, Daemon, OneDaemonCase, voxeld_binary
 
-SMALL = "point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1"  # few cells, for tests of other things
+SMALL = "point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1"  # few cells, for tests of other subjects
 VOXELIZE_SMALL = f"/v1/voxelize?{SMALL}"
 KITTI = "/v1/voxelize?preset=kitti_second"
 JSON = "Accept: application/json"
@@ -37,7 +37,7 @@ def chunks(body, size=16384):
 
 
 def message(path, *lines, method="GET", body=None, version="HTTP/1.1"):
-    """The bytes of a request. With CHUNKED among its lines the body is sent so, otherwise with its length."""
+    """The bytes of a request. With CHUNKED among its lines the body is chunked, otherwise it has a length."""
     if body is not None and CHUNKED not in lines:
         lines = (f"Content-Length: {len(body)}", *lines)
     own_host = any(line.lower().startswith("host:") for line in lines)
@@ -46,7 +46,8 @@ def message(path, *lines, method="GET", body=None, version="HTTP/1.1"):
 
 
 def ask(listener, path, *lines, method="GET", **more):
-    """The answer to one request on a connection of its own. A request that is refused early need not be taken whole."""
+    """The answer to one request on a new connection. The server need not take the whole of a request that it refuses
+    early."""
     with Raw(listener) as connection:
         with contextlib.suppress(ConnectionError):
             connection.send(message(path, *lines, method=method, **more))
@@ -81,7 +82,7 @@ Run = namedtuple("Run", "status output errors")
 
 
 def run_voxeld(*arguments, env=None, cwd=None):
-    """The program as a command, with no VOXELD_... option in its environment but those of `env`."""
+    """Runs the program as a command, with no VOXELD_... option in its environment except those of `env`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VOXELD_")}
     told = {"env": {**environment, **(env or {})}, "cwd": cwd, "timeout": PATIENCE}
     run = subprocess.run([voxeld_binary(), *arguments], capture_output=True, text=True, check=False, **told)
@@ -103,7 +104,7 @@ class HttpCase(unittest.TestCase):
     LANES = ("--devices", "0", "--workers", "2", "--gpu-streams", "2")
 
     def start(self, *options, **more):
-        """Starts the daemon that the test asks from now on. It must end well."""
+        """Starts the daemon that the test asks from now on. It must end without an error."""
         self.daemon = self.enterContext(Daemon(*self.LANES, *options, **more))
         return self.daemon
 
@@ -128,7 +129,7 @@ class HttpCase(unittest.TestCase):
         return TensorFile(reply.body)
 
     def problem(self, reply, status, kind, parameter="", reason=""):
-        """The answer is this problem, whole, with these words in its reason; returns the document."""
+        """Checks that the answer is this problem, complete, with these words in its reason. Returns the document."""
         self.assertEqual((reply.status, reply.headers.get("Content-Type")), (status, "application/problem+json"), reply)
         problem = reply.json()
         got = (problem["type"], problem["status"], problem.get("parameter", ""), problem["request_id"])
@@ -139,7 +140,7 @@ class HttpCase(unittest.TestCase):
 
 
 class SharedDaemonCase(HttpCase, OneDaemonCase):
-    """Tests of one daemon, which the class starts with ARGS. A test may start another one beside it."""
+    """Tests of one daemon, which the class starts with ARGS. A test may start another daemon."""
 
     @classmethod
     def setUpClass(cls):
