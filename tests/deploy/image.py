@@ -28,17 +28,17 @@ def output(*command, **arguments):
 
 
 def debian(suite):
-    """The path of a root file system of Debian. Ends the test if it cannot be made, or its packages are out of
-    reach."""
+    """The path of a root file system of Debian. Ends the test if it cannot be made or its packages cannot be
+    downloaded."""
     made = subprocess.run((ROOT / "tests" / "platform" / "base", suite), stdout=subprocess.PIPE, text=True)
     if made.returncode:
-        sys.exit(made.returncode)  # it has said why
+        sys.exit(made.returncode)  # it has printed the reason
     return made.stdout.strip()
 
 
 class Buildah:
-    """buildah with a storage of our own, and the Debian that it builds on. Overlays are fast; without them each
-    layer is a whole copy."""
+    """buildah with its own storage, and the Debian on which it builds. Overlays are fast; without them each layer is a
+    full copy."""
 
     def __init__(self, suite="bookworm"):
         self.suite = suite
@@ -49,7 +49,7 @@ class Buildah:
             self.prefix = ("buildah", *places, "--storage-driver", driver)
             tried = subprocess.run((*self.prefix, "from", "scratch"), capture_output=True, text=True)
             if tried.returncode == 0:
-                self("rm", "--all")  # also those of a run that was killed
+                self("rm", "--all")  # also those of a killed run
                 return
         skip(f"buildah cannot work here: {tried.stderr.strip()}")
 
@@ -82,7 +82,7 @@ class Buildah:
                 cwd=ROOT, stdout=file, stderr=subprocess.STDOUT,
             )  # fmt: skip
         if built.returncode:
-            debian(self.suite)  # skips where packages are out of reach
+            debian(self.suite)  # skips if packages cannot be downloaded
             sys.exit(f"the build of {target} failed:\n{log.read_text(errors='replace')[-6000:]}")
         return name
 
@@ -144,7 +144,7 @@ class Container(Daemon):
 
     def __init__(self, image, *args, env=None, user=None, mounts=(), headers=None):
         self.image, self.user, self.mounts = image, user or image.config["User"], mounts
-        self.headers = headers or {}  # that each request has
+        self.headers = headers or {}  # sent with each request
         listen = {"VOXELD_LISTEN": "0.0.0.0:0", "VOXELD_ALLOW_ANONYMOUS": "yes"}
         pages = {"VOXELD_PAGES_LISTEN": "127.0.0.1:0"}
         own = dict(pair.split("=", 1) for pair in image.config["Env"])
@@ -175,7 +175,7 @@ class Container(Daemon):
         return super().request(method, path, body, self.headers | (headers or {}), connection, source)
 
     def run(self, *command, **env):
-        """Runs a command inside, as the same user, as `docker exec` does."""
+        """Runs a command inside as the same user, like `docker exec`."""
         user, _, group = self.user.partition(":")
         namespaces = ("nsenter", "--target", str(self.pid()), "--mount", "--pid", "--root", "--wd=/")
         inside = (*namespaces, "--setuid", user, "--setgid", group)

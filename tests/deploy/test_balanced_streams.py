@@ -1,5 +1,5 @@
-"""Streams behind docker/haproxy.cfg: each stays on one of three daemons; if that dies its streams begin elsewhere, with
-what comes, and the answers say so."""
+"""Streams behind docker/haproxy.cfg: each stream stays on one of three daemons. If a daemon dies, its streams begin
+anew on others, and the answers say so."""
 
 import json
 import re
@@ -29,7 +29,7 @@ class StreamsCase(BalancerCase):
         self.until_ready(self.COUNT)
 
     def until_ready(self, count):
-        """Until that many servers have streams, each with its whole part: it grows while a server is new."""
+        """Waits until this many servers have streams, each with its full part, which grows while a server is new."""
         whole = lambda: len([part for part in self.balancer.counted("weight", WAY).values() if part == 100]) >= count
         wait_until(lambda: len(self.balancer.up(WAY)) == count and whole(), "servers up, with their whole part")
 
@@ -62,7 +62,7 @@ class StreamsCase(BalancerCase):
         return None
 
     def send_all(self, sensors):
-        """Each sends a sweep; those whose stream began with it."""
+        """Each sensor sends a sweep. Returns the sensors whose stream began with it."""
         told = {sensor: sensor.send() for sensor in sensors}
         self.assertEqual([failure for sensor in sensors for failure in sensor.failures], [])
         return {sensor for sensor, stream in told.items() if stream["begun"]}
@@ -90,7 +90,7 @@ class Routes(StreamsCase):
         return number
 
     def test_sensors_of_a_request_are_together(self):
-        """By the first of `streams`, however its commas are written, or by the client's word."""
+        """By the first name in `streams`, however its commas are written, or by the client's header."""
         for car in range(6):
             names = [f"{side}_{car}" for side in ("front", "rear", "left")]
             for time, name in enumerate(names):
@@ -115,7 +115,7 @@ class Routes(StreamsCase):
             self.assertEqual(self.servers_of(name, "127.0.1.9"), set())
 
     def test_inference_by_its_header(self):
-        """The body names the stream, which the balancer does not read."""
+        """The stream's name is in the body, which the balancer does not read."""
         for number in range(6):
             for time in range(3):
                 parameters = {"stream": f"k_{number}", "sweeps": 3, "time": time, "pose": [0, 0, 0, 1, 0, 0, 0]}
@@ -128,7 +128,7 @@ class Routes(StreamsCase):
             self.assertEqual([sweep["time"] for sweep in kept["sweeps"]], [2, 1, 0])
 
     def test_token_is_the_client(self):
-        """Wherever the user is."""
+        """At any address."""
         word = {"Authorization": "Bearer some-token"}
         for number in range(9):
             path = f"/v1/streams/t_{number}"
@@ -152,7 +152,7 @@ class Routes(StreamsCase):
 
 
 def version():
-    """Of HAProxy, such as (2, 6)."""
+    """The version of HAProxy, such as (2, 6)."""
     told = subprocess.run((program("haproxy"), "-v"), capture_output=True, text=True, check=True).stdout
     return tuple(map(int, re.search(r"version (\d+)\.(\d+)", told).groups()))
 
@@ -167,7 +167,7 @@ class Several(StreamsCase):
         for number in range(24):
             first = Sensor(self.front.address, f"s_{number}", "127.0.1.1", 10, SWEEPS)
             second = Sensor(other.address, f"s_{number}", "127.0.1.1", 10, SWEEPS)
-            second.number = 1  # its sweep comes behind that of the first
+            second.number = 1  # its sweep is later than that of the first
             self.assertEqual([sensor.send()["begun"] for sensor in (first, second)], [True, False])
             first.close()
             second.close()
@@ -184,7 +184,7 @@ class Losses(StreamsCase):
         self.kill(0)
         self.assertEqual(self.send_all(sensors), lost, "others than its streams began anew")
         wait_until(lambda: self.balancer.up(WAY) == {2, 3}, "the dead server out")
-        # A request that was tried again need not have gone where its stream goes from now on.
+        # A request that was tried again may have gone to another server than its stream from now on.
         self.assertLessEqual(self.send_all(sensors), lost)
         for _ in range(SWEEPS):
             self.assertEqual(self.send_all(sensors), set())
@@ -224,7 +224,7 @@ class Losses(StreamsCase):
         self.assertEqual([sensor.fewer for sensor in along], [[]] * len(along))
 
     def test_a_large_sweep_is_the_clients_to_repeat(self):
-        """It is not kept by the balancer. The repeated one counts once."""
+        """The balancer does not keep it. The repeated sweep counts once."""
         (sensor,) = self.sensors(1, points=60_000)
         sensor.send()
         self.kill(self.newest_of(sensor))

@@ -1,5 +1,4 @@
-"""docker/haproxy.cfg with Debian's HAProxy before three daemons: one drains, one is killed, and what clients see of
-it."""
+"""docker/haproxy.cfg with Debian's HAProxy before three daemons: one drains, one is killed, and what clients see."""
 
 import http.client
 import pathlib
@@ -53,7 +52,7 @@ class BalancerCase(unittest.TestCase):
         self.front = Front(self.balancer.address)
 
     def balance(self, ports, *options, **variables):
-        """A balancer before these; nobody answers in the place of those that are missing."""
+        """A balancer before these servers; nothing answers for the missing servers."""
         ports = [*ports, 1, 1, 1][:SERVERS]
         pages = {daemon.address[1]: daemon.pages[1] for daemon in self.daemons}
         balancer = Balancer(ports, self.work / "haproxy.log", *options, pages=pages, **variables)
@@ -81,7 +80,7 @@ class BalancerCase(unittest.TestCase):
         return connection
 
     def assert_own_problem(self, reply, status, name, retry_after):
-        """A problem of the balancer's own, which says by Retry-After whether to ask again."""
+        """Checks for a problem of the balancer itself, whose Retry-After says whether to ask again."""
         self.assertEqual(reply.status, status, reply)
         self.assertEqual(reply.headers["Content-Type"], "application/problem+json")
         problem = reply.json()
@@ -152,7 +151,7 @@ class Loss(BalancerCase):
 
 
 class Ends(BalancerCase):
-    """What becomes of a request whose server, or whose client, is gone."""
+    """What happens to a request whose server or client is gone."""
 
     def waiting(self, body):
         """A connection whose job waits in the daemon, behind another."""
@@ -235,8 +234,8 @@ class Ends(BalancerCase):
 
 
 class Floods(BalancerCase):
-    """One address takes all the connections it can get; others notice nothing. No time limit ends its connections,
-    however long the test takes."""
+    """One address takes all the connections it can get, and others notice nothing. No time limit ends its
+    connections."""
 
     MORE = ("--upload-min-rate", "0", "--upload-timeout-s", "3600", "--idle-timeout-s", "7200")
     SHARE = 16
@@ -310,8 +309,8 @@ class Floods(BalancerCase):
 
 
 class Scripted(socketserver.ThreadingTCPServer):
-    """A server that is ready and answers each POST with the next of `answers`; None closes. Keeps the heads that
-    came."""
+    """A server that is ready and answers each POST with the next of `answers`; None closes. Keeps the received
+    heads."""
 
     daemon_threads = True
 
@@ -342,7 +341,7 @@ class Scripted(socketserver.ThreadingTCPServer):
 
 
 class Tries(unittest.TestCase):
-    """What the balancer tries again and tells servers, seen by scripted servers."""
+    """What the balancer retries and sends to servers, as scripted servers see it."""
 
     balance, daemons = BalancerCase.balance, ()  # its servers are scripted
 
@@ -423,7 +422,7 @@ class Tries(unittest.TestCase):
 
 
 class Figures(unittest.TestCase):
-    """The configuration's figures against the daemon's own, and those that the pages repeat."""
+    """The configuration's figures agree with the daemon's, and the pages repeat them."""
 
     def setUp(self):
         self.text = CONFIGURATION.read_text(encoding="utf-8")
@@ -435,7 +434,7 @@ class Figures(unittest.TestCase):
         self.notice = self.fall * (self.inter + self.check)  # seconds until a server is out
 
     def figure(self, words):
-        """The number that stands in the place of #."""
+        """The number in place of #."""
         (found,) = re.findall(r"\b" + re.escape(words).replace(r"\#", r"(\d+)"), re.sub(r"#.*", "", self.text))
         return float(found)
 

@@ -23,14 +23,14 @@ class FromImage(unittest.TestCase):
         cls.image = image
 
     def refused(self, *args, env=None, mounts=()):
-        """The log of a container that must end with 2 instead of serving."""
+        """The log of a container that must end with status 2."""
         with self.assertRaises(RuntimeError) as refused:
             Container(self.image, *args, env=env, mounts=mounts)
         self.assertIn("voxeld ended with 2 ", str(refused.exception))
         return str(refused.exception)
 
     def file(self, text):
-        """The path of a file that says so, for everybody to read."""
+        """The path of a file with this text, readable by all."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = pathlib.Path(folder.name) / "file"

@@ -25,7 +25,8 @@ def document(path):
 
 
 def model_of(kind):
-    """The class of a kind of resource or part. K8sIoApiApps... and the like are Kubernetes' own, by a longer name."""
+    """The class of a kind of resource or part. Names such as K8sIoApiApps... are longer names of Kubernetes' own
+    kinds."""
     short = re.sub(r"^K8sIoApi.*?(?=V\d)", "", kind)
     return getattr(models, kind, None) or getattr(kubernetes.client, short, None)
 

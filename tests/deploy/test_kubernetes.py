@@ -1,4 +1,4 @@
-"""docker/kubernetes: the manifests agree with each other, with the service's tables and with its arithmetic."""
+"""docker/kubernetes: the manifests agree with each other, and with the service's tables and arithmetic."""
 
 import grp
 import json
@@ -84,7 +84,7 @@ class Kubernetes(unittest.TestCase):
             )
 
     def test_images_are_those_of_this_version(self):
-        # A tag that stays the same would not be pulled again, nor be a rollout.
+        # A tag that stays the same would neither be pulled again nor start a rollout.
         version = voxeld("--version").split()[1]
         page = (ROOT / "docs" / "balancing.md").read_text(encoding="utf-8")
         for variant, folder in (("cpu", "."), ("gpu", "gpu"), ("cpu", "streams")):
@@ -100,7 +100,7 @@ class Kubernetes(unittest.TestCase):
             options = self.options(container)
             with self.subTest(variant):
                 self.assertEqual({name: options[name] for name in given}, given)
-                # The environment would win: each option is set in one place.
+                # Each option is set in one place, since the environment would override the file.
                 self.assertFalse({f"VOXELD_{name.upper()}" for name in given} & set(self.environment(container)))
         self.assertEqual((options["backend"], options["on_device_lost"]), ("cuda", "exit"))
 
@@ -156,7 +156,7 @@ class Kubernetes(unittest.TestCase):
             drain = options["drain_delay_s"] + options["drain_timeout_s"] + AFTER_DRAIN
             with self.subTest(variant):
                 self.assertGreater(spec["terminationGracePeriodSeconds"], drain)
-                # A request that was let in may use its whole time limit.
+                # An admitted request may use its whole time limit.
                 self.assertGreaterEqual(
                     options["drain_timeout_s"], options["upload_timeout_s"] + options["max_timeout_ms"] / 1000
                 )
@@ -255,7 +255,7 @@ class Kubernetes(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def query(self):
-        """The adapter's query, as it asks it for one kind of lanes."""
+        """The adapter's query for one kind of lanes."""
         (rule,) = document("adapter-rules.yaml")
         return rule["metricsQuery"].replace("<<.GroupBy>>", "pod").replace("<<.LabelMatchers>>", 'lanes="quick"')
 

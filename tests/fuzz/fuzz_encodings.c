@@ -1,5 +1,6 @@
-// Fuzzes the decoders of bodies: whatever comes, in whatever pieces and with whatever room, the same bytes are decoded
-// or the same fault is found, and no decoder takes more memory than its window. What is encoded decodes to itself.
+// Fuzzes the decoders of bodies. For every input, division into pieces and room for output, a decoder gives the same
+// bytes or the same fault, and takes no more memory than its window. Encoded bytes decode to the original bytes. One
+// thread.
 //
 // The input: the coding, the size of the pieces, the size of the room, and the coded body.
 #include <assert.h>
@@ -72,7 +73,7 @@ static void check_encoded(enum coding coding, struct decoder *decoder, const cha
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static struct decoder *decoders[CODINGS];  // used again, as the daemon does
+  static struct decoder *decoders[CODINGS];  // reused, as in the daemon
   static char bytes[2][MOST_DECODED];
   if (size < HEAD) return 0;
   enum coding coding = CODING_GZIP + data[0] % (CODINGS - CODING_GZIP);

@@ -1,5 +1,5 @@
-// Fuzzes the files of points: any bytes give either rows, all of them written and nothing else, or a problem with a
-// reason. Rows that are made in the body itself are those that are made apart from it. One thread.
+// Fuzzes the files of points: any bytes give either rows, all of them written and nothing else, or an error with a
+// reason. Rows written over the body equal rows written elsewhere. One thread.
 //
 // The input: a byte that chooses the format and the columns, then the body.
 #include <assert.h>

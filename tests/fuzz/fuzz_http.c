@@ -1,11 +1,12 @@
-// Fuzzes the whole daemon: libmicrohttpd, all of server/ and the CPU backend, started twice in this process: without
-// TLS and with it. Each input is what clients do, each on one connection. After it the answers on every connection
-// must be sound HTTP, and nothing may be left: no connection, no request, no buffer in use, nothing held by a client.
+// Fuzzes the whole daemon: libmicrohttpd, all of server/ and the CPU backend, started twice in this process, without
+// TLS and with TLS. An input describes what clients do, each on one connection. Afterwards the answers on every
+// connection must be valid HTTP, and nothing may be left: no connection, no request, no buffer in use, nothing held by
+// a client.
 //
-// The input is what is sent, with the words of the table below for what a client may do besides. Without words it is
+// The input is the bytes to send, and words of the table below for other actions of clients. Input without words is
 // what one client sends on the Unix socket. Every client finishes sending at the end.
 //
-// This thread is all the clients; the daemons' threads are their own.
+// This thread plays all clients; the daemons have their own threads.
 #include <string.h>
 
 #include "tests/fuzz/http_answers.h"

@@ -1,6 +1,6 @@
-// Fuzzes the bodies of inference requests: any bytes give either a request with its inputs, all of them inside of the
-// body or copied from its JSON or from shared memory, or a problem with a reason. Reading takes no more memory than was
-// charged for it. The body is also read as a request for the list of models. One thread.
+// Fuzzes the bodies of inference requests: any bytes give either an error with a reason, or a request with its inputs,
+// which are inside the body or copied from JSON or shared memory. Reading takes no more memory than was charged. The
+// body is also read as a request for the list of models. One thread.
 //
 // The input: a byte that chooses the model and how long the JSON is, then the body.
 #include <assert.h>
@@ -39,7 +39,7 @@ static void on_free(const volatile void *memory) {
 
 static void check_problem(const struct error *error) {
   assert(error->kind > ERROR_NONE && error->kind < ERROR_COUNT && error->text[0]);
-  assert(error->kind != ERROR_MEMORY_FULL);  // what was charged is enough
+  assert(error->kind != ERROR_MEMORY_FULL);  // the charged memory is enough
 }
 
 // A preset, or an operation with its defaults.
@@ -75,7 +75,7 @@ static void check_values(const struct job_request *request) {
   }
 }
 
-// Shared memory that is full of one byte, or is not there.
+// Shared memory that is full of one byte, or missing.
 static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct error *error) {
   (void)cls;
   if (ref->offset % 2) return error_refuse(error, ERROR_BAD_BODY, NULL, "there is no such region");
@@ -85,7 +85,7 @@ static bool read_shared(void *cls, const struct region_ref *ref, char *out, stru
 
 static const struct infer_memory memory = {read_shared, NULL, NULL};
 
-// As a worker does it.
+// Does the same as a worker.
 static void take_inputs(const struct infer_body *body, struct job_request *request) {
   struct error error = {.kind = ERROR_NONE};
   size_t bytes = infer_inputs_bytes(&body->inputs);

@@ -1,6 +1,6 @@
-// Fuzzes regions of shared memory: the JSON that registers one, the parameters and the JSON that name a part of one,
-// and what their owner does to the memory meanwhile. A part is read or written whole, where its region has it and
-// nowhere else, or it is refused with a reason. One thread; one client.
+// Fuzzes regions of shared memory: the JSON that registers a region, the parameters and the JSON that name a part, and
+// what the owner does to the memory meanwhile. A part is read or written completely and only inside its region, or it
+// is refused with a reason. One thread; one client.
 //
 // The input is lines of a letter and an argument:
 //   r NAME JSON    register; the key "k" stands for the memory that is there
@@ -35,7 +35,7 @@ static struct client *client;
 static char key[64];
 static int memory;
 
-// What must be: the bytes of the memory, how many there are, and the regions.
+// The expected state: the bytes of the memory, their number, and the regions.
 static unsigned char shadow[SIZE];
 static size_t length;
 static struct region_terms known[REGIONS_MAX];
@@ -217,7 +217,7 @@ static void obey(const char *line) {
   }
 }
 
-// Nothing was written beside the parts.
+// Checks that nothing was written outside the parts.
 static void check_memory(void) {
   static unsigned char found[SIZE];
   assert(pread(memory, found, SIZE, 0) == (ssize_t)length);

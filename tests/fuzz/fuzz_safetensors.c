@@ -1,6 +1,6 @@
-// Fuzzes the head of an answer's file: whatever was asked, computed and measured, it is a safetensors file that any
-// reader opens, and fits the room that was reserved before the times were known. Files of the other kinds have the size
-// that was measured. One thread; the presets are loaded once.
+// Fuzzes the head of an answer's file: for every request, result and time, the answer is a valid safetensors file, and
+// its head fits into the bytes that were reserved before the times were known. Files of other kinds have their measured
+// size. One thread; the presets are loaded once.
 //
 // The input: a struct figures, `id_length` bytes of a request id, a query string as split_query.h reads it.
 #include <assert.h>

@@ -1,6 +1,5 @@
-// Fuzzes the token file: any bytes give either a table of exactly the lines that count, or an error with its line; a
-// token is found where its sum stands in the file, and nowhere else. A name that may be given to a new token makes a
-// line that reads back. One thread.
+// Fuzzes the token file: any bytes give either a table of exactly the valid lines, or an error with its line. A token
+// is found only if its sum is in the file. The line of a new token with an allowed name reads back. One thread.
 #include <assert.h>
 #include <stdint.h>
 #include <stdio.h>

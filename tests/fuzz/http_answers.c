@@ -36,8 +36,9 @@ static const char *read_head(const char *cursor, const char *end, struct head *h
   return stop + 2;
 }
 
-// One answer after the other, each whole. A client that asks HEAD gets a length without a body. What the library
-// refuses by itself ends the connection; it may tell the head of that twice, so behind it nothing is looked at.
+// One answer after the other, each complete. A client that asks HEAD gets a length without a body. A refusal by the
+// library itself ends the connection. The library may send the head of its refusal twice, so nothing after it is
+// checked.
 void answers_check(const struct caller *caller) {
   bool heads_asked = memmem(caller->requests, caller->sent, "HEAD ", 5);
   const char *cursor = caller->answers, *end = cursor + caller->received;

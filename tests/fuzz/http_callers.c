@@ -121,8 +121,8 @@ void callers_send(struct callers *callers, struct caller *caller, const char *by
   }
 }
 
-// The library misses an end that comes together with data until the watcher tells it, which takes time that a fuzzer
-// has not. So this comes before each end too.
+// The library misses an end that comes together with data until the watcher reports it, which takes too long for a
+// fuzzer. So this comes before each end too.
 void callers_await_taken(struct callers *callers, struct caller *caller) {
   for (int64_t until_ns = clock_ns() + moment_ns; clock_ns() < until_ns;) {
     take_from_each(callers);

@@ -1,4 +1,4 @@
-// The clients of fuzz_http.c: connections, what was sent on each and what came back. One thread.
+// The clients of fuzz_http.c: their connections, and the bytes sent and received on each. One thread.
 #ifndef VOXELD_TESTS_HTTP_CALLERS_H
 #define VOXELD_TESTS_HTTP_CALLERS_H
 

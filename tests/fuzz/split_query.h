@@ -1,5 +1,5 @@
-// A query string as the drivers read it, without percent-encoding: name=value&name=value. Names and values are copies
-// of their exact length, so that a read past their end, where no NUL stands, is seen.
+// Splits a query string without percent-encoding: name=value&name=value. Names and values are copies of their exact
+// length without a NUL, so that a read past the end is seen.
 #ifndef VOXELD_TESTS_SPLIT_QUERY_H
 #define VOXELD_TESTS_SPLIT_QUERY_H
 

@@ -1,4 +1,5 @@
-"""./dev mutate, on a project of one function: which slips its test notices, which nobody can, which stay."""
+"""./dev mutate, on a project of one function: which slips its test notices, which no test can notice, and which
+stay."""
 
 import pathlib
 import re
@@ -88,7 +89,7 @@ class Mutate(unittest.TestCase):
         return done.stdout
 
     def fate(self, slip):
-        """What it says of a slip."""
+        """The verdict on a slip."""
         rows = [line for line in self.output.splitlines() if f" {FILE}:{slip}: " in line]
         self.assertEqual(len(rows), 1, f"{slip}\n{self.output}")
         return rows[0].partition(f"{slip}: ")[2]
