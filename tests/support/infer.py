@@ -1,4 +1,4 @@
-"""Inference requests of the KServe v2 protocol, made by hand, and the tensors of their answers."""
+"""Inference requests of the KServe v2 protocol, built by hand, and the tensors of their answers."""
 
 import json
 
@@ -30,7 +30,7 @@ def in_region(name, array, region, at):
 
 
 def body_of(inputs, arrays=(), **members):
-    """The body with these arrays behind its JSON, and the header that says where they begin."""
+    """The body with these arrays after its JSON, and the header that says where they begin."""
     head = json.dumps({"inputs": inputs, **members}).encode()
     return head + b"".join(array.tobytes() for array in arrays), {HEAD: str(len(head))}
 

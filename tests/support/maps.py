@@ -1,4 +1,4 @@
-"""The oracle of dense maps: scattered features, and what a scan looks like from above, one row or point at a time."""
+"""The oracle of dense maps: scattered features, and views of a scan from above, one row or point at a time."""
 
 import math
 
@@ -12,7 +12,7 @@ NAMES = ("bev_features", *CELL_MAPS, *PILLAR_MAPS)
 
 
 def words(array):
-    """The bits of floats, so that a NaN keeps its own on the way."""
+    """The bits of floats, so that a NaN keeps its bits."""
     return np.ascontiguousarray(array).view({2: np.uint16, 4: np.uint32}[array.dtype.itemsize])
 
 
@@ -45,7 +45,7 @@ def density(points):
 
 
 def look(params, grid, bits, intensity):
-    """All maps of one cloud; `bits`: its points as words of float32, `intensity`: the number of that column."""
+    """All maps of one cloud. `bits` are its points as words of float32; `intensity` is the number of that column."""
     nx, ny, nz = grid.cells
     _, inside, cells = grid.locate(np.ascontiguousarray(bits[:, :3]).view(np.float32))
     counts = np.zeros((nz, ny, nx), np.int32)

@@ -1,9 +1,8 @@
 """Writes models for tests: folders with model.json, random weights, and a network of the stand-in for ONNX Runtime or
 of ONNX. Standard library only.
 
-The networks are one layer: map m has channel c of a cell as SCALES[m] times the same cell of plane (c + m) mod WIDTH,
-plus BIASES[m]. That of the stand-in is as tests/support/standin/onnxruntime.c says.
-"""
+The networks are one layer: channel c of a cell in map m is SCALES[m] times the same cell of plane (c + m) mod WIDTH,
+plus BIASES[m]. tests/support/standin/onnxruntime.c describes the network of the stand-in."""
 
 import glob
 import json
@@ -49,7 +48,7 @@ def library():
 
 
 def description(layout="nhwc", **parts):
-    """What model.json has; `parts` replace members."""
+    """The contents of model.json; `parts` replace members."""
     maps = CENTER_MAPS if parts.get("decode", DECODE).get("head") == "center" else MAPS
     network = {"file": "network.onnx", "input": "map", "outputs": {name: "out_" + name for name in maps}}
     return {
@@ -65,7 +64,8 @@ def description(layout="nhwc", **parts):
 
 
 def weights(seed=1, hidden=None):
-    """The encoder's tensors, each with its shape and its bytes; `hidden`: the channels of a layer before the last."""
+    """The encoder's tensors, each with its shape and its bytes. `hidden` is the number of channels of a layer before
+    the last."""
     source = random.Random(seed)
     floats = lambda count: struct.pack(f"<{count}f", *(source.gauss(0, 0.2) for _ in range(count)))
     layers = [(COLUMNS + 6, hidden), (2 * hidden, WIDTH)] if hidden else [(COLUMNS + 6, WIDTH)]
@@ -78,13 +78,13 @@ def weights(seed=1, hidden=None):
 
 # --- networks ---
 
-FLOAT, FLOAT16 = 1, 10  # ONNX's numbers of them
+FLOAT, FLOAT16 = 1, 10  # ONNX's numbers for these types
 FORMATS = {FLOAT: "f", FLOAT16: "e"}
 
 
 def standin(batch=-1, lines=(), center=False, halves=()):
-    """Its maps repeat the values of the whole input, so they are the same whatever the layout says. `halves` are in
-    float16: names of maps, or "map", the input."""
+    """The stand-in's network. Its maps repeat the values of the whole input, so they are the same for every layout.
+    `halves` names what is in float16: maps, or "map", the input."""
     dtype = lambda name: FLOAT16 if name in halves else FLOAT
     words = [f"input map {dtype('map')} {batch} {WIDTH} {CELLS} {CELLS}"]
     maps = zip(CENTER_MAPS.items(), CENTER_SCALES, CENTER_BIASES) if center else zip(MAPS.items(), SCALES, BIASES)
@@ -132,7 +132,7 @@ def onnx(dtype=FLOAT):
 
 
 def write(folder, name, network, model=None, tensors=None):
-    """Writes a model, or writes it anew."""
+    """Writes or rewrites a model."""
     path = os.path.join(folder, name)
     os.makedirs(path, exist_ok=True)
     with open(os.path.join(path, "model.json"), "w", encoding="utf-8") as file:
@@ -148,8 +148,9 @@ def write(folder, name, network, model=None, tensors=None):
 
 
 def served(folder, real=False, name="random"):
-    """Writes a model, and gives the daemon's options that serve it: with the stand-in, or with the real library, whose
-    network makes each cloud's own maps. That of the stand-in takes one cloud at a time, so that it does too."""
+    """Writes a model. Yields the daemon's options that serve it, with the stand-in or the real library. The real
+    network computes the maps of each cloud. The stand-in's network takes one cloud at a time, so that it does the
+    same."""
     network, layout = (onnx(), "nchw") if real else (standin(batch=1), "nhwc")
     write(folder, name, network, description(layout))
     return ("--models-dir", str(folder), "--onnxruntime", library() if real else STANDIN)

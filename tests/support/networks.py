@@ -1,5 +1,5 @@
-"""Detectors as OpenPCDet and mmdetection3d have them: states under their names, and what they compute, with no norm
-folded, in float64. Widths are the real ones, or those that a test asks for; maps are small."""
+"""Detectors as in OpenPCDet and mmdetection3d: states under their names, and the computation in float64 without folded
+norms. Widths are the real widths, or those that a test asks for. Maps are small."""
 
 import numpy as np
 
@@ -112,7 +112,7 @@ CENTER_CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
 
 
 def make_center(weights, names, inputs, width, maps, tasks):
-    """`names` gives the names of the shared layers, of the hidden and of the last one of a map of a task."""
+    """`names` returns the names of the shared layers, and of the hidden and the last layer for a map of a task."""
     shared, hidden, last = names
     weights.weight(shared[0], width, inputs, 3, 3)
     weights.norm(shared[1], width)

@@ -1,4 +1,4 @@
-"""Adds to unittest what the tests use and Python 3.9 and 3.10 lack. Standard library only."""
+"""Adds to unittest the functions that the tests use and that Python 3.9 and 3.10 lack. Standard library only."""
 
 import socket
 import unittest

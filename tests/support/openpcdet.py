@@ -1,9 +1,9 @@
-"""Non-maximum suppression as OpenPCDet's nms_gpu does it, and scenes to compare it on.
+"""Non-maximum suppression as in OpenPCDet's nms_gpu, and scenes for comparisons.
 
-The overlap is in float32: the corners of two boxes that lie in the other one, with a margin of 1 cm, and the crossings
-of their edges, sorted by their angle around their mean; the area is that of the fan. Written from a description, not
-from the code. A GPU may contract its products and sums and has sines of its own, so last bits may differ there.
-"""
+The overlap is in float32. Its points are the corners of each box that lie in the other box, with a margin of 1 cm, and
+the crossings of the edges, sorted by their angle around their mean. The area is that of the fan. Written from a
+description, not from the code. A GPU may contract products and sums and has its own sines, so its last bits may
+differ."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def corners_of(boxes):
 
 
 def inside(points, boxes):
-    """Which of the points [P, 4, 2] lie in the boxes, or within the margin of them."""
+    """Which of the points [P, 4, 2] lie in the boxes or within their margin."""
     away = points - boxes[:, None, :2]
     cosine, sine = np.cos(boxes[:, 6])[:, None], np.sin(boxes[:, 6])[:, None]
     along = np.abs(away[..., 0] * cosine + away[..., 1] * sine)
@@ -81,7 +81,7 @@ def overlap(a, b):
     mean /= np.maximum(count, 1).astype(np.float32)[:, None]
     away = points - mean[:, None]
     angle = np.where(there, np.arctan2(away[..., 1], away[..., 0]), np.float32(np.inf))
-    order = np.argsort(angle, axis=1, kind="stable")  # those that are not there come last
+    order = np.argsort(angle, axis=1, kind="stable")  # missing points come last
     points = np.take_along_axis(points, order[..., None], 1)
     area = np.zeros(len(a), np.float32)
     for k in range(points.shape[1] - 1):
@@ -120,12 +120,12 @@ def nms(boxes, scores, threshold=0.01, pre_max=4096, post_max=500):
 # ---- scenes ----------------------------------------------------------------------------------------------------------
 
 
-GAPS = {"street": 0.5, "crowd": 0.05}  # metres up to which objects that stand close are apart
+GAPS = {"street": 0.5, "crowd": 0.05}  # largest gap in metres between close objects
 
 
 def scene(rng, gap=GAPS["street"]):
-    """(boxes, scores): what a head finds of 30 to 90 cars, pedestrians and cyclists, a few to 25 boxes of each. Every
-    third one stands close to another: beside it, with a gap of up to that."""
+    """(boxes, scores) as from a head for 30 to 90 cars, pedestrians and cyclists, a few to 25 boxes of each. Every
+    third object stands beside another, with a gap of up to GAPS."""
     boxes = []
     for number in range(rng.integers(30, 91)):
         size = np.array(KINDS[rng.choice(len(KINDS), p=[often for _, often in KINDS])][0]) * rng.normal(1, 0.05, 3)
@@ -146,7 +146,7 @@ def scene(rng, gap=GAPS["street"]):
 
 
 class Agreement:
-    """Counts of scenes that were suppressed both ways."""
+    """Counts over scenes that were suppressed in both ways."""
 
     def __init__(self):
         self.scenes = self.equal_scenes = self.boxes = self.either = self.both = 0

@@ -1,4 +1,4 @@
-"""The reference for both backends: voxelization in numpy float32, written from the specification alone.
+"""The reference for both backends: voxelization in numpy float32, written only from the specification.
 
 Every operation is rounded to float32 where the specification rounds it, and in the same order: sums run over the rank
 of a point in its voxel (vectorised across voxels), never through numpy's pairwise reductions. Values that the
@@ -58,7 +58,7 @@ class Params:
 
     @staticmethod
     def from_values(values):
-        """From a mapping of parameter name to text (a query) or to JSON values (a preset)."""
+        """The parameters from a mapping of names to text (a query) or to JSON values (a preset)."""
         known = {}
         for name, value in values.items():
             if name in ("preset", "timeout_ms", "format", "point_counts", "fps", "start"):
@@ -113,7 +113,7 @@ class Result:
 
 
 def round_half_away(x):
-    """C's roundf: numpy rounds halves to even. x - trunc(x) is exact in float32, so no rounding hides in here."""
+    """C's roundf; numpy rounds halves to even. x - trunc(x) is exact in float32, so this adds no rounding."""
     whole = np.trunc(x)
     return np.where(np.abs(x - whole) >= F32(0.5), whole + np.copysign(F32(1), x), whole).astype(F32)
 
@@ -147,7 +147,7 @@ def narrow(bits):
 
 
 def sequential_sums(values, starts, lengths):
-    """Sum of values[start : start + length] for each run, one after the other, starting from the first value itself."""
+    """The sum of values[start : start + length] for each run, term by term, starting from the first value itself."""
     totals = values[starts]
     longer = np.arange(len(starts))
     rank = 1
@@ -160,7 +160,8 @@ def sequential_sums(values, starts, lengths):
 
 
 def grouped_sums(values, starts, lengths):
-    """As sequential_sums, but in groups of SUM_GROUP, then groups of group sums, until one is left of each run."""
+    """Like sequential_sums, but in groups of SUM_GROUP, then in groups of group sums, until one sum is left of each
+    run."""
     while len(lengths) and lengths.max() > 1:
         groups = (lengths + SUM_GROUP - 1) // SUM_GROUP
         first_group = _starts(groups)
@@ -196,7 +197,7 @@ class Grid:
             raise Refused("too many cells")
 
     def locate(self, xyz):
-        """Per point: finite, in range, and the cell (x, y, z) of those in range."""
+        """For each point: whether it is finite, whether it is in range, and the cell (x, y, z) of points in range."""
         finite = np.isfinite(xyz).all(axis=1)
         with np.errstate(all="ignore"):
             cell = np.floor((xyz - self.minimum) / self.size)
@@ -223,7 +224,7 @@ class Cloud:
         self.xyz = np.ascontiguousarray(bits[:, :3]).view(F32)
         finite, inside, cells = grid.locate(self.xyz)
 
-        # Number the cells by first appearance; those from max_voxels on are dropped.
+        # Number the cells by first appearance. Cells from max_voxels on are dropped.
         keys, first, inverse = np.unique(grid.keys(cells), return_index=True, return_inverse=True)
         by_appearance = np.argsort(first)
         number = np.empty(len(keys), np.int64)
@@ -236,7 +237,7 @@ class Cloud:
         dropped = voxel >= params.max_voxels
         voxel[dropped] = -1
 
-        # Rank of each point among those of its voxel, in input order.
+        # Rank the fate of each point among those of its voxel, in input order.
         sorted_points = np.argsort(voxel, kind="stable")
         sorted_points = sorted_points[voxel[sorted_points] >= 0]
         all_counts = np.bincount(voxel[sorted_points], minlength=len(self.cells)).astype(np.int64)

@@ -1,5 +1,4 @@
-"""Shared memory that a GPU reads and writes in place, for tests. They need a GPU, or the stand-in of the sanitizer
-builds."""
+"""Shared memory that a GPU reads and writes in place. Tests need a GPU, or the stand-in of the sanitizer builds."""
 
 import os
 import pathlib
@@ -15,7 +14,7 @@ POINTS = rows(5000)
 OTHERS = rows(5000, seed=7)
 SIZE = len(POINTS)
 PLACE, ROOM = 4 * MB, 8 * MB  # of the answer
-CHUNK = 2 * MB  # that is pinned at once
+CHUNK = 2 * MB  # pinned in one piece
 PROGRAM = pathlib.Path(voxeld_binary()).read_bytes()
 STAND_IN = b"VOXELD_STANDIN_DEVICES" in PROGRAM
 CAN_FAIL = b"VOXELD_INJECT" in PROGRAM
@@ -64,7 +63,7 @@ class PinnedCase(unittest.TestCase):
         return daemon.status()["shared_memory"]
 
     def await_unpinned(self, daemon):
-        """Memory stays pinned until the kernels have ended."""
+        """Waits: memory stays pinned until the kernels have ended."""
         wait_until(lambda: self.use(daemon)["pinned_bytes"] == 0, "all memory to be unpinned")
 
     def ways(self, daemon):

@@ -1,6 +1,6 @@
-"""Farthest point sampling in numpy float32, written from the specification alone: the plain loop over all points.
+"""Farthest point sampling in numpy float32, written only from the specification: the plain loop over all points.
 
-Coordinates are computed with; rows are copied as integers, so that a NaN in another column keeps its bits.
+Only coordinates are computed with. Rows are copied as integers, so that a NaN in another column keeps its bits.
 """
 
 import dataclasses

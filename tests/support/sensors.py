@@ -1,5 +1,5 @@
-"""Sensors: clients that each send the sweeps of a stream, again if the connection breaks or Retry-After says so, and
-compare the bytes of every answer with the sweeps that the answer says it has joined."""
+"""Sensors: clients that each send the sweeps of a stream. They send a sweep again if the connection breaks or
+Retry-After says so. They compare the bytes of every answer with the sweeps that it claims to have joined."""
 
 import http.client
 import threading
@@ -16,8 +16,8 @@ TRIES = 20
 
 
 class Sensor:
-    """One stream of a client, which is the address `source`. With `along` a sweep whose answer lacks older ones is sent
-    again with these."""
+    """One stream of a client at the address `source`. With `along`, a sweep whose answer lacks older sweeps is sent
+    again with them."""
 
     def __init__(self, address, name, source, points, sweeps=5, along=False, headers=None):
         self.name, self.source, self.sweeps, self.along = name, source, sweeps, along
@@ -45,7 +45,7 @@ class Sensor:
         return {**query, "point_counts": counts, "times": times, "poses": poses}
 
     def _exchange(self, path, body):
-        """The answer, or None if it is to be asked again."""
+        """The answer, or None to ask again."""
         try:
             self._connection.request("POST", path, body, self._headers)
             reply = self._connection.getresponse()
@@ -61,7 +61,7 @@ class Sensor:
         return answer if reply.status == 200 else b""
 
     def _ask(self, count):
-        """What the answer says of the stream; None after a failure."""
+        """What the answer says about the stream; None after a failure."""
         path = "/v1/transform?" + "&".join(f"{name}={value}" for name, value in self._query(count).items())
         body = b"".join(rows.tobytes() for _, _, rows in self._sent[:count])
         for _ in range(TRIES):
@@ -74,7 +74,7 @@ class Sensor:
         return self._check(answer) if answer else None
 
     def _check(self, answer):
-        """The points are those of the sweeps that are told, whichever these are."""
+        """Checks that the points are those of the sweeps in the answer."""
         tensors, metadata = check.parse_by_hand(answer)
         stream = metadata["stream"]
         sent = {time: (time, pose_of(pose), rows) for time, pose, rows in self._sent}
@@ -90,7 +90,7 @@ class Sensor:
         return stream
 
     def send(self):
-        """Sends the next sweep. What the last answer says of the stream; None after a failure."""
+        """Sends the next sweep. Returns what the last answer says about the stream; None after a failure."""
         self._new()
         begin = time.monotonic()
         stream = self._ask(1)
@@ -126,9 +126,9 @@ class Sensors:
         try:
             while not self._stop.is_set() and not sensor.failures:
                 sensor.send()
-                due = max(due + 1 / self._rate, time.monotonic() - 1)  # what came late is made up for, within a second
+                due = max(due + 1 / self._rate, time.monotonic() - 1)  # catches up after delays of up to a second
                 self._stop.wait(max(0, due - time.monotonic()))
-        except Exception as reason:  # it would end the thread silently
+        except Exception as reason:  # otherwise it would end the thread silently
             sensor.failures.append(repr(reason))
 
     def stop(self):

@@ -1,8 +1,7 @@
-"""What the load tests share: servers that run beside their clients, scans to post, medians. Standard library only.
+"""Shared by the load tests: servers that run beside their clients, scans to post, medians. Standard library only.
 
-A server's log goes to a file: reading it would cost what is measured. For the same reason its CPU time comes from
-/proc.
-"""
+A server's log goes to a file, since reading it would disturb the measurement. For the same reason its CPU time comes
+from /proc."""
 
 import http.client
 import os
@@ -45,14 +44,14 @@ def run_on(cores):
 
 
 def cpu_seconds(process):
-    """Its processor time so far, user and system."""
-    # Fields 14 and 15, counted behind the name, which may hold spaces.
+    """The processor time of a process so far, user and system."""
+    # Fields 14 and 15, counted after the name, which may contain spaces.
     fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 class Server:
-    """A program that says on which port it listens; `pattern` finds that in what it writes."""
+    """A program that prints the port on which it listens; `pattern` finds the port in its output."""
 
     def __init__(self, work, name, pattern, *command):
         self.log = work / f"{name}.log"
@@ -147,7 +146,7 @@ def wrk(server, path, bodies, connections, seconds, threads):
 
 
 def tensors(answer):
-    """The bytes of a safetensors file behind its header, which has the times of the request."""
+    """The bytes of a safetensors file after its header, which has the times of the request."""
     (length,) = struct.unpack_from("<Q", answer)
     return answer[8 + length :]
 

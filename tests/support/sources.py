@@ -1,4 +1,4 @@
-"""Connections from an address of one's own. Standard library only.
+"""Connections from a chosen address. Standard library only.
 
 A plain bind() to port 0 takes a port of the whole machine until a minute after the connection's end: some hundred short
 connections a second, of several tests at once, leave none to anybody. IP_BIND_ADDRESS_NO_PORT puts the choice off until
@@ -8,7 +8,7 @@ connect(), where a port need only be free towards that one server.
 import http.client
 import socket
 
-_NO_PORT = getattr(socket, "IP_BIND_ADDRESS_NO_PORT", 24)  # Python 3.12 is the first to name it
+_NO_PORT = getattr(socket, "IP_BIND_ADDRESS_NO_PORT", 24)  # Python names it from 3.12 on
 
 
 def bind_source(unconnected, source):
@@ -37,7 +37,7 @@ def connected(address, timeout, source=None, receive_buffer=None):
 
 
 class HTTPConnection(http.client.HTTPConnection):
-    """One that `connected` makes; it needs a timeout."""
+    """A connection from `connected`; it needs a timeout."""
 
     def connect(self):
         self.sock = connected((self.host, self.port), self.timeout, self.source_address and self.source_address[0])
@@ -45,11 +45,11 @@ class HTTPConnection(http.client.HTTPConnection):
 
 
 class HTTPSConnection(http.client.HTTPSConnection, HTTPConnection):
-    """It wraps what the other one connects."""
+    """Wraps the socket that HTTPConnection connects."""
 
 
 class UnixConnection(http.client.HTTPConnection):
-    """One to a Unix socket."""
+    """A connection to a Unix socket."""
 
     def __init__(self, path, timeout):
         super().__init__("localhost", timeout=timeout)

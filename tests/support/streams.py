@@ -6,12 +6,12 @@ from transform import moved_by
 
 
 def dot(a, b):
-    """Of three doubles, in the order of operations that the service says."""
+    """The dot product of three doubles, in the order of operations that the service specifies."""
     return (a[0] * b[0] + a[1] * b[1]) + a[2] * b[2]
 
 
 def pose_of(numbers):
-    """(rotation, translation) of 16 numbers, or of 7: x, y, z, qw, qx, qy, qz."""
+    """(rotation, translation) from 16 numbers, or from 7: x, y, z, qw, qx, qy, qz."""
     numbers = [np.float64(number) for number in numbers]
     if len(numbers) == 16:
         matrix = np.array(numbers).reshape(4, 4)
@@ -40,7 +40,7 @@ def motion(now, then):
 
 
 class Mirror:
-    """What the server should have of one client's streams."""
+    """What the server should keep of one client's streams."""
 
     def __init__(self):
         self.sweeps, self.mounts = {}, {}  # by name; sweeps with the newest first: (time, pose, rows)

@@ -1,7 +1,7 @@
 """The service's own tables, as `voxeld --describe` prints them, and the rows that README.md, docs/ and the manual
 page show of them.
 
-Run as a program it prints the Markdown and the rows of the manual page, ready to be pasted.
+Run as a program, this file prints the Markdown and the rows of the manual page, ready to paste.
 """
 
 import json
@@ -16,7 +16,7 @@ AFTER_DRAIN = 9  # seconds that the end takes at most after drain_delay_s and dr
 
 
 def voxeld(*arguments):
-    """What the program prints, with no VOXELD_... option in its environment."""
+    """The output of the program, with no VOXELD_... option in its environment."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VOXELD_")}
     return subprocess.run(
         [voxeld_binary(), *arguments], env=environment, check=True, capture_output=True, text=True
@@ -67,7 +67,7 @@ PAGE_TABLES = {
 
 
 def page_table(name, tables):
-    """The header row and the other rows of one of those tables."""
+    """The header row and the other rows of one of these tables."""
     header, cells = PAGE_TABLES[name]
     entries = tables[name.removeprefix("kserve_")]
     if name.endswith("endpoints"):
@@ -81,7 +81,7 @@ def man_text(text):
 
 
 def man_rows(tables):
-    """The text behind .TP of each option in packaging/voxeld.8."""
+    """The text after .TP of each option in packaging/voxeld.8."""
     return [
         man_text(
             f".B --{option['name'].replace('_', '-')}\n{option['doc']}.\nAllowed: {option['allowed']}; default: "
@@ -92,14 +92,14 @@ def man_rows(tables):
 
 
 def alerts(text):
-    """The rows of the table of alerts: an expression, for how long it holds, the severity, and what it tells."""
+    """The rows of the table of alerts: expression, duration, severity, and meaning."""
     rows = text[text.index("| expression | for | severity | what it tells |") :].split("\n\n")[0].splitlines()[2:]
     found = [re.match(r"\| `(.*?)` \| (.*?) \| (.*?) \| (.*) \|$", row).groups() for row in rows]
     return [(expression.replace("\\|", "|"), *cells) for expression, *cells in found]
 
 
 def same_rows(test, expected, shown, where):
-    """Fails the test for each row that the program has and the text does not, or the other way round."""
+    """Fails the test for each row that only the program or only the text has."""
     for line in expected:
         with test.subTest(f"in the program, not in {where}: {line}"):
             test.assertTrue(line in shown)

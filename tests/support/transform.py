@@ -1,4 +1,4 @@
-"""The oracle of POST /v1/transform: numpy in float32, in the order of operations that the service says."""
+"""The oracle of POST /v1/transform: numpy in float32, in the order of operations that the service specifies."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ IDENTITY = np.eye(4, dtype=np.float32)
 
 
 def floats(text):
-    """As the service reads them: decimal to float64 to float32."""
+    """Reads numbers as the service does: decimal to float64 to float32."""
     return np.array([float(item) for item in text.split(",")], np.float64).astype(np.float32)
 
 
