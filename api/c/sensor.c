@@ -42,15 +42,15 @@ static void on_signal(int number) {
 }
 
 struct scan {
-  unsigned char *rows;  // kept for the next one
+  unsigned char *rows;  // kept for the next scan
   size_t bytes, room;
 };
 
 enum input { INPUT_SCAN, INPUT_END, INPUT_BAD };  // the result of reading a scan
 
-enum { MOST_SWEEPS = 32 };  // that a service joins
+enum { MOST_SWEEPS = 32 };  // most sweeps that a service joins
 
-// The sweeps that are joined, the newest first; their rows lie one behind the other.
+// The sweeps that are joined, the newest first. Their rows lie one after the other.
 struct history {
   struct scan rows;
   size_t count, most;
@@ -65,12 +65,12 @@ struct counts {
 struct sensor {
   struct voxeld_client *client;
   const char *query;
-  const char *stream;              // NULL: scans are by themselves
+  const char *stream;              // NULL if scans do not belong to a stream
   FILE *poses;                     // of the stream
-  long line;                       // of these, the number of the last that was read
+  long line;                       // the number of the last line of poses that was read
   char *stream_query;              // the query with the stream
-  char *sweep_query;               // the same with the time and the pose of the scan in hand
-  struct voxeld_sent_sweep sweep;  // the scan in hand
+  char *sweep_query;               // the query with the time and the pose of the current scan
+  struct voxeld_sent_sweep sweep;  // the current scan
   struct history history;
   size_t sweep_room;
   bool from_files;
@@ -80,7 +80,7 @@ struct sensor {
   struct counts counts;
 };
 
-// As read(2), but gives up within 0.1 s once it is time to stop.
+// Like read(2), but gives up within 0.1 s once the program should stop.
 static ssize_t read_some(int file, void *bytes, size_t room) {
   struct pollfd input = {.fd = file, .events = POLLIN};
   while (!stop && poll(&input, 1, 100) <= 0) continue;
@@ -96,7 +96,7 @@ static bool reserve(struct scan *scan, size_t room) {
   return true;
 }
 
-// Reads `wanted` bytes, or fewer at the end of the file. False after an error (errno is set) or once it is time to
+// Reads `wanted` bytes, or fewer at the end of the file. False after an error (errno is set) or once the program should
 // stop.
 static bool fill(struct scan *scan, int file, size_t wanted) {
   scan->bytes = 0;
@@ -137,14 +137,14 @@ static enum input read_frame(const char *name, struct scan *scan) {
   return whole ? INPUT_SCAN : complain(name, "the frame is cut");
 }
 
-// The service would put a sweep in the place of another of its time, and so join one sweep fewer than were sent.
+// The service would replace a sweep with another of the same time, and so join one sweep fewer than were sent.
 static enum input refuse_time(const struct sensor *sensor, const char *name) {
   char reason[96];
   snprintf(reason, sizeof reason, "line %ld of the poses: its time is not after that of the one before", sensor->line);
   return complain(name, reason);
 }
 
-// Reads the next line of the poses into the query. The service wants the quaternion's w, which is the last, first.
+// Reads the next line of the poses into the query. The quaternion's w is last in the file, but first for the service.
 static enum input read_pose(struct sensor *sensor, const char *name) {
   char line[512], *at, *end;
   do {
@@ -159,7 +159,7 @@ static enum input read_pose(struct sensor *sensor, const char *name) {
   }
   if (at[strspn(at, " \t\r\n")]) return complain(name, BAD_POSE);
   const double *n = numbers;
-  bool rises = !(n[0] <= sensor->sweep.time);  // what is no number is for the service to refuse
+  bool rises = !(n[0] <= sensor->sweep.time);  // the service refuses what is not a number
   sensor->sweep = (struct voxeld_sent_sweep){0, n[0], {n[1], n[2], n[3], n[7], n[4], n[5], n[6]}};
   bool fits =
       voxeld_sweep_query(sensor->stream_query, n[0], sensor->sweep.pose, sensor->sweep_query, sensor->sweep_room);
@@ -173,7 +173,7 @@ static double now(void) {
   return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-// Sleeps until `time`. False once it is time to stop.
+// Sleeps until `time`. False once the program should stop.
 static bool sleep_until(double time) {
   double left;
   while (!stop && (left = time - now()) > 0) poll(NULL, 0, left < 0.1 ? (int)(left * 1000) + 1 : 100);
@@ -208,7 +208,7 @@ static void drop(const char *name, const char *reason, struct counts *counts) {
 
 // ---- sweeps that the service has lost -------------------------------------------------------------------------------
 
-// Puts the scan, which was answered, in front of the sweeps before it. False if there is no memory.
+// Puts the answered scan before the earlier sweeps. False if there is no memory.
 static bool remember(struct sensor *sensor, const struct scan *scan, size_t points) {
   struct history *history = &sensor->history;
   struct scan *rows = &history->rows;
@@ -226,7 +226,7 @@ static bool remember(struct sensor *sensor, const struct scan *scan, size_t poin
   return true;
 }
 
-// How many sweeps of this sensor were joined, and how many points the newest has: -q may name other streams too.
+// The number of joined sweeps of this sensor, and the points of the newest. -q may name other streams too.
 static size_t own_sweeps(const struct sensor *sensor, const struct voxeld_result *result, size_t *points) {
   struct voxeld_sweep sweep;
   size_t own = 0;
@@ -235,7 +235,7 @@ static size_t own_sweeps(const struct sensor *sensor, const struct voxeld_result
   return own;
 }
 
-// Sends all sweeps in one body. If the service takes them, the result is that of all of them.
+// Sends all sweeps in one body. If the service takes them, the result is that of all sweeps.
 static void send_again(struct sensor *sensor, const char *name, struct voxeld_result *result) {
   const struct history *history = &sensor->history;
   struct voxeld_result again = {0}, before;
@@ -253,14 +253,14 @@ static void send_again(struct sensor *sensor, const char *name, struct voxeld_re
   voxeld_result_free(&again);
 }
 
-// The scan was answered. False if the program should end.
+// Handles an answered scan. False if the program should end.
 static bool keep_sweep(struct sensor *sensor, const char *name, const struct scan *scan, struct voxeld_result *result) {
   size_t points = 0, own = own_sweeps(sensor, result, &points);
   if (!remember(sensor, scan, points)) {
     complain(name, "out of memory");
     return false;
   }
-  // If the service had no room for the others, it would have none now.
+  // If the service had no room for the other sweeps, it still has none.
   bool had_room = voxeld_number(result, "stream", "evicted") <= 0 && voxeld_number(result, "stream", "expired") <= 0;
   if (own < sensor->history.count && had_room) send_again(sensor, name, result);
   return true;
@@ -286,12 +286,12 @@ static bool post(struct sensor *sensor, const char *name, const struct scan *sca
   return false;
 }
 
-// Waits until a live sensor's scan is due; reading it began at `asked`. False if it must not be sent, because it was
-// dropped or a signal came.
+// Waits until a live sensor's scan is due. Reading the scan began at `asked`. False if the scan must not be sent,
+// because it was dropped or a signal came.
 static bool await_turn(struct sensor *sensor, const char *name, double asked) {
   double came = now();
-  // A frame that had to be waited for is new, however long its source was silent, so it is due now. Any other frame may
-  // have waited in a pipe, so it was due one interval after the one before.
+  // If the program had to wait for a frame, the frame is new and due now, however long its source was silent. Any other
+  // frame may have waited in a pipe, so it was due one interval after the previous frame.
   bool waited_for = !sensor->from_files && came - asked > sensor->interval / 10;
   sensor->due = sensor->due <= 0 || waited_for ? came : sensor->due + sensor->interval;
   if (sensor->from_files && !sleep_until(sensor->due)) return false;
@@ -306,7 +306,8 @@ static bool await_turn(struct sensor *sensor, const char *name, double asked) {
   return true;
 }
 
-// Sweeps of an earlier run would be in the way, since times must rise. False if the program should end.
+// Deletes the sweeps of an earlier run: times must rise, so the service would refuse new sweeps. False if the program
+// should end.
 static bool begin_stream(struct sensor *sensor, struct voxeld_result *result) {
   enum voxeld_status status = voxeld_delete_stream(sensor->client, sensor->stream, result);
   bool fine = status == VOXELD_OK || result->problem.status == 404 || (sensor->interval > 0 && result->temporary);
@@ -314,7 +315,7 @@ static bool begin_stream(struct sensor *sensor, struct voxeld_result *result) {
   return fine;
 }
 
-// Opens the file of poses, and adds the stream to the query. False if that cannot be; errno says why.
+// Opens the file of poses, and adds the stream to the query. False if either fails; errno says why.
 static bool open_stream(struct sensor *sensor, const char *poses) {
   size_t length = strlen(sensor->query) + strlen(sensor->stream) + sizeof "&stream=";
   const char *sweeps = strstr(sensor->query, "sweeps=");
@@ -336,7 +337,7 @@ static void close_stream(struct sensor *sensor) {
   free(sensor->history.rows.rows);
 }
 
-// Sends all scans, until one cannot be read or sent, or a signal comes. Returns the exit status.
+// Sends all scans until one cannot be read or sent, or a signal comes. Returns the exit status.
 static int run(struct sensor *sensor, char **files) {
   struct voxeld_result result = {0};
   struct scan scan = {NULL, 0, 0};
@@ -359,7 +360,7 @@ static int run(struct sensor *sensor, char **files) {
   return (fine && input != INPUT_BAD) || stop ? 0 : 1;
 }
 
-// Reads a rate in scans per second as the seconds between scans. False if the text is no rate.
+// Reads a rate in scans per second as the seconds between scans. False if the text is not a rate.
 static bool parse_rate(const char *text, double *interval) {
   char *end;
   double rate = strtod(text, &end);

@@ -229,12 +229,12 @@ struct voxeld_client {
   size_t max_answer_bytes;
   const volatile sig_atomic_t *stop;
   char *base;  // the URL in front of all paths
-  char *url;   // of the call in hand
+  char *url;   // of the current call
   size_t url_room;
   uint64_t random;
   char curl_error[CURL_ERROR_SIZE];
-  struct voxeld_result *result;    // of the call in hand
-  const char *method;              // of it
+  struct voxeld_result *result;    // of the current call
+  const char *method;              // of the current call
   bool no_memory;                  // there was none for its answer
   char retry_after[64], date[64];  // headers of its answer
 };
