@@ -28,7 +28,7 @@
 #include "server/streams/gather.h"
 
 struct uploads;
-struct hands;
+struct helpers;
 struct job;
 
 // What all jobs share.
@@ -37,7 +37,7 @@ struct job_services {
   struct devices *devices;
   struct buffers *buffers;
   struct coders *coders;
-  struct hands *hands;
+  struct helpers *helpers;
   struct regions *regions;
   struct streams *streams;
   struct clients *clients;

@@ -47,7 +47,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                          .devices = &jobs->devices,
                                          .buffers = &jobs->buffers,
                                          .coders = &jobs->coders,
-                                         .hands = &jobs->hands,
+                                         .helpers = &jobs->helpers,
                                          .regions = &jobs->regions,
                                          .streams = &jobs->streams,
                                          .clients = clients,
@@ -70,10 +70,10 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   struct placement *placement = jobs->devices.count > 0 ? &jobs->placement : NULL;
   if (placement) placement_init(placement, &jobs->devices.working, jobs->workers.running, options->workers);
   jobs->queues[VX_LANE_LONG].placement = placement;
-  hands_init(&jobs->hands, &jobs->devices, jobs->queues, jobs->workers.running, options->workers);
+  helpers_init(&jobs->helpers, &jobs->devices, jobs->queues, jobs->workers.running, options->workers);
   return regions_init(&jobs->regions, options, clients, error) &&
          small_start(&jobs->small, options, &jobs->devices, error) &&
-         workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, placement, &jobs->hands, error);
+         workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, placement, &jobs->helpers, error);
 }
 
 bool jobs_run_small(struct jobs *jobs, struct job *job) { return small_run(&jobs->small, job); }
@@ -141,7 +141,7 @@ void jobs_join(struct jobs *jobs) { workers_join(&jobs->workers); }
 void jobs_destroy(struct jobs *jobs) {
   workers_destroy(&jobs->workers);
   small_end(&jobs->small);
-  hands_destroy(&jobs->hands);
+  helpers_destroy(&jobs->helpers);
   for (int use = 0; use < VX_LANE_USES; use++) queue_destroy(&jobs->queues[use]);
   streams_destroy(&jobs->streams);
   regions_destroy(&jobs->regions);

@@ -5,7 +5,7 @@
 #define VOXELD_JOBS_H
 
 #include "server/config/options.h"
-#include "server/jobs/hands.h"
+#include "server/jobs/helpers.h"
 #include "server/jobs/job.h"
 #include "server/jobs/placement.h"
 #include "server/jobs/queue.h"
@@ -24,7 +24,7 @@ struct jobs {
   struct uploads uploads;
   struct queue queues[VX_LANE_USES];
   struct placement placement;  // of long jobs, if there are GPUs
-  struct hands hands;
+  struct helpers helpers;
   struct small small;
   struct workers workers;
   void (*gpu_lost)(void *cls);

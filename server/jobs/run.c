@@ -8,8 +8,8 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/jobs/body_open.h"
-#include "server/jobs/hands.h"
 #include "server/jobs/held.h"
+#include "server/jobs/helpers.h"
 #include "server/jobs/shared.h"
 #include "server/jobs/sweeps.h"
 
@@ -51,12 +51,12 @@ static bool is_stopped(void *ctx) { return job_is_stopped(ctx); }
 static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                    struct error *error) {
   const struct job *job = ctx;
-  return hands_parallel_for(job->services->hands, own, tasks, error);
+  return helpers_parallel_for(job->services->helpers, own, tasks, error);
 }
 
 static int32_t count_workers(void *ctx) {
   const struct job *job = ctx;
-  return hands_count(job->services->hands);
+  return helpers_count(job->services->helpers);
 }
 
 static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, parallel_for, count_workers};

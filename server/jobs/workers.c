@@ -123,7 +123,7 @@ static void *worker_main(void *argument) {
   struct job *job;
   while (stand_by(worker, workers) && ((job = queue_pop(queue, &worker->waiter)) || worker->waiter.called)) {
     lock_acquire(&worker->busy);
-    if (!job || do_job(worker, job)) hands_help(workers->hands, worker->lanes.on_cpu, queue);
+    if (!job || do_job(worker, job)) helpers_help(workers->helpers, worker->lanes.on_cpu, queue);
     lock_release(&worker->busy);
   }
   return NULL;
@@ -173,35 +173,35 @@ static bool start_worker(struct worker *worker, bool must, struct error *error) 
 }
 
 // How many workers of one use there are: per GPU, and on the CPU if no GPU works.
-struct crew {
+struct worker_count {
   int64_t streams, on_cpu;
 };
 
 // Without models nothing is detected.
-static struct crew crew_of(const struct options *options, enum vx_lane_use use) {
+static struct worker_count count_of(const struct options *options, enum vx_lane_use use) {
   int64_t detect = options->models_dir[0] ? 1 : 0;
-  const struct crew crews[VX_LANE_USES] = {
+  const struct worker_count counts[VX_LANE_USES] = {
       [VX_LANE_QUICK] = {options->gpu_streams, options->workers},
       [VX_LANE_LONG] = {options->gpu_long_streams, options->long_workers},
       [VX_LANE_DETECT] = {detect * options->gpu_detection_streams, detect * options->detection_workers},
   };
-  return crews[use];
+  return counts[use];
 }
 
-static int64_t crew_size(const struct crew *crew, int64_t gpus) {
-  int64_t on_gpus = gpus * crew->streams;
-  return on_gpus > crew->on_cpu ? on_gpus : crew->on_cpu;
+static int64_t workers_wanted(const struct worker_count *count, int64_t gpus) {
+  int64_t on_gpus = gpus * count->streams;
+  return on_gpus > count->on_cpu ? on_gpus : count->on_cpu;
 }
 
-static bool start_crew(struct workers *workers, enum vx_lane_use use, const struct crew *crew, bool must,
-                       struct error *error) {
+static bool start_workers(struct workers *workers, enum vx_lane_use use, const struct worker_count *count, bool must,
+                          struct error *error) {
   struct devices *devices = workers->devices;
-  for (int64_t i = 0; i < crew_size(crew, devices->count); i++) {
+  for (int64_t i = 0; i < workers_wanted(count, devices->count); i++) {
     struct worker *worker = &workers->worker[workers->count];
     worker->workers = workers;
     worker->use = use;
-    worker->on_cpu = i < crew->on_cpu;
-    worker->lanes.gpu = i < devices->count * crew->streams ? &devices->gpu[i % devices->count] : NULL;
+    worker->on_cpu = i < count->on_cpu;
+    worker->lanes.gpu = i < devices->count * count->streams ? &devices->gpu[i % devices->count] : NULL;
     worker->beside = use == VX_LANE_LONG && workers->placement && !worker->lanes.gpu;
     if (!start_worker(worker, must, error)) return false;
     workers->count++;
@@ -210,27 +210,27 @@ static bool start_crew(struct workers *workers, enum vx_lane_use use, const stru
 }
 
 bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
-                   struct queue queues[VX_LANE_USES], struct placement *placement, struct hands *hands,
+                   struct queue queues[VX_LANE_USES], struct placement *placement, struct helpers *helpers,
                    struct error *error) {
-  struct crew crews[VX_LANE_USES];
+  struct worker_count counts[VX_LANE_USES];
   int64_t wanted = 0;
   for (int use = 0; use < VX_LANE_USES; use++) {
-    crews[use] = crew_of(options, use);
-    wanted += crew_size(&crews[use], devices->count);
+    counts[use] = count_of(options, use);
+    wanted += workers_wanted(&counts[use], devices->count);
   }
   lock_init(&workers->lock);
   pthread_cond_init(&workers->needed, NULL);
   workers->devices = devices;
   workers->queues = queues;
   workers->placement = placement;
-  workers->hands = hands;
+  workers->helpers = helpers;
   workers->worker = calloc((size_t)wanted, sizeof *workers->worker);
   if (!workers->worker) {
     error_set(error, "workers: out of memory");
     return false;
   }
   for (int use = 0; use < VX_LANE_USES; use++)
-    if (!start_crew(workers, use, &crews[use], options->backend == BACKEND_CUDA, error)) return false;
+    if (!start_workers(workers, use, &counts[use], options->backend == BACKEND_CUDA, error)) return false;
   return true;
 }
 

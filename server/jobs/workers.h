@@ -1,5 +1,5 @@
 // The workers: threads that take jobs from a queue, each with lanes of its own. Some take only jobs that sample, so
-// that other jobs never wait for those. A worker without a job helps with those of others (hands.h).
+// that other jobs never wait for those. A worker without a job helps with those of others (helpers.h).
 //
 // Each GPU stream has a worker, with a lane on the GPU and one on the CPU for what the GPU fails to do. If the CPU
 // alone would have more workers, the others stand by: they sleep until no GPU works. Those of long jobs do not: they
@@ -17,7 +17,7 @@
 #include "kernels/kernels.h"
 #include "server/base/lock.h"
 #include "server/config/options.h"
-#include "server/jobs/hands.h"
+#include "server/jobs/helpers.h"
 #include "server/jobs/queue.h"
 #include "server/jobs/run.h"
 
@@ -39,7 +39,7 @@ struct workers {
   struct worker *worker;  // [count]
   struct devices *devices;
   struct queue *queues;  // [VX_LANE_USES]
-  struct hands *hands;
+  struct helpers *helpers;
   atomic_llong running[VX_LANE_USES];  // jobs that run now, by the use of their lanes
   struct lock lock;                    // for standing by: of `needed` and `stopping`
   pthread_cond_t needed;
@@ -50,8 +50,8 @@ struct workers {
 
 // Opens the lanes and starts the threads. False with a reason. `placement`: of the queue of long jobs.
 VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
-                                  struct queue queues[VX_LANE_USES], struct placement *placement, struct hands *hands,
-                                  struct error *error);
+                                  struct queue queues[VX_LANE_USES], struct placement *placement,
+                                  struct helpers *helpers, struct error *error);
 // Call after the queues were closed. Waits for the threads. /v1/status may still read the workers.
 void workers_join(struct workers *workers);
 // Closes the lanes, once no network has a session on them.

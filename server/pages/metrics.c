@@ -232,13 +232,13 @@ static void write_workers(const struct view *view, const char *name, struct text
                    (unsigned long long)jobs_workers(view->jobs, (enum vx_lane_use)use));
 }
 
-static double helping(const struct view *view) { return (double)hands_use(&view->jobs->hands).at_work; }
+static double helping(const struct view *view) { return (double)helpers_use(&view->jobs->helpers).at_work; }
 static void write_tasks(const struct view *view, const char *name, struct text *out) {
-  struct hands_use use = hands_use(&view->jobs->hands);
+  struct helpers_use use = helpers_use(&view->jobs->helpers);
   write_labelled(out, name, "by", "job", use.tasks - use.helped);
   write_labelled(out, name, "by", "helper", use.helped);
 }
-static double given_up(const struct view *view) { return (double)hands_use(&view->jobs->hands).given_up; }
+static double given_up(const struct view *view) { return (double)helpers_use(&view->jobs->helpers).given_up; }
 
 static double small_jobs(const struct view *view) { return (double)atomic_load(&view->jobs->small.run); }
 

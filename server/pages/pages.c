@@ -141,7 +141,7 @@ static void write_placement(const struct view *view, struct text *out) {
 }
 
 static void write_work(const struct view *view, struct text *out) {
-  struct hands_use use = hands_use(&view->jobs->hands);
+  struct helpers_use use = helpers_use(&view->jobs->helpers);
   const struct small *small = &view->jobs->small;
   json_printf(out, "help:{workers:%ld tasks:%lu helped:%lu given_up:%lu}", use.at_work, use.tasks, use.helped,
               use.given_up);

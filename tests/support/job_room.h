@@ -36,8 +36,8 @@ static void open_job_room(struct options *options) {
 static void close_job_room(void) {
   jobs_close(&jobs);
   jobs_join(&jobs);
-  assert_int_equal(hands_use(&jobs.hands).at_work, 0);
-  assert_null(jobs.hands.first);
+  assert_int_equal(helpers_use(&jobs.helpers).at_work, 0);
+  assert_null(jobs.helpers.first);
   assert_int_equal(buffers_use(&jobs.buffers).in_use, 0);
   struct clients_use use = clients_use(&clients);
   for (int share = 0; share < SHARES; share++) assert_int_equal(use.held[share], 0);

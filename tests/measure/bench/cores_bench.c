@@ -214,12 +214,12 @@ static bool run_round(const struct kind *kind, const float *scan, int64_t rows, 
 }
 
 static bool measure(const struct kind *kind, const float *scan, int64_t rows, int repeat) {
-  struct hands_use before[MOST_ROOMS];
-  for (int i = 0; i < num_rooms; i++) before[i] = hands_use(&rooms[i].jobs.hands);
+  struct helpers_use before[MOST_ROOMS];
+  for (int i = 0; i < num_rooms; i++) before[i] = helpers_use(&rooms[i].jobs.helpers);
   for (int round = -WARM_UP; round < repeat; round++)
     if (!run_round(kind, scan, rows, round)) return false;
   for (int i = 0; i < num_rooms; i++) {
-    struct hands_use use = hands_use(&rooms[i].jobs.hands);
+    struct helpers_use use = helpers_use(&rooms[i].jobs.helpers);
     uint64_t tasks = use.tasks - before[i].tasks, helped = use.helped - before[i].helped;
     printf("%-28s%8lld%12.3f%9.2f%10.0f %%\n", i ? "" : kind->name, (long long)rooms[i].workers,
            timing_median(rooms[i].ms, repeat), timing_median(rooms[i].ratio, repeat),

@@ -69,7 +69,7 @@ static void counts_and_limits(void **state) {
   counters_request(&counters, ENDPOINT_FPS, ERROR_NONE, 1);
   for (int i = 0; i < 2; i++) counters_request(&counters, ENDPOINT_FPS, ERROR_BAD_BODY, 1);
   for (int i = 0; i < 3; i++) counters_abort(&counters, ABORT_SEND);
-  jobs.hands.use = (struct hands_use){71, 72, 73, 74};
+  jobs.helpers.use = (struct helpers_use){71, 72, 73, 74};
   jobs.small.most_points = 75;
   atomic_store(&jobs.small.run, 76);
   atomic_store(&jobs.buffers.allocated, 42);

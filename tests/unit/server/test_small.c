@@ -181,15 +181,15 @@ static void the_bytes_are_a_workers(void **state) {
   assert_true(jobs_submit(&jobs, &job));
   while (atomic_load(&finished) == 0) sched_yield();
   assert_true(job.result.answered);
-  assert_true(hands_use(&jobs.hands).tasks > 0);
+  assert_true(helpers_use(&jobs.helpers).tasks > 0);
   size_t bytes = job.tensor_layout.bytes;
   assert_in_range(bytes, 1, sizeof expected);
   memcpy(expected, job.held.output->data + job.head_bytes, bytes);
   give_back();
   make(VX_VOXELIZE, MOST_POINTS, query);
-  uint64_t pieces = hands_use(&jobs.hands).tasks;
+  uint64_t pieces = helpers_use(&jobs.helpers).tasks;
   assert_true(jobs_run_small(&jobs, &job));
-  assert_int_equal(hands_use(&jobs.hands).tasks, pieces);  // nobody was asked to help
+  assert_int_equal(helpers_use(&jobs.helpers).tasks, pieces);  // nobody was asked to help
   assert_int_equal(job.tensor_layout.bytes, bytes);
   assert_memory_equal(job.held.output->data + job.head_bytes, expected, bytes);
   give_back();

@@ -85,7 +85,7 @@ static enum vx_status spread(int32_t count) {
   const struct vx_worker own = {lane, &stop};
   const struct vx_tasks tasks = {count, do_task, NULL};
   struct error error;
-  return hands_parallel_for(&jobs.hands, &own, &tasks, &error);
+  return helpers_parallel_for(&jobs.helpers, &own, &tasks, &error);
 }
 
 static void assert_each_done(int32_t count, int times) {
@@ -112,9 +112,9 @@ static void each_piece_is_done_once(void **state) {
   (void)state;
   open_room(3);
   int rounds = 0;
-  for (; rounds < 50 || hands_use(&jobs.hands).helped == 0; rounds++) assert_int_equal(spread(MOST_TASKS), VX_OK);
+  for (; rounds < 50 || helpers_use(&jobs.helpers).helped == 0; rounds++) assert_int_equal(spread(MOST_TASKS), VX_OK);
   assert_each_done(MOST_TASKS, rounds);
-  assert_int_equal(hands_use(&jobs.hands).tasks, (uint64_t)rounds * MOST_TASKS);
+  assert_int_equal(helpers_use(&jobs.helpers).tasks, (uint64_t)rounds * MOST_TASKS);
   close_room();
 }
 
@@ -180,7 +180,7 @@ static void the_number_of_workers_does_not_show(void **state) {
   static const int workers[] = {1, 2, 3, 17};
   for (int w = 0; w < 4; w++) {
     open_room(workers[w]);
-    for (int round = 0; round < 10 || (w > 0 && hands_use(&jobs.hands).helped == 0); round++) {
+    for (int round = 0; round < 10 || (w > 0 && helpers_use(&jobs.helpers).helped == 0); round++) {
       run_all();
       for (int i = 0; i < JOBS; i++) {
         assert_true(all[i].result.answered);
@@ -221,7 +221,7 @@ static void a_helper_goes_back_to_its_queue(void **state) {
   await(1);
   assert_true(job->result.answered);
   job_release_buffer(&job->held.output);
-  assert_true(hands_use(&jobs.hands).given_up > 0);
+  assert_true(helpers_use(&jobs.helpers).given_up > 0);
   close_room();
 }
 
@@ -238,19 +238,19 @@ static void helpers_stop_with_the_job(void **state) {
   test.status = VX_STOPPED;
   assert_int_equal(spread(MOST_TASKS), VX_STOPPED);
   assert_each_done(MOST_TASKS, 0);
-  assert_int_equal(hands_use(&jobs.hands).tasks, 0);
-  assert_int_equal(hands_use(&jobs.hands).given_up, 1);
+  assert_int_equal(helpers_use(&jobs.helpers).tasks, 0);
+  assert_int_equal(helpers_use(&jobs.helpers).given_up, 1);
   close_room();
 }
 
-static void help_too(void) { hands_help(&jobs.hands, second, &jobs.queues[VX_LANE_QUICK]); }
+static void help_too(void) { helpers_help(&jobs.helpers, second, &jobs.queues[VX_LANE_QUICK]); }
 
 // Pieces that helpers have done, if one comes by while they are shown.
 static uint64_t helped_in_passing(void) {
-  uint64_t before = hands_use(&jobs.hands).helped;
+  uint64_t before = helpers_use(&jobs.helpers).helped;
   test.then = help_too;
   assert_int_equal(spread(MOST_TASKS), VX_OK);
-  return hands_use(&jobs.hands).helped - before;
+  return helpers_use(&jobs.helpers).helped - before;
 }
 
 static void workers_are_bounded(void **state) {
@@ -259,9 +259,9 @@ static void workers_are_bounded(void **state) {
   await_sleepers();
   atomic_fetch_add(&jobs.workers.running[VX_LANE_QUICK], 2);
   assert_int_equal(helped_in_passing(), 0);
-  assert_int_equal(hands_count(&jobs.hands), 1);
+  assert_int_equal(helpers_count(&jobs.helpers), 1);
   atomic_fetch_sub(&jobs.workers.running[VX_LANE_QUICK], 1);
-  assert_int_equal(hands_count(&jobs.hands), 2);
+  assert_int_equal(helpers_count(&jobs.helpers), 2);
   assert_true(helped_in_passing() > 0);
   atomic_fetch_sub(&jobs.workers.running[VX_LANE_QUICK], 1);
   close_room();
@@ -273,7 +273,7 @@ static void nobody_helps_while_a_gpu_works(void **state) {
   await_sleepers();
   atomic_store(&jobs.devices.working, 1);
   assert_int_equal(helped_in_passing(), 0);
-  assert_int_equal(hands_count(&jobs.hands), 1);
+  assert_int_equal(helpers_count(&jobs.helpers), 1);
   atomic_store(&jobs.devices.working, 0);
   assert_true(helped_in_passing() > 0);
   close_room();

@@ -1,0 +1,231 @@
+// See helpers.h.
+#include "server/jobs/helpers.h"
+
+#include "server/base/clock.h"
+
+enum { MOST_HELPERS = 64 };  // of one job
+#define AWAKE_NS INT64_C(50000)
+
+// The tasks of one job, while they are done.
+struct shared_tasks {
+  struct shared_tasks *next;
+  const struct vx_worker *own;
+  const struct vx_tasks *tasks;
+  int32_t begun;       // tasks that somebody has taken at least once
+  atomic_int helpers;  // at work
+  int32_t given_up;
+  int32_t again[MOST_HELPERS];  // [given_up]: tasks that must run again; each helper may add one
+  pthread_cond_t changed;       // a helper has left
+};
+
+void helpers_init(struct helpers *helpers, const struct devices *devices, struct queue queues[VX_LANE_USES],
+                  const atomic_llong running[VX_LANE_USES], int64_t most) {
+  *helpers = (struct helpers){.devices = devices, .queues = queues, .running = running, .most = most};
+  lock_init(&helpers->lock);
+}
+
+void helpers_destroy(struct helpers *helpers) { lock_destroy(&helpers->lock); }
+
+struct helpers_use helpers_use(struct helpers *helpers) {
+  lock_acquire_awake(&helpers->lock);
+  struct helpers_use use = helpers->use;
+  lock_release(&helpers->lock);
+  return use;
+}
+
+// ---- spinning -------------------------------------------------------------------------------------------------------
+
+struct await_helper {
+  const struct shared_tasks *shared;
+  int before;
+};
+
+static bool has_helper_changed(const void *ctx) {
+  const struct await_helper *await = ctx;
+  return atomic_load(&await->shared->helpers) != await->before;
+}
+
+// Spins without the lock. Returns whether a helper has joined or left.
+static bool await_helper(struct helpers *helpers, struct shared_tasks *shared) HOLDS(helpers->lock) {
+  struct await_helper await = {shared, atomic_load(&shared->helpers)};
+  lock_release(&helpers->lock);
+  awake_until(clock_ns() + AWAKE_NS, has_helper_changed, &await);
+  lock_acquire_awake(&helpers->lock);
+  return has_helper_changed(&await);
+}
+
+struct await_tasks {
+  const struct helpers *helpers;
+  const struct queue *queue;
+  unsigned before;
+};
+
+static bool has_work_come(const void *ctx) {
+  const struct await_tasks *await = ctx;
+  return atomic_load(&await->helpers->publications) != await->before || queue_depth(await->queue) > 0;
+}
+
+// Spins without the lock. Returns whether tasks were published meanwhile.
+static bool await_tasks(struct helpers *helpers, const struct queue *queue) HOLDS(helpers->lock) {
+  struct await_tasks await = {helpers, queue, atomic_load(&helpers->publications)};
+  helpers->awake++;
+  lock_release(&helpers->lock);
+  awake_until(clock_ns() + AWAKE_NS, has_work_come, &await);
+  lock_acquire_awake(&helpers->lock);
+  helpers->awake--;
+  return atomic_load(&helpers->publications) != await.before;
+}
+
+// ---- tasks and helpers ----------------------------------------------------------------------------------------------
+
+// How many more jobs and helpers may run.
+static int64_t room(const struct helpers *helpers) HOLDS(helpers->lock) {
+  int64_t at_work = helpers->use.at_work;
+  for (int use = 0; use < VX_LANE_USES; use++) at_work += atomic_load(&helpers->running[use]);
+  return helpers->most - at_work;
+}
+
+static bool take(struct shared_tasks *shared, int32_t *task) {
+  if (shared->given_up > 0)
+    *task = shared->again[--shared->given_up];
+  else if (shared->begun < shared->tasks->count)
+    *task = shared->begun++;
+  else
+    return false;
+  return true;
+}
+
+// Takes a task for a helper, from the oldest job that has one. NULL: there is none.
+static struct shared_tasks *take_to_help(struct helpers *helpers, int32_t *task) HOLDS(helpers->lock) {
+  struct shared_tasks *shared = helpers->first;
+  while (shared && (shared->helpers + shared->given_up == MOST_HELPERS || !take(shared, task))) shared = shared->next;
+  return shared;
+}
+
+// Takes a task for the job's worker. False: all tasks are done. While helpers run the last tasks, which they may give
+// up, it waits.
+static bool take_as_owner(struct helpers *helpers, struct shared_tasks *shared, int32_t *task) HOLDS(helpers->lock) {
+  bool taken;
+  for (bool changes = true; !(taken = take(shared, task)) && shared->helpers > 0;)
+    if (changes)
+      changes = await_helper(helpers, shared);
+    else
+      lock_wait(&helpers->lock, &shared->changed);
+  return taken;
+}
+
+static void publish(struct helpers *helpers, struct shared_tasks *shared) HOLDS(helpers->lock) {
+  struct shared_tasks **last = &helpers->first;
+  while (*last) last = &(*last)->next;
+  *last = shared;
+  atomic_fetch_add(&helpers->shared, 1);
+  atomic_fetch_add(&helpers->publications, 1);
+}
+
+// Stops further helpers, and waits for those at work.
+static void withdraw(struct helpers *helpers, struct shared_tasks *shared) HOLDS(helpers->lock) {
+  struct shared_tasks **link = &helpers->first;
+  while (*link && *link != shared) link = &(*link)->next;
+  if (*link) {
+    *link = shared->next;
+    atomic_fetch_sub(&helpers->shared, 1);
+  }
+  while (shared->helpers > 0) lock_wait(&helpers->lock, &shared->changed);
+}
+
+// ---- the job's worker -----------------------------------------------------------------------------------------------
+
+// Workers to wake for the tasks: the job's worker runs one task itself, and spinning helpers need no wake-up.
+static int64_t wanted(const struct helpers *helpers, int64_t tasks) HOLDS(helpers->lock) {
+  int64_t more = room(helpers);
+  return (tasks - 1 < more ? tasks - 1 : more) - helpers->awake;
+}
+
+// Wakes workers of quick jobs last, because quick jobs should wait least.
+static void call(struct helpers *helpers, int64_t wanted) {
+  for (int use = VX_LANE_USES - 1; use >= 0 && wanted > 0; use--) wanted -= queue_call(&helpers->queues[use], wanted);
+}
+
+int32_t helpers_count(struct helpers *helpers) {
+  bool published = atomic_load(&helpers->devices->working) == 0;
+  lock_acquire_awake(&helpers->lock);
+  int64_t more = published ? room(helpers) : 0;
+  lock_release(&helpers->lock);
+  return more > 0 ? (int32_t)more + 1 : 1;
+}
+
+enum vx_status helpers_parallel_for(struct helpers *helpers, const struct vx_worker *own, const struct vx_tasks *tasks,
+                                    struct error *error) {
+  struct shared_tasks shared = {.own = own, .tasks = tasks, .changed = PTHREAD_COND_INITIALIZER};
+  bool published = atomic_load(&helpers->devices->working) == 0;
+  enum vx_status status = VX_OK;
+  int32_t task;
+  lock_acquire_awake(&helpers->lock);
+  int64_t more = wanted(helpers, tasks->count);
+  if (published) publish(helpers, &shared);
+  lock_release(&helpers->lock);
+  if (published) call(helpers, more);
+  lock_acquire_awake(&helpers->lock);
+  while (status == VX_OK && take_as_owner(helpers, &shared, &task)) {
+    lock_release(&helpers->lock);
+    status = tasks->run(tasks->ctx, own, task, error);
+    lock_acquire_awake(&helpers->lock);
+    helpers->use.tasks += status == VX_OK;
+  }
+  withdraw(helpers, &shared);
+  lock_release(&helpers->lock);
+  pthread_cond_destroy(&shared.changed);
+  return status;
+}
+
+// ---- helpers --------------------------------------------------------------------------------------------------------
+
+struct helper {
+  const struct vx_worker *own;  // of the job
+  struct queue *queue;          // of the helper
+};
+
+static bool has_other_work(void *ctx) {
+  const struct helper *helper = ctx;
+  const struct vx_stop *own = helper->own->stop;
+  return queue_depth(helper->queue) > 0 || (own->stopped && own->stopped(own->ctx));
+}
+
+// Drops the error: the job's worker runs the task again and reports its own error.
+static bool help_with(const struct shared_tasks *shared, int32_t task, struct vx_lane *lane, struct queue *queue) {
+  struct helper helper = {shared->own, queue};
+  struct error error;
+  struct vx_stop stop = {has_other_work, &helper, 0, false};
+  const struct vx_worker worker = {lane, &stop};
+  return shared->tasks->run(shared->tasks->ctx, &worker, task, &error) == VX_OK;
+}
+
+// Runs one task without the lock. False: no task is left, a job waits, or the helper gave up its task.
+static bool help_once(struct helpers *helpers, struct vx_lane *lane, struct queue *queue) HOLDS(helpers->lock) {
+  int32_t task;
+  struct shared_tasks *shared = queue_depth(queue) == 0 && room(helpers) > 0 ? take_to_help(helpers, &task) : NULL;
+  if (!shared) return false;
+  atomic_fetch_add(&shared->helpers, 1);
+  helpers->use.at_work++;
+  lock_release(&helpers->lock);
+  bool done = help_with(shared, task, lane, queue);
+  lock_acquire_awake(&helpers->lock);
+  helpers->use.at_work--;
+  helpers->use.tasks += done;
+  helpers->use.helped += done;
+  helpers->use.given_up += !done;
+  if (!done) shared->again[shared->given_up++] = task;
+  if (atomic_fetch_sub(&shared->helpers, 1) == 1 || !done) pthread_cond_signal(&shared->changed);
+  return done;
+}
+
+void helpers_help(struct helpers *helpers, struct vx_lane *lane, struct queue *queue) {
+  if (atomic_load(&helpers->shared) == 0) return;  // fast path: no lock
+  lock_acquire_awake(&helpers->lock);
+  bool helped;
+  do {
+    for (helped = false; help_once(helpers, lane, queue); helped = true)
+      ;
+  } while (helped && await_tasks(helpers, queue));
+  lock_release(&helpers->lock);
+}
