@@ -17,7 +17,7 @@
 #include "server/config/options.h"
 #include "server/daemon/daemon.h"
 #include "server/daemon/signals.h"
-#include "server/pages/describe.h"
+#include "server/pages/pages.h"
 
 static struct server server;
 static enum options_action action;

@@ -1,5 +1,5 @@
-// The tables of the service; see describe.h.
-#include "server/pages/describe.h"
+// The tables of the service; see pages.h.
+#include "server/pages/pages.h"
 
 #include "api/base/json_write.h"
 #include "api/base/problem.h"
@@ -8,7 +8,6 @@
 #include "api/wire/answers.h"
 #include "api/wire/warnings.h"
 #include "server/config/options.h"
-#include "server/pages/metrics.h"
 
 static void describe_problems(struct text *out) {
   json_printf(out, "[");

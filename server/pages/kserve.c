@@ -1,12 +1,9 @@
-// The pages of the KServe v2 protocol; see kserve.h.
-// Each model has one version.
-#include "server/pages/kserve.h"
+// The pages of the KServe v2 protocol; see pages.h. Each model has one version.
+#include "server/pages/pages.h"
 
 #include "api/base/json_write.h"
 #include "api/models.h"
 #include "kernels/ops.h"
-#include "server/pages/ready.h"
-#include "server/pages/view.h"
 
 // ---- the server -----------------------------------------------------------------------------------------------------
 
@@ -39,7 +36,7 @@ bool kserve_write_server(const struct view *view, const struct page_asked *asked
 // Writes what a page says of one model.
 typedef void (*model_writer)(const struct view *view, const struct model *model, struct text *out);
 
-// Models that do not serve are refused if `serving`.
+// If `serving`, refuses models that do not serve.
 static bool write_one(const struct view *view, const struct page_asked *asked, bool serving, model_writer writer,
                       struct text *out, struct error *error) {
   struct job_request memory;
@@ -51,7 +48,7 @@ static bool write_one(const struct view *view, const struct page_asked *asked, b
   return serves && (found || model_missing(asked->name, asked->version, error));
 }
 
-// Writes all as the elements of a list. Models that do not serve are left out if `serving`.
+// Writes all models as the elements of a list. If `serving`, leaves out models that do not serve.
 static void write_each(const struct view *view, bool serving, model_writer writer, struct text *out) {
   struct job_request memory;
   struct model model;
@@ -106,7 +103,7 @@ bool kserve_write_model_ready(const struct view *view, const struct page_asked *
 
 // ---- the repository -------------------------------------------------------------------------------------------------
 
-// Of a model that serves in place of newer files.
+// Why the newer files of a model were refused. The model serves from the files before.
 static void write_refused(const struct model *model, struct text *out) {
   json_printf(out, "reason:'newer files%s%s are refused: %s'", model->refused_version[0] ? " of version " : "",
               model->refused_version, model->refused);
@@ -138,9 +135,8 @@ bool kserve_refuse_load(const struct view *view, const struct page_asked *asked,
                         struct error *error) {
   (void)view, (void)out;
   return error_refuse(error, ERROR_UNSUPPORTED, NULL,
-                      "'%.80s' cannot be loaded or unloaded by request: models are the operations, the presets and "
-                      "those of models_dir, which "
-                      "are read at the start and on SIGHUP",
+                      "'%.80s' cannot be loaded or unloaded by request; the models are the operations, the presets "
+                      "and the networks in models_dir, which the server reads at the start and on SIGHUP",
                       asked->name);
 }
 
@@ -150,7 +146,7 @@ static void write_duration(const char *name, unsigned long long count, unsigned 
   json_printf(out, "%s:{count:%llu ns:%llu}", name, count, ns);
 }
 
-// An answered request is one inference and one execution, of however many clouds. Nothing is cached.
+// An answered request counts as one inference and one execution, however many clouds it has. Nothing is cached.
 static void write_model_stats(const struct view *view, const struct model *model, struct text *out) {
   static const char *const parts[] = {"queue", "compute_input", "compute_infer", "compute_output"};
   static const struct model_counts none;

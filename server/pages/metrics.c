@@ -1,5 +1,6 @@
-// The Prometheus text format (prometheus.io/docs/instrumenting/exposition_formats), from one table; see metrics.h.
-#include "server/pages/metrics.h"
+// /metrics: one table of families, written in the Prometheus text format
+// (prometheus.io/docs/instrumenting/exposition_formats). See pages.h.
+#include "server/pages/pages.h"
 
 #include <stdio.h>
 
@@ -7,7 +8,6 @@
 #include "server/base/base.h"
 #include "server/base/log.h"
 #include "server/net/connections.h"
-#include "server/pages/lanes.h"
 
 // ---- families of several samples ------------------------------------------------------------------------------------
 
@@ -98,26 +98,6 @@ static void write_fates(const struct view *view, enum vx_items items, const char
       write_labelled(out, name, "fate", vx_fate_name(fate), counter_value(&view->counters->fates[items][fate]));
 }
 
-static void write_points(const struct view *view, const char *name, struct text *out) {
-  write_fates(view, VX_POINT_ITEMS, name, out);
-}
-
-static void write_boxes(const struct view *view, const char *name, struct text *out) {
-  write_fates(view, VX_BOX_ITEMS, name, out);
-}
-
-static void write_candidates(const struct view *view, const char *name, struct text *out) {
-  write_fates(view, VX_CANDIDATE_ITEMS, name, out);
-}
-
-static void write_anchors(const struct view *view, const char *name, struct text *out) {
-  write_fates(view, VX_ANCHOR_ITEMS, name, out);
-}
-
-static void write_scattered(const struct view *view, const char *name, struct text *out) {
-  write_fates(view, VX_VOXEL_ITEMS, name, out);
-}
-
 static void write_voxels(const struct view *view, const char *name, struct text *out) {
   for (int i = 0; i < VOXEL_FATES; i++)
     write_labelled(out, name, "fate", voxel_fates[i].name, counter_value(&view->counters->voxels[i]));
@@ -146,7 +126,6 @@ static void write_gpus(const struct view *view, const char *name, struct text *o
                    (unsigned long long)devices_in(&view->jobs->devices, (enum device_state)state));
 }
 
-// A family with a sample for each GPU.
 static void write_each_gpu(const struct view *view, const char *name, struct text *out,
                            long long (*value)(const struct device *gpu)) {
   for (int i = 0; i < view->jobs->devices.count; i++) {
@@ -159,17 +138,7 @@ static long long memory_of(const struct device *gpu) { return gpu->description.m
 static long long running_of(const struct device *gpu) { return atomic_load(&gpu->running); }
 static long long answered_of(const struct device *gpu) { return atomic_load(&gpu->answered); }
 
-static void write_gpu_memory(const struct view *view, const char *name, struct text *out) {
-  write_each_gpu(view, name, out, memory_of);
-}
-static void write_gpu_running(const struct view *view, const char *name, struct text *out) {
-  write_each_gpu(view, name, out, running_of);
-}
-static void write_gpu_jobs(const struct view *view, const char *name, struct text *out) {
-  write_each_gpu(view, name, out, answered_of);
-}
-
-// What networks may take of each GPU: the library tells no more.
+// What networks may take of each GPU. The library does not report how much they use.
 static void write_sessions(const struct view *view, const char *name, struct text *out, long long each) {
   const struct detectors *detectors = catalog_acquire(view->catalog)->detectors;
   for (int i = 0; i < view->jobs->devices.count; i++) {
@@ -309,101 +278,106 @@ static double start_time(const struct view *view) { return (double)*view->starte
 
 // ---- the table ------------------------------------------------------------------------------------------------------
 
-// A row has either `write`, for samples with labels, or `value`, for one sample without.
+// A row has one of: `write`, for samples with labels; `value`, for one sample without; `of_gpu`, for a sample of each
+// GPU; `items`, for a sample of each fate of these items.
 static const struct family {
   const char *name, *type, *help;
   void (*write)(const struct view *view, const char *name, struct text *out);
   double (*value)(const struct view *view);
+  long long (*of_gpu)(const struct device *gpu);
+  enum vx_items items;
 } families[] = {
-    {"voxeld_build_info", "gauge", "Version, backend and device; always 1.", write_build, NULL},
-    {"voxeld_ready", "gauge", "1 while ready, 0 while starting or draining.", NULL, ready},
-    {"voxeld_requests_total", "counter", "Answered requests by endpoint and status code.", write_requests, NULL},
+    {"voxeld_build_info", "gauge", "Version, backend and device; always 1.", .write = write_build},
+    {"voxeld_ready", "gauge", "1 while ready, 0 while starting or draining.", .value = ready},
+    {"voxeld_requests_total", "counter", "Answered requests by endpoint and status code.", .write = write_requests},
     {"voxeld_request_duration_seconds", "histogram",
-     "Time from the headers of an answered request to the end of its answer, by endpoint.", write_durations, NULL},
+     "Time from the headers of an answered request to the end of its answer, by endpoint.", .write = write_durations},
     {"voxeld_refusals_total", "counter", "Requests answered with a problem, and refused connections, by reason.",
-     write_refusals, NULL},
+     .write = write_refusals},
     {"voxeld_requests_unparsed_total", "counter",
-     "Requests that the HTTP library could not parse and answered itself, by status code.", write_unparsed, NULL},
+     "Requests that the HTTP library could not parse and answered itself, by status code.", .write = write_unparsed},
     {"voxeld_requests_aborted_total", "counter",
-     "Requests whose client left before the answer was sent, by the stage they were in.", write_aborted, NULL},
-    {"voxeld_received_bytes_total", "counter", "Bytes of request bodies, as they came.", NULL, received},
-    {"voxeld_sent_bytes_total", "counter", "Bytes of response bodies.", NULL, sent},
-    {"voxeld_gpus", "gauge", "GPUs, by whether they work, are paused, or have failed for good.", write_gpus, NULL},
-    {"voxeld_gpu_memory_bytes", "gauge", "Memory of each GPU; 0 if it shares the host's.", write_gpu_memory, NULL},
-    {"voxeld_gpu_jobs_running", "gauge", "Jobs that run on each GPU now.", write_gpu_running, NULL},
-    {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", write_gpu_jobs, NULL},
+     "Requests whose client left before the answer was sent, by the stage they were in.", .write = write_aborted},
+    {"voxeld_received_bytes_total", "counter", "Bytes of request bodies, as they came.", .value = received},
+    {"voxeld_sent_bytes_total", "counter", "Bytes of response bodies.", .value = sent},
+    {"voxeld_gpus", "gauge", "GPUs, by whether they work, are paused, or have failed for good.", .write = write_gpus},
+    {"voxeld_gpu_memory_bytes", "gauge", "Memory of each GPU; 0 if it shares the host's.", .of_gpu = memory_of},
+    {"voxeld_gpu_jobs_running", "gauge", "Jobs that run on each GPU now.", .of_gpu = running_of},
+    {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", .of_gpu = answered_of},
     {"voxeld_gpu_network_sessions", "gauge", "Networks of models that run on each GPU, times the streams.",
-     write_network_sessions, NULL},
+     .write = write_network_sessions},
     {"voxeld_gpu_network_memory_limit_bytes", "gauge",
-     "Memory of each GPU that ONNX Runtime may take for these networks; 0 if there is no limit.", write_network_memory,
-     NULL},
+     "Memory of each GPU that ONNX Runtime may take for these networks; 0 if there is no limit.",
+     .write = write_network_memory},
     {"voxeld_models", "gauge", "Models that detect: ready, outdated because newer files are broken, or failed.",
-     write_models, NULL},
-    {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", write_jobs, NULL},
-    {"voxeld_reruns_total", "counter", "Jobs that failed on a GPU and then ran on the CPU, by failure.", write_reruns,
-     NULL},
-    {"voxeld_points_total", "counter", "Points of answered jobs, by fate.", write_points, NULL},
-    {"voxeld_candidates_total", "counter", "Candidates of centre heads in answered jobs, by fate.", write_candidates,
-     NULL},
-    {"voxeld_anchors_total", "counter", "Anchors of answered jobs, by fate.", write_anchors, NULL},
-    {"voxeld_boxes_total", "counter", "Boxes of answered jobs, by fate.", write_boxes, NULL},
-    {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by fate.", write_voxels, NULL},
-    {"voxeld_scattered_voxels_total", "counter", "Voxels of answered scatters, by fate.", write_scattered, NULL},
-    {"voxeld_samples_total", "counter", "Farthest point samples of answered jobs.", NULL, samples},
-    {"voxeld_warnings_total", "counter", "Warnings in the metadata of answered jobs, by kind.", write_warnings, NULL},
+     .write = write_models},
+    {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", .write = write_jobs},
+    {"voxeld_reruns_total", "counter", "Jobs that failed on a GPU and then ran on the CPU, by failure.",
+     .write = write_reruns},
+    {"voxeld_points_total", "counter", "Points of answered jobs, by fate.", .items = VX_POINT_ITEMS},
+    {"voxeld_candidates_total", "counter", "Candidates of centre heads in answered jobs, by fate.",
+     .items = VX_CANDIDATE_ITEMS},
+    {"voxeld_anchors_total", "counter", "Anchors of answered jobs, by fate.", .items = VX_ANCHOR_ITEMS},
+    {"voxeld_boxes_total", "counter", "Boxes of answered jobs, by fate.", .items = VX_BOX_ITEMS},
+    {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by fate.", .write = write_voxels},
+    {"voxeld_scattered_voxels_total", "counter", "Voxels of answered scatters, by fate.", .items = VX_VOXEL_ITEMS},
+    {"voxeld_samples_total", "counter", "Farthest point samples of answered jobs.", .value = samples},
+    {"voxeld_warnings_total", "counter", "Warnings in the metadata of answered jobs, by kind.",
+     .write = write_warnings},
     {"voxeld_stage_duration_seconds", "histogram",
-     "Time of answered jobs, by stage; send follows total and counts only answers that were sent whole.", write_stages,
-     NULL},
-    {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by kind of lanes.", write_depth, NULL},
-    {"voxeld_queue_slots", "gauge", "Queue slots taken by uploads and waiting jobs, by kind of lanes.", write_places,
-     NULL},
-    {"voxeld_queue_limit", "gauge", "Queue slots that each kind of lanes has.", NULL, queue_limit},
-    {"voxeld_gate_waiting", "gauge", "Requests that wait for other requests of the same client.", NULL, gate_depth},
-    {"voxeld_clients", "gauge", "Clients that have a connection or a request.", NULL, clients_present},
-    {"voxeld_workers", "gauge", "Workers that take jobs, by kind of lanes.", write_workers, NULL},
-    {"voxeld_jobs_running", "gauge", "Jobs that run now, by kind of lanes.", write_running, NULL},
-    {"voxeld_workers_helping", "gauge", "Workers without a job that help with other workers' jobs.", NULL, helping},
+     "Time of answered jobs, by stage; send follows total and counts only answers that were sent whole.",
+     .write = write_stages},
+    {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by kind of lanes.", .write = write_depth},
+    {"voxeld_queue_slots", "gauge", "Queue slots taken by uploads and waiting jobs, by kind of lanes.",
+     .write = write_places},
+    {"voxeld_queue_limit", "gauge", "Queue slots that each kind of lanes has.", .value = queue_limit},
+    {"voxeld_gate_waiting", "gauge", "Requests that wait for other requests of the same client.", .value = gate_depth},
+    {"voxeld_clients", "gauge", "Clients that have a connection or a request.", .value = clients_present},
+    {"voxeld_workers", "gauge", "Workers that take jobs, by kind of lanes.", .write = write_workers},
+    {"voxeld_jobs_running", "gauge", "Jobs that run now, by kind of lanes.", .write = write_running},
+    {"voxeld_workers_helping", "gauge", "Workers without a job that help with other workers' jobs.", .value = helping},
     {"voxeld_tasks_total", "counter", "Tasks of jobs on the CPU, by who did them: the job's worker or a helper.",
-     write_tasks, NULL},
-    {"voxeld_tasks_given_up_total", "counter", "Tasks that a helper gave up, usually because it got a job.", NULL,
-     given_up},
-    {"voxeld_small_jobs_total", "counter", "Small jobs that I/O threads ran themselves.", NULL, small_jobs},
-    {"voxeld_requests_active", "gauge", "Requests that upload, have a job, or receive a job's answer.", NULL, active},
-    {"voxeld_connections", "gauge", "Open connections.", NULL, connections},
-    {"voxeld_connections_limit", "gauge", "Connections that may be open.", NULL, connection_limit},
-    {"voxeld_page_connections", "gauge", "Open connections of the listeners for pages.", NULL, page_connections},
-    {"voxeld_page_connections_limit", "gauge", "Connections of the listeners for pages that may be open.", NULL,
-     page_connection_limit},
-    {"voxeld_connections_ended_total", "counter", "Ended connections by reason.", write_ended, NULL},
+     .write = write_tasks},
+    {"voxeld_tasks_given_up_total", "counter", "Tasks that a helper gave up, usually because it got a job.",
+     .value = given_up},
+    {"voxeld_small_jobs_total", "counter", "Small jobs that I/O threads ran themselves.", .value = small_jobs},
+    {"voxeld_requests_active", "gauge", "Requests that upload, have a job, or receive a job's answer.",
+     .value = active},
+    {"voxeld_connections", "gauge", "Open connections.", .value = connections},
+    {"voxeld_connections_limit", "gauge", "Connections that may be open.", .value = connection_limit},
+    {"voxeld_page_connections", "gauge", "Open connections of the listeners for pages.", .value = page_connections},
+    {"voxeld_page_connections_limit", "gauge", "Connections of the listeners for pages that may be open.",
+     .value = page_connection_limit},
+    {"voxeld_connections_ended_total", "counter", "Ended connections by reason.", .write = write_ended},
     {"voxeld_buffer_bytes", "gauge", "Memory for bodies, answers and large jobs, in use or kept for reuse.",
-     write_buffers, NULL},
+     .write = write_buffers},
     {"voxeld_uploads_preempted_total", "counter",
-     "Slow uploads refused in favour of requests that took over their memory or place.", NULL, preempted},
-    {"voxeld_buffer_budget_bytes", "gauge", "The most that voxeld_buffer_bytes may reach.", NULL, budget},
-    {"voxeld_regions", "gauge", "Regions of shared memory.", NULL, regions},
-    {"voxeld_regions_pinned_bytes", "gauge", "Bytes of regions that are pinned for GPUs.", NULL, pinned},
+     "Slow uploads refused in favour of requests that took over their memory or place.", .value = preempted},
+    {"voxeld_buffer_budget_bytes", "gauge", "The most that voxeld_buffer_bytes may reach.", .value = budget},
+    {"voxeld_regions", "gauge", "Regions of shared memory.", .value = regions},
+    {"voxeld_regions_pinned_bytes", "gauge", "Bytes of regions that are pinned for GPUs.", .value = pinned},
     {"voxeld_region_pin_failures_total", "counter",
-     "Parts of regions that are copied because they could not be pinned.", NULL, pin_failures},
+     "Parts of regions that are copied because they could not be pinned.", .value = pin_failures},
     {"voxeld_region_parts_total", "counter",
      "Points and answers of answered jobs in regions, by whether a GPU accessed them in place or they were copied.",
-     write_parts, NULL},
-    {"voxeld_streams", "gauge", "Streams of sensors.", NULL, streams},
-    {"voxeld_stream_sweeps", "gauge", "Sweeps that streams keep.", NULL, sweeps},
-    {"voxeld_stream_bytes", "gauge", "Memory of these sweeps, a part of voxeld_buffer_bytes.", NULL, stream_bytes},
+     .write = write_parts},
+    {"voxeld_streams", "gauge", "Streams of sensors.", .value = streams},
+    {"voxeld_stream_sweeps", "gauge", "Sweeps that streams keep.", .value = sweeps},
+    {"voxeld_stream_bytes", "gauge", "Memory of these sweeps, a part of voxeld_buffer_bytes.", .value = stream_bytes},
     {"voxeld_stream_sweeps_total", "counter",
      "Sweeps of streams, by fate: kept, replacing a sweep of the same time, evicted for memory, or expired.",
-     write_sweeps, NULL},
-    {"voxeld_stream_subscribers", "gauge", "Connections that receive events of streams.", NULL, subscribers},
+     .write = write_sweeps},
+    {"voxeld_stream_subscribers", "gauge", "Connections that receive events of streams.", .value = subscribers},
     {"voxeld_stream_events_total", "counter",
-     "Events of streams that subscribers received, or missed because they were too slow.", write_events, NULL},
-    {"voxeld_log_lines_dropped_total", "counter", "Log lines dropped because stderr did not take them in time.", NULL,
-     dropped},
-    {"process_cpu_seconds_total", "counter", "Processor time, user and system.", NULL, cpu},
-    {"process_resident_memory_bytes", "gauge", "Memory that is resident.", NULL, resident},
-    {"process_virtual_memory_bytes", "gauge", "Memory that is mapped.", NULL, virtual},
-    {"process_open_fds", "gauge", "Open file descriptors.", NULL, open_files},
-    {"process_max_fds", "gauge", "File descriptors that may be open.", NULL, max_files},
-    {"process_start_time_seconds", "gauge", "Start time of the process, in seconds since 1970.", NULL, start_time},
+     "Events of streams that subscribers received, or missed because they were too slow.", .write = write_events},
+    {"voxeld_log_lines_dropped_total", "counter", "Log lines dropped because stderr did not take them in time.",
+     .value = dropped},
+    {"process_cpu_seconds_total", "counter", "Processor time, user and system.", .value = cpu},
+    {"process_resident_memory_bytes", "gauge", "Memory that is resident.", .value = resident},
+    {"process_virtual_memory_bytes", "gauge", "Memory that is mapped.", .value = virtual},
+    {"process_open_fds", "gauge", "Open file descriptors.", .value = open_files},
+    {"process_max_fds", "gauge", "File descriptors that may be open.", .value = max_files},
+    {"process_start_time_seconds", "gauge", "Start time of the process, in seconds since 1970.", .value = start_time},
 };
 enum { FAMILY_COUNT = sizeof families / sizeof *families };
 
@@ -413,8 +387,12 @@ void metrics_write(const struct view *view, struct text *out) {
     text_printf(out, "# HELP %s %s\n# TYPE %s %s\n", family->name, family->help, family->name, family->type);
     if (family->write)
       family->write(view, family->name, out);
-    else
+    else if (family->value)
       text_printf(out, "%s %.15g\n", family->name, family->value(view));
+    else if (family->of_gpu)
+      write_each_gpu(view, family->name, out, family->of_gpu);
+    else
+      write_fates(view, family->items, family->name, out);
   }
 }
 

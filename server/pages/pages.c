@@ -1,4 +1,4 @@
-// The pages; see pages.h.
+// The table of pages, and the pages of /v1; see pages.h.
 #include "server/pages/pages.h"
 
 #include <time.h>
@@ -9,22 +9,31 @@
 #include "server/base/base.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
-#include "server/pages/describe.h"
-#include "server/pages/kserve.h"
-#include "server/pages/lanes.h"
-#include "server/pages/metrics.h"
-#include "server/pages/ready.h"
-#include "server/pages/regions.h"
-#include "server/pages/shares.h"
-#include "server/pages/streams.h"
-#include "server/pages/view.h"
-#include "server/pages/web.h"
 
 #ifdef __clang__
 #define BUILD_COMPILER "clang " __clang_version__
 #else
 #define BUILD_COMPILER "gcc " __VERSION__
 #endif
+
+bool view_is_ready(const struct view *view, struct error *error) {
+  switch (atomic_load(view->phase)) {
+    case PHASE_READY: return true;
+    case PHASE_LEAVING:
+    case PHASE_DRAINING: return error_refuse(error, ERROR_DRAINING, NULL, "the server is stopping");
+    default:
+      if (atomic_load(&view->warming->all) == 0)
+        return error_refuse(error, ERROR_NOT_READY, NULL, "the server is starting");
+      return error_refuse(error, ERROR_NOT_READY, NULL, "the server runs its networks once: %lld of %lld runs are done",
+                          (long long)atomic_load(&view->warming->done), (long long)atomic_load(&view->warming->all));
+  }
+}
+
+struct client *view_join(const struct view *view, const struct page_asked *asked, struct error *error) {
+  struct client *client = clients_join(view->clients, asked->user, asked->address);
+  if (!client) error_refuse(error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
+  return client;
+}
 
 static bool write_presets(const struct view *view, const struct page_asked *asked, struct text *out,
                           struct error *error) {
@@ -236,6 +245,14 @@ static bool write_describe(const struct view *view, const struct page_asked *ask
   return true;
 }
 
+// The answer of an action that has no other.
+static bool write_nothing(const struct view *view, const struct page_asked *asked, struct text *out,
+                          struct error *error) {
+  (void)view, (void)asked, (void)error;
+  text_put(out, "{}\n");
+  return true;
+}
+
 const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_PRESETS] = {.media_type = "application/json", .write = write_presets},
     [ENDPOINT_PRESET] = {.media_type = "application/json", .write = write_preset},
@@ -264,9 +281,7 @@ const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_MODEL_UNLOAD] = {.media_type = "application/json", .write = kserve_refuse_load},
     [ENDPOINT_STREAMS] = {.media_type = "application/json", .write = streams_write_status},
     [ENDPOINT_STREAM] = {.media_type = "application/json", .write = streams_write_status},
-    [ENDPOINT_STREAM_DELETE] = {.media_type = "application/json",
-                                .write = streams_write_nothing,
-                                .act = streams_act_drop},
+    [ENDPOINT_STREAM_DELETE] = {.media_type = "application/json", .write = write_nothing, .act = streams_act_drop},
     [ENDPOINT_STREAM_LAST] = {.media_type = "application/vnd.safetensors",
                               .fill = streams_fill_last,
                               .measure = streams_measure_last},
@@ -275,19 +290,19 @@ const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_REGIONS] = {.media_type = "application/json", .write = regions_write_status},
     [ENDPOINT_REGION] = {.media_type = "application/json", .write = regions_write_status},
     [ENDPOINT_REGION_REGISTER] = {.media_type = "application/json",
-                                  .write = regions_write_nothing,
+                                  .write = write_nothing,
                                   .act = regions_act_register},
     [ENDPOINT_REGION_UNREGISTER] = {.media_type = "application/json",
-                                    .write = regions_write_nothing,
+                                    .write = write_nothing,
                                     .act = regions_act_unregister},
     [ENDPOINT_REGIONS_UNREGISTER] = {.media_type = "application/json",
-                                     .write = regions_write_nothing,
+                                     .write = write_nothing,
                                      .act = regions_act_unregister},
     [ENDPOINT_CUDA_REGIONS] = {.media_type = "application/json", .write = regions_write_none},
     [ENDPOINT_CUDA_REGION] = {.media_type = "application/json", .write = regions_write_none},
     [ENDPOINT_CUDA_REGION_REGISTER] = {.media_type = "application/json",
-                                       .write = regions_write_nothing,
+                                       .write = write_nothing,
                                        .act = regions_act_refuse},
-    [ENDPOINT_CUDA_REGION_UNREGISTER] = {.media_type = "application/json", .write = regions_write_nothing},
-    [ENDPOINT_CUDA_REGIONS_UNREGISTER] = {.media_type = "application/json", .write = regions_write_nothing},
+    [ENDPOINT_CUDA_REGION_UNREGISTER] = {.media_type = "application/json", .write = write_nothing},
+    [ENDPOINT_CUDA_REGIONS_UNREGISTER] = {.media_type = "application/json", .write = write_nothing},
 };

@@ -1,10 +1,109 @@
-// What GET answers: one row for each endpoint. A page shows the rooms below as they are now. IO threads.
+// What GET answers: one row for each endpoint. A page shows the rooms below as they are at the time.
+//
+// The I/O threads call the pages; a worker calls streams_fill_last.
 #ifndef VOXELD_PAGES_H
 #define VOXELD_PAGES_H
 
 #include "api/routes.h"
 #include "server/http/page.h"
+#include "server/pages/view.h"
 
 extern const struct page pages[ENDPOINT_COUNT];
+
+// The names of each kind of lanes.
+static const struct lane_names {
+  const char *label;            // in metrics
+  const char *workers, *queue;  // in /v1/status
+} lane_names[VX_LANE_USES] = {
+    [VX_LANE_QUICK] = {"quick", "workers", "queue"},
+    [VX_LANE_LONG] = {"long", "long_workers", "long_queue"},
+    [VX_LANE_DETECT] = {"detect", "detection_workers", "detection_queue"},
+};
+
+// Whether the service takes requests. False with an error.
+VX_WARN_UNUSED bool view_is_ready(const struct view *view, struct error *error);
+// Joins the client that asks: until clients_leave it cannot cease to exist. NULL with an error.
+struct client *view_join(const struct view *view, const struct page_asked *asked, struct error *error);
+
+// ---- /v1/status, /metrics and --describe ----------------------------------------------------------------------------
+
+// Writes the member `clients` of /v1/status: who holds how much. `named`: with the clients' names, which are users and
+// addresses.
+void shares_write(const struct view *view, bool named, struct text *out);
+// Writes the counters, and what the rooms hold, in Prometheus text format.
+void metrics_write(const struct view *view, struct text *out);
+void metrics_describe(struct text *out);  // the table of families as a JSON array
+// Writes every table of the service as JSON.
+void describe_write(struct text *out);
+
+// ---- the KServe v2 protocol -----------------------------------------------------------------------------------------
+
+bool kserve_write_live(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_write_ready(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_write_server(const struct view *view, const struct page_asked *asked, struct text *out,
+                         struct error *error);
+
+bool kserve_write_model(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_write_config(const struct view *view, const struct page_asked *asked, struct text *out,
+                         struct error *error);
+bool kserve_write_stats(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
+bool kserve_write_model_ready(const struct view *view, const struct page_asked *asked, struct text *out,
+                              struct error *error);
+
+bool kserve_write_models(const struct view *view, const struct page_asked *asked, struct text *out,
+                         struct error *error);
+bool kserve_write_all_stats(const struct view *view, const struct page_asked *asked, struct text *out,
+                            struct error *error);
+bool kserve_write_index(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
+// Refuses to load or unload a model.
+bool kserve_refuse_load(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
+
+// ---- regions of shared memory, as Triton's extensions to that protocol have them ------------------------------------
+
+// The client's region that the path names, or all its regions.
+bool regions_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
+                          struct error *error);
+bool regions_act_register(const struct view *view, const struct page_asked *asked, struct error *error);
+bool regions_act_unregister(const struct view *view, const struct page_asked *asked, struct error *error);
+
+// CUDA memory cannot be shared.
+bool regions_write_none(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
+bool regions_act_refuse(const struct view *view, const struct page_asked *asked, struct error *error);
+
+// ---- the client's streams -------------------------------------------------------------------------------------------
+
+// A row of the table of pages that sends events. The headers ask proxies to pass on each event at once.
+#define STREAMS_EVENTS                                                                                                 \
+  { .media_type = "text/event-stream", .headers = streams_headers, .follow = streams_follow }
+
+extern const struct page_header streams_headers[];
+
+// The client's stream that the path names, or all its streams.
+bool streams_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
+                          struct error *error);
+bool streams_act_drop(const struct view *view, const struct page_asked *asked, struct error *error);
+// The points that the last request of the stream joined, as a safetensors file, and the length of the file. The length
+// is not known in advance if points near the sensor are removed.
+bool streams_fill_last(const struct view *view, const struct page_asked *asked, struct job *job);
+bool streams_measure_last(const struct view *view, const struct page_asked *asked, int64_t *length,
+                          struct error *error);
+// Subscribes to the stream that the path names, or to all.
+bool streams_follow(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
+                    struct error *error);
+
+// ---- the files of web/, which browsers load -------------------------------------------------------------------------
+
+// The files need no token and contain nothing of the service's state. Their scripts ask the API, with the user's token.
+// The answers' headers forbid the browser to load anything from other sites.
+
+// A row of the table of pages that answers with that file. NULL: the file that the path names.
+#define WEB_PAGE(file)                                                                                                 \
+  { .name = (file), .media_type_of = web_media_type, .tag_of = web_tag, .headers = web_headers, .write = web_write }
+
+extern const struct page_header web_headers[];
+
+const char *web_media_type(const char *file);  // by the end of its name
+const char *web_tag(const char *file);         // NULL: there is no such file
+bool web_write(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
 
 #endif

@@ -1,5 +1,5 @@
-// Who holds how much; see shares.h.
-#include "server/pages/shares.h"
+// Who holds how much; see pages.h.
+#include "server/pages/pages.h"
 
 #include "api/base/json_write.h"
 

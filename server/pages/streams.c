@@ -1,25 +1,17 @@
-// The pages of streams; see streams.h.
-#include "server/pages/streams.h"
+// The pages of streams; see pages.h.
+#include "server/pages/pages.h"
 
 #include "api/base/json_write.h"
 #include "server/jobs/held.h"
 #include "server/jobs/sweeps.h"
-#include "server/pages/view.h"
 #include "server/streams/snapshot.h"
 
 const struct page_header streams_headers[] = {
     {"Cache-Control", "no-store"}, {"Connection", "close"}, {"X-Accel-Buffering", "no"}, {NULL, NULL}};
 
-// Only while it is joined is the client sure to exist.
-static struct client *join(const struct view *view, const struct page_asked *asked, struct error *error) {
-  struct client *client = clients_join(view->clients, asked->user, asked->address);
-  if (!client) error_refuse(error, ERROR_CONNECTIONS_FULL, NULL, "there are too many clients now");
-  return client;
-}
-
 bool streams_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
                           struct error *error) {
-  struct client *client = join(view, asked, error);
+  struct client *client = view_join(view, asked, error);
   if (!client) return false;
   bool good = streams_write(&view->jobs->streams, client, asked->name[0] ? asked->name : NULL, out, error);
   clients_leave(view->clients, client);
@@ -27,23 +19,16 @@ bool streams_write_status(const struct view *view, const struct page_asked *aske
 }
 
 bool streams_act_drop(const struct view *view, const struct page_asked *asked, struct error *error) {
-  struct client *client = join(view, asked, error);
+  struct client *client = view_join(view, asked, error);
   if (!client) return false;
   bool good = streams_drop(&view->jobs->streams, client, asked->name, error);
   clients_leave(view->clients, client);
   return good;
 }
 
-bool streams_write_nothing(const struct view *view, const struct page_asked *asked, struct text *out,
-                           struct error *error) {
-  (void)view, (void)asked, (void)error;
-  text_put(out, "{}\n");
-  return true;
-}
-
 bool streams_follow(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
                     struct error *error) {
-  struct client *client = join(view, asked, error);
+  struct client *client = view_join(view, asked, error);
   if (!client) return false;
   bool good = streams_subscribe(&view->jobs->streams, client, asked->name, subscriber, error);
   clients_leave(view->clients, client);
@@ -52,7 +37,7 @@ bool streams_follow(const struct view *view, const struct page_asked *asked, str
 
 // ---- the last points ------------------------------------------------------------------------------------------------
 
-// The file is the 8 bytes of the header's length, the header, and the rows, which lie at a multiple of 64.
+// The file has 8 bytes for the header's length, then the header, then the rows, at a multiple of 64 bytes.
 enum { LAST_HEADER = 16384 - 8 };  // bytes: the report of JOINED_SWEEPS_MAX sweeps fits
 
 static void write_header(const struct join_report *report, const struct stream_terms *terms, int64_t rows,
@@ -67,7 +52,7 @@ static void write_header(const struct join_report *report, const struct stream_t
               rows * columns * (int64_t)sizeof(float));
 }
 
-// If no point is removed.
+// The length of the file if no point is removed.
 static size_t last_bytes(const struct gathered *gathered, const struct stream_terms *terms,
                          const struct sweep_shape *shape) {
   size_t row = (size_t)(shape->columns + terms->time_column) * sizeof(float);
@@ -112,7 +97,7 @@ bool streams_measure_last(const struct view *view, const struct page_asked *aske
   struct gathered gathered;
   struct stream_terms terms;
   struct sweep_shape shape;
-  struct client *client = join(view, asked, error);
+  struct client *client = view_join(view, asked, error);
   if (!client) return false;
   bool there = gather_last(streams, client, asked->name, &gathered, &terms, &shape, error);
   if (there) {

@@ -1,12 +1,12 @@
-// Files for browsers; see web.h.
-#include "server/pages/web.h"
+// Files for browsers; see pages.h.
+#include "server/pages/pages.h"
 
 #include <string.h>
 
 #include "api/resources.h"
 
-// no-cache: a browser asks each time whether the file has changed, as it may after an upgrade of the service. Scripts
-// and styles are files of their own, so whatever a scan's name or an answer could smuggle into a page is not run.
+// no-cache: an upgrade of the service may change a file, so a browser asks each time. The policy allows scripts and
+// styles only from files of the service, so a browser runs no script that the name of a scan puts into the page.
 const struct page_header web_headers[] = {
     {"Content-Security-Policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "

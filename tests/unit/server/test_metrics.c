@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 
 #include "server/base/clock.h"
-#include "server/pages/metrics.h"
+#include "server/pages/pages.h"
 #include "tests/support/rooms.h"
 
 static char page[1 << 18];

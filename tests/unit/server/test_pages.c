@@ -11,7 +11,6 @@
 #include "api/resources.h"
 #include "kernels/backends.h"
 #include "server/pages/pages.h"
-#include "server/pages/web.h"
 #include "tests/support/moved_clock.h"
 #include "tests/support/rooms.h"
 
