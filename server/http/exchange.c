@@ -95,7 +95,7 @@ static enum MHD_Result start(struct request *request) {
   struct job *job = &request->job;
   if (!request->has_job || request->error.kind) return request_reply(request);
   request_to(request, REQUEST_JOB);
-  if (jobs_run_small(request->service->jobs, job)) {
+  if (small_run(&request->service->jobs->small, job)) {
     take_result(request);
     return request_reply(request);
   }

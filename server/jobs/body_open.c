@@ -22,15 +22,15 @@ struct body {
   struct job *job;
   struct job_request *asked;
   struct error *error;
-  const struct device *gpu;  // that the job will run on; NULL: none
+  const struct device *gpu;  // will run the job; NULL: none
   char *rows;                // of points; NULL: there are none
-  bool has_names;            // it names its columns itself:
-  int intensity;             // this is the one of that name; -1: there is none
+  bool has_names;            // the body names its columns
+  int intensity;             // then: the column of that name; -1: there is none
 };
 
 static bool is_raw(const struct job *job) { return job->asked.format == FORMAT_RAW && !job->infer; }
 
-// Where the bytes are. Of an empty body there are none to write to.
+// The bytes of the body, which are read-only if the body is empty.
 static const char *bytes_of(const struct job *job) { return job->held.input ? job_body(job) : no_points; }
 
 static char *input_at(const struct job *job, const char *place) {
@@ -38,7 +38,7 @@ static char *input_at(const struct job *job, const char *place) {
   return input ? input->data + (place - input->data) : NULL;
 }
 
-// More than a body may have is refused as such a body would be: files may be compressed, or widen when they are read.
+// A compressed file, or one with narrow columns, may grow beyond the limit of bodies when it is read.
 static bool fits_body(const struct body *body, size_t bytes) {
   size_t most = body->job->services->max_body_bytes;
   return bytes <= most || error_refuse(body->error, ERROR_BODY_TOO_LARGE, NULL,
@@ -66,13 +66,12 @@ bool body_split(struct job *job, int64_t bytes, struct error *error) {
                       asked->num_features, job->spec.form ? SNIFFED_FORM : "");
 }
 
-// The body is kept as it came until a worker has the job: it may decode to a thousand times as many bytes, and the I/O
-// threads have others to serve. It is decoded into twice its own bytes at first, and into twice as many each time that
-// they are full. Between two looks at the deadline PART_IN bytes are decoded at most, into PART; frames that decode to
-// nothing are bytes too.
+// A worker decodes the body, because a body may decode to a thousand times its bytes. The first room is twice the bytes
+// of the body; a full room doubles. Between two checks of the deadline at most PART_IN bytes are decoded into at most
+// PART bytes. The bound on the input matters for frames that decode to nothing.
 enum { FIRST_ROOM = 2, LEAST_ROOM = 64 * 1024, PART_IN = 64 * 1024, PART = 1 << 20 };
 
-// Decoded bytes lie behind the lead, as the body does. Makes room behind them, unless there may be no more.
+// Makes room behind the decoded bytes, which begin behind the lead. At the limit of bodies there is no more room.
 static bool grow(struct job *job, size_t decoded, size_t *room) {
   struct job_held *held = &job->held;
   size_t most = job->services->max_body_bytes, bytes = decoded ? 2 * decoded : FIRST_ROOM * (size_t)held->body_bytes;
@@ -85,12 +84,12 @@ static bool grow(struct job *job, size_t decoded, size_t *room) {
   return true;
 }
 
-// Decodes one part into the room there is or, once there may be no more, into a byte that shows whether there is.
+// Decodes one part into the room. At the limit of bodies, decodes into a single byte to see whether the body is longer.
 static bool decode_part(struct job *job, struct coding_step *step, bool *more) {
   char beyond;
   size_t most = job->services->max_body_bytes, decoded = job->held.rows_bytes - job->spec.lead, room;
   size_t later = step->in_size > PART_IN ? step->in_size - PART_IN : 0;
-  if (!job_acquire_decoder(job) || !grow(job, decoded, &room)) return false;  // with what the last part made it take
+  if (!job_acquire_decoder(job) || !grow(job, decoded, &room)) return false;  // acquires what the last part allocated
   bool last = decoded == most;
   step->in_size -= later;
   step->out = last ? &beyond : job->held.rows->data + job->held.rows_bytes;
@@ -113,8 +112,7 @@ static bool decode_all(struct job *job) {
   return decoder_end(job->held.decoder, &job->result.error);
 }
 
-// The decoded body becomes the input. What is not whole rows may be a file of another format, which its beginning
-// shows.
+// The decoded body becomes the input. If it is not whole rows, the error suggests the format that its beginning shows.
 static bool decode(const struct body *body) {
   struct job *job = body->job;
   struct job_held *held = &job->held;
@@ -135,7 +133,7 @@ static bool decode(const struct body *body) {
 
 // ---- its source -----------------------------------------------------------------------------------------------------
 
-// Raw rows may stay in their region. All other bytes are copied: the CPU reads them.
+// Raw rows may stay in their region. Other bytes are copied, because the CPU reads them.
 static bool fetch(const struct body *body) {
   struct job *job = body->job;
   const struct region_ref *ref = &body->asked->points_region;
@@ -174,7 +172,7 @@ static bool unpack(const struct body *body, struct cloud_file *file) {
   return true;
 }
 
-// Makes rows in the input itself if they fit before the points that they are made of, else in memory of their own.
+// Writes the rows over the input if no row overtakes the points it comes from; otherwise into new memory.
 static bool gather(const struct body *body, const struct cloud_file *file, const struct cloud_columns *columns) {
   struct job *job = body->job;
   size_t bytes = (size_t)file->points * job_request_row_bytes(body->asked);
@@ -186,7 +184,7 @@ static bool gather(const struct body *body, const struct cloud_file *file, const
   return true;
 }
 
-// Once the columns are chosen, the names of the fields are not read any more: unpacking and gathering write over them.
+// Unpacking and gathering write over the names of the fields, so the columns are chosen first.
 static bool open_file(struct body *body) {
   struct job *job = body->job;
   struct cloud_file file;
@@ -197,7 +195,7 @@ static bool open_file(struct body *body) {
     return false;
   body->has_names = true;
   body->intensity = columns.intensity;
-  if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // text is read for lines that should not be there
+  if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // text may have lines that should not be there
   if (file.layout == CLOUD_PACKED && !unpack(body, &file)) return false;
   const char *rows = cloud_rows(&file, &columns);
   bool in_place = rows && (uintptr_t)rows % VX_TENSOR_ALIGNMENT == 0;
@@ -208,8 +206,8 @@ static bool open_file(struct body *body) {
 
 // ---- inference requests ---------------------------------------------------------------------------------------------
 
-// Inputs that are JSON or shared, or bytes at an address that is not aligned, need memory of their own. Then all of
-// them get it, unless a GPU reads the only one where it is.
+// Inputs in JSON or shared memory, and unaligned bytes, are copied into new memory. Then all inputs are copied, unless
+// the only input is shared and a GPU reads it in place.
 static bool place_inputs(const struct body *body, const struct infer_inputs *inputs,
                          const struct infer_memory *memory) {
   struct job *job = body->job;
@@ -271,7 +269,7 @@ static bool open_container(struct body *body) {
   return false;
 }
 
-// Coding, source, container, columns: each link leaves in the input or in the source what the next one reads.
+// Coding, source, container, columns: each step leaves in the input or in the source what the next step reads.
 bool body_open(struct job *job, const struct device *gpu) {
   const struct job_request *asked = &job->asked;
   struct body body = {.job = job, .asked = &job->asked, .error = &job->result.error, .gpu = gpu};

@@ -1,6 +1,6 @@
-// Opens the body of a job: finds its points, which may be coded, in shared memory, or in a file of some format.
+// Opens the body of a job: decodes it, fetches it from shared memory, reads its format, and so finds the points.
 //
-// Runs on the worker's thread, which owns the job meanwhile; body_split and body_is_whole on the I/O thread too.
+// Runs on the thread that runs the job and owns it meanwhile. The I/O thread calls body_split and body_is_whole too.
 #ifndef VOXELD_BODY_OPEN_H
 #define VOXELD_BODY_OPEN_H
 
@@ -8,12 +8,11 @@
 
 // Whether so many bytes are whole rows, if the body is raw rows.
 bool body_is_whole(const struct job *job, int64_t bytes);
-// Splits so many bytes of raw rows among the clouds. Does nothing for a body of another format: the worker does that.
-// False with an error.
+// Splits so many bytes of raw rows among the clouds. Does nothing for other formats, which body_open splits. False with
+// an error.
 VX_WARN_UNUSED bool body_split(struct job *job, int64_t bytes, struct error *error);
-// Sets job->points. Raw rows of a body that is not coded are split before; those of any other body are split here. Rows
-// in shared memory stay there if `gpu`, on which the job will run, reads them there; NULL: no GPU. False with an error
-// in the job's result.
+// Sets job->points, and splits the rows that body_split did not. `gpu` will run the job; NULL: the CPU will. Rows in
+// shared memory stay there if the GPU can read them there. False with an error in the job's result.
 VX_WARN_UNUSED bool body_open(struct job *job, const struct device *gpu);
 
 #endif

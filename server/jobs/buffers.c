@@ -1,4 +1,4 @@
-// The buffer pool; see buffers.h.
+// See buffers.h.
 #include "server/jobs/buffers.h"
 
 #include <stdlib.h>
@@ -22,8 +22,8 @@ void buffers_destroy(struct buffers *buffers) {
   lock_destroy(&buffers->lock);
 }
 
-// Moves free buffers out of the pool, largest first, until `size` more bytes fit the budget. The
-// caller releases the list that it gets, without the lock.
+// Moves free buffers out of the pool, largest first, until `size` more bytes fit the budget. The caller frees the list
+// after it has released the lock.
 static struct buffer *evict(struct buffers *buffers, size_t size) HOLDS(buffers->lock) {
   struct buffer *evicted = NULL;
   for (int tier = BUFFER_TIERS - 1; tier >= 0; tier--) {
@@ -52,7 +52,7 @@ static struct buffer *allocate(struct buffers *buffers, int tier) {
 bool budget_acquire(struct buffers *buffers, size_t bytes) {
   struct buffer *evicted = NULL;
   lock_acquire(&buffers->lock);
-  bool fits = bytes <= buffers->budget - buffers->in_use;  // else evicting does not help
+  bool fits = bytes <= buffers->budget - buffers->in_use;  // if not, evicting does not help
   if (fits) {
     evicted = evict(buffers, bytes);
     buffers->allocated += bytes;
@@ -93,8 +93,7 @@ static bool is_outdated(const struct buffers *buffers, const struct buffer *buff
   return buffer->device == cpu && devices_main(buffers->devices) != cpu;
 }
 
-// Takes a buffer from the pool or, if there is none, from the system. NULL: the budget is spent, or the system has no
-// memory.
+// A free buffer of the pool or, if there is none, a new one. NULL: the budget is spent, or the system has no memory.
 static struct buffer *obtain(struct buffers *buffers, int tier, bool *spent) {
   struct buffer *buffer = reuse(buffers, tier);
   if (buffer) return buffer;
@@ -118,7 +117,7 @@ static struct shortage take_shares(struct buffers *buffers, struct client *clien
 
 static void give_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes) {
   if (share != SHARE_BYTES) client_give(buffers->clients, client, share, bytes);
-  client_give(buffers->clients, client, SHARE_BYTES, bytes);  // last: the client may cease to exist here
+  client_give(buffers->clients, client, SHARE_BYTES, bytes);  // last: this may end the client
 }
 
 struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size,
@@ -191,7 +190,7 @@ void buffer_release(struct buffer *buffer) {
   } else {
     put_back(buffers, buffer);
   }
-  give_shares(buffers, client, share, capacity);  // last: a client that is granted the share must find the memory free
+  give_shares(buffers, client, share, capacity);  // last: who is granted the share must find the memory free
 }
 
 struct buffers_use buffers_use(const struct buffers *buffers) {

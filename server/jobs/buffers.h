@@ -1,11 +1,9 @@
-// The pool of memory for bodies and answers. The size of a buffer is a power of two from 64 KiB on; each size is a
-// tier, whose buffers are reused last in, first out. All buffers are under one budget, of which each client has a
-// share.
+// The pool of memory for bodies and answers. Sizes are powers of two from 64 KiB on. Each size is a tier, whose buffers
+// are reused last in, first out. One budget bounds all buffers, and each client has a share of it.
 //
-// Taking a buffer never blocks: it succeeds, or the request is refused. The device that does most of the work at the
-// time (devices_main) allocates the memory, pinned if that device wants it, so that a copy to the device needs no
-// second copy on the host. What the CPU allocated while no GPU worked is freed, once it is given back and one works
-// again. Any thread; a taken buffer belongs to its taker.
+// Acquiring never blocks: it succeeds or fails at once. The main device (devices_main) allocates the memory, pinned if
+// it copies faster from pinned memory. A buffer that the CPU allocated is freed on release if a GPU works by then. Any
+// thread; who acquires a buffer owns it.
 #ifndef VOXELD_BUFFERS_H
 #define VOXELD_BUFFERS_H
 
@@ -24,9 +22,9 @@ struct buffers;
 struct buffer {
   struct buffers *pool;
   struct buffer *next;          // in its tier's free list
-  struct client *client;        // who holds it
-  enum share share;             // what it counts as
-  const struct device *device;  // that allocated `data`, and frees it
+  struct client *client;        // holds it
+  enum share share;             // that it counts to
+  const struct device *device;  // allocated `data`, and frees it
   int tier;
   size_t capacity;
   char *data;  // 4096-byte aligned
@@ -35,8 +33,8 @@ struct buffer {
 // Why a request got no memory, or no queue slot.
 struct shortage {
   enum grant grant;
-  enum share share;  // that is short; SHARES: nothing that others could give up
-  int64_t amount;    // bytes or slots that were asked for
+  enum share share;  // that is short; SHARES: others cannot help
+  int64_t amount;    // bytes or slots that were requested
 };
 
 struct buffers {
@@ -45,19 +43,18 @@ struct buffers {
   struct clients *clients;
   struct buffer *free[BUFFER_TIERS];
   size_t budget;
-  atomic_size_t allocated;  // bytes in use or free; never above the budget. Only grows with the lock held
-  atomic_size_t in_use;     // bytes; likewise
+  atomic_size_t allocated;  // bytes in use or free, never above the budget; only grows with the lock held
+  atomic_size_t in_use;     // bytes; only grows with the lock held
 };
 
 void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients);
-void buffers_destroy(struct buffers *buffers);  // all buffers must have been given back
+void buffers_destroy(struct buffers *buffers);  // all buffers must have been released
 
-// A buffer of at least `size` bytes. It counts to the client's SHARE_BYTES, and to its SHARE_LONG_BYTES too if
-// `share` is that one. `mine`: bytes that the same request holds already; a request is not refused for its own sake.
-// NULL with the reason in `*shortage`.
+// A buffer of at least `size` bytes. It counts to the client's SHARE_BYTES and to `share`. `mine`: bytes that the same
+// request already holds, which do not count against the request. NULL with the reason in `*shortage`.
 VX_WARN_UNUSED struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, enum share share,
                                              size_t size, size_t mine, struct shortage *shortage);
-// Whether the client's shares would allow it; nothing is taken.
+// Whether the client's shares would allow the buffer. Acquires nothing.
 VX_WARN_UNUSED bool buffer_may_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size,
                                        size_t mine, struct shortage *shortage);
 // Lets a buffer count to another share beside SHARE_BYTES. False with the reason in `*shortage`.
@@ -65,11 +62,11 @@ VX_WARN_UNUSED bool buffer_move(struct buffer *buffer, enum share share, struct 
 // Returns the buffer to its pool, and its bytes to the client's shares.
 void buffer_release(struct buffer *buffer);
 
-// Memory outside the pool that counts to the pool's budget: the scratch of running jobs. It counts to no client's
-// share, since the queue limits how many jobs of a client run. False if the budget has no room for it.
+// Memory outside the pool that counts to its budget: the scratch of running jobs. It counts to no client's share,
+// because the queue limits the running jobs of a client. False: the budget has no room.
 VX_WARN_UNUSED bool budget_acquire(struct buffers *buffers, size_t bytes);
 void budget_release(struct buffers *buffers, size_t bytes);
-// Likewise, but it counts to the client's SHARE_BYTES; `mine` and `*shortage` as in buffer_acquire.
+// The same, counted to the client's SHARE_BYTES. `mine` and `*shortage` are as in buffer_acquire.
 VX_WARN_UNUSED bool budget_acquire_for(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
                                        struct shortage *shortage);
 void budget_release_for(struct buffers *buffers, struct client *client, size_t bytes);

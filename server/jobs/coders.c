@@ -1,4 +1,4 @@
-// Idle decoders and encoders; see coders.h.
+// See coders.h.
 #include "server/jobs/coders.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
-// Decoders and encoders that are not in use, kept so that a warm daemon allocates none.
+// Idle decoders and encoders, kept so that a warm daemon allocates none.
 //
-// Idle decoders hold no more than CODERS_IDLE_BYTES; what comes back beyond that is freed. There are never more
-// encoders than workers, since only a worker takes one, for one answer. Any thread.
+// Idle decoders hold at most CODERS_IDLE_BYTES; further ones are freed. There are never more encoders than workers,
+// because a worker takes one encoder for one answer. Any thread.
 #ifndef VOXELD_CODERS_H
 #define VOXELD_CODERS_H
 
@@ -11,7 +11,7 @@
 #include "api/wire/encode.h"
 #include "server/base/lock.h"
 
-enum { CODERS_IDLE = 64, CODERS_IDLE_BYTES = 32 << 20 };  // how many of each coding, how much in all
+enum { CODERS_IDLE = 64, CODERS_IDLE_BYTES = 32 << 20 };  // number for each coding; bytes in all
 
 struct coders {
   struct lock lock;

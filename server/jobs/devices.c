@@ -18,8 +18,8 @@ static bool open_one(struct device *device, const struct vx_backend *backend, in
   return true;
 }
 
-// Opens those GPUs of the list that can be opened. With `must` (`--backend cuda`), every GPU that the list names must
-// open. False with a reason: no GPU is open, or one that must open is not.
+// Opens the GPUs of the list. With `must` (`--backend cuda`), every GPU that the list names must open. False with a
+// reason: no GPU is open, or one that must open is not.
 static bool open_gpus(struct devices *devices, const struct device_list *list, bool must, struct error *error) {
   const struct vx_backend *backend = vx_backend_find("cuda");
   if (!backend) return error_set(error, "backend cuda: this binary was built without CUDA");
@@ -85,7 +85,7 @@ int devices_in(const struct devices *devices, enum device_state state) {
   return count;
 }
 
-// A paused GPU has a load of one less, so that a worker of it that waits gets the next job.
+// A paused GPU counts one job less in its load, so the queue gives its waiting worker the next job.
 static void set_state(struct devices *devices, struct device *device, enum device_state state) HOLDS(devices->lock) {
   enum device_state before = (enum device_state)atomic_exchange(&device->state, (int)state);
   atomic_fetch_add(&device->load, (before == DEVICE_PAUSED) - (state == DEVICE_PAUSED));
@@ -123,11 +123,11 @@ static void log_change(const struct device *device, enum device_state state, con
   log_string(&line, "device", device->description.name);
   log_integer(&line, "index", device->index);
   if (paused) log_string(&line, "error", reason);
-  if (paused) log_string(&line, "effect", "its jobs go to other devices; now and then one tries it");
+  if (paused) log_string(&line, "effect", "its jobs run on other devices; after each pause one job tries it");
   log_end(&line);
 }
 
-// With the lock held, after a failure. Begins a pause after a few in a row, or doubles it after a trial.
+// After a failure: begins a pause after FAILURES_TO_PAUSE in a row, or doubles the pause after a failed trial.
 static void lengthen_pause(struct devices *devices, struct device *device, bool trial, const char *reason,
                            int64_t now_ns) HOLDS(devices->lock) {
   int failures = atomic_fetch_add(&device->failures, 1) + 1;

@@ -1,9 +1,11 @@
-// The devices that compute: the GPUs that the options ask for, and always the CPU. The CPU computes if there is no GPU,
-// and does what a GPU fails to do.
+// The devices that compute: the GPUs that the options name, and the CPU. The CPU runs jobs if there is no GPU, and jobs
+// that a GPU has failed.
 //
-// Main opens them before the workers start. From then on only counters change, and the states of GPUs. A GPU that fails
-// three jobs in a row is paused. After 1 s a single job tries it. If that fails too, the next pause is twice as long,
-// up to a minute. A lost GPU is never used again. Any thread may report.
+// A GPU that fails three jobs in a row is paused. After 1 s a single job tries the GPU. If that job fails too, the next
+// pause is twice as long, up to a minute. A lost GPU is never used again.
+//
+// The main thread opens the devices before the workers start. Later only counters and the states of GPUs change. Any
+// thread may report a failure.
 #ifndef VOXELD_DEVICES_H
 #define VOXELD_DEVICES_H
 
@@ -24,29 +26,29 @@ struct device {
   struct vx_device *handle;
   int index;  // its number with its backend
   struct vx_description description;
-  atomic_llong load;      // jobs that its workers have; the queues count them
+  atomic_llong load;      // jobs that its workers have, counted by the queues
   atomic_llong running;   // jobs on it now
-  atomic_llong answered;  // jobs that it did, since the start
+  atomic_llong answered;  // jobs that it completed, since the start
   atomic_int state;       // enum device_state
   atomic_int failures;    // jobs that it failed in a row
-  // The rest with the lock of the devices.
-  bool tried;        // paused, and a job tries it now
+  // The lock of the devices protects the rest.
+  bool tried;        // while it is paused, a job tries it now
   int64_t since_ns;  // when it was paused
-  int64_t pause_ns;  // how long the pause is
-  int64_t retry_ns;  // when it is over
+  int64_t pause_ns;  // length of the pause
+  int64_t retry_ns;  // end of the pause
   char reason[256];  // why it does not work
 };
 
 struct devices {
   struct device gpu[MAX_DEVICES];
-  int count;           // of GPUs opened; 0: the CPU does everything
-  atomic_int working;  // of them, those that are neither paused nor lost
+  int count;           // GPUs that were opened; 0: the CPU runs every job
+  atomic_int working;  // GPUs that are neither paused nor lost
   struct device cpu;
-  struct lock lock;  // over the states
+  struct lock lock;  // protects the states
 };
 
-// Opens the CPU and the GPUs that the options choose. A GPU that cannot be opened is logged and left out. With
-// `--backend cuda` that is an error if `--devices` names the GPU, or if none is left. False with a reason.
+// Opens the CPU and the GPUs that the options name. Logs and leaves out a GPU that cannot be opened. With
+// `--backend cuda`, fails if `--devices` names that GPU, or if no GPU is left. False with a reason.
 VX_WARN_UNUSED bool devices_open(struct devices *devices, const struct options *options, struct error *error);
 void devices_close(struct devices *devices);
 
@@ -55,24 +57,25 @@ const struct device *devices_main(const struct devices *devices);
 int devices_in(const struct devices *devices, enum device_state state);  // how many GPUs
 
 enum device_state device_state(const struct device *device);
-// Whether a job may run on the GPU: it works, or its pause is over and no other job tries it.
+// Whether a job may run on the GPU: the GPU works, or its pause is over and no other job tries it.
 bool device_is_open(struct devices *devices, struct device *device, int64_t now_ns);
-// The same for a job that then does run there. `*trial` says that it tries a paused GPU. device_tell must follow.
+// The same, for a job that then runs there. `*trial`: the job tries a paused GPU. The caller must report the result
+// with device_tell.
 bool device_take(struct devices *devices, struct device *device, int64_t now_ns, bool *trial);
 
 enum device_outcome {
   DEVICE_DID,
   DEVICE_FAILED,
-  DEVICE_UNDECIDED,  // the job ended for a reason that is not the GPU's
+  DEVICE_UNDECIDED,  // the job ended for another reason than the GPU
 };
-// Reports what came of a job on a GPU; `reason` is copied. True if the GPU is paused now or works again, which is
+// Reports the outcome of a job on a GPU; copies `reason`. True if this pauses the GPU or ends its pause. Either is
 // logged.
 bool device_tell(struct devices *devices, struct device *device, bool trial, enum device_outcome outcome,
                  const char *reason, int64_t now_ns);
-// Marks a GPU as lost; `reason` is copied. True for the first report of this GPU.
+// Marks a GPU as lost; copies `reason`. True for the first report of this GPU.
 bool device_lose(struct devices *devices, struct device *device, const char *reason);
 
-// A GPU's state, why it does not work, and for a paused one how long it has been paused and is to be still.
+// A GPU's state, and why it does not work. For a paused GPU, the time since the pause began and until it ends.
 struct device_health {
   enum device_state state;
   char reason[256];

@@ -1,12 +1,12 @@
-// What a job holds; see held.h.
+// See held.h.
 #include "server/jobs/held.h"
 
 #include <string.h>
 
 #include "server/jobs/uploads.h"
 
-// Bytes that the job holds when it acquires more memory: its input, its decoder, what became its sweeps, and the sweeps
-// of its client that it reads.
+// Bytes that the job holds when it acquires more memory: its input, its decoder, its own sweeps, and the sweeps of its
+// stream that it reads.
 static size_t bytes_held(const struct job *job) {
   const struct job_held *held = &job->held;
   size_t bytes = held->decoder_bytes + (held->input ? held->input->capacity : 0);
@@ -15,7 +15,7 @@ static size_t bytes_held(const struct job *job) {
   return bytes + job->stream->gathered_bytes;
 }
 
-// The problem of a job that is too large for the budget, however little others hold.
+// Refuses a job that is too large for the budget even if nobody else holds anything.
 static bool refuse_size(struct job *job, size_t bytes, size_t left, const char *what, struct shortage *shortage) {
   *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, (int64_t)bytes};
   return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, NULL,
@@ -69,7 +69,7 @@ static bool try_decoder(struct job *job, size_t bytes, struct shortage *shortage
   (void)bytes;
   if (!held->decoder) held->decoder = coders_acquire_decoder(job->services->coders, job->spec.coding);
   if (held->decoder && try_decoder_bytes(job, shortage)) return true;
-  if (!held->decoder_bytes) {  // one that was used before may hold more than a new one
+  if (!held->decoder_bytes) {  // a used decoder may hold more memory than a new one
     decoder_free(held->decoder);
     held->decoder = decoder_new(job->spec.coding);
   }
@@ -80,7 +80,7 @@ static bool try_decoder(struct job *job, size_t bytes, struct shortage *shortage
   return try_decoder_bytes(job, shortage) || shortage_refuse(shortage, "a decoder", &job->result.error);
 }
 
-// Attempts until there is room, or nobody is left to make room.
+// Attempts until the job gets the memory, or nobody is left to make room.
 static bool acquire(struct job *job, size_t bytes, bool (*attempt)(struct job *, size_t, struct shortage *)) {
   struct shortage shortage;
   while (!attempt(job, bytes, &shortage))
@@ -134,7 +134,7 @@ void job_release_buffer(struct buffer **buffer) {
   *buffer = NULL;
 }
 
-// A decoder that grew beyond what it was granted is not kept: others would be refused for its size.
+// Does not keep a decoder that grew beyond what it was granted: the next job might be refused for its size.
 void job_release_decoder(struct job *job) {
   struct job_held *held = &job->held;
   if (held->decoder && decoder_bytes(held->decoder) > held->decoder_bytes)

@@ -1,4 +1,4 @@
-// What a job is; see job.h.
+// See job.h.
 #include "server/jobs/job.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ bool job_refuse_stopped(struct job *job, const char *what) {
                       (long long)((clock_ns() - job->queued_ns) / NS_PER_MS));
 }
 
-// Until its rows are counted, a batch whose parts are not given has one cloud.
+// A batch without point_counts counts as one cloud until its rows are counted.
 enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout, struct error *error) {
   struct vx_job work = job->asked.job;
   work.tensors = job_answer_kind(job)->tensors(&job->asked);

@@ -1,4 +1,4 @@
-// The room of jobs; see jobs.h.
+// See jobs.h.
 #include "server/jobs/jobs.h"
 
 #include "server/base/base.h"
@@ -8,7 +8,7 @@
 
 static const char too_late[] = "the deadline passed before the job began";
 
-// Refuses the jobs of a list that were taken out of a queue, or out of their streams.
+// Refuses a list of jobs, taken out of a queue or out of streams.
 static void refuse(struct job *list, enum error_kind kind, const char *detail) {
   while (list) {
     struct job *next = list->next;
@@ -19,7 +19,7 @@ static void refuse(struct job *list, enum error_kind kind, const char *detail) {
   }
 }
 
-// The job has waited in its stream for the end of others.
+// A job that waited in its stream has its turn.
 static void on_turn(void *owner, struct job *job) {
   struct jobs *jobs = owner;
   job->next = NULL;
@@ -62,7 +62,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
   streams_init(&jobs->streams, options, clients, buffer_release);
-  // Only the queue of quick jobs has a worker wait awake: the others' jobs take far longer than waking a worker.
+  // Workers spin only for quick jobs: other jobs take far longer than waking a worker.
   int64_t awake_ns = jobs->devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
   queue_init(&jobs->queues[VX_LANE_QUICK], VX_LANE_QUICK, awake_ns);
   queue_init(&jobs->queues[VX_LANE_LONG], VX_LANE_LONG, 0);
@@ -76,9 +76,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
          workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, placement, &jobs->helpers, error);
 }
 
-bool jobs_run_small(struct jobs *jobs, struct job *job) { return small_run(&jobs->small, job); }
-
-// A job of a stream waits for its turn there. If it cannot even wait, the worker finds that out again, and refuses it.
+// A job of a stream waits for its turn there. If the stream refuses it, the worker that runs it will refuse it again.
 bool jobs_submit(struct jobs *jobs, struct job *job) {
   if (sweeps_are_joined(job) && sweeps_begin(job, true) == STREAM_WAITS) return true;
   job->result.error.kind = ERROR_NONE;
@@ -95,7 +93,7 @@ static void end_pauses(struct jobs *jobs, int64_t now_ns) {
       workers_wake(&jobs->workers);
 }
 
-// Workers that take every job of that use, unlike those beside GPUs.
+// Workers that take every job of that use, unlike workers beside GPUs.
 static int64_t steady_workers(const struct jobs *jobs, enum vx_lane_use use) {
   return workers_at_work(&jobs->workers, use) - workers_beside(&jobs->workers, use);
 }
@@ -108,7 +106,7 @@ void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   workers_tick(&jobs->workers, now_ns);
   for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];
-    refuse(queue_take_stale(queue, now_ns), ERROR_DEADLINE, too_late);
+    refuse(queue_take(queue, now_ns), ERROR_DEADLINE, too_late);
     queue_tick(queue, steady_workers(jobs, use), now_ns);
   }
 }
@@ -128,7 +126,7 @@ int64_t jobs_memory_wanted(struct jobs *jobs) {
 void jobs_hurry(struct jobs *jobs) {
   refuse(sweeps_take_waiting(&jobs->streams, INT64_MAX), ERROR_DRAINING, DRAIN_IS_OVER);
   for (int use = 0; use < VX_LANE_USES; use++)
-    refuse(queue_take_all(&jobs->queues[use]), ERROR_DRAINING, DRAIN_IS_OVER);
+    refuse(queue_take(&jobs->queues[use], INT64_MAX), ERROR_DRAINING, DRAIN_IS_OVER);
   atomic_store(&jobs->services.hurry, true);
 }
 

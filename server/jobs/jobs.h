@@ -1,6 +1,6 @@
-// The room of jobs: devices, memory, a queue for each kind of lanes, workers, and the jobs that go through them.
+// The room of jobs: devices, memory, a queue for each kind of lanes, and workers.
 //
-// The daemon starts and ends it; any thread submits. A job that comes back holds nothing but its output.
+// The daemon starts and ends the room; any thread submits jobs. A finished job holds nothing but its output.
 #ifndef VOXELD_JOBS_H
 #define VOXELD_JOBS_H
 
@@ -31,34 +31,31 @@ struct jobs {
   void *gpu_lost_cls;
 };
 
-// Opens devices and lanes and starts the workers. Uploads that come to the watcher's connections may be preempted for
-// jobs. `gpu_lost` is called for each GPU that is lost, on the worker's
-// thread that lost it. False with a reason.
+// Opens devices and lanes and starts the workers. Jobs may preempt uploads on the watcher's connections. A worker that
+// loses its GPU calls `gpu_lost`. False with a reason.
 VX_WARN_UNUSED bool jobs_start(struct jobs *jobs, const struct options *options, struct clients *clients,
                                struct counters *counters, struct watcher *watcher, void (*gpu_lost)(void *cls),
                                void *gpu_lost_cls, struct error *error);
 
-// Runs the job at once, on this thread, if it is small (small.h). True: it has its result, and `done` is not called.
-// False: it is to be submitted.
-VX_WARN_UNUSED bool jobs_run_small(struct jobs *jobs, struct job *job);
-// Submits a job to its queue. True: the job belongs to the room until its `done`. False: the room is closed, and the
-// job stays the caller's.
+// Submits a job to its queue. True: the room owns the job until it calls `done`. False: the room is closed, and the
+// caller keeps the job.
 VX_WARN_UNUSED bool jobs_submit(struct jobs *jobs, struct job *job);
-// To be called now and then: refuses waiting jobs that are stale, and hands out jobs that may run by now.
+// Call it regularly: refuses stale jobs that wait, and starts jobs that may run by now.
 void jobs_tick(struct jobs *jobs, int64_t now_ns);
 
-// Workers that take jobs of that use now. Those of the CPU beside GPUs take few jobs, so they count while they run one.
+// Workers that take jobs of that use now. Workers of the CPU beside GPUs take few jobs, so they count only while they
+// run one.
 int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use);
-// Bytes by which answers that are read slowly should shrink; 0 while there is memory.
+// Bytes that slow readers of answers should give up; 0 while there is memory.
 int64_t jobs_memory_wanted(struct jobs *jobs);
 
-// The end consists of the following calls, in this order.
-//
-// Called if the time to drain is over: refuses waiting jobs, and stops running ones.
+// ---- the end: in this order -----------------------------------------------------------------------------------------
+
+// When the time to drain is over: refuses waiting jobs, and stops running ones.
 void jobs_hurry(struct jobs *jobs);
 // Takes no more jobs. The workers end once the queues are empty.
 void jobs_close(struct jobs *jobs);
-// Waits for the workers to end. The room may still be read, by /v1/status for one.
+// Waits for the workers to end. /v1/status may still read the room.
 void jobs_join(struct jobs *jobs);
 void jobs_destroy(struct jobs *jobs);
 

@@ -1,4 +1,4 @@
-// Objects of shared memory; see objects.h.
+// See objects.h.
 #include "server/jobs/objects.h"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static bool read_user(const char *address, unsigned long *user) {
   return true;
 }
 
-// What the asker's keys have behind the prefix: nothing, or :NAME: of its user. False if it may have no key.
+// Writes what follows the prefix in the asker's keys: nothing, or :NAME: of its user. False: it may have no key.
 static bool write_own(const struct options *options, const struct object_asker *asker, char own[OWN_SIZE]) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
   struct text text = text_over(own, OWN_SIZE);
@@ -53,7 +53,7 @@ static bool may_begin(const struct options *options, const char *own, const char
   return false;
 }
 
-// Writes the next beginning of keys, and moves the cursor behind it. False if there is none.
+// Writes the next beginning of keys, and moves `*prefix` behind it. False: there is none.
 static bool write_beginning(const char **prefix, const char *own, struct text *out) {
   size_t length = strcspn(*prefix, ",");
   text_append(out, *prefix, length);
@@ -89,7 +89,7 @@ void object_keys_write(const struct options *options, const struct object_asker 
 
 // ---- opening --------------------------------------------------------------------------------------------------------
 
-// The id that the system shows for every user that it has no id for, as in a container of another user namespace.
+// The id that the system shows for users without an id here, for example users of another container.
 static unsigned long nobody_known(void) {
   char text[32];
   FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
@@ -105,15 +105,15 @@ static bool is_allowed(const struct stat *object, const char *address) {
   return !read_user(address, &user) || (user == object->st_uid && user != nobody_known());
 }
 
-// Says the same of each key that cannot be had, so that nobody learns which keys others have.
+// One text for every failure, so that nobody learns which keys others have.
 static bool refuse_key(struct error *error, const char *key) {
   return error_refuse(error, ERROR_BAD_REQUEST, "key",
-                      "the key '%.80s' cannot be opened; it must be shared memory of the client (shm_open) which the "
-                      "server's user, of id %u, may read and write, and which no process has a lease on",
+                      "the key '%.80s' cannot be opened; it must name shared memory (shm_open) of the client that "
+                      "the server's user (id %u) may read and write, without a lease of any process",
                       key, (unsigned)geteuid());
 }
 
-// Without O_NONBLOCK, who has a lease on the object (fcntl, F_SETLEASE) would hold up the opening for
+// Without O_NONBLOCK, a lease on the object (fcntl, F_SETLEASE) would delay the open by
 // /proc/sys/fs/lease-break-time, 45 s by default.
 static int open_key(const char *key) {
   char name[REGION_KEY_SIZE + 1];

@@ -1,15 +1,15 @@
-// Objects: POSIX shared memory (shm_open), which clients name by keys. Which of them a client may have.
+// Objects: POSIX shared memory (shm_open), which clients name by keys. This module decides who may open which object.
 //
-// A key begins with one of the operator's prefixes. What else it takes depends on how the client is known:
-//   - on a Unix socket, by its user id: the object must belong to that user. So the client gets nothing through the
-//     daemon that it could not open itself. Root has no right to more: it may have given up the right to open files;
-//   - over TCP, by its user's name, if the service knows users (tokens, client certificates): the key must begin with
-//     PREFIX:NAME: where NAME is written as in a URL (RFC 3986). Neither a prefix nor a name so written has a colon, so
-//     no key is of two users. A client without a name has none;
-//   - over TCP of a service without users not at all: all processes on this machine are one client.
+// A key begins with one of the operator's prefixes. The further rule depends on how the server knows the client:
+//   - On a Unix socket, by its user id: the object must belong to that user. So the daemon opens nothing that the
+//     client could not open itself. Root gets no more, because it may have given up the right to open files.
+//   - Over TCP, with tokens or client certificates, by the name of its user: the key must begin with PREFIX:NAME: where
+//     NAME is written as in a URL (RFC 3986). Prefixes and written names have no colon, so each key is of one user. A
+//     client without a name may have no key.
+//   - Over TCP, without users: all processes on this machine are one client, and there is no further rule.
 //
-// An object is never trusted: its owner may shorten it, write to it, unlink it or hold a lease on it at any time. IO
-// threads open objects, and nobody's deed makes that wait.
+// The owner of an object may shorten it, write to it, unlink it or hold a lease on it at any time. I/O threads open
+// objects; an owner cannot make them wait.
 #ifndef VOXELD_OBJECTS_H
 #define VOXELD_OBJECTS_H
 
@@ -22,22 +22,22 @@
 
 struct object {
   int fd;        // -1: none
-  dev_t device;  // with `inode`, which object it is
+  dev_t device;  // identifies the object, with `inode`
   ino_t inode;
-  uint64_t bytes;  // of it when it was opened
+  uint64_t bytes;  // its size when it was opened
 };
 
 // Who asks for an object.
 struct object_asker {
   const char *user;     // by token or certificate; "": none
-  const char *address;  // the client's own: nobody is between
+  const char *address;  // of the client itself, not of a proxy
 };
 
-// Opens the object of that key. False with an error, if there is none that the asker may have. Either way the caller
-// closes `fd`, if there is one, which may take long: the last to close an object frees its memory.
+// Opens the object of that key. False with an error: there is none that the asker may have. The caller closes `fd` in
+// both cases, if there is one. Closing may take long, because the last to close an object frees its memory.
 VX_WARN_UNUSED bool object_open(const struct options *options, const struct object_asker *asker, const char *key,
                                 struct object *object, struct error *error);
-// Writes what the asker's keys may begin with, as the strings of a JSON array.
+// Writes the beginnings that the asker's keys may have, as strings of a JSON array.
 void object_keys_write(const struct options *options, const struct object_asker *asker, struct text *out);
 
 #endif

@@ -1,4 +1,4 @@
-// Pins; see pins.h.
+// See pins.h.
 #include "server/jobs/pins.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 enum { PAGE = 4096, NOT_PINNED = 0, PINNED, REFUSED };
 
-// Bit 63 of a page's entry: the mapping still has the page. Only an access by the CPU could bring another one in.
+// Bit 63 of an entry in pagemap: the page is still mapped. Only an access by the CPU could map another page.
 static bool has_page(const struct pinner *pinner, const char *byte) {
   const uint64_t present = UINT64_C(1) << 63;
   uint64_t entry = 0, page = (uintptr_t)byte / PAGE;
@@ -26,7 +26,7 @@ static void close_pagemap(struct pinner *pinner) {
 void pinner_init(struct pinner *pinner, struct clients *clients, bool off) {
   *pinner = (struct pinner){.clients = clients, .pagemap = -1};
   if (!off && sysconf(_SC_PAGESIZE) == PAGE) pinner->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-  // An emulator of processors or kernels may tell of other pages than the process has.
+  // An emulator of processors or kernels may show wrong pages.
   const char here = 1;
   if (pinner->pagemap >= 0 && !has_page(pinner, &here)) close_pagemap(pinner);
 }
@@ -42,7 +42,7 @@ static size_t chunk_bytes(const struct pins *pins, size_t chunk) {
   return left < PIN_CHUNK ? left : PIN_CHUNK;
 }
 
-// Only addresses are taken: no page is touched.
+// Reserves addresses; touches no page.
 static bool map(struct pins *pins, int fd, const struct device *device) {
   size_t lead = pins->offset % PAGE, bytes = (lead + pins->bytes + PAGE - 1) / PAGE * PAGE;
   off_t begin = (off_t)(pins->offset - lead);
@@ -60,8 +60,8 @@ static bool map(struct pins *pins, int fd, const struct device *device) {
   return false;
 }
 
-// Acquires the client's share for the chunks from first to last that are not pinned yet. False if one cannot be pinned,
-// or the share is used up.
+// Acquires the client's share for the unpinned chunks from first to last. False: a chunk cannot be pinned, or the share
+// is used up.
 static bool acquire_share(struct pins *pins, size_t first, size_t last) {
   int64_t bytes = 0;
   for (size_t chunk = first; chunk <= last; chunk++) {
@@ -71,7 +71,7 @@ static bool acquire_share(struct pins *pins, size_t first, size_t last) {
   return bytes == 0 || client_take(pins->pinner->clients, pins->client, SHARE_PINNED, bytes, 0) == GRANTED;
 }
 
-// Its share is acquired.
+// The caller has acquired its share.
 static bool pin_chunk(struct pins *pins, size_t chunk) {
   struct pinner *pinner = pins->pinner;
   struct error error = {0};
@@ -86,8 +86,8 @@ static bool pin_chunk(struct pins *pins, size_t chunk) {
   pins->chunks[chunk] = REFUSED;
   client_give(pinner->clients, pins->client, SHARE_PINNED, (int64_t)bytes);
   if (atomic_fetch_add(&pinner->refusals, 1) == 0)
-    log_event(LOG_WARNING, "shared memory cannot be pinned: it is copied; later failures are only counted", "error",
-              error.text);
+    log_event(LOG_WARNING, "shared memory cannot be pinned, so it is copied; further failures are counted, not logged",
+              "error", error.text);
   return false;
 }
 

@@ -1,15 +1,15 @@
-// Where a sampling runs; see placement.h.
+// See placement.h.
 #include "server/jobs/placement.h"
 
 #include <string.h>
 
 #include "server/base/clock.h"
 
-enum { MOST_POINTS = (1 << 18) - 1 };  // their scratch is mostly within VX_SCRATCH_KEPT
+enum { MOST_POINTS = (1 << 18) - 1 };  // their scratch usually fits VX_SCRATCH_KEPT
 static const int64_t longest_on_cpu_ns = 100 * NS_PER_MS;
 
-// Nanoseconds of a run, more for each point, more for each sample, and more for each sample of each point: of an H200
-// and of one thread of a Xeon, with scans of KITTI (docs/measurements.md).
+// Nanoseconds for a run, for each point, for each sample, and for each pair of both. Measured with scans of KITTI on an
+// H200 and on one thread of a Xeon (docs/measurements.md).
 static const struct {
   double run, point, sample, pair;
 } constants[TARGETS] = {
@@ -33,7 +33,7 @@ void placement_init(struct placement *placement, const atomic_int *gpus, const a
     atomic_store(&placement->measured_ns[target], (int64_t)by_constants(target, PLACEMENT_POINTS, PLACEMENT_SAMPLES));
 }
 
-// ---- what is expected -----------------------------------------------------------------------------------------------
+// ---- expected times -------------------------------------------------------------------------------------------------
 
 struct placement_cost placement_cost(const struct placement *placement, bool single, int64_t points, int64_t samples) {
   struct placement_cost cost;
@@ -53,14 +53,14 @@ bool placement_has_room(const struct placement *placement) {
   return (others > used ? others : used) + on_cpu + 1 < placement->processors;
 }
 
-// Measured 20 times a second. A rise counts at once, a fall bit by bit.
+// Called 20 times a second. A rise counts at once, a fall gradually.
 void placement_note_used(struct placement *placement, int64_t used) {
   int64_t before = atomic_load(&placement->used) * 3 / 4;
   atomic_store(&placement->used, used > before ? used : before);
 }
 
-// Until busy GPUs have done what they run and what is ahead of the job. If the last of a client's jobs would end sooner
-// on the CPU, all of them end sooner if the first goes there.
+// Estimated wait until busy GPUs have finished their jobs and the work ahead. The work ahead is that of the client's
+// last job: if that job would end sooner on the CPU, moving the first job there ends all of them sooner.
 static int64_t wait_ns(const struct placement *placement, const struct placement_cost *cost, double ahead) {
   int64_t lanes = atomic_load(&placement->at_work[TARGET_GPU]);
   int64_t ahead_ns = (int64_t)(ahead * (double)placement->waiting_ns) - cost->ns[TARGET_GPU];
@@ -74,7 +74,7 @@ enum target placement_choose(const struct placement *placement, const struct pla
   return is_free[TARGET_GPU] ? TARGET_GPU : TARGETS;
 }
 
-// ---- what happens ---------------------------------------------------------------------------------------------------
+// ---- jobs -----------------------------------------------------------------------------------------------------------
 
 void placement_wait(struct placement *placement, const struct placement_cost *cost) {
   placement->waiting_ns += cost->ns[TARGET_GPU];

@@ -1,4 +1,4 @@
-// The job queue; see queue.h.
+// See queue.h.
 #include "server/jobs/queue.h"
 
 #include "server/base/clock.h"
@@ -14,7 +14,7 @@ void queue_destroy(struct queue *queue) { lock_destroy(&queue->lock); }
 
 void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *load) {
   *waiter = (struct queue_waiter){.device = device, .load = load};
-  (void)sem_init(&waiter->wake, 0, 0);  // which fails for a first count that is too large
+  (void)sem_init(&waiter->wake, 0, 0);  // cannot fail: the first count is small
 }
 
 void queue_waiter_destroy(struct queue_waiter *waiter) { (void)sem_destroy(&waiter->wake); }
@@ -31,24 +31,25 @@ static void append_client(struct queue *queue, struct client *client) HOLDS(queu
   queue->last = client;
 }
 
-// While other clients are served, a client may run `most` jobs at once; otherwise any number.
+// While other clients are served, a client may run at most `most` jobs at once.
 static bool may_run(const struct queue *queue, const struct client *client, int64_t now_ns) HOLDS(queue->lock) {
   return client->jobs[queue->use].running < queue->most || queue->closed ||
          !recency_others(&queue->served, client, now_ns);
 }
 
-// Of two waiters, either of which may be NULL, the one whose device has fewer jobs.
+// The waiter whose device has fewer jobs. Either may be NULL.
 static struct queue_waiter *less_loaded(struct queue_waiter *a, struct queue_waiter *b) {
   return !a || (b && atomic_load(b->load) < atomic_load(a->load)) ? b : a;
 }
 
-// What part of the work that waits is done before the last job of the client: each turn of it is one of all clients.
+// The part of the waiting work that is done before the client's last job. Each turn of the client is one of all
+// clients.
 static double part_ahead(const struct queue *queue, const struct client *client) HOLDS(queue->lock) {
   int64_t ahead = client->jobs[queue->use].waiting * queue->clients, all = atomic_load(&queue->depth);
   return ahead < all ? (double)ahead / (double)all : 1;
 }
 
-// Whether workers of the CPU work beside those of GPUs.
+// Whether workers of the CPU work beside workers of GPUs.
 static bool has_targets(const struct queue *queue) {
   return queue->placement && atomic_load(queue->placement->gpus) > 0;
 }
@@ -57,7 +58,7 @@ static enum target target_of(const struct queue_waiter *waiter) {
   return waiter->device == QUEUE_CPU ? TARGET_CPU : TARGET_GPU;
 }
 
-// The waiter that should get the client's next job, or NULL if none waits where that should run.
+// The waiter that should get the client's next job. NULL: none waits on the target of the job.
 static struct queue_waiter *choose(const struct queue *queue, const struct client *client) HOLDS(queue->lock) {
   struct queue_waiter *on_gpu = queue->awake, *on_cpu = queue->idle[QUEUE_CPU];
   for (int device = QUEUE_GPU; device < queue->devices; device++) on_gpu = less_loaded(on_gpu, queue->idle[device]);
@@ -68,8 +69,8 @@ static struct queue_waiter *choose(const struct queue *queue, const struct clien
   return target == TARGET_GPU ? on_gpu : target == TARGET_CPU ? on_cpu : NULL;
 }
 
-// The first client that may run a job leaves the ring; NULL if there is none. `*waiter` is to get the job: the given
-// one or, if that is NULL, one that waits.
+// Removes the first client that may run a job from the list of turns. NULL: there is none. If `*waiter` is NULL, sets
+// it to the waiter that should get the job.
 static struct client *take_client(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter)
     HOLDS(queue->lock) {
   const struct queue_waiter *given = *waiter;
@@ -86,8 +87,8 @@ static struct client *take_client(struct queue *queue, int64_t now_ns, struct qu
   return client;
 }
 
-// How large a stream's cloud is shows only once its sweeps are joined. Points in a region, which KServe's may be, are
-// read in place by a GPU, but copied for the CPU.
+// The size of a stream's cloud is unknown until its sweeps are joined. A GPU reads points of a region in place, and the
+// CPU needs a copy; the points of an inference request may be in a region. So none of these counts as a single cloud.
 static struct placement_cost cost_of(const struct queue *queue, const struct job *job) {
   const struct job_request *asked = &job->asked;
   bool in_region = asked->points_region.name[0] || job->infer, samples = vx_sampling_of(&asked->job);
@@ -119,8 +120,8 @@ static void leave(struct queue *queue, const struct job *job) HOLDS(queue->lock)
   if (queue->placement) placement_leave(queue->placement, &job->cost);
 }
 
-// Takes the next job of the client whose turn it is, or NULL. The client's next turn comes after those of all others.
-// As for take_client, it is for `*waiter`.
+// Takes the next job, or NULL. The client's next turn comes after the turns of all others. `*waiter` is as for
+// take_client.
 static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter) HOLDS(queue->lock) {
   struct client *client = take_client(queue, now_ns, waiter);
   if (!client) return NULL;
@@ -140,14 +141,14 @@ static void give(struct queue *queue, struct queue_waiter *waiter, struct job *j
   atomic_store(&waiter->job, job);
 }
 
-// The worker has the job no more. The lock need not be held.
+// The worker no longer has the job. Needs no lock.
 static void take_back(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
   atomic_fetch_sub(waiter->load, 1);
   job->client->jobs[queue->use].running -= waiter->counted;
   if (queue->placement) placement_end(queue->placement, target_of(waiter), &job->cost);
 }
 
-// Whoever has taken a waiter off its stack wakes it, once.
+// The thread that takes a waiter off its stack wakes the waiter, once.
 static void wake(struct queue_waiter *waiter) { (void)sem_post(&waiter->wake); }
 
 static struct queue_waiter *take_idle(struct queue *queue, int device) HOLDS(queue->lock) {
@@ -174,8 +175,8 @@ static void hand_over(struct queue *queue, int64_t now_ns) HOLDS(queue->lock) {
 
 // ---- in and out -----------------------------------------------------------------------------------------------------
 
-// Whether a waiter may take the job that has just come. If the queue has a placement, only then are the jobs looked at
-// that wait: they were offered when they came, and are again whenever a worker begins to wait, and now and then.
+// Whether a waiter may take the job that has just arrived. If not, a queue with a placement skips the jobs that wait:
+// they are offered again when a worker begins to wait, and at each tick.
 static bool is_wanted(const struct queue *queue, const struct job *job, int64_t now_ns) HOLDS(queue->lock) {
   const struct client *client = job->client;
   return !queue->placement ||
@@ -226,7 +227,7 @@ static bool has_job(const void *cls) {
   return atomic_load(&waiter->job) != NULL;
 }
 
-// Waits awake for a job, for awake_ns at most, and releases the lock meanwhile.
+// Spins without the lock, for at most awake_ns, until there is a job.
 static void wait_awake(struct queue *queue, struct queue_waiter *waiter) HOLDS(queue->lock) {
   queue->awake = waiter;
   lock_release(&queue->lock);
@@ -235,7 +236,7 @@ static void wait_awake(struct queue *queue, struct queue_waiter *waiter) HOLDS(q
   if (queue->awake == waiter) queue->awake = NULL;
 }
 
-// Leaves the lock released: many may wake at once, and would only wait for it.
+// Returns without the lock: many workers may wake at once, and would only wait for it.
 static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) RELEASES(queue->lock) {
   waiter->next = queue->idle[waiter->device];
   queue->idle[waiter->device] = waiter;
@@ -250,7 +251,7 @@ static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) RELEAS
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   lock_acquire(&queue->lock);
   waiter->called = false;
-  // If the queue has a placement, what waits may be for others. Once it is closed, any worker does.
+  // With a placement, the waiting jobs may be for other workers. Once the queue is closed, any worker takes them.
   bool any = !queue->placement || queue->closed;
   give(queue, waiter, any ? take_first(queue, clock_ns(), &waiter) : NULL);
   if (!atomic_load(&waiter->job) && !queue->closed && queue->awake_ns > 0 && !queue->awake) wait_awake(queue, waiter);
@@ -297,8 +298,8 @@ static struct job **take_of(struct queue *queue, struct client_jobs *jobs, int64
   return end;
 }
 
-// Takes out the jobs that are stale at now_ns, or all if it is INT64_MAX. Clients with jobs left keep their turns.
-static struct job *take(struct queue *queue, int64_t now_ns) {
+// Clients with jobs left keep their turns.
+struct job *queue_take(struct queue *queue, int64_t now_ns) {
   struct job *taken = NULL, **end = &taken;
   lock_acquire(&queue->lock);
   struct client *client = queue->first, *next;
@@ -314,14 +315,7 @@ static struct job *take(struct queue *queue, int64_t now_ns) {
   return taken;
 }
 
-struct job *queue_take_stale(struct queue *queue, int64_t now_ns) {
-  return take(queue, now_ns);
-}
-struct job *queue_take_all(struct queue *queue) {
-  return take(queue, INT64_MAX);
-}
-
-// Those that sleep end, so they leave the stacks: nobody gives them a job or calls them from now on.
+// Wakes all sleeping waiters for the last time, so they leave the stacks.
 void queue_close(struct queue *queue) {
   lock_acquire(&queue->lock);
   queue->closed = true;

@@ -1,18 +1,17 @@
-// The queue between the IO threads and the workers. Clients take turns; the jobs of one client are first in, first out.
-// So a client that floods the queue waits behind its own jobs. While other clients are served, a client gets all
-// workers but one, so that even long jobs do not block the others.
+// The queue between the I/O threads and the workers. Clients take turns; the jobs of one client are first in, first
+// out. So a client that floods the queue waits behind its own jobs. While other clients are served, one client gets at
+// most all workers but one. So even long jobs do not block other clients.
 //
-// A job in the queue belongs to the queue; the thread that takes it out owns it. Any thread. The queue needs no bound:
-// each job took a place (SHARE_JOBS) before its body came, and the places are limited. So an accepted job finds room.
+// The next job goes to a waiting worker of the device with the fewest jobs. Of these workers, the one that began to
+// wait last gets it, because it wakes fastest. One worker at a time may spin before it sleeps: a GPU may finish a job
+// in 0.1 ms, and waking a thread can take longer.
 //
-// A waiting worker whose device has the fewest jobs gets the next job. Of several on that device, it is the one that
-// began to wait last: it wakes most quickly, and the processors of the others may sleep on. One worker at a time may
-// wait awake, polling for a moment before it sleeps: a GPU may do a job in 0.1 ms, and waking a processor can take
-// longer.
+// While GPUs work, the queue of long jobs also has workers of the CPU, and the placement chooses the target of a job
+// (placement.h). If no worker of that target is free, the job waits and the queue tries the next client. Jobs on the
+// CPU do not count to a client's limit of running jobs.
 //
-// While GPUs work, the queue of long jobs has workers of the CPU beside theirs. Then the placement says to which of the
-// two a job may go (placement.h). A job that has no free worker there waits, and the queue looks at the job of the next
-// client. What runs on the CPU then keeps no client from a GPU.
+// Any thread. The queue owns its jobs; the thread that takes out a job owns it. The queue has no bound of its own: each
+// job got a queue slot (SHARE_JOBS) before its upload, and slots are limited.
 #ifndef VOXELD_QUEUE_H
 #define VOXELD_QUEUE_H
 
@@ -29,16 +28,16 @@
 
 struct job;
 
-// A worker's entry in the queue, in use while the worker is in queue_pop. Whoever wakes the worker may still be at it
-// then, so it outlives all calls.
+// A worker's entry in the queue. The thread that wakes the worker may access the entry after queue_pop has returned, so
+// it lives as long as the worker.
 struct queue_waiter {
   sem_t wake;
-  _Atomic(struct job *) job;  // that was handed over, or NULL
+  _Atomic(struct job *) job;  // for the worker, or NULL
   struct queue_waiter *next;
-  bool counted;        // its job counts among those of the client that run
-  bool called;         // by queue_call
+  bool counted;        // its job counts to the client's running jobs
+  bool called;         // woken by queue_call
   int device;          // the worker's: QUEUE_CPU, or QUEUE_GPU + the number of a GPU
-  atomic_llong *load;  // jobs handed to that device and not done, from all queues
+  atomic_llong *load;  // jobs of that device, from all queues
 };
 
 enum { QUEUE_CPU, QUEUE_GPU, QUEUE_DEVICES = QUEUE_GPU + MAX_DEVICES };
@@ -50,45 +49,40 @@ struct queue {
   struct client *first, *last;               // clients with waiting jobs, in the order of their turns
   int64_t clients;                           // number of these
   struct queue_waiter *idle[QUEUE_DEVICES];  // a stack for each device: waiters that sleep
-  int devices;                               // those from here on never had one
-  atomic_int asleep;                         // waiters in these
+  int devices;                               // stacks from here on were never used
+  atomic_int asleep;                         // waiters in all stacks
   struct queue_waiter *awake;                // the waiter that polls, or NULL
   int64_t awake_ns;                          // how long a waiter polls before it sleeps; 0: not at all
-  struct recency served;                     // which clients submitted jobs lately
-  int64_t most;                              // jobs of one client that may run at the same time while others are served
+  struct recency served;                     // clients that submitted jobs recently
+  int64_t most;                              // running jobs of one client, while others are served
   atomic_llong depth;                        // jobs that wait
   bool closed;
-  struct placement *placement;  // NULL: a job may go to any worker. The lock is over it
+  struct placement *placement;  // protected by the lock; NULL: any worker may take any job
 };
 
 void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns);
 void queue_destroy(struct queue *queue);
 
-// False if the queue is closed: the job stays the caller's.
+// False: the queue is closed, and the caller keeps the job.
 VX_WARN_UNUSED bool queue_push(struct queue *queue, struct job *job);
 
 void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *load);
 void queue_waiter_destroy(struct queue_waiter *waiter);
 
-// Waits for a job; NULL if the waiter is `called` meanwhile, or once the queue is closed and empty.
+// Waits for a job. NULL: the waiter was `called`, or the queue is closed and empty.
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
-// Wakes up to `most` waiters that sleep, and no more than QUEUE_CALLED_MOST, to do something else. Returns how many.
+// Wakes up to `most` sleeping waiters, at most QUEUE_CALLED_MOST, without a job. Returns how many.
 int64_t queue_call(struct queue *queue, int64_t most);
-// The worker has done that job.
+// The worker has finished the job.
 void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job);
-// The worker puts its job back for other workers. False if the queue is closed: the job stays the worker's.
+// The worker returns its job for other workers. False: the queue is closed, and the worker keeps the job.
 VX_WARN_UNUSED bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct job *job);
-// To be called now and then, with the number of workers at work. Hands out jobs that may run by now, because their
-// client has become the only one.
+// Call it regularly, with the number of workers at work. Starts jobs that may run because their client is now alone.
 void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns);
 
-// Takes out the jobs that are stale (job_is_stale), as a list linked by `next`.
-struct job *queue_take_stale(struct queue *queue, int64_t now_ns);
-
-// Takes out all jobs, likewise; used when the time to drain is over.
-struct job *queue_take_all(struct queue *queue);
-
-// Takes no more jobs; queue_pop still hands out those that wait.
+// Takes out the jobs that are stale at now_ns (job_is_stale), or all jobs if it is INT64_MAX: a list linked by `next`.
+struct job *queue_take(struct queue *queue, int64_t now_ns);
+// Takes no more jobs. queue_pop still returns the jobs that wait.
 void queue_close(struct queue *queue);
 // How many jobs wait.
 int64_t queue_depth(const struct queue *queue);

@@ -1,4 +1,4 @@
-// Regions of shared memory; see regions.h.
+// See regions.h.
 #include "server/jobs/regions.h"
 
 #include <errno.h>
@@ -16,11 +16,11 @@ struct region {
   struct client *client;
   struct region_terms terms;
   struct object object;
-  bool listed;                // requests find it: it is registered
-  int users;                  // the registry while it is listed, and parts that are open
-  int writers;                // of them, parts that a GPU may write to, or a copy does
+  bool listed;                // it is registered, and requests find it
+  int users;                  // open parts, and one while it is listed
+  int writers;                // parts that a GPU may write to, or that a copy writes to
   unsigned long long number;  // of its registration, from 1
-  int64_t used_ns;            // when it was registered, or a part of it closed
+  int64_t used_ns;            // when it was registered, or when its last part was closed
   struct pins pins;
 };
 
@@ -36,14 +36,13 @@ bool regions_allow(const struct regions *regions, bool local, struct error *erro
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-// Nobody uses the region, and it is in no list.
+// Gives the closer a region without users, which is in no list.
 static void end(struct regions *regions, struct region *region) HOLDS(regions->lock) {
   region->next = regions->ended;
   regions->ended = region;
   pthread_cond_signal(&regions->some_ended);
 }
 
-// One user less.
 static void release_user(struct regions *regions, struct region *region) HOLDS(regions->lock) {
   if (--region->users) return;
   struct region **link = &regions->first;
@@ -52,7 +51,6 @@ static void release_user(struct regions *regions, struct region *region) HOLDS(r
   end(regions, region);
 }
 
-// From now on nobody begins to use the region.
 static void unlist(struct regions *regions, struct region *region) HOLDS(regions->lock) {
   region->listed = false;
   release_user(regions, region);
@@ -81,11 +79,11 @@ bool regions_unregister(struct regions *regions, const struct client *client, co
   lock_release(&regions->lock);
   return !written[0] ||
          error_refuse(error, ERROR_REGION_BUSY, NULL,
-                      "a job still writes to the region '%s'; no other begins to: unregister it again", written);
+                      "a job still writes to the region '%s', and no other job will; unregister it again", written);
 }
 
-// Removes the regions of the client, or of all (NULL), whose memory nobody else can open any more,
-// if no part is open and they were not used since then.
+// Removes the client's regions, or those of all clients (NULL), whose memory was unlinked, if no part is open and they
+// were not used after `since_ns`.
 static void remove_left(struct regions *regions, const struct client *client, int64_t since_ns) HOLDS(regions->lock) {
   for (struct region *region = regions->first, *next; region; region = next) {
     struct stat object;
@@ -165,8 +163,8 @@ void regions_destroy(struct regions *regions) {
 
 // ---- registering ----------------------------------------------------------------------------------------------------
 
-// A region has its share until it is closed. If there is no room, regions of objects that were unlinked make some, as
-// soon as they are closed: for a client that is over its share, only its own.
+// A region counts to its client's share until it is closed. If there is no room, removes regions of unlinked memory:
+// all of them, or only the client's if the client is over its share. The room is there once the closer has closed them.
 static bool take_share(struct regions *regions, struct client *client, struct error *error) {
   enum grant grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
   if (grant == GRANTED) return true;
@@ -180,7 +178,7 @@ static bool take_share(struct regions *regions, struct client *client, struct er
       REGIONS_MAX);
 }
 
-// Lists the region, if it may be.
+// Lists the region, unless the client has one of that name.
 static bool list(struct regions *regions, struct region *region, struct error *error) HOLDS(regions->lock) {
   if (find(regions, region->client, region->terms.name))
     return error_refuse(error, ERROR_BAD_REQUEST, "name", "the region '%s' is registered already", region->terms.name);
@@ -264,7 +262,7 @@ bool region_open(struct regions *regions, struct region_user user, const struct 
       parameter, (unsigned long long)ref->bytes, (unsigned long long)ref->offset, ref->name, (unsigned long long)size);
 }
 
-// Counts a writer, if the region is listed still: an unregistered one is written to no more.
+// Counts a writer. False: the region was unregistered, and nobody may write to it.
 static bool begin_writing(struct region_part *part) {
   struct region *region = part->region;
   lock_acquire(&region->regions->lock);
@@ -297,9 +295,6 @@ void region_release(struct region_part *part) {
 
 // ---- their bytes ----------------------------------------------------------------------------------------------------
 
-// All that touches the memory of an open region is here, and close_all: a further kind of memory is a further way of
-// these.
-
 static bool refuse_copy(const struct region_part *part, const char *reason, struct error *error) {
   return error_refuse(error, ERROR_BAD_BODY, part->parameter, "the region '%s': %s", part->region->terms.name, reason);
 }
@@ -319,7 +314,7 @@ bool region_read(const struct region_part *part, char *out, struct error *error)
   return true;
 }
 
-// Writing beyond the end would lengthen the memory again.
+// Checks the size first, because writing beyond the end would lengthen the memory again.
 static bool write_all(const struct region_part *part, const char *data, size_t left, struct error *error) {
   int fd = part->region->object.fd;
   struct stat object;

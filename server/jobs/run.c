@@ -1,4 +1,4 @@
-// Runs one job on its lanes; see run.h.
+// See run.h.
 #include "server/jobs/run.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@
 
 static const char too_large[] = "the answer would have %zu bytes; allowed: up to %zu";
 
-// Called once the tensors' sizes are known. The output, or the sink of the whole answer, holds the tensors behind the
-// file's header if they stay there; the header has a multiple of their alignment.
+// The backend calls it once the sizes of the tensors are known. If the tensors are a part of the answer, they lie
+// behind its header in the output or in the sink. The size of the header is a multiple of their alignment.
 static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
   struct job *job = ctx;
   const struct answer_kind *kind = job->result.kind;
@@ -42,10 +42,10 @@ static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, 
 
 static bool allow_scratch(void *ctx, size_t bytes) {
   struct job *job = ctx;
-  return job_acquire_scratch(job, bytes);  // clears a refusal of more, asked for before
+  return job_acquire_scratch(job, bytes);  // clears the refusal of an earlier, larger request
 }
 
-// Called now and then by every pass over the job's rows; by helpers too.
+// Each pass over the rows of the job calls it regularly, on helpers too.
 static bool is_stopped(void *ctx) { return job_is_stopped(ctx); }
 
 static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
@@ -104,7 +104,7 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
   return status;
 }
 
-// Brings the points to where the CPU reads them.
+// Copies the points out of shared memory, for the CPU.
 static bool bring_points(struct job *job) {
   if (!source_copy(job)) return false;
   job->points = job->work.inputs[VX_POINTS].data = job->held.input->data;
@@ -112,8 +112,8 @@ static bool bring_points(struct job *job) {
   return true;
 }
 
-// If the owner of a region shortens it meanwhile, the GPU may have read old bytes there, or written to pages that are
-// the region's no more. That region is copied from then on, and the job runs again.
+// If the owner shortened a region meanwhile, the GPU may have read old bytes or written to pages that no longer belong
+// to the region. From then on the region is copied, and the job runs again.
 static enum vx_status run_on_gpu(struct job *job, const struct lanes *lanes, struct error *error) {
   enum vx_status status = run_on(job, lanes->gpu, lanes->on_gpu, error);
   while (job->shared && !shared_verify_or_unpin(job) && status == VX_OK) {
@@ -130,7 +130,7 @@ static void tell(struct job *job, struct device *gpu, bool trial, enum device_ou
   if (device_tell(services->devices, gpu, trial, outcome, reason, clock_ns())) services->gpu_changed(services->owner);
 }
 
-// A network that fails on a GPU runs on the CPU from then on. Others run there as before.
+// A network that fails on a GPU runs on the CPU from then on. Other networks stay on the GPU.
 static void give_up_session(const struct job *job, const struct lanes *lanes, const char *reason) {
   struct log_line line;
   sessions_give_up(detector_sessions(job->held.detector), lanes->on_gpu, reason);
@@ -143,13 +143,13 @@ static void give_up_session(const struct job *job, const struct lanes *lanes, co
   log_end(&line);
 }
 
-// Whether the GPU is to blame. A network has its own bound of memory, and its own failures.
+// Whether the GPU is to blame. A network has its own limit of memory and its own failures.
 static bool is_to_blame(const struct job *job, enum vx_status status) {
   bool of_network = job->work.op == VX_DETECT && (status == VX_FAILED || status == VX_OUT_OF_MEMORY);
-  return !job->result.error.kind && !of_network;  // nor is the budget the GPU's
+  return !job->result.error.kind && !of_network;  // the server's budget is not the GPU's fault
 }
 
-// Logs and counts a job that a GPU failed. If the GPU is lost, tells the others so, once.
+// Logs and counts a job that a GPU failed. The first report of a lost GPU calls gpu_lost.
 static void report(struct job *job, struct device *gpu, bool trial, enum vx_status status, const char *reason) {
   struct job_services *services = job->services;
   struct log_line line;
@@ -165,7 +165,7 @@ static void report(struct job *job, struct device *gpu, bool trial, enum vx_stat
   tell(job, gpu, trial, is_to_blame(job, status) ? DEVICE_FAILED : DEVICE_UNDECIDED, reason);
 }
 
-// Runs the job on the GPU, if there is one for it. If the GPU fails, the CPU does the job and writes the same bytes.
+// Runs the job on the GPU, if there is one for it. If the GPU fails, the CPU runs the job and writes the same bytes.
 static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, struct error *error) {
   struct device *gpu = lanes->gpu;
   enum vx_status gpu_status = VX_OK;
@@ -183,10 +183,10 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
     if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
   if (job->work.op == VX_DETECT) job->work.params.detect.session = NULL;
-  job->result.error.kind = ERROR_NONE;  // what the GPU could not have, the CPU may not need
+  job->result.error.kind = ERROR_NONE;  // the CPU may not need the memory that the GPU could not have
   bool reachable = !source_rows(job) || bring_points(job);
   enum vx_status status = reachable ? run_on(job, &job->services->devices->cpu, lanes->on_cpu, error) : VX_REFUSED;
-  // The GPU is at fault if the CPU can do what it refused. If the CPU cannot, or comes to no end, that is not known.
+  // If the CPU completes a job that the GPU refused, the GPU is at fault. Otherwise that is unknown.
   if (gpu_status == VX_REFUSED && status == VX_OK) report(job, gpu, trial, gpu_status, gpu_error.text);
   if (gpu_status == VX_REFUSED && status != VX_OK) tell(job, gpu, trial, DEVICE_UNDECIDED, "");
   return status;
@@ -194,13 +194,13 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
 
 // ---- the result -----------------------------------------------------------------------------------------------------
 
-// The parameter that a problem names, or NULL. If a backend refuses to sample, too many samples were asked for.
+// The parameter that the error names, or NULL. A backend refuses a sampling only for too many samples.
 static const char *parameter_at_fault(const struct job *job, enum vx_status status) {
   bool sampled = vx_sampling_of(&job->work) != NULL;
   return status == VX_REFUSED && !job->output_refused && sampled ? operation_of(job->work.op)->samples : NULL;
 }
 
-// Whether a pass of the job's own was ended. It may have failed with a problem that is not true.
+// Whether the job was stopped. If so, replaces its error: a pass that was stopped may have failed for a false reason.
 static bool was_stopped(struct job *job) {
   struct error error;
   return vx_stop_status(&job->stop, &error) == VX_STOPPED && !job_refuse_stopped(job, error.text);
@@ -208,7 +208,7 @@ static bool was_stopped(struct job *job) {
 
 static bool failed(struct job *job, enum vx_status status, const struct error *error) {
   if (status == VX_STOPPED) return job_refuse_stopped(job, error->text);
-  if (job->result.error.kind) return false;  // there was no room for the answer or the scratch
+  if (job->result.error.kind) return false;  // there was no memory for the answer or the scratch
   return error_refuse(&job->result.error, (enum error_kind)status, parameter_at_fault(job, status), "%s", error->text);
 }
 
@@ -216,8 +216,8 @@ static bool refuse_cut(struct job *job) {
   return error_refuse(&job->result.error, ERROR_DEFECT, NULL, "the answer is longer than was measured");
 }
 
-// Writes a file that is a copy of the tensors, if it has any. They are the input of that, so they take its place: the
-// body's memory is free before the file's is taken.
+// Writes a file that copies the tensors, if it has any. The tensors become the input, in place of the body. So the
+// body's memory is released before the file's memory is acquired.
 static bool write_file(struct job *job) {
   const struct answer_kind *kind = job->result.kind;
   struct text text = text_over(NULL, 0);
@@ -258,7 +258,7 @@ static bool write_answer(struct job *job) {
 
 // ---- the answer's coding --------------------------------------------------------------------------------------------
 
-enum { SMALLEST_ENCODED = 1024 };  // an answer of fewer bytes goes out in one packet anyway
+enum { SMALLEST_ENCODED = 1024 };  // smaller answers fit one packet anyway
 
 static size_t encode_into(struct job *job, struct buffer *coded) {
   struct coders *coders = job->services->coders;
@@ -270,7 +270,7 @@ static size_t encode_into(struct job *job, struct buffer *coded) {
   return length;
 }
 
-// The answer is in ranges of the output, around what is not sent.
+// The ranges of the output that are sent.
 static void find_ranges(struct job *job) {
   struct job_result *result = &job->result;
   result->ranges = infer_ranges(job->infer, &job->tensor_layout, job->head_bytes, result->range);
@@ -278,15 +278,15 @@ static void find_ranges(struct job *job) {
   for (int i = 0; i < result->ranges; i++) result->length += result->range[i].bytes;
 }
 
-// Encodes the answer, if its client wants that. It goes out as it is if that does not make it smaller, if no memory is
-// free, or if time is up.
+// Encodes the answer for a client that accepts it. The answer stays as it is if encoding does not make it smaller, if
+// no memory is free, or if the time is up.
 static void encode_answer(struct job *job) {
   struct job_result *result = &job->result;
   struct buffer **output = &job->held.output, *coded = NULL;
   struct shortage shortage;
   size_t length = 0;
   int64_t began_ns = clock_ns();
-  job_release_buffer(&job->held.input);  // it is needed no more
+  job_release_buffer(&job->held.input);
   if (result->ranges) (void)ranges_join((*output)->data, result->range, result->ranges);
   result->ranges = 0;
   if (result->length >= SMALLEST_ENCODED)
@@ -338,7 +338,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   return true;
 }
 
-// A body may say that its job goes to other lanes: then the job takes a place there.
+// A body may need other lanes. Then the job acquires a slot in their queue.
 static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_use use, bool *elsewhere) {
   if (job->points) return true;
   if (!is_in_time(job, clock_ns())) return false;
@@ -348,7 +348,7 @@ static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_us
   return !*elsewhere || job_acquire_queue_slot(job);
 }
 
-// A request by KServe's protocol names its stream in the body, so only now it may have to wait.
+// An inference request names its stream in the body, so it may have to wait now.
 static bool join_stream(struct job *job, bool *waits) {
   if (!sweeps_are_joined(job)) return true;
   enum stream_entry entry = sweeps_begin(job, false);
@@ -357,7 +357,7 @@ static bool join_stream(struct job *job, bool *waits) {
   return !was_stopped(job) && joined;
 }
 
-// An answer that is no computation's.
+// An answer without a run.
 static bool make(struct job *job) {
   int64_t now_ns = clock_ns();
   if (!is_in_time(job, now_ns) || !job->spec.make(job)) return false;

@@ -16,7 +16,7 @@ static struct job_shared *shared_of(struct job *job) {
   return shared;
 }
 
-// Opens a part of a region of the job's client, if that may use regions at all.
+// Opens a part of a region of the job's client, if the client may use regions.
 static bool open_part(const struct job *job, const struct region_ref *ref, const char *parameter,
                       struct region_part *part, struct error *error) {
   struct regions *regions = job->services->regions;
@@ -41,7 +41,7 @@ bool source_open(struct job *job, const struct region_ref *ref) {
   return open_part(job, ref, job->infer ? of_tensor : of_points, &shared_of(job)->source, &job->result.error);
 }
 
-// Whether the GPU will run the job, and nothing else touches its points: they are rows as they are.
+// Whether the GPU will run the job, and only the GPU reads its points.
 static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
   struct vx_job work = job->asked.job;
   work.tensors = job_answer_kind(job)->tensors(&job->asked);
@@ -49,7 +49,7 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
          job->asked.intensity_scale == 0 && !job->asked.stream.name[0];
 }
 
-// More points than a body may have are left to the copy, which is refused.
+// A source larger than a body may be is left to the copy, which refuses it.
 bool source_reach(struct job *job, const struct device *gpu) {
   struct region_part *source = &job->shared->source;
   return source->bytes <= job->services->max_body_bytes && gpu_alone_reads(job, gpu) &&
@@ -103,16 +103,16 @@ bool sinks_reserve(struct job *job) {
   return true;
 }
 
-// Whether the GPU writes all of the job's output. It does not for a job without rows. Jobs that sample take too long: a
-// client that unregisters the region wants to use its memory for something else. So may a client that is gone by now.
+// Whether the GPU may write the sinks in place. A job without rows runs no kernel that writes. A long job would keep
+// the client from reusing the memory of a region that it unregisters. A client that is gone may already reuse it.
 static bool gpu_alone_writes(const struct job *job) {
   return job->result.device->backend->host_pin && job_lane_use(job) == VX_LANE_QUICK && job->work.counts.received > 0 &&
          job->tensor_layout.bytes > 0 && (!sinks_take_answer(job) || job->result.kind->frame) &&
          !atomic_load(job->spec.gone);
 }
 
-// Parts that overlap are copied: a GPU writes in no order, copies in that of the tensors. So is what overlaps the
-// points, which a job that runs again still needs.
+// Overlapping parts are copied in the order of the tensors, because a GPU writes in no order. A part that overlaps the
+// points is copied too, because a job that runs again needs the points.
 static bool reach(struct job *job, int number) {
   const struct job_shared *shared = job->shared;
   struct sink *sink = &job->shared->sink[number];
@@ -122,7 +122,7 @@ static bool reach(struct job *job, int number) {
   return !region_overlap(&sink->part, &shared->source);
 }
 
-// Of those sinks that get bytes: all are reached, or none. Returns how many.
+// Lets the GPU reach all sinks that get bytes, or none. Returns how many.
 static int reach_all(struct job *job) {
   int reached = 0;
   bool all = gpu_alone_writes(job);
@@ -136,7 +136,7 @@ static int reach_all(struct job *job) {
   return 0;
 }
 
-// Tensors that go to regions need no room in the output.
+// Tensors that a GPU writes to regions need no room in the output.
 char *sinks_reach(struct job *job) {
   struct job_shared *shared = job->shared;
   shared->in_place = reach_all(job);
@@ -150,7 +150,7 @@ char *sinks_reach(struct job *job) {
   return NULL;
 }
 
-// A client that is gone may use its memory for something else by now.
+// A client that is gone may already reuse the memory.
 static bool commit(struct job *job, struct sink *sink, const char *data, size_t bytes) {
   if (atomic_load(job->spec.gone)) return error_refuse(&job->result.error, ERROR_DEADLINE, NULL, "the client is gone");
   if (!region_write(&sink->part, data, bytes, &job->result.error)) return false;

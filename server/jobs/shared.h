@@ -1,11 +1,11 @@
-// The source and the sinks of a job in regions of shared memory (regions.h): its points come from one, and its answer
-// or single tensors go there.
+// The source and the sinks of a job, in regions of shared memory (regions.h). A job reads its points from the source.
+// It writes its answer, or single tensors, to sinks.
 //
-// The GPU that runs the job reads the source and writes the sinks itself, if it can. Else the bytes are copied: from
-// the source into the input, from the output into the sinks.
+// The GPU that runs the job reads the source and writes the sinks in place, if it can. Otherwise the bytes are copied
+// from the source to the input, and from the output to the sinks.
 //
-// Runs on the worker's thread, which owns the job meanwhile. What fails sets the problem of the job's result. From the
-// first source or sink on the job has a `shared` part, which the functions below them want.
+// Runs on the worker's thread, which owns the job meanwhile. A failure sets the error of the job's result. The first
+// source or sink gives the job its `shared` part. All functions but the opening ones need this part.
 #ifndef VOXELD_SHARED_H
 #define VOXELD_SHARED_H
 
@@ -18,37 +18,37 @@ VX_WARN_UNUSED bool shared_read(void *job, const struct region_ref *ref, char *o
 
 // Opens a part of a region as the job's source.
 VX_WARN_UNUSED bool source_open(struct job *job, const struct region_ref *ref);
-// Brings the source, which is open, into the reach of the GPU that the job will run on (NULL: none). False: it must be
-// copied.
+// Lets the GPU that will run the job (NULL: none) read the open source in place. False: the source must be copied.
 VX_WARN_UNUSED bool source_reach(struct job *job, const struct device *gpu);
-// Copies the source and closes it. The copy becomes the input: from then on nobody changes it.
+// Copies the source and closes it. The copy becomes the input, which its owner cannot change.
 VX_WARN_UNUSED bool source_copy(struct job *job);
-// Where a GPU reads the points; NULL: there is no source, or it was copied.
+// Where a GPU reads the points. NULL: there is no source, or it was copied.
 static inline char *source_rows(const struct job *job) { return job->shared ? job->shared->source.device_ptr : NULL; }
 
 // ---- the sinks ------------------------------------------------------------------------------------------------------
 
 // Opens the parts of regions that the answer goes to.
 VX_WARN_UNUSED bool sinks_open(struct job *job);
-// Once the answer's layout is known: whether the sinks have room for it, as far as its size is known by then.
+// Whether the sinks have room for the answer, as far as its size is known. Call it once the layout is known.
 VX_WARN_UNUSED bool sinks_reserve(struct job *job);
-// Then lets the GPU that runs the job write all of the sinks itself, or none. Returns where the GPU writes the whole
-// answer; NULL: what else there is goes to the output.
+// Then lets the GPU that runs the job write all sinks in place, or none. Returns where the GPU writes the whole answer.
+// NULL: the GPU writes to the output what has no sink in place.
 char *sinks_reach(struct job *job);
-// Copies tensors into their sinks, unless a GPU has written them there.
+// Copies tensors to their sinks, unless a GPU has written them there.
 VX_WARN_UNUSED bool sinks_commit_tensors(struct job *job);
-// Likewise the whole answer, or what is in front of the tensors that a GPU has written. What is sent is then of the
-// kind `answer_of_region`.
+// Copies the whole answer to its sink or, if a GPU has written the tensors, the header in front of them. The client
+// then gets an answer of the kind `answer_of_region`.
 VX_WARN_UNUSED bool sinks_commit_answer(struct job *job);
 // Whether there is a sink of the whole answer.
 static inline bool sinks_take_answer(const struct job *job) { return job->asked.output_region.name[0]; }
 
 // ---- both -----------------------------------------------------------------------------------------------------------
 
-// After a run on a GPU: whether all that it reached was the regions' still. No GPU reaches the sinks any more.
+// After a run on a GPU: whether the memory that the GPU accessed still belongs to the regions. Ends the GPU's access to
+// the sinks.
 VX_WARN_UNUSED bool shared_verify_or_unpin(struct job *job);
 void shared_release(struct job *job);
-// Counts the parts of a job that is answered, by the way that each took in the end.
+// Counts the parts of an answered job: in place, or copied.
 void shared_count(const struct job *job);
 
 #endif

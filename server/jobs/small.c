@@ -8,8 +8,8 @@
 #include "kernels/backends.h"
 #include "server/jobs/run.h"
 
-// More bytes are written in some 20 us. Columns beyond those of a sensor, and what is converted from or to float16,
-// could have values that processors are slow with.
+// Writing MOST_OUTPUT_BYTES takes about 20 us. Columns beyond a sensor's own, and values converted from or to float16,
+// may be subnormal, which makes processors slow.
 enum { MOST_OUTPUT_BYTES = 128 << 10, MOST_COLUMNS = 5 };
 
 // ---- lanes ----------------------------------------------------------------------------------------------------------
@@ -49,21 +49,21 @@ static void give_lane(struct small *small, struct vx_lane *lane) {
 
 // ---- which jobs -----------------------------------------------------------------------------------------------------
 
-// Whether the time of a run follows from its points and its output.
+// Whether only the points and the output decide the time of a run.
 static bool is_plain(const struct job_request *asked) {
   const struct vx_voxelize *params = &asked->job.params.voxelize;
   return asked->job.op == VX_VOXELIZE && !params->block_filter.enabled && params->encoder.num_layers == 0 &&
          asked->num_features <= MOST_COLUMNS && asked->dtype == VX_FLOAT32 && params->feature_dtype == VX_FLOAT32;
 }
 
-// Whether the body is rows as they are, and the answer is not compressed.
+// Whether the body is raw rows and the answer is not compressed.
 static bool is_direct(const struct job *job) {
   const struct job_request *asked = &job->asked;
   return asked->format == FORMAT_RAW && !job->infer && !asked->stream.name[0] && !asked->points_region.name[0] &&
          !asked->output_region.name[0] && job->spec.answer_coding == CODING_NONE;
 }
 
-// If each point had a voxel of its own.
+// Assumes a voxel for each point.
 static bool has_small_output(const struct job *job, int64_t points) {
   struct vx_layout layout;
   struct error error;
@@ -82,7 +82,7 @@ bool small_run(struct small *small, struct job *job) {
   if (!lane) return false;
   const struct lanes lanes = {.on_cpu = lane, .alone = true};
   enum job_step step = job_run(job, &lanes, VX_LANE_QUICK);
-  assert(step == JOB_RAN);  // what goes elsewhere, or waits in a stream, is not small
+  assert(step == JOB_RAN);  // a small job has no stream, and its lanes are known from the head
   (void)step;
   give_lane(small, lane);
   atomic_fetch_add(&small->run, 1);

@@ -1,10 +1,10 @@
-// Small jobs: those that take less time than to wake a worker for them. The I/O thread that has received one runs it
-// itself, on a CPU lane of its own for the moment. The bytes are the same as a worker's, on whatever device.
+// Small jobs: jobs that take less time than waking a worker. The I/O thread that received a small job runs it on a CPU
+// lane. The answer has the same bytes as a worker's answer.
 //
-// A job is small if its time follows from its points and its output alone, and both are few: most take 5 to 50 us, and
-// so long the I/O thread is away from its other connections. It waits in no queue and takes no turn.
+// A job is small if only its points and its output decide its time, and both are few. Most small jobs take 5 to 50 us.
+// Meanwhile the I/O thread serves no other connection. A small job does not wait in a queue.
 //
-// Any thread. The lock is held to take a lane and to give it back.
+// Any thread. The lock protects the list of lanes.
 #ifndef VOXELD_SMALL_H
 #define VOXELD_SMALL_H
 
@@ -16,23 +16,23 @@
 #include "server/config/options.h"
 #include "server/jobs/job.h"
 
-enum { SMALL_POINT_BYTES = 2048 };  // of scratch that a lane keeps, at most, for each of the most points of a job
+enum { SMALL_POINT_BYTES = 2048 };  // the most scratch that a lane keeps for each of `most_points`
 
 struct small {
   struct lock lock;
-  int64_t most_points;    // of a small job; 0: none is
-  struct vx_lane **lane;  // [count], those that are free first
+  int64_t most_points;    // of a small job; 0: no job is small
+  struct vx_lane **lane;  // [count], free ones first
   int64_t count, free;
-  atomic_ullong run;  // jobs
+  atomic_ullong run;  // jobs, since the start
 };
 
-// Opens as many lanes as a listener has I/O threads. If none is free, a job goes to the workers. False with a reason.
+// Opens as many lanes as a listener has I/O threads. False with a reason.
 VX_WARN_UNUSED bool small_start(struct small *small, const struct options *options, const struct devices *devices,
                                 struct error *error);
 void small_end(struct small *small);
 
-// Runs the job if it is small and a lane is free: then it has its result, and `done` is not called. Otherwise it is as
-// before.
+// Runs the job if it is small and a lane is free. True: the job has its result, and `done` is not called. False: the
+// job is unchanged.
 VX_WARN_UNUSED bool small_run(struct small *small, struct job *job);
 
 #endif

@@ -37,7 +37,6 @@ struct job *sweeps_take_waiting(struct streams *streams, int64_t now_ns) {
   return jobs;
 }
 
-// The job has no turn, no sweep and nothing joined.
 static struct job_stream *begin_stream(struct job *job) {
   struct job_stream *stream = job->stream = &job->memory.stream;
   stream->job = job;
@@ -94,7 +93,7 @@ void sweeps_write(const struct gathered *gathered, const struct stream_terms *te
   }
 }
 
-// The job's rows in the memory of its body, as sweeps.
+// Makes sweeps of the job's rows, in the memory of its body.
 static bool make_sweeps(struct job *job) {
   const char *rows = job->points;
   struct sweep **link = &job->stream->sweep;
@@ -112,7 +111,7 @@ static bool make_sweeps(struct job *job) {
   return true;
 }
 
-// Gives each of several sweeps memory of its own, so that its end frees what it counted. The body goes back.
+// If there are several sweeps, copies each into its own memory, so that each can be evicted alone. Releases the body.
 static bool part_sweeps(struct job *job) {
   if (!job->stream->sweep->next) return true;
   for (struct sweep *sweep = job->stream->sweep; sweep; sweep = sweep->next) {
@@ -129,7 +128,7 @@ static bool part_sweeps(struct job *job) {
   return true;
 }
 
-// Joined rows may have as many bytes as a body, as if they had come in one.
+// Joined rows may have as many bytes as a body.
 static bool acquire_rows(struct job *job, int64_t rows) {
   size_t row = (size_t)job_request_columns(&job->asked) * sizeof(float), most = job->services->max_body_bytes;
   if ((uint64_t)rows > most / row)
@@ -170,8 +169,7 @@ static bool refuse_memory(struct job *job, const struct shortage *shortage) {
                       "there is no room for a sweep of %zu bytes in stream_memory_bytes now", bytes);
 }
 
-// The sweep's memory counts as that of streams from now on; if need be, older sweeps make room. They make none for a
-// sweep that cannot fit.
+// Counts the sweep's memory to SHARE_STREAM_BYTES. Evicts older sweeps to make room, unless the sweep can never fit.
 static bool move_memory(const struct job *job, const struct sweep *sweep, struct shortage *shortage) {
   *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARE_STREAM_BYTES, 0};
   if (!sweep->memory) return true;
@@ -181,7 +179,7 @@ static bool move_memory(const struct job *job, const struct sweep *sweep, struct
   return true;
 }
 
-// Sweeps sent along that there is no room for are not kept: had each been sent in its turn, they were evicted by now.
+// Drops older sweeps of the body that have no room: if each had been sent on its own, they would be evicted by now.
 static bool keep_memory(struct job *job) {
   struct shortage shortage;
   struct sweep *last = job->stream->sweep;

@@ -1,8 +1,8 @@
-// What a job has to do with its stream (server/streams): its turn, the sweeps that it joins with its own, and that its
-// own are kept if it succeeds.
+// A job and its stream (server/streams): the job waits for its turn, joins its own sweeps with those of the stream, and
+// leaves its own sweeps to the stream if it succeeds.
 //
-// The body's buffer becomes the sweep's; several are copied apart. The joined rows become the job's input. So both
-// backends see the same rows, and a lone sweep is copied only to be joined. Refusals are in the job's result.
+// The buffer of the body becomes that of its sweep. Several sweeps of one body get copies. The joined rows become the
+// job's input, so both backends read the same rows. Errors are in the job's result.
 #ifndef VOXELD_SWEEPS_H
 #define VOXELD_SWEEPS_H
 
@@ -10,22 +10,22 @@
 
 static inline bool sweeps_are_joined(const struct job *job) { return job->asked.stream.name[0]; }
 
-// Takes the job's turn in its stream, unless it has it. STREAM_WAITS: the job belongs to the stream until
-// services->turn_came or, if it may not wait, it would have to.
+// Takes the job's turn in its stream, unless it has the turn. STREAM_WAITS: if it may wait, the stream owns the job
+// until services->turn_came; if not, nothing has changed.
 VX_WARN_UNUSED enum stream_entry sweeps_begin(struct job *job, bool may_wait);
-// Takes the jobs out of all streams that wait there and are stale at now_ns, or all that wait if it is INT64_MAX: as a
-// list linked by `next`. The room calls it now and then.
+// Takes out of all streams the waiting jobs that are stale at now_ns, or all waiting jobs if it is INT64_MAX: a list
+// linked by `next`.
 struct job *sweeps_take_waiting(struct streams *streams, int64_t now_ns);
-// Makes the joined rows the job's points. The worker calls it once the body is open and the job has its turn.
+// The joined rows become the job's points. The body must be open, and the job must have its turn.
 VX_WARN_UNUSED bool sweeps_join(struct job *job);
-// Has the job's work count the fates of each joined sweep's points, if its operation can.
+// Lets the run count the fates of points for each joined sweep, if the operation can.
 void sweeps_count(struct job *job);
-// The job, which has a stream, has a result: the stream keeps its sweeps if it was answered, and its turn ends.
+// Ends the turn of a job that has a result. If the job was answered, the stream keeps its sweeps.
 void sweeps_end(struct job *job);
 
-// Rows of the gathered sweeps, joined: how many there may be at most, and their writing to `out`, which has room for
-// these.
+// The most rows that the gathered sweeps can have when joined.
 int64_t sweeps_rows(const struct gathered *gathered);
+// Writes the joined rows to `out`, which has room for sweeps_rows.
 void sweeps_write(const struct gathered *gathered, const struct stream_terms *terms, const struct sweep_shape *shape,
                   struct vx_stop *stop, float *out, struct join_report *report);
 

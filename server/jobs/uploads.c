@@ -1,11 +1,11 @@
-// Uploads; see uploads.h.
+// See uploads.h.
 #include "server/jobs/uploads.h"
 
 #include <string.h>
 
 #include "server/base/clock.h"
 
-// An upload that takes less for its whole body is not preempted. Two seconds are promised; a rate is only a guess.
+// An upload whose whole body takes less is not preempted. The promise is 2 s; the rest allows for errors of the rate.
 static const double patience_s = 3;
 
 void uploads_init(struct uploads *uploads, struct watcher *watcher) {
@@ -18,14 +18,14 @@ bool uploads_were_refused(struct uploads *uploads) { return atomic_exchange(&upl
 
 // ---- who is preempted; with the lock held ---------------------------------------------------------------------------
 
-// Room that a request needs, and for which others may be preempted.
+// The room that a request needs.
 struct need {
   struct job_services *services;
   struct client *client;
   struct shortage shortage;
-  int64_t more;        // bytes of the request's body that come beyond what it lacks now
-  double slower_than;  // seconds: an upload that takes no longer is spared
-  bool whole;          // the request's body is here
+  int64_t more;        // bytes that the rest of the request's body will need
+  double slower_than;  // seconds: an upload that takes no longer is not preempted
+  bool whole;          // the request's body is complete
 };
 
 static bool is_over_share(const struct need *need) { return need->shortage.grant == OVER_CLIENT_SHARE; }
@@ -33,12 +33,12 @@ static bool is_over_share(const struct need *need) { return need->shortage.grant
 // Seconds that so many bytes take at that rate.
 static double seconds(double bytes, double rate) { return bytes / (rate > 1 ? rate : 1); }
 
-// If the server is late in reading, the rate says nothing of the upload.
+// If the server is late in reading, the rate says nothing about the upload.
 static bool moves(const struct peer *peer, int64_t now_ns) {
   return peer_rate(peer, now_ns) >= PACE_SLOW || peer_has_unread(peer);
 }
 
-// Seconds that the whole body takes or, if its length is unknown, as much as its memory holds.
+// Seconds for the whole body or, if its length is unknown, for as many bytes as its memory holds.
 static double slowness(const struct peer *peer, int64_t now_ns) {
   int64_t expected = atomic_load(&peer->upload.expected);
   return seconds((double)(expected ? expected : atomic_load(&peer->upload.memory)), peer_rate(peer, now_ns));
@@ -52,17 +52,17 @@ static bool has(const struct upload *upload, enum share share) {
   return atomic_load(&upload->memory) > 0 && (share == SHARE_BYTES || share == share_of_body(use_of(upload)));
 }
 
-// The phase from which the upload may be preempted now. PEER_PREEMPTED: it may not.
+// The phase of an upload that may be preempted now. PEER_PREEMPTED: it may not be.
 static int phase_to_preempt(const struct peer *peer) {
   int phase = atomic_load(&peer->phase);
   bool may = phase == PEER_UPLOAD || (phase == PEER_HELD && !atomic_load(&peer->upload.bytes));
   return peer->open && may ? phase : PEER_PREEMPTED;
 }
 
-// The slowest that has what is lacking and is slower than `slower_than`. NULL if there is none.
+// The slowest upload that has what is short and is slower than `slower_than`. NULL: there is none.
 //
-// A flood costs those nothing who hold less. A request of a client over its share takes nothing from clients that hold
-// less than it does. No request takes an upload that moves from a client that holds less than the request wants.
+// Clients that hold little are safe from a flood. A request of a client over its share preempts nobody who holds less
+// than that client. No request preempts a moving upload whose client holds less than the request wants.
 static struct peer *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->services->clients;
   struct watcher *watcher = need->services->uploads->watcher;
@@ -84,8 +84,8 @@ static struct peer *slowest(const struct need *need, int64_t now_ns) {
   return found;
 }
 
-// The upload that is to make room, or NULL. If the request's own body is still to come, that is no upload of its client
-// that has only begun: its rate is not known yet. No other client has to make room in its place.
+// The upload to preempt, or NULL. If the body of the request is incomplete, an upload of the same client that has just
+// begun is not preempted, because its rate is unknown. No other client makes room instead.
 static struct peer *giver(const struct need *need, int64_t now_ns) {
   struct peer *peer = slowest(need, now_ns);
   bool begun = peer && atomic_load(&peer->upload.client) == need->client && atomic_load(&peer->upload.bytes) > 0 &&
@@ -93,7 +93,7 @@ static struct peer *giver(const struct need *need, int64_t now_ns) {
   return begun && !need->whole ? NULL : peer;
 }
 
-// Slot and input are somebody else's from now on.
+// Slot and input now belong to somebody else.
 static void forget(struct upload *upload) {
   upload->input = NULL;
   atomic_store(&upload->memory, 0);
@@ -110,7 +110,7 @@ static void release(struct upload *upload, const struct job_services *services) 
   if (input) buffer_release(input);
 }
 
-// False if the upload has moved on meanwhile. One of which nothing has come goes on without its reservation.
+// False: the upload has moved on meanwhile. An upload that has received nothing continues without its reservation.
 static bool preempt(struct peer *peer, const struct job_services *services) {
   int phase = phase_to_preempt(peer);
   if (phase == PEER_PREEMPTED || !peer_move(peer, phase, PEER_PREEMPTED)) return false;
@@ -124,18 +124,18 @@ static bool preempt(struct peer *peer, const struct job_services *services) {
 
 // ---- making room ----------------------------------------------------------------------------------------------------
 
-// Sweeps of streams go before uploads: those of the request's client, if that is over its share.
+// Sweeps of streams are evicted before uploads are preempted: only the client's own if it is over its share.
 static bool evict_sweep(const struct need *need) {
   return need->shortage.share == SHARE_BYTES &&
          streams_evict(need->services->streams, is_over_share(need) ? need->client : NULL);
 }
 
-// Somebody gives up what is lacking. False if there is nobody who should.
+// Evicts a sweep or preempts an upload. False: there is none to evict or preempt.
 static bool make_room(const struct need *need) {
   struct watcher *watcher = need->services->uploads->watcher;
   int64_t now_ns = clock_ns();
   struct peer *peer;
-  if (need->shortage.share == SHARES) return false;  // nobody could give that up
+  if (need->shortage.share == SHARES) return false;  // others cannot help
   if (evict_sweep(need)) return true;
   lock_acquire(&watcher->lock);
   do {
@@ -151,7 +151,7 @@ bool uploads_make_room(struct job_services *services, struct client *client, con
   return make_room(&need);
 }
 
-// Whether somebody could be preempted for it.
+// Whether an upload could be preempted for it.
 static bool could_make_room(const struct need *need) {
   struct watcher *watcher = need->services->uploads->watcher;
   if (need->shortage.share == SHARES) return false;
@@ -163,11 +163,11 @@ static bool could_make_room(const struct need *need) {
 
 // ---- reserving ------------------------------------------------------------------------------------------------------
 
-// Once half of the memory is in use, memory follows the bytes: an upload gets this many times what has come of it. If
-// that is more than an eighth of the whole, it gets the whole, since it needs both while it grows.
+// While half of the memory is in use, an upload gets 64 times the bytes that have arrived. If that is more than an
+// eighth of the body, it gets memory for the whole body: while it grows, it needs the old and the new memory.
 enum { MEMORY_PER_BYTE = 64, LARGEST_STEP = 8 };
 
-// The upload with its job, and with what of the body has come before the bytes at hand.
+// An upload with its job, and the bytes of the body before those that have just arrived.
 struct reserving {
   struct peer *peer;
   struct upload *upload;
@@ -187,7 +187,7 @@ static bool has_all(const struct reserving *it, int64_t come) {
          capacity_of(it->upload) >= it->job->spec.lead + (size_t)whole_body(it->upload, come);
 }
 
-// Bytes of body to reserve for when so many have come; no fewer than that.
+// Bytes of the body to reserve when `come` bytes have arrived; never fewer than `come`.
 static size_t due(const struct reserving *it, int64_t come) {
   struct buffers_use use = buffers_use(it->job->services->buffers);
   int64_t expected = whole_body(it->upload, come);
@@ -203,7 +203,7 @@ static bool reserve_slot(const struct reserving *it, struct shortage *shortage, 
   return true;
 }
 
-// Memory for so many bytes of body; those that are there are kept.
+// Memory for so many bytes of body. Keeps the bytes that have arrived.
 static bool reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage, struct error *error) {
   struct upload *upload = it->upload;
   size_t mine = capacity_of(upload), lead = it->job->spec.lead;
@@ -220,7 +220,7 @@ static bool reserve_input(const struct reserving *it, size_t bytes, struct short
   return true;
 }
 
-// Whether the client's shares would allow that; nothing is taken.
+// Whether the client's shares would allow that. Acquires nothing.
 static bool may_reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage,
                               struct error *error) {
   size_t mine = capacity_of(it->upload), all = it->job->spec.lead + bytes;
@@ -235,7 +235,7 @@ static bool reserve(const struct reserving *it, size_t bytes, struct shortage *s
   return reserve_slot(it, shortage, error) && (!bytes || reserve_input(it, bytes, shortage, error));
 }
 
-// An upload preempts only those that are slower than it is.
+// An upload preempts only slower uploads.
 static struct need need_of(const struct reserving *it, size_t bytes) {
   struct need need = {
       .services = it->job->services, .client = it->job->client, .slower_than = patience_s, .whole = !bytes};
@@ -276,7 +276,7 @@ void upload_init(struct peer *peer) {
   forget(upload);
 }
 
-// Reserves what is known to be due at the headers; the client's shares must allow the rest too.
+// Reserves what is due at the headers. The client's shares must allow the whole body.
 bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error) {
   struct upload *upload = &peer->upload;
   const struct reserving it = {peer, upload, job, 0};
@@ -295,11 +295,11 @@ bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct
   return true;
 }
 
-// Takes the reservation out of the reach of other threads. False if the upload was preempted, or its connection ended.
+// Locks the reservation against preemption. False: the upload was preempted, or its connection has ended.
 static bool lock(struct peer *peer, const struct job *job, struct error *error) {
   struct watcher *watcher = job->services->uploads->watcher;
   while (!peer_move(peer, PEER_UPLOAD, PEER_LOCKED)) {
-    lock_acquire(&watcher->lock);  // whoever preempts it has finished then
+    lock_acquire(&watcher->lock);  // the thread that preempts it has finished then
     bool preempted = peer_move(peer, PEER_PREEMPTED, PEER_UPLOAD), failed = peer_is_failed(peer);
     lock_release(&watcher->lock);
     if (preempted || failed) return error_refuse(error, ERROR_MEMORY_FULL, NULL, PREEMPTED);
@@ -307,7 +307,7 @@ static bool lock(struct peer *peer, const struct job *job, struct error *error) 
   return true;
 }
 
-// If all connections have ended meanwhile, the next step finds out.
+// If all connections are being ended meanwhile, the next step detects it.
 static void unlock(struct peer *peer) { (void)peer_move(peer, PEER_LOCKED, PEER_UPLOAD); }
 
 bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size, struct error *error) {
@@ -339,7 +339,7 @@ bool upload_commit(struct peer *peer, struct job *job, struct error *error) {
   return good;
 }
 
-// Other threads touch the reservation only with the lock.
+// Other threads access the reservation only with the watcher's lock.
 void upload_cancel(struct peer *peer, const struct job *job) {
   struct upload *upload = &peer->upload;
   if (!atomic_load(&upload->memory) && !atomic_load(&upload->slot_reserved)) return;

@@ -1,19 +1,19 @@
-// Uploads: what the server reserves for a body while it comes, a slot in the queue and memory, and how fast it comes.
+// Uploads: the queue slot and the memory that the server reserves for a body while it arrives.
 //
-// If slots or memory run short, the slowest upload is preempted: it gives up its reservation to whoever has bytes to
-// put there. The slowest is the one whose body will take longest at its present rate. Four uploads are spared:
-// - one whose body takes 2 s at most,
-// - one whose client holds less than the other request wants, if it moves at 128 KiB/s or more or the server is late
-//   in reading it,
-// - one that has begun in the last half second, from other uploads of its own client: its rate is not known yet,
-// - one that its I/O thread writes to or has paused.
-// An upload of which nothing has come is preempted without a word, and reserves anew with its first bytes. Any other is
-// refused. Once the body is whole, its job owns the reservation and nobody takes it away. Once half of the memory is
-// in use, an upload gets memory only as its bytes come, in a few steps.
+// If slots or memory run short, another request may preempt the slowest upload, and takes over its reservation. The
+// slowest upload is the one whose whole body takes longest at its present rate. Four kinds are never preempted:
+// - an upload whose whole body takes at most 2 s,
+// - an upload at 128 KiB/s or more, or with bytes that the server has not read yet, if its client holds less than the
+//   other request wants,
+// - an upload that began in the last half second, by an upload of the same client: its rate is not known yet,
+// - an upload that its I/O thread writes to or has paused.
+// An upload that has received nothing loses only its reservation, and reserves again with its first bytes. Any other
+// preempted upload is refused. A job owns the reservation of a whole body, and nobody preempts it. While half of the
+// memory is in use, an upload gets memory in a few steps, as its bytes arrive.
 //
-// The upload is a part of its connection's peer (net/peer.h), whose phase tells who may touch the reservation. The IO
-// thread of the connection calls all functions of an upload; a worker calls job_get_*. Any thread may preempt an
-// upload, with the watcher's lock.
+// The upload is a part of its connection's peer (net/peer.h), whose phase says who may access the reservation. The I/O
+// thread of the connection calls the functions upload_*. Any thread calls uploads_make_room, which preempts uploads
+// with the watcher's lock held.
 #ifndef VOXELD_UPLOADS_H
 #define VOXELD_UPLOADS_H
 
@@ -26,30 +26,30 @@
 #include "server/net/watcher.h"
 
 struct uploads {
-  struct watcher *watcher;         // its peers are looked at
-  atomic_bool refused;             // a request, for want of memory, since uploads_were_refused last asked
-  atomic_uint_fast64_t preempted;  // uploads that were refused in favour of others
+  struct watcher *watcher;         // has the peers
+  atomic_bool refused;             // a request was refused for want of memory since the last uploads_were_refused
+  atomic_uint_fast64_t preempted;  // uploads refused in favour of others, since the start
 };
 
 void uploads_init(struct uploads *uploads, struct watcher *watcher);
 // Whether a request was refused for want of memory since the last call.
 bool uploads_were_refused(struct uploads *uploads);
-// A job, whose body is here, lacks something: a sweep of a stream or an upload makes room. False if there is none that
-// should.
+// Makes room for a job with a whole body: evicts a sweep of a stream, or preempts an upload. False: there is none to
+// evict or preempt.
 VX_WARN_UNUSED bool uploads_make_room(struct job_services *services, struct client *client,
                                       const struct shortage *shortage);
 
-// A request has come. Nothing is reserved, and upload_cancel does nothing.
+// A request begins, without a reservation.
 void upload_init(struct peer *peer);
-// The headers of the job's request are here: `bytes` of body are due (0: none, or unknown). False with an error if
-// there is no room, nor would be if others were preempted.
+// Reserves for a body of `bytes` (0: no body, or an unknown length), once the headers are complete. False with an
+// error: there is no room, even if other uploads were preempted.
 VX_WARN_UNUSED bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error);
-// Appends bytes of the body, which peer_upload_progress has counted. False with an error.
+// Appends bytes to the body. peer_upload_progress has counted them. False with an error.
 VX_WARN_UNUSED bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size,
                                  struct error *error);
-// The body is whole: the job gets what was reserved, its queue slot and its input. False with an error.
+// The body is whole: the job gets the reserved queue slot and input. False with an error.
 VX_WARN_UNUSED bool upload_commit(struct peer *peer, struct job *job, struct error *error);
-// The upload is over in any other way: gives back what it holds.
+// Ends an upload that was not committed, and releases its reservation.
 void upload_cancel(struct peer *peer, const struct job *job);
 
 #endif

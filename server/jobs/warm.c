@@ -8,17 +8,17 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 
-// One network on one worker after the other.
+// One network, warmed on one worker after the other.
 struct warming {
   struct jobs *jobs;
   struct detector *detector;
   struct worker *worker;
   size_t scratch_bytes;
-  bool serves;         // already, so requests may run it meanwhile
-  bool alone;          // no request did
-  bool charged;        // what the run asked for of the budget
-  bool ran;            // somewhere
-  struct error fault;  // of a run on the CPU, unless others took the memory; "" = none
+  bool serves;         // requests may run the network meanwhile
+  bool alone;          // no request ran it meanwhile
+  bool charged;        // the budget had the scratch for the run
+  bool ran;            // on at least one lane
+  struct error fault;  // of a run on the CPU, unless others took the memory; "": none
 };
 
 static bool allow_scratch(void *ctx, size_t bytes) {
@@ -83,7 +83,7 @@ static void lose(const struct jobs *jobs, struct device *gpu, const char *reason
   if (device_lose(services->devices, gpu, reason)) services->gpu_lost(services->owner);
 }
 
-// False if the network does not run on the worker's GPU, or there is none for it.
+// False: the network does not run on the worker's GPU, or the worker has none.
 static bool warm_on_gpu(struct warming *warming, const struct options *options) {
   const struct lanes *lanes = &warming->worker->lanes;
   struct vx_device_stream stream = {.tf32 = options->network_tf32,
@@ -109,16 +109,16 @@ static void warm_on_cpu(struct warming *warming) {
   enum vx_status status = run_once(warming, cpu, warming->worker->lanes.on_cpu, NULL, &error);
   report(warming, cpu, began_ns, status == VX_OK ? NULL : error.text);
   if (status == VX_OK) warming->ran = true;
-  // A network that has no room for one cloud within its bound never has, unless others run it at the same time.
+  // A network that is alone and lacks memory for one cloud within its limit will always lack it.
   if (status == VX_FAILED || (status == VX_OUT_OF_MEMORY && warming->charged && warming->alone)) warming->fault = error;
 }
 
-// Workers that stand by until the last GPU is lost stay cold.
+// Does not warm workers that stand by until the last GPU is lost.
 static bool takes_detections(const struct jobs *jobs, const struct worker *worker) {
   return worker->use == VX_LANE_DETECT && (worker->lanes.gpu || jobs->devices.count == 0);
 }
 
-// Those that serve in place of newer files are warm.
+// Detectors that stay in place of newer files are warm.
 static bool is_cold(const struct detectors *detectors, size_t index) {
   return !detector_fault(detectors_at(detectors, index)) && !detectors_refusal(detectors, index);
 }
@@ -137,7 +137,7 @@ static void warm_detector(struct warming *warming, const struct options *options
   }
 }
 
-// Workers of the CPU come to it only if no GPU has run the network.
+// A fault on the CPU counts only if no lane has run the network.
 static void judge(const struct warming *warming, struct detectors *detectors, const struct detectors *before,
                   size_t index) {
   struct error fault = warming->fault;
@@ -163,7 +163,7 @@ void warm_up(struct jobs *jobs, const struct options *options, struct detectors 
 
 // ---- a sampling -----------------------------------------------------------------------------------------------------
 
-// Enough runs for one that nothing disturbs, and enough time for a GPU to raise its clock rate.
+// Enough runs to get one without disturbance, and enough time for a GPU to raise its clock rate.
 enum { MEASURE_RUNS = 5 };
 #define MEASURE_NS (50 * NS_PER_MS)
 
@@ -172,7 +172,7 @@ struct sampling {
   float rows[PLACEMENT_POINTS][3];
 };
 
-// Noise, in about the shape of a scan.
+// Random points in a box of about the size of a scan.
 static void make_rows(struct sampling *sampling) {
   static const float size[3] = {100, 100, 4};
   uint32_t noise = 1;

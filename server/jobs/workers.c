@@ -53,14 +53,14 @@ int64_t workers_beside(const struct workers *workers, enum vx_lane_use use) {
   return beside;
 }
 
-// ---- what processors are used for -----------------------------------------------------------------------------------
+// ---- the use of processors ------------------------------------------------------------------------------------------
 
 static int64_t processor_ns(clockid_t clock) {
   struct timespec used;
   return clock_gettime(clock, &used) == 0 ? used.tv_sec * NS_PER_S + used.tv_nsec : 0;
 }
 
-// With the lock held, so that no thread is joined meanwhile.
+// The lock keeps threads from being joined meanwhile.
 static int64_t used_by_others_ns(const struct workers *workers) HOLDS(workers->lock) {
   int64_t used_ns = processor_ns(CLOCK_PROCESS_CPUTIME_ID);
   for (int64_t i = 0; i < workers->count; i++) {
@@ -85,24 +85,24 @@ void workers_tick(struct workers *workers, int64_t now_ns) {
 
 // ---- threads --------------------------------------------------------------------------------------------------------
 
-// The queue that the job goes to is closed already.
+// The job came to a queue that is already closed.
 static void refuse_late(struct job *job) {
   (void)error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; ask another one");
   job_release(job);
 }
 
-// If the turn has come meanwhile, the job goes into its queue once more.
+// If the turn has come meanwhile, the job goes back into its queue.
 static enum job_step await_turn(struct job *job) {
   enum stream_entry entry = sweeps_begin(job, true);
   if (entry == STREAM_REFUSED) job_release(job);
   return entry == STREAM_WAITS ? JOB_WAITS : entry == STREAM_TURN ? JOB_ELSEWHERE : JOB_RAN;
 }
 
-// False: it goes on, in its stream or in a queue.
+// False: the job waits in its stream or in a queue.
 static bool do_job(struct worker *worker, struct job *job) {
   struct workers *workers = worker->workers;
   struct queue *queue = &workers->queues[worker->use];
-  // If the worker's GPU was lost or paused while it waited, others do the job.
+  // If the worker's GPU was lost or paused while the worker waited, another worker does the job.
   if (!takes_jobs(worker, workers->devices) && queue_return(queue, &worker->waiter, job)) return false;
   atomic_fetch_add(&workers->running[worker->use], 1);
   enum job_step step = job_run(job, &worker->lanes, worker->use);
@@ -112,7 +112,7 @@ static bool do_job(struct worker *worker, struct job *job) {
   if (step == JOB_WAITS) return false;
   if (step == JOB_ELSEWHERE && queue_push(&workers->queues[job_lane_use(job)], job)) return false;
   if (step == JOB_ELSEWHERE) refuse_late(job);
-  job->spec.done(job);  // from here on the job is no longer ours
+  job->spec.done(job);  // from here on its maker owns the job
   return true;
 }
 
@@ -141,8 +141,8 @@ static void close_lanes(struct worker *worker) {
   if (lanes->on_cpu) vx_cpu_backend.lane_close(lanes->on_cpu);
 }
 
-// Opens the worker's lane on its GPU, if it has one. A GPU on which no lane can be opened, for lack of memory for
-// example, counts as lost. With `must` (`--backend cuda`) that is an error instead.
+// Opens the worker's lane on its GPU, if it has one. If that fails, for lack of memory for example, the GPU counts as
+// lost. With `must` (`--backend cuda`) the failure is an error instead.
 static bool open_gpu_lane(struct worker *worker, bool must, struct error *error) {
   struct lanes *lanes = &worker->lanes;
   if (!lanes->gpu || device_state(lanes->gpu) == DEVICE_LOST) return true;
@@ -172,12 +172,12 @@ static bool start_worker(struct worker *worker, bool must, struct error *error) 
   return false;
 }
 
-// How many workers of one use there are: per GPU, and on the CPU if no GPU works.
+// Workers of one use: for each GPU, and on the CPU if no GPU works.
 struct worker_count {
   int64_t streams, on_cpu;
 };
 
-// Without models nothing is detected.
+// Only models need workers that detect.
 static struct worker_count count_of(const struct options *options, enum vx_lane_use use) {
   int64_t detect = options->models_dir[0] ? 1 : 0;
   const struct worker_count counts[VX_LANE_USES] = {

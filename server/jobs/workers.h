@@ -1,11 +1,12 @@
-// The workers: threads that take jobs from a queue, each with lanes of its own. Some take only jobs that sample, so
-// that other jobs never wait for those. A worker without a job helps with those of others (helpers.h).
+// The workers: threads that take jobs from a queue. Each worker has its own lanes, and takes jobs of one use. So quick
+// jobs never wait for long ones. A worker without a job helps with the jobs of others (helpers.h).
 //
-// Each GPU stream has a worker, with a lane on the GPU and one on the CPU for what the GPU fails to do. If the CPU
-// alone would have more workers, the others stand by: they sleep until no GPU works. Those of long jobs do not: they
-// work beside the GPUs, and take the jobs that are better placed there (placement.h). The workers of a lost or paused
-// GPU stand by too while another GPU works. Once no GPU works, as many workers take jobs as the CPU alone would have.
-// At the end of a GPU's pause its workers wait for the job that tries it.
+// Each GPU stream has a worker. It has a lane on the GPU, and a lane on the CPU for jobs that the GPU fails. Further
+// workers of the CPU stand by: they sleep until no GPU works. Only the further workers of long jobs work beside the
+// GPUs. They take the jobs that the placement gives to the CPU (placement.h).
+//
+// While another GPU works, the workers of a lost or paused GPU stand by. If no GPU works, as many workers take jobs as
+// on a machine without a GPU. After a GPU's pause, its workers wait for the job that tries the GPU.
 #ifndef VOXELD_WORKERS_H
 #define VOXELD_WORKERS_H
 
@@ -26,11 +27,11 @@ struct workers;
 struct worker {
   pthread_t thread;
   struct workers *workers;
-  enum vx_lane_use use;  // whose queue it takes jobs from
+  enum vx_lane_use use;  // of its queue
   bool on_cpu;           // takes jobs if no GPU works
-  bool beside;           // takes some jobs even if one does
+  bool beside;           // takes some jobs while GPUs work
   struct lanes lanes;
-  struct lock busy;  // over the lanes: held unless the worker waits
+  struct lock busy;  // protects the lanes; the worker holds it while it has a job or helps
   struct queue_waiter waiter;
 };
 
@@ -41,30 +42,29 @@ struct workers {
   struct queue *queues;  // [VX_LANE_USES]
   struct helpers *helpers;
   atomic_llong running[VX_LANE_USES];  // jobs that run now, by the use of their lanes
-  struct lock lock;                    // for standing by: of `needed` and `stopping`
+  struct lock lock;                    // protects `needed` and `stopping`
   pthread_cond_t needed;
   bool stopping;
   struct placement *placement;  // NULL: there is no GPU
-  int64_t used_ns, since_ns;    // processor time of all but the workers beside GPUs, and when that was
+  int64_t used_ns, since_ns;    // processor time of all threads but the workers beside GPUs; when it was read
 };
 
-// Opens the lanes and starts the threads. False with a reason. `placement`: of the queue of long jobs.
+// Opens the lanes and starts the threads. `placement` is that of the queue of long jobs. False with a reason.
 VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
                                   struct queue queues[VX_LANE_USES], struct placement *placement,
                                   struct helpers *helpers, struct error *error);
-// Call after the queues were closed. Waits for the threads. /v1/status may still read the workers.
+// Waits for the threads to end. Call it after the queues are closed. /v1/status may still read the workers.
 void workers_join(struct workers *workers);
-// Closes the lanes, once no network has a session on them.
+// Closes the lanes. Networks must have released their sessions on them.
 void workers_destroy(struct workers *workers);
 
-// How many workers take jobs of that use now; the others stand by.
+// How many workers of that use take jobs now. The others stand by.
 int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use);
-// Of these, those beside GPUs that work: they do not take every job.
+// How many of these work beside GPUs. They do not take every job.
 int64_t workers_beside(const struct workers *workers, enum vx_lane_use use);
-// To be called now and then: measures what processors are used for, so that the workers beside GPUs use only what is
-// left.
+// Call it regularly. Measures the use of processors, so that workers beside GPUs use only idle processors.
 void workers_tick(struct workers *workers, int64_t now_ns);
-// To be called when the state of a device has changed: workers that stood by for that begin to work.
+// Call it when the state of a device has changed: wakes the workers that now take jobs.
 void workers_wake(struct workers *workers);
 
 #endif

@@ -82,7 +82,7 @@ static void give_back(void) {
 static bool is_run(enum vx_op op, int64_t points, const char *query) {
   unsigned long long before = atomic_load(&jobs.small.run);
   make(op, points, query);
-  bool ran = jobs_run_small(&jobs, &job);
+  bool ran = small_run(&jobs.small, &job);
   assert_int_equal(atomic_load(&jobs.small.run) - before, ran);
   assert_int_equal(job.result.answered, ran);
   give_back();
@@ -118,7 +118,7 @@ static void what_could_have_a_large_output_is_left_to_workers(void **state) {
   assert_false(is_run(VX_VOXELIZE, 425, "feature=points&max_points_per_voxel=19"));
   make(VX_VOXELIZE, 425, "feature=points&max_points_per_voxel=19");
   job.spec.kind = answer_kind_of("application/json");  // without tensors
-  assert_true(jobs_run_small(&jobs, &job));
+  assert_true(small_run(&jobs.small, &job));
   give_back();
 }
 
@@ -126,28 +126,28 @@ static void what_is_not_direct_is_left_to_workers(void **state) {
   (void)state;
   make(VX_VOXELIZE, 10, "");
   job.spec.answer_coding = CODING_GZIP;
-  assert_false(jobs_run_small(&jobs, &job));
+  assert_false(small_run(&jobs.small, &job));
   job.spec.answer_coding = CODING_NONE;
   job.asked.format = FORMAT_PCD;
-  assert_false(jobs_run_small(&jobs, &job));
+  assert_false(small_run(&jobs.small, &job));
   job.asked.format = FORMAT_RAW;
   strcpy(job.asked.output_region.name, "out");
-  assert_false(jobs_run_small(&jobs, &job));
+  assert_false(small_run(&jobs.small, &job));
   job.asked.output_region.name[0] = '\0';
   strcpy(job.asked.points_region.name, "in");
-  assert_false(jobs_run_small(&jobs, &job));
+  assert_false(small_run(&jobs.small, &job));
   job.asked.points_region.name[0] = '\0';
   strcpy(job.asked.stream.name, "roof");
-  assert_false(jobs_run_small(&jobs, &job));
+  assert_false(small_run(&jobs.small, &job));
   job.asked.stream.name[0] = '\0';
   job.asked.job.params.voxelize.encoder.num_layers = 1;
-  assert_false(jobs_run_small(&jobs, &job));
+  assert_false(small_run(&jobs.small, &job));
   job.asked.job.params.voxelize.encoder.num_layers = 0;
   job.infer = &job.memory.infer;
-  assert_false(jobs_run_small(&jobs, &job));
+  assert_false(small_run(&jobs.small, &job));
   job.infer = NULL;
   assert_int_equal(job.held.queue_slot, SHARE_JOBS);
-  assert_true(jobs_run_small(&jobs, &job));
+  assert_true(small_run(&jobs.small, &job));
   assert_int_equal(job.held.queue_slot, SHARES);
   give_back();
 }
@@ -166,7 +166,7 @@ static void a_job_that_is_too_late_has_its_problem(void **state) {
   (void)state;
   make(VX_VOXELIZE, 10, "");
   job.deadline_ns = clock_ns() - 1;
-  assert_true(jobs_run_small(&jobs, &job));
+  assert_true(small_run(&jobs.small, &job));
   assert_false(job.result.answered);
   assert_int_equal(job.result.error.kind, ERROR_DEADLINE);
   give_back();
@@ -188,7 +188,7 @@ static void the_bytes_are_a_workers(void **state) {
   give_back();
   make(VX_VOXELIZE, MOST_POINTS, query);
   uint64_t pieces = helpers_use(&jobs.helpers).tasks;
-  assert_true(jobs_run_small(&jobs, &job));
+  assert_true(small_run(&jobs.small, &job));
   assert_int_equal(helpers_use(&jobs.helpers).tasks, pieces);  // nobody was asked to help
   assert_int_equal(job.tensor_layout.bytes, bytes);
   assert_memory_equal(job.held.output->data + job.head_bytes, expected, bytes);
