@@ -6,8 +6,8 @@
 #include "api/base/json_write.h"
 #include "server/base/clock.h"
 
-static const int64_t pause_ns = 15 * NS_PER_S;  // without an event, until a beat
-static const int64_t doubt_ns = 1 * NS_PER_S;   // the same, if the client has finished sending and may have left
+static const int64_t pause_ns = 15 * NS_PER_S;  // without an event, before a beat
+static const int64_t doubt_ns = 1 * NS_PER_S;   // the same, for a client that has finished sending and may have left
 
 void events_init(struct events *events, struct clients *clients) {
   *events = (struct events){.clients = clients, .ended_ns = INT64_MIN};
@@ -53,7 +53,7 @@ static bool is_for(const struct subscriber *subscriber, const struct client *cli
   return subscriber->client == client && (!subscriber->stream[0] || strcmp(subscriber->stream, stream) == 0);
 }
 
-// What was lost came before what is kept.
+// Lost events come before the kept ones.
 static bool take(struct events *events, struct subscriber *subscriber, struct event *event, int64_t now_ns)
     HOLDS(events->lock) {
   if (subscriber->lost) {

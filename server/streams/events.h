@@ -1,11 +1,11 @@
-// What happens to streams, as it happens, for those who subscribe to it.
+// The events of streams, for subscribers.
 //
-// A subscriber gets the events of its client's streams in their order. What it has not taken yet is kept for it, up to
-// EVENTS_KEPT events; beyond that it loses the oldest, and is told how many. If there is nothing for it, it sleeps; so
-// nobody waits for one that is slow.
+// A subscriber gets the events of its client's streams in their order. Up to EVENTS_KEPT events wait for a subscriber.
+// Beyond that, a slow subscriber loses the oldest events, and an event reports how many. So nobody waits for a slow
+// subscriber. A subscriber without events sleeps.
 //
-// Any thread. The lock may be taken while that of the streams is held. `sleep` and `wake` are called with it held, so
-// that nobody wakes a subscriber before it sleeps.
+// Any thread. A thread that holds the lock of the streams may take the lock of the events. `sleep` and `wake` are
+// called with the lock held, so that nobody wakes a subscriber before it sleeps.
 #ifndef VOXELD_STREAM_EVENTS_H
 #define VOXELD_STREAM_EVENTS_H
 
@@ -26,22 +26,22 @@ enum {
 };
 
 enum event_kind {
-  EVENT_OPEN,     // the first: what there is
+  EVENT_OPEN,     // the first event: the present state
   EVENT_SWEEP,    // a sweep was stored
-  EVENT_EVICTED,  // sweeps made room for others, or had none
+  EVENT_EVICTED,  // sweeps made room for others, or found no room
   EVENT_EXPIRED,  // sweeps were too old
   EVENT_DELETED,  // the client has deleted the stream
-  EVENT_LOST,     // the subscriber was too slow for events here
+  EVENT_LOST,     // the subscriber was too slow and lost events here
   EVENT_BEAT,     // nothing has happened for a while
-  EVENT_END,      // the last
+  EVENT_END,      // the last event
   EVENT_KINDS
 };
 
 struct event {
   enum event_kind kind;
   char stream[STREAM_NAME_SIZE];  // "": all of the client's
-  int64_t sweeps;                 // that the stream has then; 0: it ends, or has not begun
-  int64_t streams;                // OPEN of all: how many there are
+  int64_t sweeps;                 // of the stream after the event; 0: it ends, or has not begun
+  int64_t streams;                // OPEN of all: their number
   int64_t count;                  // EVICTED, EXPIRED: sweeps; LOST: events
   double time;                    // OPEN, SWEEP: of the newest sweep
   bool begun, repeated;           // SWEEP
@@ -49,21 +49,22 @@ struct event {
   const char *reason;             // END
 };
 
-// Its owner fills in what is given, keeps it from events_subscribe to events_unsubscribe, and takes its events.
+// The owner fills the given members, keeps the subscriber from events_subscribe to events_unsubscribe, and takes its
+// events.
 struct subscriber {
   char stream[STREAM_NAME_SIZE];                 // given; "": all of the client's
   const atomic_bool *half_closed, *gone;         // given: its connection's
   int64_t came_ns;                               // given: when its request began, before its credentials were checked
   void (*sleep)(struct subscriber *subscriber);  // given
-  void (*wake)(struct subscriber *subscriber);   // given; it is to take again
+  void (*wake)(struct subscriber *subscriber);   // given; the owner should call events_take again
   struct subscriber *next;
   struct client *client;
-  struct event kept[EVENTS_KEPT];  // [count] from `first` on, around the end
+  struct event kept[EVENTS_KEPT];  // a ring: [count] from `first` on
   int first, count;
-  int64_t lost;        // events, since it was told
-  int64_t told_ns;     // when it last took something
+  int64_t lost;        // events, since the last EVENT_LOST
+  int64_t told_ns;     // when it last took an event
   const char *ending;  // why it ends; NULL: it does not
-  bool asleep, over;   // over: it has got its last event
+  bool asleep, over;   // over: it has taken its last event
 };
 
 struct events_use {
@@ -76,7 +77,7 @@ struct events {
   struct clients *clients;
   struct subscriber *first;
   bool closed;
-  const char *ending;  // of those who came until `ended_ns`
+  const char *ending;  // of subscribers whose request began by `ended_ns`
   int64_t ended_ns;
   struct events_use use;
 };
@@ -84,26 +85,27 @@ struct events {
 void events_init(struct events *events, struct clients *clients);
 void events_destroy(struct events *events);  // no subscriber is left
 
-// Begins with `open`. One whose request began before the last events_end ends at once. False with an error: too many,
-// or the server stops.
+// Subscribes, beginning with `open`. A subscriber whose request began before the last events_end ends at once. False
+// with an error: there are too many subscribers, or the server stops.
 VX_WARN_UNUSED bool events_subscribe(struct events *events, struct client *client, const struct event *open,
                                      struct subscriber *subscriber, struct error *error);
 void events_unsubscribe(struct events *events, struct subscriber *subscriber);
-// Tells the client's subscribers.
+// Sends the event to the client's subscribers.
 void events_tell(struct events *events, const struct client *client, const struct event *event);
-// To be called now and then: wakes those who are due for an EVENT_BEAT. It shows whether a client is still there.
+// Call it regularly: wakes subscribers that are due for an EVENT_BEAT, which shows whether a client is still there.
 void events_tick(struct events *events, int64_t now_ns);
-// Ends all subscribers; `reason` must stay. If `closes`, none may subscribe any more.
+// Ends all subscriptions. `reason` must outlive them. If `closes`, nobody may subscribe any more.
 void events_end(struct events *events, const char *reason, bool closes);
 struct events_use events_use(struct events *events);
 
 enum event_step { EVENT_TAKEN, EVENT_ASLEEP, EVENT_OVER };
 
-// The subscriber's next event. EVENT_ASLEEP: there is none now, and it sleeps. EVENT_OVER: none will come.
+// Takes the subscriber's next event. EVENT_ASLEEP: there is none now, and the subscriber sleeps. EVENT_OVER: none will
+// come.
 VX_WARN_UNUSED enum event_step events_take(struct events *events, struct subscriber *subscriber, struct event *event,
                                            int64_t now_ns);
 
-// Writes it as a server-sent event.
+// Writes the event as a server-sent event.
 void event_write(const struct event *event, struct text *out);
 
 #endif

@@ -8,7 +8,7 @@
 
 // ---- gathering ------------------------------------------------------------------------------------------------------
 
-// What a request sees of a stream, the newest first.
+// The sweeps that a request sees of a stream, the newest first.
 struct seen {
   int32_t count;
   struct {
@@ -17,8 +17,8 @@ struct seen {
   } sweeps[STREAM_SWEEPS_MAX];
 };
 
-// The request's own sweeps, if they are of this stream, among those that the stream (NULL: none) has. Those of the same
-// time are replaced; returns how many.
+// Merges the request's own sweeps (NULL: of another stream) with those of the stream (NULL: none). Own sweeps replace
+// those of the same time; returns how many.
 static int32_t see(const struct stream *stream, struct sweep *own, int32_t most, struct seen *seen) {
   int32_t next = 0, replaced = 0;
   for (seen->count = 0; seen->count < most; seen->count++) {
@@ -43,7 +43,7 @@ static bool check_shape(const struct stream *stream, const struct sweep_shape *s
                       vx_float_words[shape->dtype], stream->name, (int)own->columns, vx_float_words[own->dtype]);
 }
 
-// Whether the sweep may be the newest of its stream: it is later than that, or has the same time and takes its place.
+// Whether the sweep may be the newest of its stream: it is later than the newest, or replaces one of the same time.
 static bool check_time(const struct stream *stream, double time, bool listed, struct error *error) {
   char own[40], newest[40];
   struct text given = text_over(own, sizeof own), had = text_over(newest, sizeof newest);
@@ -55,14 +55,14 @@ static bool check_time(const struct stream *stream, double time, bool listed, st
                       listed ? "the newest of times" : "time", own, stream->name, newest);
 }
 
-// Where the sensor was. The mount is that of the request or, if it has none, that of the stream.
+// Adds the mount to the poses: that of the request or, if it has none, that of the stream.
 static void mount(const struct stream *stream, const struct stream_terms *terms, struct sweep *own) {
   bool given = terms->mount_numbers.count > 0;
   if (!given && !stream->mounted) return;
   for (; own; own = own->next) own->place = pose_compose(&own->place, given ? &terms->mount : &stream->mount);
 }
 
-// Lists the sweeps of all streams that are seen. The first has one.
+// Lists the sweeps of all streams. The first stream has at least one.
 static void list(const struct seen *seen, int32_t streams, int32_t sweeps, struct gathered *gathered) {
   gathered->newest = seen[0].sweeps[0].sweep;
   gathered->wanted = (int64_t)streams * sweeps;
@@ -107,7 +107,7 @@ static bool gather(struct streams *streams, struct stream_turn *turn, const stru
     size_t cursor = 0;
     (void)!stream_next(terms, &cursor, name);
     return error_refuse(error, ERROR_IMPOSSIBLE, "streams",
-                        "there is no sweep of '%s', whose frame all are to be moved into; send one first", name);
+                        "there is no sweep of '%s', into whose frame the others are moved; send one first", name);
   }
   list(seen, count, terms->sweeps, gathered);
   gathered->evicted = turn->evicted;
@@ -152,7 +152,7 @@ void gathered_release(struct streams *streams, struct gathered *gathered) {
 
 // ---- keeping --------------------------------------------------------------------------------------------------------
 
-// The stream's sweeps become these, of which `replaced` took the place of others.
+// Replaces the stream's sweeps by these. `replaced` of them have the time of a sweep before.
 static void put(struct streams *streams, struct stream *stream, const struct seen *seen, int32_t replaced)
     HOLDS(streams->lock) {
   for (int32_t i = 0; i < seen->count; i++) seen->sweeps[i].sweep->users++;
@@ -168,7 +168,7 @@ static void put(struct streams *streams, struct stream *stream, const struct see
   streams->use.kept -= (unsigned long long)replaced;
 }
 
-// What the request of these terms leaves to its stream.
+// Keeps the request's sweeps, shape and terms, and sends the event.
 static void keep(struct streams *streams, struct stream *stream, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost) HOLDS(streams->lock) {
   struct event event = {.kind = EVENT_SWEEP, .time = own->time, .points = own->counts, .begun = stream->count == 0};

@@ -1,43 +1,44 @@
-// What a request of a stream joins, and what the stream keeps of it.
+// The sweeps that a request of a stream joins, and those that the stream keeps.
 //
-// A sweep is kept only once its request has succeeded. Copying is done without the lock: those who read a sweep are its
-// users. Any thread.
+// A stream keeps a sweep only after its request has succeeded. A reader of a sweep is one of its users, so sweeps are
+// copied without the lock. Any thread.
 #ifndef VOXELD_GATHER_SWEEPS_H
 #define VOXELD_GATHER_SWEEPS_H
 
 #include "server/streams/turns.h"
 
-// Sweeps to join, in order: the newest of each stream, in the order of the streams' names; then those before them.
+// Sweeps to join, in this order: the newest of each stream, in the order of the given names; then the second newest of
+// each stream, and so on.
 struct gathered {
   int32_t count;
   struct {
     struct sweep *sweep;
-    int32_t stream;  // its number among the names
+    int32_t stream;  // its number among the given names
     bool sent;       // by this request
   } list[JOINED_SWEEPS_MAX];
-  int64_t wanted;              // sweeps that were asked for
-  const struct sweep *newest;  // of the first stream: all are moved into its frame
-  int64_t evicted, expired;    // of the streams, since an answer last told of it
+  int64_t wanted;              // sweeps that the request asked for
+  const struct sweep *newest;  // of the first stream: all sweeps are moved into its frame
+  int64_t evicted, expired;    // sweeps of the streams, since an answer last reported them
   bool begun;                  // the request's stream had no sweep before
-  bool repeated;               // the request's newest sweep takes the place of one of the same time
+  bool repeated;               // the request's newest sweep replaces one of the same time
 };
 
-// Gathers what the request of this turn joins: its own sweeps, the newest first, and those that the streams have. One
-// of the same time as one of its own is left out. Adds the mount to the places of its own. Each has one more user then.
-// False with an error: the newest is older than that of the stream, or a stream's shape is another.
+// Gathers the sweeps that the request of this turn joins: its own, newest first, and those of the streams. Leaves out a
+// stream's sweep of the same time as an own one. Adds the mount to the poses of the own sweeps, and a user to each
+// sweep. False with an error: the newest sweep is older than that of the stream, or a stream has another shape.
 VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
                                   struct error *error);
-// Gathers the sweeps that the client's stream has, and tells their shape and the terms of its last request. False with
-// a problem if there is no such stream.
+// Gathers the sweeps of the client's stream, with their shape and the terms of its last request. False with an error:
+// there is no such stream.
 VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *client, const char *name,
                                 struct gathered *gathered, struct stream_terms *terms, struct sweep_shape *shape,
                                 struct error *error);
 void gathered_release(struct streams *streams, struct gathered *gathered);
 
-// The request of this turn has succeeded: its stream keeps its own sweeps among those that it has, and no more sweeps
-// than `terms` ask for. `lost`: its sweeps that there was no room for; they count as evicted. A
-// stream that its client dropped since it was gathered keeps nothing.
+// After the request of this turn has succeeded: the stream keeps the request's own sweeps beside those that it has, at
+// most as many as `terms` ask for. `lost`: own sweeps without room, which count as evicted. A stream that its client
+// has dropped since gather_sweeps keeps nothing.
 void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost);
 

@@ -34,12 +34,12 @@ static void write_stream(const struct stream *stream, struct text *out) {
               stream->sweeps[0]->time);
 }
 
-// A stream whose first request is under way has nothing to show yet.
+// A stream whose first request still runs has nothing to show.
 static bool is_shown(const struct stream *stream, const struct client *client) {
   return stream->client == client && stream->count > 0;
 }
 
-// Without the sweeps of each: a client may have ten thousands, and the I/O thread that writes them has others to serve.
+// Without single sweeps: a client may have ten thousand, and the I/O thread that writes them serves other connections.
 static void write_all(const struct streams *streams, const struct client *client, struct text *out) {
   json_printf(out, "{streams:[");
   for (const struct stream *stream = streams->first; stream; stream = stream->next) {

@@ -1,4 +1,4 @@
-// The streams and their sweeps; see streams.h.
+// See streams.h.
 #include "server/streams/streams.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ void streams_let_go(struct streams *streams, struct sweep *sweep) {
   streams->ended = sweep;
 }
 
-// Giving memory back takes other locks, so it is done without this one.
+// Releasing memory takes other locks, so this lock is released first.
 void streams_unlock(struct streams *streams) {
   struct sweep *ended = streams->ended;
   streams->ended = NULL;
@@ -78,7 +78,8 @@ void streams_cut(struct streams *streams, struct stream *stream, int32_t first) 
   }
 }
 
-// Puts the sweeps that are too old behind the others. Older ones may have come later, if they were sent again.
+// Moves expired sweeps behind the others; returns how many have not expired. A sweep that was sent again arrived later
+// than its neighbours.
 static int32_t sort_out(struct stream *stream, int64_t came_before_ns) {
   struct sweep *old[STREAM_SWEEPS_MAX];
   int32_t young = 0, count = 0;

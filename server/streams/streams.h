@@ -1,11 +1,12 @@
 // Streams: for each, the last sweeps of one sensor, the newest first.
 //
-// A stream belongs to its client; others neither use nor see it. turns.h has the order of its requests, gather.h what
-// they join and what is kept, look.h what clients are told of it.
+// A stream belongs to its client. Other clients neither use nor see it. turns.h orders the requests of a stream.
+// gather.h chooses the sweeps to join and to keep. snapshot.h writes what clients read.
 //
-// Each sweep has memory of its own. It goes back, by the function that streams_init gets, once no stream has the sweep
-// and nobody reads it. Any thread; what says "with the lock held" is for this room, all else locks
-// for itself.
+// Each sweep owns its memory. When no stream has the sweep and nobody reads it, streams_unlock releases the memory by
+// the function that streams_init got.
+//
+// Any thread. The last part of this header is for this room, with the lock held. All other functions lock themselves.
 #ifndef VOXELD_STREAMS_H
 #define VOXELD_STREAMS_H
 
@@ -28,15 +29,15 @@ struct stream_turn;
 
 // A sweep as it came. It does not change once it is kept.
 struct sweep {
-  struct sweep *next;  // the one before it of the same request; then among those that ended, or are spare
-  int users;           // the stream that has it, its request, and those who read it
+  struct sweep *next;  // of the same request, the next older; later in the list `ended` or `spare`
+  int users;           // the stream that has it, its request, and its readers
   double time;
   struct pose place;  // of its sensor in the fixed frame
   int64_t points;
   const void *rows;
   struct buffer *memory;      // of the rows; NULL: there are none
   size_t bytes;               // of that memory
-  struct join_counts counts;  // of its points, when its request joined it
+  struct join_counts counts;  // of its points, when its own request joined it
   int64_t came_ns;
 };
 
@@ -50,7 +51,7 @@ struct stream {
   struct stream *next;
   struct client *client;
   char name[STREAM_NAME_SIZE];
-  struct stream_turn *turn;     // NULL: nobody has it
+  struct stream_turn *turn;     // NULL: nobody has the turn
   struct stream_turn *waiting;  // the earliest first
   int waiting_count;
   struct sweep *sweeps[STREAM_SWEEPS_MAX];  // [count], the newest first
@@ -59,8 +60,8 @@ struct stream {
   bool mounted;               // `mount` was given
   struct pose mount;          // of the sensor on its vehicle
   struct stream_terms terms;  // of the last request that succeeded
-  int64_t evicted, expired;   // sweeps, since an answer last told of it
-  bool dropped;               // by its client, since it was last gathered
+  int64_t evicted, expired;   // sweeps, since an answer last reported them
+  bool dropped;               // by its client, since gather_sweeps
 };
 
 struct streams_use {
@@ -71,11 +72,11 @@ struct streams_use {
 struct streams {
   struct lock lock;
   struct stream *first;
-  struct sweep *ended;  // used by nobody any more; their memory is given back without the lock
-  struct sweep *spare;  // to be used again
+  struct sweep *ended;  // without users; streams_unlock releases their memory
+  struct sweep *spare;  // for reuse
   struct clients *clients;
   void (*give)(struct buffer *memory);
-  int64_t memory_bytes;  // that all sweeps together may take; 0: this server keeps none
+  int64_t memory_bytes;  // limit for all sweeps together; 0: this server keeps no streams
   int64_t ttl_ns;
   struct streams_use use;
   struct events events;
@@ -83,19 +84,19 @@ struct streams {
 
 void streams_init(struct streams *streams, const struct options *options, struct clients *clients,
                   void (*give)(struct buffer *memory));
-void streams_destroy(struct streams *streams);  // no turn is left, and no sweep of a request
-// False with an error: this server keeps none.
+void streams_destroy(struct streams *streams);  // all turns and requests must have ended
+// False with an error: this server keeps no streams.
 VX_WARN_UNUSED bool streams_allow(const struct streams *streams, struct error *error);
-// To be called now and then: drops sweeps that came stream_ttl_s ago or earlier, and looks after subscribers.
+// Call it regularly: drops sweeps that are older than stream_ttl_s, and ticks the events.
 void streams_tick(struct streams *streams, int64_t now_ns);
-// Drops the oldest sweep of the client, or of all (NULL), to make room. One that is read would make none now. False if
-// there is none.
+// Drops the oldest sweep of the client, or of all clients (NULL), to make room. Skips sweeps that somebody reads.
+// False: there is none.
 VX_WARN_UNUSED bool streams_evict(struct streams *streams, const struct client *client);
 struct streams_use streams_use(struct streams *streams);
 
-// A sweep that no stream has yet, with one user. NULL: out of memory.
+// A sweep without a stream, with one user. NULL: out of memory.
 struct sweep *sweep_new(struct streams *streams);
-// One user less, of it and of those behind it. NULL: none.
+// Removes a user of the sweep and of those linked behind it. `first` may be NULL.
 void sweeps_leave(struct streams *streams, struct sweep *first);
 
 // ---- with the lock held ---------------------------------------------------------------------------------------------
@@ -108,16 +109,16 @@ struct stream *streams_add(struct streams *streams, struct client *client, const
     HOLDS(streams->lock);
 // Ends the stream if it has no sweep and nobody has a turn in it.
 void streams_prune(struct streams *streams, struct stream *stream) HOLDS(streams->lock);
-// Tells subscribers what happened to the stream, which has `count` sweeps left; for `dropped`, see struct event.
+// Sends subscribers an event of the stream. `dropped` becomes event.count.
 void streams_tell(struct streams *streams, const struct stream *stream, enum event_kind kind, int64_t dropped)
     HOLDS(streams->lock);
 // Drops the sweeps from number `first` on. The stream stays.
 void streams_cut(struct streams *streams, struct stream *stream, int32_t first) HOLDS(streams->lock);
 // As streams_tick.
 void streams_expire(struct streams *streams, int64_t now_ns) HOLDS(streams->lock);
-// One user less.
+// Removes a user.
 void streams_let_go(struct streams *streams, struct sweep *sweep) HOLDS(streams->lock);
-// Unlocks, and gives back the memory of sweeps that nobody uses any more.
+// Unlocks, and releases the memory of sweeps without users.
 void streams_unlock(struct streams *streams) RELEASES(streams->lock);
 
 #endif
