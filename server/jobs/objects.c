@@ -109,7 +109,7 @@ static bool is_allowed(const struct stat *object, const char *address) {
 static bool refuse_key(struct error *error, const char *key) {
   return error_refuse(error, ERROR_BAD_REQUEST, "key",
                       "the key '%.80s' cannot be opened; it must name shared memory (shm_open) of the client that "
-                      "the server's user (id %u) may read and write, without a lease of any process",
+                      "the server's user (id %u) may read and write, and that no process has a lease on",
                       key, (unsigned)geteuid());
 }
 
