@@ -1,4 +1,4 @@
-// Asks the service, with the user's token, and reads its answers.
+// Sends requests to the service, with the user's token, and reads the answers.
 
 let token = "";
 
@@ -6,7 +6,7 @@ export function setToken(value) {
   token = value.trim();
 }
 
-// A refusal: `parameter` is the name of the one that was refused, if the service said which.
+// A refusal. `parameter`: the name of the refused parameter, if the service named it.
 export class Refusal extends Error {
   constructor(status, problem) {
     super(problem.detail || problem.title || `status ${status}`);
@@ -18,7 +18,7 @@ export class Refusal extends Error {
 
 const unreachable = () => new Refusal(0, { title: "No answer", detail: "the service cannot be reached" });
 
-// What a promise of the network gives.
+// The result of a network promise; a failure becomes a Refusal.
 const from = (promise) => promise.catch(() => { throw unreachable(); });
 
 async function send(path, options = {}) {
@@ -35,8 +35,8 @@ export const getJson = (path) => ask(path, "json");
 export const getText = (path) => ask(path, "text");
 export const getTensors = async (path) => parseSafetensors(await ask(path, "arrayBuffer"));
 
-// Gives each server-sent event, { name, data }, until the service ends them. Whenever something comes, also a comment,
-// `heard` is called. EventSource would do it but for the token: it sends no headers.
+// Yields each server-sent event, { name, data }, until the service ends them. Calls `heard` for whatever arrives,
+// comments included. EventSource cannot send the token, because it sends no headers.
 export async function* follow(path, signal, heard) {
   const { body } = await send(path, { signal });
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();

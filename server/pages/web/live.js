@@ -1,23 +1,23 @@
-// A stream of the service, live: is told of each sweep, and fetches the points that the last request joined.
+// A live stream: gets an event for each sweep, and fetches the points that the last request joined.
 import { follow, getJson, getTensors } from "./api.js";
 
-const PAUSE = 2000; // milliseconds before the page asks again for events that have ended
-const SILENCE = 40000; // milliseconds; the service says something every 15 s
-const AGAIN = [0, 429, 503]; // statuses of refusals that pass
+const PAUSE = 2000; // milliseconds before the page asks again for events
+const SILENCE = 40000; // milliseconds; the service sends something every 15 s
+const AGAIN = [0, 429, 503]; // statuses of temporary refusals
 
-// The name may come from the address of the page, and be none.
+// The name may come from the address of the page, so it may be invalid.
 const pathOf = (name, what) => `/v1/streams/${encodeURIComponent(name)}/${what}`;
 
 export const listStreams = async () => (await getJson("/v1/streams")).streams.map(({ name }) => name).sort();
 
-// What of a spread of numbers is not among the lowest and highest 0.5 %, as [low, high].
+// The range of the numbers without the lowest and highest 0.5 %, as [low, high].
 function spread(numbers) {
   const sorted = numbers.filter(Number.isFinite).sort();
   const at = (part) => sorted[Math.floor(part * (sorted.length - 1))] ?? 0;
   return [at(0.005), at(0.995)];
 }
 
-// The range that nearly all points are in, as [low, high].
+// The range of nearly all points, as [low, high].
 export function rangeOf({ points, columns }) {
   const step = columns * Math.max(1, Math.floor(points.length / columns / 20000));
   const ranges = [0, 1, 2].map((axis) => {
@@ -39,7 +39,7 @@ function sceneOf({ tensors: { points: { data, shape: [number, columns] } }, meta
 }
 
 export class Live {
-  // show(scene) is called for each answer, say(text) for what else happens, refuse(refusal) if it cannot go on.
+  // Calls show(scene) for each answer, say(text) for other news, and refuse(refusal) when it ends with an error.
   constructor({ show, say, refuse }) {
     Object.assign(this, { show, say, refuse, name: "" });
     document.addEventListener("visibilitychange", () => this.load());
@@ -78,7 +78,7 @@ export class Live {
     }
   }
 
-  // One connection's events. If the service falls silent, the connection is given up.
+  // The events of one connection, which ends if the service falls silent.
   async *events(path) {
     const connection = this.connection = new AbortController();
     let timer;
@@ -104,8 +104,8 @@ export class Live {
     }
   }
 
-  // Fetches the last points and shows them. Only one request is under way; of the sweeps that come meanwhile only the
-  // last is shown. None is fetched while nobody sees the page.
+  // Fetches the last points and shows them. Only one request runs at a time. Of the sweeps that arrive meanwhile, only
+  // the last is shown. A hidden page fetches nothing.
   async load() {
     if (this.loading) return;
     this.loading = true;
@@ -119,7 +119,7 @@ export class Live {
         this.shown++;
         this.show(sceneOf(answer));
       } catch (refusal) {
-        // 404: it has just ended, which an event tells
+        // 404: the stream has just ended; an event reports that
         if (this.is(round) && refusal.status !== 404 && !AGAIN.includes(refusal.status)) this.fail(refusal);
       }
     }

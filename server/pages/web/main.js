@@ -1,4 +1,4 @@
-// The page: hands what the user chooses to the service, and what it answers to the scene and the panels.
+// The page: sends the user's choices to the service, and shows the answers in the scene and the panels.
 import { getJson, setToken } from "./api.js";
 import { areFor, groupsOf, isBoxes, parseBoxes } from "./boxes.js";
 import { Camera } from "./camera.js";
@@ -17,17 +17,17 @@ const LAYERS = { points: "points", faces: "voxels", edges: "edges", samples: "sa
 const DEFAULT_PRESET = "kitti_second";
 const PLAY_PAUSE = 100; // milliseconds between frames
 const POINTS_OF_VOXEL = 10;
-const SLOW = 50; // milliseconds of a picture; without a GPU it may take more, and is coarse while it moves
+const SLOW = 50; // milliseconds; slower pictures are coarse while the user moves the camera
 const REST = 250; // milliseconds without a move until the whole picture is drawn
 
 const canvas = byId("canvas");
 const camera = new Camera();
-let scene, form, shown; // shown: a stream's scene, or what voxelize gave and `found`, the detections drawn over it
-let frames = []; // { name, read() }; read gives the bytes, or for the sample scan makes them
-let boxFiles = []; // of a detection elsewhere
+let scene, form, shown; // shown: the scene of a stream, or of a scan with `found`, its detections
+let frames = []; // { name, read() }; read returns the bytes
+let boxFiles = []; // files of boxes that the user opened
 let frame = 0, playing = false, picture = 0, slow, resting = 0;
 let round = 0; // of Play
-let range = null; // of the live stream: that of its first frame
+let range = null; // of the first frame of the live stream
 
 // --- drawing ---
 
@@ -72,7 +72,7 @@ function hand() {
   slow = scene.measure(camera) > SLOW;
 }
 
-// Of the detections the boxes that have the least score.
+// Shows the boxes with at least the chosen score.
 function handBoxes() {
   if (!shown) return;
   const groups = shown.found.flatMap((each) => groupsOf(each, Number(byId("least").value)));
@@ -85,6 +85,12 @@ function handBoxes() {
 
 // --- asking ---
 
+function refuse(refusal, state) {
+  showError(refusal);
+  byId("state").textContent = state;
+  if (refusal.status === 401) byId("token").focus();
+}
+
 // The parameters of the request for a frame: the form's, and the format of the file.
 function parametersFor({ name }) {
   const values = form.values();
@@ -94,7 +100,7 @@ function parametersFor({ name }) {
 
 let asking = false, again = false;
 
-// Shows the current frame. Only one request is under way; changes meanwhile make one more.
+// Shows the current frame. Only one request runs at a time; changes meanwhile cause one more.
 async function refresh() {
   saveState();
   if (!frames.length || !form || followed()) return;
@@ -134,18 +140,16 @@ async function askOnce(one) {
     if (heard && !followed()) byId("state").textContent = `${said}; ${heard}`;
   } catch (refusal) {
     if (followed()) return;
-    showError(refusal);
     form.mark(refusal.parameter);
-    if (!("status" in refusal)) console.error(refusal); // the page's own mistake
-    byId("state").textContent = "refused";
-    if (refusal.status === 401) byId("token").focus();
+    if (!("status" in refusal)) console.error(refusal); // a defect of this page
+    refuse(refusal, "refused");
     stop();
   }
 }
 
 const milliseconds = ({ timing_us: { total } }) => `${(total / 1000).toFixed(1)} ms`;
 
-// Adds the model's boxes to what is shown, and says what it found.
+// Adds the model's boxes to the scene. Returns a sentence about them.
 async function askModel(model, bytes) {
   const { metadata } = shown;
   const found = await detect(bytes, model, metadata.parameters);
@@ -173,11 +177,7 @@ const live = new Live({
     byId("state").textContent = `${live.name}: ${whole(frame.ages.length)} points of ${sweeps.length} sweeps, live`;
   },
   say: (text) => (byId("state").textContent = `${live.name}: ${text}`),
-  refuse(refusal) {
-    showError(refusal);
-    byId("state").textContent = "refused";
-    if (refusal.status === 401) byId("token").focus();
-  },
+  refuse: (refusal) => refuse(refusal, "refused"),
 });
 
 function offerColours(kind, colour = byId("colour").value) {
@@ -188,7 +188,7 @@ function offerColours(kind, colour = byId("colour").value) {
   if (select.selectedOptions[0].disabled) select.value = kind === "stream" ? "age" : "height";
 }
 
-// The names of the streams that there are now, and the one that is followed.
+// Offers the present streams, and the stream that is followed.
 async function offerStreams() {
   const now = followed(), names = await listStreams();
   if (now && !names.includes(now)) names.push(now);
@@ -229,7 +229,7 @@ function open(files) {
   else refresh();
 }
 
-// The boxes for a frame: of the file with its name; a lone scan takes a lone file of any name.
+// The boxes for a frame: from the file with its name. A lone scan takes a lone file of any name.
 async function boxesOf(one) {
   const lone = frames.length === 1 && boxFiles.length === 1 ? boxFiles[0] : null;
   const file = boxFiles.find((each) => areFor(each, one)) ?? lone;
@@ -345,7 +345,7 @@ async function copy(button) {
   try {
     await navigator.clipboard.writeText(text.textContent);
     button.textContent = "Copied";
-  } catch { // a page without https may not write there: select the text instead
+  } catch { // without https a page may not write to the clipboard: select the text instead
     getSelection().selectAllChildren(text);
     button.textContent = "Selected";
   }
@@ -394,7 +394,7 @@ function listen() {
   scene.restored = hand;
 }
 
-// Makes the form, once the service tells its parameters, and shows the sample scan.
+// Makes the form from the parameters that the service describes, and shows the sample scan.
 async function begin() {
   try {
     const pages = [getJson("/v1/describe"), getJson("/v1/presets"), listModels()];
@@ -406,10 +406,7 @@ async function begin() {
     showError(null);
     restoreState();
   } catch (refusal) {
-    showError(refusal);
-    byId("state").textContent = refusal.status === 401 ? "the service wants a token" : "no answer";
-    if (refusal.status === 401) byId("token").focus();
-    return;
+    return refuse(refusal, refusal.status === 401 ? "the service wants a token" : "no answer");
   }
   if (followed()) return;
   if (frames.length) return refresh();

@@ -6,7 +6,7 @@ import { rowsOf } from "./scan.js";
 
 let models = [];
 
-// Lists the models; those that cannot be used say why.
+// Lists the models, with the reason for each that cannot be used.
 export async function listModels() {
   ({ models } = await getJson("/v1/models"));
   const select = byId("model"), before = select.value;

@@ -1,4 +1,4 @@
-// What the page says about an answer: counts, warnings, times, the voxel that was picked, and how to ask by oneself.
+// The panels about an answer: counts, warnings, times, the picked voxel, and commands that repeat the request.
 import { pathOf } from "./api.js";
 import { FATES, rampOf } from "./colours.js";
 import { byId, element, rowOf, whole, words } from "./dom.js";
@@ -27,7 +27,7 @@ export function showCounts({ points, voxels, samples, grid_size, warnings, backe
   byId("counts").replaceChildren(...notes, element("table", {}, ...rows));
 }
 
-// What a live stream has joined, newest sweep first, and how many of its frames were shown.
+// The sweeps of a live stream, newest first, and how many of its frames were shown.
 export function showSweeps({ sweeps }, { shown, skipped }) {
   const sums = new Map();
   const rows = sweeps.map(({ age_s, points }) => {
@@ -100,7 +100,7 @@ export function showStreamCommands(name, token) {
     + "file = urllib.request.urlopen(request).read()\nprint(safetensors.numpy.load(file)[\"points\"].shape)";
 }
 
-// Words of a shell, and of Python: what the user typed must not end the text.
+// Quotes text for a shell and for Python.
 const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const python = (text) => JSON.stringify(text);
 
@@ -112,7 +112,7 @@ export function showCommands(name, parameters, columns, token, model) {
   const written = rowsOf({ ...parameters, num_features: columns });
   byId("curl").textContent = curl("voxels", pathOf("voxelize", parameters))
     + (model ? `\n${curl("boxes", pathOf("detect", { model, ...written }))}` : "");
-  // Of an array the client knows how many columns and which type it has.
+  // An array knows its number of columns and its type.
   const isArray = !parameters.format && parameters.dtype !== "float16";
   const rows = isArray ? `numpy.fromfile(${python(name)}, "<f4").reshape(-1, ${columns})`
     : `open(${python(name)}, "rb").read()`;

@@ -1,4 +1,4 @@
-// One answer of /metrics, which has the Prometheus text format, and what follows from two of them.
+// An answer of /metrics, in the Prometheus text format, and rates and quantiles between two answers.
 
 const SAMPLE = /^(\w+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
@@ -37,7 +37,7 @@ export class Scrape {
   }
 }
 
-// By how much a family of counters grew in a second, for each value of the label. One that was not there was 0.
+// The growth of a family of counters per second, for each value of the label. A missing earlier value counts as 0.
 export function rates(before, now, family, label) {
   const old = before.sums(family, label);
   const rate = (key, value) => Math.max(0, value - (old.get(key) ?? 0)) / (now.time - before.time);

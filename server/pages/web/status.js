@@ -1,4 +1,4 @@
-// The page at /status: asks the service again and again, and shows what it is doing.
+// The page at /status: asks the service regularly, and shows what the service does.
 import { getJson, getText, setToken } from "./api.js";
 import { Chart } from "./chart.js";
 import { byId, element, rowOf, showError, whole, words } from "./dom.js";
@@ -6,7 +6,7 @@ import { quantiles, rates, Scrape, total } from "./scrape.js";
 import { bytes, duration, plain, seconds } from "./units.js";
 
 const WINDOW = 5; // scrapes that a rate or a quantile spans
-const OWN = ["/metrics", "/v1/status"]; // what this page asks for
+const OWN = ["/metrics", "/v1/status"]; // the requests of this page
 const STAGES = "voxeld_stage_duration_seconds";
 const LANES = { quick: "", long: " (long)", detect: " (detection)" };
 
@@ -24,7 +24,7 @@ function ofLanes(scrape, names) {
 
 const named = (map, prefix) => new Map([...map].map(([key, value]) => [prefix + key, value]));
 
-// The charts; `read` gives the values of one time from the scrape of then and, where it needs two, an earlier one.
+// The charts. `read` returns the values of one time, from the scrape of that time and, if it needs two, an earlier one.
 const CHARTS = [
   { id: "requests", title: "Requests", unit: "each second, by endpoint", format: plain, sparse: true,
     read: (now, before) => withoutOwn(rates(before, now, "voxeld_requests_total", "endpoint")) },
@@ -126,11 +126,11 @@ async function ask() {
     show(new Scrape(performance.now() / 1000, text), status);
   } catch (refusal) {
     if (mine !== round) return;
-    if (!("status" in refusal)) console.error(refusal); // the page's own mistake
+    if (!("status" in refusal)) console.error(refusal); // a defect of this page
     showError(refusal);
     for (const { chart } of CHARTS) if (chart.points.length) chart.add(performance.now() / 1000, new Map());
     showState(refusal.status === 401 ? "the service wants a token" : refusal.title ?? "error");
-    if (refusal.status === 401) return byId("token").focus(); // asking again would only be refused again
+    if (refusal.status === 401) return byId("token").focus(); // without a token the next request would fail too
   }
   if (!paused) timer = setTimeout(ask, 1000 * Number(byId("every").value));
 }

@@ -1,4 +1,4 @@
-// Numbers as a reader likes them.
+// Numbers as text for readers.
 
 const digits = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
 
