@@ -111,15 +111,15 @@ void job_request_unset_outputs(struct job_request *request) {
 // ---- finishing ------------------------------------------------------------------------------------------------------
 
 static bool check_names(struct job_request *request, struct error *error) {
-  static const char axes[] = "xyz";
+  static const char axes[] = "xyzXYZ";
   if (job_request_is_given(request, "num_features") && request->num_features != request->num_fields)
     return error_refuse(error, ERROR_BAD_PARAMETER, "num_features",
                         "num_features is %d, but fields has %d names; allowed: one of the two alone",
                         (int)request->num_features, (int)request->num_fields);
   request->num_features = request->num_fields;
-  for (int a = 0; a < 3; a++) {
+  for (int a = 0; a < 6; a++) {
     int place = value_find_name(request->fields, axes + a, 1);
-    if (place >= 0 && place != a)
+    if (place >= 0 && place != a % 3)
       return error_refuse(error, ERROR_BAD_PARAMETER, "fields",
                           "fields has %c in place %d; allowed: x, y and z in the first three places", axes[a],
                           place + 1);

@@ -2,19 +2,34 @@
 #include "api/wire/decimal.h"
 
 #include <float.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-enum { LONGEST = 63, EXACT_DIGITS = 15, EXACT_TENS = 22 };
+// No number that lies midway between two floats has more than 113 digits. So of a longer number those and whether
+// others follow decide.
+enum { EXACT_DIGITS = 15, EXACT_TENS = 22, DIGITS_KEPT = 120, POWER_MOST = 9999, TEXT = DIGITS_KEPT + 16 };
+
+static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
+
+// The float nearest to a number whose nearest double this is. The two differ from the double's own nearest float only if
+// the double lies midway between two floats, where rounding may have moved it. False then, and below the normal floats.
+static bool narrow(double wide, float *out) {
+  const uint64_t dropped = (1u << 29) - 1, midway = 1u << 28;  // bits that a double has more than a float
+  uint64_t bits;
+  memcpy(&bits, &wide, sizeof bits);
+  *out = (float)wide;
+  return (bits & dropped) != midway && (fabs(wide) >= (double)FLT_MIN || wide == 0);
+}
 
 // Most numbers have few digits and no exponent. Such a number is a whole number over a power of ten, both exact as
-// doubles, so their quotient is the nearest double. Its nearest float is the number's own, unless the double lies
-// midway between two floats: rounding may have moved it there. False if it is no such number.
-static bool read_short(const struct span *word, float *out) {
+// doubles, so their quotient is the nearest double. False if it is no such number.
+static bool read_short(const struct span *word, struct decimal *out) {
   static const double tens[EXACT_TENS + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-  const uint64_t dropped = (1u << 29) - 1, midway = 1u << 28;  // bits that a double has more than a float
-  uint64_t digits = 0, bits;
+  uint64_t digits = 0;
   int count = 0, behind = -1;  // digits; those behind the point, -1 before it
   size_t i = word->at[0] == '-';
   for (; i < word->length; i++) {
@@ -29,19 +44,94 @@ static bool read_short(const struct span *word, float *out) {
     if (behind >= 0) behind++;
   }
   double value = (double)digits / tens[behind > 0 ? behind : 0];
-  memcpy(&bits, &value, sizeof bits);
-  if (count == 0 || (bits & dropped) == midway || (value < (double)FLT_MIN && digits)) return false;
-  *out = (float)(word->at[0] == '-' ? -value : value);
+  out->wide = word->at[0] == '-' ? -value : value;
+  return count && narrow(out->wide, &out->value);
+}
+
+// What is not finite: as C prints it, and as Microsoft's C printed it before 2015, cut or filled to the precision.
+static bool read_not_finite(struct span word, struct decimal *out) {
+  static const struct {
+    const char *word;
+    bool goes_on;  // more follows, whatever it is
+    float value;
+  } words[] = {{"inf", false, INFINITY},    {"infinity", false, INFINITY}, {"nan", false, NAN}, {"nan(", true, NAN},
+               {"1.#inf", false, INFINITY}, {"1.#inf", true, INFINITY},    {"1.#", true, NAN}};
+  bool negative = word.at[0] == '-';
+  if (negative || word.at[0] == '+') word = (struct span){word.at + 1, word.length - 1};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    size_t length = strlen(words[i].word);
+    if (words[i].goes_on ? word.length <= length : word.length != length) continue;
+    if (strncasecmp(word.at, words[i].word, length) != 0) continue;
+    out->value = negative ? -words[i].value : words[i].value;
+    out->wide = (double)out->value;
+    return true;
+  }
+  return false;
+}
+
+// Takes an exponent off the word, and adds it to the power. False if it has no digits.
+static bool take_exponent(struct span *word, int64_t *power) {
+  const int64_t most = INT64_C(1000000000000000);
+  const char *at = word->at, *end = at + word->length;
+  int64_t exponent = 0;
+  bool negative = at < end && *at == '-';
+  if (at < end && (*at == '-' || *at == '+')) at++;
+  if (at == end) return false;
+  for (; at < end && is_digit(*at); at++)
+    if (exponent < most) exponent = exponent * 10 + (*at - '0');
+  *power += negative ? -exponent : exponent;
+  *word = (struct span){at, (size_t)(end - at)};
   return true;
 }
 
-bool decimal_read(const struct span *word, float *out) {
-  char text[LONGEST + 1], *end;
-  if (word->length == 0 || word->length > LONGEST) return false;
-  if (read_short(word, out)) return true;
-  memcpy(text, word->at, word->length);
-  text[word->length] = '\0';
-  if (strlen(text) != word->length || strpbrk(text, "xXpP(")) return false;  // strtof reads hexadecimal digits too
-  *out = strtof(text, &end);
-  return *end == '\0';
+// Writes the digits that count as a whole number with an exponent. A 1 behind them stands for those that are left out,
+// if one of these is no 0. False if the word is no number.
+static bool shorten(struct span word, char text[TEXT]) {
+  int length = 0, kept = 0;
+  bool any = false, point = false, rest = false;
+  int64_t power = 0;
+  const char *at = word.at, *end = at + word.length;
+  if (*at == '-' || *at == '+') text[length++] = *at++;
+  for (; at < end && (is_digit(*at) || (*at == '.' && !point)); at++) {
+    if (*at == '.') {
+      point = true;
+      continue;
+    }
+    any = true;
+    bool counts = kept < DIGITS_KEPT;
+    if (counts && (kept || *at != '0')) text[length + kept++] = *at;
+    rest = rest || (!counts && *at != '0');
+    power += counts ? -(int64_t)point : !point;
+  }
+  length += kept;
+  if (rest) power--;
+  if (rest || !kept) text[length++] = rest ? '1' : '0';
+  word = (struct span){at, (size_t)(end - at)};
+  if (word.length && (*at == 'e' || *at == 'E')) {
+    word = (struct span){at + 1, word.length - 1};
+    if (!take_exponent(&word, &power)) return false;
+  }
+  power = power > POWER_MOST ? POWER_MOST : power < -POWER_MOST ? -POWER_MOST : power;
+  snprintf(text + length, TEXT - (size_t)length, "e%d", (int)power);
+  return any && !word.length;
+}
+
+// The C library reads the number as it is, if it fits. The digits of a hexadecimal number are none here.
+static bool read_long(const struct span *word, struct decimal *out) {
+  char text[TEXT], *end = text;
+  if (word->length < TEXT) {
+    memcpy(text, word->at, word->length);
+    text[word->length] = '\0';
+    if (strlen(text) != word->length || strpbrk(text, "xXnN")) return false;
+  } else if (!shorten(*word, text)) {
+    return false;
+  }
+  out->wide = strtod(text, &end);
+  if (*end || end == text) return false;
+  if (!narrow(out->wide, &out->value)) out->value = strtof(text, NULL);
+  return true;
+}
+
+bool decimal_read(const struct span *word, struct decimal *out) {
+  return word->length && (read_short(word, out) || read_not_finite(*word, out) || read_long(word, out));
 }

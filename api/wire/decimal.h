@@ -6,8 +6,13 @@
 
 #include "api/wire/lines.h"
 
-// Reads a number as C and C++ programs print it: digits with a point and an exponent, or inf or nan. A number beyond
-// float32 is infinite. False if it is none, or longer than 63 bytes.
-bool decimal_read(const struct span *word, float *out);
+struct decimal {
+  float value;  // the nearest
+  double wide;  // within a float64's step of the number
+};
+
+// Reads a number of any length as C and C++ programs print it: digits with a point and an exponent, or what is not
+// finite, such as inf, -nan(ind) or 1.#QNAN. A number beyond float32 is infinite. False if it is none.
+bool decimal_read(const struct span *word, struct decimal *out);
 
 #endif

@@ -44,7 +44,7 @@ const char *format_hint(enum body_format sent_as, const char *bytes, size_t size
   }
   for (enum body_format format = FORMAT_PCD; format < FORMATS; format++)
     if (format != sent_as && formats[format]->looks(bytes, size)) return formats[format]->hint;
-  return NULL;
+  return format_ros1.looks(bytes, size) ? format_ros1.hint : NULL;
 }
 
 void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct error *error) {
@@ -77,20 +77,27 @@ static bool refuse_size(const struct cloud_file *file, const char *much, struct 
                       file->size, much);
 }
 
+bool cloud_check_tail(const struct cloud_file *file, const char *at, struct error *error) {
+  size_t left = (size_t)(file->data + file->size - at);
+  bool zeros = left && at[0] == '\0' && memcmp(at, at + 1, left - 1) == 0;
+  return left < file->point_bytes || zeros || refuse_size(file, "many", error);
+}
+
 bool cloud_fit(struct cloud_file *file, bool whole, struct error *error) {
+  bool text = file->layout == CLOUD_TEXT;
+  while (text && file->size && !file->data[file->size - 1] && !vx_stopped(file->stop, 1)) file->size--;
   // A value of text has at least one byte, and one byte after it, which the last value may lack.
-  size_t least = file->layout == CLOUD_TEXT ? 2 * file->point_bytes : file->point_bytes;
-  size_t room = file->size + (file->layout == CLOUD_TEXT);
+  size_t least = text ? 2 * file->point_bytes : file->point_bytes;
+  size_t room = file->size + text;
   if (least == 0) return error_refuse(error, ERROR_BAD_BODY, NULL, "the points have no fields");
-  if (file->layout == CLOUD_TEXT && file->point_bytes > CLOUD_VALUES_MAX)
+  if (text && file->point_bytes > CLOUD_VALUES_MAX)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "a point has %zu values; allowed: up to %d", file->point_bytes,
                         CLOUD_VALUES_MAX);
   if ((uint64_t)file->points > room / least) return refuse_size(file, "few", error);
-  size_t left = file->size - (file->layout == CLOUD_TEXT ? 0 : (size_t)file->points * least);
-  if (file->layout == CLOUD_BINARY && whole && left >= least) return refuse_size(file, "many", error);
   for (int i = 0; i < file->num_fields; i++) file->fields[i].stride = file->point_bytes;
   file->run = file->points;
   file->run_bytes = (size_t)file->points * file->point_bytes;
   file->ends = whole;
-  return true;
+  bool placed = file->layout == CLOUD_BINARY && whole && !file->lists;
+  return !placed || cloud_check_tail(file, file->data + file->run_bytes, error);
 }

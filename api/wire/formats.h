@@ -32,9 +32,11 @@ struct cloud_field {
   const char *name;  // not NUL-terminated
   size_t name_length;
   enum number_type type;
-  int64_t count;  // values of one point; only a field of one value can be a column
-  size_t offset;  // of the first point's value; in text, its place in the line
-  size_t stride;  // from one point's value to the next point's
+  int64_t count;                 // values of one point; only a field of one value can be a column
+  size_t offset;                 // of the first point's value; in text, its place in the line
+  size_t stride;                 // from one point's value to the next point's
+  bool is_list;                  // each point has its own number of values, in front of them; count is 0
+  enum number_type length_type;  // of that number
 };
 
 // How the points are laid out.
@@ -49,7 +51,8 @@ struct cloud_file {
   struct vx_stop *stop;  // the reader of the file checks it; if stopped, the reader may fail with any error or none
   enum cloud_layout layout;
   bool big_endian;
-  bool ends;  // text: nothing may follow the points
+  bool ends;   // nothing that could be a point may follow the points
+  bool lists;  // a field is a list: points have at least point_bytes, and their places are not known
   int64_t points;
   int64_t run;         // points in a contiguous run; then the next run begins
   size_t run_bytes;    // from one run to the next
@@ -70,6 +73,7 @@ struct format {
   bool (*open)(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
 };
 extern const struct format format_pcd, format_ply, format_pointcloud2;
+extern const struct format format_ros1;  // a PointCloud2 of ROS 1, which is not read
 
 VX_WARN_UNUSED bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop,
                                 struct cloud_file *file, struct error *error);
@@ -83,7 +87,10 @@ void format_suggest(enum body_format sent_as, const char *bytes, size_t size, st
 // Adds a field. False with an error if there are too many.
 VX_WARN_UNUSED bool cloud_add(struct cloud_file *file, struct cloud_field field, struct error *error);
 // Checks that `size` bytes have room for the points, and sets the strides of the fields. With `whole`, no bytes that
-// could be another point may follow. False with an error.
+// could be another point may follow, but zeros: the Point Cloud Library fills the last page with them. False with an
+// error.
 VX_WARN_UNUSED bool cloud_fit(struct cloud_file *file, bool whole, struct error *error);
+// Checks the bytes from `at` on, which follow the points. False with an error.
+VX_WARN_UNUSED bool cloud_check_tail(const struct cloud_file *file, const char *at, struct error *error);
 
 #endif

@@ -1,7 +1,9 @@
 // See gather.h.
 #include "api/wire/gather.h"
 
+#include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/params/values.h"
 #include "api/wire/decimal.h"
@@ -12,14 +14,23 @@
 
 static const char intensity[] = "intensity";
 
-static bool is_named(const struct cloud_field *field, const char *name) {
-  return field->name_length == strlen(name) && memcmp(field->name, name, field->name_length) == 0;
+typedef int (*compare)(const char *a, const char *b, size_t length);
+
+static bool is_named(const struct cloud_field *field, struct span name, compare differ) {
+  return field->name_length == name.length && differ(field->name, name.at, name.length) == 0;
 }
 
-static const struct cloud_field *find_field(const struct cloud_file *file, const char *name) {
-  for (int i = 0; i < file->num_fields; i++)
-    if (is_named(&file->fields[i], name)) return &file->fields[i];
-  return NULL;
+// How many fields have this name; without any, how many have it in other letters' case.
+static int find_fields(const struct cloud_file *file, struct span name, const struct cloud_field **first) {
+  static const compare compares[] = {strncmp, strncasecmp};
+  int found = 0;
+  for (size_t c = 0; c < sizeof compares / sizeof *compares && !found; c++)
+    for (int i = file->num_fields - 1; i >= 0; i--) {
+      if (!is_named(&file->fields[i], name, compares[c])) continue;
+      *first = &file->fields[i];
+      found++;
+    }
+  return found;
 }
 
 static void list_fields(const struct cloud_file *file, char *out, size_t size) {
@@ -28,36 +39,48 @@ static void list_fields(const struct cloud_file *file, char *out, size_t size) {
     const struct cloud_field *field = &file->fields[i];
     text_put(&text, i ? ", " : "");
     text_append(&text, field->name, field->name_length < SPAN_SHOWN ? field->name_length : SPAN_SHOWN);
-    if (field->count > 1) text_printf(&text, " (%lld values)", (long long)field->count);
+    if (field->is_list)
+      text_put(&text, " (a list)");
+    else if (field->count != 1)
+      text_printf(&text, " (%lld values)", (long long)field->count);
   }
 }
 
-// Adds the field of this name as the next column. False with an error if there is none.
-static bool add_column(const struct cloud_file *file, struct cloud_columns *columns, const char *name,
+// Adds the field of this name as the next column. False with an error if the file has none, or several.
+static bool add_column(const struct cloud_file *file, struct cloud_columns *columns, struct span name,
                        struct error *error) {
-  const struct cloud_field *field = find_field(file, name);
+  const struct cloud_field *field = NULL;
+  int found = find_fields(file, name, &field);
   char there[256];
-  if (field && field->count == 1) {
+  if (found == 1 && field->count == 1) {
     columns->fields[columns->count++] = field;
     return true;
   }
   list_fields(file, there, sizeof there);
-  return error_refuse(error, ERROR_BAD_BODY, "fields", "the body has no field %.60s of one value; it has %s", name,
-                      there);
+  if (found > 1)
+    return error_refuse(error, ERROR_BAD_BODY, "fields",
+                        "the body has %d fields named %.*s, and which of them is meant is not known; it has %s", found,
+                        SPAN_ARGS(name), there);
+  return error_refuse(error, ERROR_BAD_BODY, "fields", "the body has no field %.*s of one value; it has %s",
+                      SPAN_ARGS(name), there);
 }
 
-static bool is_axis(const struct cloud_field *field) {
-  return field->name_length == 1 && field->name[0] >= 'x' && field->name[0] <= 'z';
+static bool is_column(const struct cloud_columns *columns, const struct cloud_field *field) {
+  for (int c = 0; c < columns->count; c++)
+    if (columns->fields[c] == field) return true;
+  return false;
 }
 
 static bool choose_first(const struct cloud_file *file, int wanted, struct cloud_columns *columns,
                          struct error *error) {
-  static const char *const axes[] = {"x", "y", "z"};
   char there[256];
   for (int a = 0; a < 3; a++)
-    if (!add_column(file, columns, axes[a], error)) return false;
-  for (int i = 0; i < file->num_fields && columns->count < wanted; i++)
-    if (file->fields[i].count == 1 && !is_axis(&file->fields[i])) columns->fields[columns->count++] = &file->fields[i];
+    if (!add_column(file, columns, (struct span){&"xyz"[a], 1}, error)) return false;
+  for (int i = 0; i < file->num_fields && columns->count < wanted; i++) {
+    const struct cloud_field *field = &file->fields[i];
+    if (field->count != 1 || is_column(columns, field)) continue;
+    if (!add_column(file, columns, (struct span){field->name, field->name_length}, error)) return false;
+  }
   if (columns->count == wanted) return true;
   list_fields(file, there, sizeof there);
   return error_refuse(error, ERROR_BAD_BODY, "num_features",
@@ -70,7 +93,7 @@ static bool choose_named(const struct cloud_file *file, const char *names, struc
   const char *cursor = names, *end = names + strlen(names);
   char name[VALUE_NAMES_SIZE];
   while (value_next(&cursor, end, name, sizeof name))
-    if (!add_column(file, columns, name, error)) return false;
+    if (!add_column(file, columns, (struct span){name, strlen(name)}, error)) return false;
   return true;
 }
 
@@ -82,7 +105,7 @@ bool cloud_choose(const struct cloud_file *file, const struct job_request *reque
     return false;
   columns->intensity = -1;
   for (int c = 0; c < columns->count; c++)
-    if (is_named(columns->fields[c], intensity)) columns->intensity = c;
+    if (is_named(columns->fields[c], (struct span){intensity, strlen(intensity)}, strncasecmp)) columns->intensity = c;
   if (request->intensity_scale == 0 || columns->intensity >= 0) return true;
   return error_refuse(error, ERROR_BAD_BODY, "intensity_scale",
                       "intensity_scale is given, but none of the first %d columns is named intensity", columns->count);
@@ -125,11 +148,41 @@ static uint32_t value_at(const char *at, enum number_type type, bool big_endian)
   }
 }
 
+// The value as a float64, if float32 may not have it; false else.
+static bool wide_at(const char *at, enum number_type type, bool big_endian, double *out) {
+  uint64_t bits = load(at, number_bytes(type), big_endian);
+  switch (type) {
+    case NUMBER_INT32: *out = (int32_t)bits; return true;
+    case NUMBER_INT64: *out = (double)(int64_t)bits; return true;
+    case NUMBER_UINT32:
+    case NUMBER_UINT64: *out = (double)bits; return true;
+    case NUMBER_FLOAT64: memcpy(out, &bits, sizeof bits); return true;
+    default: return false;
+  }
+}
+
+// A number that became infinite is counted as not finite, and has lost nothing.
+static void note_loss(struct cloud_loss *loss, double wide, float value) {
+  double moved = fabs(wide - (double)value);
+  if (isfinite(value) && moved > loss->most) *loss = (struct cloud_loss){moved, wide};
+}
+
+static uint32_t column_at(const struct cloud_file *file, const struct cloud_columns *columns, int column,
+                          const char *at, struct cloud_loss *loss) {
+  enum number_type type = columns->fields[column]->type;
+  uint32_t bits = value_at(at, type, file->big_endian);
+  double wide;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  if (column < 3 && wide_at(at, type, file->big_endian, &wide)) note_loss(loss, wide, value);
+  return bits;
+}
+
 // ---- points as bytes ------------------------------------------------------------------------------------------------
 
 // Whether the columns of a point are contiguous, as in a row.
 static bool are_row(const struct cloud_file *file, const struct cloud_columns *columns) {
-  if (file->layout != CLOUD_BINARY || file->big_endian) return false;
+  if (file->layout != CLOUD_BINARY || file->big_endian || file->lists) return false;
   for (int c = 0; c < columns->count; c++)
     if (columns->fields[c]->type != NUMBER_FLOAT32 ||
         columns->fields[c]->offset != columns->fields[0]->offset + (size_t)c * sizeof(float))
@@ -151,8 +204,8 @@ bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *co
 }
 
 // A point is read whole before its row is written, since both may overlap.
-static void gather_run(const struct cloud_file *file, const struct cloud_columns *columns, const char *run,
-                       char *rows) {
+static void gather_run(const struct cloud_file *file, const struct cloud_columns *columns, const char *run, char *rows,
+                       struct cloud_loss *loss) {
   size_t bytes = row_bytes(columns);
   bool side_by_side = are_row(file, columns);
   VX_EACH_ROW(file->stop, i, 0, file->run) {
@@ -164,10 +217,43 @@ static void gather_run(const struct cloud_file *file, const struct cloud_columns
     }
     for (int c = 0; c < columns->count; c++) {
       const struct cloud_field *field = columns->fields[c];
-      row[c] = value_at(run + (size_t)i * field->stride + field->offset, field->type, file->big_endian);
+      row[c] = column_at(file, columns, c, run + (size_t)i * field->stride + field->offset, loss);
     }
     memcpy(at, row, bytes);
   }
+}
+
+// Moves behind the field's value. False: the body ends within it.
+static bool pass_field(const struct cloud_file *file, const struct cloud_field *field, const char **at) {
+  size_t left = (size_t)(file->data + file->size - *at), bytes = number_bytes(field->type);
+  size_t head = field->is_list ? number_bytes(field->length_type) : 0;
+  if (left < head) return false;
+  uint64_t count = field->is_list ? load(*at, head, file->big_endian) : (uint64_t)field->count;
+  if (count > (left - head) / bytes) return false;
+  *at += head + count * bytes;
+  return true;
+}
+
+// The places of a point follow from the lengths of the lists before them. The points are checked as they are read.
+static bool gather_lists(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
+                         struct cloud_loss *loss, struct error *error) {
+  const char *at = file->data, *places[CLOUD_FIELDS_MAX];
+  size_t bytes = row_bytes(columns);
+  VX_EACH_ROW(file->stop, i, 0, file->points) {
+    uint32_t row[VX_MAX_FEATURES];
+    for (int f = 0; f < file->num_fields; f++) {
+      places[f] = at;
+      if (pass_field(file, &file->fields[f], &at)) continue;
+      return error_refuse(error, ERROR_BAD_BODY, NULL,
+                          "the body ends within point %lld of %lld, in or before a value or list of field %.*s",
+                          (long long)i + 1, (long long)file->points,
+                          SPAN_ARGS(((struct span){file->fields[f].name, file->fields[f].name_length})));
+    }
+    for (int c = 0; c < columns->count; c++)
+      row[c] = column_at(file, columns, c, places[columns->fields[c] - file->fields], loss);
+    memcpy(rows + (size_t)i * bytes, row, bytes);
+  }
+  return !file->ends || cloud_check_tail(file, at, error);
 }
 
 // ---- points as text -------------------------------------------------------------------------------------------------
@@ -178,16 +264,33 @@ static bool refuse_number(const struct cloud_field *field, int64_t line, const s
                       SPAN_ARGS(name), SPAN_ARGS(*word));
 }
 
+enum { NO_COLUMN = -1, LIST = -2 };
+
+// Takes the values of a list, whose number is the word, off the rest of the line.
+static bool skip_list(struct span *line, const struct span *word) {
+  int64_t count;
+  struct span value;
+  if (!span_number(word, INT64_MAX, &count)) return false;
+  while (count-- > 0)
+    if (!span_word(line, &value)) return false;
+  return true;
+}
+
 static bool gather_line(const struct cloud_file *file, const struct cloud_columns *columns, const int8_t *column_of,
-                        const struct lines *lines, struct span line, char *row, struct error *error) {
+                        const struct lines *lines, struct span line, char *row, struct cloud_loss *loss,
+                        struct error *error) {
   struct span word;
   size_t values = 0;
   for (; span_word(&line, &word); values++) {
-    int column = values < file->point_bytes ? column_of[values] : -1;
-    float value;
+    int column = values < file->point_bytes ? column_of[values] : NO_COLUMN;
+    struct decimal number;
+    if (column == LIST && !skip_list(&line, &word))
+      return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld does not have a list of '%.*s' values",
+                          (long long)lines->number, SPAN_ARGS(word));
     if (column < 0) continue;
-    if (!decimal_read(&word, &value)) return refuse_number(columns->fields[column], lines->number, &word, error);
-    memcpy(row + (size_t)column * sizeof value, &value, sizeof value);
+    if (!decimal_read(&word, &number)) return refuse_number(columns->fields[column], lines->number, &word, error);
+    memcpy(row + (size_t)column * sizeof number.value, &number.value, sizeof number.value);
+    if (column < 3) note_loss(loss, number.wide, number.value);
   }
   if (values == 0 || values == file->point_bytes) return true;  // empty lines are skipped
   return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld has %zu values; a point has %zu",
@@ -195,12 +298,14 @@ static bool gather_line(const struct cloud_file *file, const struct cloud_column
 }
 
 static bool gather_text(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
-                        struct error *error) {
+                        struct cloud_loss *loss, struct error *error) {
   int8_t column_of[CLOUD_VALUES_MAX];
-  struct lines lines = {file->data, file->data + file->size, file->line - 1, file->stop};
+  struct lines lines = lines_over(file->data, file->size, file->line - 1, file->stop);
   struct span line, word;
   int64_t points = 0;
-  memset(column_of, -1, sizeof column_of);
+  memset(column_of, NO_COLUMN, sizeof column_of);
+  for (int i = 0; i < file->num_fields; i++)
+    if (file->fields[i].is_list) column_of[file->fields[i].offset] = LIST;
   for (int c = 0; c < columns->count; c++) column_of[columns->fields[c]->offset] = (int8_t)c;
   while ((points < file->points || file->ends) && lines_next(&lines, &line)) {
     struct span first = line;
@@ -208,7 +313,7 @@ static bool gather_text(const struct cloud_file *file, const struct cloud_column
     if (points == file->points)
       return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld comes after the %lld points that were promised",
                           (long long)lines.number, (long long)points);
-    if (!gather_line(file, columns, column_of, &lines, line, rows, error)) return false;
+    if (!gather_line(file, columns, column_of, &lines, line, rows, loss, error)) return false;
     rows += row_bytes(columns);
     points++;
   }
@@ -220,7 +325,10 @@ static bool gather_text(const struct cloud_file *file, const struct cloud_column
 // ---- all points -----------------------------------------------------------------------------------------------------
 
 bool cloud_unpack(struct cloud_file *file, char *out, struct error *error) {
-  if (!lzf_unpack(file->data, file->size, out, file->unpacked_bytes, file->stop))
+  bool stored = file->size == file->unpacked_bytes;  // some writers store what LZF cannot shrink
+  bool unpacked = lzf_unpack(file->data, file->size, out, file->unpacked_bytes, file->stop);
+  if (!unpacked && stored) vx_copy(file->stop, out, file->data, file->size);
+  if (!unpacked && !stored)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "the compressed points do not unpack to the %zu bytes promised",
                         file->unpacked_bytes);
   file->layout = CLOUD_COLUMNS;
@@ -229,11 +337,14 @@ bool cloud_unpack(struct cloud_file *file, char *out, struct error *error) {
   return true;
 }
 
-bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows, struct error *error) {
-  if (file->layout == CLOUD_TEXT) return gather_text(file, columns, rows, error);
+bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
+                  struct cloud_loss *loss, struct error *error) {
+  *loss = (struct cloud_loss){0};
+  if (file->layout == CLOUD_TEXT) return gather_text(file, columns, rows, loss, error);
+  if (file->lists) return gather_lists(file, columns, rows, loss, error);
   for (int64_t done = 0; done < file->points; done += file->run)
     gather_run(file, columns, file->data + (size_t)(done / file->run) * file->run_bytes,
-               rows + (size_t)done * row_bytes(columns));
+               rows + (size_t)done * row_bytes(columns), loss);
   return true;
 }
 

@@ -26,9 +26,14 @@ VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, char *out, struct erro
 const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns *columns);
 // Whether cloud_gather may write the rows over the beginning of the body.
 bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns);
-// Writes the rows. False with an error.
+// How far rounding to float32 moved coordinates: the first three columns.
+struct cloud_loss {
+  double most;  // metres
+  double at;    // the coordinate that moved so far
+};
+// Writes the rows, and what they lost. False with an error.
 VX_WARN_UNUSED bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
-                                 struct error *error);
+                                 struct cloud_loss *loss, struct error *error);
 
 // The column that `fields` names intensity; -1 if there is none.
 int cloud_intensity(const struct job_request *request);

@@ -2,12 +2,21 @@
 #include "api/wire/lines.h"
 
 #include <string.h>
+#include <strings.h>
 
 enum { WORD = 4 };  // bytes of a line that take as long to read as a row
 
+struct lines lines_over(const char *bytes, size_t size, int64_t number, struct vx_stop *stop) {
+  const char *end = bytes + size;
+  const char *feed = memchr(bytes, '\n', size);
+  const char *back = memchr(bytes, '\r', feed ? (size_t)(feed - bytes) : size);
+  bool alone = back && back + 1 != (feed ? feed : end);
+  return (struct lines){bytes, end, number, stop, alone ? '\r' : '\n'};
+}
+
 bool lines_next(struct lines *lines, struct span *line) {
   if (lines->at == lines->end) return false;
-  const char *feed = memchr(lines->at, '\n', (size_t)(lines->end - lines->at));
+  const char *feed = memchr(lines->at, lines->last, (size_t)(lines->end - lines->at));
   const char *end = feed ? feed : lines->end;
   *line = (struct span){lines->at, (size_t)(end - lines->at)};
   if (vx_stopped(lines->stop, 1 + (int64_t)(line->length / WORD))) return false;
@@ -17,7 +26,7 @@ bool lines_next(struct lines *lines, struct span *line) {
   return true;
 }
 
-static bool is_blank(char byte) { return byte == ' ' || byte == '\t' || byte == '\r'; }
+static bool is_blank(char byte) { return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n'; }
 
 bool span_word(struct span *rest, struct span *word) {
   const char *at = rest->at, *end = rest->at + rest->length;
@@ -31,6 +40,10 @@ bool span_word(struct span *rest, struct span *word) {
 
 bool span_is(const struct span *span, const char *text) {
   return span->length == strlen(text) && memcmp(span->at, text, span->length) == 0;
+}
+
+bool span_is_in_any_case(const struct span *span, const char *text) {
+  return span->length == strlen(text) && strncasecmp(span->at, text, span->length) == 0;
 }
 
 bool span_number(const struct span *span, int64_t most, int64_t *out) {

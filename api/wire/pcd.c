@@ -13,7 +13,6 @@ enum { COUNT_MOST = 1 << 20, PACKED_HEAD = 8 };
 struct pcd {
   struct cloud_file *file;
   struct lines lines;
-  bool sized, typed;
   int64_t width, height, points;  // -1 = not said
   int64_t sizes[CLOUD_FIELDS_MAX];
   char types[CLOUD_FIELDS_MAX];
@@ -36,12 +35,13 @@ static bool take_size(struct pcd *pcd, int field, const struct span *word) {
 }
 
 static bool take_type(struct pcd *pcd, int field, const struct span *word) {
-  pcd->types[field] = word->at[0];
-  return span_is(word, "I") || span_is(word, "U") || span_is(word, "F");
+  pcd->types[field] = (char)(word->at[0] & ~('a' ^ 'A'));
+  return span_is_in_any_case(word, "I") || span_is_in_any_case(word, "U") || span_is_in_any_case(word, "F");
 }
 
+// Old writers count 0 values of a padding; such a field takes no place.
 static bool take_count(struct pcd *pcd, int field, const struct span *word) {
-  return span_number(word, COUNT_MOST, &pcd->file->fields[field].count) && pcd->file->fields[field].count > 0;
+  return span_number(word, COUNT_MOST, &pcd->file->fields[field].count);
 }
 
 static bool read_words(struct pcd *pcd, const char *key, struct span rest, take_word take, const char *allowed,
@@ -56,13 +56,15 @@ static bool read_words(struct pcd *pcd, const char *key, struct span rest, take_
                       (long long)pcd->lines.number, key, fields, pcd->file->num_fields);
 }
 
+// A header without SIZE, TYPE or COUNT means one float32 for each field.
 static bool read_fields(struct pcd *pcd, struct span rest, struct error *error) {
   struct span word;
   pcd->file->num_fields = 0;
-  pcd->sized = pcd->typed = false;
   while (span_word(&rest, &word)) {
     struct cloud_field field = {.name = word.at, .name_length = word.length, .count = 1};
     if (!cloud_add(pcd->file, field, error)) return false;
+    pcd->sizes[pcd->file->num_fields - 1] = sizeof(float);
+    pcd->types[pcd->file->num_fields - 1] = 'F';
   }
   return true;
 }
@@ -75,22 +77,17 @@ static bool read_number(const struct pcd *pcd, const char *key, struct span rest
 
 static bool read_line(struct pcd *pcd, struct span line, struct error *error) {
   struct span key;
-  if (!span_word(&line, &key) || key.at[0] == '#' || span_is(&key, "VERSION") || span_is(&key, "VIEWPOINT"))
+  if (!span_word(&line, &key) || key.at[0] == '#' || span_is_in_any_case(&key, "VERSION") ||
+      span_is_in_any_case(&key, "VIEWPOINT"))
     return true;
-  if (span_is(&key, "FIELDS") || span_is(&key, "COLUMNS")) return read_fields(pcd, line, error);
-  if (span_is(&key, "SIZE")) {
-    pcd->sized = true;
-    return read_words(pcd, "SIZE", line, take_size, "1, 2, 4 or 8", error);
-  }
-  if (span_is(&key, "TYPE")) {
-    pcd->typed = true;
-    return read_words(pcd, "TYPE", line, take_type, "I, U or F", error);
-  }
-  if (span_is(&key, "COUNT")) return read_words(pcd, "COUNT", line, take_count, "a whole number from 1 on", error);
-  if (span_is(&key, "WIDTH")) return read_number(pcd, "WIDTH", line, &pcd->width, error);
-  if (span_is(&key, "HEIGHT")) return read_number(pcd, "HEIGHT", line, &pcd->height, error);
-  if (span_is(&key, "POINTS")) return read_number(pcd, "POINTS", line, &pcd->points, error);
-  if (span_is(&key, "DATA"))
+  if (span_is_in_any_case(&key, "FIELDS") || span_is_in_any_case(&key, "COLUMNS")) return read_fields(pcd, line, error);
+  if (span_is_in_any_case(&key, "SIZE")) return read_words(pcd, "SIZE", line, take_size, "1, 2, 4 or 8", error);
+  if (span_is_in_any_case(&key, "TYPE")) return read_words(pcd, "TYPE", line, take_type, "I, U or F", error);
+  if (span_is_in_any_case(&key, "COUNT")) return read_words(pcd, "COUNT", line, take_count, "a whole number", error);
+  if (span_is_in_any_case(&key, "WIDTH")) return read_number(pcd, "WIDTH", line, &pcd->width, error);
+  if (span_is_in_any_case(&key, "HEIGHT")) return read_number(pcd, "HEIGHT", line, &pcd->height, error);
+  if (span_is_in_any_case(&key, "POINTS")) return read_number(pcd, "POINTS", line, &pcd->points, error);
+  if (span_is_in_any_case(&key, "DATA"))
     return span_word(&line, &pcd->data) || refuse(pcd, "DATA", &line, "ascii, binary or binary_compressed", error);
   return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld: '%.*s' is no entry of a PCD header",
                       (long long)pcd->lines.number, SPAN_ARGS(key));
@@ -129,10 +126,10 @@ static bool set_type(const struct pcd *pcd, int field, struct error *error) {
 }
 
 static bool set_points(const struct pcd *pcd, struct error *error) {
-  bool shaped = pcd->width >= 0 && pcd->height >= 0;
+  bool shaped = pcd->width >= 0;
   int64_t product = 0;
   if (!shaped && pcd->points < 0)
-    return error_refuse(error, ERROR_BAD_BODY, NULL, "the PCD header has neither POINTS nor WIDTH and HEIGHT");
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the PCD header has neither POINTS nor WIDTH");
   bool good = !shaped || !__builtin_mul_overflow(pcd->width, pcd->height, &product);
   pcd->file->points = pcd->points < 0 ? product : pcd->points;
   if (good && (!shaped || product == pcd->file->points)) return true;
@@ -140,9 +137,29 @@ static bool set_points(const struct pcd *pcd, struct error *error) {
                       (long long)pcd->width, (long long)pcd->height, (long long)pcd->file->points);
 }
 
-// Places the fields one after the other, and drops those named _, which are padding. A compressed body has no padding.
+static uint32_t load(const char *bytes) {
+  uint32_t value;
+  memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+// Two sizes stand before what is compressed.
+static size_t packed_bytes(const struct cloud_file *file) { return file->size < PACKED_HEAD ? 0 : load(file->data); }
+static size_t unpacked_bytes(const struct cloud_file *file) {
+  return file->size < PACKED_HEAD ? 0 : load(file->data + sizeof(uint32_t));
+}
+
+// The Point Cloud Library leaves padding out of compressed points, other writers do not. The points' size tells.
+static bool has_padding(const struct pcd *pcd) {
+  uint64_t point = 0, all = unpacked_bytes(pcd->file);
+  for (int i = 0; i < pcd->file->num_fields; i++) point += (uint64_t)(pcd->file->fields[i].count * pcd->sizes[i]);
+  return pcd->file->layout != CLOUD_PACKED || (point && all % point == 0 && all / point == (uint64_t)pcd->file->points);
+}
+
+// Places the fields one after the other, and drops those named _, which are padding.
 static bool set_fields(struct pcd *pcd, struct error *error) {
   struct cloud_file *file = pcd->file;
+  bool padded = has_padding(pcd);
   int kept = 0;
   for (int i = 0; i < file->num_fields; i++) {
     struct cloud_field field = file->fields[i];
@@ -151,7 +168,7 @@ static bool set_fields(struct pcd *pcd, struct error *error) {
     field = file->fields[i];
     field.offset = file->point_bytes;
     if (!padding) file->fields[kept++] = field;
-    if (!padding || file->layout != CLOUD_PACKED)
+    if (!padding || padded)
       file->point_bytes += (size_t)(file->layout == CLOUD_TEXT ? field.count : field.count * pcd->sizes[i]);
   }
   file->num_fields = kept;
@@ -162,27 +179,22 @@ static bool set_layout(const struct pcd *pcd, struct error *error) {
   static const char *const names[] = {
       [CLOUD_TEXT] = "ascii", [CLOUD_BINARY] = "binary", [CLOUD_PACKED] = "binary_compressed"};
   for (enum cloud_layout layout = CLOUD_BINARY; layout <= CLOUD_PACKED; layout++) {
-    if (!span_is(&pcd->data, names[layout])) continue;
+    if (!span_is_in_any_case(&pcd->data, names[layout])) continue;
     pcd->file->layout = layout;
     return true;
   }
   return refuse(pcd, "DATA", &pcd->data, "ascii, binary or binary_compressed", error);
 }
 
-static uint32_t load(const char *bytes) {
-  uint32_t value;
-  memcpy(&value, bytes, sizeof value);
-  return value;
-}
-
-// Two sizes stand before what is compressed. The columns follow from the number of points.
+// The columns follow from the number of points. No points need no sizes.
 static bool fit_packed(struct cloud_file *file, struct error *error) {
-  if (file->size < PACKED_HEAD)
+  if (file->size < PACKED_HEAD && file->points)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "the body ends before the sizes of its compressed points");
-  size_t packed = load(file->data), unpacked = load(file->data + sizeof(uint32_t)), size = file->size - PACKED_HEAD;
-  if (packed > size)
+  size_t packed = packed_bytes(file), unpacked = unpacked_bytes(file),
+         head = file->size < PACKED_HEAD ? 0 : PACKED_HEAD;
+  if (packed > file->size - head)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "%zu bytes of compressed points are promised, but %zu follow",
-                        packed, size);
+                        packed, file->size - head);
   file->size = unpacked;
   if (!cloud_fit(file, false, error)) return false;
   if (unpacked != file->run_bytes)
@@ -190,7 +202,7 @@ static bool fit_packed(struct cloud_file *file, struct error *error) {
                         "the compressed points are to have %zu bytes, but %lld points of %zu bytes need %zu", unpacked,
                         (long long)file->points, file->point_bytes, file->run_bytes);
   file->unpacked_bytes = unpacked;
-  file->data += PACKED_HEAD;
+  file->data += head;
   file->size = packed;
   for (int i = 0; i < file->num_fields; i++) {
     struct cloud_field *field = &file->fields[i];
@@ -202,15 +214,12 @@ static bool fit_packed(struct cloud_file *file, struct error *error) {
 
 static bool open(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
   struct pcd pcd = {
-      .file = file, .lines = {bytes, bytes + size, 0, file->stop}, .width = -1, .height = -1, .points = -1};
+      .file = file, .lines = lines_over(bytes, size, 0, file->stop), .width = -1, .height = 1, .points = -1};
   if (!read_header(&pcd, error) || !set_layout(&pcd, error) || !set_points(&pcd, error)) return false;
-  if (!pcd.sized || !pcd.typed)
-    return error_refuse(error, ERROR_BAD_BODY, NULL, "the PCD header has no %s behind FIELDS",
-                        pcd.sized ? "TYPE" : "SIZE");
-  if (!set_fields(&pcd, error)) return false;
   file->data = pcd.lines.at;
   file->size = (size_t)(pcd.lines.end - pcd.lines.at);
   file->line = pcd.lines.number + 1;
+  if (!set_fields(&pcd, error)) return false;
   return file->layout == CLOUD_PACKED ? fit_packed(file, error) : cloud_fit(file, true, error);
 }
 

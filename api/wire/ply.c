@@ -91,10 +91,17 @@ static bool add_property(struct ply *ply, struct property property, struct span 
     ply->elements[ply->num_elements - 1].properties++;
     return true;
   }
-  if (property.count_type != NO_LIST) return refuse(ply, error, "a vertex cannot have a list, such as", name);
-  struct cloud_field field = {
-      .name = name.at, .name_length = name.length, .type = property.type, .count = 1, .offset = ply->file->point_bytes};
-  ply->file->point_bytes += ply->file->layout == CLOUD_TEXT ? 1 : number_bytes(property.type);
+  bool list = property.count_type != NO_LIST;
+  enum number_type first = list ? (enum number_type)property.count_type : property.type;
+  struct cloud_field field = {.name = name.at,
+                              .name_length = name.length,
+                              .type = property.type,
+                              .count = !list,
+                              .offset = ply->file->point_bytes,
+                              .is_list = list,
+                              .length_type = first};
+  ply->file->point_bytes += ply->file->layout == CLOUD_TEXT ? 1 : number_bytes(first);
+  ply->file->lists = ply->file->lists || list;
   return cloud_add(ply->file, field, error);
 }
 
@@ -115,9 +122,11 @@ static bool read_property(struct ply *ply, struct span rest, struct error *error
 }
 
 static bool read_header(struct ply *ply, struct error *error) {
-  struct span line = {"", 0}, key = line;
-  if (!lines_next(&ply->lines, &line) || !span_is(&line, "ply"))
-    return refuse(ply, error, "a PLY file begins with the line 'ply', not with", line);
+  struct span line = {"", 0}, key = line, more;
+  bool begins = lines_next(&ply->lines, &line);
+  const struct span first = line;
+  if (!begins || !span_word(&line, &key) || !span_is(&key, "ply") || span_word(&line, &more))
+    return refuse(ply, error, "a PLY file begins with the line 'ply', not with", first);
   while (lines_next(&ply->lines, &line)) {
     bool good = true;
     if (!span_word(&line, &key) || span_is(&key, "comment") || span_is(&key, "obj_info")) continue;
@@ -184,10 +193,12 @@ static bool skip_lines(struct ply *ply, const struct element *element, struct er
 }
 
 static bool open(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
-  struct ply ply = {.bytes = bytes, .file = file, .lines = {bytes, bytes + size, 0, file->stop}};
+  struct ply ply = {.bytes = bytes, .file = file, .lines = lines_over(bytes, size, 0, file->stop)};
   if (!read_header(&ply, error)) return false;
   if (ply.where == BEFORE)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "the PLY header has no element vertex, which has the points");
+  if (file->layout == CLOUD_TEXT)  // the lines behind the header may end otherwise
+    ply.lines = lines_over(ply.lines.at, (size_t)(ply.lines.end - ply.lines.at), ply.lines.number, file->stop);
   for (int i = 0; i < ply.num_elements; i++)
     if (file->layout == CLOUD_TEXT ? !skip_lines(&ply, &ply.elements[i], error)
                                    : !skip_binary(&ply, &ply.elements[i], error))
@@ -199,7 +210,7 @@ static bool open(const char *bytes, size_t size, struct cloud_file *file, struct
 }
 
 static bool looks(const char *bytes, size_t size) {
-  return size >= 5 && (memcmp(bytes, "ply\n", 4) == 0 || memcmp(bytes, "ply\r\n", 5) == 0);
+  return size >= 4 && memcmp(bytes, "ply", 3) == 0 && (bytes[3] == '\n' || bytes[3] == '\r' || bytes[3] == ' ');
 }
 
 const struct format format_ply = {hint, looks, open};

@@ -1,10 +1,14 @@
 // sensor_msgs/msg/PointCloud2 of ROS 2, serialized as CDR: an encapsulation of four bytes, then the members one after
-// the other. A number stands at a multiple of its size, counted from behind the encapsulation.
+// the other. A number stands at a multiple of its size, counted from behind the encapsulation. XCDR2 differs in one
+// thing: the bytes of the list of fields stand before it. ROS 1 has the same members without alignment, strings without
+// NUL, and a number of the message in place of the encapsulation.
 #include <string.h>
 
 #include "api/wire/formats.h"
 #include "api/wire/lines.h"
 
+static const char hint_ros1[] =
+    "the body looks like a PointCloud2 of ROS 1, which is not read: send it as ROS 2 serializes it (CDR)";
 static const char hint[] = "the body looks like a serialized PointCloud2: add format=pointcloud2";
 
 enum { ENCAPSULATION = 4, PADDING_MOST = 7 };
@@ -13,12 +17,13 @@ struct cdr {
   const char *bytes;
   size_t size, at;
   bool big_endian;  // the members' byte order; that of the points is another member
+  bool xcdr2, ros1;
   struct error *error;
 };
 
 // Moves behind `count` bytes that stand at a multiple of `align`; NULL with an error at the end of the body.
 static const char *take(struct cdr *cdr, size_t align, size_t count, const char *what) {
-  size_t at = cdr->at + (align - (cdr->at - ENCAPSULATION) % align) % align;
+  size_t at = cdr->at + (cdr->ros1 ? 0 : (align - (cdr->at - ENCAPSULATION) % align) % align);
   if (at > cdr->size || count > cdr->size - at) {
     error_refuse(cdr->error, ERROR_BAD_BODY, NULL, "the body ends at byte %zu, within %s of the PointCloud2", cdr->size,
                  what);
@@ -42,34 +47,40 @@ static bool take_byte(struct cdr *cdr, const char *what, uint8_t *out) {
   return at;
 }
 
-// A length, which counts the NUL at the end too, then the bytes.
+// A length, which counts the NUL at the end too, then the bytes. Some writers give an empty string the length 0.
 static bool take_string(struct cdr *cdr, const char *what, struct span *out) {
   uint32_t length;
   size_t begin = cdr->at;
   if (!take_number(cdr, what, &length)) return false;
   const char *at = take(cdr, 1, length, what);
   if (!at) return false;
-  if (length == 0 || at[length - 1] != '\0')
+  bool ends = !cdr->ros1 && length;
+  if (ends && at[length - 1] != '\0')
     return error_refuse(cdr->error, ERROR_BAD_BODY, NULL, "%s at byte %zu is no string that ends in a NUL", what,
                         begin);
-  *out = (struct span){at, length - 1};
+  *out = (struct span){at, length - ends};
   return true;
 }
 
 // ---- members --------------------------------------------------------------------------------------------------------
 
 static bool take_encapsulation(struct cdr *cdr) {
+  static const char *const kinds[] = {"CDR",   "CDR of a mutable type",       "unknown",
+                                      "XCDR2", "XCDR2 of an appendable type", "XCDR2 of a mutable type"};
   const unsigned char *at = (const unsigned char *)cdr->bytes;
   if (cdr->size < ENCAPSULATION)
     return error_refuse(cdr->error, ERROR_BAD_BODY, NULL,
                         "the body ends at byte %zu, within the encapsulation of the PointCloud2", cdr->size);
-  if (at[0] != 0 || at[1] > 1)
-    return error_refuse(cdr->error, ERROR_BAD_BODY, NULL,
-                        "a serialized PointCloud2 begins with the bytes 00 00 or 00 01 (CDR), not with %02x %02x",
-                        at[0], at[1]);
-  cdr->big_endian = at[1] == 0;
   cdr->at = ENCAPSULATION;  // what its last two bytes say does not matter here
-  return true;
+  if (cdr->ros1) return true;
+  size_t kind = at[0] || at[1] / 2u >= sizeof kinds / sizeof *kinds ? 2 : at[1] / 2u;
+  cdr->big_endian = at[1] % 2 == 0;
+  cdr->xcdr2 = kind == 3;
+  if (kind == 0 || cdr->xcdr2) return true;
+  return error_refuse(cdr->error, ERROR_BAD_BODY, NULL,
+                      "a serialized PointCloud2 begins with the bytes 00 00 or 00 01 (CDR), or 00 06 or 00 07 (XCDR2), "
+                      "not with %02x %02x (%s)",
+                      at[0], at[1], kinds[kind]);
 }
 
 static bool take_field(struct cdr *cdr, struct cloud_file *file) {
@@ -92,6 +103,30 @@ static bool take_field(struct cdr *cdr, struct cloud_file *file) {
   return cloud_add(file, field, cdr->error);
 }
 
+static bool take_fields(struct cdr *cdr, struct cloud_file *file) {
+  uint32_t fields;
+  if (!take_number(cdr, "the number of fields", &fields)) return false;
+  for (uint32_t i = 0; i < fields; i++)
+    if (!take_field(cdr, file)) return false;
+  return true;
+}
+
+// Some writers of XCDR2 leave out the bytes of the list, so these are believed only if they are right.
+static bool take_list(struct cdr *cdr, struct cloud_file *file) {
+  struct error error;
+  struct cdr listed = *cdr;
+  uint32_t bytes;
+  listed.error = &error;
+  if (cdr->xcdr2 && take_number(&listed, "the fields", &bytes)) {
+    size_t begin = listed.at;
+    bool right = take_fields(&listed, file) && listed.at - begin == bytes;
+    if (right) cdr->at = listed.at;
+    if (right) return true;
+    file->num_fields = 0;
+  }
+  return take_fields(cdr, file);
+}
+
 // What stands before the points.
 struct head {
   uint32_t height, width, point_step, row_step, data_bytes;
@@ -100,13 +135,11 @@ struct head {
 
 static bool take_head(struct cdr *cdr, struct head *head, struct cloud_file *file) {
   struct span frame;
-  uint32_t stamp, fields;
+  uint32_t stamp;
   if (!take_encapsulation(cdr) || !take_number(cdr, "the stamp", &stamp) || !take_number(cdr, "the stamp", &stamp) ||
       !take_string(cdr, "frame_id", &frame) || !take_number(cdr, "height", &head->height) ||
-      !take_number(cdr, "width", &head->width) || !take_number(cdr, "the number of fields", &fields))
+      !take_number(cdr, "width", &head->width) || !take_list(cdr, file))
     return false;
-  for (uint32_t i = 0; i < fields; i++)
-    if (!take_field(cdr, file)) return false;
   return take_byte(cdr, "is_bigendian", &head->big_endian) && take_number(cdr, "point_step", &head->point_step) &&
          take_number(cdr, "row_step", &head->row_step) && take_number(cdr, "the length of data", &head->data_bytes);
 }
@@ -125,12 +158,19 @@ static bool check_fields(const struct cloud_file *file, struct error *error) {
   return true;
 }
 
+// Whether data has the rows without padding. Then row_step, which some writers do not set, says nothing.
+static bool is_packed(const struct head *head) {
+  uint64_t points = (uint64_t)head->height * head->width, bytes;
+  return !__builtin_mul_overflow(points, head->point_step, &bytes) && bytes == head->data_bytes;
+}
+
 static bool check_head(const struct head *head, struct error *error) {
   if (head->big_endian)
     return error_refuse(error, ERROR_BAD_BODY, NULL,
                         "is_bigendian is true; allowed: false, since no sensor of ROS 2 writes big-endian points");
   if (head->point_step == 0 && head->width > 0 && head->height > 0)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "point_step is 0");
+  if (is_packed(head)) return true;
   if ((uint64_t)head->width * head->point_step > head->row_step && head->height > 0)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "row_step is %u, less than width %u times point_step %u",
                         head->row_step, head->width, head->point_step);
@@ -155,17 +195,24 @@ static bool open(const char *bytes, size_t size, struct cloud_file *file, struct
   file->size = head.data_bytes;
   if (!check_fields(file, error) || !cloud_fit(file, false, error)) return false;
   file->run = head.width;
-  file->run_bytes = head.row_step;
+  file->run_bytes = is_packed(&head) ? (size_t)head.width * head.point_step : head.row_step;
   return true;
 }
 
-static bool looks(const char *bytes, size_t size) {
+static bool looks_like(struct cdr cdr) {
   struct error error;
   struct cloud_file file;  // large, and mostly not needed: only the fields that are added are set
   file.num_fields = 0;
-  struct cdr cdr = {.bytes = bytes, .size = size, .error = &error};
   struct head head;
+  cdr.error = &error;
   return take_head(&cdr, &head, &file) && file.num_fields > 0 && check_head(&head, &error);
 }
 
+static bool looks(const char *bytes, size_t size) { return looks_like((struct cdr){.bytes = bytes, .size = size}); }
+
+static bool looks_ros1(const char *bytes, size_t size) {
+  return looks_like((struct cdr){.bytes = bytes, .size = size, .ros1 = true});
+}
+
 const struct format format_pointcloud2 = {hint, looks, open};
+const struct format format_ros1 = {.hint = hint_ros1, .looks = looks_ros1};

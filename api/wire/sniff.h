@@ -10,6 +10,7 @@
 
 #include "kernels/tensor.h"
 
+struct cloud_loss;
 struct join_report;
 
 // Behind the error of a bad body that came as a form.
@@ -20,6 +21,7 @@ struct body_sniff {
   int32_t columns;   // rows look to have this many, not as many as the input says; 0 = nothing speaks against it
   const char *hint;  // the body begins like a file of another format: what to do; NULL if it does not
   const struct join_report *joined;  // what a stream's request joined; NULL: it has no stream
+  const struct cloud_loss *loss;     // of the points in a file; NULL: the body is no file
 };
 
 // `points`: [N, C], all in host memory. `form`: the body's type is application/x-www-form-urlencoded.

@@ -1,7 +1,10 @@
 // See warnings.h.
 #include "api/wire/warnings.h"
 
+#include <math.h>
+
 #include "api/base/json_write.h"
+#include "api/wire/gather.h"
 #include "api/wire/join.h"
 #include "kernels/ops.h"
 
@@ -44,6 +47,12 @@ static bool stripped(const struct vx_job *job, const struct body_sniff *sniffed)
 static bool other_format(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)job;
   return sniffed->hint;
+}
+
+static bool rounded(const struct vx_job *job, const struct body_sniff *sniffed) {
+  const double allowed = 0.005;
+  (void)job;
+  return sniffed->loss && sniffed->loss->most > allowed;
 }
 
 static bool not_scattered(const struct vx_job *job, const struct body_sniff *sniffed) {
@@ -102,6 +111,17 @@ static void say_other_format(const struct vx_job *job, const struct body_sniff *
   text_put(out, sniffed->hint);
 }
 
+static void say_rounded(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  const struct cloud_loss *loss = sniffed->loss;
+  float at = fabsf((float)loss->at);
+  (void)job;
+  text_printf(
+      out,
+      "float32 has steps of %.3g m near %.12g, so rounding moved a coordinate by %.3g m; subtract an origin near "
+      "the points before they are sent",
+      (double)(nextafterf(at, INFINITY) - at), loss->at, loss->most);
+}
+
 static void say_not_scattered(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
   (void)sniffed;
   text_printf(out,
@@ -139,6 +159,8 @@ static const struct row {
                                stripped, say_stripped},
     [WARNING_FORMAT] = {"format", "the body was read as raw rows, but begins like a file of another format",
                         other_format, say_other_format},
+    [WARNING_ROUNDED] = {"rounded", "rounding to float32 moved a coordinate of a file by more than 5 mm", rounded,
+                         say_rounded},
     [WARNING_NOT_SCATTERED] = {"not_scattered",
                                "voxels are not in the map: they are outside of the grid, or an earlier row has their "
                                "cell",

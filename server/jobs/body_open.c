@@ -179,7 +179,7 @@ static bool gather(const struct body *body, const struct cloud_file *file, const
   bool apart = !cloud_shrinks(file, columns);
   if (apart && !acquire_rows(body, bytes)) return false;
   struct buffer *out = apart ? job->held.rows : job->held.input;
-  if (!cloud_gather(file, columns, out->data, body->error)) return false;
+  if (!cloud_gather(file, columns, out->data, &job->loss, body->error)) return false;
   if (apart) job_use_rows(job);
   return true;
 }

@@ -16,6 +16,7 @@
 #include "api/detector.h"
 #include "api/ops/ops.h"
 #include "api/wire/coding.h"
+#include "api/wire/gather.h"
 #include "api/wire/infer_answer.h"
 #include "kernels/kernels.h"
 #include "server/base/counters.h"
@@ -143,10 +144,11 @@ struct job {
   struct job_shared *shared;
 
   // Of its run.
-  const void *points;   // rows in the input or in a region; NULL: the body is not open yet
-  struct vx_stop stop;  // for passes of the worker itself
-  bool output_refused;  // the answer is too large or there is no memory: another lane would fail too
-  size_t head_bytes;    // of the output, in front of tensors that stay where they are
+  const void *points;      // rows in the input or in a region; NULL: the body is not open yet
+  struct vx_stop stop;     // for passes of the worker itself
+  struct cloud_loss loss;  // of points in a file
+  bool output_refused;     // the answer is too large or there is no memory: another lane would fail too
+  size_t head_bytes;       // of the output, in front of tensors that stay where they are
 
   // The rest is written before it is read, and never cleared.
   struct vx_job work;

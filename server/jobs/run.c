@@ -84,6 +84,7 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
   job->work.pinned = source_rows(job) != NULL;
   if (job->asked.format == FORMAT_RAW && !job->work.pinned)
     job->result.answer.sniffed = body_sniff(&job->work.inputs[VX_POINTS], job->spec.form);
+  job->result.answer.sniffed.loss = &job->loss;
   if (sweeps_are_joined(job)) {
     job->result.answer.sniffed.joined = &job->stream->joined;
     sweeps_count(job);

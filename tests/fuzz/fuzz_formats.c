@@ -3,6 +3,7 @@
 //
 // The input: a byte that chooses the format and the columns, then the body.
 #include <assert.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,16 +41,18 @@ static void check_hint(const char *body, size_t size) {
 static void gather(const struct job_request *request, struct cloud_file *file, const struct cloud_columns *columns,
                    char *body) {
   struct error error = {.kind = ERROR_NONE};
+  struct cloud_loss loss, again_loss;
   size_t bytes = (size_t)file->points * job_request_row_bytes(request);
   char *rows = malloc(bytes + 1);
   assert(rows);
   const char *in_place = cloud_rows(file, columns);
-  bool gathered = cloud_gather(file, columns, rows, &error);
+  bool gathered = cloud_gather(file, columns, rows, &loss, &error);
   if (!gathered) check_problem(&error);
+  assert(loss.most >= 0 && loss.most < INFINITY);
   if (in_place) assert(gathered && memcmp(in_place, rows, bytes) == 0);
   if (gathered && cloud_shrinks(file, columns)) {
-    bool again = cloud_gather(file, columns, body, &error);
-    assert(again && memcmp(body, rows, bytes) == 0);
+    bool again = cloud_gather(file, columns, body, &again_loss, &error);
+    assert(again && memcmp(body, rows, bytes) == 0 && memcmp(&loss, &again_loss, sizeof loss) == 0);
   }
   free(rows);
 }

@@ -5,7 +5,7 @@ import struct
 import unittest
 
 from client import Raw, counters, head
-from daemon import wait_until
+from daemon import ROOT, wait_until
 from http_case import CHUNKED, FORM, JSON, SharedDaemonCase, floats
 
 LIMIT = 1 << 16
@@ -21,6 +21,30 @@ PLY = PLY_HEAD + PROPERTIES + b"end_header\n" + ROWS
 PCD_FILE = "the body looks like a PCD file: add format=pcd"
 PLY_FILE = "the body looks like a PLY file: add format=ply"
 POINTCLOUD2 = "the body looks like a serialized PointCloud2: add format=pointcloud2"
+# Files as other programs write them, built by hand.
+WIRES = ROOT.parent / "shared" / "cases" / "wires"
+TWO = (1, 2, 3, 4, 5, 6)
+RIGHT = {
+    "01_pcl_page_tail.pcd": TWO,
+    "02_pcl_empty_page.pcd": (),
+    "03_count0_padding.pcd": TWO,
+    "04_no_size_type.pcd": TWO,
+    "05_upper_xyz_pdal.pcd": TWO,
+    "07_lzf_stored.pcd": 20,  # points
+    "09_cr_ascii.ply": TWO,
+    "10_cr_binary.ply": TWO,
+    "11_magic_blank.ply": TWO,
+    "12_vertex_list.ply": TWO,
+    "14_sentinel.pcd": (1, 2, 3, float("inf"), float("inf"), float("inf")),
+    "15_same_name_twice.pcd": "the body has 2 fields named x",
+    "16_utm_double.pcd": 2,
+    "23_pc2_ok.cdr": TWO,
+    "24_pc2_xcdr2.cdr": TWO,
+    "25_pc2_row_step_0.cdr": TWO,
+    "26_pc2_frame_length_0.cdr": TWO,
+    "28_ros1.bin": "the body looks like a PointCloud2 of ROS 1",
+}
+SUFFIXES = {".pcd": "pcd", ".ply": "ply", ".cdr": "pointcloud2", ".bin": "pointcloud2"}
 
 
 def point_cloud_2():
@@ -119,6 +143,38 @@ class Formats(SharedDaemonCase):
         details = [warning["detail"] for warning in answer["warnings"] if warning["kind"] == "format"]
         self.assertEqual(details, [PCD_FILE])
         self.assertEqual(counters(self.daemon, "voxeld_warnings_total")['kind="format"'], 1)
+
+    def test_coordinates_that_float32_does_not_have_get_a_warning(self):
+        """What is a float32 already, and what is no coordinate, gets none."""
+        point = (289814.15, 4320978.61, 170.76, 1700000000.123)
+        doubles = b"FIELDS x y z t\nSIZE 8 8 8 8\nTYPE F F F F\nPOINTS 1\nDATA binary\n"
+        text = b"FIELDS x y z t\nPOINTS 1\nDATA ascii\n"
+        reason = "float32 has steps of 0.5 m near 4320978.61, so rounding moved a coordinate by 0.11 m"
+        for body in (doubles + struct.pack("<4d", *point), text + b"%.2f %.2f %.2f %.3f\n" % point):
+            (warning,) = self.json(self.move("format=pcd", body, JSON))["warnings"]
+            self.assertEqual(warning["kind"], "rounded")
+            self.assertIn(reason, warning["detail"])
+        for exact in ((289814.15625, 4320978.5, 170.75, 1700000000.123), (1234.567, -9876.543, 0.1, 0.3)):
+            answer = self.json(self.move("format=pcd", doubles + struct.pack("<4d", *exact), JSON))
+            self.assertEqual(answer["warnings"], [])
+
+    @unittest.skipUnless(WIRES.is_dir(), f"no files of other programs in {WIRES}")
+    def test_files_of_other_programs(self):
+        for name, right in RIGHT.items():
+            path = WIRES / name
+            with self.subTest(file=name):
+                reply = self.move(f"num_features=3&format={SUFFIXES[path.suffix]}", path.read_bytes())
+                if isinstance(right, str):
+                    self.bad_body(reply, "fields" if "fields" in right else "", right)
+                    continue
+                answer = self.tensors(reply)
+                if isinstance(right, tuple):
+                    self.assertEqual(answer.values("points"), tuple(v for v in right if v != float("inf")))
+                    self.assertEqual(answer.metadata["points"]["received"], len(right) // 3)
+                else:
+                    self.assertEqual(answer.metadata["points"]["kept"], right)
+                told = [warning["kind"] for warning in answer.metadata["warnings"]]
+                self.assertEqual(told, ["rounded"] if "utm" in name else [])
 
     def test_a_file_that_widens_to_more_than_a_body_may_have_is_refused(self):
         body = b"FIELDS x y z\nSIZE 1 1 1\nTYPE U U U\nPOINTS 6000\nDATA binary\n" + bytes(18000)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/wire/gather.h"
 #include "api/wire/join.h"
 #include "api/wire/warnings.h"
 #include "kernels/half.h"
@@ -149,24 +150,24 @@ static void each_kind_holds_when_it_should(void **state) {
     struct body_sniff sniffed;
     uint32_t warnings;  // bits
   } cases[] = {
-      {{.received = 0}, {false, 0, NULL, NULL}, 0},
-      {{.received = 100, .kept = 100}, {false, 0, NULL, NULL}, 0},
-      {{.received = 100, .over_max_voxels = 1, .voxels_dropped = 1}, {false, 0, NULL, NULL}, 1u << WARNING_MAX_VOXELS},
-      {{.received = 100, .out_of_range = 94}, {false, 0, NULL, NULL}, 0},
-      {{.received = 100, .out_of_range = 95}, {false, 0, NULL, NULL}, 1u << WARNING_OUT_OF_RANGE},
-      {{.received = 100, .out_of_crop = 94}, {false, 0, NULL, NULL}, 0},
-      {{.received = 100, .out_of_crop = 95}, {false, 0, NULL, NULL}, 1u << WARNING_OUT_OF_CROP},
-      {{.received = 100, .not_finite = 94}, {false, 0, NULL, NULL}, 0},
-      {{.received = 100, .not_finite = 95}, {false, 0, NULL, NULL}, 1u << WARNING_NOT_FINITE},
+      {{.received = 0}, {.columns = 0}, 0},
+      {{.received = 100, .kept = 100}, {.columns = 0}, 0},
+      {{.received = 100, .over_max_voxels = 1, .voxels_dropped = 1}, {.columns = 0}, 1u << WARNING_MAX_VOXELS},
+      {{.received = 100, .out_of_range = 94}, {.columns = 0}, 0},
+      {{.received = 100, .out_of_range = 95}, {.columns = 0}, 1u << WARNING_OUT_OF_RANGE},
+      {{.received = 100, .out_of_crop = 94}, {.columns = 0}, 0},
+      {{.received = 100, .out_of_crop = 95}, {.columns = 0}, 1u << WARNING_OUT_OF_CROP},
+      {{.received = 100, .not_finite = 94}, {.columns = 0}, 0},
+      {{.received = 100, .not_finite = 95}, {.columns = 0}, 1u << WARNING_NOT_FINITE},
       // If all finite points are out of range, the warning holds; if no point is finite, it does not.
-      {{.received = 100, .not_finite = 60, .out_of_range = 40}, {false, 0, NULL, NULL}, 1u << WARNING_OUT_OF_RANGE},
-      {{.received = 100, .not_finite = 100}, {false, 0, NULL, NULL}, 1u << WARNING_NOT_FINITE},
-      {{.received = 1, .out_of_range = 1}, {false, 0, NULL, NULL}, 1u << WARNING_OUT_OF_RANGE},
-      {{.received = INT64_C(2000000000), .out_of_range = INT64_C(1899999999)}, {false, 0, NULL, NULL}, 0},
-      {{.received = 100, .kept = 100}, {true, 0, NULL, NULL}, 1u << WARNING_STRIPPED_BODY},
-      {{.received = 100, .kept = 100}, {false, 5, NULL, NULL}, 1u << WARNING_NUM_FEATURES},
-      {{.received = 100, .kept = 100}, {false, 0, "a hint", NULL}, 1u << WARNING_FORMAT},
-      {{.received = 100, .kept = 99}, {false, 0, NULL, NULL}, 0},
+      {{.received = 100, .not_finite = 60, .out_of_range = 40}, {.columns = 0}, 1u << WARNING_OUT_OF_RANGE},
+      {{.received = 100, .not_finite = 100}, {.columns = 0}, 1u << WARNING_NOT_FINITE},
+      {{.received = 1, .out_of_range = 1}, {.columns = 0}, 1u << WARNING_OUT_OF_RANGE},
+      {{.received = INT64_C(2000000000), .out_of_range = INT64_C(1899999999)}, {.columns = 0}, 0},
+      {{.received = 100, .kept = 100}, {.stripped = true}, 1u << WARNING_STRIPPED_BODY},
+      {{.received = 100, .kept = 100}, {.columns = 5}, 1u << WARNING_NUM_FEATURES},
+      {{.received = 100, .kept = 100}, {.hint = "a hint"}, 1u << WARNING_FORMAT},
+      {{.received = 100, .kept = 99}, {.columns = 0}, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct vx_job job = {.counts = cases[i].counts};
@@ -179,7 +180,7 @@ static void each_kind_holds_when_it_should(void **state) {
 
 static void rows_that_are_not_scattered_are_told(void **state) {
   (void)state;
-  const struct body_sniff look = {false, 0, NULL, NULL};
+  const struct body_sniff look = {.columns = 0};
   struct vx_job job = {.op = VX_SCATTER, .counts = {.received = 100, .kept = 100}};
   assert_false(warning_holds(WARNING_NOT_SCATTERED, &job, &look));
   job.counts = (struct vx_counts){.received = 100, .kept = 3, .out_of_range = 97};
@@ -189,10 +190,26 @@ static void rows_that_are_not_scattered_are_told(void **state) {
   assert_true(warning_holds(WARNING_NOT_SCATTERED, &job, &look));
 }
 
+static void rounding_says_how_far(void **state) {
+  (void)state;
+  struct cloud_loss loss = {.most = 0.005, .at = 100000};
+  struct body_sniff look = {.loss = &loss};
+  struct vx_job job = {.counts = {.received = 100, .kept = 100}};
+  char memory[512];
+  struct text text = text_over(memory, sizeof memory);
+  assert_false(warning_holds(WARNING_ROUNDED, &job, &look));
+  loss = (struct cloud_loss){.most = 0.11, .at = -4320978.61};
+  assert_true(warning_holds(WARNING_ROUNDED, &job, &look));
+  warnings_write(&job, &look, &text);
+  assert_string_equal(memory,
+                      "[{\"kind\":\"rounded\",\"detail\":\"float32 has steps of 0.5 m near -4320978.61, so rounding "
+                      "moved a coordinate by 0.11 m; subtract an origin near the points before they are sent\"}]");
+}
+
 static void fewer_sweeps_say_why(void **state) {
   (void)state;
   struct join_report joined = {.count = 3, .wanted = 3};
-  struct body_sniff look = {false, 0, NULL, &joined};
+  struct body_sniff look = {.joined = &joined};
   struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   char memory[512];
   struct text text = text_over(memory, sizeof memory);
@@ -209,7 +226,7 @@ static void fewer_sweeps_say_why(void **state) {
 static void all_are_written_as_one_json_array(void **state) {
   (void)state;
   struct vx_job job = {.counts = {.received = 1, .voxels_dropped = 2, .over_max_voxels = 3, .out_of_range = 1}};
-  struct body_sniff look = {true, 5, NULL, NULL};
+  struct body_sniff look = {.stripped = true, .columns = 5};
   job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 1, 4, body);
   job.params.voxelize.max_voxels = 7;
   char memory[2048];
@@ -238,6 +255,7 @@ int main(void) {
       cmocka_unit_test(a_form_without_certain_bytes_looks_stripped),
       cmocka_unit_test(each_kind_holds_when_it_should),
       cmocka_unit_test(rows_that_are_not_scattered_are_told),
+      cmocka_unit_test(rounding_says_how_far),
       cmocka_unit_test(fewer_sweeps_say_why),
       cmocka_unit_test(all_are_written_as_one_json_array),
   };
