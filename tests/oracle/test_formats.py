@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import struct
 import unittest
 import urllib.parse
 
@@ -65,13 +66,22 @@ class Formats(unittest.TestCase):
         yield "pcd", "binary", files.pcd(points)
         yield "pcd", "compressed", files.pcd(points, "binary_compressed")
         yield "pcd", "literal", files.pcd(points, "binary_compressed", pack=files.lzf_literal)
+        yield "pcd", "stored", files.pcd(points, "binary_compressed", pack=bytes)
+        yield "pcd", "a last page of zeros", files.paged(files.pcd(points))
+        yield "pcd", "compressed, with a last page", files.paged(files.pcd(points, "binary_compressed"))
+        yield "pcd", "a short header", files.pcd(points, VERSION=None, VIEWPOINT=None, COUNT=None, HEIGHT=None)
         yield "ply", "ascii", files.ply(points, "ascii")
         yield "ply", "little", files.ply(points)
         yield "ply", "CR LF", files.ply(points, ends="\r\n")
+        yield "ply", "CR", files.ply(points, ends="\r")
+        yield "ply", "CR before text", files.ply(points, "ascii", ends="\r")
         swapped = points.astype(points.dtype.newbyteorder(">"))
         yield "ply", "big", files.ply(swapped, "binary_big_endian")
         yield "pointcloud2", "little", files.pointcloud2(points)
         yield "pointcloud2", "big header", files.pointcloud2(points, big_header=True)
+        yield "pointcloud2", "no row_step", files.pointcloud2(points, row_step=0)
+        for big in (False, True):
+            yield "pointcloud2", "XCDR2", files.pointcloud2(points, big_header=big, xcdr2=True)
         for height in (2, 3, 5):
             if len(points) % height == 0:
                 yield "pointcloud2", "padded rows", files.pointcloud2(points, height, padding=int(height * 3 - 4))
@@ -133,6 +143,23 @@ class Formats(unittest.TestCase):
             self.same("ply", body, rows_of(points, ["x", "y", "z"]), data, num_features=3)
         body = files.ply(points, "ascii", b"1.5 3\n\n2.5 4\n3 1 2 3\n0\n", head, behind, b"3 0 1 2\n")
         self.same("ply", body, rows_of(points, ["x", "y", "z"]), "ascii", num_features=3)
+
+    def test_lists_in_a_vertex(self):
+        rng = np.random.default_rng(SEED)
+        points = rng.normal(size=(257, 3)).astype(F32)
+        lengths = rng.integers(0, 9, (257, 2))
+        properties = ("list uchar short a", "float x", "float y", "list uint double b", "float z")
+        head = "".join(f"property {one}\n" for one in properties)
+        for data, order in (("binary_little_endian", "<"), ("binary_big_endian", ">"), ("ascii", "")):
+            body = bytearray(f"ply\nformat {data} 1.0\nelement vertex {len(points)}\n{head}end_header\n".encode())
+            for (x, y, z), (a, b) in zip(points, lengths):
+                if order:
+                    body += struct.pack(f"{order}B{a}h2fI{b}df", a, *range(a), x, y, b, *range(b), z)
+                else:
+                    words = [a, *range(a), repr(float(x)), repr(float(y)), b, *range(b), repr(float(z))]
+                    body += " ".join(map(str, words)).encode() + b"\n"
+            self.same("ply", bytes(body), points, data, num_features=3)
+            self.same("ply", files.paged(bytes(body)), points, f"{data}, with zeros", num_features=3)
 
     def test_numbers_as_text(self):
         """Each number is rounded once, to the nearest float32, as in the C library."""

@@ -84,6 +84,11 @@ def lzf(data):
     return bytes(out)
 
 
+def paged(body):
+    """The file with zeros up to the end of its last page."""
+    return body + bytes(-len(body) % 4096)
+
+
 def pcd(points, data="binary", height=1, pack=lzf, **header):
     """A PCD file; `header` replaces lines of its header, None leaves a line out."""
     fields = list(_fields(points))
@@ -119,10 +124,12 @@ def ply(points, data="binary_little_endian", before=b"", before_head="", behind_
     return head.replace("\n", ends).encode() + before + body + behind
 
 
-def pointcloud2(points, height=1, padding=0, big_header=False, big_points=0, frame="lidar", tail=b"", **numbers):
+def pointcloud2(
+    points, height=1, padding=0, big_header=False, big_points=0, frame="lidar", tail=b"", xcdr2=False, **numbers
+):
     """A serialized PointCloud2. `padding` bytes follow each row; `numbers` replace numbers of the message."""
     order = ">" if big_header else "<"
-    out = bytearray(b"\0\0\0\0" if big_header else b"\0\1\0\0")
+    out = bytearray([0, (6 if xcdr2 else 0) + (not big_header), 0, 0])
 
     def put(code, *values):
         align = struct.calcsize(code)
@@ -139,12 +146,16 @@ def pointcloud2(points, height=1, padding=0, big_header=False, big_points=0, fra
     data = np.pad(rows, ((0, 0), (0, padding)), constant_values=0xAA).tobytes()
     put("I", 1700000000, 5)
     text(frame)
-    put("I", numbers.get("height", height), numbers.get("width", width), len(points.dtype.names))
+    put("I", numbers.get("height", height), numbers.get("width", width))
+    begin = len(out)
+    put("I", len(points.dtype.names))
     for name, kind, count in _fields(points):
         text(name)
         put("I", numbers.get("offset", points.dtype.fields[name][1]))
         put("B", numbers.get("datatype", ROS_TYPES[kind]))
         put("I", numbers.get("count", count))
+    if xcdr2:  # the size of the list of fields stands before it
+        out[begin:begin] = struct.pack(order + "I", len(out) - begin)
     put("B", big_points)
     put("I", numbers.get("point_step", step), numbers.get("row_step", width * step + padding))
     put("I", numbers.get("data", len(data)))
