@@ -14,8 +14,8 @@ enum { EXACT_DIGITS = 15, EXACT_TENS = 22, DIGITS_KEPT = 120, POWER_MOST = 9999,
 
 static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
-// The float nearest to a number whose nearest double this is. The two differ from the double's own nearest float only if
-// the double lies midway between two floats, where rounding may have moved it. False then, and below the normal floats.
+// Rounds the double nearest to a number to the float nearest to the number. False if the double lies midway between two
+// floats, where its own rounding may have moved it, or below the normal floats.
 static bool narrow(double wide, float *out) {
   const uint64_t dropped = (1u << 29) - 1, midway = 1u << 28;  // bits that a double has more than a float
   uint64_t bits;
