@@ -41,15 +41,18 @@ static bool refuse(const struct ply *ply, struct error *error, const char *why, 
 // ---- lines of the header --------------------------------------------------------------------------------------------
 
 static bool find_type(const struct span *word, enum number_type *out) {
-  static const char *const names[][2] = {
-      [NUMBER_INT8] = {"char", "int8"},        [NUMBER_UINT8] = {"uchar", "uint8"},
-      [NUMBER_INT16] = {"short", "int16"},     [NUMBER_UINT16] = {"ushort", "uint16"},
-      [NUMBER_INT32] = {"int", "int32"},       [NUMBER_UINT32] = {"uint", "uint32"},
-      [NUMBER_INT64] = {"int64", "int64"},     [NUMBER_UINT64] = {"uint64", "uint64"},
-      [NUMBER_FLOAT32] = {"float", "float32"}, [NUMBER_FLOAT64] = {"double", "float64"}};
-  for (enum number_type type = 0; type < NUMBER_TYPES; type++) {
-    if (!span_is(word, names[type][0]) && !span_is(word, names[type][1])) continue;
-    *out = type;
+  static const struct {
+    const char *name;
+    enum number_type type;
+  } types[] = {
+      {"char", NUMBER_INT8},       {"int8", NUMBER_INT8},      {"uchar", NUMBER_UINT8},    {"uint8", NUMBER_UINT8},
+      {"bool", NUMBER_UINT8},      {"short", NUMBER_INT16},    {"int16", NUMBER_INT16},    {"ushort", NUMBER_UINT16},
+      {"uint16", NUMBER_UINT16},   {"int", NUMBER_INT32},      {"int32", NUMBER_INT32},    {"uint", NUMBER_UINT32},
+      {"uint32", NUMBER_UINT32},   {"int64", NUMBER_INT64},    {"uint64", NUMBER_UINT64},  {"float", NUMBER_FLOAT32},
+      {"float32", NUMBER_FLOAT32}, {"double", NUMBER_FLOAT64}, {"float64", NUMBER_FLOAT64}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    if (!span_is(word, types[i].name)) continue;
+    *out = types[i].type;
     return true;
   }
   return false;

@@ -279,6 +279,10 @@ static void ply_of_many_writers_is_read(void **state) {
       "property float Z\rend_header\r\n7\n1 2 3\n"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     gives(FORMAT_PLY, texts[i], strlen(texts[i]), "num_features=3", 3, row);
+  static const char bools[] =
+      "ply\nformat binary_little_endian 1.0\nelement vertex 1\nproperty int8 x\nproperty bool b\n"
+      "property uint16 y\nproperty float64 z\nend_header\n\1\1\2\0\0\0\0\0\0\0\x08\x40";
+  gives(FORMAT_PLY, bools, sizeof bools - 1, "num_features=3", 3, row);
   static const char back[] = "ply\rformat binary_little_endian 1.0\relement vertex 1\rproperty uint8 x\r"
                              "property uint8 y\rproperty uint8 z\rend_header\r\n\2\3";
   gives(FORMAT_PLY, back, sizeof back - 1, "num_features=3", 3, first);
