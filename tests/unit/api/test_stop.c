@@ -35,6 +35,7 @@ static int make_rows(void **state) {
 static bool read_file(enum body_format format, const char *header, const char *line, int number, struct vx_stop *stop) {
   static struct cloud_file file;
   struct cloud_columns columns;
+  struct cloud_loss loss;
   struct error error;
   size_t head = strlen(header), each = strlen(line), size = head + each * (size_t)number;
   char *body = malloc(size + 1);  // with the NUL of the last line
@@ -42,7 +43,7 @@ static bool read_file(enum body_format format, const char *header, const char *l
   memcpy(body, header, head + 1);
   for (int i = 0; i < number; i++) memcpy(body + head + each * (size_t)i, line, each + 1);
   bool good = format_open(format, body, size, stop, &file, &error) && cloud_choose(&file, &request, &columns, &error) &&
-              cloud_gather(&file, &columns, (char *)out, &error);
+              cloud_gather(&file, &columns, (char *)out, &loss, &error);
   free(body);
   return good;
 }
