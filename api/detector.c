@@ -195,6 +195,7 @@ void detector_refuse(struct detector *detector, const char *reason) {
 void detector_choose(const struct detector *detector, struct job_request *request) {
   snprintf(request->model, sizeof request->model, "%s", detector->name);
   detect_choose(request, &detector->core);
+  request->expected = detector->files.voxelize->expected;
 }
 
 struct detector *detector_of(const struct job_request *request) {

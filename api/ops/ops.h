@@ -22,6 +22,15 @@ enum { REQUEST_MATRICES = 64, REQUEST_NAMES_SIZE = 256 };
 // How the body's points are written; api/wire/formats.h reads them.
 enum body_format { FORMAT_RAW, FORMAT_PCD, FORMAT_PLY, FORMAT_POINTCLOUD2, FORMAT_SAFETENSORS, FORMATS };
 
+// What a model expects of its points. Points that look otherwise are computed all the same, with a warning.
+struct points_expected {
+  int32_t num_columns;               // names in `columns`; 0 = not given
+  bool has_intensity, has_ground;    // which of the next two is given
+  float intensity_range[2];          // least, most
+  double ground_z;                   // metres
+  char columns[REQUEST_NAMES_SIZE];  // with commas between
+};
+
 struct job_request {
   struct vx_job job;        // operation, parameters, tensors to return; once split, number of clouds, shapes of inputs
   int32_t num_features;     // C, of the body
@@ -37,6 +46,7 @@ struct job_request {
   int32_t num_bottoms;                   // of anchors, as given
   int32_t num_class_names;               // as given; 0 = not given
   int32_t timeout_ms;                    // 0 = none
+  struct points_expected expected;       // by the preset or the model
   int64_t max_sampling_work;             // the server's limit, copied to vx_sampling.max_work
   struct stream_terms stream;            // the stream of the body's sweeps
   struct region_ref points_region;       // where the body is

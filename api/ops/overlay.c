@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/params/values.h"
+
 // ---- a query --------------------------------------------------------------------------------------------------------
 
 static bool is_named(const struct query_item *item, const char *name) {
@@ -61,7 +63,7 @@ enum {
 };
 
 // Writes a JSON value as a query has it: numbers and strings as they are, the items of an array separated by commas.
-static bool value_text(const json_t *value, struct text *out) {
+static bool write_text(const json_t *value, struct text *out) {
   size_t index;
   const json_t *item;
   switch (json_typeof(value)) {
@@ -72,7 +74,7 @@ static bool value_text(const json_t *value, struct text *out) {
       json_array_foreach(value, index, item) {
         if (json_is_array(item)) return false;
         if (index) text_put(out, ",");
-        if (!value_text(item, out)) return false;
+        if (!write_text(item, out)) return false;
       }
       return true;
     default: return false;
@@ -89,16 +91,30 @@ static bool is_of_a_request(const char *name) {
   return false;
 }
 
+// A request may override num_features; what is written down together fits together.
+static bool check_columns(const struct job_request *request, struct error *error) {
+  const struct points_expected *expected = &request->expected;
+  int32_t columns = request->num_fields ? request->num_fields : request->num_features;
+  if (expected->num_columns == 0) return true;
+  if (expected->num_columns != columns)
+    return error_refuse(error, ERROR_BAD_PARAMETER, "columns", "columns has %d names; num_features is %d",
+                        (int)expected->num_columns, (int)columns);
+  return !job_request_is_given(request, "intensity_range") ||
+         value_find_name(expected->columns, "intensity", strlen("intensity")) >= 0 ||
+         error_refuse(error, ERROR_BAD_PARAMETER, "columns",
+                      "intensity_range is given, but columns does not name intensity");
+}
+
 bool settings_read(struct job_request *request, json_t *parameters, const char *place, struct error *error) {
   char memory[MAX_VALUE];
   const char *name;
   json_t *value;
   json_object_foreach(parameters, name, value) {
     struct text text = text_over(memory, sizeof memory);
-    if (is_of_a_request(name) || !value_text(value, &text) || !text_complete(&text))
+    if (is_of_a_request(name) || !write_text(value, &text) || !text_complete(&text))
       return error_refuse(error, ERROR_BAD_PARAMETER, NULL, "%.80s is not allowed in %s, or not in this form", name,
                           place);
     if (!job_request_set(request, name, strlen(name), text.data, text.length, error)) return false;
   }
-  return true;
+  return check_columns(request, error);
 }

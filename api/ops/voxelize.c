@@ -1,5 +1,6 @@
 // The parameters of POST /v1/voxelize, and its own members of the metadata; kernels/voxelize.h says what they mean.
 #include <float.h>
+#include <string.h>
 
 #include "api/base/json_write.h"
 #include "api/ops/sampling.h"
@@ -131,6 +132,32 @@ static const struct param fps = {
     .doc = "voxels to choose of each cloud by farthest point sampling of their means",
 };
 static const struct param start = PARAM_START(job.params.voxelize.sampling.start);
+// What points the model behind takes. Points that look otherwise get a warning.
+static const struct param columns = {
+    .name = "columns",
+    .type = &value_names,
+    .offset = FIELD(expected.columns),
+    .second = FIELD(expected.num_columns),
+    .least = VX_MIN_FEATURES,
+    .most = VX_MAX_FEATURES,
+    .allowed = "3 to 64 different names, the first x,y,z",
+    .doc = "what the model takes each column for, such as x,y,z,intensity,time",
+};
+static const struct param intensity_range = {
+    .name = "intensity_range",
+    .type = &value_floats,
+    .offset = FIELD(expected.intensity_range),
+    .least = 2,
+    .allowed = "min,max, finite, min below max",
+    .doc = "the intensity that the model expects; another range gets a warning",
+};
+static const struct param ground_z = {
+    .name = "ground_z",
+    .type = &value_double,
+    .offset = FIELD(expected.ground_z),
+    .allowed = "a finite number",
+    .doc = "metres; where the model expects the ground; a ground more than 1 m off gets a warning",
+};
 static const struct param outputs =
     PARAM_OUTPUTS(VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_SAMPLED_TENSORS,
                   "voxel_coords, voxel_num_points and those that feature computes; with fps also sampled_indices and "
@@ -155,6 +182,9 @@ static const struct param *const rows[] = {&param_preset,
                                            &block_filter,
                                            &fps,
                                            &start,
+                                           &columns,
+                                           &intensity_range,
+                                           &ground_z,
                                            &outputs,
                                            &param_points_region,
                                            &param_output_region,
@@ -230,8 +260,23 @@ static bool check_grid(const struct job_request *request, struct error *error) {
          error_blame(error, "voxel_size");
 }
 
+static bool finish_expected(struct job_request *request, struct error *error) {
+  struct points_expected *expected = &request->expected;
+  expected->has_intensity = job_request_is_given(request, "intensity_range");
+  expected->has_ground = job_request_is_given(request, "ground_z");
+  const float *range = expected->intensity_range;
+  if (expected->has_intensity && !(range[0] < range[1]))
+    return error_refuse(error, ERROR_BAD_PARAMETER, "intensity_range",
+                        "intensity_range runs from %g to %g; allowed: min below max", (double)range[0],
+                        (double)range[1]);
+  const char *names = expected->columns;
+  if (expected->num_columns && (strncmp(names, "x,y,z", 5) != 0 || (names[5] != '\0' && names[5] != ',')))
+    return error_refuse(error, ERROR_BAD_PARAMETER, "columns", "columns begins otherwise than x,y,z");
+  return true;
+}
+
 static bool finish(struct job_request *request, struct error *error) {
-  if (!stream_finish(request, error) || !check_grid(request, error)) return false;
+  if (!stream_finish(request, error) || !check_grid(request, error) || !finish_expected(request, error)) return false;
   // A query with fps=off may leave a preset's `start` in place.
   if (request->num_sample_counts == 0 && job_request_is_given(request, "start") &&
       !job_request_is_given(request, "fps"))

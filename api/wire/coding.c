@@ -18,13 +18,17 @@ enum coding coding_of_body(const char *name) {
   return coding;
 }
 
-enum coding coding_for_answer(const char *accept) {
+static bool has_older(const char *accept) {
+  return accept_coding(accept, coding_name(CODING_GZIP)) > 0 || accept_coding(accept, coding_name(CODING_DEFLATE)) > 0;
+}
+
+enum coding coding_for_answer(const char *accept, bool zstd_alone) {
   static const enum coding offered[] = {CODING_ZSTD, CODING_GZIP};  // the faster coding first; it wins a tie
   enum coding best = CODING_NONE;
   int most = accept_coding(accept, coding_name(CODING_NONE));
   for (size_t i = 0; i < sizeof offered / sizeof *offered; i++) {
     int quality = accept_coding(accept, coding_name(offered[i]));
-    if (quality <= most) continue;
+    if (quality <= most || (offered[i] == CODING_ZSTD && zstd_alone && has_older(accept))) continue;
     most = quality;
     best = offered[i];
   }

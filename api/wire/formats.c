@@ -6,7 +6,8 @@
 
 // tensors.c reads these.
 static bool looks_like_safetensors(const char *bytes, size_t size) {
-  return size > 8 && bytes[8] == '{' && memcmp(bytes + 4, "\0\0\0\0", 4) == 0;
+  // The length of the header is no value that x has; y is 0.
+  return size > 8 && bytes[8] == '{' && memcmp(bytes + 4, "\0\0\0\0", 4) == 0 && memcmp(bytes, "\0\0\0\0", 4) != 0;
 }
 static const struct format format_safetensors = {
     .hint = "the body looks like a safetensors file: add format=safetensors", .looks = looks_like_safetensors};
@@ -25,26 +26,100 @@ size_t number_bytes(enum number_type type) {
 
 // ---- hints ----------------------------------------------------------------------------------------------------------
 
-// Hints for bodies in formats that the service does not read, but whose points can be sent in another way.
+// Files that are no format. Rows that begin like a file are computed all the same: a hint is a guess. Read as float32,
+// a magic begins with an x between 0 and 10^-8 m or over 10^7 m; or an x that a sensor may have
+// is followed by such a y.
+// There are two exceptions: LASF is the one x of 13520.32 m, and DRACO the one x of 193.32 m with one y of 65536.
+#define ROWS_INSTEAD ", which is not read: send rows of float32, or a PCD or PLY file"
+#define DECODE_FIRST                                                                                                   \
+  ", which is not read: decompress it, or compress it with gzip or zstd and name that in Content-Encoding"
+#define MAGIC(bytes) (bytes), sizeof(bytes) - 1
 static const struct {
-  const char *magic, *hint;
+  const char *magic;
+  size_t length;
+  const char *hint;
 } others[] = {
-    {"\x89MCAP0\r\n", "the body looks like an MCAP file, which is not read: send one of its PointCloud2 messages, with "
-                      "format=pointcloud2"},
-    {"\x1f\x8b\x08", "the body looks compressed by gzip: add the header Content-Encoding: gzip"},
-    {"\x28\xb5\x2f\xfd", "the body looks compressed by zstd: add the header Content-Encoding: zstd"},
-    {"\x93NUMPY", "the body looks like a numpy .npy file: send the array's bytes (points.astype('<f4').tobytes())"},
-    {"LASF", "the body looks like a LAS or LAZ file, which is not read: send rows of float32, or a PLY file"},
+    {MAGIC("\x89MCAP0\r\n"),
+     "the body looks like an MCAP file, which is not read: send one of its PointCloud2 messages, "
+     "with format=pointcloud2"},
+    {MAGIC("#ROSBAG V2.0"), "the body looks like a bag of ROS 1, which is not read: send the points of one of its "
+                            "messages, as rows of float32"},
+    {MAGIC("SQLite format 3\0"),
+     "the body looks like an SQLite database, such as a .db3 bag of ROS 2, which is not read: "
+     "send one of its PointCloud2 messages, with format=pointcloud2"},
+    {MAGIC("\x1f\x8b\x08\0"), "the body looks compressed by gzip: add the header Content-Encoding: gzip"},
+    {MAGIC("\x1f\x8b\x08\x08"), "the body looks compressed by gzip: add the header Content-Encoding: gzip"},
+    {MAGIC("\x28\xb5\x2f\xfd"), "the body looks compressed by zstd: add the header Content-Encoding: zstd"},
+    {MAGIC("\x04\x22\x4d\x18"), "the body looks compressed by lz4" DECODE_FIRST},
+    {MAGIC("\xfd"
+           "7zXZ\0"),
+     "the body looks compressed by xz" DECODE_FIRST},
+    {MAGIC("BZh91AY&SY"), "the body looks compressed by bzip2" DECODE_FIRST},
+    {MAGIC("7z\xbc\xaf\x27\x1c"), "the body looks like a 7z archive" ROWS_INSTEAD},
+    {MAGIC("\x93NUMPY"),
+     "the body looks like a numpy .npy file: send the array's bytes (points.astype('<f4').tobytes())"},
+    {MAGIC("PK\3\4"), "the body looks like a zip or numpy .npz file, which is not read: send the array's bytes "
+                      "(points.astype('<f4').tobytes())"},
+    {MAGIC("PK\5\6"), "the body looks like an empty zip or numpy .npz file" ROWS_INSTEAD},
+    {MAGIC("LASF"), "the body looks like a LAS or LAZ file" ROWS_INSTEAD},
+    {MAGIC("ASTM-E57"), "the body looks like an E57 file" ROWS_INSTEAD},
+    {MAGIC("DRACO\2"), "the body looks like a Draco file" ROWS_INSTEAD},
+    {MAGIC("\x89HDF\r\n\x1a\n"), "the body looks like an HDF5 file" ROWS_INSTEAD},
+    {MAGIC("MATLAB "), "the body looks like a MATLAB .mat file" ROWS_INSTEAD},
+    {MAGIC("PAR1"), "the body looks like a Parquet file" ROWS_INSTEAD},
+    {MAGIC("ARROW1\0\0"), "the body looks like an Arrow or Feather file" ROWS_INSTEAD},
+    {MAGIC("\xd4\xc3\xb2\xa1"), "the body looks like a pcap file" ROWS_INSTEAD},
+    {MAGIC("\xa1\xb2\xc3\xd4"), "the body looks like a pcap file" ROWS_INSTEAD},
+    {MAGIC("\x4d\x3c\xb2\xa1"), "the body looks like a pcap file" ROWS_INSTEAD},
+    {MAGIC("\xa1\xb2\x3c\x4d"), "the body looks like a pcap file" ROWS_INSTEAD},
+    {MAGIC("\n\r\r\n"), "the body looks like a pcapng file" ROWS_INSTEAD},
+    {MAGIC("\x89PNG\r\n\x1a\n"), "the body looks like a PNG image, which has no points: send rows of float32"},
+    {MAGIC("\xff\xd8\xff\xe0"), "the body looks like a JPEG image, which has no points: send rows of float32"},
+    {MAGIC("\xff\xd8\xff\xe1"), "the body looks like a JPEG image, which has no points: send rows of float32"},
+    {MAGIC("glTF\2\0\0\0"), "the body looks like a glTF file" ROWS_INSTEAD},
 };
 
+// ---- text -----------------------------------------------------------------------------------------------------------
+
+// The mantissa of a coordinate has any bytes: of TEXT_LEAST bytes of rows, all are those of text in one case of 10^19.
+// A shorter text is told by its numbers: as rows, its bytes are values between 0 and 0.2 mm or over 10^16 m.
+enum { TEXT_LEAST = 64, TEXT_MOST = 1024, NUMBERS_LEAST = 12 };
+
+static bool is_text(char byte) { return (byte >= ' ' && byte <= '~') || (byte >= '\t' && byte <= '\r'); }
+static bool is_of_numbers(char byte) { return byte && strchr("0123456789+-.,[] \t\r\n", byte); }
+
+static bool is_all(bool (*holds)(char byte), const char *bytes, size_t size) {
+  size_t i = 0;
+  while (i < size && i < TEXT_MOST && holds(bytes[i])) i++;
+  return i == size || i == TEXT_MOST;
+}
+
+static bool is_json(const char *bytes, size_t size) {
+  size_t i = 0;
+  while (i < size && strchr(" \t\r\n", bytes[i])) i++;
+  return i < size && (bytes[i] == '{' || bytes[i] == '[');
+}
+
+static const char *text_hint(const char *bytes, size_t size) {
+  static const char mark[] = {'\xef', '\xbb', '\xbf'};  // of UTF-8
+  size_t skipped = size > sizeof mark && memcmp(bytes, mark, sizeof mark) == 0 ? sizeof mark : 0;
+  bytes += skipped;
+  size -= skipped;
+  if (size < NUMBERS_LEAST || !is_all(size < TEXT_LEAST ? is_of_numbers : is_text, bytes, size)) return NULL;
+  if (is_json(bytes, size))
+    return "the body looks like JSON, which is not read here: send rows of float32, or POST the JSON of KServe v2 to "
+           "/v2/models/NAME/infer";
+  return "the body looks like text, such as .xyz or .csv, which is not read: send rows of float32 "
+         "(numpy.loadtxt(path).astype('<f4').tobytes()), or a PCD or PLY file";
+}
+
 const char *format_hint(enum body_format sent_as, const char *bytes, size_t size) {
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-    size_t length = strlen(others[i].magic);
-    if (size >= length && memcmp(bytes, others[i].magic, length) == 0) return others[i].hint;
-  }
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (size >= others[i].length && memcmp(bytes, others[i].magic, others[i].length) == 0) return others[i].hint;
   for (enum body_format format = FORMAT_PCD; format < FORMATS; format++)
     if (format != sent_as && formats[format]->looks(bytes, size)) return formats[format]->hint;
-  return format_ros1.looks(bytes, size) ? format_ros1.hint : NULL;
+  if (format_ros1.looks(bytes, size)) return format_ros1.hint;
+  return sent_as == FORMAT_RAW ? text_hint(bytes, size) : NULL;
 }
 
 void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct error *error) {

@@ -102,8 +102,9 @@ bool infer_input_copy(const struct infer_input *input, const char *name, const s
   if (input->region.name[0]) return memory->read(memory->cls, &input->region, out, error);
   if (input->binary) vx_copy(memory->stop, out, input->binary, input->bytes);
   return input->binary || infer_write_numbers(input->json, &input->tensor, count, memory->stop, out) ||
-         error_refuse(error, ERROR_BAD_BODY, NULL, "the data of %s is not a list of %zu %snumbers, as its shape says",
-                      name, count, input->tensor.dtype == VX_FLOAT32 ? "" : "whole ");
+         error_refuse(error, ERROR_BAD_BODY, NULL,
+                      "the data of %s is not a list of %zu %snumbers, flat or nested exactly as its shape", name, count,
+                      input->tensor.dtype == VX_FLOAT32 ? "" : "whole ");
 }
 
 bool infer_inputs_bind(const struct infer_inputs *inputs, struct job_request *request) {

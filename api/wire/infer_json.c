@@ -1,6 +1,7 @@
 // The JSON of inference requests: its cost, and the numbers in it; see wire.h.
 #include "api/wire/wire.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "api/base/json.h"
@@ -23,19 +24,22 @@ static bool is_whole(const json_t *value, json_int_t least, json_int_t most) {
 static bool write_number(const json_t *value, enum vx_dtype dtype, char *out) {
   float real = (float)json_number_value(value);
   int32_t integer = (int32_t)json_integer_value(value);
+  if (json_is_null(value)) real = NAN;  // as answers write it
   switch (dtype) {
-    case VX_FLOAT32: memcpy(out, &real, sizeof real); return json_is_number(value);
+    case VX_FLOAT32: memcpy(out, &real, sizeof real); return json_is_number(value) || json_is_null(value);
     case VX_INT32: memcpy(out, &integer, sizeof integer); return is_whole(value, INT32_MIN, INT32_MAX);
     case VX_UINT8: *out = (char)integer; return is_whole(value, 0, UINT8_MAX);
     default: return false;
   }
 }
 
-static bool write_list(const json_t *list, int depth, struct numbers *numbers) {
+// `dims`: the sizes of the list and of the lists in it; `rank`: how many there are.
+static bool write_list(const json_t *list, const int64_t *dims, int rank, struct numbers *numbers) {
+  if (!json_is_array(list) || json_array_size(list) != (uint64_t)dims[0]) return false;
   for (size_t i = 0; i < json_array_size(list); i++) {
     const json_t *value = json_array_get(list, i);
-    if (json_is_array(value)) {
-      if (depth == 1 || !write_list(value, depth - 1, numbers)) return false;
+    if (rank > 1) {
+      if (!write_list(value, dims + 1, rank - 1, numbers)) return false;
       continue;
     }
     if (numbers->left == 0 || vx_stopped(numbers->stop, 1) || !write_number(value, numbers->dtype, numbers->out))
@@ -50,5 +54,7 @@ bool infer_write_numbers(const json_t *list, const struct vx_input *tensor, size
                          char *out) {
   struct numbers numbers = {.dtype = tensor->dtype, .left = count, .stop = stop};
   numbers.out = out;
-  return json_is_array(list) && write_list(list, tensor->rank, &numbers) && numbers.left == 0;
+  const int64_t flat = (int64_t)count;
+  bool nested = tensor->rank > 1 && json_is_array(json_array_get(list, 0));
+  return write_list(list, nested ? tensor->dims : &flat, nested ? tensor->rank : 1, &numbers) && numbers.left == 0;
 }

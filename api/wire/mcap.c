@@ -64,6 +64,9 @@ static void put_string(struct text *out, const char *string) {
 
 static bool has(const struct file *file, int topic) { return pointcloud2_has(file->layout, &topics[topic]); }
 
+// From 1: there are readers that take channel 0 for none.
+static uint64_t channel_of(int topic) { return (uint64_t)topic + 1; }
+
 static uint64_t number_of_topics(const struct file *file) {
   uint64_t number = 0;
   for (int i = 0; i < TOPICS; i++) number += has(file, i);
@@ -84,7 +87,7 @@ static void put_channels(const struct file *file) {
   for (int i = 0; i < TOPICS; i++) {
     if (!has(file, i)) continue;
     size_t begin = record_begin(out, CHANNEL);
-    bytes_put(out, (uint64_t)i, 2);
+    bytes_put(out, channel_of(i), 2);
     bytes_put(out, SCHEMA_ID, 2);
     put_string(out, topics[i].name);
     put_string(out, "cdr");
@@ -110,7 +113,7 @@ static bool put_messages(struct file *file, int topic) {
     int64_t time = time_of(file, cloud);
     file->messages[topic][cloud] = out->length - file->records;
     size_t begin = record_begin(out, MESSAGE);
-    bytes_put(out, (uint64_t)topic, 2);
+    bytes_put(out, channel_of(topic), 2);
     bytes_put(out, (uint64_t)cloud, 4);
     bytes_put(out, (uint64_t)time, 8);
     bytes_put(out, (uint64_t)time, 8);
@@ -147,7 +150,7 @@ static void put_message_indexes(struct file *file) {
     if (!has(file, i)) continue;
     file->indexes[i] = out->length;
     size_t begin = record_begin(out, MESSAGE_INDEX);
-    bytes_put(out, (uint64_t)i, 2);
+    bytes_put(out, channel_of(i), 2);
     size_t entries = length_begin(out, 4);
     for (int32_t cloud = 0; cloud <= last_cloud(file); cloud++) {
       bytes_put(out, (uint64_t)time_of(file, cloud), 8);
@@ -190,7 +193,7 @@ static void put_statistics(const struct file *file) {
   size_t counts = length_begin(out, 4);
   for (int i = 0; i < TOPICS; i++) {
     if (!has(file, i)) continue;
-    bytes_put(out, (uint64_t)i, 2);
+    bytes_put(out, channel_of(i), 2);
     bytes_put(out, clouds, 8);
   }
   length_end(out, counts, 4);
@@ -206,7 +209,7 @@ static void put_chunk_index(const struct file *file) {
   size_t indexes = length_begin(out, 4);
   for (int i = 0; i < TOPICS; i++) {
     if (!has(file, i)) continue;
-    bytes_put(out, (uint64_t)i, 2);
+    bytes_put(out, channel_of(i), 2);
     bytes_put(out, file->indexes[i], 8);
   }
   length_end(out, indexes, 4);

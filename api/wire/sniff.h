@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/wire/expect.h"
 #include "kernels/tensor.h"
 
 struct cloud_loss;
@@ -17,9 +18,10 @@ struct join_report;
 #define SNIFFED_FORM "; if curl -d sent it, use --data-binary: -d strips bytes"
 
 struct body_sniff {
-  bool stripped;     // the body is a form, and no byte is one of those that `curl -d` strips
-  int32_t columns;   // rows look to have this many, not as many as the input says; 0 = nothing speaks against it
-  const char *hint;  // the body begins like a file of another format: what to do; NULL if it does not
+  bool stripped;            // the body is a form, and no byte is one of those that `curl -d` strips
+  int32_t columns;          // rows look to have this many, not as many as the input says; 0 = nothing speaks against it
+  const char *hint;         // the body begins like a file of another format: what to do; NULL if it does not
+  struct points_seen seen;  // against what the model expects
   const struct join_report *joined;  // what a stream's request joined; NULL: it has no stream
   const struct cloud_loss *loss;     // of the points in a file; NULL: the body is no file
 };

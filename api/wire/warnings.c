@@ -13,6 +13,11 @@
 // 95 % or more.
 static bool nearly_all(int64_t part, int64_t all) { return all > 0 && part >= all - all / 20; }
 
+static bool no_points(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)sniffed;
+  return vx_operation_of(job->op)->items == VX_POINT_ITEMS && job->counts.received == 0;
+}
+
 static bool over_max_voxels(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)sniffed;
   return job->counts.voxels_dropped > 0;
@@ -55,6 +60,21 @@ static bool rounded(const struct vx_job *job, const struct body_sniff *sniffed) 
   return sniffed->loss && sniffed->loss->most > allowed;
 }
 
+static bool intensity_off(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)job;
+  return sniffed->seen.intensity_off;
+}
+
+static bool ground_off(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)job;
+  return sniffed->seen.ground_off;
+}
+
+static bool time_off(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)job;
+  return sniffed->seen.time_off;
+}
+
 static bool not_scattered(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)sniffed;
   return job->op == VX_SCATTER && job->counts.kept < job->counts.received;
@@ -66,6 +86,11 @@ static bool fewer_sweeps(const struct vx_job *job, const struct body_sniff *snif
 }
 
 // ---- what to say ----------------------------------------------------------------------------------------------------
+
+static void say_no_points(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)job, (void)sniffed;
+  text_put(out, "the body has no points");
+}
 
 static void say_max_voxels(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
   (void)sniffed;
@@ -122,6 +147,30 @@ static void say_rounded(const struct vx_job *job, const struct body_sniff *sniff
       (double)(nextafterf(at, INFINITY) - at), loss->at, loss->most);
 }
 
+static void say_intensity(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  const struct points_seen *seen = &sniffed->seen;
+  (void)job;
+  text_printf(out, "intensity runs from %g to %g, but the model expects %g to %g; see intensity_scale",
+              (double)seen->least_intensity, (double)seen->most_intensity, (double)seen->expected->intensity_range[0],
+              (double)seen->expected->intensity_range[1]);
+}
+
+static void say_ground(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)job;
+  text_printf(out,
+              "the ground seems to be at z = %.2f, but the model expects the ground at %.2f; move the points with "
+              "/v1/transform",
+              (double)sniffed->seen.ground, sniffed->seen.expected->ground_z);
+}
+
+static void say_time(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)job;
+  text_printf(out,
+              "the column of time has values up to %g; the model expects seconds since the newest sweep, not the "
+              "sensor's rings or another unit",
+              (double)sniffed->seen.most_time);
+}
+
 static void say_not_scattered(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
   (void)sniffed;
   text_printf(out,
@@ -145,6 +194,7 @@ static const struct row {
   bool (*holds)(const struct vx_job *job, const struct body_sniff *sniffed);
   void (*say)(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out);
 } rows[WARNING_KINDS] = {
+    [WARNING_NO_POINTS] = {"no_points", "the body has no points", no_points, say_no_points},
     [WARNING_MAX_VOXELS] = {"max_voxels", "voxels were dropped because there were more than max_voxels",
                             over_max_voxels, say_max_voxels},
     [WARNING_OUT_OF_RANGE] = {"out_of_range", "95 % or more of the finite points are out of point_cloud_range",
@@ -157,10 +207,17 @@ static const struct row {
     [WARNING_STRIPPED_BODY] = {"stripped_body",
                                "the body looks as if curl -d had stripped bytes from it; use curl --data-binary",
                                stripped, say_stripped},
-    [WARNING_FORMAT] = {"format", "the body was read as raw rows, but begins like a file of another format",
+    [WARNING_FORMAT] = {"format",
+                        "the body was read as raw rows, but looks like a file of another format, or like text",
                         other_format, say_other_format},
     [WARNING_ROUNDED] = {"rounded", "rounding to float32 moved a coordinate of a file by more than 5 mm", rounded,
                          say_rounded},
+    [WARNING_INTENSITY_RANGE] = {"intensity_range", "intensity has another range than the model expects", intensity_off,
+                                 say_intensity},
+    [WARNING_GROUND_Z] = {"ground_z", "the ground is more than 1 m from where the model expects it", ground_off,
+                          say_ground},
+    [WARNING_TIME] = {"time", "the column of time does not look like seconds since the newest sweep", time_off,
+                      say_time},
     [WARNING_NOT_SCATTERED] = {"not_scattered",
                                "voxels are not in the map: they are outside of the grid, or an earlier row has their "
                                "cell",

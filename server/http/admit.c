@@ -81,7 +81,8 @@ static bool read_codings(struct request *request, const struct heads *heads) {
   struct job *job = &request->job;
   int codings = heads->count[HEAD_ENCODING];
   if (heads->count[HEAD_ACCEPT_ENCODING] == 1 && request->service->options->compress_answers)
-    job->spec.answer_coding = coding_for_answer(heads->value[HEAD_ACCEPT_ENCODING]);
+    job->spec.answer_coding =
+        coding_for_answer(heads->value[HEAD_ACCEPT_ENCODING], request->endpoint == ENDPOINT_INFER);
   if (codings) job->spec.coding = codings > 1 ? CODINGS : coding_of_body(heads->value[HEAD_ENCODING]);
   if (job->spec.coding != CODINGS) return true;
   return error_refuse(&request->error, ERROR_UNSUPPORTED_MEDIA, NULL,
@@ -89,21 +90,31 @@ static bool read_codings(struct request *request, const struct heads *heads) {
                       heads->value[HEAD_ENCODING], codings > 1 ? " and others" : "");
 }
 
+// HTTP libraries choose a media type by themselves: text/plain for a string, or one by a file's name. If the request
+// names the format, the body is read so, whatever its type; but a multipart body has more around the points.
+static bool media_is_taken(const struct request *request, const char *type) {
+  static const char multipart[] = "multipart/";
+  if (job_request_is_given(&request->job.asked, "format"))
+    return strncasecmp(type, multipart, sizeof multipart - 1) != 0;
+  return request->job.spec.form || is_media_type(type, "application/octet-stream") || is_media_type(type, TENSORS);
+}
+
 static bool check_media(struct request *request, const struct heads *heads) {
   const char *type = heads->value[HEAD_TYPE];
   // curl --data-binary sends this type with any body. curl -d sends it too, but strips bytes from the body.
   request->job.spec.form = type && is_media_type(type, "application/x-www-form-urlencoded");
-  if (type && !request->job.spec.form && !is_media_type(type, "application/octet-stream") &&
-      !is_media_type(type, TENSORS))
-    return error_refuse(&request->error, ERROR_UNSUPPORTED_MEDIA, NULL,
-                        "Content-Type is '%.80s'; allowed: application/octet-stream, " TENSORS ", or none", type);
-  return true;
+  if (!type || media_is_taken(request, type)) return true;
+  return error_refuse(&request->error, ERROR_UNSUPPORTED_MEDIA, NULL,
+                      "Content-Type is '%.80s'; allowed: application/octet-stream, " TENSORS
+                      ", or none; with format=, any but multipart",
+                      type);
 }
 
 // The media type may name the format instead of the parameter.
 static bool take_media(struct request *request, const struct heads *heads) {
   struct job_request *asked = &request->job.asked;
   const char *type = heads->value[HEAD_TYPE];
+  if (!check_media(request, heads)) return false;
   if (!type || !is_media_type(type, TENSORS) || asked->format == FORMAT_SAFETENSORS) return true;
   if (asked->format != FORMAT_RAW)
     return error_refuse(&request->error, ERROR_BAD_PARAMETER, "format",
@@ -371,8 +382,7 @@ static bool decide(struct request *request, const struct heads *heads, const cha
   request->job.spec.kind = answer_kind_of(heads->value[HEAD_ACCEPT]);
   bool inference = request->endpoint == ENDPOINT_INFER;
   bool declared = heads->count[HEAD_LENGTH] || heads->count[HEAD_TRANSFER];
-  return check_length(request, declared, early) && (inference || check_media(request, heads)) &&
-         read_codings(request, heads) &&
+  return check_length(request, declared, early) && read_codings(request, heads) &&
          (inference ? read_inference(request, heads) : read_query(request) && take_media(request, heads)) &&
          check_state(request) && check_regions(request) && check_rows(request) &&
          (inference || job_may_fit(&request->job, &request->error)) && reserve(request);

@@ -82,9 +82,11 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
       .stop = &job->stop,
   };
   job->work.pinned = source_rows(job) != NULL;
-  if (job->asked.format == FORMAT_RAW && !job->work.pinned)
-    job->result.answer.sniffed = body_sniff(&job->work.inputs[VX_POINTS], job->spec.form);
-  job->result.answer.sniffed.loss = &job->loss;
+  const struct vx_input *points = &job->work.inputs[VX_POINTS];
+  struct body_sniff *sniffed = &job->result.answer.sniffed;
+  if (job->asked.format == FORMAT_RAW && !job->work.pinned) *sniffed = body_sniff(points, job->spec.form);
+  if (!job->work.pinned) sniffed->seen = points_look(points, job->asked.num_features, &job->asked.expected);
+  sniffed->loss = &job->loss;
   if (sweeps_are_joined(job)) {
     job->result.answer.sniffed.joined = &job->stream->joined;
     sweeps_count(job);

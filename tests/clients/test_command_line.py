@@ -75,8 +75,7 @@ class Commands(OneDaemonCase):
         read = {
             "safetensors": lambda path: set(parse_by_hand(path.read_bytes())[0]),
             "npz": lambda path: {name[:-4] for name in zipfile.ZipFile(path).namelist() if name.endswith(".npy")},
-            "mcap": lambda path: {m[1].topic for m in make_reader(BytesIO(path.read_bytes())).iter_messages()}
-            and {"points"},
+            "mcap": lambda path: min(make_reader(BytesIO(path.read_bytes())).get_summary().channels) and {"points"},
         }
         asked = {
             "voxelize": (PRESET, {"voxel_coords", "voxel_num_points", "voxel_features"}),

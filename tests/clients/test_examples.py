@@ -40,7 +40,8 @@ class Examples(unittest.TestCase):
             points.tofile(cls.folder / f"{name}.bin")
         (cls.folder / "sweeps").mkdir()
         for number in range(3):
-            points[number * 1000 :][:1000].tofile(cls.folder / "sweeps" / f"{number}.bin")
+            sweep = points[number * 1000 :][:1000] * np.float32((1, 1, 1, 255))
+            sweep.tofile(cls.folder / "sweeps" / f"{number}.bin")
         (cls.folder / "poses.txt").write_text("".join(f"{n / 8} {n} 0 0 0 0 0 1\n" for n in range(3)))
         # The commands are meant for the root of the project.
         for name in ("api", "build"):

@@ -37,7 +37,9 @@ class Formats(unittest.TestCase):
         cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
         points = np.random.default_rng(1).uniform((0, -40, -3, 0), (70, 40, 1, 1), (5000, 4)).astype("<f4")
         cloud = files.structured({name: points[:, place] for place, name in enumerate(("x", "y", "z", "intensity"))})
-        for name, body in (("pcd", files.pcd(cloud)), ("ply", files.ply(cloud)), ("cdr", files.pointcloud2(cloud))):
+        bright = cloud.copy()
+        bright["intensity"] *= 255
+        for name, body in (("pcd", files.pcd(cloud)), ("ply", files.ply(cloud)), ("cdr", files.pointcloud2(bright))):
             (cls.folder / f"scan.{name}").write_bytes(body)
 
     @classmethod

@@ -108,6 +108,10 @@ class Files(Models):
         ),
         "path": (with_part("encoder", file="../x"), "model.json: encoder.file is '../x'; allowed: the name of a file"),
         "voxelize": (with_part("voxelize", voxel_size=[1, 1, 0]), "model.json: voxelize: voxel_size along z is 0"),
+        "columns expected": (
+            with_part("voxelize", columns=["x", "y", "z"]),
+            "model.json: voxelize: columns has 3 names; num_features is 4",
+        ),
         "region": (
             with_part("voxelize", output_region="a,0,1"),
             "model.json: voxelize: output_region is not allowed in a model",

@@ -1,6 +1,8 @@
 """Bodies in formats other than raw rows: allowed bodies, and the hints for a body that its query does not describe."""
 
+import bz2
 import gzip
+import lzma
 import struct
 import unittest
 
@@ -56,6 +58,35 @@ def point_cloud_2():
 
 
 MESSAGE = point_cloud_2()
+# Bodies that no format reads, and a word of what the answer says of them.
+FOREIGN = (
+    (b"1.5 2.5 0.5 0.2\n" * 10, "text"),
+    (b"x,y,z,intensity\r\n" * 8, "text"),
+    (b"\xef\xbb\xbf" + b"1;2;3;0.5\n" * 14, "text"),
+    (b'{"points": [[1, 2, 3]]}' * 4, "JSON"),
+    (b" [[1, 2, 3], " * 6, "JSON"),
+    (b"#ROSBAG V2.0\n", "ROS 1"),
+    (b"SQLite format 3\0", ".db3"),
+    (b"\x89MCAP0\r\n", "MCAP"),
+    (b"ASTM-E57", "E57"),
+    (b"LASF", "LAS or LAZ"),
+    (b"DRACO\2\2", "Draco"),
+    (gzip.compress(ROWS), "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\x04\x22\x4d\x18", "lz4"),
+    (lzma.compress(ROWS), "xz"),
+    (bz2.compress(ROWS), "bzip2"),
+    (b"PK\3\4", ".npz"),
+    (b"\x93NUMPY", ".npy"),
+    (b"\x89HDF\r\n\x1a\n", "HDF5"),
+    (b"\xd4\xc3\xb2\xa1", "pcap"),
+    (b"\n\r\r\n", "pcapng"),
+    (b"PAR1", "Parquet"),
+    (b"ARROW1\0\0", "Arrow"),
+    (b"\x89PNG\r\n\x1a\n", "PNG"),
+    (b"glTF\2\0\0\0", "glTF"),
+)
+
 
 
 class Formats(SharedDaemonCase):
@@ -90,6 +121,18 @@ class Formats(SharedDaemonCase):
                     self.assertEqual(answer.values("points"), VALUES)
                     if CHUNKED in lines:
                         self.assertEqual(answer.metadata["warnings"], [])
+
+    def test_a_named_format_is_read_whatever_type_a_library_sends(self):
+        kinds = ("text/plain;charset=UTF-8", "text/plain", "image/x-photo-cd", "application/json", "model/ply", "x")
+        for kind in kinds:
+            for body, query in ((TEXT_PCD, "format=pcd"), (PLY, "format=ply"), (ROWS, "format=raw")):
+                with self.subTest(kind, query=query):
+                    answer = self.tensors(self.move(query, body, f"Content-Type: {kind}"))
+                    self.assertEqual(answer.values("points"), VALUES)
+            self.problem(self.move("", ROWS, f"Content-Type: {kind}"), 415, "unsupported-media-type")
+        for kind in ("multipart/form-data; boundary=x", "Multipart/Mixed"):
+            reply = self.move("format=pcd", TEXT_PCD, f"Content-Type: {kind}")
+            self.problem(reply, 415, "unsupported-media-type")
 
     def test_the_metadata_names_what_was_given_and_nothing_else(self):
         query = "format=pcd&fields=x,y,intensity&intensity_scale=0.25"
@@ -175,6 +218,15 @@ class Formats(SharedDaemonCase):
                     self.assertEqual(answer.metadata["points"]["kept"], right)
                 told = [warning["kind"] for warning in answer.metadata["warnings"]]
                 self.assertEqual(told, ["rounded"] if "utm" in name else [])
+
+    def test_a_file_that_is_no_format_is_told(self):
+        for body, word in FOREIGN:
+            body = body.ljust(160, body[-1:])
+            with self.subTest(body[:16]):
+                answer = self.json(self.move("", body, JSON))
+                (detail,) = [each["detail"] for each in answer["warnings"] if each["kind"] == "format"]
+                self.assertIn(word, detail)
+                self.bad_body(self.move("num_features=7", body), reason=detail)
 
     def test_a_file_that_widens_to_more_than_a_body_may_have_is_refused(self):
         body = b"FIELDS x y z\nSIZE 1 1 1\nTYPE U U U\nPOINTS 6000\nDATA binary\n" + bytes(18000)

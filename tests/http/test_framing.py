@@ -21,7 +21,7 @@ class Framing(SharedDaemonCase):
             connection.send(request.encode())
             if finish:
                 connection.finish_sending()
-            return connection.rest().decode()
+            return connection.rest().decode("latin-1")
 
     def answered(self, status, request):
         """Checks that there is only one answer, with this status."""

@@ -136,6 +136,29 @@ class KServe(SharedDaemonCase):
         self.assertEqual(models["fps"]["inference_stats"]["fail"]["count"], 3)
         self.assertGreater(models["kitti_second"]["last_inference"], 0)
 
+    def infer(self, data, *lines, shape=(2, 4)):
+        sent = {"name": "points", "shape": shape, "datatype": "FP32", "data": data}
+        return self.post("/v2/models/kitti_pointpillar/infer", json.dumps({"inputs": [sent]}).encode(), *lines)
+
+    def test_an_answer_has_a_coding_that_the_protocols_clients_decode(self):
+        data = [value for i in range(200) for value in (i % 60, i % 20, 0, 0.5)]
+        unasked = "gzip, deflate, br, zstd"
+        for accept, coding in ((unasked, "gzip"), ("zstd, deflate", None), ("zstd", "zstd"), ("gzip", "gzip")):
+            with self.subTest(accept):
+                reply = self.ok(self.infer(data, f"Accept-Encoding: {accept}", shape=(200, 4)))
+                self.assertEqual(reply.headers.get("Content-Encoding"), coding)
+        reply = self.post("/v1/voxelize?preset=kitti_second", floats(*data), f"Accept-Encoding: {unasked}")
+        self.assertEqual(self.ok(reply).headers["Content-Encoding"], "zstd")
+
+    def test_null_is_nan(self):
+        for data in ([1, 2, 0, 0.5, 3, None, 0, 0.5], [[1, 2, 0, 0.5], [3, None, 0, 0.5]]):
+            parameters = self.json(self.infer(data))["parameters"]
+            self.assertEqual((parameters["points_kept"], parameters["points_not_finite"]), (1, 1))
+
+    def test_lists_are_flat_or_nested_as_the_shape(self):
+        for data in ([[1, 2, 0], [4, 5, 6, 0, 8]], [[1, 2], [3, 4], [5, 6], [7, 8]], [[1, 2, 3, 4], 5, 6, 7, 8]):
+            self.assertIn("nested exactly as its shape", self.refused(self.infer(data), 400, "bad-body"))
+
     def test_models_are_not_loaded_or_unloaded_by_request(self):
         for verb in ("load", "unload"):
             with self.subTest(verb):

@@ -179,6 +179,35 @@ class Voxelize(SharedDaemonCase):
         self.assertEqual(warning["kind"], "out_of_range")
         self.assertEqual(counts(), [max_voxels + 1, out_of_range + 1, not_finite])
 
+    def test_points_that_a_preset_does_not_expect_are_told(self):
+        def told(preset, *change, lines=(), **more):
+            rows = [list(row) for row in zip(*[iter(street)] * 5)]
+            for row in rows:
+                for column, factor, shift in change:
+                    row[column] = row[column] * factor + shift
+            columns = 4 if preset.startswith("kitti") else 5
+            body = floats(*(value for row in rows for value in row[:columns]))
+            reply = self.post(f"/v1/voxelize?preset={preset}", body, JSON, *lines)
+            return [warning["kind"] for warning in self.json(reply)["warnings"] if warning["kind"] != "num_features"]
+
+        street = []
+        for i in range(4000):
+            far, turn = 4 + i % 16, i * 0.01
+            street += far * math.cos(turn), far * math.sin(turn), -1.8 + (i % 4 == 0) * i % 3, i % 101 / 100, i % 9 / 20
+        kitti, nuscenes, waymo = "kitti_pointpillar", "nuscenes_pointpillar", "waymo_pointpillar"
+        self.assertEqual(told(kitti), [])
+        self.assertEqual(told(kitti, (3, 255, 0)), ["intensity_range"])
+        self.assertEqual(told(kitti, (2, 1, 1.5)), ["ground_z"])
+        self.assertEqual(told(kitti, (2, 1, 1.8), (3, 255, 0)), ["intensity_range", "ground_z"])
+        self.assertEqual(told(nuscenes, (3, 255, 0)), [])
+        self.assertEqual(told(nuscenes), ["intensity_range"])
+        self.assertEqual(told(nuscenes, (3, 255, 0), (4, 20, 0)), ["time"])
+        self.assertEqual(told(waymo, (2, 1, 1.8), (4, 20, 0)), [])
+        self.assertEqual(told(waymo), ["ground_z"])
+
+    def test_an_empty_body_is_told(self):
+        self.assertEqual([each["kind"] for each in self.json(self.kitti(JSON, body=b""))["warnings"]], ["no_points"])
+
     def test_content_encoding_identity_is_taken(self):
         self.ok(self.kitti("Content-Encoding: identity"))
 

@@ -277,7 +277,24 @@ static void what_a_client_prefers(void **state) {
               {"gzip;q=2", CODING_NONE},
               {"GZIP ; q=0.001", CODING_GZIP}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (coding_for_answer(rows[i].accept) != rows[i].coding) fail_msg("%s", rows[i].accept);
+    if (coding_for_answer(rows[i].accept, false) != rows[i].coding) fail_msg("%s", rows[i].accept);
+}
+
+static void answers_of_clients_whose_library_offers_zstd(void **state) {
+  (void)state;
+  static const struct {
+    const char *accept;
+    enum coding coding;
+  } rows[] = {{"gzip, deflate, br, zstd", CODING_GZIP},
+              {"deflate, zstd", CODING_NONE},
+              {"zstd, gzip;q=0.1", CODING_GZIP},
+              {"*, identity;q=0.5", CODING_GZIP},
+              {"zstd", CODING_ZSTD},
+              {"gzip;q=0, zstd", CODING_ZSTD},
+              {"gzip", CODING_GZIP},
+              {"", CODING_NONE}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (coding_for_answer(rows[i].accept, true) != rows[i].coding) fail_msg("%s", rows[i].accept);
 }
 
 int main(void) {
@@ -293,6 +310,7 @@ int main(void) {
       cmocka_unit_test(an_answer_that_does_not_fit_is_not_encoded),
       cmocka_unit_test(names),
       cmocka_unit_test(what_a_client_prefers),
+      cmocka_unit_test(answers_of_clients_whose_library_offers_zstd),
   };
   return cmocka_run_group_tests(tests, make_plain, NULL);
 }

@@ -190,7 +190,7 @@ static void pcd_is_refused(void **state) {
       {XYZ "POINTS 1\nDATA binary_compressed\n1234567", "ends before the sizes"},
       {XYZ "POINTS 1\nDATA binary_compressed\n\2   \14   1", "bytes of compressed points are promised, but 1 follow"},
       {"ply\nformat ascii 1.0\n", "the body looks like a PLY file: add format=ply"},
-      {"\x1f\x8b\x08 ", "the body looks compressed by gzip: add the header Content-Encoding: gzip"},
+      {"\x1f\x8b\x08\x08", "the body looks compressed by gzip: add the header Content-Encoding: gzip"},
       {"\x28\xb5\x2f\xfd ", "the body looks compressed by zstd: add the header Content-Encoding: zstd"},
       {"\x93NUMPY\1", "the body looks like a numpy .npy file"},
       {"LASF", "the body looks like a LAS or LAZ file"},

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/wire/formats.h"
 #include "api/wire/gather.h"
 #include "api/wire/join.h"
 #include "api/wire/warnings.h"
@@ -21,7 +22,9 @@ static uint16_t halves[VALUES];
 
 static int32_t columns_of(int said, int64_t values) {
   struct vx_input points = vx_points_of(VX_FLOAT32, values / said, said, body);
-  int32_t columns = body_sniff(&points, false).columns;
+  struct body_sniff sniffed = body_sniff(&points, false);
+  int32_t columns = sniffed.columns;
+  if (sniffed.hint) fail_msg("%s", sniffed.hint);
   for (int64_t i = 0; i < values; i++) halves[i] = vx_float_to_half(body[i]);
   points = vx_points_of(VX_FLOAT16, values / said, said, halves);
   assert_int_equal(body_sniff(&points, false).columns, columns);
@@ -141,6 +144,29 @@ static void a_form_without_certain_bytes_looks_stripped(void **state) {
   }
 }
 
+// ---- files ----------------------------------------------------------------------------------------------------------
+
+// x = y = 0, as padding has, and a z of any bits.
+static void rows_at_the_origin_are_no_file(void **state) {
+  (void)state;
+  for (uint32_t low = 0; low < 256; low++) {
+    const uint32_t rows[] = {0, 0, 0x3F800000 + low, 0};
+    struct vx_input points = vx_points_of(VX_FLOAT32, 1, 4, rows);
+    assert_null(body_sniff(&points, false).hint);
+  }
+}
+
+static const char *hint_of(const char *text) { return format_hint(FORMAT_RAW, text, strlen(text)); }
+
+static void short_texts_are_told_by_their_numbers(void **state) {
+  (void)state;
+  assert_non_null(hint_of("1.5 2.5 0.5\n"));
+  assert_non_null(strstr(hint_of("[[1, 2, 3, 4]]"), "JSON"));
+  assert_null(hint_of("1.5 2.5 0.5"));     // no row of three
+  assert_null(hint_of("a text of ABCD"));  // may be rows
+  assert_null(format_hint(FORMAT_PCD, "1.5 2.5 0.5\n", 12));
+}
+
 // ---- kinds ----------------------------------------------------------------------------------------------------------
 
 static void each_kind_holds_when_it_should(void **state) {
@@ -150,7 +176,7 @@ static void each_kind_holds_when_it_should(void **state) {
     struct body_sniff sniffed;
     uint32_t warnings;  // bits
   } cases[] = {
-      {{.received = 0}, {.columns = 0}, 0},
+      {{.received = 0}, {.columns = 0}, 1u << WARNING_NO_POINTS},
       {{.received = 100, .kept = 100}, {.columns = 0}, 0},
       {{.received = 100, .over_max_voxels = 1, .voxels_dropped = 1}, {.columns = 0}, 1u << WARNING_MAX_VOXELS},
       {{.received = 100, .out_of_range = 94}, {.columns = 0}, 0},
@@ -253,6 +279,8 @@ int main(void) {
       cmocka_unit_test(short_bodies_raise_no_doubt),
       cmocka_unit_test(the_widest_rows_are_read_within_the_body),
       cmocka_unit_test(a_form_without_certain_bytes_looks_stripped),
+      cmocka_unit_test(rows_at_the_origin_are_no_file),
+      cmocka_unit_test(short_texts_are_told_by_their_numbers),
       cmocka_unit_test(each_kind_holds_when_it_should),
       cmocka_unit_test(rows_that_are_not_scattered_are_told),
       cmocka_unit_test(rounding_says_how_far),

@@ -181,6 +181,24 @@ PARAMETERS: List[Parameter] = [
         "a whole number from 0 to 2147483647",
     ),
     Parameter(
+        "columns",
+        ("voxelize",),
+        "what the model takes each column for, such as x,y,z,intensity,time",
+        "3 to 64 different names, the first x,y,z",
+    ),
+    Parameter(
+        "intensity_range",
+        ("voxelize",),
+        "the intensity that the model expects; another range gets a warning",
+        "min,max, finite, min below max",
+    ),
+    Parameter(
+        "ground_z",
+        ("voxelize",),
+        "metres; where the model expects the ground; a ground more than 1 m off gets a warning",
+        "a finite number",
+    ),
+    Parameter(
         "outputs",
         ("voxelize",),
         (

@@ -1,0 +1,30 @@
+// Whether points look like those that their model was trained on: the range of intensity, the height of the ground, and
+// seconds in the column of time.
+//
+// The values of up to EXPECT_SAMPLE rows decide, spread over all rows: row i is floor(n * frac(i * 0x9E3779B9 / 2^32)),
+// so that no period of a sensor's rows is met. The same rows give the same answer everywhere, in some 10 to 40 us.
+// Any thread; nothing here allocates.
+#ifndef VOXELD_EXPECT_H
+#define VOXELD_EXPECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/ops/ops.h"
+
+enum { EXPECT_SAMPLE = 256, EXPECT_LEAST = 32 };  // rows; of fewer nothing is said
+
+// What was seen, where it is not as expected.
+struct points_seen {
+  const struct points_expected *expected;  // NULL: nothing is expected
+  bool intensity_off, ground_off, time_off;
+  float least_intensity, most_intensity;  // of the sample
+  float ground;
+  float most_time;
+};
+
+// `points`: [N, C], all in host memory. `body_columns`: those that the body has; a stream's time may be one more.
+struct points_seen points_look(const struct vx_input *points, int32_t body_columns,
+                               const struct points_expected *expected);
+
+#endif
