@@ -44,6 +44,7 @@ def near(test, found, expected):
 
 # ---- OpenPCDet ------------------------------------------------------------------------------------------------------
 
+PCDET_BASE = "cfgs/dataset_configs/kitti_dataset.yaml"
 PCDET_SPEC = {**BACKBONE, **UP, "input": 64, "transposed": lambda stride: stride >= 1}
 PCDET_BLOCKS = ("backbone_2d.blocks", "backbone_2d.deblocks", 1)
 
@@ -67,7 +68,7 @@ def pcdet_config():
     return {
         "CLASS_NAMES": CLASSES,
         "DATA_CONFIG": {
-            "_BASE_CONFIG_": "cfgs/dataset_configs/kitti_dataset.yaml",
+            "_BASE_CONFIG_": PCDET_BASE,
             "POINT_CLOUD_RANGE": BOUNDS,
             "DATA_PROCESSOR": [{"NAME": "shuffle_points"}, voxels],
         },
@@ -265,6 +266,9 @@ class Convert(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
+        base = self.folder / PCDET_BASE
+        base.parent.mkdir(parents=True)
+        base.write_text("FOV_POINTS_ONLY: True\n", encoding="utf-8")
         self.random = np.random.default_rng(3)
 
     def run_it(self, source, state, config, *more):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import math
 import pathlib
 from typing import Any, Dict, Iterable, List, Optional
 
+from . import statements
 from .state import ConvertError
 
-BASE, OPENPCDET_BASE, DELETE = "_base_", "_BASE_CONFIG_", "_delete_"
+OPENPCDET_BASE = "_BASE_CONFIG_"
 
 
 class Config:
@@ -19,19 +18,19 @@ class Config:
     def __init__(self, values: Any, path: str = "") -> None:
         if not isinstance(values, dict):
             raise ConvertError(f"{path or 'the configuration'} is not a dict")
-        self._values, self.path = values, path
+        self.values, self.path = values, path
 
     def __contains__(self, key: str) -> bool:
-        return key in self._values
+        return key in self.values
 
     def get(self, key: str, default: Any) -> Any:
-        return self._values.get(key, default)
+        return self.value(key, object) if key in self.values else default
 
     def value(self, key: str, kind: type) -> Any:
-        if key not in self._values:
+        if key not in self.values:
             raise ConvertError(f"the configuration has no {self._path(key)}")
-        value = self._values[key]
-        if not isinstance(value, kind):
+        value = self.values[key]
+        if isinstance(value, statements.Unread) or not isinstance(value, kind):
             raise ConvertError(f"{self._path(key)} is {value!r}; expected a {kind.__name__}")
         return value
 
@@ -45,13 +44,13 @@ class Config:
         return str(self.value(key, str))
 
     def names(self, key: str) -> List[str]:
-        names = list(self._values.get(key) or [])
+        names = list(self.value(key, list)) if key in self.values else []
         if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
             raise ConvertError(f"{self._path(key)} is not a list of names, each once")
         return names
 
-    def number(self, key: str) -> Any:
-        return self.numbers_of(key, [self.value(key, object)])[0]
+    def number(self, key: str, default: Any = None) -> Any:
+        return self.numbers_of(key, [self.value(key, object) if default is None else self.get(key, default)])[0]
 
     def numbers(self, key: str, count: Optional[int] = None) -> List[Any]:
         values = self.value(key, object)
@@ -71,6 +70,12 @@ class Config:
             if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
                 raise ConvertError(f"{self._path(key)} has {number!r}; expected a number")
         return numbers
+
+    def agree(self, key: str, *values: Any) -> None:
+        """The value is one of those that voxelization uses, or the key is absent."""
+        if key in self.values and self.numbers(key) not in [list(value) for value in values]:
+            given = self.numbers(key)
+            raise ConvertError(f"{self._path(key)} is {given}, but voxelization has {values[0]}")
 
     def expect(self, key: str, value: Any) -> None:
         self.choice(key, (value,))
@@ -103,71 +108,17 @@ def read_yaml(path: pathlib.Path) -> Config:
         if not isinstance(values, dict):
             return values
         whole = {key: with_base(value) for key, value in values.items() if key != OPENPCDET_BASE}
-        for folder in path.resolve().parents if OPENPCDET_BASE in values else ():
-            if (folder / values[OPENPCDET_BASE]).is_file():
-                return _merged(with_base(load(folder / values[OPENPCDET_BASE])), whole)
-        return whole
+        if OPENPCDET_BASE not in values:
+            return whole
+        base = str(values[OPENPCDET_BASE])
+        found = [folder / base for folder in path.resolve().parents if (folder / base).is_file()]
+        if not found:
+            raise ConvertError(f"{path}: there is no {OPENPCDET_BASE} {base} in any folder above the configuration")
+        return statements.merged(with_base(load(found[0])), whole)
 
     return Config(with_base(load(path)))
 
 
 def read_python(path: pathlib.Path) -> Config:
     """Reads a file of mmdetection3d, with its bases, or the same as JSON."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".json":
-            return Config(json.loads(text))
-        values: Dict[str, Any] = {}
-        for statement in ast.parse(text, str(path)).body:
-            if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-                target = statement.targets[0]
-                if isinstance(target, ast.Name):
-                    values[target.id] = _evaluate(statement.value, values)
-    except (OSError, ValueError, SyntaxError) as reason:
-        raise ConvertError(f"cannot read {path}: {reason}") from None
-    bases = values.pop(BASE, [])
-    whole: Dict[str, Any] = {}
-    for base in [bases] if isinstance(bases, str) else bases:
-        whole = _merged(whole, read_python(path.parent / base)._values)
-    return Config(_merged(whole, values))
-
-
-class _Unknown:
-    """A value that a configuration computes. Taking it is an error that shows this text."""
-
-    def __repr__(self) -> str:
-        return "an expression that is not read"
-
-
-def _evaluate(node: ast.expr, names: Dict[str, Any]) -> Any:
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        return names.get(node.id, _Unknown())
-    if isinstance(node, (ast.List, ast.Tuple)):
-        return [_evaluate(item, names) for item in node.elts]
-    if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
-        return {key.value: _evaluate(value, names) for key, value in zip(node.keys, node.values)}  # type: ignore
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args:
-        return {word.arg: _evaluate(word.value, names) for word in node.keywords if word.arg}
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        value = _evaluate(node.operand, names)
-        return -value if isinstance(value, (int, float)) else _Unknown()
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        value, index = _evaluate(node.value, names), node.slice.value
-        return _item(value, index)
-    return _Unknown()
-
-
-def _item(value: Any, index: Any) -> Any:
-    try:
-        return value[index] if isinstance(value, (list, dict)) else _Unknown()
-    except (LookupError, TypeError):
-        return _Unknown()
-
-
-def _merged(base: Any, over: Any) -> Any:
-    """Dicts are merged key by key, unless the upper one says otherwise; anything else is replaced."""
-    if not isinstance(base, dict) or not isinstance(over, dict) or over.get(DELETE):
-        return {key: value for key, value in over.items() if key != DELETE} if isinstance(over, dict) else over
-    return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
+    return Config(statements.read(path))

@@ -42,7 +42,8 @@ class Backbone:
     up_strides: List[float]
     up_channels: List[int]
     conv_for_no_stride: bool  # whether an upsampling by 1 is a convolution; otherwise a transposed one
-    eps: float = NORM_EPS
+    eps: float = NORM_EPS  # of the norms behind convolutions
+    up_eps: float = NORM_EPS  # of those behind upsamplings
 
     def check(self) -> None:
         lengths = {len(part) for part in (self.layers, self.strides, self.channels, self.up_strides, self.up_channels)}
@@ -66,10 +67,10 @@ class Backbone:
     def _upsample(self, state: State, network: Network, x: Map, level: int) -> Map:
         name, stride, channels = f"{self.deblocks}.{level}", self.up_strides[level], self.up_channels[level]
         if stride > 1 or (stride == 1 and not self.conv_for_no_stride):
-            layer = fold.deconv(state, f"{name}.0", channels, x.channels, int(stride), f"{name}.1", self.eps)
+            layer = fold.deconv(state, f"{name}.0", channels, x.channels, int(stride), f"{name}.1", self.up_eps)
             return network.deconv(x, layer, int(stride), relu=True)
         side = round(1 / stride)
-        layer = fold.conv(state, f"{name}.0", channels, x.channels, side, f"{name}.1", self.eps)
+        layer = fold.conv(state, f"{name}.0", channels, x.channels, side, f"{name}.1", self.up_eps)
         return network.conv(x, layer, side, relu=True)
 
 
@@ -95,12 +96,14 @@ class CenterHead:
     maps: Dict[str, str]  # the head's maps, as /v1/decode calls them -> as the state calls them
     depth: Dict[str, int]  # convolutions of a map, the last with a bias and without a norm
     task_classes: List[int]
+    shared_eps: float = CENTER_EPS  # of the norm of the shared convolution
+    eps: float = CENTER_EPS  # of the other norms
 
     CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
 
     def build(self, state: State, network: Network, x: Map) -> List[str]:
         conv, norm = self.shared
-        layer = fold.conv(state, conv, self.shared_channels, x.channels, 3, norm, CENTER_EPS)
+        layer = fold.conv(state, conv, self.shared_channels, x.channels, 3, norm, self.shared_eps)
         x = network.conv(x, layer, padding=1, relu=True)
         for output, name in self.maps.items():
             tasks = [self._branch(state, network, x, output, name, task) for task in range(len(self.task_classes))]
@@ -111,7 +114,7 @@ class CenterHead:
         place, depth = self.branch(task, name), self.depth[output]
         for number in range(depth - 1):
             conv, norm = self.hidden(place, number)
-            layer = fold.conv(state, conv, x.channels, x.channels, 3, norm, CENTER_EPS)
+            layer = fold.conv(state, conv, x.channels, x.channels, 3, norm, self.eps)
             x = network.conv(x, layer, padding=1, relu=True)
         channels = self.task_classes[task] if output == "heatmap" else self.CHANNELS[output]
         last = f"{place}.{depth - 1}"

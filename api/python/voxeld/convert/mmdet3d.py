@@ -8,30 +8,47 @@ from typing import Any, Dict, List
 
 from . import fold
 from .config import Config, read_python
-from .layers import NORM_EPS, Backbone, CenterHead, anchor_head, encoder_layers
+from .keys import MMDET3D, Keys
+from .layers import CENTER_EPS, NORM_EPS, Backbone, CenterHead, anchor_head, encoder_layers
 from .model import Head, Model, Voxels, pillar_encoder
 from .network import Map, Network
 from .state import ConvertError, State
 
 PREFIXES = {"VoxelNet": "", "CenterPoint": "pts_"}  # what the names of the parts begin with
 ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "reg", "dir_cls_preds": "dir_cls"}
+PARTS = {
+    "voxel_encoder": ("PillarFeatureNet",),
+    "middle_encoder": ("PointPillarsScatter",),
+    "backbone": ("SECOND",),
+    "neck": ("SECONDFPN",),
+    "bbox_head": ("Anchor3DHead", "CenterHead"),
+}
+MMCV_EPS = 1e-5  # of a norm_cfg without eps
 ALIGNED = {"AlignedAnchor3DRangeGenerator": "yes", "Anchor3DRangeGenerator": "no"}
 
 
 def convert(state: State, path: pathlib.Path, network: Network) -> Model:
     config = read_python(path)
-    model, voxels = config.at("model"), _voxels(config)
+    model = config.at("model")
     kind = model.choice("type", PREFIXES)
     prefix = PREFIXES[kind]
+    for part, types in PARTS.items():
+        if f"{prefix}{part}" in model:
+            model.at(f"{prefix}{part}").choice("type", types)
+    notes = Keys(MMDET3D).check(config)
+    voxels = _voxels(config)
     encoder = _encoder(state, model.at(f"{prefix}voxel_encoder"), f"{prefix}voxel_encoder", voxels)
     x = _backbone(model, prefix).build(state, network, voxels.map(network, encoder[-1][1].size))
-    head = _anchor_head if kind == "VoxelNet" else _center_head
+    if f"{prefix}middle_encoder" in model:
+        model.at(f"{prefix}middle_encoder").agree("output_shape", voxels.grid()[1::-1])
+    head = (_anchor_head if kind == "VoxelNet" else _center_head)(state, network, x, config, voxels)
+    head.notes += notes
     return Model(
         description=f"{kind} of mmdetection3d, converted from {path.name}",
         voxels=voxels,
         encoder=encoder,
         network=network,
-        head=head(state, network, x, config, voxels),
+        head=head,
     )
 
 
@@ -50,10 +67,9 @@ def _voxels(config: Config) -> Voxels:
 
 
 def _encoder(state: State, encoder: Config, name: str, voxels: Voxels) -> List[fold.Layer]:
-    encoder.expect("type", "PillarFeatureNet")
+    encoder.agree("voxel_size", voxels.size)
+    encoder.agree("point_cloud_range", voxels.bounds)
     voxels.columns = columns = int(encoder.number("in_channels"))
-    if encoder.get("with_distance", False):
-        raise ConvertError(f"{encoder.path}.with_distance: the distance of a point is no value of pillar_features")
     inputs = state.shape(f"{name}.pfn_layers.0.linear.weight")[1]
     mean = 3 if encoder.get("with_cluster_center", True) else 0
     center = inputs - columns - mean  # 3; 2 in old versions; 0 if there is none
@@ -69,15 +85,12 @@ def _encoder(state: State, encoder: Config, name: str, voxels: Voxels) -> List[f
 
 
 def _eps(part: Config, default: float) -> float:
-    return float(part.at("norm_cfg").get("eps", default)) if "norm_cfg" in part else default
+    """Of mmcv's build_norm_layer, which does not know the default of the part."""
+    return float(part.at("norm_cfg").number("eps", MMCV_EPS)) if "norm_cfg" in part else default
 
 
 def _backbone(model: Config, prefix: str) -> Backbone:
     backbone, neck = model.at(f"{prefix}backbone"), model.at(f"{prefix}neck")
-    backbone.expect("type", "SECOND")
-    neck.expect("type", "SECONDFPN")
-    if _eps(backbone, NORM_EPS) != _eps(neck, NORM_EPS):
-        raise ConvertError(f"{neck.path}.norm_cfg has another eps than {backbone.path}.norm_cfg")
     return Backbone(
         blocks=f"{prefix}backbone.blocks",
         first=0,
@@ -89,6 +102,7 @@ def _backbone(model: Config, prefix: str) -> Backbone:
         up_channels=neck.integers("out_channels"),
         conv_for_no_stride=bool(neck.get("use_conv_for_no_stride", False)),
         eps=_eps(backbone, NORM_EPS),
+        up_eps=_eps(neck, NORM_EPS),
     )
 
 
@@ -104,7 +118,6 @@ def _classes(config: Config, count: int) -> List[str]:
 
 def _anchor_head(state: State, network: Network, x: Map, config: Config, voxels: Voxels) -> Head:
     head, test = config.at("model").at("bbox_head"), config.at("model").at("test_cfg")
-    head.expect("type", "Anchor3DHead")
     head.at("bbox_coder").expect("type", "DeltaXYZWLHRBBoxCoder")
     if not head.at("loss_cls").get("use_sigmoid", False):
         raise ConvertError(f"{head.path}.loss_cls.use_sigmoid: only scores by the sigmoid can be decoded")
@@ -118,8 +131,8 @@ def _anchor_head(state: State, network: Network, x: Map, config: Config, voxels:
         "head": "anchor",
         "point_cloud_range": voxels.bounds,
         **anchors,
-        "dir_offset": head.get("dir_offset", -math.pi / 2),
-        "dir_limit_offset": head.get("dir_limit_offset", 0),
+        "dir_offset": head.number("dir_offset", -math.pi / 2),
+        "dir_limit_offset": head.number("dir_limit_offset", 0),
         "dir_bins": 2,
         "score_threshold": test.number("score_thr"),
         "nms_threshold": test.number("nms_thr"),
@@ -133,12 +146,6 @@ def _anchor_head(state: State, network: Network, x: Map, config: Config, voxels:
 
 def _anchors(generator: Config, bounds: List[float]) -> Dict[str, Any]:
     kind = generator.choice("type", ALIGNED)
-    if (
-        generator.get("scales", [1]) != [1]
-        or generator.get("align_corner", False)
-        or generator.get("custom_values", [])
-    ):
-        raise ConvertError(f"{generator.path} has scales, align_corner or custom_values, which cannot be decoded")
     sizes = [generator.numbers_of("sizes", size) for size in generator.value("sizes", list)]
     ranges = [generator.numbers_of("ranges", values) for values in generator.value("ranges", list)]
     ranges = ranges * len(sizes) if len(ranges) == 1 else ranges
@@ -159,13 +166,12 @@ def _anchors(generator: Config, bounds: List[float]) -> Dict[str, Any]:
 
 def _center_head(state: State, network: Network, x: Map, config: Config, voxels: Voxels) -> Head:
     head, test = config.at("model").at("pts_bbox_head"), config.at("model").at("test_cfg").at("pts")
-    head.expect("type", "CenterHead")
     separate = head.at("separate_head") if "separate_head" in head else Config({"type": "SeparateHead"})
     separate.expect("type", "SeparateHead")
     coder = head.at("bbox_coder")
     coder.expect("type", "CenterPointBBoxCoder")
-    if not head.get("norm_bbox", True):
-        raise ConvertError(f"{head.path}.norm_bbox: only logarithms of sizes can be decoded")
+    coder.agree("pc_range", voxels.bounds[:2], voxels.bounds)
+    coder.agree("voxel_size", voxels.size[:2], voxels.size)
     tasks = head.items("tasks")
     order = [name for task in tasks for name in task.names("class_names")]
     branches = head.at("common_heads")
@@ -175,12 +181,14 @@ def _center_head(state: State, network: Network, x: Map, config: Config, voxels:
     depth = {output: int(branches.numbers(name, 2)[1]) for output, name in maps.items()}
     center = CenterHead(
         shared=("pts_bbox_head.shared_conv.conv", "pts_bbox_head.shared_conv.bn"),
-        shared_channels=int(head.get("share_conv_channel", 64)),
+        shared_channels=int(head.number("share_conv_channel", 64)),
         branch=lambda task, name: f"pts_bbox_head.task_heads.{task}.{name}",
         hidden=lambda place, number: (f"{place}.{number}.conv", f"{place}.{number}.bn"),
         maps={"heatmap": "heatmap", **maps},
-        depth={"heatmap": int(head.get("num_heatmap_convs", 2)), **depth},
+        depth={"heatmap": int(head.number("num_heatmap_convs", 2)), **depth},
         task_classes=[len(task.names("class_names")) for task in tasks],
+        shared_eps=_eps(head, CENTER_EPS),
+        eps=_eps(separate, CENTER_EPS),
     )
     stride = int(coder.number("out_size_factor"))
     voxels.check_stride(f"{coder.path}.out_size_factor", stride, x)
@@ -191,13 +199,24 @@ def _center_head(state: State, network: Network, x: Map, config: Config, voxels:
         "feature_map_stride": stride,
         "task_classes": center.task_classes,
         "rot_order": "sin_cos",
-        "max_objects": int(coder.get("max_num", 100)),
-        "score_threshold": coder.number("score_threshold"),
+        "max_objects": int(coder.number("max_num", 100)),
+        "score_threshold": _score_threshold(coder, test),
         "post_center_range": coder.numbers("post_center_range", 6),
         **_suppression(test, len(tasks)),
         "class_agnostic": "yes",
     }
     return Head(center.build(state, network, x), decode, order)
+
+
+def _score_threshold(coder: Config, test: Config) -> float:
+    """The box coder compares scores, and so does the suppression of rotated boxes."""
+    threshold = coder.number("score_threshold") if coder.get("score_threshold", None) is not None else 0
+    if test.get("nms_type", "") == "rotate" and test.number("score_threshold", 0) > threshold:
+        raise ConvertError(
+            f"{test.path}.score_threshold is {test.number('score_threshold')}, above the box coder's {threshold}; "
+            "only one score threshold can be converted"
+        )
+    return float(threshold)
 
 
 def _suppression(test: Config, tasks: int) -> Dict[str, Any]:

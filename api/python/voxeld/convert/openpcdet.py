@@ -7,7 +7,8 @@ from typing import Any, Dict, List
 
 from . import fold
 from .config import Config, read_yaml
-from .layers import Backbone, CenterHead, anchor_head, encoder_layers
+from .keys import OPENPCDET, Keys
+from .layers import CENTER_EPS, Backbone, CenterHead, anchor_head, encoder_layers
 from .model import PILLAR_EXTRA, Head, Model, Voxels, pillar_encoder
 from .network import Map, Network
 from .state import ConvertError, State
@@ -18,17 +19,21 @@ ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "box", "dir_cls_preds": "dir_cls
 def convert(state: State, path: pathlib.Path, network: Network) -> Model:
     config = read_yaml(path)
     model = config.at("MODEL")
-    voxels = VOXELS[model.at("VFE").choice("NAME", VOXELS)](config.at("DATA_CONFIG"))
+    for part, names in PARTS.items():
+        model.at(part).choice("NAME", names)
+    notes = Keys(OPENPCDET).check(config)
+    voxels = VOXELS[model.at("VFE").text("NAME")](config.at("DATA_CONFIG"))
     encoder = _encoder(state, model.at("VFE"), voxels)
-    model.at("MAP_TO_BEV").expect("NAME", "PointPillarScatter")
+    notes += _columns(config.at("DATA_CONFIG"), voxels)
     x = _backbone(model.at("BACKBONE_2D")).build(state, network, voxels.map(network, encoder[-1][1].size))
-    head = HEADS[model.at("DENSE_HEAD").choice("NAME", HEADS)]
+    head = HEADS[model.at("DENSE_HEAD").text("NAME")](state, network, x, config, voxels)
+    head.notes += notes
     return Model(
         description=f"{model.text('NAME')} of OpenPCDet, converted from {path.name}",
         voxels=voxels,
         encoder=encoder,
         network=network,
-        head=head(state, network, x, config, voxels),
+        head=head,
     )
 
 
@@ -60,9 +65,20 @@ def _dynamic_voxels(data: Config) -> Voxels:
 VOXELS = {"PillarVFE": _voxels, "DynPillarVFE": _dynamic_voxels, "DynamicPillarVFE": _dynamic_voxels}
 
 
+def _columns(data: Config, voxels: Voxels) -> List[str]:
+    """The columns of a point, if the configuration names them."""
+    if "POINT_FEATURE_ENCODING" not in data:
+        return []
+    encoding = data.at("POINT_FEATURE_ENCODING")
+    used = encoding.names("used_feature_list")
+    if len(used) != voxels.columns:
+        raise ConvertError(f"{encoding.path}.used_feature_list has {len(used)} columns; the encoder {voxels.columns}")
+    if used == encoding.get("src_feature_list", used):
+        return []
+    return [f"a point has the columns {', '.join(used)}, fewer than {encoding.path}.src_feature_list"]
+
+
 def _encoder(state: State, vfe: Config, voxels: Voxels) -> List[fold.Layer]:
-    if vfe.get("WITH_DISTANCE", False):
-        raise ConvertError(f"{vfe.path}.WITH_DISTANCE: the distance of a point is no value of pillar_features")
     inputs, hidden = state.shape("vfe.pfn_layers.0.linear.weight")[1], 0 if vfe.get("USE_ABSLOTE_XYZ", True) else 3
     voxels.columns = columns = inputs - PILLAR_EXTRA + hidden
     layers = encoder_layers(state, "vfe", vfe.integers("NUM_FILTERS"), inputs, norm=bool(vfe.get("USE_NORM", True)))
@@ -70,7 +86,6 @@ def _encoder(state: State, vfe: Config, voxels: Voxels) -> List[fold.Layer]:
 
 
 def _backbone(config: Config) -> Backbone:
-    config.expect("NAME", "BaseBEVBackbone")
     return Backbone(
         blocks="backbone_2d.blocks",
         first=1,  # behind the padding
@@ -88,11 +103,9 @@ def _anchor_head(state: State, network: Network, x: Map, config: Config, voxels:
     head, after = config.at("MODEL").at("DENSE_HEAD"), config.at("MODEL").at("POST_PROCESSING")
     anchors, classes = _anchors(head, x, voxels), config.names("CLASS_NAMES")
     count = len(anchors["anchor_sizes"]) // 3 * len(anchors["anchor_rotations"])
-    bins = int(head.get("NUM_DIR_BINS", 2))
+    bins = int(head.number("NUM_DIR_BINS", 2))
     coder = head.at("TARGET_ASSIGNER_CONFIG")
     coder.expect("BOX_CODER", "ResidualCoder")
-    if coder.get("BOX_CODER_CONFIG", {}):
-        raise ConvertError(f"{coder.path}.BOX_CODER_CONFIG: only boxes of 7 values with a heading can be decoded")
     names = {output: f"dense_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
     channels = {"cls_preds": count * len(classes), "box_preds": count * 7, "dir_cls_preds": count * bins}
     made = anchor_head(state, network, x, names, channels)
@@ -103,8 +116,8 @@ def _anchor_head(state: State, network: Network, x: Map, config: Config, voxels:
         "head": "anchor",
         "point_cloud_range": voxels.bounds,
         **anchors,
-        "dir_offset": head.get("DIR_OFFSET", 0),
-        "dir_limit_offset": head.get("DIR_LIMIT_OFFSET", 0),
+        "dir_offset": head.number("DIR_OFFSET", 0),
+        "dir_limit_offset": head.number("DIR_LIMIT_OFFSET", 0),
         "dir_bins": bins,
         "score_threshold": after.number("SCORE_THRESH"),
         **_nms(nms),
@@ -118,7 +131,7 @@ def _anchors(head: Config, x: Map, voxels: Voxels) -> Dict[str, Any]:
     sizes: List[float] = []
     bottoms: List[float] = []
     for group in groups:
-        voxels.check_stride(f"{group.path}.feature_map_stride", int(group.get("feature_map_stride", 8)), x)
+        voxels.check_stride(f"{group.path}.feature_map_stride", int(group.number("feature_map_stride", 8)), x)
         for number, values in enumerate(group.value("anchor_sizes", list)):
             sizes += Config({"size": values}, f"{group.path}.anchor_sizes[{number}]").numbers("size", 3)
             bottoms += group.numbers("anchor_bottom_heights", 1)
@@ -156,7 +169,7 @@ def _center_head(state: State, network: Network, x: Map, config: Config, voxels:
     stride = int(head.at("TARGET_ASSIGNER_CONFIG").number("FEATURE_MAP_STRIDE"))
     voxels.check_stride(f"{head.path}.TARGET_ASSIGNER_CONFIG.FEATURE_MAP_STRIDE", stride, x)
     maps = {"heatmap": "hm", "center": "center", "height": "center_z", "dim": "dim", "rot": "rot"}
-    if branches.get("vel", None):
+    if "vel" in head.at("SEPARATE_HEAD_CFG").names("HEAD_ORDER"):
         maps["vel"] = "vel"
     depth = {output: int(branches.at(name).number("num_conv")) for output, name in maps.items() if name != "hm"}
     center = CenterHead(
@@ -167,6 +180,8 @@ def _center_head(state: State, network: Network, x: Map, config: Config, voxels:
         maps=maps,
         depth={**depth, "heatmap": int(head.number("NUM_HM_CONV"))},
         task_classes=[len(task) for task in tasks],
+        shared_eps=float(head.number("BN_EPS", CENTER_EPS)),
+        eps=float(head.number("BN_EPS", CENTER_EPS)),
     )
     decode = {
         "head": "center",
@@ -186,3 +201,9 @@ def _center_head(state: State, network: Network, x: Map, config: Config, voxels:
 
 
 HEADS = {"AnchorHeadSingle": _anchor_head, "CenterHead": _center_head}
+PARTS = {
+    "VFE": tuple(VOXELS),
+    "MAP_TO_BEV": ("PointPillarScatter",),
+    "BACKBONE_2D": ("BaseBEVBackbone",),
+    "DENSE_HEAD": tuple(HEADS),
+}
