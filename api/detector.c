@@ -22,6 +22,9 @@ struct detector {
   struct sessions sessions;
 };
 
+// What may help if a network begins before its map: exporters put the encoder and the scatter into its file too.
+#define CUT_NETWORK "; voxeld-convert onnx cuts the file behind the scatter"
+
 // ---- the network ----------------------------------------------------------------------------------------------------
 
 static const struct vx_network_tensor *find(const struct vx_network_tensor *tensors, int count, const char *name) {
@@ -66,8 +69,8 @@ static bool check_input(struct detector *detector, const struct vx_network_shape
   const struct vx_network_tensor *input = find(shape->input, shape->inputs, files->input);
   struct vx_grid grid;
   if (!input || shape->inputs != 1)
-    return error_set(&detector->fault, "%s: it has %d inputs; allowed: %s (network.input) alone", files->network_file,
-                     shape->inputs, files->input);
+    return error_set(&detector->fault, "%s: it has %d inputs; allowed: %s (network.input) alone%s", files->network_file,
+                     shape->inputs, files->input, shape->inputs == 1 ? "" : CUT_NETWORK);
   if (vx_grid_of(&detector->core.voxelize, 1, &grid, &detector->fault) != VX_OK) return false;
   const int64_t dims[] = {-1, (int64_t)files->width * grid.cells[2], grid.cells[1], grid.cells[0]};
   uint32_t dtypes = VX_DTYPE_BIT(detector->core.voxelize.feature_dtype);
@@ -118,16 +121,17 @@ static bool check_maps(struct detector *detector) {
 static bool open_network(struct detector *detector, const struct detector_means *means) {
   struct detector_files *files = &detector->files;
   struct vx_detector *core = &detector->core;
-  struct vx_engine_description engine;
   char path[sizeof files->folder + sizeof files->network_file];
   snprintf(path, sizeof path, "%s/%s", files->folder, files->network_file);
   if (!means->library) return error_set(&detector->fault, "%s", means->missing.text);
-  means->engine->describe(means->library, &engine);
   detector->memory_bytes = means->memory_bytes;
-  snprintf(detector->engine, sizeof detector->engine, "%s %s", means->engine->name, engine.version);
+  snprintf(detector->engine, sizeof detector->engine, "%s %s", means->engine->name,
+           means->engine->version(means->library));
   if (means->engine->network_open(means->library, path, means->threads, means->memory_bytes, &core->network,
-                                  &detector->fault) != VX_OK)
+                                  &detector->fault) != VX_OK) {
+    if (strstr(detector->fault.text, "No Op registered")) error_suffix(&detector->fault, CUT_NETWORK);
     return error_prefix(&detector->fault, "%s: ", files->network_file);
+  }
   const struct vx_network_shape *shape = means->engine->network_shape(core->network);
   if (!check_input(detector, shape)) return false;
   for (int i = 0; i < VX_DETECTOR_MAPS; i++)

@@ -141,7 +141,7 @@ struct detector *detectors_need(const struct detectors *detectors, const char *n
     error_refuse(error, ERROR_BAD_PARAMETER, "model", "there is no model '%.63s'; allowed: a name of GET /v1/models",
                  name);
   else if (fault)
-    error_refuse(error, ERROR_MODEL_FAILED, "model", "the model %s does not serve: %.380s", name, fault);
+    error_refuse(error, ERROR_MODEL_FAILED, "model", "the model %s does not serve: %s", name, fault);
   return fault ? NULL : detector;
 }
 

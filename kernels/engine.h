@@ -63,12 +63,6 @@ struct vx_engine_library;
 struct vx_network;
 struct vx_session;
 
-struct vx_engine_description {
-  char path[512];       // of the loaded library
-  char version[64];     // as the library reports it
-  char providers[256];  // what the library can run networks on, separated by commas
-};
-
 struct vx_engine {
   const char *name;  // "onnxruntime"
 
@@ -77,7 +71,7 @@ struct vx_engine {
   VX_WARN_UNUSED enum vx_status (*open)(const char *path, struct vx_engine_library **library, struct error *error);
   // Call it after the last network is closed.
   void (*close)(struct vx_engine_library *library);
-  void (*describe)(const struct vx_engine_library *library, struct vx_engine_description *description);
+  const char *(*version)(const struct vx_engine_library *library);  // as the library says it
 
   // Opens the network in a file on the CPU. A run uses `threads` threads, the caller's included. The engine takes at
   // most `memory_bytes` of host memory (0: no limit) for all simultaneous runs together. Whether the weights count

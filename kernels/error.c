@@ -5,16 +5,31 @@
 #include <stdio.h>
 #include <string.h>
 
-static void write(struct error *error, int kind, const char *format, va_list arguments) {
+enum { LONGEST_TEXT = 4096 };
+
+// Of a text that is too long, the beginning and the end.
+static void shorten(struct error *error, const char *whole, size_t length) {
+  static const char gap[] = " ... ";
+  const size_t beginning = 200, end = sizeof error->text - beginning - sizeof gap;
+  snprintf(error->text, sizeof error->text, "%.*s%s%s", (int)beginning, whole, gap, whole + length - end);
+}
+
+void error_write(struct error *error, int kind, const char *parameter, const char *format, va_list arguments) {
+  char whole[LONGEST_TEXT];
+  (void)vsnprintf(whole, sizeof whole, format, arguments);
+  size_t length = strlen(whole);
   error->kind = kind;
-  error->parameter[0] = '\0';
-  vsnprintf(error->text, sizeof error->text, format, arguments);
+  snprintf(error->parameter, sizeof error->parameter, "%s", parameter ? parameter : "");
+  if (length < sizeof error->text)
+    memcpy(error->text, whole, length + 1);
+  else
+    shorten(error, whole, length);
 }
 
 enum vx_status vx_refuse(struct error *error, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  write(error, VX_REFUSED, format, arguments);
+  error_write(error, VX_REFUSED, NULL, format, arguments);
   va_end(arguments);
   return VX_REFUSED;
 }
@@ -22,7 +37,7 @@ enum vx_status vx_refuse(struct error *error, const char *format, ...) {
 enum vx_status vx_fail(struct error *error, enum vx_status status, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  write(error, status, format, arguments);
+  error_write(error, status, NULL, format, arguments);
   va_end(arguments);
   return status;
 }
@@ -30,20 +45,37 @@ enum vx_status vx_fail(struct error *error, enum vx_status status, const char *f
 bool error_set(struct error *error, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  write(error, VX_REFUSED, format, arguments);
+  error_write(error, VX_REFUSED, NULL, format, arguments);
   va_end(arguments);
   return false;
 }
 
-bool error_prefix(struct error *error, const char *format, ...) {
-  char reason[sizeof error->text];
-  memcpy(reason, error->text, sizeof reason);
+// Writes what is printed as the error's text; its kind and its parameter stay.
+__attribute__((format(printf, 2, 3))) static void rewrite(struct error *error, const char *format, ...) {
+  const struct error before = *error;
   va_list arguments;
   va_start(arguments, format);
-  int length = vsnprintf(error->text, sizeof error->text, format, arguments);
+  error_write(error, before.kind, before.parameter, format, arguments);
   va_end(arguments);
-  if (length >= 0 && (size_t)length < sizeof error->text)
-    snprintf(error->text + length, sizeof error->text - (size_t)length, "%s", reason);
+}
+
+bool error_prefix(struct error *error, const char *format, ...) {
+  struct error prefix;
+  va_list arguments;
+  va_start(arguments, format);
+  error_write(&prefix, error->kind, NULL, format, arguments);
+  va_end(arguments);
+  rewrite(error, "%s%s", prefix.text, error->text);
+  return false;
+}
+
+bool error_suffix(struct error *error, const char *format, ...) {
+  struct error suffix;
+  va_list arguments;
+  va_start(arguments, format);
+  error_write(&suffix, error->kind, NULL, format, arguments);
+  va_end(arguments);
+  rewrite(error, "%s%s", error->text, suffix.text);
   return false;
 }
 

@@ -4,6 +4,7 @@
 #ifndef VOXELD_ERROR_H
 #define VOXELD_ERROR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 
 #ifdef __cplusplus
@@ -27,8 +28,13 @@ enum vx_status {
 struct error {
   int kind;            // 0: none; else an enum vx_status or, beginning with the same values, an enum error_kind
   char parameter[64];  // the parameter at fault, or ""
-  char text[640];      // the reason; cut to this size
+  char text[640];      // the reason; a longer one loses its middle
 };
+
+// Fills an error; the parameter may be NULL. A text that is too long keeps its beginning and its end, since reasons of
+// foreign libraries often end with what is wrong. The arguments may point into the error.
+__attribute__((format(printf, 4, 0))) void error_write(struct error *error, int kind, const char *parameter,
+                                                       const char *format, va_list arguments);
 
 // Each function writes an error and returns a failure, so a refusal is one statement.
 //
@@ -41,6 +47,8 @@ __attribute__((format(printf, 3, 4))) enum vx_status vx_fail(struct error *error
 __attribute__((format(printf, 2, 3))) bool error_set(struct error *error, const char *format, ...);
 // Puts the formatted text in front of the error's text. Returns false.
 __attribute__((format(printf, 2, 3))) bool error_prefix(struct error *error, const char *format, ...);
+// Appends the formatted text to the error's text. Returns false.
+__attribute__((format(printf, 2, 3))) bool error_suffix(struct error *error, const char *format, ...);
 // Names the parameter at fault. Returns false.
 bool error_blame(struct error *error, const char *parameter);
 

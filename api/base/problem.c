@@ -52,11 +52,9 @@ const char *problem_phrase(int status) {
 }
 
 bool error_refuse(struct error *error, enum error_kind kind, const char *parameter, const char *format, ...) {
-  error->kind = kind;
-  snprintf(error->parameter, sizeof error->parameter, "%s", parameter ? parameter : "");
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(error->text, sizeof error->text, format, arguments);
+  error_write(error, kind, parameter, format, arguments);
   va_end(arguments);
   return false;
 }

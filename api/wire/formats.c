@@ -124,8 +124,7 @@ const char *format_hint(enum body_format sent_as, const char *bytes, size_t size
 
 void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct error *error) {
   const char *hint = format_hint(sent_as, bytes, size);
-  size_t length = strlen(error->text);
-  if (hint) snprintf(error->text + length, sizeof error->text - length, "; %s", hint);
+  if (hint) error_suffix(error, "; %s", hint);
 }
 
 // ---- files ----------------------------------------------------------------------------------------------------------

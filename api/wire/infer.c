@@ -31,12 +31,11 @@ struct reading {
 };
 
 __attribute__((format(printf, 2, 3))) static bool refuse(struct reading *reading, const char *format, ...) {
-  char detail[sizeof reading->error->text];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(detail, sizeof detail, format, arguments);
+  error_write(reading->error, ERROR_BAD_BODY, NULL, format, arguments);
   va_end(arguments);
-  return error_refuse(reading->error, ERROR_BAD_BODY, NULL, "%s", detail);
+  return false;
 }
 
 // ---- the query ------------------------------------------------------------------------------------------------------

@@ -24,12 +24,11 @@ struct reading {
 
 __attribute__((format(printf, 3, 4))) static bool refuse(const struct reading *reading, const char *name,
                                                          const char *format, ...) {
-  char reason[256];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(reason, sizeof reason, format, arguments);
+  error_write(reading->error, ERROR_BAD_BODY, NULL, format, arguments);
   va_end(arguments);
-  return error_refuse(reading->error, ERROR_BAD_BODY, NULL, "input %s%s", name, reason);
+  return error_prefix(reading->error, "input %s", name);
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------

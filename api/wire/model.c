@@ -7,7 +7,7 @@
 const char *model_datatype(enum vx_dtype dtype) { return vx_numbers[dtype].kserve; }
 
 bool model_serves(const struct model *model, struct error *error) {
-  return !model->fault || error_refuse(error, ERROR_MODEL_FAILED, NULL, "the model %.63s does not serve: %.380s",
+  return !model->fault || error_refuse(error, ERROR_MODEL_FAILED, NULL, "the model %.63s does not serve: %s",
                                        model->name, model->fault);
 }
 

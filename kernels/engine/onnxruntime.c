@@ -22,8 +22,7 @@ static void fill_api(const ort_function *table, struct ort_api *api) {
 }
 
 // The functions of the ONNX Runtime that was loaded as `object`; NULL with an error if it is not usable.
-static const ort_function *functions_of(struct vx_engine_description *description, const char *path, void *object,
-                                        struct error *error) {
+static const ort_function *functions_of(void *object, const char *path, const char **version, struct error *error) {
   const struct ort_base *(*get_base)(void);
   void *symbol = dlsym(object, "OrtGetApiBase");
   if (!symbol) {
@@ -33,41 +32,27 @@ static const ort_function *functions_of(struct vx_engine_description *descriptio
   memcpy(&get_base, &symbol, sizeof get_base);  // POSIX gives both the same size
   const struct ort_base *base = get_base();
   const ort_function *table = base->get_api(ORT_API_VERSION);
-  if (!table)
-    error_set(error, "%s is ONNX Runtime %s; 1.%d or later is needed", path, base->get_version(), ORT_API_VERSION);
-  snprintf(description->path, sizeof description->path, "%s", path);
-  snprintf(description->version, sizeof description->version, "%s", base->get_version());
+  *version = base->get_version();
+  if (!table) error_set(error, "%s is ONNX Runtime %s; 1.%d or later is needed", path, *version, ORT_API_VERSION);
   return table;
 }
 
 // The library stays loaded until the process ends, since its threads may outlive the networks that they run.
-static const ort_function *find(struct vx_engine_description *description, const char *path, struct error *error) {
+static const ort_function *find(const char *path, const char **version, struct error *error) {
   static const char *const usual[] = {"libonnxruntime.so.1", "libonnxruntime.so"};
   const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   if (path[0] != '\0') {
     void *object = dlopen(path, flags);
-    if (object) return functions_of(description, path, object, error);
+    if (object) return functions_of(object, path, version, error);
     error_set(error, "ONNX Runtime: %s", dlerror());
     return NULL;
   }
   for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
     void *object = dlopen(usual[i], flags);
-    if (object) return functions_of(description, usual[i], object, error);
+    if (object) return functions_of(object, usual[i], version, error);
   }
   error_set(error, "ONNX Runtime: the system has no %s", usual[0]);
   return NULL;
-}
-
-static bool name_providers(struct vx_engine_library *library, struct error *error) {
-  const struct ort_api *api = &library->api;
-  char *out = library->description.providers;
-  char **names;
-  int count;
-  if (!ort_did(api, api->providers(&names, &count), error)) return false;
-  size_t length = 0, size = sizeof library->description.providers;
-  for (int i = 0; i < count && length < size; i++)
-    length += (size_t)snprintf(out + length, size - length, "%s%s", i > 0 ? "," : "", names[i]);
-  return ort_did(api, api->release_providers(names, count), error);
 }
 
 static bool start(struct vx_engine_library *library, struct error *error) {
@@ -75,8 +60,7 @@ static bool start(struct vx_engine_library *library, struct error *error) {
   return ort_did(api, api->create_env(ORT_LOG_FATAL, "voxeld", &library->env), error) &&
          ort_did(api, api->disable_telemetry(library->env), error) &&
          ort_did(api, api->default_allocator(&library->allocator), error) &&
-         ort_did(api, api->create_cpu_memory(ORT_DEVICE_ALLOCATOR, ORT_DEFAULT_MEMORY, &library->memory), error) &&
-         name_providers(library, error);
+         ort_did(api, api->create_cpu_memory(ORT_DEVICE_ALLOCATOR, ORT_DEFAULT_MEMORY, &library->memory), error);
 }
 
 static void close_library(struct vx_engine_library *library) {
@@ -88,7 +72,7 @@ static void close_library(struct vx_engine_library *library) {
 static enum vx_status open_library(const char *path, struct vx_engine_library **library, struct error *error) {
   struct vx_engine_library *made = calloc(1, sizeof *made);
   if (!made) return vx_fail(error, VX_OUT_OF_MEMORY, "no memory for an engine");
-  const ort_function *functions = find(&made->description, path, error);
+  const ort_function *functions = find(path, &made->version, error);
   if (functions) {
     fill_api(functions, &made->api);
     if (start(made, error)) {
@@ -100,9 +84,7 @@ static enum vx_status open_library(const char *path, struct vx_engine_library **
   return VX_REFUSED;
 }
 
-static void describe(const struct vx_engine_library *library, struct vx_engine_description *description) {
-  *description = library->description;
-}
+static const char *version_of(const struct vx_engine_library *library) { return library->version; }
 
 // ---- opening a network ----------------------------------------------------------------------------------------------
 
@@ -244,7 +226,7 @@ const struct vx_engine vx_onnxruntime = {
     .name = "onnxruntime",
     .open = open_library,
     .close = close_library,
-    .describe = describe,
+    .version = version_of,
     .network_open = open_network,
     .network_close = close_network,
     .network_shape = shape_of,

@@ -82,8 +82,6 @@ struct ort_base {
   X(75, allocator_take, (struct ort_allocator *allocator, size_t bytes, void **memory))                                \
   X(76, allocator_free, (struct ort_allocator *allocator, void *memory))                                               \
   X(78, default_allocator, (struct ort_allocator **allocator))                                                         \
-  X(125, providers, (char ***names, int *count))                                                                       \
-  X(126, release_providers, (char **names, int count))                                                                 \
   X(130, add_session_config, (struct ort_session_options *options, const char *key, const char *value))                \
   X(131, create_allocator,                                                                                             \
     (const struct ort_session *session, const struct ort_memory *memory, struct ort_allocator **allocator))            \

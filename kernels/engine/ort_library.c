@@ -7,6 +7,8 @@
 
 // ---- errors ---------------------------------------------------------------------------------------------------------
 
+#define LOAD_FILE "Load model from "
+#define LOAD_FAILED " failed:"
 static const char out_of_memory[] = "onnxruntime: out of memory: ";
 
 // The library has no code for this. These are the words of its arena, of CUDA, cuDNN and cuBLAS, and of C++.
@@ -24,7 +26,8 @@ static bool tells_of_memory(const char *text) {
 }
 
 // The useful part of a message: what an arena lacks, wherever that stands, or everything but the prefix. The prefix of
-// some messages is a place in the library's source, then "[ONNXRuntimeError] : 1 : FAIL : ".
+// some messages is a place in the library's source, then "[ONNXRuntimeError] : 1 : FAIL : ", then the file, which the
+// caller names.
 static const char *core_of(const char *text) {
   const char *lack = strstr(text, "Available memory of "), *core = strstr(text, "[ONNXRuntimeError]");
   if (lack) return lack;
@@ -32,7 +35,9 @@ static const char *core_of(const char *text) {
     core = strstr(core, " : ");
     core = core ? core + strlen(" : ") : NULL;
   }
-  return core ? core : text;
+  core = core ? core : text;
+  const char *file = strncmp(core, LOAD_FILE, strlen(LOAD_FILE)) == 0 ? strstr(core, LOAD_FAILED) : NULL;
+  return file ? file + strlen(LOAD_FAILED) : core;
 }
 
 bool ort_did(const struct ort_api *api, struct ort_status *status, struct error *error) {

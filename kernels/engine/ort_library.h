@@ -14,7 +14,7 @@ struct vx_engine_library {
   struct ort_env *env;
   struct ort_allocator *allocator;  // the library's own
   struct ort_memory *memory;        // says that data lies in host memory
-  struct vx_engine_description description;
+  const char *version;
 };
 
 struct vx_network {

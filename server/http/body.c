@@ -113,9 +113,6 @@ bool body_check(struct request *request, int64_t bytes) {
 }
 
 void body_guess(struct request *request) {
-  struct error *error = &request->error;
-  size_t length = strlen(error->text);
   if (request->not_rows)
-    snprintf(error->text + length, sizeof error->text - length,
-             "; a PCD or PLY file, or a PointCloud2, needs format=pcd, ply or pointcloud2");
+    error_suffix(&request->error, "; a PCD or PLY file, or a PointCloud2, needs format=pcd, ply or pointcloud2");
 }

@@ -262,11 +262,7 @@ static bool open_container(struct body *body) {
   };
   if (body->job->infer) return open_inference(body);
   if (open[body->asked->format](body)) return true;
-  struct error *error = body->error;
-  size_t length = strlen(error->text);
-  if (body->job->spec.form && error->kind == ERROR_BAD_BODY)
-    snprintf(error->text + length, sizeof error->text - length, SNIFFED_FORM);
-  return false;
+  return body->job->spec.form && body->error->kind == ERROR_BAD_BODY ? error_suffix(body->error, SNIFFED_FORM) : false;
 }
 
 // Coding, source, container, columns: each step leaves in the input or in the source what the next step reads.

@@ -31,7 +31,7 @@ struct opening {
 __attribute__((format(printf, 2, 3))) static bool fail(const struct opening *opening, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(opening->error->text, sizeof opening->error->text, format, arguments);
+  error_write(opening->error, VX_REFUSED, NULL, format, arguments);
   va_end(arguments);
   return error_prefix(opening->error, "cannot %s %s: ", opening->verb, opening->where);
 }

@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import pathlib
+import shutil
 import sys
 import tempfile
 import unittest
@@ -17,9 +18,10 @@ from safetensors.numpy import load_file, save, save_file
 import models
 
 try:
+    import onnx
     import onnxruntime
 except ImportError:
-    print("skipped: there is no onnxruntime for this Python")
+    print("skipped: there is no onnx or onnxruntime for this Python")
     sys.exit(77)
 
 import check
@@ -60,6 +62,7 @@ class Detect(unittest.TestCase):
         cls.convert("anchors", convert.pcdet_state(), convert.pcdet_config())
         cls.convert("dynamic", *convert.dynamic())
         cls.convert("centers", center_state(), convert.pcdet_center_config())
+        cls.plug(cls.folder / "models" / "plugged")
         daemon = Daemon("--models-dir", str(cls.folder / "models"), "--onnxruntime", models.library())
         cls.daemon = cls.enterClassContext(daemon) if hasattr(cls, "enterClassContext") else daemon.__enter__()
         if not hasattr(cls, "enterClassContext"):
@@ -75,6 +78,17 @@ class Detect(unittest.TestCase):
             status = main([*arguments, "--output", str(cls.folder / "models" / name)])
         if status:
             raise AssertionError(text.getvalue())
+
+    @classmethod
+    def plug(cls, folder):
+        """A model whose network has the scatter of CUDA-PointPillars inside, below long names."""
+        name = "pillars_of_the_batch_" * 40
+        values = [onnx.helper.make_tensor_value_info(each, 1, [1, 64, 24, 24]) for each in (name, "cls_preds")]
+        node = onnx.helper.make_node("PPScatterPlugin", [name], ["cls_preds"], "PPScatter_0")
+        graph = onnx.helper.make_graph([node], "plugged", values[:1], values[1:])
+        shutil.copytree(cls.folder / "models" / "anchors", folder)
+        opsets = [onnx.helper.make_opsetid("", 11)]
+        onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "network.onnx")
 
     def ask(self, path, body, headers=None, **parameters):
         reply = self.daemon.post(f"{path}?{query(parameters)}", body, headers or {})
@@ -157,8 +171,20 @@ class Detect(unittest.TestCase):
         reply = self.daemon.post("/v1/detect?model=centers&outputs=cls_preds", points.tobytes())
         self.assertEqual((reply.status, reply.json()["parameter"]), (400, "outputs"))
 
+    def test_a_network_with_a_scatter_inside(self):
+        reason = self.daemon.get("/v1/models/plugged").json()["reason"]
+        self.assertRegex(reason, "^network.onnx: onnxruntime: .* No Op registered for PPScatterPlugin ")
+        self.assertTrue(reason.endswith("; voxeld-convert onnx cuts the file behind the scatter"), reason)
+        reply = self.daemon.post("/v1/detect?model=plugged", b"")
+        self.assertEqual(reply.status, 503)
+        self.assertIn("No Op registered for PPScatterPlugin", reply.json()["detail"])
+        self.assertIn("voxeld-convert onnx", reply.json()["detail"])
+        logged = self.daemon.logged('msg="a model does not serve"')
+        self.assertIn("No Op registered for PPScatterPlugin", logged[0])
+
     def test_the_models_are_listed(self):
         listed = {model["name"]: model for model in self.daemon.get("/v1/models").json()["models"]}
+        del listed["plugged"]
         self.assertEqual(sorted(listed), ["anchors", "centers", "dynamic"])
         for name, model in listed.items():
             self.assertTrue(model["ready"], model)

@@ -126,7 +126,10 @@ class Files(Models):
     }
     NETWORKS = {
         "none": ({"network": b"no network"}, "network.onnx: onnxruntime: Load model failed"),
-        "two inputs": ({"lines": ["input more 1 3"]}, "network.onnx: it has 2 inputs; allowed: map (network.input)"),
+        "two inputs": (
+            {"lines": ["input more 1 3"]},
+            "it has 2 inputs; allowed: map (network.input) alone; voxeld-convert onnx cuts the file behind the scatter",
+        ),
         "another input": (
             {"model": with_part("network", input="points")},
             "network.onnx: it has 1 inputs; allowed: points (network.input) alone",

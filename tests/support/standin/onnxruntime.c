@@ -231,21 +231,6 @@ static struct ort_status *allocator_free(struct ort_allocator *allocator, void *
   return NULL;
 }
 
-static struct ort_status *providers(char ***names, int *count) {
-  static char name[] = "StandInProvider";
-  static char *all[] = {name};
-  COUNT_CALL();
-  *names = all;
-  *count = 1;
-  return NULL;
-}
-
-static struct ort_status *release_providers(char **names, int count) {
-  (void)names, (void)count;
-  COUNT_CALL();
-  return NULL;
-}
-
 // ---- arenas ---------------------------------------------------------------------------------------------------------
 
 static struct ort_status *create_arena_options(const char *const *keys, const size_t *values, size_t count,

@@ -37,6 +37,35 @@ static void without_parameter_and_request(void **state) {
                                             "\"title\":\"The queue is full\",\"detail\":\"a \\\"b\\\"\"}\n");
 }
 
+static void a_long_reason_loses_its_middle(void **state) {
+  (void)state;
+  struct error error;
+  char reason[2000];
+  memset(reason, 'n', sizeof reason - 1);
+  reason[sizeof reason - 1] = '\0';
+  assert_false(error_refuse(&error, ERROR_MODEL_FAILED, "model", "it begins%send", reason));
+  assert_int_equal(strlen(error.text), sizeof error.text - 1);
+  assert_memory_equal(error.text, "it begins", strlen("it begins"));
+  assert_non_null(strstr(error.text, "n ... n"));
+  assert_string_equal(error.text + sizeof error.text - strlen("nend") - 1, "nend");
+  assert_false(error_prefix(&error, "in front: "));
+  assert_false(error_suffix(&error, "; %s", "behind"));
+  assert_memory_equal(error.text, "in front: it begins", strlen("in front: it begins"));
+  assert_string_equal(error.text + sizeof error.text - strlen("nend; behind") - 1, "nend; behind");
+  assert_int_equal(error.kind, ERROR_MODEL_FAILED);
+  assert_string_equal(error.parameter, "model");
+}
+
+static void a_reason_as_long_as_its_room_is_whole(void **state) {
+  (void)state;
+  struct error error;
+  char reason[sizeof error.text];
+  memset(reason, 'n', sizeof reason - 1);
+  reason[sizeof reason - 1] = '\0';
+  assert_false(error_set(&error, "%s", reason));
+  assert_string_equal(error.text, reason);
+}
+
 static void each_kind_has_its_own_name_and_title(void **state) {
   (void)state;
   for (int kind = ERROR_NONE + 1; kind < ERROR_COUNT; kind++) {
@@ -91,6 +120,8 @@ int main(void) {
       cmocka_unit_test(without_parameter_and_request),
       cmocka_unit_test(kserve_clients_get_an_error_and_its_statuses),
       cmocka_unit_test(the_longest_document_fits),
+      cmocka_unit_test(a_long_reason_loses_its_middle),
+      cmocka_unit_test(a_reason_as_long_as_its_room_is_whole),
       cmocka_unit_test(each_kind_has_its_own_name_and_title),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
