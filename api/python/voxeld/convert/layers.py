@@ -12,6 +12,7 @@ from . import fold
 from .network import Map, Network
 from .state import ConvertError, State
 
+Build = Callable[[State, Network, Map], None]  # makes a head's maps of the map in front of the head
 NORM_EPS, CENTER_EPS = 1e-3, 1e-5  # of backbones and encoders; of centre heads
 
 
@@ -74,15 +75,12 @@ class Backbone:
         return network.conv(x, layer, side, relu=True)
 
 
-def anchor_head(state: State, network: Network, x: Map, names: Dict[str, str], channels: Dict[str, int]) -> List[str]:
+def anchor_head(state: State, network: Network, x: Map, names: Dict[str, str], channels: Dict[str, int]) -> None:
     """Convolutions of one cell. `names` are those of the layers, by map; a layer that the state lacks is left out."""
-    made = []
     for output, name in names.items():
         if output == "dir_cls_preds" and f"{name}.weight" not in state:
             continue
         network.output(network.conv(x, fold.conv(state, name, channels[output], x.channels, 1)), output)
-        made.append(output)
-    return made
 
 
 @dataclasses.dataclass
@@ -101,14 +99,20 @@ class CenterHead:
 
     CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
 
-    def build(self, state: State, network: Network, x: Map) -> List[str]:
+    def channels(self) -> Dict[str, int]:
+        """Of each map of all tasks."""
+        tasks = len(self.task_classes)
+        return {
+            name: sum(self.task_classes) if name == "heatmap" else self.CHANNELS[name] * tasks for name in self.maps
+        }
+
+    def build(self, state: State, network: Network, x: Map) -> None:
         conv, norm = self.shared
         layer = fold.conv(state, conv, self.shared_channels, x.channels, 3, norm, self.shared_eps)
         x = network.conv(x, layer, padding=1, relu=True)
         for output, name in self.maps.items():
             tasks = [self._branch(state, network, x, output, name, task) for task in range(len(self.task_classes))]
             network.output(network.concat(tasks), output)
-        return list(self.maps)
 
     def _branch(self, state: State, network: Network, x: Map, output: str, name: str, task: int) -> Map:
         place, depth = self.branch(task, name), self.depth[output]

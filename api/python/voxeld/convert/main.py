@@ -55,11 +55,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except ImportError as reason:
         print(f"{PROGRAM}: {reason}; pip install 'voxeld[convert]'", file=sys.stderr)
         return FAILED
-    convert = {"openpcdet": openpcdet.convert, "mmdet3d": mmdet3d.convert}[told.source]
+    plan = {"openpcdet": openpcdet.plan, "mmdet3d": mmdet3d.plan}[told.source]
     try:
         state = read_state(told.checkpoint, told.trust_checkpoint)
         network = Network(told.network == "float16", told.weights == "float16")
-        model = convert(state, told.config, network)
+        model = plan(told.config).convert(state, network)
         state.ignore(told.ignore)
         state.check_all_taken()
         model.description = told.description or model.description

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import pathlib
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from . import fold
 from .config import Config, read_python
 from .keys import MMDET3D, Keys
-from .layers import CENTER_EPS, NORM_EPS, Backbone, CenterHead, anchor_head, encoder_layers
-from .model import Head, Model, Voxels, pillar_encoder
-from .network import Map, Network
+from .layers import CENTER_EPS, NORM_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers
+from .model import Head, Plan, Voxels
 from .state import ConvertError, State
 
 PREFIXES = {"VoxelNet": "", "CenterPoint": "pts_"}  # what the names of the parts begin with
@@ -27,7 +26,7 @@ MMCV_EPS = 1e-5  # of a norm_cfg without eps
 ALIGNED = {"AlignedAnchor3DRangeGenerator": "yes", "Anchor3DRangeGenerator": "no"}
 
 
-def convert(state: State, path: pathlib.Path, network: Network) -> Model:
+def plan(path: pathlib.Path) -> Plan:
     config = read_python(path)
     model = config.at("model")
     kind = model.choice("type", PREFIXES)
@@ -37,18 +36,18 @@ def convert(state: State, path: pathlib.Path, network: Network) -> Model:
             model.at(f"{prefix}{part}").choice("type", types)
     notes = Keys(MMDET3D).check(config)
     voxels = _voxels(config)
-    encoder = _encoder(state, model.at(f"{prefix}voxel_encoder"), f"{prefix}voxel_encoder", voxels)
-    x = _backbone(model, prefix).build(state, network, voxels.map(network, encoder[-1][1].size))
+    encoder, backbone = model.at(f"{prefix}voxel_encoder"), _backbone(model, prefix)
     if f"{prefix}middle_encoder" in model:
         model.at(f"{prefix}middle_encoder").agree("output_shape", voxels.grid()[1::-1])
-    head = (_anchor_head if kind == "VoxelNet" else _center_head)(state, network, x, config, voxels)
+    head, layers = (_anchor_head if kind == "VoxelNet" else _center_head)(config, voxels)
     head.notes += notes
-    return Model(
+    return Plan(
         description=f"{kind} of mmdetection3d, converted from {path.name}",
         voxels=voxels,
-        encoder=encoder,
-        network=network,
         head=head,
+        rows=lambda inputs: _rows(encoder, inputs, voxels),
+        encoder=lambda state: _encoder(state, encoder, f"{prefix}voxel_encoder"),
+        build=lambda state, network, x: layers(state, network, backbone.build(state, network, x)),
     )
 
 
@@ -66,22 +65,24 @@ def _voxels(config: Config) -> Voxels:
     )
 
 
-def _encoder(state: State, encoder: Config, name: str, voxels: Voxels) -> List[fold.Layer]:
+def _rows(encoder: Config, inputs: int, voxels: Voxels) -> List[int]:
     encoder.agree("voxel_size", voxels.size)
     encoder.agree("point_cloud_range", voxels.bounds)
     voxels.columns = columns = int(encoder.number("in_channels"))
-    inputs = state.shape(f"{name}.pfn_layers.0.linear.weight")[1]
     mean = 3 if encoder.get("with_cluster_center", True) else 0
     center = inputs - columns - mean  # 3; 2 in old versions; 0 if there is none
     if center not in (0, 2, 3) or bool(center) != bool(encoder.get("with_voxel_center", True)):
-        raise ConvertError(f"{name}.pfn_layers.0.linear.weight has {inputs} inputs for points of {columns} columns")
+        raise ConvertError(f"{encoder.path}: the first layer has {inputs} inputs for points of {columns} columns")
     rows = list(range(columns)) + list(range(columns, columns + mean))
     centers = list(range(columns + 3, columns + 3 + center))
     if encoder.get("legacy", True):  # the offsets from the centre replace the coordinates too
         rows[:center] = centers
-    widths = encoder.integers("feat_channels")
-    layers = encoder_layers(state, name, widths, inputs, eps=_eps(encoder, NORM_EPS))
-    return pillar_encoder(layers, rows + centers, columns)
+    return rows + centers
+
+
+def _encoder(state: State, encoder: Config, name: str) -> List[fold.Layer]:
+    inputs = state.shape(f"{name}.pfn_layers.0.linear.weight")[1]
+    return encoder_layers(state, name, encoder.integers("feat_channels"), inputs, eps=_eps(encoder, NORM_EPS))
 
 
 def _eps(part: Config, default: float) -> float:
@@ -116,7 +117,7 @@ def _classes(config: Config, count: int) -> List[str]:
     return names
 
 
-def _anchor_head(state: State, network: Network, x: Map, config: Config, voxels: Voxels) -> Head:
+def _anchor_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     head, test = config.at("model").at("bbox_head"), config.at("model").at("test_cfg")
     head.at("bbox_coder").expect("type", "DeltaXYZWLHRBBoxCoder")
     if not head.at("loss_cls").get("use_sigmoid", False):
@@ -126,7 +127,6 @@ def _anchor_head(state: State, network: Network, x: Map, config: Config, voxels:
     count = len(anchors["anchor_sizes"]) // 3 * len(anchors["anchor_rotations"])
     names = {output: f"bbox_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
     channels = {"cls_preds": count * len(classes), "box_preds": count * 7, "dir_cls_preds": count * 2}
-    outputs = anchor_head(state, network, x, names, channels)
     decode = {
         "head": "anchor",
         "point_cloud_range": voxels.bounds,
@@ -141,7 +141,8 @@ def _anchor_head(state: State, network: Network, x: Map, config: Config, voxels:
         "class_agnostic": "no",
     }
     notes = ["a box has the label of its best class alone, where mmdetection3d takes each class above score_thr"]
-    return Head(outputs, decode, classes, notes)
+    layers = lambda state, network, x: anchor_head(state, network, x, names, channels)
+    return Head(channels, {}, decode, classes, notes), layers
 
 
 def _anchors(generator: Config, bounds: List[float]) -> Dict[str, Any]:
@@ -164,7 +165,7 @@ def _anchors(generator: Config, bounds: List[float]) -> Dict[str, Any]:
     }
 
 
-def _center_head(state: State, network: Network, x: Map, config: Config, voxels: Voxels) -> Head:
+def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     head, test = config.at("model").at("pts_bbox_head"), config.at("model").at("test_cfg").at("pts")
     separate = head.at("separate_head") if "separate_head" in head else Config({"type": "SeparateHead"})
     separate.expect("type", "SeparateHead")
@@ -191,7 +192,6 @@ def _center_head(state: State, network: Network, x: Map, config: Config, voxels:
         eps=_eps(separate, CENTER_EPS),
     )
     stride = int(coder.number("out_size_factor"))
-    voxels.check_stride(f"{coder.path}.out_size_factor", stride, x)
     decode = {
         "head": "center",
         "point_cloud_range": voxels.bounds,
@@ -205,7 +205,7 @@ def _center_head(state: State, network: Network, x: Map, config: Config, voxels:
         **_suppression(test, len(tasks)),
         "class_agnostic": "yes",
     }
-    return Head(center.build(state, network, x), decode, order)
+    return Head(center.channels(), {f"{coder.path}.out_size_factor": stride}, decode, order), center.build
 
 
 def _score_threshold(coder: Config, test: Config) -> float:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List, Protocol, Tuple
 
 import numpy as np
 
 from .fold import Layer
 from .network import Map, Network, narrow
-from .state import Array, ConvertError
+from .state import Array, ConvertError, State
 
 FORMAT = 1  # of model.json
 MODEL, ENCODER, NETWORK = "model.json", "encoder.safetensors", "network.onnx"
-INPUT = "bev_features"
 ANY_HEIGHT = 2000  # metres
 PILLAR_EXTRA = 6  # offsets from the mean, then offsets from the centre
 
@@ -40,12 +39,14 @@ class Voxels:
         nx, ny, nz = self.grid()
         if nz != 1:
             raise ConvertError(f"a pillar is as high as the range, but the grid has {nz} cells along z")
-        return network.input(INPUT, width, ny, nx)
+        return network.input(width, ny, nx)
 
-    def check_stride(self, name: str, stride: int, x: Map) -> None:
+    def check_strides(self, strides: Dict[str, int], height: int, width: int) -> None:
+        """Of a head's maps of so many cells, by the stride's key in the configuration."""
         nx, ny, _ = self.grid()
-        if (nx // stride, ny // stride) != (x.width, x.height):
-            raise ConvertError(f"{name} is {stride}, but the head's maps have {x.height} x {x.width} cells")
+        for name, stride in strides.items():
+            if (nx // stride, ny // stride) != (width, height):
+                raise ConvertError(f"{name} is {stride}, but the head's maps have {height} x {width} cells")
 
     def parameters(self) -> Dict[str, Any]:
         """Those of /v1/voxelize."""
@@ -65,10 +66,49 @@ class Voxels:
 
 @dataclasses.dataclass
 class Head:
-    outputs: List[str]  # its maps, as /v1/decode calls them: the network's outputs
+    channels: Dict[str, int]  # of its maps, as /v1/decode calls them; a network may lack dir_cls_preds
+    strides: Dict[str, int]  # of its maps, by their key in the configuration
     decode: Dict[str, Any]  # parameters of /v1/decode
     class_names: List[str]  # in the order of the labels
     notes: List[str] = dataclasses.field(default_factory=list)  # what will differ from the model's own program
+
+
+@dataclasses.dataclass
+class Plan:
+    """What a configuration says of a model."""
+
+    description: str
+    voxels: Voxels
+    head: Head
+    rows: Callable[[int], List[int]]  # by the encoder's inputs: which value of a row each is; sets voxels.columns
+    encoder: Callable[[State], List[Layer]]  # weight [width, inputs] and bias [width] of each layer
+    build: Callable[[State, Network, Map], None]  # backbone and head
+
+    def convert(self, state: State, network: Network) -> Model:
+        """The model with the layers of a checkpoint."""
+        layers = self.encoder(state)
+        encoder = pillar_encoder(layers, self.rows(layers[0][0].shape[1]), self.voxels.columns)
+        self.build(state, network, self.voxels.map(network, encoder[-1][1].size))
+        return self.model(encoder, network)
+
+    def model(self, encoder: List[Layer], network: AnyNetwork) -> Model:
+        self.voxels.check_strides(self.head.strides, *network.cells())
+        return Model(self.description, self.voxels, encoder, network, self.head)
+
+
+class AnyNetwork(Protocol):
+    """What a model needs of its network."""
+
+    half: bool  # its input is float16
+    input_name: str
+    layout: str  # of its outputs
+    outputs: Dict[str, str]  # its name of each map, by what /v1/decode calls the map
+
+    def cells(self) -> Tuple[int, int]: ...  # height and width of the maps
+
+    def describe(self) -> str: ...
+
+    def model(self, doc: str) -> Any: ...  # as ONNX has it
 
 
 @dataclasses.dataclass
@@ -76,7 +116,7 @@ class Model:
     description: str
     voxels: Voxels
     encoder: List[Layer]  # weight [inputs, width] and bias [width] of each, float64
-    network: Network
+    network: AnyNetwork
     head: Head
 
     def found(self) -> List[str]:
@@ -97,14 +137,14 @@ class Model:
         }
         if len(self.encoder) > 1:
             encoder["layers"] = len(self.encoder)
-        outputs = {name: name for name in self.head.outputs}
+        network = {"input": self.network.input_name, "outputs": self.network.outputs, "layout": self.network.layout}
         return {
             "format": FORMAT,
             "description": self.description,
             "class_names": self.head.class_names,
             "voxelize": {**self.voxels.parameters(), **({"feature_dtype": "float16"} if self.network.half else {})},
             "encoder": encoder,
-            "network": {"file": NETWORK, "input": INPUT, "outputs": outputs, "layout": "nhwc"},
+            "network": {"file": NETWORK, **network},
             "decode": {**self.head.decode, "class_names": self.head.class_names},
         }
 

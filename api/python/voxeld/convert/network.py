@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import onnx  # type: ignore[import-not-found,unused-ignore]
@@ -12,6 +12,7 @@ from .fold import Layer
 from .state import Array, ConvertError
 
 OPSET, IR_VERSION = 17, 8  # ONNX Runtime 1.12 and later read them
+INPUT = "bev_features"
 BATCH = "batch"  # the symbol of the first dimension
 Shape = List[Any]
 
@@ -26,6 +27,8 @@ class Map(NamedTuple):
 
 
 class Network:
+    input_name, layout = INPUT, "nhwc"
+
     def __init__(self, half: bool = False, half_weights: bool = False) -> None:
         self.half = half  # input, weights and outputs are float16, and so is what is between them
         self._half_weights = half_weights and not half  # they are stored as float16, and cast when they are loaded
@@ -33,11 +36,12 @@ class Network:
         self._weights: List[Any] = []
         self._inputs: Dict[str, Shape] = {}
         self._outputs: Dict[str, Shape] = {}
+        self.outputs: Dict[str, str] = {}
         self._count = 0
 
-    def input(self, name: str, channels: int, height: int, width: int) -> Map:
-        self._inputs[name] = [BATCH, channels, height, width]
-        return Map(name, channels, height, width)
+    def input(self, channels: int, height: int, width: int) -> Map:
+        self._inputs[INPUT] = [BATCH, channels, height, width]
+        return Map(INPUT, channels, height, width)
 
     def conv(self, x: Map, layer: Layer, stride: int = 1, padding: int = 0, relu: bool = False) -> Map:
         outputs, _, side, _ = layer[0].shape
@@ -66,6 +70,12 @@ class Network:
         """The map as [batch, height, width, channels]."""
         self._nodes.append(helper.make_node("Transpose", [x.name], [name], perm=[0, 2, 3, 1]))
         self._outputs[name] = [BATCH, x.height, x.width, x.channels]
+        self.outputs[name] = name
+
+    def cells(self) -> Tuple[int, int]:
+        """Height and width of the outputs."""
+        _, height, width, _ = next(iter(self._outputs.values()))
+        return height, width
 
     def describe(self) -> str:
         """Its inputs and outputs with their shapes."""

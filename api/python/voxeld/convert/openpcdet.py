@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from . import fold
 from .config import Config, read_yaml
 from .keys import OPENPCDET, Keys
-from .layers import CENTER_EPS, Backbone, CenterHead, anchor_head, encoder_layers
-from .model import PILLAR_EXTRA, Head, Model, Voxels, pillar_encoder
-from .network import Map, Network
+from .layers import CENTER_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers
+from .model import PILLAR_EXTRA, Head, Plan, Voxels
 from .state import ConvertError, State
 
 ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "box", "dir_cls_preds": "dir_cls"}
 
 
-def convert(state: State, path: pathlib.Path, network: Network) -> Model:
+def plan(path: pathlib.Path) -> Plan:
     config = read_yaml(path)
     model = config.at("MODEL")
     for part, names in PARTS.items():
         model.at(part).choice("NAME", names)
     notes = Keys(OPENPCDET).check(config)
-    voxels = VOXELS[model.at("VFE").text("NAME")](config.at("DATA_CONFIG"))
-    encoder = _encoder(state, model.at("VFE"), voxels)
-    notes += _columns(config.at("DATA_CONFIG"), voxels)
-    x = _backbone(model.at("BACKBONE_2D")).build(state, network, voxels.map(network, encoder[-1][1].size))
-    head = HEADS[model.at("DENSE_HEAD").text("NAME")](state, network, x, config, voxels)
+    vfe, data = model.at("VFE"), config.at("DATA_CONFIG")
+    voxels, backbone = VOXELS[vfe.text("NAME")](data), _backbone(model.at("BACKBONE_2D"))
+    head, layers = HEADS[model.at("DENSE_HEAD").text("NAME")](config, voxels)
     head.notes += notes
-    return Model(
+
+    def rows(inputs: int) -> List[int]:
+        found = _rows(vfe, inputs, voxels)
+        head.notes += _columns(data, voxels)
+        return found
+
+    return Plan(
         description=f"{model.text('NAME')} of OpenPCDet, converted from {path.name}",
         voxels=voxels,
-        encoder=encoder,
-        network=network,
         head=head,
+        rows=rows,
+        encoder=lambda state: _encoder(state, vfe),
+        build=lambda state, network, x: layers(state, network, backbone.build(state, network, x)),
     )
 
 
@@ -78,11 +82,15 @@ def _columns(data: Config, voxels: Voxels) -> List[str]:
     return [f"a point has the columns {', '.join(used)}, fewer than {encoding.path}.src_feature_list"]
 
 
-def _encoder(state: State, vfe: Config, voxels: Voxels) -> List[fold.Layer]:
-    inputs, hidden = state.shape("vfe.pfn_layers.0.linear.weight")[1], 0 if vfe.get("USE_ABSLOTE_XYZ", True) else 3
-    voxels.columns = columns = inputs - PILLAR_EXTRA + hidden
-    layers = encoder_layers(state, "vfe", vfe.integers("NUM_FILTERS"), inputs, norm=bool(vfe.get("USE_NORM", True)))
-    return pillar_encoder(layers, list(range(hidden, columns + PILLAR_EXTRA)), columns)
+def _rows(vfe: Config, inputs: int, voxels: Voxels) -> List[int]:
+    hidden = 0 if vfe.get("USE_ABSLOTE_XYZ", True) else 3
+    voxels.columns = inputs - PILLAR_EXTRA + hidden
+    return list(range(hidden, voxels.columns + PILLAR_EXTRA))
+
+
+def _encoder(state: State, vfe: Config) -> List[fold.Layer]:
+    inputs = state.shape("vfe.pfn_layers.0.linear.weight")[1]
+    return encoder_layers(state, "vfe", vfe.integers("NUM_FILTERS"), inputs, norm=bool(vfe.get("USE_NORM", True)))
 
 
 def _backbone(config: Config) -> Backbone:
@@ -99,16 +107,15 @@ def _backbone(config: Config) -> Backbone:
     )
 
 
-def _anchor_head(state: State, network: Network, x: Map, config: Config, voxels: Voxels) -> Head:
+def _anchor_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     head, after = config.at("MODEL").at("DENSE_HEAD"), config.at("MODEL").at("POST_PROCESSING")
-    anchors, classes = _anchors(head, x, voxels), config.names("CLASS_NAMES")
+    anchors, classes = _anchors(head), config.names("CLASS_NAMES")
     count = len(anchors["anchor_sizes"]) // 3 * len(anchors["anchor_rotations"])
     bins = int(head.number("NUM_DIR_BINS", 2))
     coder = head.at("TARGET_ASSIGNER_CONFIG")
     coder.expect("BOX_CODER", "ResidualCoder")
     names = {output: f"dense_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
     channels = {"cls_preds": count * len(classes), "box_preds": count * 7, "dir_cls_preds": count * bins}
-    made = anchor_head(state, network, x, names, channels)
     nms, notes = after.at("NMS_CONFIG"), []
     if nms.get("MULTI_CLASSES_NMS", False):
         notes.append("MULTI_CLASSES_NMS: a box has the label of its best class alone")
@@ -123,15 +130,19 @@ def _anchor_head(state: State, network: Network, x: Map, config: Config, voxels:
         **_nms(nms),
         "class_agnostic": "no" if nms.get("MULTI_CLASSES_NMS", False) else "yes",
     }
-    return Head(made, decode, classes, notes)
+    strides = {
+        f"{group.path}.feature_map_stride": int(group.number("feature_map_stride", 8))
+        for group in head.items("ANCHOR_GENERATOR_CONFIG")
+    }
+    layers = lambda state, network, x: anchor_head(state, network, x, names, channels)
+    return Head(channels, strides, decode, classes, notes), layers
 
 
-def _anchors(head: Config, x: Map, voxels: Voxels) -> Dict[str, Any]:
+def _anchors(head: Config) -> Dict[str, Any]:
     groups = head.items("ANCHOR_GENERATOR_CONFIG")
     sizes: List[float] = []
     bottoms: List[float] = []
     for group in groups:
-        voxels.check_stride(f"{group.path}.feature_map_stride", int(group.number("feature_map_stride", 8)), x)
         for number, values in enumerate(group.value("anchor_sizes", list)):
             sizes += Config({"size": values}, f"{group.path}.anchor_sizes[{number}]").numbers("size", 3)
             bottoms += group.numbers("anchor_bottom_heights", 1)
@@ -159,7 +170,7 @@ def _nms(config: Config) -> Dict[str, Any]:
     }
 
 
-def _center_head(state: State, network: Network, x: Map, config: Config, voxels: Voxels) -> Head:
+def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     head, classes = config.at("MODEL").at("DENSE_HEAD"), config.names("CLASS_NAMES")
     after, branches = head.at("POST_PROCESSING"), head.at("SEPARATE_HEAD_CFG").at("HEAD_DICT")
     tasks = [[name for name in task if name in classes] for task in head.value("CLASS_NAMES_EACH_HEAD", list)]
@@ -167,7 +178,6 @@ def _center_head(state: State, network: Network, x: Map, config: Config, voxels:
     if sorted(order) != sorted(classes) or not all(tasks):
         raise ConvertError(f"{head.path}.CLASS_NAMES_EACH_HEAD does not have each of CLASS_NAMES once")
     stride = int(head.at("TARGET_ASSIGNER_CONFIG").number("FEATURE_MAP_STRIDE"))
-    voxels.check_stride(f"{head.path}.TARGET_ASSIGNER_CONFIG.FEATURE_MAP_STRIDE", stride, x)
     maps = {"heatmap": "hm", "center": "center", "height": "center_z", "dim": "dim", "rot": "rot"}
     if "vel" in head.at("SEPARATE_HEAD_CFG").names("HEAD_ORDER"):
         maps["vel"] = "vel"
@@ -197,7 +207,8 @@ def _center_head(state: State, network: Network, x: Map, config: Config, voxels:
         **_nms(after.at("NMS_CONFIG")),
         "class_agnostic": "yes",
     }
-    return Head(center.build(state, network, x), decode, order)
+    strides = {f"{head.path}.TARGET_ASSIGNER_CONFIG.FEATURE_MAP_STRIDE": stride}
+    return Head(center.channels(), strides, decode, order), center.build
 
 
 HEADS = {"AnchorHeadSingle": _anchor_head, "CenterHead": _center_head}
