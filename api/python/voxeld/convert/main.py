@@ -12,15 +12,19 @@ from ..version import VERSION
 PROGRAM = "voxeld-convert"
 DONE, FAILED = 0, 1
 DESCRIPTION = """\
-Convert the checkpoint of a detector to the folder of a model that voxeld serves.
+Convert the checkpoint of a detector, or its ONNX file, to the folder of a model that voxeld serves.
 
 A checkpoint is .safetensors, .npz, or what torch.save wrote, which needs torch. Every name and every shape is checked
-against the configuration. Norms are folded into the layers before them.
+against the configuration. Norms are folded into the layers before them. An ONNX file is cut at its scatter, and the
+parts are run beside it in onnxruntime.
 """
 EXAMPLES = """\
 examples:
   voxeld-convert openpcdet pointpillar_7728.pth --config cfgs/kitti_models/pointpillar.yaml --output models/kitti
   voxeld-convert mmdet3d pointpillars.pth --config pointpillars_hv_secfpn_8xb6-160e_kitti-3d-3class.py --output models/k
+  voxeld-convert onnx pointpillar.onnx --config cfgs/kitti_models/pointpillar.yaml --output models/kitti
+  voxeld-convert onnx pts_voxel_encoder.onnx pts_backbone_neck_head.onnx --config centerpoint_ml_package.param.yaml \\
+      --config centerpoint_common.param.yaml --output models/autoware
 """
 
 
@@ -34,14 +38,27 @@ def parser() -> argparse.ArgumentParser:
     )
     option = root.add_argument
     option("--version", action="version", version=f"{PROGRAM} {VERSION}")
-    option("source", choices=("openpcdet", "mmdet3d"), help="the project that the checkpoint is from")
-    option("checkpoint", type=pathlib.Path, help="the state of the network")
-    option("--config", type=pathlib.Path, required=True, metavar="FILE", help="the configuration that it was made with")
+    option("source", choices=("openpcdet", "mmdet3d", "onnx"), help="the project that the checkpoint is from, or onnx")
+    option(
+        "checkpoint",
+        type=pathlib.Path,
+        nargs="+",
+        help="the state of the network; ONNX files: one, or encoder and network",
+    )
+    option(
+        "--config",
+        type=pathlib.Path,
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="the configuration that it was made with",
+    )
     option("--output", "-o", type=pathlib.Path, required=True, metavar="DIR", help="the folder of the model")
     option("--description", metavar="TEXT", help="what the service shows of the model")
     option("--weights", choices=("float32", "float16"), default="float32", help="how the network's weights are stored")
     option("--network", choices=("float32", "float16"), default="float32", help="what the network computes in")
     option("--ignore", action="append", default=[], metavar="PREFIX", help="leave out tensors of the checkpoint")
+    option("--map", action="append", default=[], metavar="NAME=OUTPUT", help="the output of an ONNX file that is a map")
     option("--trust-checkpoint", action="store_true", help="let the checkpoint, a pickle, run code")
     return root
 
@@ -49,19 +66,13 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     told = parser().parse_args(argv)
     try:
-        from . import mmdet3d, openpcdet
-        from .network import Network
-        from .state import ConvertError, read_state
+        from .state import ConvertError
+        from .steps import convert
     except ImportError as reason:
         print(f"{PROGRAM}: {reason}; pip install 'voxeld[convert]'", file=sys.stderr)
         return FAILED
-    plan = {"openpcdet": openpcdet.plan, "mmdet3d": mmdet3d.plan}[told.source]
     try:
-        state = read_state(told.checkpoint, told.trust_checkpoint)
-        network = Network(told.network == "float16", told.weights == "float16")
-        model = plan(told.config).convert(state, network)
-        state.ignore(told.ignore)
-        state.check_all_taken()
+        lines, model = convert(told)
         model.description = told.description or model.description
         model.write(told.output)
     except ConvertError as reason:
@@ -70,7 +81,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except OSError as reason:
         print(f"{PROGRAM}: cannot write {told.output}: {reason.strerror}", file=sys.stderr)
         return FAILED
-    for line in (f"checkpoint: {len(state)} tensors", *model.found()):
+    for line in (*lines, *model.found()):
         print(line)
     print(f"written to {told.output}")
     return DONE

@@ -7,10 +7,10 @@ import pathlib
 from typing import Any, Dict, List, Tuple
 
 from . import fold
-from .config import Config, read_python
+from .config import Config
 from .keys import MMDET3D, Keys
 from .layers import CENTER_EPS, NORM_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers
-from .model import Head, Plan, Voxels
+from .model import CheckpointPlan, Head, Voxels
 from .state import ConvertError, State
 
 PREFIXES = {"VoxelNet": "", "CenterPoint": "pts_"}  # what the names of the parts begin with
@@ -26,8 +26,7 @@ MMCV_EPS = 1e-5  # of a norm_cfg without eps
 ALIGNED = {"AlignedAnchor3DRangeGenerator": "yes", "Anchor3DRangeGenerator": "no"}
 
 
-def plan(path: pathlib.Path) -> Plan:
-    config = read_python(path)
+def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     model = config.at("model")
     kind = model.choice("type", PREFIXES)
     prefix = PREFIXES[kind]
@@ -41,7 +40,7 @@ def plan(path: pathlib.Path) -> Plan:
         model.at(f"{prefix}middle_encoder").agree("output_shape", voxels.grid()[1::-1])
     head, layers = (_anchor_head if kind == "VoxelNet" else _center_head)(config, voxels)
     head.notes += notes
-    return Plan(
+    return CheckpointPlan(
         description=f"{kind} of mmdetection3d, converted from {path.name}",
         voxels=voxels,
         head=head,

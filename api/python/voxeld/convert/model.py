@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from typing import Any, Callable, Dict, List, Protocol, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Protocol, Tuple
 
 import numpy as np
 
@@ -64,6 +64,11 @@ class Voxels:
         }
 
 
+class Reordered(NamedTuple):
+    channels: List[int]  # for each channel, which one of the network's it is
+    sign: int
+
+
 @dataclasses.dataclass
 class Head:
     channels: Dict[str, int]  # of its maps, as /v1/decode calls them; a network may lack dir_cls_preds
@@ -71,6 +76,8 @@ class Head:
     decode: Dict[str, Any]  # parameters of /v1/decode
     class_names: List[str]  # in the order of the labels
     notes: List[str] = dataclasses.field(default_factory=list)  # what will differ from the model's own program
+    # Of maps whose channels /v1/decode has in another order or with another sign.
+    reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -81,6 +88,16 @@ class Plan:
     voxels: Voxels
     head: Head
     rows: Callable[[int], List[int]]  # by the encoder's inputs: which value of a row each is; sets voxels.columns
+
+    def model(self, encoder: List[Layer], network: AnyNetwork) -> Model:
+        self.voxels.check_strides(self.head.strides, *network.cells())
+        return Model(self.description, self.voxels, encoder, network, self.head)
+
+
+@dataclasses.dataclass
+class CheckpointPlan(Plan):
+    """What a configuration says of a model whose layers are in a checkpoint."""
+
     encoder: Callable[[State], List[Layer]]  # weight [width, inputs] and bias [width] of each layer
     build: Callable[[State, Network, Map], None]  # backbone and head
 
@@ -90,10 +107,6 @@ class Plan:
         encoder = pillar_encoder(layers, self.rows(layers[0][0].shape[1]), self.voxels.columns)
         self.build(state, network, self.voxels.map(network, encoder[-1][1].size))
         return self.model(encoder, network)
-
-    def model(self, encoder: List[Layer], network: AnyNetwork) -> Model:
-        self.voxels.check_strides(self.head.strides, *network.cells())
-        return Model(self.description, self.voxels, encoder, network, self.head)
 
 
 class AnyNetwork(Protocol):

@@ -6,17 +6,16 @@ import pathlib
 from typing import Any, Dict, List, Tuple
 
 from . import fold
-from .config import Config, read_yaml
+from .config import Config
 from .keys import OPENPCDET, Keys
 from .layers import CENTER_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers
-from .model import PILLAR_EXTRA, Head, Plan, Voxels
+from .model import PILLAR_EXTRA, CheckpointPlan, Head, Voxels
 from .state import ConvertError, State
 
 ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "box", "dir_cls_preds": "dir_cls"}
 
 
-def plan(path: pathlib.Path) -> Plan:
-    config = read_yaml(path)
+def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     model = config.at("MODEL")
     for part, names in PARTS.items():
         model.at(part).choice("NAME", names)
@@ -31,7 +30,7 @@ def plan(path: pathlib.Path) -> Plan:
         head.notes += _columns(data, voxels)
         return found
 
-    return Plan(
+    return CheckpointPlan(
         description=f"{model.text('NAME')} of OpenPCDet, converted from {path.name}",
         voxels=voxels,
         head=head,

@@ -1,0 +1,84 @@
+"""Autoware's CenterPoint, whose parameters are ROS's: which file says what, and how its maps differ."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any, Dict, List
+
+from .config import Config
+from .model import Head, Plan, Reordered, Voxels
+from .state import ConvertError
+
+POINTS_OF_A_PILLAR = 32  # it is in Autoware's source
+GROUPS = ("model_params", "post_process_params")
+MOST = 1 << 20  # of max_objects and nms_post_max
+
+
+def is_autoware(config: Config) -> bool:
+    return "/**" in config
+
+
+def joined(configs: List[Config]) -> Config:
+    """The parameters of all files, without their groups, which older files lack."""
+    joined: Dict[str, Any] = {}
+    for config in configs:
+        values = config.at("/**").value("ros__parameters", dict)
+        for each in (values, *(values.get(name, {}) for name in GROUPS)):
+            joined.update(each)
+    return Config(joined, "ros__parameters")
+
+
+def plan(model: Config, path: pathlib.Path) -> Plan:
+    columns, inputs = int(model.number("point_feature_size")), int(model.number("encoder_in_feature_size"))
+    if model.get("has_variance", False):
+        raise ConvertError("ros__parameters.has_variance: variances of boxes cannot be decoded")
+    voxels = Voxels(
+        bounds=model.numbers("point_cloud_range", 6),
+        size=model.numbers("voxel_size", 3),
+        cap=POINTS_OF_A_PILLAR,
+        most=int(model.number("max_voxel_size")),
+    )
+
+    def rows(found: int) -> List[int]:
+        voxels.columns = columns
+        if found != inputs or inputs - columns not in (5, 6):
+            raise ConvertError(f"the encoder has {found} inputs; encoder_in_feature_size is {inputs}")
+        return list(range(inputs))  # the offset from the centre may lack z
+
+    return Plan(f"CenterPoint of Autoware, converted from {path.name}", voxels, _head(model, voxels), rows)
+
+
+def _head(model: Config, voxels: Voxels) -> Head:
+    classes, stride = model.names("class_names"), int(model.number("downsample_factor"))
+    nx, ny, _ = voxels.grid()
+    most = min(MOST, (nx // stride) * (ny // stride))
+    decode = {
+        "head": "center",
+        "point_cloud_range": voxels.bounds,
+        "voxel_size": voxels.size,
+        "feature_map_stride": stride,
+        "rot_order": "sin_cos",
+        "max_objects": most,
+        "score_threshold": _threshold(model),
+        "nms": "circle",
+        "min_radius": [model.number("circle_nms_dist_threshold")],
+        "nms_post_max": most,
+        "class_agnostic": "yes",
+    }
+    channels = {"heatmap": len(classes), "center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
+    notes = [
+        "a cell may give a box of each class, where Autoware takes the best class of a cell",
+        "yaw_norm_thresholds and Autoware's suppression by overlap, behind its circle NMS, are not applied",
+    ]
+    # dim is the width before the length; an angle a of rot is the heading -a - pi/2, of sine -cos a and cosine -sin a.
+    reordered = {"dim": Reordered([1, 0, 2], 1), "rot": Reordered([1, 0], -1)}
+    return Head(channels, {"ros__parameters.downsample_factor": stride}, decode, classes, notes, reordered)
+
+
+def _threshold(model: Config) -> float:
+    if "score_threshold" in model:
+        return float(model.number("score_threshold"))
+    found = {value for values in model.at("score_thresholds").value("thresholds", dict).values() for value in values}
+    if len(found) != 1:
+        raise ConvertError("ros__parameters.score_thresholds differ by class or distance; only one can be converted")
+    return float(found.pop())

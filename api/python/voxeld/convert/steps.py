@@ -1,0 +1,81 @@
+"""The steps of a conversion: from a checkpoint, or from ONNX files."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from typing import Any, Callable, Dict, List, Tuple
+
+from . import autoware, cut, mmdet3d, openpcdet, trial
+from .config import Config, read_python, read_yaml
+from .model import CheckpointPlan, Model, Plan, pillar_encoder
+from .network import Network
+from .state import ConvertError, read_state
+
+Checkpoints = Callable[[Config, pathlib.Path], CheckpointPlan]
+PROJECTS: Dict[str, Checkpoints] = {"openpcdet": openpcdet.plan, "mmdet3d": mmdet3d.plan}
+READERS = {"openpcdet": read_yaml, "mmdet3d": read_python}
+
+
+def convert(told: argparse.Namespace) -> Tuple[List[str], Model]:
+    """The model, and lines about its source."""
+    return _from_onnx(told) if told.source == "onnx" else _from_checkpoint(told)
+
+
+def _from_checkpoint(told: argparse.Namespace) -> Tuple[List[str], Model]:
+    for name, values in (("checkpoint", told.checkpoint), ("--config", told.config)):
+        if len(values) != 1:
+            raise ConvertError(f"{name} is given {len(values)} times; a checkpoint has one")
+    if told.map:
+        raise ConvertError("--map names outputs of an ONNX file; a checkpoint has none")
+    (path,) = told.config
+    state = read_state(told.checkpoint[0], told.trust_checkpoint)
+    network = Network(told.network == "float16", told.weights == "float16")
+    model = PROJECTS[told.source](READERS[told.source](path), path).convert(state, network)
+    state.ignore(told.ignore)
+    state.check_all_taken()
+    return [f"checkpoint: {len(state)} tensors"], model
+
+
+def _from_onnx(told: argparse.Namespace) -> Tuple[List[str], Model]:
+    if len(told.checkpoint) > 2:
+        raise ConvertError("more than two ONNX files are given: one is cut at its scatter; two are encoder and network")
+    if "float16" in (told.network, told.weights) or told.ignore or told.trust_checkpoint:
+        raise ConvertError(
+            "--network, --weights, --ignore and --trust-checkpoint are for checkpoints, not for ONNX files"
+        )
+    plan = _plan(told.config)
+    place = cut.cut([cut.Graph(path) for path in told.checkpoint])
+    layers = cut.encoder_layers(place.encoder, place.features)
+    rows = plan.rows(layers[0][0].shape[1])
+    encoder = pillar_encoder(layers, rows, plan.voxels.columns)
+    network = cut.CutNetwork(place, plan, encoder[-1][1].size, _named(told.map))
+    check = trial.Trial(place, plan.voxels, encoder, rows)
+    check.check_encoder()
+    check.check_network(network, plan.head.channels, plan.head.reordered)
+    whole = "the whole network" if place.runs_whole else "the encoder"
+    return [f"onnx: cut at {place.map}; {whole} gives what the file gives"], plan.model(encoder, network)
+
+
+def _named(pairs: List[str]) -> Dict[str, str]:
+    named = dict(pair.partition("=")[::2] for pair in pairs)
+    for name in named.keys() - cut.NAMES.keys():
+        raise ConvertError(f"--map {name}: allowed: {', '.join(cut.NAMES)}")
+    return named
+
+
+def _plan(paths: List[pathlib.Path]) -> Plan:
+    """Of OpenPCDet's YAML, mmdetection3d's Python, or the parameters of Autoware, which are in several files."""
+    path = paths[0]
+    if path.suffix not in (".yaml", ".yml"):
+        project: Any = mmdet3d.plan
+        config = read_python(path)
+    else:
+        config = read_yaml(path)
+        project = autoware.plan if autoware.is_autoware(config) else openpcdet.plan
+    if project is autoware.plan:
+        config = autoware.joined([config, *(read_yaml(more) for more in paths[1:])])
+    elif len(paths) > 1:
+        raise ConvertError(f"--config is given {len(paths)} times; only parameters of Autoware are in several files")
+    made: Plan = project(config, path)
+    return made
