@@ -167,8 +167,8 @@ OPENPCDET: Table = {
 }
 
 
-def _part(name: str, **rules: Rule) -> Table:
-    return {f"model.{name}.{key}": rule for key, rule in rules.items()}
+def _part(part: str, /, **rules: Rule) -> Table:
+    return {f"model.{part}.{key}": rule for key, rule in rules.items()}
 
 
 def _norm(part: str) -> Table:
@@ -190,6 +190,7 @@ MMDET3D: Table = {
     "class_names": TAKEN,
     "metainfo": HARMLESS,
     "metainfo.classes": TAKEN,
+    "test_dataloader": HARMLESS,
     "tta_model": HARMLESS,  # tools/test.py takes the model only with --tta
     **{
         f"test_dataloader.dataset.pipeline.{key}": CLIENT
@@ -376,6 +377,75 @@ MMDET3D: Table = {
     },
 }
 
+DET3D: Table = {
+    "*": HARMLESS,  # names of the file's own, of training and of data
+    "class_names": HARMLESS,
+    "nsweeps": CLIENT,
+    "model.type": TAKEN,
+    "model.pretrained": HARMLESS,
+    **_part(
+        "reader",
+        type=TAKEN,
+        num_filters=TAKEN,
+        num_input_features=TAKEN,
+        with_distance=unset("the distance of a point is no value of pillar_features"),
+        voxel_size=TAKEN,
+        pc_range=TAKEN,
+        virtual=unset("virtual points cannot be converted"),
+    ),
+    **_norm("reader"),
+    **_part("backbone", type=TAKEN, ds_factor=HARMLESS, num_input_features=HARMLESS, name=HARMLESS),
+    **_part(
+        "neck",
+        type=TAKEN,
+        layer_nums=TAKEN,
+        ds_layer_strides=TAKEN,
+        ds_num_filters=TAKEN,
+        us_layer_strides=TAKEN,
+        us_num_filters=TAKEN,
+        num_input_features=HARMLESS,
+        logger=HARMLESS,
+        name=HARMLESS,
+    ),
+    **_norm("neck"),
+    **_part(
+        "bbox_head",
+        type=TAKEN,
+        in_channels=HARMLESS,
+        dataset=HARMLESS,
+        weight=HARMLESS,
+        code_weights=HARMLESS,
+        logger=HARMLESS,
+        init_bias=HARMLESS,
+        share_conv_channel=TAKEN,
+        num_hm_conv=TAKEN,
+        dcn_head=unset("deformable convolutions cannot be converted"),
+    ),
+    "model.bbox_head.tasks.num_class": HARMLESS,
+    "model.bbox_head.tasks.class_names": TAKEN,
+    **{f"model.bbox_head.common_heads.{name}": TAKEN for name in ("reg", "height", "dim", "rot", "vel")},
+    "test_cfg.post_center_limit_range": TAKEN,
+    "test_cfg.score_threshold": TAKEN,
+    "test_cfg.pc_range": TAKEN,
+    "test_cfg.voxel_size": TAKEN,
+    "test_cfg.out_size_factor": TAKEN,
+    "test_cfg.max_per_img": HARMLESS,  # no head reads the key
+    "test_cfg.circular_nms": TAKEN,
+    "test_cfg.min_radius": TAKEN,
+    "test_cfg.nms.nms_pre_max_size": TAKEN,
+    "test_cfg.nms.nms_post_max_size": TAKEN,
+    "test_cfg.nms.nms_iou_threshold": TAKEN,
+    "test_cfg.nms.use_rotate_nms": HARMLESS,  # no head reads these keys
+    "test_cfg.nms.use_multi_class_nms": HARMLESS,
+    "test_cfg.per_class_nms": unset("boxes are suppressed whatever their classes are"),
+    "test_cfg.double_flip": AUGMENTED,
+    "voxel_generator.range": TAKEN,
+    "voxel_generator.voxel_size": TAKEN,
+    "voxel_generator.max_points_in_voxel": TAKEN,
+    "voxel_generator.max_voxel_num": TAKEN,
+    "voxel_generator.double_flip": AUGMENTED,
+}
+
 
 @dataclasses.dataclass
 class Keys:
@@ -388,7 +458,7 @@ class Keys:
             rule = self.table.get(".".join(names[:count]))
             if rule and (count == len(names) or rule.below):
                 return rule
-        if "*" in self.table and names[0] != "model":
+        if "*" in self.table and not any(path.startswith(f"{names[0]}.") for path in self.table):
             return self.table["*"]
         raise ConvertError(
             f"{path}: the converter does not know this key; if the key changes neither the network nor the boxes, "

@@ -9,6 +9,7 @@ import dataclasses
 from typing import Callable, Dict, List, Sequence
 
 from . import fold
+from .model import Reordered
 from .network import Map, Network
 from .state import ConvertError, State
 
@@ -96,6 +97,8 @@ class CenterHead:
     task_classes: List[int]
     shared_eps: float = CENTER_EPS  # of the norm of the shared convolution
     eps: float = CENTER_EPS  # of the other norms
+    last: Callable[[str, int], str] = "{}.{}".format  # what a map's names begin with, and a number -> last convolution
+    reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)  # of maps, as in a Head
 
     CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
 
@@ -121,6 +124,10 @@ class CenterHead:
             layer = fold.conv(state, conv, x.channels, x.channels, 3, norm, self.eps)
             x = network.conv(x, layer, padding=1, relu=True)
         channels = self.task_classes[task] if output == "heatmap" else self.CHANNELS[output]
-        last = f"{place}.{depth - 1}"
+        last = self.last(place, depth - 1)
         side = state.shape(f"{last}.weight")[-1]
-        return network.conv(x, fold.conv(state, last, channels, x.channels, side), padding=side // 2)
+        weight, bias = fold.conv(state, last, channels, x.channels, side)
+        if output in self.reordered:
+            order, sign = self.reordered[output]
+            weight, bias = weight[order] * sign, bias[order] * sign
+        return network.conv(x, (weight, bias), padding=side // 2)

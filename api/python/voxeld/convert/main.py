@@ -14,14 +14,15 @@ DONE, FAILED = 0, 1
 DESCRIPTION = """\
 Convert the checkpoint of a detector, or its ONNX file, to the folder of a model that voxeld serves.
 
-A checkpoint is .safetensors, .npz, or what torch.save wrote, which needs torch. Every name and every shape is checked
-against the configuration. Norms are folded into the layers before them. An ONNX file is cut at its scatter, and the
-parts are run beside it in onnxruntime.
+A checkpoint is what torch.save wrote, .safetensors or .npz. No code of a checkpoint is run. Every name and every shape
+is checked against the configuration. Norms are folded into the layers before them. An ONNX file is cut at its scatter,
+and the parts are run beside it in onnxruntime.
 """
 EXAMPLES = """\
 examples:
   voxeld-convert openpcdet pointpillar_7728.pth --config cfgs/kitti_models/pointpillar.yaml --output models/kitti
   voxeld-convert mmdet3d pointpillars.pth --config pointpillars_hv_secfpn_8xb6-160e_kitti-3d-3class.py --output models/k
+  voxeld-convert det3d latest.pth --config nusc_centerpoint_pp_02voxel_two_pfn_10sweep.py --output models/nuscenes
   voxeld-convert onnx pointpillar.onnx --config cfgs/kitti_models/pointpillar.yaml --output models/kitti
   voxeld-convert onnx pts_voxel_encoder.onnx pts_backbone_neck_head.onnx --config centerpoint_ml_package.param.yaml \\
       --config centerpoint_common.param.yaml --output models/autoware
@@ -38,7 +39,11 @@ def parser() -> argparse.ArgumentParser:
     )
     option = root.add_argument
     option("--version", action="version", version=f"{PROGRAM} {VERSION}")
-    option("source", choices=("openpcdet", "mmdet3d", "onnx"), help="the project that the checkpoint is from, or onnx")
+    option(
+        "source",
+        choices=("openpcdet", "mmdet3d", "det3d", "onnx"),
+        help="the project that the checkpoint is from, or onnx",
+    )
     option(
         "checkpoint",
         type=pathlib.Path,
@@ -59,7 +64,6 @@ def parser() -> argparse.ArgumentParser:
     option("--network", choices=("float32", "float16"), default="float32", help="what the network computes in")
     option("--ignore", action="append", default=[], metavar="PREFIX", help="leave out tensors of the checkpoint")
     option("--map", action="append", default=[], metavar="NAME=OUTPUT", help="the output of an ONNX file that is a map")
-    option("--trust-checkpoint", action="store_true", help="let the checkpoint, a pickle, run code")
     return root
 
 

@@ -40,14 +40,37 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
         model.at(f"{prefix}middle_encoder").agree("output_shape", voxels.grid()[1::-1])
     head, layers = (_anchor_head if kind == "VoxelNet" else _center_head)(config, voxels)
     head.notes += notes
+
+    def read_encoder(state: State) -> List[fold.Layer]:
+        head.notes += _check_axes(state, model)
+        return _encoder(state, encoder, f"{prefix}voxel_encoder")
+
     return CheckpointPlan(
         description=f"{kind} of mmdetection3d, converted from {path.name}",
         voxels=voxels,
         head=head,
         rows=lambda inputs: _rows(encoder, inputs, voxels),
-        encoder=lambda state: _encoder(state, encoder, f"{prefix}voxel_encoder"),
+        encoder=read_encoder,
         build=lambda state, network, x: layers(state, network, backbone.build(state, network, x)),
     )
+
+
+def _check_axes(state: State, model: Config) -> List[str]:
+    """Before 1.0, boxes had their widths first and other headings. Checkpoints from then on say which version it was."""
+    version = state.versions.get("mmdet3d", "1" if "mmengine" in state.versions else "")
+    if version.partition(".")[0].isdigit():
+        if int(version.partition(".")[0]) < 1:
+            raise ConvertError(f"the checkpoint is of mmdetection3d {version}; before 1.0, boxes had other axes")
+        return []
+    head = model.at("bbox_head") if "bbox_head" in model else Config({})
+    sizes = head.at("anchor_generator").value("sizes", list) if "anchor_generator" in head else []
+    turned = [size[0] - size[1] for size in sizes if isinstance(size, list) and len(size) == 3]
+    if turned and max(turned) <= 0 and min(turned) < 0:
+        raise ConvertError(
+            f"{head.path}.anchor_generator.sizes has widths before lengths, as mmdetection3d had before 1.0, "
+            "when boxes had other axes"
+        )
+    return ["the checkpoint does not say its version of mmdetection3d; before 1.0, boxes had other axes"]
 
 
 def _voxels(config: Config) -> Voxels:
@@ -81,10 +104,10 @@ def _rows(encoder: Config, inputs: int, voxels: Voxels) -> List[int]:
 
 def _encoder(state: State, encoder: Config, name: str) -> List[fold.Layer]:
     inputs = state.shape(f"{name}.pfn_layers.0.linear.weight")[1]
-    return encoder_layers(state, name, encoder.integers("feat_channels"), inputs, eps=_eps(encoder, NORM_EPS))
+    return encoder_layers(state, name, encoder.integers("feat_channels"), inputs, eps=norm_eps(encoder, NORM_EPS))
 
 
-def _eps(part: Config, default: float) -> float:
+def norm_eps(part: Config, default: float) -> float:
     """Of mmcv's build_norm_layer, which does not know the default of the part."""
     return float(part.at("norm_cfg").number("eps", MMCV_EPS)) if "norm_cfg" in part else default
 
@@ -101,8 +124,8 @@ def _backbone(model: Config, prefix: str) -> Backbone:
         up_strides=neck.numbers("upsample_strides"),
         up_channels=neck.integers("out_channels"),
         conv_for_no_stride=bool(neck.get("use_conv_for_no_stride", False)),
-        eps=_eps(backbone, NORM_EPS),
-        up_eps=_eps(neck, NORM_EPS),
+        eps=norm_eps(backbone, NORM_EPS),
+        up_eps=norm_eps(neck, NORM_EPS),
     )
 
 
@@ -187,8 +210,8 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
         maps={"heatmap": "heatmap", **maps},
         depth={"heatmap": int(head.number("num_heatmap_convs", 2)), **depth},
         task_classes=[len(task.names("class_names")) for task in tasks],
-        shared_eps=_eps(head, CENTER_EPS),
-        eps=_eps(separate, CENTER_EPS),
+        shared_eps=norm_eps(head, CENTER_EPS),
+        eps=norm_eps(separate, CENTER_EPS),
     )
     stride = int(coder.number("out_size_factor"))
     decode = {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pathlib
-from typing import Any, Dict, Iterable, List, Mapping, Set
+from typing import Any, Iterable, List, Mapping, Optional, Set, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,8 @@ class ConvertError(Exception):
 
 
 class State:
-    def __init__(self, tensors: Mapping[str, Array]) -> None:
+    def __init__(self, tensors: Mapping[str, Array], versions: Optional[Mapping[str, str]] = None) -> None:
+        self.versions = versions or {}  # of the programs that wrote the checkpoint, as far as the checkpoint has them
         self._tensors = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
         self._taken: Set[str] = set()
 
@@ -26,6 +26,9 @@ class State:
 
     def __len__(self) -> int:
         return len(self._tensors)
+
+    def has(self, prefixes: Tuple[str, ...]) -> bool:
+        return any(name.startswith(prefixes) for name in self._tensors)
 
     def shape(self, name: str) -> List[int]:
         return list(self._find(name).shape)
@@ -56,43 +59,3 @@ class State:
             near = sorted(other for other in self._tensors if other.partition(".")[0] == name.partition(".")[0])
             raise ConvertError(f"the checkpoint has no {name}; it begins with {', '.join(near[:3]) or 'other names'}")
         return self._tensors[name]
-
-
-def read_state(path: pathlib.Path, trust: bool = False) -> State:
-    """Reads .safetensors, .npz, or what torch.save wrote. `trust` lets a pickle run code."""
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.numpy import load_file
-
-            return State(load_file(path))
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                return State({name: arrays[name] for name in arrays.files})
-        return State(_read_torch(path, trust))
-    except ConvertError:
-        raise
-    except ImportError as reason:
-        raise ConvertError(f"reading {path.name} needs the package {reason.name}: pip install {reason.name}") from None
-    except Exception as reason:  # each reader has errors of its own
-        raise ConvertError(f"cannot read {path}: {str(reason).splitlines()[0]}") from None
-
-
-def _read_torch(path: pathlib.Path, trust: bool) -> Dict[str, Array]:
-    import torch  # type: ignore[import-not-found,unused-ignore]
-
-    try:
-        document = torch.load(path, map_location="cpu", weights_only=not trust)
-    except Exception as reason:
-        if trust or "weights_only" not in str(reason):
-            raise
-        raise ConvertError(
-            f"{path} has objects other than tensors, which only a pickle that may run code can restore; "
-            "if you trust its maker, give --trust-checkpoint"
-        ) from None
-    for key in ("model_state", "state_dict", "model"):  # of OpenPCDet, of mmdetection3d, of others
-        if isinstance(document, dict) and isinstance(document.get(key), dict):
-            document = document[key]
-            break
-    if not isinstance(document, dict):
-        raise ConvertError(f"{path} has no state: expected a dict of tensors, or one below model_state or state_dict")
-    return {name: value.detach().numpy() for name, value in document.items() if isinstance(value, torch.Tensor)}

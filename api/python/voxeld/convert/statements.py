@@ -50,7 +50,22 @@ FUNCTIONS: Dict[str, Callable[..., Any]] = {
     for function in (abs, bool, dict, enumerate, float, int, len, list, max, min, range, reversed, round, sorted)
     + (str, sum, tuple, zip)
 }
-COPIES: Dict[str, Callable[..., Any]] = {"deepcopy": copy.deepcopy, "copy": copy.copy}
+
+
+def _downsample_factor(model: Dict[str, Any]) -> int:
+    """What det3d's function of configurations computes: the stride of the head's maps."""
+    model = model.get("first_stage_cfg", model)
+    neck = model["neck"]
+    up = [*neck.get("us_layer_strides", []), 1][-1 - bool(neck.get("us_layer_strides"))]
+    return int(math.prod(neck.get("ds_layer_strides", [1])) / up * model["backbone"]["ds_factor"])
+
+
+IMPORTED: Dict[str, Callable[..., Any]] = {  # functions of modules that change nothing that they get
+    "copy.deepcopy": copy.deepcopy,
+    "copy.copy": copy.copy,
+    "itertools.chain": lambda *lists: [item for items in lists for item in items],
+    "det3d.utils.config_tool.get_downsample_factor": _downsample_factor,
+}
 METHODS: Dict[type, Tuple[str, ...]] = {
     dict: ("clear", "copy", "get", "items", "keys", "merge", "pop", "setdefault", "update", "values"),
     list: ("append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse"),
@@ -72,8 +87,8 @@ class Unread:
 class Imported:
     """A module, or a name of a module, of which nothing is called."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, python: bool = False) -> None:
+        self.name, self.python = name, python  # whether Python itself has the name, without an import
 
     @property
     def last(self) -> str:
@@ -280,6 +295,8 @@ class _File:
         old, new = self._value(node.target), self._value(node.value)
         if isinstance(old, list) and isinstance(node.op, ast.Add) and isinstance(new, (list, tuple)):
             old.extend(new)  # in place: other names of the list see the change
+        elif isinstance(old, (list, dict)):
+            self._refuse(node)
         else:
             self._set(node.target, self._binary(node, node.op, old, new))
 
@@ -351,7 +368,7 @@ class _File:
         for scope in (self._scope, self.names):
             if node.id in scope:
                 return scope[node.id]
-        return Imported(node.id)  # of Python
+        return Imported(node.id, python=True)
 
     def _value_list(self, node: ast.List) -> Any:
         return self._elements(node.elts, node)
@@ -524,6 +541,8 @@ class _File:
             for kind, methods in METHODS.items():
                 if isinstance(place, kind) and node.func.attr in methods:
                     return self._method(node, place, node.func.attr, values, words)
+            if isinstance(place, str) or (isinstance(place, Imported) and place.name == "__file__"):
+                return self._unread(node)
         return self._function(node, self._value(node.func), values, words)
 
     def _method(self, node: ast.Call, place: Any, name: str, values: List[Any], words: Dict[str, Any]) -> Any:
@@ -537,14 +556,14 @@ class _File:
     def _function(self, node: ast.Call, function: Any, values: List[Any], words: Dict[str, Any]) -> Any:
         every = [*values, *words.values()]
         if isinstance(function, Imported):
-            if function.last in COPIES and len(every) == 1:
-                return COPIES[function.last](*every)
+            if function.name in IMPORTED and not any(self._is_unread(value) for value in every):
+                return IMPORTED[function.name](*values, **words)
             known = FUNCTIONS.get(function.name)
             if known is dict and not any(isinstance(value, Unread) for value in values):
                 return dict(*values, **words)
             if known and not any(self._is_unread(value) for value in every):
                 result = known(*values, **words)
                 return list(result) if known in (enumerate, reversed, zip) else result
-            if not any(isinstance(value, (dict, list)) for value in every):
-                return self._unread(node)  # a function of Python or of a module changes nothing that it does not get
+            if not function.python and not any(isinstance(value, (dict, list)) for value in every):
+                return self._unread(node)  # a function of a module changes nothing that it does not get
         return self._refuse(node, "a call that is not read")

@@ -6,15 +6,21 @@ import argparse
 import pathlib
 from typing import Any, Callable, Dict, List, Tuple
 
-from . import autoware, cut, mmdet3d, openpcdet, trial
+from . import autoware, cut, det3d, mmdet3d, openpcdet, trial
+from .checkpoint import read_state
 from .config import Config, read_python, read_yaml
 from .model import CheckpointPlan, Model, Plan, pillar_encoder
 from .network import Network
-from .state import ConvertError, read_state
+from .state import ConvertError, State
 
 Checkpoints = Callable[[Config, pathlib.Path], CheckpointPlan]
-PROJECTS: Dict[str, Checkpoints] = {"openpcdet": openpcdet.plan, "mmdet3d": mmdet3d.plan}
-READERS = {"openpcdet": read_yaml, "mmdet3d": read_python}
+PROJECTS: Dict[str, Checkpoints] = {"openpcdet": openpcdet.plan, "mmdet3d": mmdet3d.plan, "det3d": det3d.plan}
+READERS = {"openpcdet": read_yaml, "mmdet3d": read_python, "det3d": read_python}
+ENCODERS = {  # what the names of an encoder's tensors begin with
+    "openpcdet": ("vfe.",),
+    "mmdet3d": ("voxel_encoder.", "pts_voxel_encoder."),
+    "det3d": ("reader.",),
+}
 
 
 def convert(told: argparse.Namespace) -> Tuple[List[str], Model]:
@@ -29,7 +35,8 @@ def _from_checkpoint(told: argparse.Namespace) -> Tuple[List[str], Model]:
     if told.map:
         raise ConvertError("--map names outputs of an ONNX file; a checkpoint has none")
     (path,) = told.config
-    state = read_state(told.checkpoint[0], told.trust_checkpoint)
+    state = read_state(told.checkpoint[0])
+    _check_names(state, told.source)
     network = Network(told.network == "float16", told.weights == "float16")
     model = PROJECTS[told.source](READERS[told.source](path), path).convert(state, network)
     state.ignore(told.ignore)
@@ -37,13 +44,17 @@ def _from_checkpoint(told: argparse.Namespace) -> Tuple[List[str], Model]:
     return [f"checkpoint: {len(state)} tensors"], model
 
 
+def _check_names(state: State, source: str) -> None:
+    for other, names in ENCODERS.items():
+        if other != source and state.has(names) and not state.has(ENCODERS[source]):
+            raise ConvertError(f"the checkpoint has the names of {other}: give {other} in place of {source}")
+
+
 def _from_onnx(told: argparse.Namespace) -> Tuple[List[str], Model]:
     if len(told.checkpoint) > 2:
         raise ConvertError("more than two ONNX files are given: one is cut at its scatter; two are encoder and network")
-    if "float16" in (told.network, told.weights) or told.ignore or told.trust_checkpoint:
-        raise ConvertError(
-            "--network, --weights, --ignore and --trust-checkpoint are for checkpoints, not for ONNX files"
-        )
+    if "float16" in (told.network, told.weights) or told.ignore:
+        raise ConvertError("--network, --weights and --ignore are for checkpoints, not for ONNX files")
     plan = _plan(told.config)
     place = cut.cut([cut.Graph(path) for path in told.checkpoint])
     layers = cut.encoder_layers(place.encoder, place.features)

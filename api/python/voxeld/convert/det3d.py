@@ -1,0 +1,137 @@
+"""CenterPoint over pillars of tianweiy/CenterPoint, which is built on det3d: names of the state, keys.
+
+A box of det3d has its width before its length, and a heading r for which -r - pi/2 is the heading here. The last
+convolutions of the maps `dim` and `rot` are turned, so that the head decodes boxes with the axes of the others.
+"""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from typing import Any, Dict, List, Tuple
+
+from . import fold
+from .config import Config
+from .keys import DET3D, Keys
+from .layers import NORM_EPS, Backbone, CenterHead, encoder_layers
+from .mmdet3d import norm_eps
+from .model import CheckpointPlan, Head, Reordered, Voxels
+from .state import ConvertError, State
+
+PARTS = {"reader": "PillarFeatureNet", "backbone": "PointPillarsScatter", "neck": "RPN", "bbox_head": "CenterHead"}
+MAPS = {"heatmap": "hm", "center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
+# sin(-r - pi/2) = -cos r, cos(-r - pi/2) = -sin r
+REORDERED = {"dim": Reordered([1, 0, 2], 1), "rot": Reordered([1, 0], -1)}
+MOST_OBJECTS = 4096  # candidates of a task, where det3d has no limit
+
+
+def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
+    model = config.at("model")
+    model.expect("type", "PointPillars")
+    for part, kind in PARTS.items():
+        model.at(part).expect("type", kind)
+    notes = Keys(DET3D).check(config)
+    voxels, reader, backbone = _voxels(config.at("voxel_generator")), model.at("reader"), _backbone(model.at("neck"))
+    head, center = _head(config, voxels)
+    head.notes += notes
+    return CheckpointPlan(
+        description=f"CenterPoint of det3d, converted from {path.name}",
+        voxels=voxels,
+        head=head,
+        rows=lambda inputs: _rows(reader, inputs, voxels),
+        encoder=lambda state: _encoder(state, reader),
+        build=lambda state, network, x: center.build(state, network, backbone.build(state, network, x)),
+    )
+
+
+def _voxels(generator: Config) -> Voxels:
+    most = generator.value("max_voxel_num", object)
+    return Voxels(
+        bounds=generator.numbers("range", 6),
+        size=generator.numbers("voxel_size", 3),
+        cap=int(generator.number("max_points_in_voxel")),
+        most=generator.integers("max_voxel_num")[-1] if isinstance(most, list) else generator.number("max_voxel_num"),
+    )
+
+
+def _rows(reader: Config, inputs: int, voxels: Voxels) -> List[int]:
+    reader.agree("voxel_size", voxels.size)
+    reader.agree("pc_range", voxels.bounds)
+    voxels.columns = int(reader.number("num_input_features", 4))
+    if inputs != voxels.columns + 5:
+        raise ConvertError(f"{reader.path}: the first layer has {inputs} inputs for points of {voxels.columns} columns")
+    return list(range(inputs))  # the offset from the centre has no z
+
+
+def _encoder(state: State, reader: Config) -> List[fold.Layer]:
+    inputs = state.shape("reader.pfn_layers.0.linear.weight")[1]
+    return encoder_layers(state, "reader", reader.integers("num_filters"), inputs, eps=norm_eps(reader, NORM_EPS))
+
+
+def _backbone(neck: Config) -> Backbone:
+    eps = norm_eps(neck, NORM_EPS)
+    return Backbone(
+        blocks="neck.blocks",
+        first=1,  # behind the padding
+        deblocks="neck.deblocks",
+        layers=neck.integers("layer_nums"),
+        strides=neck.integers("ds_layer_strides"),
+        channels=neck.integers("ds_num_filters"),
+        up_strides=neck.numbers("us_layer_strides"),
+        up_channels=neck.integers("us_num_filters"),
+        conv_for_no_stride=True,
+        eps=eps,
+        up_eps=eps,
+    )
+
+
+def _head(config: Config, voxels: Voxels) -> Tuple[Head, CenterHead]:
+    head, test = config.at("model").at("bbox_head"), config.at("test_cfg")
+    classes = [task.names("class_names") for task in head.items("tasks")]
+    branches = head.at("common_heads")
+    maps = {**MAPS, "vel": "vel"} if "vel" in branches else MAPS
+    depth = {output: int(branches.numbers(name, 2)[1]) for output, name in maps.items() if output != "heatmap"}
+    center = CenterHead(
+        shared=("bbox_head.shared_conv.0", "bbox_head.shared_conv.1"),
+        shared_channels=int(head.number("share_conv_channel", 64)),
+        branch="bbox_head.tasks.{}.{}".format,
+        hidden=lambda place, number: (f"{place}.{3 * number}", f"{place}.{3 * number + 1}"),
+        last=lambda place, number: f"{place}.{3 * number}",
+        maps=maps,
+        depth={**depth, "heatmap": int(head.number("num_hm_conv", 2))},
+        task_classes=[len(names) for names in classes],
+        reordered=REORDERED,
+    )
+    stride = int(test.number("out_size_factor"))
+    test.agree("pc_range", voxels.bounds[:2], voxels.bounds)
+    test.agree("voxel_size", voxels.size[:2], voxels.size)
+    decode = {
+        "head": "center",
+        "point_cloud_range": voxels.bounds,
+        "voxel_size": voxels.size,
+        "feature_map_stride": stride,
+        "task_classes": center.task_classes,
+        "rot_order": "sin_cos",
+        "max_objects": MOST_OBJECTS,
+        "score_threshold": test.number("score_threshold"),
+        "post_center_range": test.numbers("post_center_limit_range", 6),
+        **_suppression(test, len(classes)),
+        "class_agnostic": "yes",
+    }
+    notes = ["a cell may give a box of each class above score_threshold, where det3d takes the cell's best class alone"]
+    single = all(len(names) == 1 for names in classes)
+    order = [name for names in classes for name in names]
+    strides = {f"{test.path}.out_size_factor": stride}
+    return Head(center.channels(), strides, decode, order, [] if single else notes), center
+
+
+def _suppression(test: Config, tasks: int) -> Dict[str, Any]:
+    nms = test.at("nms")
+    most = {"nms_post_max": int(nms.number("nms_post_max_size"))}
+    if test.get("circular_nms", False):
+        squares = test.numbers("min_radius", tasks)  # compared with squares of distances
+        if any(square < 0 for square in squares):
+            raise ConvertError(f"{test.path}.min_radius is {squares}; expected no number below 0")
+        return {"nms": "circle", "min_radius": [math.sqrt(square) for square in squares], **most}
+    pre_max = int(nms.number("nms_pre_max_size"))
+    return {"nms": "rotated", "nms_threshold": nms.number("nms_iou_threshold"), "nms_pre_max": pre_max, **most}
