@@ -109,6 +109,10 @@ def _numbers(data: bytes, kind: str, order: str = "<") -> Array:
     return (halves << 16).view(np.float32)
 
 
+def _width(kind: str) -> int:
+    return 2 if kind == BFLOAT16 else np.dtype(kind).itemsize
+
+
 def _read_zip(path: pathlib.Path, file: BinaryIO) -> State:
     try:
         with zipfile.ZipFile(file) as archive:
@@ -150,38 +154,50 @@ def _read_new(path: pathlib.Path, archive: zipfile.ZipFile, folder: str) -> Any:
         raise ConvertError(f"cannot read {path}: {reason.args[0]}") from None
 
 
-def _read_old(path: pathlib.Path, file: BinaryIO) -> Any:
+class _Rest:
+    """A file of which no more is read than there is, whatever length a pickle names."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._size, self.readline, self.tell = file, size, file.readline, file.tell
+
+    def read(self, count: int) -> bytes:
+        return self._file.read(min(count, self._size - self._file.tell()))
+
+
+def _read_old(path: pathlib.Path, whole_file: BinaryIO) -> Any:
     """The files of older torch: five pickles, then the storages in the order of the last pickle."""
+    file: Any = _Rest(whole_file, path.stat().st_size)
     document = _Machine(path, lambda kind, key, count: None).run(file)
     if document != MAGIC:
         what = document.name if isinstance(document, Shell) else f"a {type(document).__name__}"
         raise ConvertError(f"{path} is a plain pickle of {what}; torch.save did not write it")
     for _ in ("version", "system"):
         _Machine(path, lambda kind, key, count: None).run(file)
-    awaited: Dict[str, Tuple[str, List[Array]]] = {}
+    kinds: Dict[str, str] = {}
     whole: Dict[str, Array] = {}
 
     def storage(kind: str, key: str, count: int) -> Array:
-        size = np.dtype("f4" if kind == BFLOAT16 else kind)
-        left = path.stat().st_size // (2 if kind == BFLOAT16 else size.itemsize)
         if key not in whole:
-            if not 0 <= count <= left:
+            room = path.stat().st_size - sum(whole[other].size * _width(kinds[other]) for other in whole)
+            if not 0 <= count * _width(kind) <= room:
                 raise ConvertError(f"cannot read {path}: a storage of {count} numbers does not fit into the file")
-            whole[key] = np.empty(count, size)
-            awaited[key] = (kind, [])
+            whole[key] = np.empty(count, "f4" if kind == BFLOAT16 else kind)
+            kinds[key] = kind
         return whole[key]
 
     document = _Machine(path, storage).run(file)
-    for key in _Machine(path, storage).run(file):
-        kind = awaited[key][0] if key in awaited else None
+    keys = _Machine(path, storage).run(file)
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise ConvertError(f"cannot read {path}: its list of storages is damaged")
+    for key in keys:
+        kind = kinds.get(key)
         count = int.from_bytes(file.read(8), "little")
         if kind is None or count != whole[key].size:
             raise ConvertError(f"cannot read {path}: the storage {key} is not the one that the pickle names")
-        width = 2 if kind == BFLOAT16 else whole[key].itemsize
-        values = _numbers(file.read(count * width), kind)
-        if values.size != count:
+        data = file.read(count * _width(kind))
+        if len(data) != count * _width(kind):
             raise ConvertError(f"cannot read {path}: the file ends in the middle of the storage {key}")
-        whole[key][:] = values
+        whole[key][:] = _numbers(data, kind)
     return document
 
 
@@ -218,7 +234,7 @@ class _Machine:
         self._stack: List[Any] = []
         self._memo: Dict[int, Any] = {}
 
-    def run(self, file: BinaryIO) -> Any:
+    def run(self, file: Any) -> Any:
         try:
             for count, (opcode, argument, _) in enumerate(pickletools.genops(file)):
                 if count >= MOST_STEPS:

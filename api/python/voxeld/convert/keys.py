@@ -424,6 +424,10 @@ DET3D: Table = {
     "model.bbox_head.tasks.num_class": HARMLESS,
     "model.bbox_head.tasks.class_names": TAKEN,
     **{f"model.bbox_head.common_heads.{name}": TAKEN for name in ("reg", "height", "dim", "rot", "vel")},
+    **{
+        f"model.{key}": STAGE
+        for key in ("first_stage_cfg", "second_stage_modules", "roi_head", "NMS_POST_MAXSIZE", "num_point", "freeze")
+    },
     "test_cfg.post_center_limit_range": TAKEN,
     "test_cfg.score_threshold": TAKEN,
     "test_cfg.pc_range": TAKEN,
@@ -469,16 +473,22 @@ class Keys:
         """Refuses a key that would change the boxes. Gives notes on keys that are up to the client."""
         notes: Dict[str, str] = {}
         for path, value in walk(config.values):
-            rule = self.rule(path)
-            if rule.what == "only" and value not in [_plain(one) for one in rule.values]:
-                words = " or ".join(str(word) for word in rule.values)
-                why = f": {rule.reason}" if rule.reason else ""
-                raise ConvertError(f"{path} is {value}; only {words} can be converted{why}")
-            if rule.what == "unset" and value not in (None, False) and value != []:
-                raise ConvertError(f"{path} is {value}: {rule.reason}")
-            if rule.what == "client" and value not in (None, False):
+            reason = self.refusal(path, value)
+            if reason:
+                raise ConvertError(reason)
+            if self.rule(path).what == "client" and value not in (None, False):
                 notes.setdefault(path, f"{path} is {value}: a client makes its points ready in this way")
         return list(notes.values())
+
+    def refusal(self, path: str, value: Any) -> str:
+        """Why the value cannot be converted; empty if it can."""
+        rule = self.rule(path)
+        if rule.what == "only" and value not in [_plain(one) for one in rule.values]:
+            words = " or ".join(str(word) for word in rule.values)
+            return f"{path} is {value}; only {words} can be converted" + (f": {rule.reason}" if rule.reason else "")
+        if rule.what == "unset" and value not in (None, False, []):
+            return f"{path} is {value}: {rule.reason}"
+        return ""
 
 
 def walk(value: Any, path: str = "") -> Iterator[Tuple[str, Any]]:

@@ -1,0 +1,290 @@
+"""Configurations of voxeld-convert: every key has a rule, every statement of Python is followed or refused.
+
+configurations.json has the keys and values of the projects' own configurations of pillars: OpenPCDet 8caccce,
+mmdetection3d fe25f7a and CenterPoint 3cf7d87. Of keys that are of training or of files, it has no values (null).
+"""
+
+import json
+import math
+import pathlib
+import tempfile
+import textwrap
+import unittest
+
+from voxeld.convert import keys, statements
+from voxeld.convert.config import Config, read_yaml
+from voxeld.convert.keys import Keys
+from voxeld.convert.state import ConvertError
+
+TABLES = {"openpcdet": keys.OPENPCDET, "mmdet3d": keys.MMDET3D, "det3d": keys.DET3D}
+KNOWN = json.loads((pathlib.Path(__file__).parent / "configurations.json").read_text(encoding="utf-8"))
+CONVERTED = {  # those without a key that is refused; the types of parts are not looked at
+    "openpcdet": {
+        "kitti_models/pointpillar.yaml",
+        "kitti_models/pointpillar_newaugs.yaml",
+        "kitti_models/pointpillar_pyramid_aug.yaml",
+        "nuscenes_models/cbgs_dyn_pp_centerpoint.yaml",
+        "once_models/pointpillar.yaml",
+        "waymo_models/centerpoint_dyn_pillar_1x.yaml",
+        "waymo_models/centerpoint_pillar_1x.yaml",
+        "waymo_models/pointpillar_1x.yaml",
+    },
+    "mmdet3d": {
+        "benchmark/hv_pointpillars_secfpn_3x8_100e_det3d_kitti-3d-car.py",
+        "benchmark/hv_pointpillars_secfpn_4x8_80e_pcdet_kitti-3d-3class.py",
+        "centerpoint/centerpoint_pillar02_second_secfpn_8xb4-cyclic-20e_nus-3d.py",
+        "centerpoint/centerpoint_pillar02_second_secfpn_head-circlenms_8xb4-cyclic-20e_nus-3d.py",
+        "pointpillars/pointpillars_hv_secfpn_8xb6-160e_kitti-3d-3class.py",
+        "pointpillars/pointpillars_hv_secfpn_8xb6-160e_kitti-3d-car.py",
+        # of MVXFasterRCNN
+        "pointpillars/pointpillars_hv_secfpn_sbn-all_16xb2-2x_waymo-3d-3class.py",
+        "pointpillars/pointpillars_hv_secfpn_sbn-all_16xb2-2x_waymo-3d-car.py",
+        "pointpillars/pointpillars_hv_secfpn_sbn-all_16xb2-2x_waymoD5-3d-3class.py",
+        "pointpillars/pointpillars_hv_secfpn_sbn-all_16xb2-2x_waymoD5-3d-car.py",
+        "pointpillars/pointpillars_hv_secfpn_sbn-all_8xb2-2x_lyft-3d-range100.py",
+        "pointpillars/pointpillars_hv_secfpn_sbn-all_8xb2-2x_lyft-3d.py",
+    },
+    "det3d": {
+        "mvp/nusc_centerpoint_pp_fix_bn_z_scale.py",
+        "nusc/pp/nusc_centerpoint_pp_02voxel_two_pfn_10sweep.py",
+        "nusc/pp/nusc_centerpoint_pp_02voxel_two_pfn_10sweep_circular_nms.py",
+        "nusc/pp/nusc_centerpoint_pp_02voxel_two_pfn_10sweep_demo.py",
+        "waymo/pp/waymo_centerpoint_pp_two_cls_two_pfn_stride1_3x.py",
+        "waymo/pp/waymo_centerpoint_pp_two_pfn_stride1_3x.py",
+    },
+}
+
+
+class Tables(unittest.TestCase):
+    def test_every_key_of_every_configuration_has_a_rule(self):
+        for project, known in KNOWN.items():
+            for path in known["keys"]:
+                with self.subTest(f"{project} {path}"):
+                    Keys(TABLES[project]).rule(path)
+
+    def test_which_configurations_have_refused_keys(self):
+        for project, known in KNOWN.items():
+            names, refused = known["configurations"], set()
+            for path, values in known["keys"].items():
+                for value, where in values:
+                    if value is not None and Keys(TABLES[project]).refusal(path, value):
+                        refused |= set(names) if where == "*" else {names[number] for number in where}
+            self.assertEqual(set(names) - refused, CONVERTED[project])
+
+    def test_unknown_keys_are_refused(self):
+        cases = {
+            "openpcdet": ("MODEL.VFE.NEW", "MODEL.DENSE_HEAD.LOSSES", "MODEL.X", "NEW", "MODEL.POST_PROCESSING.NMS.A"),
+            "mmdet3d": ("model.new", "model.pts_backbone.with_cp", "model.test_cfg.fuse", "model.pts_bbox_head.a.b"),
+            "det3d": ("model.reader.new", "test_cfg.new", "voxel_generator.new"),
+        }
+        for project, paths in cases.items():
+            for path in paths:
+                with self.subTest(path), self.assertRaisesRegex(ConvertError, path.replace(".", r"\.")):
+                    Keys(TABLES[project]).rule(path)
+
+    def test_names_of_the_file_are_not_keys(self):
+        for path in ("my_scale", "train_pipeline.x.y", "optim_wrapper.optimizer.lr", "model_wrapper_cfg.type"):
+            self.assertEqual(Keys(keys.MMDET3D).rule(path), keys.HARMLESS)
+
+    def test_the_walk_reaches_dicts_of_lists(self):
+        values = {"a": [{"b": 1}, {"b": (2, 3)}], "c": {}, "d": {"type": "T", "A": 4}}
+        self.assertEqual(list(keys.walk(values)), [("a.b", 1), ("a.b", [2, 3]), ("d.type", "T"), ("d.A", 4)])
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+        return path
+
+    def read(self, text, name="config.py"):
+        return statements.read(self.write(name, text))
+
+    def refuse(self, text, line, *reasons):
+        path = self.write("config.py", text)
+        with self.assertRaises(ConvertError) as refused:
+            statements.read(path)
+        for reason in (f"{path}:{line}:", *reasons):
+            self.assertIn(reason, str(refused.exception))
+
+
+class Statements(Files):
+    def test_changes_after_the_assignment(self):
+        for change, expected in {
+            "m['a']['x'] = 5": {"a": {"x": 5}, "b": [1, 2]},
+            "m['a'].update(x=5, y=6)": {"a": {"x": 5, "y": 6}, "b": [1, 2]},
+            "m.update({'a': 7})": {"a": 7, "b": [1, 2]},
+            "m['b'] += [3]": {"a": {"x": 1}, "b": [1, 2, 3]},
+            "m['a']['x'] += 1": {"a": {"x": 2}, "b": [1, 2]},
+            "alias = m['b']; alias += (3,)": {"a": {"x": 1}, "b": [1, 2, 3]},
+            "m['b'].append(3)": {"a": {"x": 1}, "b": [1, 2, 3]},
+            "m['b'][0] = 9": {"a": {"x": 1}, "b": [9, 2]},
+            "del m['a']": {"b": [1, 2]},
+            "m['a'].pop('x')": {"a": {}, "b": [1, 2]},
+            "m['a'].setdefault('x', 3)": {"a": {"x": 1}, "b": [1, 2]},
+            "m = dict(m, b=0)": {"a": {"x": 1}, "b": 0},
+            "m = {**m, 'b': 0}": {"a": {"x": 1}, "b": 0},
+            "m, n = dict(b=1), 2": {"b": 1},
+            "m: dict = {}": {},
+            "if len(m['b']) == 2:\n    m = {'c': 1}\nelse:\n    m = {}": {"c": 1},
+            "for k in ('a', 'b'):\n    m[k] = k * 2": {"a": "aa", "b": "bb"},
+            "for i, k in enumerate(m):\n    m[k] = i": {"a": 0, "b": 1},
+            "m = dict(**{k: 1 for k in m})": {"a": 1, "b": 1},
+            "import copy\nn = copy.deepcopy(m)\nn['a']['x'] = 9": {"a": {"x": 1}, "b": [1, 2]},
+            "n = m.copy(); n['a']['x'] = 9": {"a": {"x": 9}, "b": [1, 2]},
+        }.items():
+            with self.subTest(change):
+                self.assertEqual(self.read("m = dict(a=dict(x=1), b=[1, 2])\n" + change)["m"], expected)
+
+    def test_expressions(self):
+        for text, expected in {
+            "2 ** 3 - 7 // 2": 5,
+            "-1.5 * 2": -3.0,
+            "sum([128, 128])": 256,
+            "[0, 1, 2, 3][:2]": [0, 1],
+            "[4, 5][-1]": 5,
+            "[1] * 3 + [2]": [1, 1, 1, 2],
+            "int(8 / 2)": 4,
+            "[x * 2 for x in range(4) if x % 2]": [2, 6],
+            "f'{1 + 1}x'": "2x",
+            "1 if [] else 2": 2,
+            "not (1 < 2 <= 2)": False,
+            "None or 3": 3,
+            "[*(1, 2), 3]": [1, 2, 3],
+            "'/'.join(['a', 'b'])": "a/b",
+            "round(12.8 / 0.2)": 64,
+        }.items():
+            with self.subTest(text):
+                self.assertEqual(self.read(f"x = {text}")["x"], expected)
+        self.assertEqual(self.read("import numpy as np\nx = -np.pi / 2")["x"], -math.pi / 2)
+
+    def test_bases(self):
+        self.write("one.py", "a = dict(x=dict(y=1, z=2), l=[1])\nn = 3")
+        self.write("two.py", "b = dict(x=1)")
+        bases = "_base_ = ['./one.py', 'two.py']\n"
+        for text, expected in {
+            "a = dict(x=dict(y=5))": {"x": {"y": 5, "z": 2}, "l": [1]},
+            "a = dict(x=dict(_delete_=True, y=5))": {"x": {"y": 5}, "l": [1]},
+            "_base_.a.x.y = 5": {"x": {"y": 5, "z": 2}, "l": [1]},
+            "_base_['a']['x'].update(dict(y=6))": {"x": {"y": 6, "z": 2}, "l": [1]},
+            "_base_.a.update(x=dict(y=6))": {"x": {"y": 6, "z": 2}, "l": [1]},
+            "a = dict(l=[_base_.n, 4])": {"x": {"y": 1, "z": 2}, "l": [3, 4]},
+            "a = dict(l={{_base_.n}})": {"x": {"y": 1, "z": 2}, "l": 3},
+            "a = dict(x=dict(z={{ _base_.b.x }}))": {"x": {"y": 1, "z": 1}, "l": [1]},
+            "del _base_.a['x']": {"l": [1]},
+            "a = _base_.a\na.x.y = 7": {"x": {"y": 7, "z": 2}, "l": [1]},
+            "_base_.a.pop('x')": {"l": [1]},
+        }.items():
+            with self.subTest(text):
+                self.assertEqual(self.read(bases + text)["a"], expected)
+        self.assertEqual(self.read("_base_ = 'one.py'\nd = '{{ fileBasenameNoExtension }}'")["d"], "config")
+
+    def test_read_base(self):
+        self.write("base/one.py", "from mmdet3d.models import VoxelNet\nmodel = dict(type=VoxelNet, x=dict(y=1, z=2))")
+        text = """
+            from mmengine.config import read_base
+            with read_base():
+                from .base.one import *
+            model.update(dict(x=dict(y=3)))
+            model.merge(dict(v=4))
+        """
+        self.assertEqual(self.read(text)["model"], {"type": "VoxelNet", "x": {"y": 3, "z": 2}, "v": 4})
+        self.refuse(
+            "from mmengine.config import read_base\nwith read_base():\n    from .no import *", 3, "there is no base"
+        )
+
+    def test_wholes_of_mmengine(self):
+        """Config.dump writes JSON; a scope of types may be spelled out."""
+        path = self.write("whole.json", json.dumps({"model": {"type": "mmdet3d.VoxelNet"}}))
+        self.assertEqual(statements.read(path), {"model": {"type": "VoxelNet"}})
+        with self.assertRaisesRegex(ConvertError, "cannot read"):
+            statements.read(self.write("list.json", "[1]"))
+
+    def test_what_is_not_followed_is_refused_by_file_and_line(self):
+        start = "import os, random\nm = dict(a=1)\n"
+        for text in (
+            "def f():\n    m['a'] = 2",
+            "class C:\n    m['a'] = 2",
+            "while m:\n    m.clear()",
+            "try:\n    m['a'] = 2\nexcept KeyError:\n    pass",
+            "with open('x') as f:\n    pass",
+            "change(m)",
+            "x = change(m)",
+            "x = change(a=[m])",
+            "x = change(**m)",
+            "random.shuffle([m])",
+            "exec('m.update(a=2)')",
+            "x = eval('m')",
+            "setattr(m, 'a', 2)",
+            "globals()['m'] = 2",
+            "vars().update(m=2)",
+            "[m][os.getpid()]['a'] = 2",
+            "x = [m][os.getpid()]\nx['a'] = 2",
+            "x = [m][os.getpid()].update(a=2)",
+            "if os.environ.get('A'):\n    m = {}",
+            "x = 1 if os.getpid() else m.clear()",
+            "for x in os.listdir('.'):\n    m[x] = 1",
+            "for x in (1, 2):\n    break",
+            "m[os.getpid()] = 1",
+            "m.update([os.getpid()])",
+            "x = [y for y in (1, 2) if os.getpid()]",
+            "(lambda: m.clear())()",
+            "x = (m := {})",
+            "m['a'] += m['b']",
+            "m['b']",
+            "1 / 0",
+            "m.nothing()",
+            "m += 1",
+            "from os import *",
+            "a, b = 1",
+            "async def f(): pass",
+        ):
+            with self.subTest(text):
+                with self.assertRaisesRegex(ConvertError, r"config\.py:[345]: "):
+                    self.read(start + text)
+
+    def test_unknown_values_are_refused_where_they_are_taken(self):
+        path = self.write("c.py", "import os\nm = dict(\n    a=os.getpid(),\n    b=2)\nlr = os.getpid() * 2\n")
+        config = Config(statements.read(path)).at("m")
+        self.assertEqual(config.number("b"), 2)
+        for read in (config.number, lambda key: config.get(key, 1), config.text, config.numbers):
+            with self.assertRaisesRegex(ConvertError, rf"m\.a is an expression that is not read \({path}:3\)"):
+                read("a")
+
+    def test_work_is_bounded(self):
+        for text in ("x = 9 ** 9 ** 9", "x = 'a' * 10 ** 9", "x = [0] * 10 ** 9", "x = 10 ** 9 * [0]"):
+            with self.subTest(text):
+                self.assertIsInstance(self.read(text)["x"], statements.Unread)
+        self.refuse("for i in range(10 ** 9):\n    x = 1", 1, "turns")
+
+    def test_faults_of_bases(self):
+        self.refuse("_base_ = 'no.py'", 1, "there is no base", "no.py")
+        self.refuse("x = 1\n_base_ = ['mmdet3d::_base_/x.py']", 2, "of an installed package")
+        self.refuse("import os\n_base_ = os.listdir('.')", 2, "_base_ is no list of files")
+        self.write("a.py", "x = 1")
+        self.write("b.py", "x = 2")
+        self.refuse("_base_ = ['a.py', 'b.py']", 1, "two bases have x")
+        with self.assertRaisesRegex(ConvertError, "is a base of itself"):
+            self.read("_base_ = 'config.py'")
+        with self.assertRaisesRegex(ConvertError, "cannot read .*config.py"):
+            self.read("x = (")
+
+
+class Yaml(Files):
+    def test_bases_are_found_above_or_named(self):
+        text = "A: {_BASE_CONFIG_: cfgs/base.yaml, X: 1}\n"
+        path = self.write("tools/cfgs/models/m.yaml", text)
+        with self.assertRaisesRegex(ConvertError, "there is no _BASE_CONFIG_ cfgs/base.yaml"):
+            read_yaml(path)
+        self.write("tools/cfgs/base.yaml", "X: 0\nY: {Z: 2}\n")
+        self.assertEqual(read_yaml(path).values, {"A": {"X": 1, "Y": {"Z": 2}}})
+
+
+if __name__ == "__main__":
+    unittest.main()
