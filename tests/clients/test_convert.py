@@ -23,6 +23,7 @@ except ImportError:
     sys.exit(77)
 
 import networks
+from checkpoints import save_new, state_of
 from encoding import encode
 from networks import Weights
 from voxeld.convert.main import main
@@ -258,6 +259,53 @@ def mmdet_center_names():
     )
 
 
+# ---- det3d ----------------------------------------------------------------------------------------------------------
+
+DET3D_SPEC = {**PCDET_SPEC, "up": [0.5, 1, 2], "transposed": lambda stride: stride > 1}
+DET3D_FILE = f"""
+import itertools
+import logging
+from det3d.utils.config_tool import get_downsample_factor
+
+tasks = [dict(num_class=1, class_names=["car"]), dict(num_class=2, class_names=["truck", "bus"])]
+class_names = list(itertools.chain(*[t["class_names"] for t in tasks]))
+model = dict(
+    type="PointPillars",
+    pretrained=None,
+    reader=dict(type="PillarFeatureNet", num_filters=[64], num_input_features=5, with_distance=False,
+                voxel_size={tuple(SIZE)}, pc_range={tuple(BOUNDS)}),
+    backbone=dict(type="PointPillarsScatter", ds_factor=1),
+    neck=dict(type="RPN", layer_nums=[3, 5, 5], ds_layer_strides=[2, 2, 2], ds_num_filters=[64, 128, 256],
+              us_layer_strides=[0.5, 1, 2], us_num_filters=[128, 128, 128], num_input_features=64,
+              logger=logging.getLogger("RPN")),
+    bbox_head=dict(type="CenterHead", in_channels=sum([128, 128, 128]), tasks=tasks, dataset='nuscenes', weight=0.25,
+                   common_heads={{'reg': (2, 2), 'height': (1, 2), 'dim': (3, 2), 'rot': (2, 2), 'vel': (2, 2)}}),
+)
+assigner = dict(out_size_factor=get_downsample_factor(model))
+test_cfg = dict(
+    post_center_limit_range=[-61.2, -61.2, -10.0, 61.2, 61.2, 10.0],
+    max_per_img=500,
+    CIRCLE
+    nms=dict(nms_pre_max_size=1000, nms_post_max_size=83, nms_iou_threshold=0.2),
+    score_threshold=0.1,
+    pc_range={BOUNDS[:2]},
+    out_size_factor=get_downsample_factor(model),
+    voxel_size={SIZE[:2]})
+voxel_generator = dict(range={BOUNDS}, voxel_size={SIZE}, max_points_in_voxel=20, max_voxel_num=[30000, 60000])
+work_dir = './work_dirs/{{}}/'.format(__file__[__file__.rfind('/') + 1:-3])
+"""
+DET3D_CENTER = {"heatmap": "hm", "center": "reg", **{name: name for name in ("height", "dim", "rot", "vel")}}
+
+
+def det3d_names():
+    place = "bbox_head.tasks.{}.{}".format
+    return (
+        ("bbox_head.shared_conv.0", "bbox_head.shared_conv.1"),
+        lambda task, output: [f"{place(task, DET3D_CENTER[output])}.{part}" for part in (0, 1)],
+        lambda task, output: f"{place(task, DET3D_CENTER[output])}.3",
+    )
+
+
 # ---- tests ----------------------------------------------------------------------------------------------------------
 
 
@@ -453,6 +501,186 @@ class Convert(unittest.TestCase):
         y = networks.run_backbone(weights.state, *layers, MMDET_CENTER_SPEC, x.astype(float))
         for output, expected in networks.run_center(weights.state, names, MAPS, tasks, y).items():
             near(self, found[output], expected.transpose(0, 2, 3, 1))
+
+    def test_det3d_centers(self):
+        weights, names, tasks = Weights(7), det3d_names(), [1, 2]
+        weights.weight("reader.pfn_layers.0.linear", 64, 10)  # no offset from the centre along z
+        weights.norm("reader.pfn_layers.0.norm", 64)
+        layers = ("neck.blocks", "neck.deblocks", 1)
+        networks.make_backbone(weights, *layers, DET3D_SPEC)
+        networks.make_center(weights, names, 384, 64, MAPS, tasks)
+        document = self.convert("det3d", weights.state, DET3D_FILE.replace("CIRCLE", ""))
+        decode = document["decode"]
+        self.assertEqual((decode["nms"], decode["nms_pre_max"], decode["feature_map_stride"]), ("rotated", 1000, 4))
+        self.assertEqual((decode["rot_order"], document["class_names"]), ("sin_cos", ["car", "truck", "bus"]))
+        self.assertEqual(document["voxelize"]["max_voxels"], 60000)
+        features, num_points = self.pillars(5)
+        near(self, self.encoded(features, num_points), networks.encoder(weights.state, "reader", features[:, :, :10]))
+        x, found = self.maps()
+        y = networks.run_backbone(weights.state, *layers, DET3D_SPEC, x.astype(float))
+        expected = networks.run_center(weights.state, names, MAPS, tasks, y)
+        for task in range(len(tasks)):
+            dim = expected["dim"][:, 3 * task : 3 * task + 3]
+            near(self, found["dim"][..., 3 * task : 3 * task + 3], dim[:, [1, 0, 2]].transpose(0, 2, 3, 1))
+            rot = slice(2 * task, 2 * task + 2)
+            theirs = np.arctan2(expected["rot"][:, rot][:, 0], expected["rot"][:, rot][:, 1])
+            ours = np.arctan2(found["rot"][..., rot][..., 0], found["rot"][..., rot][..., 1])
+            turns = (ours - (-theirs - np.pi / 2)) / (2 * np.pi)
+            self.assertLess(np.abs(turns - np.round(turns)).max(), 1e-3)
+        for output in ("heatmap", "center", "height", "vel"):
+            near(self, found[output], expected[output].transpose(0, 2, 3, 1))
+
+    def test_det3d_circles_and_refusals(self):
+        weights, names = Weights(7), det3d_names()
+        weights.weight("reader.pfn_layers.0.linear", 64, 10)
+        weights.norm("reader.pfn_layers.0.norm", 64)
+        networks.make_backbone(weights, "neck.blocks", "neck.deblocks", 1, DET3D_SPEC)
+        networks.make_center(weights, names, 384, 64, MAPS, [1, 2])
+        for reason, text in {
+            "test_cfg.double_flip is True": DET3D_FILE.replace("CIRCLE", "double_flip=True,"),
+            "test_cfg.per_class_nms is True": DET3D_FILE.replace("CIRCLE", "per_class_nms=True,"),
+            "model.reader.virtual": DET3D_FILE.replace("CIRCLE", "").replace(
+                "with_distance", "virtual=True, with_distance"
+            ),
+            "model.reader.voxel_size is [0.2, 0.2, 4], but voxelization has": DET3D_FILE.replace("CIRCLE", "").replace(
+                str(tuple(SIZE)), "(0.2, 0.2, 4)"
+            ),
+            "model.type is TwoStage": DET3D_FILE.replace("CIRCLE", "").replace("PointPillars", "TwoStageDetector", 1),
+        }.items():
+            with self.subTest(reason):
+                self.refuse(reason, "det3d", weights.state, text)
+        self.refuse("the checkpoint has the names of det3d: give det3d", "mmdet3d", weights.state, MMDET_CENTER_FILE)
+        text = DET3D_FILE.replace("CIRCLE", "circular_nms=True, min_radius=[4, 0.25],")
+        decode = self.convert("det3d", weights.state, text)["decode"]
+        self.assertEqual((decode["nms"], decode["min_radius"]), ("circle", [2, 0.5]))
+
+    def test_norms_without_eps(self):
+        """mmcv takes 1e-5 for a norm_cfg without eps; a part without norm_cfg has an eps of its own."""
+        (self.folder / "base.py").write_text(MMDET_BASE_FILE, encoding="utf-8")
+        state = mmdet_state()
+        for name in state:
+            if name.endswith("running_var"):
+                state[name] = (state[name] * 1e-3).astype(np.float32)
+        plain = MMDET_ANCHOR_FILE.replace("LEGACY", "legacy=False")
+        for part, key in (("neck", "up_eps"), ("backbone", "eps"), ("voxel_encoder", "encoder")):
+            for norm, eps in (("dict(type='BN')", 1e-5), ("dict(type='SyncBN', eps=1e-2)", 1e-2)):
+                with self.subTest(f"{part} {norm}"):
+                    (self.folder / "model" / "model.json").unlink(missing_ok=True)
+                    text = plain.replace(f"{part}=dict(", f"{part}=dict(norm_cfg={norm}, ")
+                    self.convert("mmdet3d", state, text)
+                    used = {"encoder": networks.EPS, "eps": networks.EPS, "up_eps": networks.EPS, key: eps}
+                    features, num_points = self.pillars(4)
+                    expected = networks.encoder(state, "voxel_encoder", features, eps=used["encoder"])
+                    near(self, self.encoded(features, num_points), expected)
+                    x, found = self.maps(1)
+                    layers = ("backbone.blocks", "neck.deblocks", 0, MMDET_SPEC, x.astype(float))
+                    y = networks.run_backbone(state, *layers, used["eps"], used["up_eps"])
+                    near(self, found["box_preds"], networks.conv(state, "bbox_head.conv_reg", y).transpose(0, 2, 3, 1))
+
+    def test_norms_of_center_heads(self):
+        weights, names, tasks = Weights(4), pcdet_center_names(), [1, 2]
+        weights.weight("vfe.pfn_layers.0.linear", 64, 11)
+        weights.norm("vfe.pfn_layers.0.norm", 64)
+        networks.make_backbone(weights, *PCDET_BLOCKS, PCDET_SPEC)
+        networks.make_center(weights, names, 384, 64, MAPS, tasks)
+        for name in weights.state:
+            if name.startswith("dense_head") and name.endswith("running_var"):
+                weights.state[name] = (weights.state[name] * 1e-2).astype(np.float32)
+        config = pcdet_center_config()
+        config["MODEL"]["DENSE_HEAD"]["BN_EPS"] = 1e-3
+        self.convert("openpcdet", weights.state, config)
+        x, found = self.maps(1)
+        y = networks.run_backbone(weights.state, *PCDET_BLOCKS, PCDET_SPEC, x.astype(float))
+        expected = networks.run_center(weights.state, names, MAPS, tasks, y, 1e-3, 1e-3)
+        near(self, found["dim"], expected["dim"].transpose(0, 2, 3, 1))
+
+        names = mmdet_center_names()
+        weights = Weights(5)
+        weights.weight("pts_voxel_encoder.pfn_layers.0.linear", 64, 11)
+        weights.norm("pts_voxel_encoder.pfn_layers.0.norm", 64)
+        layers = ("pts_backbone.blocks", "pts_neck.deblocks", 0)
+        networks.make_backbone(weights, *layers, MMDET_CENTER_SPEC)
+        networks.make_center(weights, names, 384, 64, MAPS, tasks)
+        for name in weights.state:
+            if name.startswith("pts_bbox_head") and name.endswith("running_var"):
+                weights.state[name] = (weights.state[name] * 1e-2).astype(np.float32)
+        for place, eps in (("type='CenterHead',", (1e-3, 1e-5)), ("type='SeparateHead',", (1e-5, 1e-3))):
+            with self.subTest(place):
+                (self.folder / "model" / "model.json").unlink(missing_ok=True)
+                text = MMDET_CENTER_FILE.replace("NMS", "rotate").replace(
+                    place, place + " norm_cfg=dict(type='BN2d', eps=1e-3),"
+                )
+                self.convert("mmdet3d", weights.state, text)
+                x, found = self.maps(1)
+                y = networks.run_backbone(weights.state, *layers, MMDET_CENTER_SPEC, x.astype(float))
+                expected = networks.run_center(weights.state, names, MAPS, tasks, y, *eps)
+                near(self, found["dim"], expected["dim"].transpose(0, 2, 3, 1))
+
+    def test_keys_that_change_boxes_are_refused_by_name(self):
+        (self.folder / "base.py").write_text(MMDET_BASE_FILE, encoding="utf-8")
+        anchors, centers = MMDET_ANCHOR_FILE.replace("LEGACY", "legacy=False"), MMDET_CENTER_FILE.replace(
+            "NMS", "rotate"
+        )
+        for reason, text in {
+            "model.voxel_encoder.mode is avg": anchors.replace("legacy=False", "mode='avg'"),
+            "model.voxel_encoder.with_distance is True": anchors.replace("legacy=False", "with_distance=True"),
+            "model.voxel_encoder.norm_cfg.type is GN": anchors.replace("legacy=False", "norm_cfg=dict(type='GN')"),
+            "model.test_cfg.use_rotate_nms is False": anchors.replace("nms_thr", "use_rotate_nms=False, nms_thr"),
+            "model.test_cfg.soft: the converter does not know": anchors.replace("nms_thr", "soft=1, nms_thr"),
+            "model.voxel_encoder.voxel_size is [0.2, 0.2, 4]": anchors.replace(
+                "legacy=False", "voxel_size=(0.2, 0.2, 4)"
+            ),
+            "model.bbox_head.anchor_generator.scales is [1, 2]": anchors.replace(
+                "reshape_out", "scales=[1, 2], reshape_out"
+            ),
+            "model.bbox_head.anchor_generator.sizes has widths before lengths": anchors.replace(
+                "sizes=[[0.8, 0.6, 1.73], [1.76, 0.6, 1.73], [3.9, 1.6, 1.56]]",
+                "sizes=[[0.6, 0.8, 1.73], [0.6, 1.76, 1.73], [1.6, 3.9, 1.56]]",
+            ),
+            "model.test_cfg.pts.score_threshold is 0.3, above": centers.replace(
+                "nms_thr", "score_threshold=0.3, nms_thr"
+            ),
+            "model.pts_bbox_head.bbox_coder.pc_range is [0, 0]": centers.replace(
+                "max_num=", "pc_range=[0, 0], max_num="
+            ),
+            "model.test_cfg.pts.max_pool_nms is True": centers.replace("nms_thr", "max_pool_nms=True, nms_thr"),
+        }.items():
+            with self.subTest(reason):
+                self.refuse(reason, "mmdet3d", mmdet_state(), text)
+        for reason, place, key, value in (
+            ("MODEL.POST_PROCESSING.OUTPUT_RAW_SCORE is True", ("POST_PROCESSING",), "OUTPUT_RAW_SCORE", True),
+            ("USE_IOU_TO_RECTIFY_SCORE is True", ("DENSE_HEAD", "POST_PROCESSING"), "USE_IOU_TO_RECTIFY_SCORE", True),
+            ("MODEL.ROI_HEAD.NAME is PVRCNN", (), "ROI_HEAD", {"NAME": "PVRCNN"}),
+            ("MODEL.VFE.NEW: the converter does not know this key", ("VFE",), "NEW", 0),
+        ):
+            with self.subTest(reason):
+                config = pcdet_config()
+                part = config["MODEL"]
+                for name in place:
+                    part = part.setdefault(name, {})
+                part[key] = value
+                self.refuse(reason, "openpcdet", pcdet_state(), config, "--ignore", "dense_head.conv_iou")
+
+    def test_versions_of_mmdet3d(self):
+        (self.folder / "base.py").write_text(MMDET_BASE_FILE, encoding="utf-8")
+        (self.folder / "c.py").write_text(MMDET_ANCHOR_FILE.replace("LEGACY", "legacy=False"), encoding="utf-8")
+        state = state_of(mmdet_state())
+        old, none = "before 1.0, boxes had other axes", "does not say its version"
+        for meta, status, reason in (
+            ({"mmdet3d_version": "0.18.1"}, 1, f"the checkpoint is of mmdetection3d 0.18.1; {old}"),
+            ({"mmdet3d_version": "1.0.0rc6"}, 0, ""),
+            ({"mmengine_version": "0.7.1"}, 0, ""),
+            ({}, 0, none),
+        ):
+            with self.subTest(meta):
+                save_new(self.folder / "m.pth", {"state_dict": state, "meta": meta})
+                (self.folder / "model" / "model.json").unlink(missing_ok=True)
+                text = io.StringIO()
+                arguments = ["mmdet3d", str(self.folder / "m.pth"), "--config", str(self.folder / "c.py")]
+                with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+                    self.assertEqual(main([*arguments, "-o", str(self.folder / "model")]), status, text.getvalue())
+                self.assertIn(reason, text.getvalue())
+                self.assertEqual(none in text.getvalue(), not meta)
 
     def test_broken_states_are_refused(self):
         name = "backbone_2d.blocks.1.4.weight"

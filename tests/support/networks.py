@@ -63,13 +63,13 @@ def deconv(state, name, x):
     return y.reshape(x.shape[0], -1, x.shape[2] * side, x.shape[3] * side)
 
 
-def encoder(state, name, features, layers=1):
+def encoder(state, name, features, layers=1, eps=EPS):
     """features [V, P, C], padding included."""
     rows = features.astype(float)
     for number in range(layers):
         place = f"{name}.pfn_layers.{number}"
         y = np.einsum("vpc,dc->vpd", rows, state[f"{place}.linear.weight"].astype(float), optimize=True)
-        y = relu(norm(state, f"{place}.norm", y, EPS, 2))
+        y = relu(norm(state, f"{place}.norm", y, eps, 2))
         largest = y.max(axis=1)
         rows = np.concatenate([y, np.broadcast_to(largest[:, None], y.shape)], axis=2)
     return largest
@@ -93,7 +93,7 @@ def make_backbone(weights, blocks, deblocks, first, spec):
         weights.norm(f"{deblocks}.{level}.1", out)
 
 
-def run_backbone(state, blocks, deblocks, first, spec, x, eps=EPS):
+def run_backbone(state, blocks, deblocks, first, spec, x, eps=EPS, up_eps=EPS):
     ups = []
     for level, layers in enumerate(spec["layers"]):
         for k in range(layers + 1):
@@ -102,7 +102,7 @@ def run_backbone(state, blocks, deblocks, first, spec, x, eps=EPS):
             x = relu(norm(state, f"{place}.{first + 1 + 3 * k}", x, eps, 1))
         up, name = spec["up"][level], f"{deblocks}.{level}"
         y = deconv(state, f"{name}.0", x) if spec["transposed"](up) else conv(state, f"{name}.0", x, round(1 / up))
-        ups.append(relu(norm(state, f"{name}.1", y, eps, 1)))
+        ups.append(relu(norm(state, f"{name}.1", y, up_eps, 1)))
     return np.concatenate(ups, 1)
 
 
@@ -126,15 +126,15 @@ def make_center(weights, names, inputs, width, maps, tasks):
             weights.bias(last(task, output), count)
 
 
-def run_center(state, names, maps, tasks, x):
+def run_center(state, names, maps, tasks, x, shared_eps=CENTER_EPS, eps=CENTER_EPS):
     shared, hidden, last = names
-    x = relu(norm(state, shared[1], conv(state, shared[0], x, 1, 1), CENTER_EPS, 1))
+    x = relu(norm(state, shared[1], conv(state, shared[0], x, 1, 1), shared_eps, 1))
     out = {}
     for output in maps:
         parts = []
         for task in range(len(tasks)):
             conv_name, norm_name = hidden(task, output)
-            y = relu(norm(state, norm_name, conv(state, conv_name, x, 1, 1), CENTER_EPS, 1))
+            y = relu(norm(state, norm_name, conv(state, conv_name, x, 1, 1), eps, 1))
             parts.append(conv(state, last(task, output), y, 1, 1))
         out[output] = np.concatenate(parts, 1)
     return out

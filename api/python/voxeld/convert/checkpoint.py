@@ -1,8 +1,9 @@
 """Checkpoints: what torch.save wrote, .safetensors and .npz, told apart by their bytes.
 
 A file of torch.save is a pickle, a program for a stack machine. Python's own machine imports and calls whatever the
-pickle names. The machine here knows a handful of names, all of which make tensors and dicts. It imports nothing and calls
-nothing of the file: of any other name it keeps the name, and an object that such a name makes stays an empty shell.
+pickle names. The machine here knows a handful of names, all of which make tensors and dicts. It imports nothing and
+calls nothing of the file: of any other name it keeps the name, and an object that such a name makes stays an empty
+shell.
 """
 
 from __future__ import annotations

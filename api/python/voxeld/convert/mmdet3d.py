@@ -56,7 +56,7 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
 
 
 def _check_axes(state: State, model: Config) -> List[str]:
-    """Before 1.0, boxes had their widths first and other headings. Checkpoints from then on say which version it was."""
+    """Before 1.0, boxes had their widths first and other headings. Most checkpoints name their version."""
     version = state.versions.get("mmdet3d", "1" if "mmengine" in state.versions else "")
     if version.partition(".")[0].isdigit():
         if int(version.partition(".")[0]) < 1:
