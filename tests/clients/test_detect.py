@@ -27,6 +27,7 @@ except ImportError:
 import check
 import networks
 import test_convert as convert
+import test_convert_onnx as exports
 from daemon import Daemon
 from encoding import encode
 from voxeld.convert.main import main
@@ -59,9 +60,13 @@ class Detect(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         (cls.folder / "models").mkdir()
-        cls.convert("anchors", convert.pcdet_state(), convert.pcdet_config())
+        (cls.folder / convert.PCDET_BASE).parent.mkdir(parents=True)
+        (cls.folder / convert.PCDET_BASE).write_text("FOV_POINTS_ONLY: True\n", encoding="utf-8")
         cls.convert("dynamic", *convert.dynamic())
         cls.convert("centers", center_state(), convert.pcdet_center_config())
+        cls.convert("anchors", convert.pcdet_state(), convert.pcdet_config())
+        exports.scattered(cls.folder / "exported.onnx")
+        cls.run_converter("onnx", "exported.onnx", "cut")
         cls.plug(cls.folder / "models" / "plugged")
         daemon = Daemon("--models-dir", str(cls.folder / "models"), "--onnxruntime", models.library())
         cls.daemon = cls.enterClassContext(daemon) if hasattr(cls, "enterClassContext") else daemon.__enter__()
@@ -72,7 +77,11 @@ class Detect(unittest.TestCase):
     def convert(cls, name, state, config):
         save_file(state, cls.folder / "state.safetensors")
         (cls.folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-        arguments = ["openpcdet", str(cls.folder / "state.safetensors"), "--config", str(cls.folder / "config.yaml")]
+        cls.run_converter("openpcdet", "state.safetensors", name)
+
+    @classmethod
+    def run_converter(cls, source, file, name):
+        arguments = [source, str(cls.folder / file), "--config", str(cls.folder / "config.yaml")]
         text = io.StringIO()
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             status = main([*arguments, "--output", str(cls.folder / "models" / name)])
@@ -171,6 +180,19 @@ class Detect(unittest.TestCase):
         reply = self.daemon.post("/v1/detect?model=centers&outputs=cls_preds", points.tobytes())
         self.assertEqual((reply.status, reply.json()["parameter"]), (400, "outputs"))
 
+    def test_an_onnx_file_that_was_cut(self):
+        points = self.scan(4)
+        tensors, _ = self.ask("/v1/detect", points.tobytes(), model="cut", outputs=[*BOXES, *exports.ANCHOR_MAPS])
+        parameters = {**self.document("cut")["voxelize"], "feature": "points"}
+        voxels, _ = self.ask("/v1/voxelize", points.tobytes(), **parameters)
+        feed = dict(zip(("voxels", "num_points"), (voxels["voxels"], voxels["voxel_num_points"])))
+        session = onnxruntime.InferenceSession(self.folder / "exported.onnx")
+        maps = session.run(list(exports.ANCHOR_MAPS), {**feed, "coors": voxels["voxel_coords"]})
+        for name, expected in zip(exports.ANCHOR_MAPS, maps):
+            convert.near(self, tensors[name], expected)
+        maps = {name: np.ascontiguousarray(tensors[name]) for name in exports.ANCHOR_MAPS}
+        self.check_boxes("cut", tensors, maps)
+
     def test_a_network_with_a_scatter_inside(self):
         reason = self.daemon.get("/v1/models/plugged").json()["reason"]
         self.assertRegex(reason, "^network.onnx: onnxruntime: .* No Op registered for PPScatterPlugin ")
@@ -185,7 +207,7 @@ class Detect(unittest.TestCase):
     def test_the_models_are_listed(self):
         listed = {model["name"]: model for model in self.daemon.get("/v1/models").json()["models"]}
         del listed["plugged"]
-        self.assertEqual(sorted(listed), ["anchors", "centers", "dynamic"])
+        self.assertEqual(sorted(listed), ["anchors", "centers", "cut", "dynamic"])
         for name, model in listed.items():
             self.assertTrue(model["ready"], model)
             self.assertEqual(model["decode"]["class_names"], self.document(name)["class_names"])
