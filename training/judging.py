@@ -1,7 +1,8 @@
-"""How well found boxes match the labels of streets: recall and precision by class and least score. Numpy only.
+"""How well found boxes match the labels of streets: recall, precision and reversed headings by class and least score.
+Numpy only.
 
 A box is found if the centre of a box of its class is near its own, and was not taken by one of a higher score. Finding
-a box with few points counts neither way.
+a box with few points counts neither way. A heading is reversed if it is more than a quarter turn off.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ class Tally:
         self.classes, self.bounds = classes, np.asarray(bounds, float)
         self.scores = [least for least in THRESHOLDS if least >= lowest]
         self.streets, self.wanted = 0, dict.fromkeys(classes, 0)
-        self.finds = {name: [] for name in classes}  # (score, whether it is true)
+        self.finds = {name: [] for name in classes}  # (score, whether it is true, whether it is reversed)
 
     def add(self, street, boxes, scores, labels):
         self.streets += 1
@@ -28,28 +29,31 @@ class Tally:
             mine = inside & (street.labels == kind)
             self.wanted[name] += int(street.seen[mine].sum())
             found = order[labels[order] == kind]
-            self._match(name, street.boxes[mine, :2], street.seen[mine], boxes[found, :2], scores[found])
+            self._match(name, street.boxes[mine], street.seen[mine], boxes[found], scores[found])
 
-    def _match(self, name, truth, seen, centres, scores):
+    def _match(self, name, truth, seen, boxes, scores):
         free = np.ones(len(truth), bool)
-        for centre, score in zip(centres, scores):
-            away = np.where(free, np.hypot(*(truth - centre).T), np.inf)
+        for box, score in zip(boxes, scores):
+            away = np.where(free, np.hypot(*(truth[:, :2] - box[:2]).T), np.inf)
             nearest = int(away.argmin()) if len(away) else None
             true = nearest is not None and away[nearest] < NEAR[name]
             if true:
                 free[nearest] = False
             if not true or seen[nearest]:
-                self.finds[name].append((float(score), bool(true)))
+                reversed_ = true and np.cos(box[6] - truth[nearest, 6]) < 0
+                self.finds[name].append((float(score), bool(true), bool(reversed_)))
 
     def report(self):
         by_score = {name: {str(least): self._rates(name, least) for least in self.scores} for name in self.classes}
         return {"scenes": self.streets, "boxes": self.wanted, "near_metres": NEAR, "by_least_score": by_score}
 
     def _rates(self, name, least):
-        finds = [true for score, true in self.finds[name] if score >= least]
+        finds = [find for find in self.finds[name] if find[0] >= least]
+        true, turned = (sum(find[part] for find in finds) for part in (1, 2))
         return {
-            "recall": round(sum(finds) / max(1, self.wanted[name]), 3),
-            "precision": round(sum(finds) / max(1, len(finds)), 3),
+            "recall": round(true / max(1, self.wanted[name]), 3),
+            "precision": round(true / max(1, len(finds)), 3),
+            "reversed": round(turned / max(1, true), 3),
         }
 
 
@@ -57,7 +61,9 @@ def sentence(report, least):
     """What the description of a model says of it."""
     rates = {name: by_score[str(least)] for name, by_score in report["by_least_score"].items()}
     parts = [f"{name} {one['recall']:.3f} and {one['precision']:.3f}" for name, one in rates.items()]
+    turned = [f"{one['reversed']:.3f} of {name}" for name, one in rates.items()]
     return (
         "A sample, trained on simulated streets; no model for the road. Recall and precision on "
-        f"{report['scenes']} unseen simulated streets, of boxes that score at least {least}: {', '.join(parts)}"
+        f"{report['scenes']} unseen simulated streets, of boxes that score at least {least}: {', '.join(parts)}. "
+        f"Headings are often reversed: {', '.join(turned)}"
     )

@@ -24,19 +24,24 @@ FOLDER = ROOT / "models" / NAME
 CLASSES = ["Car", "Pedestrian", "Cyclist"]
 
 
-def box(x, y):
-    return [x, y, 0, 4, 2, 1.5, 0]
+def box(x, y, heading=0.0):
+    return [x, y, 0, 4, 2, 1.5, heading]
 
 
 class Judging(unittest.TestCase):
-    def tally(self, found, lowest=0.0):
+    def tally(self, found, lowest=0.0, heading=0.0):
         """Three cars, one with too few points and one out of range, and a pedestrian. `found`: x, y, score, label."""
         boxes = np.array([box(1, 1), box(5, 5), box(99, 0), box(-4, 2)], np.float32)
         seen = np.array([True, False, True, True])
         street = Street(np.zeros((0, 4), np.float32), boxes, np.array([0, 0, 0, 1]), seen)
         tally = judging.Tally(CLASSES, [-50, -50, 50, 50], lowest)
         rows = np.array(found, np.float32).reshape(-1, 4)
-        tally.add(street, np.array([box(*row[:2]) for row in rows]).reshape(-1, 7), rows[:, 2], rows[:, 3].astype(int))
+        tally.add(
+            street,
+            np.array([box(*row[:2], heading) for row in rows]).reshape(-1, 7),
+            rows[:, 2],
+            rows[:, 3].astype(int),
+        )
         return tally.report()
 
     def rates(self, found, name, least):
@@ -58,6 +63,12 @@ class Judging(unittest.TestCase):
         self.assertEqual(self.rates([near], "Car", 0.6), (1, 1))
         self.assertEqual(self.rates([(1, 1, 0.5, 0)], "Car", 0.6), (0, 0))
 
+    def test_a_heading_is_reversed_beyond_a_quarter_turn(self):
+        found = [(1, 1, 0.9, 0), (3, 1, 0.7, 0)]
+        for heading, reversed_ in ((1.5, 0), (1.6, 1), (3.1, 1), (-1.6, 1), (6.3, 0)):
+            rates = self.tally(found, heading=heading)["by_least_score"]["Car"]["0.3"]
+            self.assertEqual((rates["recall"], rates["reversed"]), (1, reversed_), heading)
+
     def test_a_box_with_few_points_counts_neither_way(self):
         self.assertEqual(self.rates([(5, 5, 0.9, 0), (1, 1, 0.9, 0)], "Car", 0.3), (1, 1))
         self.assertEqual(self.rates([(5, 5, 0.9, 0)], "Car", 0.3), (0, 0))
@@ -66,6 +77,7 @@ class Judging(unittest.TestCase):
         text = judging.sentence(self.tally([(1, 1, 0.9, 0)]), 0.4)
         self.assertTrue(text.startswith("A sample, trained on simulated streets; no model for the road."), text)
         self.assertIn("on 1 unseen simulated streets, of boxes that score at least 0.4: Car 1.000 and 1.000", text)
+        self.assertIn("Headings are often reversed: 0.000 of Car", text)
 
     def test_a_street_follows_from_its_seed(self):
         one, again, other = (simulate(SCAN, seed, CLASSES) for seed in (7, 7, 8))
@@ -91,6 +103,7 @@ class Sample(unittest.TestCase):
             model["description"].startswith("A sample, trained on simulated streets; no model for the road.")
         )
         self.assertRegex(model["description"], r"Recall and precision on \d+ unseen simulated streets")
+        self.assertRegex(model["description"], r"Headings are often reversed: 0\.\d+ of Car")
 
     def test_it_finds_most_of_unseen_streets(self):
         command = [sys.executable, str(ROOT / "training" / "judge"), "--server", url_of(self.daemon), "--unseen", "3"]
