@@ -23,9 +23,9 @@ VX_SHARED float vx_turn_heading(const struct vx_decode *decode, float heading, i
   return (float)(((v - floor(v / period + (double)decode->dir_limit_offset) * period) + offset) + period * bin);
 }
 
-// Decodes anchor `a` of a cell with the seven values `t` of the map.
-VX_SHARED void vx_decode_box(const struct vx_decode *decode, int32_t a, float x, float y, const float t[VX_BOX_VALUES],
-                             float box[VX_BOX_VALUES]) {
+// Decodes anchor `a` of a cell with the values `t` of the map. Without a velocity, the last two are 0.
+VX_SHARED void vx_decode_box(const struct vx_decode *decode, int32_t a, float x, float y,
+                             const float t[VX_MOVING_BOX_VALUES], float box[VX_MOVING_BOX_VALUES]) {
   const float *size = decode->sizes[a / decode->num_rotations];
   float z = (float)((double)decode->bottoms[a / decode->num_rotations] + (double)size[2] / 2);
   float diagonal = sqrtf(size[0] * size[0] + size[1] * size[1]);
@@ -34,6 +34,12 @@ VX_SHARED void vx_decode_box(const struct vx_decode *decode, int32_t a, float x,
   box[2] = t[2] * size[2] + z;
   for (int i = 0; i < 3; i++) box[3 + i] = vx_exp_float(t[3 + i]) * size[i];
   box[6] = t[6] + decode->rotations[a % decode->num_rotations];
+  box[7] = t[7];
+  box[8] = t[8];
+}
+
+VX_SHARED bool vx_is_valid_anchor(const float box[VX_MOVING_BOX_VALUES]) {
+  return vx_is_valid_box(box, 0) && vx_is_finite(box[7]) && vx_is_finite(box[8]);
 }
 
 #endif

@@ -24,7 +24,11 @@
 extern "C" {
 #endif
 
-enum { VX_BOX_VALUES = 7, VX_MAX_RANKED = 1 << 20 };  // VX_MAX_RANKED: largest pre_max and post_max
+enum {
+  VX_BOX_VALUES = 7,
+  VX_MOVING_BOX_VALUES = VX_BOX_VALUES + 2,  // of a box with a velocity
+  VX_MAX_RANKED = 1 << 20,                   // largest pre_max and post_max
+};
 
 #define VX_NMS_TENSORS VX_TENSOR_BIT(VX_KEPT_INDICES)
 

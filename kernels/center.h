@@ -31,11 +31,7 @@
 extern "C" {
 #endif
 
-enum {
-  VX_MOVING_BOX_VALUES = VX_BOX_VALUES + 2,  // a box with a velocity
-  VX_MAX_TASKS = 32,
-  VX_MAX_STRIDE = 1024,
-};
+enum { VX_MAX_TASKS = 32, VX_MAX_STRIDE = 1024 };
 
 // The inputs, in this order.
 enum { VX_HEATMAP, VX_CENTER, VX_HEIGHT, VX_DIM, VX_ROT, VX_VEL };

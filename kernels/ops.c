@@ -52,9 +52,9 @@ static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->height = dims[1];
   sizes->width = dims[2];
   sizes->logits = anchors == 0 ? 0 : dims[3] / anchors * anchors;
-  sizes->offsets = anchors * VX_BOX_VALUES;
+  sizes->decoded = vx_decoded_values(params);
+  sizes->offsets = anchors * sizes->decoded;
   sizes->bins = anchors * params->dir_bins;
-  sizes->decoded = VX_BOX_VALUES;
 }
 
 // If one dimension is 0, the others may have any size.
@@ -96,7 +96,8 @@ static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->offsets = centers ? 0 : maps[VX_BOX_PREDS].channels;
   sizes->bins = centers ? 0 : maps[VX_DIR_CLS_PREDS].channels;
   sizes->tasks = centers ? maps[VX_HEIGHT].channels : 0;
-  sizes->decoded = centers && maps[VX_VEL].output ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
+  bool moving = centers ? maps[VX_VEL].output != NULL : detector->params.decode.velocity != 0;
+  sizes->decoded = moving ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
 }
 
 static enum vx_status check_detect(const struct vx_job *job, struct error *error) {

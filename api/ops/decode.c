@@ -37,6 +37,14 @@ static const struct param anchor_rotations = {
     .allowed = "1 to 8 numbers",
     .doc = "radians",
 };
+static const struct param velocity = {
+    .name = "velocity",
+    .type = &value_word,
+    .offset = DECODE(velocity),
+    .words = no_yes_words,
+    .initial = "no",
+    .doc = "whether box_preds has nine values for an anchor: the last two are the velocity along x and y",
+};
 static const struct param align_center = {
     .name = "align_center",
     .type = &value_word,
@@ -86,6 +94,7 @@ static const struct param *const rows[] = {&param_preset,
                                            &anchor_sizes,
                                            &anchor_bottoms,
                                            &anchor_rotations,
+                                           &velocity,
                                            &align_center,
                                            &dir_offset,
                                            &dir_limit_offset,

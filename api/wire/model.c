@@ -27,7 +27,7 @@ struct spelling {
 
 // The number of logits of a cell if the preset names the classes; else -1. Only maps of anchors have offsets.
 static int64_t logits_of(const struct job_request *request, const struct vx_sizes *sizes) {
-  int64_t anchors = sizes->offsets > 0 ? sizes->offsets / VX_BOX_VALUES : 1;
+  int64_t anchors = sizes->offsets > 0 ? sizes->offsets / sizes->decoded : 1;
   return request->num_class_names ? anchors * request->num_class_names : -1;
 }
 

@@ -138,6 +138,7 @@ static struct vx_job random_anchors(struct random *random, const struct shape *s
   bool many = random_one_in(random, 6);
   *params = (struct vx_decode){.num_sizes = 1 + random_below(random, many ? VX_MAX_ANCHOR_SIZES : 3),
                                .num_rotations = 1 + random_below(random, many ? VX_MAX_ANCHOR_ROTATIONS : 2),
+                               .velocity = random_one_in(random, 3),
                                .align_center = random_one_in(random, 2),
                                .dir_offset = random_unit(random),
                                .dir_limit_offset = random_unit(random),
@@ -152,7 +153,7 @@ static struct vx_job random_anchors(struct random *random, const struct shape *s
   for (int i = 0; i < VX_MAX_ANCHOR_ROTATIONS; i++) params->rotations[i] = 3 * random_unit(random);
   int64_t anchors = (int64_t)params->num_sizes * params->num_rotations;
   asked.inputs[VX_CLS_PREDS] = map_of(random, shape, anchors * shape->classes);
-  asked.inputs[VX_BOX_PREDS] = map_of(random, shape, anchors * VX_BOX_VALUES);
+  asked.inputs[VX_BOX_PREDS] = map_of(random, shape, anchors * vx_decoded_values(params));
   if (random_one_in(random, 2)) asked.inputs[VX_DIR_CLS_PREDS] = map_of(random, shape, anchors * params->dir_bins);
   return asked;
 }

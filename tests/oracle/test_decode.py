@@ -18,7 +18,7 @@ KITTI = {
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 200, -200, 1e30], np.float32)
 
 
-def random_query(rng, sizes, rotations, bins):
+def random_query(rng, sizes, rotations, bins, velocity):
     numbers = lambda values: ",".join(repr(float(value)) for value in values)
     query = {
         "point_cloud_range": "-20,-30,-3,20.5,30,1",
@@ -26,6 +26,7 @@ def random_query(rng, sizes, rotations, bins):
         "anchor_bottoms": numbers(rng.uniform(-2, 0, sizes)),
         "anchor_rotations": numbers(rng.choice([0, 1.57, -0.7], rotations)),
         "dir_bins": str(bins),
+        "velocity": "yes" if velocity else "no",
         "nms_threshold": str(rng.choice(["0.01", "0.2", "0", "1"])),
         "score_threshold": str(rng.choice(["0.1", "0.3", "0.5", "0", "1"])),
     }
@@ -42,9 +43,9 @@ def random_query(rng, sizes, rotations, bins):
     return query
 
 
-def random_maps(rng, shape, anchors, classes, bins):
+def random_maps(rng, shape, anchors, classes, bins, values=7):
     cls = rng.normal(-3, 2, (*shape, anchors * classes)).astype(np.float32)
-    moves = rng.normal(0, 0.3, (*shape, anchors * 7)).astype(np.float32)
+    moves = rng.normal(0, 0.3, (*shape, anchors * values)).astype(np.float32)
     directions = rng.normal(0, 1, (*shape, anchors * bins)).astype(np.float32)
     if rng.random() < 0.4:  # ties
         cls, directions = np.round(cls), np.round(directions)
@@ -71,8 +72,9 @@ class Decode(DecodeCase):
             if rng.random() < 0.6:
                 shape.insert(0, int(rng.choice([1, 2, 3])))
             classes = int(rng.choice([1, 3, 10]))
-            maps = random_maps(rng, shape, sizes * rotations, classes, bins)
-            self.check(random_query(rng, sizes, rotations, bins), maps, f"seed {SEED + case}")
+            velocity = bool(rng.random() < 0.3)
+            maps = random_maps(rng, shape, sizes * rotations, classes, bins, 9 if velocity else 7)
+            self.check(random_query(rng, sizes, rotations, bins, velocity), maps, f"seed {SEED + case}")
 
     def test_a_head_of_kitti(self):
         rng = np.random.default_rng(SEED)

@@ -162,6 +162,7 @@ class Head:
         self.limit = float(list_of(query, "dir_limit_offset", "0")[0])
         self.bins = int(query.get("dir_bins", "2"))
         self.threshold = list_of(query, "score_threshold", "0.1")[0]
+        self.values = 9 if query.get("velocity", "no") == "yes" else 7
 
     def place(self, axis, cell, cells):
         low, length = float(self.range[axis]), float(self.range[axis + 3]) - float(self.range[axis])
@@ -182,7 +183,7 @@ class Head:
             v = float(heading) - self.offset
             v = (v - math.floor(v / period + self.limit) * period) + self.offset
             heading = f(v + period * first_largest(bins)[0])
-        return np.array([*box, heading], np.float32)
+        return np.array([*box, heading, *t[7:]], np.float32)
 
 
 def first_largest(values):
@@ -199,7 +200,7 @@ def decode_cloud(query, head, maps):
     cls, moves, bins = maps
     height, width = cls.shape[:2]
     cls = cls.astype(np.float32).reshape(height * width * head.anchors, cls.shape[-1] // head.anchors)
-    moves = moves.astype(np.float32).reshape(-1, 7)
+    moves = moves.astype(np.float32).reshape(-1, head.values)
     bins = None if bins is None else bins.astype(np.float32).reshape(len(cls), -1)
     found, below = [], 0
     for anchor, logits in enumerate(cls):
@@ -245,7 +246,7 @@ def decode(query, tensors):
         scores = np.array([sigmoid(entry[1]) for entry in chosen], np.float32)
     return (
         {
-            "boxes": np.array([entry[0] for entry in chosen], np.float32).reshape(-1, 7),
+            "boxes": np.array([entry[0] for entry in chosen], np.float32).reshape(-1, head.values),
             "scores": scores,
             "labels": np.array([entry[2] for entry in chosen], np.int32),
             "box_indices": np.array([entry[3] for entry in chosen], np.int32),

@@ -72,14 +72,14 @@ static int32_t bin_of(const struct decode *decode, int64_t anchor) {
   return first_largest(logits, bins, &largest);
 }
 
-static void make_box(const struct decode *decode, int32_t cloud, int32_t anchor, float box[VX_BOX_VALUES]) {
+static void make_box(const struct decode *decode, int32_t cloud, int32_t anchor, float box[VX_MOVING_BOX_VALUES]) {
   const struct vx_decode *params = decode->params;
   int64_t cell = anchor / decode->anchors, flat = cloud * decode->cells * decode->anchors + anchor;
   float x = vx_anchor_place(params, 0, cell % decode->sizes.width, decode->sizes.width);
   float y = vx_anchor_place(params, 1, cell / decode->sizes.width, decode->sizes.height);
-  float moves[VX_BOX_VALUES];
-  for (int i = 0; i < VX_BOX_VALUES; i++)
-    moves[i] = cpu_map_value(&decode->job->inputs[VX_BOX_PREDS], flat * VX_BOX_VALUES + i);
+  float moves[VX_MOVING_BOX_VALUES] = {0};
+  for (int64_t i = 0, values = decode->sizes.decoded; i < values; i++)
+    moves[i] = cpu_map_value(&decode->job->inputs[VX_BOX_PREDS], flat * values + i);
   vx_decode_box(params, anchor % decode->anchors, x, y, moves, box);
   if (decode->job->inputs[VX_DIR_CLS_PREDS].rank != 0) box[6] = vx_turn_heading(params, box[6], bin_of(decode, flat));
 }
@@ -87,9 +87,9 @@ static void make_box(const struct decode *decode, int32_t cloud, int32_t anchor,
 // Makes boxes of the listed candidates, and adds those that are valid: they stay in the list, without gaps.
 static void add_boxes(struct decode *decode, int32_t cloud, int32_t candidates) {
   VX_EACH_ROW(decode->job->stop, i, 0, candidates) {
-    float box[VX_BOX_VALUES];
+    float box[VX_MOVING_BOX_VALUES];
     make_box(decode, cloud, decode->found.candidates[i].index, box);
-    if (vx_is_valid_box(box, 0)) cpu_found_add(&decode->found, &decode->found.candidates[i], box);
+    if (vx_is_valid_anchor(box)) cpu_found_add(&decode->found, &decode->found.candidates[i], box);
   }
   decode->job->counts.invalid += candidates - decode->found.count;
 }

@@ -188,6 +188,13 @@ struct cuda_found {
   uint32_t *num_kept;
 };
 
+static __device__ inline void cuda_store_box(const struct cuda_found &found, uint64_t at,
+                                             const float box[VX_MOVING_BOX_VALUES]) {
+#pragma unroll
+  for (uint32_t i = 0; i < VX_MOVING_BOX_VALUES; i++)
+    if (i < found.values) found.boxes[at * found.values + i] = box[i];
+}
+
 // The output of a job whose maps are empty.
 VX_WARN_UNUSED enum vx_status cuda_write_none(struct cuda_run *run, struct error *error);
 // The ranking and the suppression of a job.

@@ -59,13 +59,6 @@ static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t
   return vx_is_outside(&head.params, box) ? VX_FATE_OUTSIDE : VX_FATE_KEPT;
 }
 
-static __device__ void store_box(const struct center_head &head, uint64_t at, uint32_t label, const float *box) {
-  head.labels[at] = (int32_t)label;
-#pragma unroll
-  for (uint32_t i = 0; i < VX_MOVING_BOX_VALUES; i++)
-    if (i < head.values) head.boxes[at * head.values + i] = box[i];
-}
-
 // As a block: decodes the boxes of a segment's ranked candidates, and moves the keys of the remaining ones together.
 // Keys move to the front, and all threads read their keys before any key moves, so no key is overwritten before it is
 // read. Returns how many remain.
@@ -84,7 +77,8 @@ static __device__ uint32_t make_boxes(const struct cuda_view &v, const struct ce
     outside += fate == VX_FATE_OUTSIDE;
     if (fate == VX_FATE_KEPT && place < head.most_made) {
       ranked[place] = key;
-      store_box(head, first + place, first_class + (uint32_t)key / head.cells, box);
+      head.labels[first + place] = (int32_t)(first_class + (uint32_t)key / head.cells);
+      cuda_store_box(head, first + place, box);
     }
     made += more;
   }

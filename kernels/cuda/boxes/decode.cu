@@ -19,15 +19,16 @@ struct anchor_head : cuda_found {
 
 // Decodes the box of a cloud's anchor.
 static __device__ void make_box(const struct anchor_head &head, uint32_t cloud, uint32_t number,
-                                float box[VX_BOX_VALUES]) {
+                                float box[VX_MOVING_BOX_VALUES]) {
   const struct cuda_map &bin_map = head.maps[VX_DIR_CLS_PREDS];
   uint32_t cell = number / head.anchors;
   uint64_t flat = (uint64_t)cloud * head.per_cloud + number;
   float x = vx_anchor_place(&head.params, 0, cell % head.width, head.width);
   float y = vx_anchor_place(&head.params, 1, cell / head.width, head.height);
-  float moves[VX_BOX_VALUES];
+  float moves[VX_MOVING_BOX_VALUES];
 #pragma unroll
-  for (int i = 0; i < VX_BOX_VALUES; i++) moves[i] = cuda_map_value(head.maps[VX_BOX_PREDS], flat * VX_BOX_VALUES + i);
+  for (uint32_t i = 0; i < VX_MOVING_BOX_VALUES; i++)
+    moves[i] = i < head.values ? cuda_map_value(head.maps[VX_BOX_PREDS], flat * head.values + i) : 0;
   vx_decode_box(&head.params, (int32_t)(number % head.anchors), x, y, moves, box);
   if (bin_map.values) {
     uint32_t bins = (uint32_t)head.params.dir_bins;
@@ -54,12 +55,12 @@ static __device__ struct cuda_finding cuda_judge(const struct anchor_head &head,
   uint32_t label = (uint32_t)(at % head.classes), cloud = (uint32_t)(anchor / head.per_cloud);
   finding.logit = cuda_map_value(head.maps[VX_CLS_PREDS], at);
   if (!is_best(head.maps[VX_CLS_PREDS], anchor * head.classes, head.classes, label, finding.logit)) return finding;
-  float box[VX_BOX_VALUES];
+  float box[VX_MOVING_BOX_VALUES];
   finding.segment = cloud;
   finding.first = cloud * head.per_cloud;
   finding.number = (uint32_t)(anchor % head.per_cloud);
   make_box(head, cloud, finding.number, box);
-  finding.listed = vx_is_valid_box(box, 0);
+  finding.listed = vx_is_valid_anchor(box);
   finding.invalid = !finding.listed;
   return finding;
 }
@@ -77,7 +78,9 @@ static __global__ void __launch_bounds__(MAKE_BLOCK)
       uint64_t at = cuda_ranked_begin(head.segments, most, cloud) + rank;
       uint32_t number = min((uint32_t)head.ranked[at], head.per_cloud - 1);  // undefined if the job was stopped
       uint64_t anchor = (uint64_t)cloud * head.per_cloud + number;
-      make_box(head, cloud, number, head.boxes + at * VX_BOX_VALUES);
+      float box[VX_MOVING_BOX_VALUES];
+      make_box(head, cloud, number, box);
+      cuda_store_box(head, at, box);
       head.labels[at] = (int32_t)cuda_first_largest(head.maps[VX_CLS_PREDS], anchor * head.classes, head.classes);
     }
   }
@@ -101,7 +104,7 @@ static struct anchor_head head_of(const struct vx_decode *params, const struct v
   head.height = (uint32_t)sizes->height;
   head.width = (uint32_t)sizes->width;
   head.per_cloud = (uint32_t)(sizes->rows / sizes->clouds);
-  head.values = VX_BOX_VALUES;
+  head.values = (uint32_t)sizes->decoded;
   head.tasks = 1;
   head.task_first[1] = head.per_cloud;
   head.most_ranked = (uint32_t)params->nms.pre_max;

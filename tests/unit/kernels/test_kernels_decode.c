@@ -91,6 +91,23 @@ static void directions_turn_boxes(void **state) {
   free(outcome.block);
 }
 
+static void boxes_may_have_a_velocity(void **state) {
+  (void)state;
+  const float logits[CELLS][CLASSES] = {{1, 0}, {1, 0}, {1, 0}, {-9, -9}};
+  const float moving[CELLS][VX_MOVING_BOX_VALUES] = {
+      {[7] = 1.5f, [8] = -2}, {[7] = NAN}, {[8] = 1e30f}, {[8] = INFINITY}};
+  struct vx_job asked = anchor_job(logits[0], moving[0]);
+  asked.params.decode.velocity = 1;
+  asked.inputs[VX_BOX_PREDS].dims[3] = VX_MOVING_BOX_VALUES;
+  struct outcome outcome = run_anchors(&asked);
+  assert_indices(&outcome, 2, (int32_t[]){0, 2});
+  assert_int_equal(outcome.counts.invalid, 1);
+  const float *boxes = tensor(&outcome, VX_DECODED_BOXES);
+  assert_memory_equal(boxes + VX_BOX_VALUES, ((float[]){1.5f, -2}), 2 * sizeof *boxes);
+  assert_memory_equal(boxes + VX_MOVING_BOX_VALUES + VX_BOX_VALUES, ((float[]){0, 1e30f}), 2 * sizeof *boxes);
+  free(outcome.block);
+}
+
 static void maps_must_fit(void **state) {
   (void)state;
   const float logits[CELLS][CLASSES] = {{0}};
@@ -232,6 +249,7 @@ int main(void) {
       cmocka_unit_test(anchors_become_boxes),
       cmocka_unit_test(anchors_have_fates),
       cmocka_unit_test(directions_turn_boxes),
+      cmocka_unit_test(boxes_may_have_a_velocity),
       cmocka_unit_test(maps_must_fit),
       cmocka_unit_test(tasks_follow_on_each_other),
       cmocka_unit_test(centers_have_fates),
