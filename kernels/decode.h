@@ -9,7 +9,7 @@
 // computed in binary64 and rounded once, with n columns:
 //   x = ((max - min) * column) / (n - 1) + min, or min if n is 1; with align_center column + 0.5 and n; y likewise
 //   z = bottom + dz / 2
-// Its diagonal is d = sqrt(dx * dx + dy * dy), in binary32. The seven values t of the map give the box, in binary32:
+// Its diagonal is d = sqrt(dx * dx + dy * dy), in binary32. The values t of the map give the box, in binary32:
 //   t0 * d + x, t1 * d + y, t2 * dz + z, exp(t3) * dx, exp(t4) * dy, exp(t5) * dz, t6 + rotation
 // The velocity of the box along x and y is t7, t8.
 // With `dir_cls_preds`, the heading r is replaced, in binary64 and rounded once. The period is 2 pi / dir_bins; `bin`

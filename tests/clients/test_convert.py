@@ -236,6 +236,45 @@ model = dict(
         norm_bbox=True),
     test_cfg=dict(pts=dict(min_radius=[4, 0.25], nms_type='NMS', pre_max_size=1000, post_max_size=83, nms_thr=0.2)))
 """
+MMDET_MVX_FILE = f"""
+point_cloud_range = {BOUNDS}
+voxel_size = {SIZE}
+class_names = ['car', 'truck']
+norm = dict(type='naiveSyncBN2d', eps=1e-3, momentum=0.01)
+model = dict(
+    type='MVXFasterRCNN',
+    data_preprocessor=dict(type='Det3DDataPreprocessor', voxel=True, voxel_layer=dict(
+        max_num_points=64, point_cloud_range=point_cloud_range, voxel_size=voxel_size, max_voxels=(30000, 40000))),
+    pts_voxel_encoder=dict(
+        type='HardVFE', in_channels=4, feat_channels=[64, 64], with_distance=False, voxel_size=voxel_size,
+        with_cluster_center=True, with_voxel_center=True, point_cloud_range=point_cloud_range,
+        norm_cfg=dict(type='naiveSyncBN1d', eps=1e-3, momentum=0.01)),
+    pts_middle_encoder=dict(type='PointPillarsScatter', in_channels=64, output_shape=[{CELLS}, {CELLS}]),
+    pts_backbone=dict(type='SECOND', in_channels=64, norm_cfg=norm, layer_nums=[3, 5, 5], layer_strides=[2, 2, 2],
+                      out_channels=[64, 128, 256]),
+    pts_neck=dict(type='SECONDFPN', norm_cfg=norm, in_channels=[64, 128, 256], upsample_strides=[1, 2, 4],
+                  out_channels=[128, 128, 128]),
+    pts_bbox_head=dict(
+        type='Anchor3DHead',
+        num_classes=2,
+        in_channels=384,
+        feat_channels=384,
+        use_direction_classifier=True,
+        anchor_generator=dict(
+            type='AlignedAnchor3DRangeGenerator',
+            ranges=[[0.1, -1.8, -1.8, 3.7, 1.8, -1.8], [0.1, -1.8, -1.7, 3.7, 1.8, -1.7]],
+            sizes=[[4.6, 1.95, 1.7], [6.7, 2.45, 2.7]],
+            custom_values=[0, 0],
+            rotations=[0, 1.57],
+            reshape_out=True),
+        assigner_per_size=False,
+        diff_rad_by_sin=True,
+        dir_offset=-0.7854,
+        bbox_coder=dict(type='DeltaXYZWLHRBBoxCoder', code_size=9),
+        loss_cls=dict(type='mmdet.FocalLoss', use_sigmoid=True)),
+    test_cfg=dict(pts=dict(use_rotate_nms=True, nms_across_levels=False, nms_pre=1000, nms_thr=0.2, score_thr=0.05,
+                           min_bbox_size=0, max_num=500)))
+"""
 MMDET_CENTER = {"heatmap": "heatmap", "center": "reg", **{name: name for name in ("height", "dim", "rot", "vel")}}
 
 
@@ -456,6 +495,46 @@ class Convert(unittest.TestCase):
         features, num_points = self.pillars(5)
         expected = networks.encoder(state, "vfe", features, layers=2)
         near(self, self.encoded(features, num_points), expected)
+
+    def test_mmdet3d_anchors_with_a_velocity(self):
+        weights = Weights(7)
+        for number, inputs in enumerate((10, 128)):
+            weights.weight(f"pts_voxel_encoder.vfe_layers.{number}.linear", 64, inputs)
+            weights.norm(f"pts_voxel_encoder.vfe_layers.{number}.norm", 64)
+        networks.make_backbone(weights, "pts_backbone.blocks", "pts_neck.deblocks", 0, MMDET_SPEC)
+        for name, count in (("cls", 8), ("reg", 36), ("dir_cls", 8)):
+            weights.weight(f"pts_bbox_head.conv_{name}", count, 384, 1, 1)
+            weights.bias(f"pts_bbox_head.conv_{name}", count)
+        state = weights.state
+        for change, reason in (
+            (("type='SECONDFPN'", "type='FPN'"), "model.pts_neck.type is FPN; only SECONDFPN can be converted"),
+            (("'Anchor3DHead'", "'FreeAnchor3DHead'"), "pts_bbox_head.type is FreeAnchor3DHead; only Anchor3DHead or"),
+            (("code_size=9", "code_size=7"), "pts_bbox_head.bbox_coder.code_size is not 9, the values of an anchor"),
+            (
+                ("[0.1, -1.8, -1.7,", "[0, -1.8, -1.7,"),
+                "ranges has [0, -1.8, -1.7, 3.7, 1.8, -1.7], with anchors at other",
+            ),
+            (
+                ("custom_values=[0, 0]", "custom_values=[0, 0, 0]"),
+                "custom_values is [0, 0, 0]; only [] or [0, 0] can be",
+            ),
+            (("rotations=", "scales=[1, 2, 4], rotations="), "anchor_generator.scales is [1, 2, 4]; only [1] can be"),
+        ):
+            with self.subTest(reason):
+                self.refuse(reason, "mmdet3d", state, MMDET_MVX_FILE.replace(*change))
+        document = self.convert("mmdet3d", state, MMDET_MVX_FILE)
+        encoder = {"file": "encoder.safetensors", "features": "pillar10", "width": 64, "layers": 2}
+        self.assertEqual(document["encoder"], encoder)
+        features, num_points = self.pillars(4)
+        expected = networks.encoder(state, "pts_voxel_encoder", features, 2, kind="vfe_layers")
+        near(self, self.encoded(features, num_points), expected)
+        names = ("cls_preds", "cls"), ("box_preds", "reg"), ("dir_cls_preds", "dir_cls")
+        head = {output: f"pts_bbox_head.conv_{name}" for output, name in names}
+        self.check_anchor_maps(state, head, ("pts_backbone.blocks", "pts_neck.deblocks", 0), MMDET_SPEC, document)
+        decode = document["decode"]
+        self.assertEqual(decode["point_cloud_range"], [0.1, -1.8, BOUNDS[2], 3.7, 1.8, BOUNDS[5]])
+        self.assertEqual((decode["velocity"], decode["anchor_bottoms"]), ("yes", [-1.8, -1.7]))
+        self.assertEqual((decode["dir_offset"], decode["nms_pre_max"], decode["nms_post_max"]), (-0.7854, 1000, 500))
 
     def test_mmdet3d_anchors(self):
         (self.folder / "base.py").write_text(MMDET_BASE_FILE, encoding="utf-8")

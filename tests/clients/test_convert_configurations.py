@@ -41,6 +41,8 @@ CONVERTED = {  # those without a key that is refused; the types of parts are not
         "pointpillars/pointpillars_hv_secfpn_sbn-all_16xb2-2x_waymo-3d-car.py",
         "pointpillars/pointpillars_hv_secfpn_sbn-all_16xb2-2x_waymoD5-3d-3class.py",
         "pointpillars/pointpillars_hv_secfpn_sbn-all_16xb2-2x_waymoD5-3d-car.py",
+        "pointpillars/pointpillars_hv_secfpn_sbn-all_8xb2-amp-2x_nus-3d.py",
+        "pointpillars/pointpillars_hv_secfpn_sbn-all_8xb4-2x_nus-3d.py",
         "pointpillars/pointpillars_hv_secfpn_sbn-all_8xb2-2x_lyft-3d-range100.py",
         "pointpillars/pointpillars_hv_secfpn_sbn-all_8xb2-2x_lyft-3d.py",
     },

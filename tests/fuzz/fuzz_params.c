@@ -82,6 +82,7 @@ static void check_anchor_head(const struct vx_decode *head) {
   assert(head->num_rotations >= 1 && head->num_rotations <= VX_MAX_ANCHOR_ROTATIONS);
   for (int i = 0; i < 3 * head->num_sizes; i++) assert(head->sizes[i / 3][i % 3] > 0);
   assert(head->dir_bins >= 1 && head->dir_bins <= VX_MAX_DIR_BINS);
+  assert(head->velocity == 0 || head->velocity == 1);
   assert(head->score_threshold >= 0 && head->score_threshold <= 1);
   check_ranges(head->range_min, head->range_max);
   check_nms(&head->nms);

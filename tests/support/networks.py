@@ -63,11 +63,11 @@ def deconv(state, name, x):
     return y.reshape(x.shape[0], -1, x.shape[2] * side, x.shape[3] * side)
 
 
-def encoder(state, name, features, layers=1, eps=EPS):
+def encoder(state, name, features, layers=1, eps=EPS, kind="pfn_layers"):
     """features [V, P, C], padding included."""
     rows = features.astype(float)
     for number in range(layers):
-        place = f"{name}.pfn_layers.{number}"
+        place = f"{name}.{kind}.{number}"
         y = np.einsum("vpc,dc->vpd", rows, state[f"{place}.linear.weight"].astype(float), optimize=True)
         y = relu(norm(state, f"{place}.norm", y, eps, 2))
         largest = y.max(axis=1)

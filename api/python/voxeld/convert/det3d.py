@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Tuple
 from . import fold
 from .config import Config
 from .keys import DET3D, Keys
-from .layers import NORM_EPS, Backbone, CenterHead, encoder_layers
+from .layers import NORM_EPS, Backbone, CenterHead, encoder_layers, halved
 from .mmdet3d import norm_eps
 from .model import CheckpointPlan, Head, Reordered, Voxels
 from .state import ConvertError, State
@@ -65,7 +65,9 @@ def _rows(reader: Config, inputs: int, voxels: Voxels) -> List[int]:
 
 def _encoder(state: State, reader: Config) -> List[fold.Layer]:
     inputs = state.shape("reader.pfn_layers.0.linear.weight")[1]
-    return encoder_layers(state, "reader", reader.integers("num_filters"), inputs, eps=norm_eps(reader, NORM_EPS))
+    return encoder_layers(
+        state, "reader.pfn_layers", halved(reader.integers("num_filters")), inputs, eps=norm_eps(reader, NORM_EPS)
+    )
 
 
 def _backbone(neck: Config) -> Backbone:

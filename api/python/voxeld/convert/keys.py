@@ -293,7 +293,7 @@ MMDET3D: Table = {
         sizes=TAKEN,
         scales=only([1], because="only anchors of one map can be decoded"),
         rotations=TAKEN,
-        custom_values=only([], because="only boxes of 7 values can be decoded"),
+        custom_values=only([], [0, 0], because="only boxes of 7 values, and those with a velocity, can be decoded"),
         reshape_out=HARMLESS,
         size_per_range=only(True),
         align_corner=unset("only anchors in the middle of cells can be decoded"),

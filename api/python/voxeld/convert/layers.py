@@ -20,15 +20,19 @@ NORM_EPS, CENTER_EPS = 1e-3, 1e-5  # of backbones and encoders; of centre heads
 def encoder_layers(
     state: State, name: str, widths: List[int], inputs: int, norm: bool = True, eps: float = NORM_EPS
 ) -> List[fold.Layer]:
-    """The layers of a pillar feature network. All but the last have half the width that the configuration says, since
-    the largest values of the pillar are joined to theirs."""
+    """The layers of a pillar feature network, below a name. The largest values of the pillar are joined to the values
+    of all layers but the last."""
     layers = []
-    for number, width in enumerate(widths):
-        place = f"{name}.pfn_layers.{number}"
-        outputs = width if number + 1 == len(widths) else width // 2
+    for number, outputs in enumerate(widths):
+        place = f"{name}.{number}"
         layers.append(fold.linear(state, f"{place}.linear", outputs, inputs, f"{place}.norm" if norm else None, eps))
         inputs = 2 * outputs
     return layers
+
+
+def halved(widths: List[int]) -> List[int]:
+    """Of layers whose width in the configuration counts the largest values too: all but the last."""
+    return [width // 2 for width in widths[:-1]] + widths[-1:]
 
 
 @dataclasses.dataclass

@@ -1,4 +1,5 @@
-"""mmdetection3d's PointPillars (VoxelNet) and CenterPoint over pillars, 1.0 and later: names of the state, keys."""
+"""mmdetection3d's PointPillars (VoxelNet, MVXFasterRCNN) and CenterPoint over pillars, 1.0 and later: names of the
+state, keys."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from typing import Any, Dict, List, Tuple
 from . import fold
 from .config import Config
 from .keys import MMDET3D, Keys
-from .layers import CENTER_EPS, NORM_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers
+from .layers import CENTER_EPS, NORM_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers, halved
 from .model import CheckpointPlan, Head, Voxels
 from .state import ConvertError, State
 
-PREFIXES = {"VoxelNet": "", "CenterPoint": "pts_"}  # what the names of the parts begin with
+PREFIXES = {"VoxelNet": "", "MVXFasterRCNN": "pts_", "CenterPoint": "pts_"}  # what the names of the parts begin with
 ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "reg", "dir_cls_preds": "dir_cls"}
 PARTS = {
-    "voxel_encoder": ("PillarFeatureNet",),
+    "voxel_encoder": ("PillarFeatureNet", "HardVFE"),
     "middle_encoder": ("PointPillarsScatter",),
     "backbone": ("SECOND",),
     "neck": ("SECONDFPN",),
@@ -38,7 +39,7 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     encoder, backbone = model.at(f"{prefix}voxel_encoder"), _backbone(model, prefix)
     if f"{prefix}middle_encoder" in model:
         model.at(f"{prefix}middle_encoder").agree("output_shape", voxels.grid()[1::-1])
-    head, layers = (_anchor_head if kind == "VoxelNet" else _center_head)(config, voxels)
+    head, layers = HEADS[model.at(f"{prefix}bbox_head").text("type")](config, voxels, prefix)
     head.notes += notes
 
     def read_encoder(state: State) -> List[fold.Layer]:
@@ -62,7 +63,7 @@ def _check_axes(state: State, model: Config) -> List[str]:
         if int(version.partition(".")[0]) < 1:
             raise ConvertError(f"the checkpoint is of mmdetection3d {version}; before 1.0, boxes had other axes")
         return []
-    head = model.at("bbox_head") if "bbox_head" in model else Config({})
+    head = model.at("bbox_head" if "bbox_head" in model else "pts_bbox_head")
     sizes = head.at("anchor_generator").value("sizes", list) if "anchor_generator" in head else []
     turned = [size[0] - size[1] for size in sizes if isinstance(size, list) and len(size) == 3]
     if turned and max(turned) <= 0 and min(turned) < 0:
@@ -91,20 +92,26 @@ def _rows(encoder: Config, inputs: int, voxels: Voxels) -> List[int]:
     encoder.agree("voxel_size", voxels.size)
     encoder.agree("point_cloud_range", voxels.bounds)
     voxels.columns = columns = int(encoder.number("in_channels"))
-    mean = 3 if encoder.get("with_cluster_center", True) else 0
+    pillars = encoder.text("type") == "PillarFeatureNet"  # the others have nothing by default
+    mean = 3 if encoder.get("with_cluster_center", pillars) else 0
     center = inputs - columns - mean  # 3; 2 in old versions; 0 if there is none
-    if center not in (0, 2, 3) or bool(center) != bool(encoder.get("with_voxel_center", True)):
+    if center not in (0, 2, 3) or bool(center) != bool(encoder.get("with_voxel_center", pillars)):
         raise ConvertError(f"{encoder.path}: the first layer has {inputs} inputs for points of {columns} columns")
     rows = list(range(columns)) + list(range(columns, columns + mean))
     centers = list(range(columns + 3, columns + 3 + center))
-    if encoder.get("legacy", True):  # the offsets from the centre replace the coordinates too
+    if encoder.get("legacy", pillars):  # the offsets from the centre replace the coordinates too
         rows[:center] = centers
     return rows + centers
 
 
 def _encoder(state: State, encoder: Config, name: str) -> List[fold.Layer]:
-    inputs = state.shape(f"{name}.pfn_layers.0.linear.weight")[1]
-    return encoder_layers(state, name, encoder.integers("feat_channels"), inputs, eps=norm_eps(encoder, NORM_EPS))
+    widths = encoder.integers("feat_channels")
+    if encoder.text("type") == "HardVFE":
+        name = f"{name}.vfe_layers"
+    else:
+        name, widths = f"{name}.pfn_layers", halved(widths)
+    inputs = state.shape(f"{name}.0.linear.weight")[1]
+    return encoder_layers(state, name, widths, inputs, eps=norm_eps(encoder, NORM_EPS))
 
 
 def norm_eps(part: Config, default: float) -> float:
@@ -139,19 +146,22 @@ def _classes(config: Config, count: int) -> List[str]:
     return names
 
 
-def _anchor_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
-    head, test = config.at("model").at("bbox_head"), config.at("model").at("test_cfg")
+def _anchor_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Build]:
+    head, test = config.at("model").at(f"{prefix}bbox_head"), config.at("model").at("test_cfg")
+    test = test.at("pts") if prefix else test
     head.at("bbox_coder").expect("type", "DeltaXYZWLHRBBoxCoder")
     if not head.at("loss_cls").get("use_sigmoid", False):
         raise ConvertError(f"{head.path}.loss_cls.use_sigmoid: only scores by the sigmoid can be decoded")
     classes = _classes(config, int(head.number("num_classes")))
     anchors = _anchors(head.at("anchor_generator"), voxels.bounds)
+    values = 9 if anchors["velocity"] == "yes" else 7
+    if head.at("bbox_coder").number("code_size", 7) != values:
+        raise ConvertError(f"{head.path}.bbox_coder.code_size is not {values}, the values of an anchor")
     count = len(anchors["anchor_sizes"]) // 3 * len(anchors["anchor_rotations"])
-    names = {output: f"bbox_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
-    channels = {"cls_preds": count * len(classes), "box_preds": count * 7, "dir_cls_preds": count * 2}
+    names = {output: f"{prefix}bbox_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
+    channels = {"cls_preds": count * len(classes), "box_preds": count * values, "dir_cls_preds": count * 2}
     decode = {
         "head": "anchor",
-        "point_cloud_range": voxels.bounds,
         **anchors,
         "dir_offset": head.number("dir_offset", -math.pi / 2),
         "dir_limit_offset": head.number("dir_limit_offset", 0),
@@ -175,19 +185,23 @@ def _anchors(generator: Config, bounds: List[float]) -> Dict[str, Any]:
     if len(ranges) != len(sizes) or any(len(size) != 3 for size in sizes):
         raise ConvertError(f"{generator.path} has {len(ranges)} ranges for {len(sizes)} sizes of three numbers")
     for values in ranges:
-        if len(values) != 6 or [values[i] for i in (0, 1, 3, 4)] != [bounds[i] for i in (0, 1, 3, 4)]:
-            raise ConvertError(f"{generator.path}.ranges has {values}, which is not the range of the points")
+        if len(values) != 6 or [values[i] for i in (0, 1, 3, 4)] != [ranges[0][i] for i in (0, 1, 3, 4)]:
+            raise ConvertError(f"{generator.path}.ranges has {values}, with anchors at other places than {ranges[0]}")
         if values[2] != values[5]:
             raise ConvertError(f"{generator.path}.ranges has {values}, with anchors at several heights")
     return {
+        "point_cloud_range": [*ranges[0][:2], bounds[2], *ranges[0][3:5], bounds[5]],  # of the anchors
         "anchor_sizes": [number for size in sizes for number in size],
         "anchor_bottoms": [values[2] for values in ranges],
         "anchor_rotations": generator.numbers("rotations"),
+        "velocity": "yes" if generator.get("custom_values", []) else "no",
         "align_center": ALIGNED[kind],
     }
 
 
-def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
+def _center_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Build]:
+    if not prefix:
+        raise ConvertError("model.bbox_head.type is CenterHead; a VoxelNet has an Anchor3DHead")
     head, test = config.at("model").at("pts_bbox_head"), config.at("model").at("test_cfg").at("pts")
     separate = head.at("separate_head") if "separate_head" in head else Config({"type": "SeparateHead"})
     separate.expect("type", "SeparateHead")
@@ -248,3 +262,6 @@ def _suppression(test: Config, tasks: int) -> Dict[str, Any]:
         return {"nms": "circle", "min_radius": [math.sqrt(square) for square in squares], **most}
     pre_max = int(test.number("pre_max_size"))
     return {"nms": "rotated", "nms_threshold": test.number("nms_thr"), "nms_pre_max": pre_max, **most}
+
+
+HEADS = {"Anchor3DHead": _anchor_head, "CenterHead": _center_head}

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Tuple
 from . import fold
 from .config import Config
 from .keys import OPENPCDET, Keys
-from .layers import CENTER_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers
+from .layers import CENTER_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers, halved
 from .model import PILLAR_EXTRA, CheckpointPlan, Head, Voxels
 from .state import ConvertError, State
 
@@ -89,7 +89,9 @@ def _rows(vfe: Config, inputs: int, voxels: Voxels) -> List[int]:
 
 def _encoder(state: State, vfe: Config) -> List[fold.Layer]:
     inputs = state.shape("vfe.pfn_layers.0.linear.weight")[1]
-    return encoder_layers(state, "vfe", vfe.integers("NUM_FILTERS"), inputs, norm=bool(vfe.get("USE_NORM", True)))
+    return encoder_layers(
+        state, "vfe.pfn_layers", halved(vfe.integers("NUM_FILTERS")), inputs, bool(vfe.get("USE_NORM", True))
+    )
 
 
 def _backbone(config: Config) -> Backbone:
