@@ -7,6 +7,7 @@ mmdetection3d fe25f7a and CenterPoint 3cf7d87. Of keys that are of training or o
 import json
 import math
 import pathlib
+import re
 import tempfile
 import textwrap
 import unittest
@@ -72,6 +73,15 @@ class Tables(unittest.TestCase):
                     if value is not None and Keys(TABLES[project]).refusal(path, value):
                         refused |= set(names) if where == "*" else {names[number] for number in where}
             self.assertEqual(set(names) - refused, CONVERTED[project])
+
+    def test_what_is_taken_is_read(self):
+        """The code that converts names each key that the table says it takes."""
+        for project, table in TABLES.items():
+            code = (pathlib.Path(keys.__file__).parent / f"{project}.py").read_text(encoding="utf-8")
+            for path, rule in table.items():
+                if rule is keys.TAKEN:
+                    with self.subTest(f"{project} {path}"):
+                        self.assertIn(path.rpartition(".")[2], re.findall(r"\w+", code))
 
     def test_unknown_keys_are_refused(self):
         cases = {

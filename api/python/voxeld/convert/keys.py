@@ -50,7 +50,6 @@ OPENPCDET: Table = {
     "EXP_GROUP_PATH": HARMLESS,
     # points and pillars
     "DATA_CONFIG": HARMLESS,
-    "DATA_CONFIG._BASE_CONFIG_": TAKEN,
     "DATA_CONFIG.POINT_CLOUD_RANGE": TAKEN,
     "DATA_CONFIG.POINT_FEATURE_ENCODING.encoding_type": only("absolute_coordinates_encoding"),
     "DATA_CONFIG.POINT_FEATURE_ENCODING.used_feature_list": TAKEN,
@@ -192,11 +191,21 @@ MMDET3D: Table = {
     "metainfo.classes": TAKEN,
     "test_dataloader": HARMLESS,
     "tta_model": HARMLESS,  # tools/test.py takes the model only with --tta
+    "data": HARMLESS,
+    "data_preprocessor": HARMLESS,  # mmengine takes those below it, if the model has none
     **{
-        f"test_dataloader.dataset.pipeline.{key}": CLIENT
-        for key in ("use_dim", "sweeps_num", "norm_intensity", "norm_elongation", "remove_close", "shift_height")
+        f"{place}.pipeline.{key}": rule
+        for place in ("test_dataloader.dataset", "data.test")  # of 1.1 and later, of 1.0
+        for key, rule in {
+            **{key: CLIENT for key in ("use_dim", "sweeps_num", "norm_intensity", "norm_elongation", "remove_close")},
+            "shift_height": CLIENT,
+            "flip": AUGMENTED,
+            "pts_scale_ratio": only(1, because=AUGMENTED.reason),
+            "transforms.rot_range": only([0, 0], because=AUGMENTED.reason),
+            "transforms.scale_ratio_range": only([1, 1], because=AUGMENTED.reason),
+            "transforms.translation_std": only([0, 0, 0], because=AUGMENTED.reason),
+        }.items()
     },
-    "test_dataloader.dataset.pipeline.flip": AUGMENTED,
     "model.type": TAKEN,
     "model.train_cfg": HARMLESS,
     "model.init_cfg": HARMLESS,

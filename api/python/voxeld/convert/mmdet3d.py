@@ -29,6 +29,8 @@ ALIGNED = {"AlignedAnchor3DRangeGenerator": "yes", "Anchor3DRangeGenerator": "no
 
 def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     model = config.at("model")
+    if "data_preprocessor" in config:
+        model.values.setdefault("data_preprocessor", config.values["data_preprocessor"])
     kind = model.choice("type", PREFIXES)
     prefix = PREFIXES[kind]
     for part, types in PARTS.items():
