@@ -4,6 +4,7 @@ import io
 import os
 import pathlib
 import pickle
+import random
 import sys
 import tempfile
 import tracemalloc
@@ -199,6 +200,23 @@ class Checkpoints(unittest.TestCase):
                 with self.subTest(f"{name} cut at {length}"):
                     self.path.write_bytes(whole[:length])
                     self.refuse("")
+
+    def test_changed_files_are_read_or_refused(self):
+        chance = random.Random(5)
+        for name, save in FORMATS.items():
+            save(self.path, {"state_dict": state_of({"a.weight": WEIGHT}), "meta": {"x": [1, ("y", 2.5)]}})
+            whole = self.path.read_bytes()
+            for case in range(1500):
+                changed = bytearray(whole)
+                for _ in range(chance.randint(1, 5)):
+                    place = chance.randrange(len(changed))
+                    changed[place : place + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
+                with self.subTest(f"{name} {case}"):
+                    self.path.write_bytes(changed)
+                    try:
+                        read_state(self.path)
+                    except ConvertError:
+                        pass
 
     # ---- what means harm --------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import math
 import pathlib
 import pickletools
 import zipfile
+import zlib
 from typing import Any, BinaryIO, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -127,7 +128,7 @@ def _read_zip(path: pathlib.Path, file: BinaryIO) -> State:
                 file.seek(0)
                 with np.load(file, allow_pickle=False) as arrays:
                     return State({name: arrays[name] for name in arrays.files})
-    except (zipfile.BadZipFile, ValueError, EOFError) as reason:
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError) as reason:
         raise ConvertError(f"cannot read {path}: {reason}") from None
     raise ConvertError(f"{path} is a zip file, but torch.save did not write it, and it has other files than .npy")
 
