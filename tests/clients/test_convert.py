@@ -747,6 +747,24 @@ class Convert(unittest.TestCase):
                 part[key] = value
                 self.refuse(reason, "openpcdet", pcdet_state(), config, "--ignore", "dense_head.conv_iou")
 
+    def test_overlaps_that_rectify_scores(self):
+        """The branch alone changes nothing, and --ignore leaves it out; its use is refused whatever is left out."""
+        weights, names = Weights(4), pcdet_center_names()
+        weights.weight("vfe.pfn_layers.0.linear", 64, 11)
+        weights.norm("vfe.pfn_layers.0.norm", 64)
+        networks.make_backbone(weights, *PCDET_BLOCKS, PCDET_SPEC)
+        networks.make_center(weights, names, 384, 64, MAPS, [1, 2])
+        weights.bias("dense_head.heads_list.0.iou.1", 1)
+        config = pcdet_center_config()
+        head = config["MODEL"]["DENSE_HEAD"]
+        head["SEPARATE_HEAD_CFG"]["HEAD_DICT"]["iou"] = {"out_channels": 1, "num_conv": 2}
+        ignore = ("--ignore", "dense_head.heads_list.0.iou")
+        self.refuse("no layer for dense_head.heads_list.0.iou.1.bias", "openpcdet", weights.state, config)
+        head["POST_PROCESSING"].update(USE_IOU_TO_RECTIFY_SCORE=True, IOU_RECTIFIER=[0.5, 0.5, 0.5])
+        self.refuse("USE_IOU_TO_RECTIFY_SCORE is True", "openpcdet", weights.state, config, *ignore)
+        head["POST_PROCESSING"]["USE_IOU_TO_RECTIFY_SCORE"] = False
+        self.convert("openpcdet", weights.state, config, *ignore)
+
     def test_versions_of_mmdet3d(self):
         (self.folder / "base.py").write_text(MMDET_BASE_FILE, encoding="utf-8")
         (self.folder / "c.py").write_text(MMDET_ANCHOR_FILE.replace("LEGACY", "legacy=False"), encoding="utf-8")

@@ -71,7 +71,7 @@ def _read(path: pathlib.Path, file: BinaryIO) -> State:
         if start.startswith(begin[:16]):
             raise ConvertError(f"{path} is {what}, not a checkpoint")
     if start[:1] == b"\x08" and _is_onnx(file.read()):
-        raise ConvertError(f"{path} is an ONNX file, not a checkpoint")
+        raise ConvertError(f"{path} is an ONNX file, not a checkpoint: give onnx as the source")
     raise ConvertError(f"cannot read {path}: neither what torch.save wrote, nor .safetensors, nor .npz")
 
 
