@@ -185,7 +185,8 @@ _base_ = ['./base.py']
 class_names = ['Pedestrian', 'Cyclist', 'Car']
 point_cloud_range = {BOUNDS}
 model = dict(
-    voxel_encoder=dict(type='PillarFeatureNet', in_channels=4, feat_channels=[64], LEGACY),
+    voxel_encoder=dict(type='PillarFeatureNet', in_channels=4, feat_channels=[64], voxel_size={SIZE},
+                       point_cloud_range=point_cloud_range, LEGACY),
     backbone=dict(type='SECOND', layer_nums=[3, 5, 5], layer_strides=[2, 2, 2], out_channels=[64, 128, 256]),
     neck=dict(type='SECONDFPN', upsample_strides=[1, 2, 4], out_channels=[128, 128, 128]),
     bbox_head=dict(
@@ -219,6 +220,7 @@ model = dict(
     type='CenterPoint',
     data_preprocessor=dict(voxel_layer=dict(max_num_points=20, voxel_size=voxel_size, max_voxels=(30000, 40000))),
     pts_voxel_encoder=dict(type='PillarFeatureNet', in_channels=5, feat_channels=[64], with_distance=False,
+                           voxel_size=voxel_size, point_cloud_range=point_cloud_range,
                            norm_cfg=dict(type='BN1d', eps=1e-3, momentum=0.01), legacy=False),
     pts_backbone=dict(type='SECOND', layer_nums=[3, 5, 5], layer_strides=[2, 2, 2], out_channels=[64, 128, 256],
                       norm_cfg=dict(type='BN', eps=1e-3, momentum=0.01)),
@@ -706,8 +708,12 @@ class Convert(unittest.TestCase):
             "model.voxel_encoder.norm_cfg.type is GN": anchors.replace("legacy=False", "norm_cfg=dict(type='GN')"),
             "model.test_cfg.use_rotate_nms is False": anchors.replace("nms_thr", "use_rotate_nms=False, nms_thr"),
             "model.test_cfg.soft: the converter does not know": anchors.replace("nms_thr", "soft=1, nms_thr"),
-            "model.voxel_encoder.voxel_size is [0.2, 0.2, 4]": anchors.replace(
-                "legacy=False", "voxel_size=(0.2, 0.2, 4)"
+            "model.voxel_encoder.voxel_size is [0.2, 0.2, 4], but": anchors.replace(f"={SIZE},", "=(0.2, 0.2, 4),"),
+            "model.voxel_encoder.voxel_size is [0.2, 0.2, 4] without the key": anchors.replace(
+                f"voxel_size={SIZE},", ""
+            ),
+            "model.test_cfg.nms_pre is -1; expected a whole number above 0": anchors.replace(
+                "nms_pre=100", "nms_pre=-1"
             ),
             "model.bbox_head.anchor_generator.scales is [1, 2]": anchors.replace(
                 "reshape_out", "scales=[1, 2], reshape_out"

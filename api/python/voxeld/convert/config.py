@@ -52,6 +52,12 @@ class Config:
     def number(self, key: str, default: Any = None) -> Any:
         return self.numbers_of(key, [self.value(key, object) if default is None else self.get(key, default)])[0]
 
+    def whole(self, key: str, default: Any = None) -> int:
+        number = self.number(key, default)
+        if number != int(number) or number < 1:
+            raise ConvertError(f"{self._path(key)} is {number}; expected a whole number above 0")
+        return int(number)
+
     def numbers(self, key: str, count: Optional[int] = None) -> List[Any]:
         values = self.value(key, object)
         if not isinstance(values, (list, tuple)) or (count is not None and len(values) != count):
@@ -71,11 +77,12 @@ class Config:
                 raise ConvertError(f"{self._path(key)} has {number!r}; expected a number")
         return numbers
 
-    def agree(self, key: str, *values: Any) -> None:
-        """The value is one of those that voxelization uses, or the key is absent."""
-        if key in self.values and self.numbers(key) not in [list(value) for value in values]:
-            given = self.numbers(key)
-            raise ConvertError(f"{self._path(key)} is {given}, but voxelization has {values[0]}")
+    def agree(self, key: str, *values: Any, default: Any = None) -> None:
+        """The value, or what the project takes without the key, is one of those that voxelization uses."""
+        given = self.numbers(key) if key in self.values else default
+        if given is not None and list(given) not in [list(value) for value in values]:
+            absent = "" if key in self.values else " without the key"
+            raise ConvertError(f"{self._path(key)} is {list(given)}{absent}, but voxelization has {list(values[0])}")
 
     def expect(self, key: str, value: Any) -> None:
         self.choice(key, (value,))

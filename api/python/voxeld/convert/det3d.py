@@ -14,7 +14,7 @@ from . import fold
 from .config import Config
 from .keys import DET3D, Keys
 from .layers import NORM_EPS, Backbone, CenterHead, encoder_layers, halved
-from .mmdet3d import norm_eps
+from .mmdet3d import ENCODER_RANGE, ENCODER_SIZE, norm_eps
 from .model import CheckpointPlan, Head, Reordered, Voxels
 from .state import ConvertError, State
 
@@ -49,15 +49,15 @@ def _voxels(generator: Config) -> Voxels:
     return Voxels(
         bounds=generator.numbers("range", 6),
         size=generator.numbers("voxel_size", 3),
-        cap=int(generator.number("max_points_in_voxel")),
-        most=generator.integers("max_voxel_num")[-1] if isinstance(most, list) else generator.number("max_voxel_num"),
+        cap=generator.whole("max_points_in_voxel"),
+        most=generator.integers("max_voxel_num")[-1] if isinstance(most, list) else generator.whole("max_voxel_num"),
     )
 
 
 def _rows(reader: Config, inputs: int, voxels: Voxels) -> List[int]:
-    reader.agree("voxel_size", voxels.size)
-    reader.agree("pc_range", voxels.bounds)
-    voxels.columns = int(reader.number("num_input_features", 4))
+    reader.agree("voxel_size", voxels.size, default=ENCODER_SIZE)
+    reader.agree("pc_range", voxels.bounds, default=ENCODER_RANGE)
+    voxels.columns = reader.whole("num_input_features", 4)
     if inputs != voxels.columns + 5:
         raise ConvertError(f"{reader.path}: the first layer has {inputs} inputs for points of {voxels.columns} columns")
     return list(range(inputs))  # the offset from the centre has no z
@@ -95,16 +95,16 @@ def _head(config: Config, voxels: Voxels) -> Tuple[Head, CenterHead]:
     depth = {output: int(branches.numbers(name, 2)[1]) for output, name in maps.items() if output != "heatmap"}
     center = CenterHead(
         shared=("bbox_head.shared_conv.0", "bbox_head.shared_conv.1"),
-        shared_channels=int(head.number("share_conv_channel", 64)),
+        shared_channels=head.whole("share_conv_channel", 64),
         branch="bbox_head.tasks.{}.{}".format,
         hidden=lambda place, number: (f"{place}.{3 * number}", f"{place}.{3 * number + 1}"),
         last=lambda place, number: f"{place}.{3 * number}",
         maps=maps,
-        depth={**depth, "heatmap": int(head.number("num_hm_conv", 2))},
+        depth={**depth, "heatmap": head.whole("num_hm_conv", 2)},
         task_classes=[len(names) for names in classes],
         reordered=REORDERED,
     )
-    stride = int(test.number("out_size_factor"))
+    stride = test.whole("out_size_factor")
     test.agree("pc_range", voxels.bounds[:2], voxels.bounds)
     test.agree("voxel_size", voxels.size[:2], voxels.size)
     decode = {
@@ -129,11 +129,11 @@ def _head(config: Config, voxels: Voxels) -> Tuple[Head, CenterHead]:
 
 def _suppression(test: Config, tasks: int) -> Dict[str, Any]:
     nms = test.at("nms")
-    most = {"nms_post_max": int(nms.number("nms_post_max_size"))}
+    most = {"nms_post_max": nms.whole("nms_post_max_size")}
     if test.get("circular_nms", False):
         squares = test.numbers("min_radius", tasks)  # compared with squares of distances
         if any(square < 0 for square in squares):
             raise ConvertError(f"{test.path}.min_radius is {squares}; expected no number below 0")
         return {"nms": "circle", "min_radius": [math.sqrt(square) for square in squares], **most}
-    pre_max = int(nms.number("nms_pre_max_size"))
+    pre_max = nms.whole("nms_pre_max_size")
     return {"nms": "rotated", "nms_threshold": nms.number("nms_iou_threshold"), "nms_pre_max": pre_max, **most}

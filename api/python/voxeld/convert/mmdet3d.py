@@ -23,6 +23,7 @@ PARTS = {
     "neck": ("SECONDFPN",),
     "bbox_head": ("Anchor3DHead", "CenterHead"),
 }
+ENCODER_SIZE, ENCODER_RANGE = (0.2, 0.2, 4), (0, -40, -3, 70.4, 40, 1)  # of an encoder without them
 MMCV_EPS = 1e-5  # of a norm_cfg without eps
 ALIGNED = {"AlignedAnchor3DRangeGenerator": "yes", "Anchor3DRangeGenerator": "no"}
 
@@ -85,16 +86,17 @@ def _voxels(config: Config) -> Voxels:
     return Voxels(
         bounds=ranged.numbers("point_cloud_range", 6),
         size=layer.numbers("voxel_size", 3),
-        cap=int(layer.number("max_num_points")),
-        most=layer.integers("max_voxels")[-1] if isinstance(most, list) else int(layer.number("max_voxels")),
+        cap=layer.whole("max_num_points"),
+        most=layer.integers("max_voxels")[-1] if isinstance(most, list) else layer.whole("max_voxels"),
     )
 
 
 def _rows(encoder: Config, inputs: int, voxels: Voxels) -> List[int]:
-    encoder.agree("voxel_size", voxels.size)
-    encoder.agree("point_cloud_range", voxels.bounds)
-    voxels.columns = columns = int(encoder.number("in_channels"))
     pillars = encoder.text("type") == "PillarFeatureNet"  # the others have nothing by default
+    if encoder.get("with_voxel_center", pillars):
+        encoder.agree("voxel_size", voxels.size, default=ENCODER_SIZE)
+        encoder.agree("point_cloud_range", voxels.bounds, default=ENCODER_RANGE)
+    voxels.columns = columns = encoder.whole("in_channels")
     mean = 3 if encoder.get("with_cluster_center", pillars) else 0
     center = inputs - columns - mean  # 3; 2 in old versions; 0 if there is none
     if center not in (0, 2, 3) or bool(center) != bool(encoder.get("with_voxel_center", pillars)):
@@ -154,7 +156,7 @@ def _anchor_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
     head.at("bbox_coder").expect("type", "DeltaXYZWLHRBBoxCoder")
     if not head.at("loss_cls").get("use_sigmoid", False):
         raise ConvertError(f"{head.path}.loss_cls.use_sigmoid: only scores by the sigmoid can be decoded")
-    classes = _classes(config, int(head.number("num_classes")))
+    classes = _classes(config, head.whole("num_classes"))
     anchors = _anchors(head.at("anchor_generator"), voxels.bounds)
     values = 9 if anchors["velocity"] == "yes" else 7
     if head.at("bbox_coder").number("code_size", 7) != values:
@@ -170,8 +172,8 @@ def _anchor_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
         "dir_bins": 2,
         "score_threshold": test.number("score_thr"),
         "nms_threshold": test.number("nms_thr"),
-        "nms_pre_max": int(test.number("nms_pre")),
-        "nms_post_max": int(test.number("max_num")),
+        "nms_pre_max": test.whole("nms_pre"),
+        "nms_post_max": test.whole("max_num"),
         "class_agnostic": "no",
     }
     notes = ["a box has the label of its best class alone, where mmdetection3d takes each class above score_thr"]
@@ -220,16 +222,16 @@ def _center_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
     depth = {output: int(branches.numbers(name, 2)[1]) for output, name in maps.items()}
     center = CenterHead(
         shared=("pts_bbox_head.shared_conv.conv", "pts_bbox_head.shared_conv.bn"),
-        shared_channels=int(head.number("share_conv_channel", 64)),
+        shared_channels=head.whole("share_conv_channel", 64),
         branch=lambda task, name: f"pts_bbox_head.task_heads.{task}.{name}",
         hidden=lambda place, number: (f"{place}.{number}.conv", f"{place}.{number}.bn"),
         maps={"heatmap": "heatmap", **maps},
-        depth={"heatmap": int(head.number("num_heatmap_convs", 2)), **depth},
+        depth={"heatmap": head.whole("num_heatmap_convs", 2), **depth},
         task_classes=[len(task.names("class_names")) for task in tasks],
         shared_eps=norm_eps(head, CENTER_EPS),
         eps=norm_eps(separate, CENTER_EPS),
     )
-    stride = int(coder.number("out_size_factor"))
+    stride = coder.whole("out_size_factor")
     decode = {
         "head": "center",
         "point_cloud_range": voxels.bounds,
@@ -237,7 +239,7 @@ def _center_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
         "feature_map_stride": stride,
         "task_classes": center.task_classes,
         "rot_order": "sin_cos",
-        "max_objects": int(coder.number("max_num", 100)),
+        "max_objects": coder.whole("max_num", 100),
         "score_threshold": _score_threshold(coder, test),
         "post_center_range": coder.numbers("post_center_range", 6),
         **_suppression(test, len(tasks)),
@@ -258,11 +260,11 @@ def _score_threshold(coder: Config, test: Config) -> float:
 
 
 def _suppression(test: Config, tasks: int) -> Dict[str, Any]:
-    most = {"nms_post_max": int(test.number("post_max_size"))}
+    most = {"nms_post_max": test.whole("post_max_size")}
     if test.choice("nms_type", ("rotate", "circle")) == "circle":
         squares = test.numbers("min_radius", tasks)  # compared with squares of distances
         return {"nms": "circle", "min_radius": [math.sqrt(square) for square in squares], **most}
-    pre_max = int(test.number("pre_max_size"))
+    pre_max = test.whole("pre_max_size")
     return {"nms": "rotated", "nms_threshold": test.number("nms_thr"), "nms_pre_max": pre_max, **most}
 
 

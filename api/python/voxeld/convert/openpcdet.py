@@ -52,8 +52,8 @@ def _voxels(data: Config) -> Voxels:
     return Voxels(
         bounds=data.numbers("POINT_CLOUD_RANGE", 6),
         size=step.numbers("VOXEL_SIZE", 3),
-        cap=int(step.number("MAX_POINTS_PER_VOXEL")),
-        most=int(step.at("MAX_NUMBER_OF_VOXELS").number("test")),
+        cap=step.whole("MAX_POINTS_PER_VOXEL"),
+        most=step.at("MAX_NUMBER_OF_VOXELS").whole("test"),
     )
 
 
@@ -112,7 +112,7 @@ def _anchor_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     head, after = config.at("MODEL").at("DENSE_HEAD"), config.at("MODEL").at("POST_PROCESSING")
     anchors, classes = _anchors(head), config.names("CLASS_NAMES")
     count = len(anchors["anchor_sizes"]) // 3 * len(anchors["anchor_rotations"])
-    bins = int(head.number("NUM_DIR_BINS", 2))
+    bins = head.whole("NUM_DIR_BINS", 2)
     coder = head.at("TARGET_ASSIGNER_CONFIG")
     coder.expect("BOX_CODER", "ResidualCoder")
     names = {output: f"dense_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
@@ -132,7 +132,7 @@ def _anchor_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
         "class_agnostic": "no" if nms.get("MULTI_CLASSES_NMS", False) else "yes",
     }
     strides = {
-        f"{group.path}.feature_map_stride": int(group.number("feature_map_stride", 8))
+        f"{group.path}.feature_map_stride": group.whole("feature_map_stride", 8)
         for group in head.items("ANCHOR_GENERATOR_CONFIG")
     }
     layers = lambda state, network, x: anchor_head(state, network, x, names, channels)
@@ -166,8 +166,8 @@ def _nms(config: Config) -> Dict[str, Any]:
     config.choice("NMS_TYPE", ("nms_gpu", "nms_cpu"))
     return {
         "nms_threshold": config.number("NMS_THRESH"),
-        "nms_pre_max": int(config.number("NMS_PRE_MAXSIZE")),
-        "nms_post_max": int(config.number("NMS_POST_MAXSIZE")),
+        "nms_pre_max": config.whole("NMS_PRE_MAXSIZE"),
+        "nms_post_max": config.whole("NMS_POST_MAXSIZE"),
     }
 
 
@@ -178,18 +178,18 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     order = [name for task in tasks for name in task]
     if sorted(order) != sorted(classes) or not all(tasks):
         raise ConvertError(f"{head.path}.CLASS_NAMES_EACH_HEAD does not have each of CLASS_NAMES once")
-    stride = int(head.at("TARGET_ASSIGNER_CONFIG").number("FEATURE_MAP_STRIDE"))
+    stride = head.at("TARGET_ASSIGNER_CONFIG").whole("FEATURE_MAP_STRIDE")
     maps = {"heatmap": "hm", "center": "center", "height": "center_z", "dim": "dim", "rot": "rot"}
     if "vel" in head.at("SEPARATE_HEAD_CFG").names("HEAD_ORDER"):
         maps["vel"] = "vel"
     depth = {output: int(branches.at(name).number("num_conv")) for output, name in maps.items() if name != "hm"}
     center = CenterHead(
         shared=("dense_head.shared_conv.0", "dense_head.shared_conv.1"),
-        shared_channels=int(head.number("SHARED_CONV_CHANNEL")),
+        shared_channels=head.whole("SHARED_CONV_CHANNEL"),
         branch=lambda task, name: f"dense_head.heads_list.{task}.{name}",
         hidden=lambda place, number: (f"{place}.{number}.0", f"{place}.{number}.1"),
         maps=maps,
-        depth={**depth, "heatmap": int(head.number("NUM_HM_CONV"))},
+        depth={**depth, "heatmap": head.whole("NUM_HM_CONV")},
         task_classes=[len(task) for task in tasks],
         shared_eps=float(head.number("BN_EPS", CENTER_EPS)),
         eps=float(head.number("BN_EPS", CENTER_EPS)),
@@ -201,7 +201,7 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
         "feature_map_stride": stride,
         "task_classes": center.task_classes,
         "rot_order": "cos_sin",
-        "max_objects": int(after.number("MAX_OBJ_PER_SAMPLE")),
+        "max_objects": after.whole("MAX_OBJ_PER_SAMPLE"),
         "score_threshold": after.number("SCORE_THRESH"),
         "post_center_range": after.numbers("POST_CENTER_LIMIT_RANGE", 6),
         "nms": "rotated",
