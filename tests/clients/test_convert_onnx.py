@@ -59,7 +59,7 @@ class Builder:
     def numbers(self, *values):
         return np.array(values, np.int64)
 
-    def linear(self, rows, inputs=COLUMNS + 6, plain=False):
+    def linear(self, rows, inputs=COLUMNS + 6, plain=False, keepdims=0):
         """A layer of rows [V, P, inputs] -> the largest values [V, WIDTH]."""
         state = self.weights.state
         x = self.node("MatMul", [rows, state["linear.weight"].T[:inputs].copy()], "matmul")
@@ -73,7 +73,7 @@ class Builder:
             x = self.node("BatchNormalization", [x, *norm], "normed", epsilon=networks.EPS)
             x = self.node("Transpose", [x], "back", perm=[0, 2, 1])
         x = self.node("Relu", [x], "relu")
-        return self.node("ReduceMax", [x], "pillar_features", axes=[1], keepdims=0)
+        return self.node("ReduceMax", [x], "pillar_features", axes=[1], keepdims=keepdims)
 
     def network(self, x, maps, last=True):
         """A convolution of stride 2, then each map. `last`: the channels are last."""
@@ -108,7 +108,7 @@ POINTS = {"voxels": (TensorProto.FLOAT, [None, CAP, COLUMNS])}
 def plugged(path, pillars=100, maps=ANCHOR_MAPS, **options):
     """As CUDA-PointPillars: rows of 10 values in, for a fixed number of pillars."""
     builder = Builder()
-    features = builder.linear("voxels", **options)
+    features = builder.linear("voxels", keepdims=[0], **options)  # a list, as its tool writes
     scatter = [features, "voxel_idxs", "voxel_num"]
     builder.network(builder.node("PPScatterPlugin", scatter, "map", dense_shape=[CELLS, CELLS]), maps)
     inputs = {"voxels": (TensorProto.FLOAT, [pillars, CAP, COLUMNS + 6])}

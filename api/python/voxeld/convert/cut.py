@@ -48,6 +48,7 @@ class Graph:
             raise ConvertError(f"cannot read {path}: {str(reason).splitlines()[0]}") from None
         graph = self.file.graph
         self.nodes: List[Any] = list(graph.node)
+        _unpack_numbers(self.nodes, {each.domain: each.version for each in self.file.opset_import})
         self.constants = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
         for node in self.nodes:
             if node.op_type == "Constant" and node.attribute[0].name == "value":
@@ -76,6 +77,19 @@ class Graph:
         part = helper.make_model(graph, opset_imports=self.file.opset_import, producer_name="voxeld-convert")
         part.doc_string, part.ir_version = doc, self.file.ir_version
         return part
+
+
+def _unpack_numbers(nodes: Iterable[Any], versions: Mapping[str, int]) -> None:
+    """Makes numbers of attributes that are lists of one number. TensorRT takes such attributes, and CUDA-PointPillars
+    writes them; ONNX Runtime does not."""
+    for node in nodes:
+        if not onnx.defs.has(node.op_type, node.domain):
+            continue
+        known = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain).attributes
+        for attribute in node.attribute:
+            wanted = known[attribute.name].type if attribute.name in known else None
+            if wanted == onnx.defs.OpSchema.AttrType.INT and len(attribute.ints) == 1:
+                attribute.CopyFrom(helper.make_attribute(attribute.name, attribute.ints[0]))
 
 
 def dims_of(value: Any) -> List[Optional[int]]:
