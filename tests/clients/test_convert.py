@@ -511,7 +511,7 @@ class Convert(unittest.TestCase):
         for change, reason in (
             (("type='SECONDFPN'", "type='FPN'"), "model.pts_neck.type is FPN; only SECONDFPN can be converted"),
             (("'Anchor3DHead'", "'FreeAnchor3DHead'"), "pts_bbox_head.type is FreeAnchor3DHead; only Anchor3DHead or"),
-            (("code_size=9", "code_size=7"), "pts_bbox_head.bbox_coder.code_size is not 9, the values of an anchor"),
+            (("code_size=9", "code_size=7"), "pts_bbox_head.bbox_coder.code_size is 7, but anchors have 9 values"),
             (
                 ("[0.1, -1.8, -1.7,", "[0, -1.8, -1.7,"),
                 "ranges has [0, -1.8, -1.7, 3.7, 1.8, -1.7], with anchors at other",

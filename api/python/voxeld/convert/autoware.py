@@ -29,14 +29,14 @@ def joined(configs: List[Config]) -> Config:
 
 
 def plan(model: Config, path: pathlib.Path) -> Plan:
-    columns, inputs = int(model.number("point_feature_size")), int(model.number("encoder_in_feature_size"))
+    columns, inputs = model.whole("point_feature_size"), model.whole("encoder_in_feature_size")
     if model.get("has_variance", False):
         raise ConvertError("ros__parameters.has_variance: variances of boxes cannot be decoded")
     voxels = Voxels(
         bounds=model.numbers("point_cloud_range", 6),
         size=model.numbers("voxel_size", 3),
         cap=POINTS_OF_A_PILLAR,
-        most=int(model.number("max_voxel_size")),
+        most=model.whole("max_voxel_size"),
     )
 
     def rows(found: int) -> List[int]:
@@ -49,7 +49,7 @@ def plan(model: Config, path: pathlib.Path) -> Plan:
 
 
 def _head(model: Config, voxels: Voxels) -> Head:
-    classes, stride = model.names("class_names"), int(model.number("downsample_factor"))
+    classes, stride = model.names("class_names"), model.whole("downsample_factor")
     nx, ny, _ = voxels.grid()
     most = min(MOST, (nx // stride) * (ny // stride))
     decode = {

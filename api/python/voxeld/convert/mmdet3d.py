@@ -159,8 +159,9 @@ def _anchor_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
     classes = _classes(config, head.whole("num_classes"))
     anchors = _anchors(head.at("anchor_generator"), voxels.bounds)
     values = 9 if anchors["velocity"] == "yes" else 7
-    if head.at("bbox_coder").number("code_size", 7) != values:
-        raise ConvertError(f"{head.path}.bbox_coder.code_size is not {values}, the values of an anchor")
+    size = head.at("bbox_coder").whole("code_size", 7)
+    if size != values:
+        raise ConvertError(f"{head.path}.bbox_coder.code_size is {size}, but anchors have {values} values")
     count = len(anchors["anchor_sizes"]) // 3 * len(anchors["anchor_rotations"])
     names = {output: f"{prefix}bbox_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
     channels = {"cls_preds": count * len(classes), "box_preds": count * values, "dir_cls_preds": count * 2}
