@@ -1,7 +1,6 @@
 """The commands and programs of docs/detection.md work: from a checkpoint to boxes, in five commands as written. Skipped
 where there is no onnxruntime for this Python."""
 
-import contextlib
 import os
 import pathlib
 import re
@@ -14,7 +13,7 @@ import unittest
 
 import numpy as np
 import yaml
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 try:
     import onnxruntime  # noqa: F401
@@ -24,6 +23,7 @@ except ImportError:
 
 import models
 import test_convert as convert
+from checkpoints import save_new, state_of
 from daemon import PATIENCE, ROOT, Daemon, voxeld_binary
 from rude_server import url_of
 from test_python_detect import scan
@@ -72,19 +72,12 @@ class Page(unittest.TestCase):
         return done.stdout
 
     def checkpoint(self):
-        """Writes the files that the commands name. Without torch the checkpoint is not a .pth file."""
+        """Writes what the commands name."""
         state, config = convert.pcdet_state(), convert.pcdet_config()
         config["MODEL"]["POST_PROCESSING"]["SCORE_THRESH"] = 0.01  # the weights are random
         (self.folder / "pointpillar.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-        with contextlib.suppress(ImportError):
-            import torch
-
-            torch.save(
-                {"model_state": {k: torch.from_numpy(v) for k, v in state.items()}}, self.folder / "pointpillar.pth"
-            )
-            return "pointpillar.pth"
-        save_file(state, self.folder / "pointpillar.safetensors")
-        return "pointpillar.safetensors"
+        convert.write_base(self.folder)
+        save_new(self.folder / "pointpillar.pth", {"model_state": state_of(state)})
 
     def test_from_a_checkpoint_to_boxes_in_five_commands(self):
         bounds = np.array(convert.BOUNDS)
@@ -99,7 +92,8 @@ class Page(unittest.TestCase):
             program = self.folder / "bin" / name
             program.write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
             program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        script = "\n".join(("set -e", *lines, 'kill "$!"', 'wait "$!"')).replace("pointpillar.pth", self.checkpoint())
+        self.checkpoint()
+        script = "\n".join(("set -e", *lines, 'kill "$!"', 'wait "$!"'))
         search = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         programs = {"PYTHON": sys.executable, "VOXELD": voxeld_binary(), "CURL": shutil.which("curl")}
         output = self.run_here("bash", "-c", script, PATH=search, **programs)
