@@ -85,8 +85,21 @@ class Tables(unittest.TestCase):
 
     def test_unknown_keys_are_refused(self):
         cases = {
-            "openpcdet": ("MODEL.VFE.NEW", "MODEL.DENSE_HEAD.LOSSES", "MODEL.X", "NEW", "MODEL.POST_PROCESSING.NMS.A"),
-            "mmdet3d": ("model.new", "model.pts_backbone.with_cp", "model.test_cfg.fuse", "model.pts_bbox_head.a.b"),
+            "openpcdet": (
+                "DATA_CONFIG.DATA_PROCESSOR.NEW",
+                "MODEL.VFE.NEW",
+                "MODEL.DENSE_HEAD.LOSSES",
+                "MODEL.X",
+                "NEW",
+                "MODEL.POST_PROCESSING.NMS.A",
+            ),
+            "mmdet3d": (
+                "model.new",
+                "model.data_preprocessor.voxel_layer.new",
+                "model.pts_backbone.with_cp",
+                "model.test_cfg.fuse",
+                "model.pts_bbox_head.a.b",
+            ),
             "det3d": ("model.reader.new", "test_cfg.new", "voxel_generator.new"),
         }
         for project, paths in cases.items():
@@ -273,9 +286,11 @@ class Statements(Files):
         for text in ("x = 9 ** 9 ** 9", "x = 'a' * 10 ** 9", "x = [0] * 10 ** 9", "x = 10 ** 9 * [0]"):
             with self.subTest(text):
                 self.assertIsInstance(self.read(text)["x"], statements.Unread)
+        self.refuse("x = 1\ny = " + "1 + " * 900 + "1", 2, "RecursionError")
         self.refuse("for i in range(10 ** 9):\n    x = 1", 1, "turns")
 
     def test_faults_of_bases(self):
+        self.refuse("x = 1\ny = '{{$NAME:value}}'", 2, "a variable of the environment")
         self.refuse("_base_ = 'no.py'", 1, "there is no base", "no.py")
         self.refuse("x = 1\n_base_ = ['mmdet3d::_base_/x.py']", 2, "of an installed package")
         self.refuse("import os\n_base_ = os.listdir('.')", 2, "_base_ is no list of files")

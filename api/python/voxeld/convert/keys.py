@@ -51,6 +51,7 @@ OPENPCDET: Table = {
     # points and pillars
     "DATA_CONFIG": HARMLESS,
     "DATA_CONFIG.POINT_CLOUD_RANGE": TAKEN,
+    "DATA_CONFIG.POINT_FEATURE_ENCODING": TAKEN,
     "DATA_CONFIG.POINT_FEATURE_ENCODING.encoding_type": only("absolute_coordinates_encoding"),
     "DATA_CONFIG.POINT_FEATURE_ENCODING.used_feature_list": TAKEN,
     "DATA_CONFIG.POINT_FEATURE_ENCODING.src_feature_list": TAKEN,
@@ -62,6 +63,12 @@ OPENPCDET: Table = {
     "DATA_CONFIG.POINTS_TANH_DIM": CLIENT,
     "DATA_CONFIG.DISABLE_NLZ_FLAG_ON_POINTS": CLIENT,
     "DATA_CONFIG.TEST_AUGMENTOR": AUGMENTED,
+    "DATA_CONFIG.DATA_PROCESSOR": TAKEN,
+    "DATA_CONFIG.DATA_PROCESSOR.SHUFFLE_ENABLED": HARMLESS,
+    **{
+        f"DATA_CONFIG.DATA_PROCESSOR.{key}": HARMLESS  # of boxes in training
+        for key in ("REMOVE_OUTSIDE_BOXES", "min_num_corners", "USE_CENTER_TO_FILTER")
+    },
     "DATA_CONFIG.DATA_PROCESSOR.NAME": only(
         "mask_points_and_boxes_outside_range",
         "shuffle_points",
@@ -211,7 +218,19 @@ MMDET3D: Table = {
     "model.init_cfg": HARMLESS,
     "model.pretrained": HARMLESS,
     # points and pillars
-    "model.data_preprocessor": HARMLESS,  # what is not named below is of images
+    **{
+        f"model.data_preprocessor.{key}": HARMLESS  # of images and of batches
+        for key in ("mean", "std", "pad_size_divisor", "pad_value", "pad_mask", "mask_pad_value", "pad_seg")
+        + (
+            "seg_pad_value",
+            "bgr_to_rgb",
+            "rgb_to_bgr",
+            "boxtype2tensor",
+            "non_blocking",
+            "batch_augments",
+            "batch_first",
+        )
+    },
     "model.data_preprocessor.type": only("Det3DDataPreprocessor"),
     "model.data_preprocessor.voxel": only(True),
     "model.data_preprocessor.voxel_type": only("hard"),
@@ -471,6 +490,8 @@ class Keys:
             rule = self.table.get(".".join(names[:count]))
             if rule and (count == len(names) or rule.below):
                 return rule
+            if rule:
+                break
         if "*" in self.table and not any(path.startswith(f"{names[0]}.") for path in self.table):
             return self.table["*"]
         raise ConvertError(

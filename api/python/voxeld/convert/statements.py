@@ -186,6 +186,9 @@ class _File:
         own = {"Dirname": self.path.parent, "Basename": self.path.name, "Extname": self.path.suffix}
         for name, value in {**own, "BasenameNoExtension": self.path.stem}.items():
             text = re.sub(rf"\{{\{{\s*file{name}\s*\}}\}}", lambda _, value=value: str(value), text)  # type: ignore
+        for number, line in enumerate(text.splitlines(), 1):
+            if re.search(r"\{\{[^}]*\$", line):
+                raise ConvertError(f"{self.path}:{number}: a variable of the environment is not read; {WHOLE}")
         return re.sub(r"\{\{\s*(_base_\.[\w.]+)\s*\}\}", r"\1", text)
 
     def _bases(self, tree: ast.Module) -> Optional[Merging]:
@@ -255,7 +258,7 @@ class _File:
                 self._refuse(statement)
             try:
                 follow(statement)
-            except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as reason:
+            except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as reason:
                 self._refuse(statement, f"{type(reason).__name__}: {reason}")
 
     def _pass(self, node: ast.Pass) -> None:
