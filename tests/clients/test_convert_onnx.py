@@ -308,7 +308,8 @@ class Onnx(unittest.TestCase):
             "it has no output cls_preds or cls_score0 or cls_score, only scores, offsets, turns; --map cls_preds=NAME"
         )
         maps = ["--map", "cls_preds=scores", "--map", "box_preds=offsets", "--map", "dir_cls_preds=turns"]
-        self.refuse("--map cls: allowed: cls_preds", None, None, "--map", "cls=scores")
+        self.refuse("--map cls=scores is no NAME=OUTPUT; names: cls_preds", None, None, "--map", "cls=scores")
+        self.refuse("--map cls_preds is no NAME=OUTPUT", None, None, "--map", "cls_preds")
         self.refuse(
             "offsets has the shape [1, 12, 12, 42]; the configuration asks for 18",
             None,
@@ -342,6 +343,10 @@ class Onnx(unittest.TestCase):
         wrong = copy.deepcopy(config)
         wrong["MODEL"]["DENSE_HEAD"]["ANCHOR_GENERATOR_CONFIG"][0]["feature_map_stride"] = 4
         self.refuse("feature_map_stride is 4, but the head's maps have 12 x 12 cells", None, {"config.yaml": wrong})
+        wrong["MODEL"]["VFE"]["NAME"] = "DynPillarVFE"
+        step = {"NAME": "transform_points_to_voxels_placeholder", "VOXEL_SIZE": convert.SIZE}
+        wrong["DATA_CONFIG"]["DATA_PROCESSOR"] = [step]
+        self.refuse("its pillars have 32 points; the configuration says no number", None, {"config.yaml": wrong})
         self.refuse("are for checkpoints, not for ONNX files", None, None, "--network", "float16")
         self.refuse("more than two ONNX files", [self.file] * 3)
 

@@ -122,6 +122,8 @@ def _linear(graph: Graph, node: Any, weight: Array) -> Layer:
     weight = weight if attributes.get("transB", 0) else weight.T
     bias = np.zeros(len(weight))
     if len(node.input) > 2:
+        if node.input[2] not in graph.constants:
+            raise ConvertError(f"{graph.path.name}: the bias of {node.name} in its encoder is computed")
         bias = bias + graph.constants[node.input[2]].astype(np.float64) * attributes.get("beta", 1.0)
     gain, shift = _behind(graph, node, len(weight))
     return weight * gain[:, None], bias * gain + shift

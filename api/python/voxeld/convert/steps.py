@@ -69,9 +69,12 @@ def _from_onnx(told: argparse.Namespace) -> Tuple[List[str], Model]:
 
 
 def _named(pairs: List[str]) -> Dict[str, str]:
-    named = dict(pair.partition("=")[::2] for pair in pairs)
-    for name in named.keys() - cut.NAMES.keys():
-        raise ConvertError(f"--map {name}: allowed: {', '.join(cut.NAMES)}")
+    named = {}
+    for pair in pairs:
+        name, _, output = pair.partition("=")
+        if name not in cut.NAMES or not output:
+            raise ConvertError(f"--map {pair} is no NAME=OUTPUT; names: {', '.join(cut.NAMES)}")
+        named[name] = output
     return named
 
 

@@ -76,9 +76,10 @@ class Trial:
         self.inputs = {name: value for name, value in place.encoder.inputs.items() if name in read}
         shape = self._rows_shape(place.encoder)
         cap = shape[1] or voxels.cap
-        if cap != voxels.cap:
+        if cap != voxels.cap or not cap:
             raise ConvertError(
-                f"{place.encoder.path.name}: its pillars have {cap} points; the configuration says {voxels.cap}"
+                f"{place.encoder.path.name}: its pillars have {cap or 'any number of'} points; "
+                f"the configuration says {voxels.cap or 'no number'}"
             )
         self.pillars = random_pillars(voxels, shape[0] or PILLARS, cap)
         self.rows = rows
