@@ -727,7 +727,7 @@ class Convert(unittest.TestCase):
                 "sizes=[[0.8, 0.6, 1.73], [1.76, 0.6, 1.73], [3.9, 1.6, 1.56]]",
                 "sizes=[[0.6, 0.8, 1.73], [0.6, 1.76, 1.73], [1.6, 3.9, 1.56]]",
             ),
-            "model.bbox_head.bbox_coder.code_size is not 7": anchors.replace("BBoxCoder')", "BBoxCoder', code_size=9)"),
+            "model.bbox_head.bbox_coder.code_size is 9": anchors.replace("BBoxCoder')", "BBoxCoder', code_size=9)"),
             "dataset.pipeline.transforms.rot_range is [0, 1]": anchors
             + "test_dataloader = dict(dataset=dict(pipeline=[dict(transforms=[dict(rot_range=[0, 1])])]))\n",
             "model.data_preprocessor.voxel_type is dynamic": centers.replace("data_preprocessor=", "x=").replace(

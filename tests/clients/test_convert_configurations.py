@@ -297,6 +297,8 @@ class Statements(Files):
         self.write("a.py", "x = 1")
         self.write("b.py", "x = 2")
         self.refuse("_base_ = ['a.py', 'b.py']", 1, "two bases have x")
+        with self.assertRaisesRegex(ConvertError, "has itself as a part"):
+            self.read("x = {}\nx['x'] = [x]")
         with self.assertRaisesRegex(ConvertError, "is a base of itself"):
             self.read("_base_ = 'config.py'")
         with self.assertRaisesRegex(ConvertError, "cannot read .*config.py"):

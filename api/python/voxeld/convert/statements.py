@@ -138,9 +138,11 @@ def merged(base: Any, over: Any) -> Any:
 
 def read(path: pathlib.Path) -> Dict[str, Any]:
     """The names of a file and of its bases."""
-    names = _File(path, ()).names
-    plain: Dict[str, Any] = _plain({name: value for name, value in names.items() if not isinstance(value, Imported)})
-    return plain
+    try:
+        names = _File(path, ()).names
+        return {name: _plain(value) for name, value in names.items() if not isinstance(value, Imported)}
+    except RecursionError:
+        raise ConvertError(f"cannot read {path}: a dict or list has itself as a part") from None
 
 
 def _plain(value: Any) -> Any:
