@@ -290,7 +290,7 @@ class Statements(Files):
         self.refuse("for i in range(10 ** 9):\n    x = 1", 1, "turns")
 
     def test_faults_of_bases(self):
-        self.refuse("x = 1\ny = '{{$NAME:value}}'", 2, "a variable of the environment")
+        self.refuse("x = 1\ny = '{{$NAME:value}}'", 2, "the converter reads no environment variables")
         self.refuse("_base_ = 'no.py'", 1, "there is no base", "no.py")
         self.refuse("x = 1\n_base_ = ['mmdet3d::_base_/x.py']", 2, "of an installed package")
         self.refuse("import os\n_base_ = os.listdir('.')", 2, "_base_ is no list of files")

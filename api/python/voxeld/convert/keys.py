@@ -22,7 +22,7 @@ class Rule(NamedTuple):
 
 TAKEN = Rule("taken", below=False)  # the converter reads the value
 HARMLESS = Rule("harmless")  # of training, of files, of reports; or the tensors' shapes show the value
-CLIENT = Rule("client")  # how points are made ready, which is up to the client; a note says so
+CLIENT = Rule("client")  # how points are prepared, which is up to the client: the converter prints a note
 
 
 def only(*values: Any, because: str = "") -> Rule:
@@ -495,19 +495,18 @@ class Keys:
         if "*" in self.table and not any(path.startswith(f"{names[0]}.") for path in self.table):
             return self.table["*"]
         raise ConvertError(
-            f"{path}: the converter does not know this key; if the key changes neither the network nor the boxes, "
-            "remove the key"
+            f"{path}: the converter does not know this key; remove the key if it changes neither network nor boxes"
         )
 
     def check(self, config: Config) -> List[str]:
-        """Refuses a key that would change the boxes. Gives notes on keys that are up to the client."""
+        """Refuses a key that would change the boxes. Returns notes on keys that are up to the client."""
         notes: Dict[str, str] = {}
         for path, value in walk(config.values):
             reason = self.refusal(path, value)
             if reason:
                 raise ConvertError(reason)
             if self.rule(path).what == "client" and value not in (None, False):
-                notes.setdefault(path, f"{path} is {value}: a client makes its points ready in this way")
+                notes.setdefault(path, f"{path} is {value}: clients must prepare their points in this way")
         return list(notes.values())
 
     def refusal(self, path: str, value: Any) -> str:

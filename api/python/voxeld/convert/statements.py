@@ -21,7 +21,7 @@ from .state import ConvertError
 
 BASE, DELETE = "_base_", "_delete_"
 LONGEST = 100_000  # items of a list, characters of a text
-WHOLE = "with mmengine, Config.fromfile(FILE).dump('whole.json') writes the whole configuration, which can be given"
+WHOLE = "mmengine's Config.fromfile(FILE).dump('whole.json') writes JSON that the converter reads"
 
 BINARY: Dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -190,7 +190,7 @@ class _File:
             text = re.sub(rf"\{{\{{\s*file{name}\s*\}}\}}", lambda _, value=value: str(value), text)  # type: ignore
         for number, line in enumerate(text.splitlines(), 1):
             if re.search(r"\{\{[^}]*\$", line):
-                raise ConvertError(f"{self.path}:{number}: a variable of the environment is not read; {WHOLE}")
+                raise ConvertError(f"{self.path}:{number}: the converter reads no environment variables; {WHOLE}")
         return re.sub(r"\{\{\s*(_base_\.[\w.]+)\s*\}\}", r"\1", text)
 
     def _bases(self, tree: ast.Module) -> Optional[Merging]:
@@ -246,8 +246,8 @@ class _File:
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
-    def _refuse(self, node: ast.AST, why: str = "a statement that is not read") -> NoReturn:
-        hint = f"; {WHOLE}" if "not read" in why else ""
+    def _refuse(self, node: ast.AST, why: str = "the converter does not follow this statement") -> NoReturn:
+        hint = f"; {WHOLE}" if "does not follow" in why else ""
         raise ConvertError(f"{self._where(node)}: {why}{hint}")
 
     def _where(self, node: ast.AST) -> str:
@@ -363,7 +363,7 @@ class _File:
         if follow:
             return follow(node)
         if any(isinstance(below, (ast.Call, ast.NamedExpr, ast.Await)) for below in ast.walk(node)):
-            self._refuse(node, "an expression that is not read")
+            self._refuse(node, "the converter does not follow this expression")
         return self._unread(node)
 
     def _value_constant(self, node: ast.Constant) -> Any:
@@ -455,7 +455,7 @@ class _File:
     def _value_ifexp(self, node: ast.IfExp) -> Any:
         test = self._value(node.test)
         if self._is_unread(test):
-            self._refuse(node, "an expression that is not read")
+            self._refuse(node, "the converter does not follow this expression")
         return self._value(node.body if test else node.orelse)
 
     def _value_joinedstr(self, node: ast.JoinedStr) -> Any:
@@ -518,14 +518,14 @@ class _File:
             self._set(loops[0].target, item)
             tests = [self._value(test) for test in loops[0].ifs]
             if any(self._is_unread(test) for test in tests):
-                self._refuse(element, "an expression that is not read")
+                self._refuse(element, "the converter does not follow this expression")
             if all(tests):
                 yield from self._loop(loops[1:], element)
 
     def _items(self, node: ast.expr) -> List[Any]:
         value = self._value(node)
         if self._is_unread(value):
-            self._refuse(node, "an expression that is not read")
+            self._refuse(node, "the converter does not follow this expression")
         if isinstance(value, range) and len(value) > LONGEST:
             self._refuse(node, f"more than {LONGEST} turns")
         return list(value)
@@ -540,7 +540,7 @@ class _File:
                 more = self._value(word.value)
                 values, words = (values, {**words, **more}) if isinstance(more, dict) else (self._unread(node), words)
         if isinstance(values, Unread):
-            self._refuse(node, "a call that is not read")
+            self._refuse(node, "the converter does not follow this call")
         if isinstance(node.func, ast.Attribute):
             place = self._value(node.func.value)
             for kind, methods in METHODS.items():
@@ -554,7 +554,7 @@ class _File:
         if any(isinstance(value, Unread) for value in values) and not (isinstance(place, list) and name == "append"):
             if isinstance(place, str):
                 return self._unread(node)
-            self._refuse(node, "a call that is not read")
+            self._refuse(node, "the converter does not follow this call")
         result = getattr(place, name)(*values, **words)
         return list(result) if name in ("items", "keys", "values") else result
 
@@ -571,4 +571,4 @@ class _File:
                 return list(result) if known in (enumerate, reversed, zip) else result
             if not function.python and not any(isinstance(value, (dict, list)) for value in every):
                 return self._unread(node)  # a function of a module changes nothing that it does not get
-        return self._refuse(node, "a call that is not read")
+        return self._refuse(node, "the converter does not follow this call")
