@@ -298,6 +298,18 @@ def mmdet_state(inputs=10, seed=2):
     return weights.state
 
 
+def mmdet_moving_state():
+    weights = Weights(7)
+    for number, inputs in enumerate((10, 128)):
+        weights.weight(f"pts_voxel_encoder.vfe_layers.{number}.linear", 64, inputs)
+        weights.norm(f"pts_voxel_encoder.vfe_layers.{number}.norm", 64)
+    networks.make_backbone(weights, "pts_backbone.blocks", "pts_neck.deblocks", 0, MMDET_SPEC)
+    for name, count in (("cls", 8), ("reg", 36), ("dir_cls", 8)):
+        weights.weight(f"pts_bbox_head.conv_{name}", count, 384, 1, 1)
+        weights.bias(f"pts_bbox_head.conv_{name}", count)
+    return weights.state
+
+
 def mmdet_center_names():
     place = "pts_bbox_head.task_heads.{}.{}".format
     return (
@@ -504,15 +516,7 @@ class Convert(unittest.TestCase):
         near(self, self.encoded(features, num_points), expected)
 
     def test_mmdet3d_anchors_with_a_velocity(self):
-        weights = Weights(7)
-        for number, inputs in enumerate((10, 128)):
-            weights.weight(f"pts_voxel_encoder.vfe_layers.{number}.linear", 64, inputs)
-            weights.norm(f"pts_voxel_encoder.vfe_layers.{number}.norm", 64)
-        networks.make_backbone(weights, "pts_backbone.blocks", "pts_neck.deblocks", 0, MMDET_SPEC)
-        for name, count in (("cls", 8), ("reg", 36), ("dir_cls", 8)):
-            weights.weight(f"pts_bbox_head.conv_{name}", count, 384, 1, 1)
-            weights.bias(f"pts_bbox_head.conv_{name}", count)
-        state = weights.state
+        state = mmdet_moving_state()
         for change, reason in (
             (("type='SECONDFPN'", "type='FPN'"), "model.pts_neck.type is FPN; only SECONDFPN can be converted"),
             (("'Anchor3DHead'", "'FreeAnchor3DHead'"), "pts_bbox_head.type is FreeAnchor3DHead; only Anchor3DHead or"),

@@ -65,6 +65,9 @@ class Detect(unittest.TestCase):
         cls.convert("dynamic", *convert.dynamic())
         cls.convert("centers", center_state(), convert.pcdet_center_config())
         cls.convert("anchors", convert.pcdet_state(), convert.pcdet_config())
+        save_file(convert.mmdet_moving_state(), cls.folder / "moving.safetensors")
+        (cls.folder / "moving.py").write_text(convert.MMDET_MVX_FILE, encoding="utf-8")
+        cls.run_converter("mmdet3d", "moving.safetensors", "moving", "moving.py")
         exports.scattered(cls.folder / "exported.onnx")
         cls.run_converter("onnx", "exported.onnx", "cut")
         cls.plug(cls.folder / "models" / "plugged")
@@ -80,8 +83,8 @@ class Detect(unittest.TestCase):
         cls.run_converter("openpcdet", "state.safetensors", name)
 
     @classmethod
-    def run_converter(cls, source, file, name):
-        arguments = [source, str(cls.folder / file), "--config", str(cls.folder / "config.yaml")]
+    def run_converter(cls, source, file, name, config="config.yaml"):
+        arguments = [source, str(cls.folder / file), "--config", str(cls.folder / config)]
         text = io.StringIO()
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             status = main([*arguments, "--output", str(cls.folder / "models" / name)])
@@ -180,6 +183,15 @@ class Detect(unittest.TestCase):
         reply = self.daemon.post("/v1/detect?model=centers&outputs=cls_preds", points.tobytes())
         self.assertEqual((reply.status, reply.json()["parameter"]), (400, "outputs"))
 
+    def test_anchors_with_a_velocity(self):
+        points = self.scan(4)
+        outputs = [*BOXES, *exports.ANCHOR_MAPS, "bev_features"]
+        tensors, _ = self.ask("/v1/detect", points.tobytes(), model="moving", outputs=outputs)
+        self.assertEqual(tensors["bev_features"].tobytes(), self.features("moving", points).tobytes())
+        self.assertEqual(tensors["boxes"].shape[1], 9)
+        self.assertEqual(tensors["box_preds"].shape[3], 36)
+        self.check_boxes("moving", tensors, {name: np.ascontiguousarray(tensors[name]) for name in exports.ANCHOR_MAPS})
+
     def test_an_onnx_file_that_was_cut(self):
         points = self.scan(4)
         tensors, _ = self.ask("/v1/detect", points.tobytes(), model="cut", outputs=[*BOXES, *exports.ANCHOR_MAPS])
@@ -207,7 +219,7 @@ class Detect(unittest.TestCase):
     def test_the_models_are_listed(self):
         listed = {model["name"]: model for model in self.daemon.get("/v1/models").json()["models"]}
         del listed["plugged"]
-        self.assertEqual(sorted(listed), ["anchors", "centers", "cut", "dynamic"])
+        self.assertEqual(sorted(listed), ["anchors", "centers", "cut", "dynamic", "moving"])
         for name, model in listed.items():
             self.assertTrue(model["ready"], model)
             self.assertEqual(model["decode"]["class_names"], self.document(name)["class_names"])
