@@ -272,7 +272,7 @@ class Refusals(FpsCase):
         for start in ("start=1000", "start=2147483647", "point_counts=999,1&start=1"):
             with self.subTest(start):
                 reply = self.sample(f"num_samples=1&{start}")
-                self.problem(reply, 422, "impossible", "start", "to start from")
+                self.problem(reply, 422, "impossible", "start", "sampling cannot start from")
         self.ok(self.sample("num_samples=1,0&point_counts=999,1&start=1"))  # the other cloud is not sampled
 
     def test_fewer_voxels_than_samples(self):
