@@ -37,10 +37,10 @@ COUNTS = {"name": "point_counts", "shape": [2], "datatype": "INT32", "data": [1,
 DATA = without("parameters", data=[0] * 8)
 # The JSON, and a part of the answer's `error`. POINTS follow the JSON in the body, or the third value if there is one.
 WRONG = (
-    ({}, "not a list of inputs"),
+    ({}, "there is no list of inputs"),
     ([], "is not an object"),
     ({"inputs": []}, "the input points is missing", b""),
-    ({"inputs": {}}, "not a list of inputs"),
+    ({"inputs": {}}, "there is no list of inputs"),
     ({"inputs": [3]}, "there is no input ''"),
     ({"inputs": [described(name="pillars")]}, "no input 'pillars'; allowed: points, point_counts"),
     ({"inputs": [without("shape")]}, "has no shape of 1 to 4 dimensions"),

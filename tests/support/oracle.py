@@ -63,6 +63,8 @@ class Params:
         for name, value in values.items():
             if name in ("preset", "timeout_ms", "format", "point_counts", "fps", "start"):
                 continue
+            if name in ("columns", "intensity_range", "ground_z"):  # for warnings
+                continue
             if name in ("point_cloud_range", "voxel_size"):
                 known[name] = tuple(float(v) for v in _items(value))
             elif name in ("num_features", "max_points_per_voxel", "max_voxels"):
