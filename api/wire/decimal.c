@@ -54,8 +54,9 @@ static bool read_not_finite(struct span word, struct decimal *out) {
     const char *word;
     bool goes_on;  // more follows, whatever it is
     float value;
-  } words[] = {{"inf", false, INFINITY},    {"infinity", false, INFINITY}, {"nan", false, NAN}, {"nan(", true, NAN},
-               {"1.#inf", false, INFINITY}, {"1.#inf", true, INFINITY},    {"1.#", true, NAN}};
+  } words[] = {{"inf", false, INFINITY}, {"infinity", false, INFINITY}, {"nan", false, NAN},
+               {"nan(", true, NAN},      {"1.#inf", false, INFINITY},   {"1.#inf", true, INFINITY},
+               {"1.#", true, NAN},       {"1.$", false, NAN},           {"1.$", true, NAN}};
   bool negative = word.at[0] == '-';
   if (negative || word.at[0] == '+') word = (struct span){word.at + 1, word.length - 1};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

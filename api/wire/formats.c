@@ -82,21 +82,36 @@ static const struct {
 // ---- text -----------------------------------------------------------------------------------------------------------
 
 // The mantissa of a coordinate has any bytes: of TEXT_LEAST bytes of rows, all are those of text in one case of 10^19.
-// A shorter text is told by its numbers: as rows, its bytes are values between 0 and 0.2 mm or over 10^16 m.
+// A shorter text is told by its numbers, or by being JSON: as rows, few of its bytes are values that a sensor has.
 enum { TEXT_LEAST = 64, TEXT_MOST = 1024, NUMBERS_LEAST = 12 };
 
-static bool is_text(char byte) { return (byte >= ' ' && byte <= '~') || (byte >= '\t' && byte <= '\r'); }
-static bool is_of_numbers(char byte) { return byte && strchr("0123456789+-.,[] \t\r\n", byte); }
+// The bytes of the character of ASCII or UTF-8 that stands first; 0 if none does.
+static size_t character_bytes(const char *bytes, size_t size) {
+  unsigned char first = (unsigned char)bytes[0];
+  size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0x80) return (first >= ' ' && first <= '~') || (first >= '\t' && first <= '\r');
+  if (first < 0xc2 || first > 0xf4 || length > size) return 0;
+  for (size_t i = 1; i < length; i++)
+    if (((unsigned char)bytes[i] & 0xc0) != 0x80) return 0;
+  return length;
+}
 
-static bool is_all(bool (*holds)(char byte), const char *bytes, size_t size) {
+static bool is_text(const char *bytes, size_t size) {
+  size_t at = 0, length = 1;
+  for (; length && at < size && at < TEXT_MOST; at += length) length = character_bytes(bytes + at, size - at);
+  return length;
+}
+
+// Digits and what stands between them, exponents, nan and inf.
+static bool is_of_numbers(const char *bytes, size_t size) {
   size_t i = 0;
-  while (i < size && i < TEXT_MOST && holds(bytes[i])) i++;
-  return i == size || i == TEXT_MOST;
+  while (i < size && bytes[i] && strchr("0123456789+-.,;[] \t\r\nEeNnAaIiFf", bytes[i])) i++;
+  return i == size;
 }
 
 static bool is_json(const char *bytes, size_t size) {
   size_t i = 0;
-  while (i < size && strchr(" \t\r\n", bytes[i])) i++;
+  while (i < size && bytes[i] && strchr(" \t\r\n", bytes[i])) i++;
   return i < size && (bytes[i] == '{' || bytes[i] == '[');
 }
 
@@ -105,8 +120,10 @@ static const char *text_hint(const char *bytes, size_t size) {
   size_t skipped = size > sizeof mark && memcmp(bytes, mark, sizeof mark) == 0 ? sizeof mark : 0;
   bytes += skipped;
   size -= skipped;
-  if (size < NUMBERS_LEAST || !is_all(size < TEXT_LEAST ? is_of_numbers : is_text, bytes, size)) return NULL;
-  if (is_json(bytes, size))
+  bool json = is_json(bytes, size);
+  if (size < NUMBERS_LEAST || !is_text(bytes, size)) return NULL;
+  if (size < TEXT_LEAST && !json && !is_of_numbers(bytes, size)) return NULL;
+  if (json)
     return "the body looks like JSON, which is not read here: send rows of float32, or POST the JSON of KServe v2 to "
            "/v2/models/NAME/infer";
   return "the body looks like text, such as .xyz or .csv, which is not read: send rows of float32 "

@@ -35,6 +35,7 @@ static int find_fields(const struct cloud_file *file, struct span name, const st
 
 static void list_fields(const struct cloud_file *file, char *out, size_t size) {
   struct text text = text_over(out, size);
+  if (file->num_fields == 0) text_put(&text, "no fields");
   for (int i = 0; i < file->num_fields; i++) {
     const struct cloud_field *field = &file->fields[i];
     text_put(&text, i ? ", " : "");
@@ -161,10 +162,12 @@ static bool wide_at(const char *at, enum number_type type, bool big_endian, doub
   }
 }
 
-// A number that became infinite is counted as not finite, and has lost nothing.
+// A number that became infinite is counted as not finite, and has lost nothing. A number beyond every map is no place,
+// but a writer's sign for no return, such as the largest float or whole number.
 static void note_loss(struct cloud_loss *loss, double wide, float value) {
+  const double farthest = 1e9;
   double moved = fabs(wide - (double)value);
-  if (isfinite(value) && moved > loss->most) *loss = (struct cloud_loss){moved, wide};
+  if (fabs(wide) < farthest && moved > loss->most) *loss = (struct cloud_loss){moved, wide};
 }
 
 static uint32_t column_at(const struct cloud_file *file, const struct cloud_columns *columns, int column,
@@ -234,7 +237,8 @@ static bool pass_field(const struct cloud_file *file, const struct cloud_field *
   return true;
 }
 
-// The places of a point follow from the lengths of the lists before them. The points are checked as they are read.
+// The places of a point follow from the lengths of the lists before them. The points are checked as they are read. By
+// then the rows may lie over the names of the fields.
 static bool gather_lists(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                          struct cloud_loss *loss, struct error *error) {
   const char *at = file->data, *places[CLOUD_FIELDS_MAX];
@@ -244,10 +248,8 @@ static bool gather_lists(const struct cloud_file *file, const struct cloud_colum
     for (int f = 0; f < file->num_fields; f++) {
       places[f] = at;
       if (pass_field(file, &file->fields[f], &at)) continue;
-      return error_refuse(error, ERROR_BAD_BODY, NULL,
-                          "the body ends within point %lld of %lld, in or before a value or list of field %.*s",
-                          (long long)i + 1, (long long)file->points,
-                          SPAN_ARGS(((struct span){file->fields[f].name, file->fields[f].name_length})));
+      return error_refuse(error, ERROR_BAD_BODY, NULL, "the body ends within point %lld of %lld", (long long)i + 1,
+                          (long long)file->points);
     }
     for (int c = 0; c < columns->count; c++)
       row[c] = column_at(file, columns, c, places[columns->fields[c] - file->fields], loss);

@@ -10,7 +10,9 @@ struct lines lines_over(const char *bytes, size_t size, int64_t number, struct v
   const char *end = bytes + size;
   const char *feed = memchr(bytes, '\n', size);
   const char *back = memchr(bytes, '\r', feed ? (size_t)(feed - bytes) : size);
-  bool alone = back && back + 1 != (feed ? feed : end);
+  const char *last = feed ? feed : end;
+  while (back && back + 1 < last && back[1] == '\r') back++;
+  bool alone = back && back + 1 != last;
   return (struct lines){bytes, end, number, stop, alone ? '\r' : '\n'};
 }
 

@@ -23,7 +23,8 @@ struct lines {
   char last;             // byte of a line: LF, or CR
 };
 
-// Lines behind that of this number. They end as the first one does: in LF or CR LF, or in CR alone.
+// Lines behind that of this number. They end as the first one does: in LF, behind any number of CR, or
+// in CR alone.
 struct lines lines_over(const char *bytes, size_t size, int64_t number, struct vx_stop *stop);
 // Reads the next line, without its end. False if there is none.
 bool lines_next(struct lines *lines, struct span *line);

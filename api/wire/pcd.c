@@ -1,6 +1,7 @@
 // PCD, version 0.7 and before, of the Point Cloud Library: lines of a header, then points as text, as bytes, or
 // compressed by column.
 #include <string.h>
+#include <strings.h>
 
 #include "api/wire/formats.h"
 #include "api/wire/lines.h"
@@ -224,9 +225,9 @@ static bool open(const char *bytes, size_t size, struct cloud_file *file, struct
 }
 
 static bool looks(const char *bytes, size_t size) {
-  static const char *const beginnings[] = {"# .PCD", "VERSION ", "FIELDS ", "# .pcd"};
+  static const char *const beginnings[] = {"# .PCD", "VERSION ", "FIELDS "};
   for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
-    if (size >= strlen(beginnings[i]) && memcmp(bytes, beginnings[i], strlen(beginnings[i])) == 0) return true;
+    if (size >= strlen(beginnings[i]) && strncasecmp(bytes, beginnings[i], strlen(beginnings[i])) == 0) return true;
   return false;
 }
 

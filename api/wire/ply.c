@@ -115,9 +115,10 @@ static bool read_property(struct ply *ply, struct span rest, struct error *error
   if (ply->where == BEHIND) return true;
   bool good = span_word(&rest, &word);
   if (good && span_is(&word, "list")) {
-    good = span_word(&rest, &word) && find_type(&word, &type) && type < NUMBER_FLOAT32 && span_word(&rest, &name);
-    property.count_type = good ? (int)type : NO_LIST;
-    word = name;
+    if (!span_word(&rest, &word) || !find_type(&word, &type) || type >= NUMBER_FLOAT32)
+      return refuse(ply, error, "a list's length is no whole number but", word);
+    property.count_type = (int)type;
+    good = span_word(&rest, &word);
   }
   if (!good || !find_type(&word, &property.type)) return refuse(ply, error, "there is no type of a property", word);
   if (!span_word(&rest, &name)) return refuse(ply, error, "a property has no name behind", word);

@@ -146,8 +146,9 @@ static bool take_head(struct cdr *cdr, struct head *head, struct cloud_file *fil
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
+// Without points, some writers leave point_step at 0.
 static bool check_fields(const struct cloud_file *file, struct error *error) {
-  for (int i = 0; i < file->num_fields; i++) {
+  for (int i = 0; file->points && i < file->num_fields; i++) {
     const struct cloud_field *field = &file->fields[i];
     uint64_t end = field->offset + (uint64_t)field->count * number_bytes(field->type);
     if (end > file->point_bytes)

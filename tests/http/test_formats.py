@@ -65,6 +65,7 @@ FOREIGN = (
     (b"\xef\xbb\xbf" + b"1;2;3;0.5\n" * 14, "text"),
     (b'{"points": [[1, 2, 3]]}' * 4, "JSON"),
     (b" [[1, 2, 3], " * 6, "JSON"),
+    ("höhe;x;y\n".encode() + b"1;2;3\n" * 20, "text"),
     (b"#ROSBAG V2.0\n", "ROS 1"),
     (b"SQLite format 3\0", ".db3"),
     (b"\x89MCAP0\r\n", "MCAP"),
@@ -161,6 +162,11 @@ class Formats(SharedDaemonCase):
         reason = "line 6 comes after the 0 points that were promised"
         self.bad_body(self.move("format=pcd", none), reason=reason)
         self.bad_body(self.move("format=ply", b""))
+        lists = b"ply\nformat binary_little_endian 1.0\nelement vertex 99\n"
+        lists += b"property float x\nproperty float y\nproperty float z\nproperty list uchar float d\nend_header\n"
+        reason = "the body ends within point 99 of 99"  # the rows lie over the header by then
+        short = lists + (bytes(12) + b"\0") * 98 + bytes(12) + b"\1"
+        self.assertEqual(self.problem(self.move("format=ply&num_features=3", short), 400, "bad-body")["detail"], reason)
         stripped = TEXT_PCD.replace(b"\n", b"")
         reason = "if curl -d sent it, use --data-binary"
         self.bad_body(self.move("format=pcd", stripped, FORM), reason=reason)

@@ -111,7 +111,8 @@ static void pcd_of_many_writers_is_read(void **state) {
                                       "FIELDS x y X z _\nCOUNT 1 1 1 1 0\nPOINTS 2\nDATA ascii\n1 2 9 3\n4 5 9 6\n",
                                       "FIELDS x y z\rPOINTS 2\rDATA ascii\r1 2 3\r4 5 6\r",
                                       "FIELDS x y z\rPOINTS 2\rDATA ascii\r1 2 3\n4 5 6\n",
-                                      "FIELDS x y z\nPOINTS 2\nDATA ascii\n1 2 3\r\r\n4 5 6\r\r\n"};
+                                      "FIELDS x y z\nPOINTS 2\nDATA ascii\n1 2 3\r\r\n4 5 6\r\r\n",
+                                      "FIELDS x y z\r\r\nPOINTS 2\r\r\nDATA ascii\r\r\n1 2 3\r\r\n4 5 6\r\r\n"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     gives(FORMAT_PCD, texts[i], strlen(texts[i]), "num_features=3", 6, points);
   gives(FORMAT_PCD, texts[3], strlen(texts[3]), "fields=X,Y,Z", 6, points);
@@ -124,6 +125,10 @@ static void pcd_of_many_writers_is_read(void **state) {
   static const char back[] = "FIELDS x y z\rSIZE 1 1 1\rTYPE U U U\rPOINTS 2\rDATA binary\r\n\2\3\4\5\6";
   const float first[] = {10, 2, 3, 4, 5, 6};
   gives(FORMAT_PCD, back, sizeof back - 1, "num_features=3", 6, first);
+  // CR CR LF, as text becomes that is written twice by Windows, is one end.
+  static const char twice[] =
+      "FIELDS x y z\r\r\nSIZE 1 1 1\r\r\nTYPE U U U\r\r\nPOINTS 2\r\r\nDATA binary\r\r\n\n\2\3\4\5\6";
+  gives(FORMAT_PCD, twice, sizeof twice - 1, "num_features=3", 6, first);
 }
 
 // The Point Cloud Library fills the last page with zeros.
@@ -286,6 +291,10 @@ static void ply_of_many_writers_is_read(void **state) {
   static const char back[] = "ply\rformat binary_little_endian 1.0\relement vertex 1\rproperty uint8 x\r"
                              "property uint8 y\rproperty uint8 z\rend_header\r\n\2\3";
   gives(FORMAT_PLY, back, sizeof back - 1, "num_features=3", 3, first);
+  static const char twice[] =
+      "ply\r\r\nformat binary_little_endian 1.0\r\r\nelement vertex 1\r\r\nproperty uint8 x\r\r\n"
+      "property uint8 y\r\r\nproperty uint8 z\r\r\nend_header\r\r\n\n\2\3";
+  gives(FORMAT_PLY, twice, sizeof twice - 1, "num_features=3", 3, first);
 }
 
 // Lists are passed over, wherever they stand.
@@ -337,7 +346,7 @@ static void ply_is_refused(void **state) {
       {ASCII "element vertex 1\nproperty float\n", "line 4: a property has no name behind 'float'"},
       {ASCII "element vertex 1\nproperty list uchar int i\nend_header\n0 ",
        "no field x of one value; it has i (a list)"},
-      {ASCII "element face 1\nproperty list float int i\n", "line 4: there is no type of a property"},
+      {ASCII "element face 1\nproperty list float int i\n", "line 4: a list's length is no whole number but 'float'"},
       {ASCII "elements vertex 1\n", "line 3: no entry of a PLY header is 'elements'"},
       {ASCII VERTEX, "the PLY header ends without end_header, after line 6"},
       {ASCII "end_header\n", "no element vertex"},
@@ -470,6 +479,14 @@ static void pointcloud2_is_refused(void **state) {
   char longer[sizeof message + 8] = "";
   memcpy(longer, message, sizeof message);
   is_refused(FORMAT_POINTCLOUD2, longer, sizeof longer, "num_features=3", "ends at byte 121, but the body has 129");
+  const unsigned char empty[] = {20, 24, 96, 100, 104};  // height, width, steps and bytes of data
+  char none[sizeof message];
+  memcpy(none, message, sizeof message);
+  for (size_t i = 0; i < sizeof empty; i++) none[empty[i]] = 0;
+  gives(FORMAT_POINTCLOUD2, none, sizeof none - 12, "num_features=3", 0, &(float){0});
+  is_refused(FORMAT_POINTCLOUD2,
+             "\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 45,
+             "num_features=3", "it has no fields");
   is_refused(FORMAT_POINTCLOUD2, "\0\1", 2, "num_features=3", "the body ends at byte 2, within the encapsulation");
 }
 
@@ -534,7 +551,8 @@ static void losses_of_coordinates_are_known(void **state) {
     double most, at;
   } cases[] = {{LOSS "0 0.5 -1 16777217\n4320978 nan 1e300 1e15\n", 0, 0},
                {LOSS "1 2 16777217 4\n1 -16777219 4 4\n", 1, 16777217},
-               {LOSS "33554435 2 3 4\n-67108870 2 3 4\n", 2, -67108870}};
+               {LOSS "33554435 2 3 4\n-67108870 2 3 4\n", 2, -67108870},
+               {LOSS "3.40282e+38 -1e20 2147483647 4\n-2e9 2 3 4\n", 0, 0}};  // signs for no return
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     loses(FORMAT_PCD, cases[i].text, strlen(cases[i].text), "num_features=4", cases[i].most, cases[i].at);
   static const char doubles[] = "ply\nformat binary_big_endian 1.0\nelement vertex 1\nproperty uint x\n"
@@ -603,8 +621,9 @@ static void numbers_that_are_not_finite_are_read(void **state) {
   } cases[] = {{"nan", 0},       {"-nan", 0},      {"NaN", 0},       {"NAN", 0},          {"nan(ind)", 0},
                {"-nan(ind)", 0}, {"nan(snan)", 0}, {"nan(1)", 0},    {"1.#QNAN", 0},      {"-1.#QNAN", 0},
                {"1.#SNAN", 0},   {"-1.#IND", 0},   {"-1.#IND00", 0}, {"1.#QNAN0e+00", 0}, {"1.#QO", 0},
-               {"1.#J", 0},      {"1.#INF", 1},    {"-1.#INF", -1},  {"1.#INF00", 1},     {"+1.#inf", 1},
-               {"inf", 1},       {"-inf", -1},     {"+Inf", 1},      {"Infinity", 1},     {"-INFINITY", -1}};
+               {"1.#J", 0},      {"1.$", 0},       {"-1.$e+000", 0}, {"1.#INF", 1},       {"-1.#INF", -1},
+               {"1.#INF00", 1},  {"+1.#inf", 1},   {"inf", 1},       {"-inf", -1},        {"+Inf", 1},
+               {"Infinity", 1},  {"-INFINITY", -1}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct span word = {cases[i].text, strlen(cases[i].text)};
     struct decimal number;
@@ -671,6 +690,7 @@ static void hints_are_given(void **state) {
   assert_null(format_hint(FORMAT_POINTCLOUD2, (const char *)message, sizeof message));
   assert_non_null(strstr(format_hint(FORMAT_RAW, "ply\nformat", 10), "format=ply"));
   assert_non_null(strstr(format_hint(FORMAT_RAW, "# .PCD v0.7", 11), "format=pcd"));
+  assert_non_null(strstr(format_hint(FORMAT_RAW, "version 0.7", 11), "format=pcd"));
   static const char safetensors[] = "xxxx\2\0\0\0\0\0\0\0{}";
   assert_non_null(strstr(format_hint(FORMAT_RAW, safetensors + 4, 10), "format=safetensors"));
   assert_null(format_hint(FORMAT_RAW, safetensors + 4, 8));
@@ -678,8 +698,48 @@ static void hints_are_given(void **state) {
   assert_non_null(strstr(format_hint(FORMAT_RAW, "\x89MCAP0\r\n....", 12), "MCAP"));
 }
 
+static void short_text_is_named(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *named;
+  } cases[] = {{"{\"points\":[[1,2,3,4]]}", "JSON"},
+               {"[{\"x\": 1}]  ", "JSON"},
+               {"[[1,2,3,4]]\n", "JSON"},
+               {"1e0 2e0 3e0 5e-1", "text"},
+               {"nan nan NaN inf\n", "text"},
+               {"1.5;2.5;3.5;1\r\n", "text"},
+               {"1 2 3 0.5\n", NULL},
+               {"xyz, and more abc", NULL}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const char *hint = format_hint(FORMAT_RAW, cases[i].text, strlen(cases[i].text));
+    if (cases[i].named ? !hint || !strstr(hint, cases[i].named) : hint != NULL)
+      fail_msg("%s: %s", cases[i].text, hint ? hint : "no hint");
+  }
+}
+
+// UTF-8 is text as well, but no other bytes beyond ASCII.
+static void text_of_other_languages_is_named(void **state) {
+  (void)state;
+  char text[128];
+  memset(text, '1', sizeof text);
+  memcpy(text + 3, "h\xc3\xb6he \xe9\xab\x98 \xf0\x9f\x93\x8f", 14);
+  const char *hint = format_hint(FORMAT_RAW, text, sizeof text);
+  assert_true(hint && strstr(hint, "text"));
+  static const char *const bad[] = {"\xc3 ", "\xa4 ", "\xe9\xab ", "\xff\xbf", "\xf0\x9f\x93 "};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    memset(text, '1', sizeof text);
+    memcpy(text + 7, bad[i], strlen(bad[i]));
+    assert_null(format_hint(FORMAT_RAW, text, sizeof text));
+  }
+  memset(text, '1', sizeof text);
+  text[sizeof text - 1] = '\xc3';  // the body ends, or the look at it
+  assert_null(format_hint(FORMAT_RAW, text, sizeof text));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(short_text_is_named),
+      cmocka_unit_test(text_of_other_languages_is_named),
       cmocka_unit_test(pcd_is_read),
       cmocka_unit_test(pcd_of_many_writers_is_read),
       cmocka_unit_test(zeros_behind_the_points_are_ignored),
