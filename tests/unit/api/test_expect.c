@@ -93,6 +93,20 @@ static void ground_elsewhere(void **state) {
   }
 }
 
+// Indoors most points meet walls: the ground is where the lowest of them are.
+static void ground_below_walls(void **state) {
+  (void)state;
+  for (int i = 0; i < ROWS; i++) rows[i][2] = i % 7 ? (float)(i % 97) * 0.03f - 1.0f : -1.5f;
+  assert_int_equal(seen_of(ROWS), 0);
+  scale(2, 1, 1.2f);
+  assert_int_equal(seen_of(ROWS), GROUND);
+  struct vx_input points = vx_points_of(VX_FLOAT32, ROWS, COLUMNS, rows);
+  struct points_seen seen = points_look(&points, COLUMNS, &expected);
+  assert_true(fabsf(seen.ground + 0.3f) < 0.01f);
+  scale(2, 1, -4);
+  assert_int_equal(seen_of(ROWS), GROUND);
+}
+
 static void time_of_another_unit(void **state) {
   (void)state;
   scale(4, 1000, 0);  // milliseconds
@@ -143,6 +157,7 @@ int main(void) {
       cmocka_unit_test_setup(intensity_of_another_range, prepare),
       cmocka_unit_test_setup(intensity_has_a_column, prepare),
       cmocka_unit_test_setup(ground_elsewhere, prepare),
+      cmocka_unit_test_setup(ground_below_walls, prepare),
       cmocka_unit_test_setup(time_of_another_unit, prepare),
       cmocka_unit_test_setup(few_points_say_nothing, prepare),
       cmocka_unit_test_setup(values_that_are_not_finite_are_left_out, prepare),
