@@ -69,8 +69,8 @@ static void sort(float *values, int32_t count) {
 }
 
 // The ground is the height above a fifth of the points that are NEAR to FAR metres from the origin. Scans of KITTI and
-// nuScenes miss their sensor's height by 0.15 m at most. But indoors fewer points may be of the ground. So it is too high
-// only if one in 20 points is too high; then this is its height.
+// nuScenes miss their sensor's height by 0.15 m at most. But indoors fewer points may be of the ground. So it is too
+// high only if 19 of 20 points are too high. Then the ground is the height above the other one.
 static void look_at_ground(const struct vx_input *points, struct points_seen *seen) {
   static const float near = 3, far = 20, most_off = 1;
   float heights[EXPECT_SAMPLE];

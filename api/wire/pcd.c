@@ -225,7 +225,7 @@ static bool open(const char *bytes, size_t size, struct cloud_file *file, struct
 }
 
 static bool looks(const char *bytes, size_t size) {
-  static const char *const beginnings[] = {"# .PCD", "VERSION ", "FIELDS "};
+  static const char *const beginnings[] = {"# .PCD", "VERSION .", "VERSION 0", "FIELDS "};
   for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
     if (size >= strlen(beginnings[i]) && strncasecmp(bytes, beginnings[i], strlen(beginnings[i])) == 0) return true;
   return false;

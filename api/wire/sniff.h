@@ -1,5 +1,5 @@
-// What a raw body looks like: whether bytes were stripped from it, whether it is a file, and how many columns its rows
-// have.
+// What a raw body looks like: whether bytes were stripped from it, whether it is a file or has numbers of float64, and
+// how many columns its rows have.
 //
 // A guess from a sample of bounded size; it takes a few microseconds. Any thread; nothing here allocates.
 #ifndef VOXELD_SNIFF_H
@@ -20,7 +20,7 @@ struct join_report;
 struct body_sniff {
   bool stripped;            // the body is a form, and no byte is one of those that `curl -d` strips
   int32_t columns;          // rows look to have this many, not as many as the input says; 0 = nothing speaks against it
-  const char *hint;         // the body begins like a file of another format: what to do; NULL if it does not
+  const char *hint;         // the body begins like a file of another format, or is float64: what to do; else NULL
   struct points_seen seen;  // against what the model expects
   const struct join_report *joined;  // what a stream's request joined; NULL: it has no stream
   const struct cloud_loss *loss;     // of the points in a file; NULL: the body is no file

@@ -207,9 +207,9 @@ static const struct row {
     [WARNING_STRIPPED_BODY] = {"stripped_body",
                                "the body looks as if curl -d had stripped bytes from it; use curl --data-binary",
                                stripped, say_stripped},
-    [WARNING_FORMAT] = {"format",
-                        "the body was read as raw rows, but looks like a file of another format, or like text",
-                        other_format, say_other_format},
+    [WARNING_FORMAT] =
+        {"format", "the body was read as raw rows, but looks like a file of another format, like text, or like float64",
+         other_format, say_other_format},
     [WARNING_ROUNDED] = {"rounded", "rounding to float32 moved a coordinate of a file by more than 5 mm", rounded,
                          say_rounded},
     [WARNING_INTENSITY_RANGE] = {"intensity_range", "intensity has another range than the model expects", intensity_off,

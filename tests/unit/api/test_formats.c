@@ -691,6 +691,7 @@ static void hints_are_given(void **state) {
   assert_non_null(strstr(format_hint(FORMAT_RAW, "ply\nformat", 10), "format=ply"));
   assert_non_null(strstr(format_hint(FORMAT_RAW, "# .PCD v0.7", 11), "format=pcd"));
   assert_non_null(strstr(format_hint(FORMAT_RAW, "version 0.7", 11), "format=pcd"));
+  assert_null(format_hint(FORMAT_RAW, "version https://git-lfs", 23));
   static const char safetensors[] = "xxxx\2\0\0\0\0\0\0\0{}";
   assert_non_null(strstr(format_hint(FORMAT_RAW, safetensors + 4, 10), "format=safetensors"));
   assert_null(format_hint(FORMAT_RAW, safetensors + 4, 8));

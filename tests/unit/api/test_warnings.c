@@ -156,6 +156,36 @@ static void rows_at_the_origin_are_no_file(void **state) {
   }
 }
 
+// As numpy writes arrays that nobody cast: numbers of any digits, and such as a float32 had.
+static void rows_of_float64_are_named(void **state) {
+  (void)state;
+  for (int kind = 0; kind < 4; kind++) {
+    double rows[300][4];
+    float narrow[300][8];
+    for (int i = 0; i < 300; i++)
+      for (int c = 0; c < 4; c++) {
+        double value = (c == 3 ? 0.5 : 40.1) * sin(i * 0.37 + c * 1.3);
+        rows[i][c] = kind % 2 ? value : (double)(float)value;
+        if (kind >= 2 && c == 3) rows[i][c] = 0;
+        narrow[i][c] = (float)value, narrow[i][c + 4] = (float)(value / 10);
+      }
+    struct vx_input points = vx_points_of(VX_FLOAT32, 600, 4, rows);
+    const char *hint = body_sniff(&points, false).hint;
+    assert_true(hint && strstr(hint, "float64"));
+    points = vx_points_of(VX_FLOAT32, 30, 4, rows);  // too few to tell
+    assert_null(body_sniff(&points, false).hint);
+    for (int columns = 3; columns <= 8; columns++) {
+      points = vx_points_of(VX_FLOAT32, 300, columns, narrow);
+      assert_null(body_sniff(&points, false).hint);
+    }
+  }
+  for (int i = 0; i < VALUES; i++) memcpy(&body[i], (uint32_t[]){bits()}, 4);  // any bits
+  struct vx_input points = vx_points_of(VX_FLOAT32, VALUES / 4, 4, body);
+  assert_null(body_sniff(&points, false).hint);
+  points = vx_points_of(VX_FLOAT16, VALUES / 4, 4, body);
+  assert_null(body_sniff(&points, false).hint);
+}
+
 static const char *hint_of(const char *text) { return format_hint(FORMAT_RAW, text, strlen(text)); }
 
 static void short_texts_are_told_by_their_numbers(void **state) {
@@ -280,6 +310,7 @@ int main(void) {
       cmocka_unit_test(the_widest_rows_are_read_within_the_body),
       cmocka_unit_test(a_form_without_certain_bytes_looks_stripped),
       cmocka_unit_test(rows_at_the_origin_are_no_file),
+      cmocka_unit_test(rows_of_float64_are_named),
       cmocka_unit_test(short_texts_are_told_by_their_numbers),
       cmocka_unit_test(each_kind_holds_when_it_should),
       cmocka_unit_test(rows_that_are_not_scattered_are_told),
