@@ -164,7 +164,7 @@ static bool wide_at(const char *at, enum number_type type, bool big_endian, doub
 
 // A number that became infinite is counted as not finite, and has lost nothing. A number beyond every map is no place,
 // but a writer's sign for no return, such as the largest float or whole number.
-static void note_loss(struct cloud_loss *loss, double wide, float value) {
+void cloud_note_loss(struct cloud_loss *loss, double wide, float value) {
   const double farthest = 1e9;
   double moved = fabs(wide - (double)value);
   if (fabs(wide) < farthest && moved > loss->most) *loss = (struct cloud_loss){moved, wide};
@@ -177,7 +177,7 @@ static uint32_t column_at(const struct cloud_file *file, const struct cloud_colu
   double wide;
   float value;
   memcpy(&value, &bits, sizeof value);
-  if (column < 3 && wide_at(at, type, file->big_endian, &wide)) note_loss(loss, wide, value);
+  if (column < 3 && wide_at(at, type, file->big_endian, &wide)) cloud_note_loss(loss, wide, value);
   return bits;
 }
 
@@ -292,7 +292,7 @@ static bool gather_line(const struct cloud_file *file, const struct cloud_column
     if (column < 0) continue;
     if (!decimal_read(&word, &number)) return refuse_number(columns->fields[column], lines->number, &word, error);
     memcpy(row + (size_t)column * sizeof number.value, &number.value, sizeof number.value);
-    if (column < 3) note_loss(loss, number.wide, number.value);
+    if (column < 3) cloud_note_loss(loss, number.wide, number.value);
   }
   if (values == 0 || values == file->point_bytes) return true;  // empty lines are skipped
   return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld has %zu values; a point has %zu",

@@ -31,6 +31,8 @@ struct cloud_loss {
   double most;  // metres
   double at;    // the coordinate that moved so far
 };
+// Takes note of a coordinate that became a float32.
+void cloud_note_loss(struct cloud_loss *loss, double wide, float value);
 // Writes the rows, and what they lost. False with an error.
 VX_WARN_UNUSED bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                                  struct cloud_loss *loss, struct error *error);

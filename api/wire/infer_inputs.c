@@ -148,3 +148,11 @@ bool infer_inputs_copy(const struct infer_inputs *inputs, const struct infer_mem
   }
   return true;
 }
+
+void infer_inputs_loss(const struct infer_inputs *inputs, const struct job_request *request, struct vx_stop *stop,
+                       struct cloud_loss *loss) {
+  const struct infer_input *points = &inputs->list[VX_POINTS];
+  bool are_points = vx_operation_of(request->job.op)->items == VX_POINT_ITEMS;
+  if (are_points && points->json && points->tensor.rank == 2)
+    infer_note_losses(points->json, &points->tensor, stop, loss);
+}

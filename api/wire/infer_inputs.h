@@ -17,6 +17,8 @@ struct infer_input {
   struct region_ref region;  // or in shared memory
 };
 
+struct cloud_loss;
+
 struct infer_inputs {
   struct infer_input list[VX_MAX_INPUTS];  // of the operation
   struct infer_input counts;               // the rows of each cloud, which are a parameter of the operation
@@ -51,5 +53,8 @@ size_t infer_inputs_bytes(const struct infer_inputs *inputs);
 // the copies. False with an error.
 VX_WARN_UNUSED bool infer_inputs_copy(const struct infer_inputs *inputs, const struct infer_memory *memory, char *out,
                                       struct job_request *request, struct error *error);
+// What coordinates in JSON lost when they were copied.
+void infer_inputs_loss(const struct infer_inputs *inputs, const struct job_request *request, struct vx_stop *stop,
+                       struct cloud_loss *loss);
 
 #endif

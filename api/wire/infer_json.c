@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/base/json.h"
+#include "api/wire/gather.h"
 
 size_t infer_json_cost(const char *bytes, size_t size) { return size > INFER_JSON_MAX ? 0 : json_cost(bytes, size); }
 
@@ -57,4 +58,17 @@ bool infer_write_numbers(const json_t *list, const struct vx_input *tensor, size
   const int64_t flat = (int64_t)count;
   bool nested = tensor->rank > 1 && json_is_array(json_array_get(list, 0));
   return write_list(list, nested ? tensor->dims : &flat, nested ? tensor->rank : 1, &numbers) && numbers.left == 0;
+}
+
+void infer_note_losses(const json_t *list, const struct vx_input *points, struct vx_stop *stop,
+                       struct cloud_loss *loss) {
+  const size_t columns = (size_t)points->dims[1];
+  VX_EACH_ROW(stop, i, 0, points->dims[0]) {
+    const json_t *row = json_array_get(list, (size_t)i);
+    bool nested = json_is_array(row);
+    for (size_t c = 0; c < 3; c++) {
+      double wide = json_number_value(json_array_get(nested ? row : list, nested ? c : (size_t)i * columns + c));
+      cloud_note_loss(loss, wide, (float)wide);
+    }
+  }
 }

@@ -23,7 +23,7 @@ struct body_sniff {
   const char *hint;         // the body begins like a file of another format, or is float64: what to do; else NULL
   struct points_seen seen;  // against what the model expects
   const struct join_report *joined;  // what a stream's request joined; NULL: it has no stream
-  const struct cloud_loss *loss;     // of the points in a file; NULL: the body is no file
+  const struct cloud_loss *loss;     // of the points in a file or in JSON; NULL: not known
 };
 
 // `points`: [N, C], all in host memory. `form`: the body's type is application/x-www-form-urlencoded.

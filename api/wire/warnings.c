@@ -210,8 +210,8 @@ static const struct row {
     [WARNING_FORMAT] =
         {"format", "the body was read as raw rows, but looks like a file of another format, like text, or like float64",
          other_format, say_other_format},
-    [WARNING_ROUNDED] = {"rounded", "rounding to float32 moved a coordinate of a file by more than 5 mm", rounded,
-                         say_rounded},
+    [WARNING_ROUNDED] = {"rounded", "rounding to float32 moved a coordinate of a file or of JSON by more than 5 mm",
+                         rounded, say_rounded},
     [WARNING_INTENSITY_RANGE] = {"intensity_range", "intensity has another range than the model expects", intensity_off,
                                  say_intensity},
     [WARNING_GROUND_Z] = {"ground_z", "the ground is more than 1 m from where the model expects it", ground_off,

@@ -11,6 +11,7 @@
 #include "kernels/kernels.h"
 
 struct answer;
+struct cloud_loss;
 struct job_request;
 
 // ---- tensors.c ------------------------------------------------------------------------------------------------------
@@ -59,5 +60,8 @@ size_t infer_json_cost(const char *bytes, size_t size);
 // type is float16, or if the job is stopped.
 VX_WARN_UNUSED bool infer_write_numbers(const json_t *list, const struct vx_input *tensor, size_t count,
                                         struct vx_stop *stop, char *out);
+// What the coordinates in such a list, of points [N, C], lose as float32.
+void infer_note_losses(const json_t *list, const struct vx_input *points, struct vx_stop *stop,
+                       struct cloud_loss *loss);
 
 #endif

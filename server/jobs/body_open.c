@@ -217,6 +217,7 @@ static bool place_inputs(const struct body *body, const struct infer_inputs *inp
   if (job->shared) region_release(&job->shared->source);
   if (!acquire_rows(body, infer_inputs_bytes(inputs))) return false;
   if (!infer_inputs_copy(inputs, memory, job->held.rows->data, body->asked, body->error)) return false;
+  infer_inputs_loss(inputs, body->asked, memory->stop, &job->loss);
   job_use_rows(job);
   return true;
 }

@@ -155,6 +155,16 @@ class KServe(SharedDaemonCase):
             parameters = self.json(self.infer(data))["parameters"]
             self.assertEqual((parameters["points_kept"], parameters["points_not_finite"]), (1, 1))
 
+    def test_coordinates_that_float32_does_not_have_get_a_warning(self):
+        near, far = [1.1, 2.2, 0, 0.5], [1, 4320978.61, 0, 0.5]
+        time = [1.1, 2.2, 0, 1700000000.123]  # no coordinate
+        lost = ["rounded"]
+        for data, kinds in (([near, far], lost), (near + far, lost), ([near, time], []), (near + time, [])):
+            inputs = [{"name": "points", "shape": [2, 4], "datatype": "FP32", "data": data}]
+            reply = self.post("/v2/models/transform/infer", json.dumps({"inputs": inputs}).encode())
+            metadata = json.loads(self.json(reply)["parameters"]["metadata"])
+            self.assertEqual([warning["kind"] for warning in metadata["warnings"]], kinds)
+
     def test_lists_are_flat_or_nested_as_the_shape(self):
         for data in ([[1, 2, 0], [4, 5, 6, 0, 8]], [[1, 2], [3, 4], [5, 6], [7, 8]], [[1, 2, 3, 4], 5, 6, 7, 8]):
             self.assertIn("nested exactly as its shape", self.refused(self.infer(data), 400, "bad-body"))
