@@ -85,14 +85,15 @@ static int32_t columns_of(const struct vx_input *points) {
 // Pairs of values that are looked at.
 enum { DOUBLES = 256, DOUBLES_LEAST = 64 };
 
-static bool is_sensible(double value) { return value == 0 || (fabs(value) > 1e-9 && fabs(value) < 1e10); }
+static const double far = 1e10;  // metres
+static bool is_sensible(double value) { return value == 0 || (fabs(value) > 1e-9 && fabs(value) < far); }
 
-// Rows of float64 are sensible numbers as such. Read as float32, the lower half of each has any exponent. If the number
-// was a float32 before, the lower half has one of eight values, of which four are senseless. In rows of float32 the
-// halves are two columns, both of them sensible.
+// Rows of float64 are sensible numbers as such. Read as float32, the lower half of each has any exponent, so that one in
+// three is FAR or not finite. If the number was a float32 before, the lower half has one of eight values, of which two
+// are FAR. In rows of float32 the halves are two columns, and neither is FAR.
 static bool are_float64(const struct vx_input *points) {
   int64_t pairs = points->dims[0] * points->dims[1] / 2;
-  int count = pairs < DOUBLES ? (int)pairs : DOUBLES, whole = 0, lower = 0;
+  int count = pairs < DOUBLES ? (int)pairs : DOUBLES, sensible = 0, senseless = 0;
   if (points->dtype != VX_FLOAT32 || count < DOUBLES_LEAST) return false;
   for (int i = 0; i < count; i++) {
     const char *at = (const char *)points->data + pairs * i / count * (int64_t)sizeof(double);
@@ -100,10 +101,10 @@ static bool are_float64(const struct vx_input *points) {
     float low;
     memcpy(&both, at, sizeof both);
     memcpy(&low, at, sizeof low);
-    whole += is_sensible(both);
-    lower += is_sensible((double)low);
+    sensible += is_sensible(both);
+    senseless += !(fabs((double)low) < far);
   }
-  return 20 * whole >= 19 * count && 4 * lower <= 3 * count;
+  return 20 * sensible >= 19 * count && 8 * senseless >= count;
 }
 
 static const char float64_hint[] = "the rows look like float64, but are read as float32: send "

@@ -167,7 +167,9 @@ static void rows_of_float64_are_named(void **state) {
         double value = (c == 3 ? 0.5 : 40.1) * sin(i * 0.37 + c * 1.3);
         rows[i][c] = kind % 2 ? value : (double)(float)value;
         if (kind >= 2 && c == 3) rows[i][c] = 0;
-        narrow[i][c] = (float)value, narrow[i][c + 4] = (float)(value / 10);
+        // A plane that turned, at x = 0.
+        narrow[i][c] = (float)(c % 2 ? 2 + value / 41 : kind % 2 ? value : 1e-17 * value);
+        narrow[i][c + 4] = narrow[i][c];
       }
     struct vx_input points = vx_points_of(VX_FLOAT32, 600, 4, rows);
     const char *hint = body_sniff(&points, false).hint;
