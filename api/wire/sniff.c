@@ -88,9 +88,9 @@ enum { DOUBLES = 256, DOUBLES_LEAST = 64 };
 static const double far = 1e10;  // metres
 static bool is_sensible(double value) { return value == 0 || (fabs(value) > 1e-9 && fabs(value) < far); }
 
-// Rows of float64 are sensible numbers as such. Read as float32, the lower half of each has any exponent, so that one in
-// three is FAR or not finite. If the number was a float32 before, the lower half has one of eight values, of which two
-// are FAR. In rows of float32 the halves are two columns, and neither is FAR.
+// Rows of float64 are sensible numbers as such. Read as float32, the lower half of each has any exponent, so that one
+// in three is FAR or not finite. If the number was a float32 before, the lower half has one of eight values, of which
+// two are FAR. In rows of float32 the halves are two columns, and neither is FAR.
 static bool are_float64(const struct vx_input *points) {
   int64_t pairs = points->dims[0] * points->dims[1] / 2;
   int count = pairs < DOUBLES ? (int)pairs : DOUBLES, sensible = 0, senseless = 0;
