@@ -149,6 +149,7 @@ void format_suggest(enum body_format sent_as, const char *bytes, size_t size, st
 bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop, struct cloud_file *file,
                  struct error *error) {
   *file = (struct cloud_file){.stop = stop, .layout = CLOUD_BINARY};
+  if (size == 0) return error_refuse(error, ERROR_BAD_BODY, NULL, "the body is empty");
   if (formats[format]->open(bytes, size, file, error)) return true;
   format_suggest(format, bytes, size, error);
   return false;

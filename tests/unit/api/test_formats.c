@@ -160,7 +160,8 @@ static void pcd_is_refused(void **state) {
   static const struct {
     const char *text, *reason;
   } cases[] = {
-      {"", "the PCD header ends without DATA, after line 0"},
+      {"", "the body is empty"},
+      {"\n", "the PCD header ends without DATA, after line 1"},
       {"FIELDS x y z\nPINTS 3\n", "line 2: 'PINTS' is no entry of a PCD header"},
       {"SIZE 4 4 4\n" XYZ, "line 1: SIZE has 3 values; allowed: 0, one for each name of FIELDS"},
       {"FIELDS x y z\nSIZE 4 4\n", "line 2: SIZE has 2 values; allowed: 3"},
@@ -333,7 +334,7 @@ static void ply_is_refused(void **state) {
   static const struct {
     const char *text, *reason;
   } cases[] = {
-      {"", "line 0: a PLY file begins with the line 'ply', not with ''"},
+      {"", "the body is empty"},
       {"plyx\n", "not with 'plyx'"},
       {"ply\nelement vertex 1\n", "line 2: the format must come first, not 'element'"},
       {"ply\nformat binary 1.0\n",
