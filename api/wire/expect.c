@@ -70,7 +70,7 @@ static void sort(float *values, int32_t count) {
 
 // The ground is the height above a fifth of the points that are NEAR to FAR metres from the origin. Scans of KITTI and
 // nuScenes miss their sensor's height by 0.15 m at most. But indoors fewer points may be of the ground. So it is too
-// high only if 19 of 20 points are too high. Then the ground is the height above the other one.
+// high only if nine of ten points are too high. Then the ground is the height above the other tenth.
 static void look_at_ground(const struct vx_input *points, struct points_seen *seen) {
   static const float near = 3, far = 20, most_off = 1;
   float heights[EXPECT_SAMPLE];
@@ -83,7 +83,7 @@ static void look_at_ground(const struct vx_input *points, struct points_seen *se
   }
   if (count < EXPECT_LEAST) return;
   sort(heights, count);
-  float lowest = heights[count / 20];
+  float lowest = heights[count / 10];
   bool too_high = (double)lowest - seen->expected->ground_z > (double)most_off;
   seen->ground = too_high ? lowest : heights[count / 5];
   seen->ground_off = too_high || seen->expected->ground_z - (double)seen->ground > (double)most_off;
