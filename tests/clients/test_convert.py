@@ -439,11 +439,14 @@ class Convert(unittest.TestCase):
         self.check_anchor_maps(state, head, PCDET_BLOCKS, PCDET_SPEC, document)
 
     def test_the_document_is_that_of_the_preset(self):
-        config = pcdet_config()
-        document = self.convert("openpcdet", pcdet_state(), config)
+        config, columns = pcdet_config(), ["x", "y", "z", "intensity"]
+        encoding = {"used_feature_list": columns, "src_feature_list": columns}
+        config["DATA_CONFIG"].update(DATASET="KittiDataset", POINT_FEATURE_ENCODING=encoding)
+        status, text = self.run_it("openpcdet", pcdet_state(), config)
+        self.assertEqual(status, 0, text)
+        self.assertIn("points of 4 columns (x, y, z, intensity)", text)
+        document = json.loads((self.folder / "model" / "model.json").read_text(encoding="utf-8"))
         preset = json.loads(pathlib.Path("config/presets/kitti_pointpillar.json").read_text(encoding="utf-8"))
-        for name in ("columns", "intensity_range", "ground_z"):
-            preset["parameters"].pop(name)
         for part, key in (("voxelize", "parameters"), ("decode", "decode")):
             preset[key]["point_cloud_range"] = BOUNDS
             self.assertEqual(document[part], preset[key])

@@ -12,7 +12,7 @@ import tempfile
 import textwrap
 import unittest
 
-from voxeld.convert import keys, statements
+from voxeld.convert import det3d, keys, mmdet3d, openpcdet, statements
 from voxeld.convert.config import Config, read_yaml
 from voxeld.convert.keys import Keys
 from voxeld.convert.state import ConvertError
@@ -114,6 +114,70 @@ class Tables(unittest.TestCase):
     def test_the_walk_reaches_dicts_of_lists(self):
         values = {"a": [{"b": 1}, {"b": (2, 3)}], "c": {}, "d": {"type": "T", "A": 4}}
         self.assertEqual(list(keys.walk(values)), [("a.b", 1), ("a.b", [2, 3]), ("d.type", "T"), ("d.A", 4)])
+
+
+class Points(unittest.TestCase):
+    """What a configuration says of the points goes into `voxelize` of model.json."""
+
+    def check(self, points, count, columns="", intensity_range=None, ground_z=None):
+        whole = {"columns": columns.split(), "intensity_range": intensity_range, "ground_z": ground_z}
+        expected = {name: value for name, value in whole.items() if value not in (None, [])}
+        self.assertEqual(points.parameters(count), expected)
+
+    def test_openpcdet(self):
+        def points(kind, used=None, **more):
+            encoding = {"POINT_FEATURE_ENCODING": {"used_feature_list": used.split()}} if used else {}
+            return openpcdet.points(Config({"DATASET": kind, **encoding, **more}))
+
+        self.check(points("KittiDataset", "x y z intensity"), 4, "x y z intensity", [0, 1], -1.73)
+        self.check(points("KittiDataset", "x y z"), 3, "x y z", None, -1.73)
+        self.check(points("KittiDataset", "x y z intensity"), 5, ground_z=-1.73)
+        self.check(points("KittiDataset", "intensity z y x"), 4, "x y z intensity", [0, 1], -1.73)
+        times = "x y z intensity time"
+        self.check(points("NuScenesDataset", "x y z intensity timestamp"), 5, times, [0, 255], -1.84)
+        waymo = "x y z intensity elongation"
+        self.check(points("WaymoDataset", waymo), 5, waymo, [0, 1], 0)
+        self.check(points("WaymoDataset", waymo, POINTS_TANH_DIM=[3, 4]), 5, waymo, [0, 1], 0)
+        self.check(points("WaymoDataset", waymo, POINTS_TANH_DIM=[4]), 5, waymo, None, 0)
+        self.check(points("CustomDataset", "x y z intensity"), 4, "x y z intensity")
+        self.check(points(["KittiDataset"]), 4)
+
+    def test_mmdet3d(self):
+        def points(kind, *steps):
+            return mmdet3d.points(Config({"test_dataloader": {"dataset": {"type": kind, "pipeline": list(steps)}}}))
+
+        def load(use, **more):
+            return {"type": "LoadPointsFromFile", "load_dim": 6, "use_dim": use, **more}
+
+        sweeps = {"type": "LoadPointsFromMultiSweeps", "sweeps_num": 10}
+        self.check(points("KittiDataset", load(4)), 4, "x y z intensity", [0, 1], -1.73)
+        self.check(points("KittiDataset", load([0, 1, 2])), 3, "x y z", None, -1.73)
+        self.check(points("KittiDataset", {"type": "LoadPointsFromFile"}), 3, "x y z", None, -1.73)
+        self.check(points("KittiDataset", load([1, 0, 2, 3])), 4, ground_z=-1.73)
+        self.check(points("NuScenesDataset", load(4)), 4, "x y z intensity", [0, 255], -1.84)
+        self.check(points("NuScenesDataset", load(4, norm_intensity=True)), 4, "x y z intensity", [0, 1], -1.84)
+        self.check(points("NuScenesDataset", load(5), sweeps), 4, "x y z time", None, -1.84)
+        whole = dict(sweeps, use_dim=[0, 1, 2, 3, 4])
+        self.check(points("NuScenesDataset", load(5), whole), 5, "x y z intensity time", [0, 255], -1.84)
+        waymo = "x y z intensity elongation"
+        self.check(points("WaymoDataset", load(5, norm_intensity=True)), 5, waymo, [0, 1], 0)
+        self.check(points("WaymoDataset", load(5)), 5, waymo, None, 0)
+        self.check(points("WaymoDataset", load(6)), 6, ground_z=0)
+        self.check(points("LyftDataset", load(4)), 4)
+        old = {"data": {"test": {"type": "KittiDataset", "pipeline": [load(4)]}}}
+        self.check(mmdet3d.points(Config(old)), 4, "x y z intensity", [0, 1], -1.73)
+        for unknown in (statements.Unread("x"), None, {"dataset": 1}, {"dataset": {"type": [], "pipeline": [1]}}):
+            self.check(mmdet3d.points(Config({"test_dataloader": unknown})), 4)
+
+    def test_det3d(self):
+        def points(kind, **more):
+            return det3d.points(Config({"data": {"test": {"type": kind}}, **more}))
+
+        self.check(points("NuScenesDataset", nsweeps=10), 5, "x y z intensity time", [0, 255], -1.84)
+        self.check(points("NuScenesDataset"), 5, "x y z intensity time", [0, 255], -1.84)
+        self.check(points("WaymoDataset", nsweeps=1), 5, "x y z intensity elongation", [0, 1], 0)
+        self.check(points("WaymoDataset", nsweeps=2), 6, "x y z intensity elongation time", [0, 1], 0)
+        self.check(points("Other"), 5)
 
 
 class Files(unittest.TestCase):

@@ -16,6 +16,7 @@ from .keys import DET3D, Keys
 from .layers import NORM_EPS, Backbone, CenterHead, encoder_layers, halved
 from .mmdet3d import ENCODER_RANGE, ENCODER_SIZE, norm_eps
 from .model import CheckpointPlan, Head, Reordered, Voxels
+from .points import Points, below, columns_of, points_of
 from .state import ConvertError, State
 
 PARTS = {"reader": "PillarFeatureNet", "backbone": "PointPillarsScatter", "neck": "RPN", "bbox_head": "CenterHead"}
@@ -31,7 +32,7 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     for part, kind in PARTS.items():
         model.at(part).expect("type", kind)
     notes = Keys(DET3D).check(config)
-    voxels, reader, backbone = _voxels(config.at("voxel_generator")), model.at("reader"), _backbone(model.at("neck"))
+    voxels, reader, backbone = _voxels(config), model.at("reader"), _backbone(model.at("neck"))
     head, center = _head(config, voxels)
     head.notes += notes
     return CheckpointPlan(
@@ -44,14 +45,24 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     )
 
 
-def _voxels(generator: Config) -> Voxels:
+def _voxels(config: Config) -> Voxels:
+    generator = config.at("voxel_generator")
     most = generator.value("max_voxel_num", object)
     return Voxels(
         bounds=generator.numbers("range", 6),
         size=generator.numbers("voxel_size", 3),
         cap=generator.whole("max_points_in_voxel"),
         most=generator.integers("max_voxel_num")[-1] if isinstance(most, list) else generator.whole("max_voxel_num"),
+        points=points(config),
     )
+
+
+def points(config: Config) -> Points:
+    """Joined sweeps have a time behind the other columns; nuScenes has the time always, in place of its ring."""
+    kind = below(config.values, "data", "test").get("type")
+    nuscenes, sweeps = kind == "NuScenesDataset", config.values.get("nsweeps", 1)
+    columns = columns_of(kind)[: 4 if nuscenes else 5]
+    return points_of(kind, [*columns, "time"] if nuscenes or sweeps != 1 else columns, kind == "WaymoDataset")
 
 
 def _rows(reader: Config, inputs: int, voxels: Voxels) -> List[int]:

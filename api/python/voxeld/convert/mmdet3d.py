@@ -12,6 +12,7 @@ from .config import Config
 from .keys import MMDET3D, Keys
 from .layers import CENTER_EPS, NORM_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers, halved
 from .model import CheckpointPlan, Head, Voxels
+from .points import Points, below, columns_of, picked, points_of
 from .state import ConvertError, State
 
 PREFIXES = {"VoxelNet": "", "MVXFasterRCNN": "pts_", "CenterPoint": "pts_"}  # what the names of the parts begin with
@@ -88,7 +89,22 @@ def _voxels(config: Config) -> Voxels:
         size=layer.numbers("voxel_size", 3),
         cap=layer.whole("max_num_points"),
         most=layer.integers("max_voxels")[-1] if isinstance(most, list) else layer.whole("max_voxels"),
+        points=points(config),
     )
+
+
+def points(config: Config) -> Points:
+    """What the pipeline of tests loads. Joined sweeps have a time in place of the fifth column."""
+    data = below(config.values, "test_dataloader", "dataset") or below(config.values, "data", "test")
+    kind, steps = data.get("type"), data.get("pipeline")
+    columns, tanh = columns_of(kind), False
+    for step in steps if isinstance(steps, list) else []:
+        name = below(step).get("type")
+        if name == "LoadPointsFromFile":
+            columns, tanh = picked(columns, step.get("use_dim", [0, 1, 2])), step.get("norm_intensity") is True
+        elif name == "LoadPointsFromMultiSweeps":
+            columns = picked([*columns[:4], "time", *columns[5:]], step.get("use_dim", [0, 1, 2, 4]))
+    return points_of(kind, columns, tanh)
 
 
 def _rows(encoder: Config, inputs: int, voxels: Voxels) -> List[int]:

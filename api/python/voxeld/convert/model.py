@@ -11,6 +11,7 @@ import numpy as np
 
 from .fold import Layer
 from .network import Map, Network, narrow
+from .points import Points
 from .state import Array, ConvertError, State
 
 FORMAT = 1  # of model.json
@@ -29,6 +30,7 @@ class Voxels:
     most: int  # pillars of a cloud
     columns: int = 0  # of a point
     any_height: bool = False  # whether points above and below the range are taken too
+    points: Points = dataclasses.field(default_factory=Points)  # those that the model was trained on
 
     def grid(self) -> List[int]:
         """Cells along x, y and z."""
@@ -56,6 +58,7 @@ class Voxels:
             bounds[2], bounds[5], size[2] = middle - ANY_HEIGHT / 2, middle + ANY_HEIGHT / 2, ANY_HEIGHT
         return {
             "num_features": self.columns,
+            **self.points.parameters(self.columns),
             "point_cloud_range": bounds,
             "voxel_size": size,
             "max_points_per_voxel": self.cap,
@@ -134,9 +137,11 @@ class Model:
 
     def found(self) -> List[str]:
         """What there was, for people."""
+        named = self.voxels.points.parameters(self.voxels.columns).get("columns", [])
+        names = f" ({', '.join(named)})" if named else ""
         shapes = ", then ".join(f"{weight.shape[0]} to {weight.shape[1]}" for weight, _ in self.encoder)
         return [
-            f"encoder: points of {self.voxels.columns} columns, values of a row {shapes}",
+            f"encoder: points of {self.voxels.columns} columns{names}, values of a row {shapes}",
             f"network: {self.network.describe()}",
             f"head: {self.head.decode['head']}, classes {', '.join(self.head.class_names)}",
             *(f"note: {note}" for note in self.head.notes),

@@ -10,6 +10,7 @@ from .config import Config
 from .keys import OPENPCDET, Keys
 from .layers import CENTER_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers, halved
 from .model import PILLAR_EXTRA, CheckpointPlan, Head, Voxels
+from .points import XYZ, Points, below, points_of
 from .state import ConvertError, State
 
 ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "box", "dir_cls_preds": "dir_cls"}
@@ -54,12 +55,14 @@ def _voxels(data: Config) -> Voxels:
         size=step.numbers("VOXEL_SIZE", 3),
         cap=step.whole("MAX_POINTS_PER_VOXEL"),
         most=step.at("MAX_NUMBER_OF_VOXELS").whole("test"),
+        points=points(data),
     )
 
 
 def _dynamic_voxels(data: Config) -> Voxels:
     size = _step(data, "transform_points_to_voxels_placeholder").numbers("VOXEL_SIZE", 3)
-    voxels = Voxels(data.numbers("POINT_CLOUD_RANGE", 6), size, cap=0, most=0, any_height=True)
+    bounds = data.numbers("POINT_CLOUD_RANGE", 6)
+    voxels = Voxels(bounds, size, cap=0, most=0, any_height=True, points=points(data))
     nx, ny, _ = voxels.grid()
     voxels.most = nx * ny
     return voxels
@@ -68,8 +71,17 @@ def _dynamic_voxels(data: Config) -> Voxels:
 VOXELS = {"PillarVFE": _voxels, "DynPillarVFE": _dynamic_voxels, "DynamicPillarVFE": _dynamic_voxels}
 
 
+def points(data: Config) -> Points:
+    """x, y and z come first, wherever they are named. Intensities of Waymo become their tanh."""
+    kind, turned = data.values.get("DATASET"), data.values.get("POINTS_TANH_DIM")
+    used = below(data.values, "POINT_FEATURE_ENCODING").get("used_feature_list")
+    columns = XYZ + [name for name in used if name not in XYZ] if isinstance(used, list) else []
+    tanh = kind == "WaymoDataset" and (not isinstance(turned, list) or 3 in turned)
+    return points_of(kind, columns, tanh)
+
+
 def _columns(data: Config, voxels: Voxels) -> List[str]:
-    """The columns of a point, if the configuration names them."""
+    """Notes on the columns of a point, if the configuration names them."""
     if "POINT_FEATURE_ENCODING" not in data:
         return []
     encoding = data.at("POINT_FEATURE_ENCODING")
