@@ -325,6 +325,13 @@ class Checkpoints(unittest.TestCase):
         )
         self.refuse("does not fit into the file")
 
+    def test_arrays_of_no_numbers_are_refused(self):
+        for values in (np.full(3, "a"), np.full(3, 1j), np.zeros(3, "M8[s]"), np.zeros(3, [("a", "f4")])):
+            with self.subTest(str(values.dtype)):
+                np.savez(self.folder / "x.npz", a=values)
+                with self.assertRaisesRegex(ConvertError, "expected numbers"):
+                    read_state(self.folder / "x.npz").take("a", 3)
+
     def test_compressed_files_are_refused(self):
         save_new(self.path, state_of({"a": np.zeros(1 << 16, np.float32)}), compression=zipfile.ZIP_DEFLATED)
         self.refuse("is compressed")

@@ -15,6 +15,7 @@ import unittest
 from voxeld.convert import det3d, keys, mmdet3d, openpcdet, statements
 from voxeld.convert.config import Config, read_yaml
 from voxeld.convert.keys import Keys
+from voxeld.convert.model import Voxels
 from voxeld.convert.state import ConvertError
 
 TABLES = {"openpcdet": keys.OPENPCDET, "mmdet3d": keys.MMDET3D, "det3d": keys.DET3D}
@@ -352,6 +353,17 @@ class Statements(Files):
                 self.assertIsInstance(self.read(text)["x"], statements.Unread)
         self.refuse("x = 1\ny = " + "1 + " * 900 + "1", 2, "RecursionError")
         self.refuse("for i in range(10 ** 9):\n    x = 1", 1, "turns")
+        self.refuse("x = [1 for i in range(9999) for j in range(9999)]", 1, "more than 100000 turns")
+        for text in ("x + x", "[*x, *x]", "x[:] + x"):
+            with self.subTest(text):
+                self.refuse(f"x = [1]\nfor i in range(40):\n    x = {text}", 3, "more than 10000 items")
+        self.refuse("x = 2\nfor i in range(40):\n    x = x * x", 3, "bits")
+        self.refuse("x = sum(range(10 ** 12))", 1, "more than 10000 items")
+        text = "x = 1\nfor i in range(40):\n    x = "
+        for pair in ("[x, x]", "dict(a=x, b=x)"):
+            with self.subTest(pair), self.assertRaisesRegex(ConvertError, "more than 1000000 values"):
+                self.read(text + pair)
+        self.assertIsInstance(self.read(f"{text}[x, x]\ny = str(x)\nx = 1")["y"], statements.Unread)
 
     def test_faults_of_bases(self):
         self.refuse("x = 1\ny = '{{$NAME:value}}'", 2, "the converter reads no environment variables")
@@ -377,6 +389,52 @@ class Yaml(Files):
             read_yaml(path)
         self.write("tools/cfgs/base.yaml", "X: 0\nY: {Z: 2}\n")
         self.assertEqual(read_yaml(path).values, {"A": {"X": 1, "Y": {"Z": 2}}})
+
+    def test_what_is_no_configuration(self):
+        pairs = "".join(f"a{i + 1}: &a{i + 1} {{k: *a{i}, l: *a{i}}}\n" for i in range(40))
+        for text, reason in {
+            "A: {_BASE_CONFIG_: m.yaml}": "m.yaml is a base of itself",
+            "a: &a\n  b: *a\n": "has itself as a part",
+            "a: " + "[" * 3000 + "]" * 3000: "too deep",
+            f"a0: &a0 {{k: 1}}\n{pairs}": "more than 1000000 values",
+            "": "has no keys",
+            "- 1": "has no keys",
+            "a = dict(\n    b=1)\nc: d: e": "mapping values are not allowed here in",
+        }.items():
+            with self.subTest(text[:40]):
+                path = self.write("m.yaml", text)
+                with self.assertRaises(ConvertError) as refused:
+                    read_yaml(path)
+                self.assertIn(reason, str(refused.exception))
+                self.assertIn("m.yaml" if "values" not in reason else "", str(refused.exception))
+                self.assertNotIn("\n", str(refused.exception))
+        for folder in (self.folder, self.folder / "none.yaml"):
+            with self.assertRaisesRegex(ConvertError, f"cannot read {folder}: [INa-z ]+$"):
+                read_yaml(folder)
+
+
+class Values(unittest.TestCase):
+    def test_other_kinds_of_values_are_refused_by_their_key(self):
+        odd = (None, True, "x", [], {}, [[]], [None], math.inf, math.nan, 10**400, statements.Unread("f:1"))
+        takers = {
+            "last": lambda config: config.last("key"),
+            "whole": lambda config: config.whole("key"),
+            "numbers": lambda config: config.numbers("key", 3),
+            "lists": lambda config: [config.numbers_of("key", each)[0] for each in config.lists("key") if each != []],
+            "choice": lambda config: config.choice("key", {"a": 1}),
+        }
+        for name, take in takers.items():
+            for value in odd:
+                if (name, value) != ("lists", [[]]):
+                    with self.subTest(f"{name} {type(value)}"), self.assertRaisesRegex(ConvertError, "a.key"):
+                        take(Config({"key": value}, "a"))
+        self.assertEqual(Config({"key": [3, 4]}).last("key"), 4)
+
+    def test_ranges_that_have_no_grid(self):
+        for size in (0, -1, 1e-320):
+            for bounds in ([0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 0]):
+                with self.subTest(f"{size} {bounds}"), self.assertRaisesRegex(ConvertError, "cannot be divided"):
+                    Voxels(bounds, [0.5, 0.5, size], 1, 1)
 
 
 if __name__ == "__main__":

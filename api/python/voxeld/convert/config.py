@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import pathlib
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from . import statements
 from .state import ConvertError
 
 OPENPCDET_BASE = "_BASE_CONFIG_"
+LARGEST = 1e30  # of numbers
 
 
 class Config:
@@ -53,7 +53,14 @@ class Config:
         return self.numbers_of(key, [self.value(key, object) if default is None else self.get(key, default)])[0]
 
     def whole(self, key: str, default: Any = None) -> int:
-        number = self.number(key, default)
+        return self._whole(key, self.number(key, default))
+
+    def last(self, key: str) -> int:
+        """The whole number, or the last of a list: the one of tests, behind the one of training."""
+        values = self.value(key, object)
+        return self._whole(key, self.numbers_of(key, values if isinstance(values, list) and values else [values])[-1])
+
+    def _whole(self, key: str, number: Any) -> int:
         if number != int(number) or number < 1:
             raise ConvertError(f"{self._path(key)} is {number}; expected a whole number above 0")
         return int(number)
@@ -64,6 +71,12 @@ class Config:
             raise ConvertError(f"{self._path(key)} is {values!r}; expected {count or 'a list of'} numbers")
         return self.numbers_of(key, values)
 
+    def lists(self, key: str) -> List[List[Any]]:
+        lists = self.value(key, list)
+        if not lists or not all(isinstance(each, list) for each in lists):
+            raise ConvertError(f"{self._path(key)} is {lists!r}; expected a list of lists")
+        return list(lists)
+
     def integers(self, key: str) -> List[int]:
         values = self.numbers(key)
         if any(value != int(value) or value < 0 for value in values):
@@ -73,7 +86,7 @@ class Config:
     def numbers_of(self, key: str, values: Iterable[Any]) -> List[Any]:
         numbers = list(values)
         for number in numbers:
-            if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
+            if isinstance(number, bool) or not isinstance(number, (int, float)) or not abs(number) < LARGEST:
                 raise ConvertError(f"{self._path(key)} has {number!r}; expected a number")
         return numbers
 
@@ -89,6 +102,7 @@ class Config:
 
     def choice(self, key: str, allowed: Iterable[Any]) -> Any:
         value = self.value(key, object)
+        allowed = list(allowed)
         if value not in allowed:
             words = " or ".join(str(word) for word in allowed)
             raise ConvertError(f"{self._path(key)} is {value}; only {words} can be converted")
@@ -108,22 +122,32 @@ def read_yaml(path: pathlib.Path) -> Config:
     def load(file: pathlib.Path) -> Any:
         try:
             return yaml.safe_load(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError) as reason:
-            raise ConvertError(f"cannot read {file}: {reason}") from None
+        except OSError as reason:
+            raise ConvertError(f"cannot read {file}: {reason.strerror or reason}") from None
+        except (ValueError, yaml.YAMLError) as reason:
+            raise ConvertError(f"cannot read {file}: {' '.join(str(reason).split())}") from None
 
-    def with_base(values: Any) -> Any:
+    def with_base(values: Any, above: Tuple[str, ...]) -> Any:
         if not isinstance(values, dict):
             return values
-        whole = {key: with_base(value) for key, value in values.items() if key != OPENPCDET_BASE}
+        whole = {key: with_base(value, above) for key, value in values.items() if key != OPENPCDET_BASE}
         if OPENPCDET_BASE not in values:
             return whole
         base = str(values[OPENPCDET_BASE])
+        if base in above:
+            raise ConvertError(f"{path}: {OPENPCDET_BASE} {base} is a base of itself")
         found = [folder / base for folder in path.resolve().parents if (folder / base).is_file()]
         if not found:
             raise ConvertError(f"{path}: there is no {OPENPCDET_BASE} {base} in any folder above the configuration")
-        return statements.merged(with_base(load(found[0])), whole)
+        return statements.merged(with_base(load(found[0]), (*above, base)), whole)
 
-    return Config(with_base(load(path)))
+    try:
+        values = statements.plain(load(path))
+        if not isinstance(values, dict):
+            raise ConvertError(f"{path} has no keys; expected a configuration of OpenPCDet, or parameters of Autoware")
+        return Config(with_base(values, ()))
+    except RecursionError:
+        raise ConvertError(f"cannot read {path}: a dict or list has itself as a part, or is too deep") from None
 
 
 def read_python(path: pathlib.Path) -> Config:

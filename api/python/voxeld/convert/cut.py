@@ -44,8 +44,11 @@ class Graph:
         self.path = path
         try:
             self.file = onnx.load(str(path))
-        except Exception as reason:  # protobuf and the file system have errors of their own
-            raise ConvertError(f"cannot read {path}: {str(reason).splitlines()[0]}") from None
+        except OSError as reason:
+            raise ConvertError(f"cannot read {path}: {reason.strerror or reason}") from None
+        except Exception as reason:  # protobuf has errors of its own
+            what = str(reason).splitlines()[0]
+            raise ConvertError(f"cannot read {path} as an ONNX file ({what}): for a checkpoint, name the project in place of onnx") from None
         graph = self.file.graph
         self.nodes: List[Any] = list(graph.node)
         _unpack_numbers(self.nodes, {each.domain: each.version for each in self.file.opset_import})

@@ -47,12 +47,11 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
 
 def _voxels(config: Config) -> Voxels:
     generator = config.at("voxel_generator")
-    most = generator.value("max_voxel_num", object)
     return Voxels(
         bounds=generator.numbers("range", 6),
         size=generator.numbers("voxel_size", 3),
         cap=generator.whole("max_points_in_voxel"),
-        most=generator.integers("max_voxel_num")[-1] if isinstance(most, list) else generator.whole("max_voxel_num"),
+        most=generator.last("max_voxel_num"),
         points=points(config),
     )
 

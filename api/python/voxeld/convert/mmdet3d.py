@@ -83,12 +83,11 @@ def _voxels(config: Config) -> Voxels:
     keys = [key for key in ("voxel_layer", "pts_voxel_layer") if key in model]  # of versions before 1.1
     layer = model.at(keys[0]) if keys else model.at("data_preprocessor").at("voxel_layer")
     ranged = layer if "point_cloud_range" in layer else config
-    most = layer.value("max_voxels", object)  # of training, of tests
     return Voxels(
         bounds=ranged.numbers("point_cloud_range", 6),
         size=layer.numbers("voxel_size", 3),
         cap=layer.whole("max_num_points"),
-        most=layer.integers("max_voxels")[-1] if isinstance(most, list) else layer.whole("max_voxels"),
+        most=layer.last("max_voxels"),
         points=points(config),
     )
 
@@ -200,8 +199,8 @@ def _anchor_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
 
 def _anchors(generator: Config, bounds: List[float]) -> Dict[str, Any]:
     kind = generator.choice("type", ALIGNED)
-    sizes = [generator.numbers_of("sizes", size) for size in generator.value("sizes", list)]
-    ranges = [generator.numbers_of("ranges", values) for values in generator.value("ranges", list)]
+    sizes = [generator.numbers_of("sizes", size) for size in generator.lists("sizes")]
+    ranges = [generator.numbers_of("ranges", values) for values in generator.lists("ranges")]
     ranges = ranges * len(sizes) if len(ranges) == 1 else ranges
     if len(ranges) != len(sizes) or any(len(size) != 3 for size in sizes):
         raise ConvertError(f"{generator.path} has {len(ranges)} ranges for {len(sizes)} sizes of three numbers")

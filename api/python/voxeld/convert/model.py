@@ -17,6 +17,7 @@ from .state import Array, ConvertError, State
 FORMAT = 1  # of model.json
 MODEL, ENCODER, NETWORK = "model.json", "encoder.safetensors", "network.onnx"
 ANY_HEIGHT = 2000  # metres
+MOST_CELLS = 1 << 16  # along an axis
 PILLAR_EXTRA = 6  # offsets from the mean, then offsets from the centre
 
 
@@ -31,6 +32,11 @@ class Voxels:
     columns: int = 0  # of a point
     any_height: bool = False  # whether points above and below the range are taken too
     points: Points = dataclasses.field(default_factory=Points)  # those that the model was trained on
+
+    def __post_init__(self) -> None:
+        for low, high, size in zip(self.bounds, self.bounds[3:], self.size):
+            if not high > low or not (high - low) / MOST_CELLS < size:
+                raise ConvertError(f"a range from {low} to {high} cannot be divided into voxels of {size}")
 
     def grid(self) -> List[int]:
         """Cells along x, y and z."""

@@ -75,7 +75,8 @@ def points(data: Config) -> Points:
     """x, y and z come first, wherever they are named. Intensities of Waymo become their tanh."""
     kind, turned = data.values.get("DATASET"), data.values.get("POINTS_TANH_DIM")
     used = below(data.values, "POINT_FEATURE_ENCODING").get("used_feature_list")
-    columns = XYZ + [name for name in used if name not in XYZ] if isinstance(used, list) else []
+    names = used if isinstance(used, list) and all(isinstance(name, str) for name in used) else []
+    columns = XYZ + [name for name in names if name not in XYZ] if names else []
     tanh = kind == "WaymoDataset" and (not isinstance(turned, list) or 3 in turned)
     return points_of(kind, columns, tanh)
 
@@ -186,7 +187,7 @@ def _nms(config: Config) -> Dict[str, Any]:
 def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     head, classes = config.at("MODEL").at("DENSE_HEAD"), config.names("CLASS_NAMES")
     after, branches = head.at("POST_PROCESSING"), head.at("SEPARATE_HEAD_CFG").at("HEAD_DICT")
-    tasks = [[name for name in task if name in classes] for task in head.value("CLASS_NAMES_EACH_HEAD", list)]
+    tasks = [[name for name in task if name in classes] for task in head.lists("CLASS_NAMES_EACH_HEAD")]
     order = [name for task in tasks for name in task]
     if sorted(order) != sorted(classes) or not all(tasks):
         raise ConvertError(f"{head.path}.CLASS_NAMES_EACH_HEAD does not have each of CLASS_NAMES once")

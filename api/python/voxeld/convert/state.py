@@ -38,6 +38,8 @@ class State:
         tensor = self._find(name)
         if tensor.shape != shape:
             raise ConvertError(f"{name} has the shape {list(tensor.shape)}; the configuration asks for {list(shape)}")
+        if tensor.dtype.kind not in "fiub":
+            raise ConvertError(f"{name} is of the type {tensor.dtype}; expected numbers")
         values = tensor.astype(np.float64)
         if not np.isfinite(values).all():
             raise ConvertError(f"{name} has a value that is not finite")

@@ -20,7 +20,9 @@ from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Tupl
 from .state import ConvertError
 
 BASE, DELETE = "_base_", "_delete_"
-LONGEST = 100_000  # items of a list, characters of a text
+LONGEST = 10_000  # items of a list, characters of a text, bits of a whole number
+MOST_TURNS = 100_000  # of all loops of a file
+MOST_VALUES = 1_000_000  # of a configuration
 WHOLE = "mmengine's Config.fromfile(FILE).dump('whole.json') writes JSON that the converter reads"
 
 BINARY: Dict[type, Callable[[Any, Any], Any]] = {
@@ -140,21 +142,36 @@ def read(path: pathlib.Path) -> Dict[str, Any]:
     """The names of a file and of its bases."""
     try:
         names = _File(path, ()).names
-        return {name: _plain(value) for name, value in names.items() if not isinstance(value, Imported)}
+        return dict(plain({name: value for name, value in names.items() if not isinstance(value, Imported)}))
     except RecursionError:
         raise ConvertError(f"cannot read {path}: a dict or list has itself as a part") from None
 
 
-def _plain(value: Any) -> Any:
+def plain(whole: Any) -> Any:
     """Copies of dicts and lists, so that no two keys share one; a class is its name."""
-    if isinstance(value, dict):
-        plain = {key: _plain(item) for key, item in value.items()}
-        if isinstance(plain.get("type"), str):
-            plain["type"] = plain["type"].removeprefix("mmdet3d.")
-        return plain
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value.last if isinstance(value, Imported) else value
+    count = 0
+
+    def copied(value: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count > MOST_VALUES:
+            raise ConvertError(f"the configuration has more than {MOST_VALUES} values")
+        if isinstance(value, dict):
+            items = {key: copied(item) for key, item in value.items()}
+            if isinstance(items.get("type"), str):
+                items["type"] = items["type"].removeprefix("mmdet3d.")
+            return items
+        if isinstance(value, (list, tuple)):
+            return [copied(item) for item in value]
+        return value.last if isinstance(value, Imported) else value
+
+    return copied(whole)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, int):
+        return value.bit_length()
+    return len(value) if isinstance(value, (str, list, tuple, dict, range)) else 0
 
 
 class _File:
@@ -162,6 +179,7 @@ class _File:
         self.path, self._above = path, (*above, path.resolve())
         self.names: Dict[str, Any] = {}
         self._scope: Dict[str, Any] = self.names  # of names that are assigned to
+        self._turns = 0
         if path.resolve() in above:
             raise ConvertError(f"{path} is a base of itself")
         try:
@@ -170,7 +188,9 @@ class _File:
                 self.names = dict(json.loads(text).items())
                 return
             tree = ast.parse(self._substituted(text), str(path))
-        except (OSError, ValueError, SyntaxError, RecursionError, AttributeError) as reason:
+        except OSError as reason:
+            raise ConvertError(f"cannot read {path}: {reason.strerror or reason}") from None
+        except (ValueError, SyntaxError, RecursionError, AttributeError) as reason:
             raise ConvertError(f"cannot read {path}: {reason}") from None
         base = self._bases(tree)
         self._scope = self.names
@@ -361,7 +381,10 @@ class _File:
     def _value(self, node: ast.expr) -> Any:
         follow = getattr(self, f"_value_{type(node).__name__.lower()}", None)
         if follow:
-            return follow(node)
+            value = follow(node)
+            if not isinstance(node, ast.Constant) and _size(value) > LONGEST:
+                self._refuse(node, f"a value of more than {LONGEST} items, characters, bits or turns")
+            return value
         if any(isinstance(below, (ast.Call, ast.NamedExpr, ast.Await)) for below in ast.walk(node)):
             self._refuse(node, "the converter does not follow this expression")
         return self._unread(node)
@@ -526,9 +549,11 @@ class _File:
         value = self._value(node)
         if self._is_unread(value):
             self._refuse(node, "the converter does not follow this expression")
-        if isinstance(value, range) and len(value) > LONGEST:
-            self._refuse(node, f"more than {LONGEST} turns")
-        return list(value)
+        items = list(value)
+        self._turns += len(items)
+        if self._turns > MOST_TURNS:
+            self._refuse(node, f"more than {MOST_TURNS} turns")
+        return items
 
     # ---- calls ------------------------------------------------------------------------------------------------------
 
@@ -566,6 +591,8 @@ class _File:
             known = FUNCTIONS.get(function.name)
             if known is dict and not any(isinstance(value, Unread) for value in values):
                 return dict(*values, **words)
+            if known is str and any(isinstance(value, (dict, list, tuple)) for value in every):
+                return self._unread(node)
             if known and not any(self._is_unread(value) for value in every):
                 result = known(*values, **words)
                 return list(result) if known in (enumerate, reversed, zip) else result

@@ -15,6 +15,7 @@ from .state import ConvertError, State
 
 Checkpoints = Callable[[Config, pathlib.Path], CheckpointPlan]
 PROJECTS: Dict[str, Checkpoints] = {"openpcdet": openpcdet.plan, "mmdet3d": mmdet3d.plan, "det3d": det3d.plan}
+YAML = (".yaml", ".yml")
 READERS = {"openpcdet": read_yaml, "mmdet3d": read_python, "det3d": read_python}
 ENCODERS = {  # what the names of an encoder's tensors begin with
     "openpcdet": ("vfe.",),
@@ -35,6 +36,9 @@ def _from_checkpoint(told: argparse.Namespace) -> Tuple[List[str], Model]:
     if told.map:
         raise ConvertError("--map names outputs of an ONNX file; a checkpoint has none")
     (path,) = told.config
+    if (path.suffix in YAML) != (READERS[told.source] is read_yaml):
+        wanted = "YAML, .yaml" if READERS[told.source] is read_yaml else "Python, .py, or the same as .json"
+        raise ConvertError(f"{path} is no configuration of {told.source}, whose configurations are {wanted}")
     state = read_state(told.checkpoint[0])
     _check_names(state, told.source)
     network = Network(told.network == "float16", told.weights == "float16")
@@ -81,7 +85,7 @@ def _named(pairs: List[str]) -> Dict[str, str]:
 def _plan(paths: List[pathlib.Path]) -> Plan:
     """Of OpenPCDet's YAML, mmdetection3d's Python, or the parameters of Autoware, which are in several files."""
     path = paths[0]
-    if path.suffix not in (".yaml", ".yml"):
+    if path.suffix not in YAML:
         project: Any = mmdet3d.plan
         config = read_python(path)
     else:
