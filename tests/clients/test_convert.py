@@ -856,6 +856,16 @@ class Convert(unittest.TestCase):
                     state.update(weights.state)
                 self.refuse(reason, "openpcdet", state, config)
 
+    def test_configurations_of_another_project_are_refused(self):
+        for source, name in (("openpcdet", "x.py"), ("openpcdet", "x.json"), ("mmdet3d", "x.yaml"), ("det3d", "x.yml")):
+            with self.subTest(f"{source} {name}"):
+                (self.folder / name).write_text("a: 1", encoding="utf-8")
+                config = ["--config", str(self.folder / name), "--output", str(self.folder / "model")]
+                text = io.StringIO()
+                with contextlib.redirect_stderr(text):
+                    self.assertEqual(main([source, "none.pth", *config]), 1)
+                self.assertIn(f"{name} is no configuration of {source}", text.getvalue())
+
     def test_a_model_is_not_replaced(self):
         self.convert("openpcdet", pcdet_state(), pcdet_config())
         status, text = self.run_it("openpcdet", pcdet_state(), pcdet_config())

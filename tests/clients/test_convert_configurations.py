@@ -108,6 +108,11 @@ class Tables(unittest.TestCase):
                 with self.subTest(path), self.assertRaisesRegex(ConvertError, path.replace(".", r"\.")):
                     Keys(TABLES[project]).rule(path)
 
+    def test_keys_of_points_are_noted(self):
+        for key in ("POINT_PAINTING", "LIDAR_DEVICE", "POINTS_TANH_DIM", "MAX_SWEEPS"):
+            (note,) = Keys(keys.OPENPCDET).check(Config({"DATA_CONFIG": {key: 1}}))
+            self.assertIn(f"DATA_CONFIG.{key} is 1", note)
+
     def test_names_of_the_file_are_not_keys(self):
         for path in ("my_scale", "train_pipeline.x.y", "optim_wrapper.optimizer.lr", "model_wrapper_cfg.type"):
             self.assertEqual(Keys(keys.MMDET3D).rule(path), keys.HARMLESS)

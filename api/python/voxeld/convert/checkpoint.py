@@ -1,10 +1,10 @@
 """Checkpoints: what torch.save wrote, .safetensors and .npz, told apart by their bytes.
 
 A file of torch.save is a pickle, a program for a stack machine. Python's own machine imports and calls whatever the
-pickle names. Where nothing can be named, a pickle of some bytes still takes gigabytes (the number of a memo), and one
-with deep tuples as keys ends the process. The machine here knows a handful of names, all of which make tensors and dicts. It imports nothing and
-calls nothing of the file: of any other name it keeps the name, and an object that such a name makes stays an empty
-shell.
+pickle names. Even if a pickle can name nothing, Python's machine takes gigabytes for a few bytes (the number of a
+memo), and deep tuples as keys crash Python. The machine here knows a handful of names, all of which make tensors and dicts. It
+imports nothing and calls nothing of the file: of any other name it keeps the name, and an object that such a name makes
+stays an empty shell.
 """
 
 from __future__ import annotations

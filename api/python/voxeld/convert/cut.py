@@ -48,7 +48,9 @@ class Graph:
             raise ConvertError(f"cannot read {path}: {reason.strerror or reason}") from None
         except Exception as reason:  # protobuf has errors of its own
             what = str(reason).splitlines()[0]
-            raise ConvertError(f"cannot read {path} as an ONNX file ({what}): for a checkpoint, name the project in place of onnx") from None
+            raise ConvertError(
+                f"cannot read {path} as an ONNX file ({what}): for a checkpoint, name the project in place of onnx"
+            ) from None
         graph = self.file.graph
         self.nodes: List[Any] = list(graph.node)
         _unpack_numbers(self.nodes, {each.domain: each.version for each in self.file.opset_import})
