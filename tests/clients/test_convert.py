@@ -838,6 +838,10 @@ class Convert(unittest.TestCase):
             "MODEL.VFE.WITH_DISTANCE": changed("MODEL", "VFE", "WITH_DISTANCE", value=True),
             "MODEL.DENSE_HEAD.NAME is PointHead": changed("MODEL", "DENSE_HEAD", "NAME", value="PointHead"),
             "has no MODEL.BACKBONE_2D.LAYER_NUMS": changed("MODEL", "BACKBONE_2D", value={"NAME": "BaseBEVBackbone"}),
+            "the encoder has no layers": changed("MODEL", "VFE", "NUM_FILTERS", value=[]),
+            "the stride 0 of a map": changed("MODEL", "BACKBONE_2D", "UPSAMPLE_STRIDES", value=[0, 2, 4]),
+            "the stride 2.5 of a map": changed("MODEL", "BACKBONE_2D", "UPSAMPLE_STRIDES", value=[1, 2.5, 4]),
+            "the backbone has a stride of 0": changed("MODEL", "BACKBONE_2D", "LAYER_STRIDES", value=[2, 0, 2]),
             "different sizes are joined": changed("MODEL", "BACKBONE_2D", "UPSAMPLE_STRIDES", value=[1, 2, 2]),
             "grid has 4 cells along z": changed(
                 "DATA_CONFIG", "DATA_PROCESSOR", 1, "VOXEL_SIZE", value=[0.16, 0.16, 1]

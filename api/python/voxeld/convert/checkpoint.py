@@ -2,9 +2,9 @@
 
 A file of torch.save is a pickle, a program for a stack machine. Python's own machine imports and calls whatever the
 pickle names. Even if a pickle can name nothing, Python's machine takes gigabytes for a few bytes (the number of a
-memo), and deep tuples as keys crash Python. The machine here knows a handful of names, all of which make tensors and dicts. It
-imports nothing and calls nothing of the file: of any other name it keeps the name, and an object that such a name makes
-stays an empty shell.
+memo), and deep tuples as keys crash Python. The machine here knows a handful of names, all of which make tensors and
+dicts. It imports nothing and calls nothing of the file: of any other name it keeps the name, and an object that such a
+name makes stays an empty shell.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ def encoder_layers(
 ) -> List[fold.Layer]:
     """The layers of a pillar feature network, below a name. The largest values of the pillar are joined to the values
     of all layers but the last."""
+    if not widths:
+        raise ConvertError("the encoder has no layers")
     layers = []
     for number, outputs in enumerate(widths):
         place = f"{name}.{number}"
@@ -55,6 +57,11 @@ class Backbone:
         lengths = {len(part) for part in (self.layers, self.strides, self.channels, self.up_strides, self.up_channels)}
         if len(lengths) != 1 or 0 in lengths:
             raise ConvertError("the backbone's lists of layers, strides and channels are not of one length")
+        if 0 in self.strides:
+            raise ConvertError("the backbone has a stride of 0")
+        for stride in self.up_strides:
+            if stride <= 0 or (stride > 1 and stride % 1):
+                raise ConvertError(f"the stride {stride} of a map that is scaled up is neither below 1 nor whole")
 
     def build(self, state: State, network: Network, x: Map) -> Map:
         self.check()
