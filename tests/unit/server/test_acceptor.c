@@ -1,4 +1,4 @@
-// The acceptor: what comes at a listener is handed on with the listener's number, and what comes after the stop waits.
+// The acceptor: it hands on each connection with the number of its listener; connections after the stop wait.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static struct error error;
 static struct listeners listeners;
 static struct acceptor acceptor;
 
-// What has been taken.
+// The connections that the acceptor has handed on.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static struct { int index, fd, family; } taken[MOST];
@@ -39,7 +39,7 @@ static void take(void *cls, int index, int fd, const struct sockaddr *address, s
   pthread_mutex_unlock(&lock);
 }
 
-static atomic_bool full;  // the first listener's taker takes nothing
+static atomic_bool full;  // may_take refuses connections of the first listener
 
 static bool may_take(void *cls, int index) {
   assert_ptr_equal(cls, &acceptor);
@@ -89,7 +89,7 @@ static int connect_to(int index) {
 
 static void each_comes_with_its_listener(void **state) {
   (void)state;
-  int fd[40];  // more than are accepted at a time
+  int fd[40];  // more than the acceptor accepts in one go
   for (int i = 0; i < 40; i++) fd[i] = connect_to(i % 2);
   wait_for(40);
   acceptor_stop(&acceptor);
@@ -116,7 +116,7 @@ static void what_comes_after_the_stop_waits(void **state) {
   close(fd);
 }
 
-// Clients of the other listener do not wait for that. One at a time gets in all the same, every 100 ms.
+// A full listener does not delay clients of the other one, and still accepts one client every ACCEPTOR_PATIENCE_MS.
 static void clients_wait_while_nobody_takes_them(void **state) {
   (void)state;
   int fd[3];
@@ -133,7 +133,7 @@ static void clients_wait_while_nobody_takes_them(void **state) {
   for (int i = 0; i < 3; i++) close(fd[i]);
 }
 
-// From now on no descriptor can be opened. Returns the limit that was.
+// Makes every later open fail for lack of descriptors. Returns the previous limit.
 static struct rlimit take_descriptors(void) {
   struct rlimit files, none;
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
@@ -152,7 +152,7 @@ static void connect_socket(int fd) {
   assert_int_equal(connect(fd, (const struct sockaddr *)&address, length), 0);
 }
 
-// The clients wait until there are descriptors again.
+// Clients wait in the listener's socket until descriptors are free again.
 static void lack_of_descriptors_passes(void **state) {
   (void)state;
   const struct timespec pause = {.tv_nsec = 120 * NS_PER_MS};

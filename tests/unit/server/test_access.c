@@ -1,4 +1,4 @@
-// Who may enter, by the credentials that a request shows. Tokens and certificates themselves have tests of their own.
+// Access: which credentials let a request in. test_tokens.c and tests/fault cover tokens and certificates.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ static void who_enters(void **state) {
   static const struct {
     bool takes_tokens, anonymous;
     struct credential credential;
-    enum error_kind kind;  // ERROR_NONE: it enters
+    enum error_kind kind;  // ERROR_NONE: it is let in
   } cases[] = {{false, false, {0, NULL, NULL}, ERROR_NONE},
                {false, false, {1, "Basic abc", NULL}, ERROR_NONE},
                {false, false, {2, "Basic abc", NULL}, ERROR_BAD_REQUEST},
@@ -87,7 +87,7 @@ static void write_token(const char *name, char token[TOKEN_SIZE]) {
   assert_true(fprintf(file, "%s\n", line) > 0 && fclose(file) == 0);
 }
 
-// The user who enters with this token behind `scheme`; NULL: nobody.
+// The user of an Authorization header of this scheme and token; NULL: the request is refused.
 static const char *enters(struct access *access, const char *scheme, const char *token) {
   static char user[USER_SIZE];
   char header[TOKEN_SIZE + 32];

@@ -1,4 +1,4 @@
-// What a finished request leaves behind: its counts and its log line, for one that was answered and one that was not.
+// The counts and the log line of a finished request, answered or aborted.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -113,7 +113,7 @@ static void the_stage_of_an_abort(void **state) {
   request_account(&request, true);
   request.state = REQUEST_REPLY;
   request.error.kind = ERROR_DEADLINE;
-  request_account(&request, true);  // its client is here: the answer could not be sent
+  request_account(&request, true);  // the client is still connected, but the answer could not be sent
   atomic_store(&peer.gone, true);
   request_account(&request, true);
   request.job.result.begun = true;

@@ -1,4 +1,4 @@
-// A body that is discarded: it counts as progress and as received, up to a bound.
+// Discarded bodies: their bytes count as received, and a body beyond the bound ends the connection.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static enum MHD_Result discard(size_t bytes) {
   return result;
 }
 
-// Without that, an upload of a refused request would be ended as too slow.
+// If discarded bytes did not count, the upload of a refused request would end as too slow.
 static void what_is_discarded_is_progress(void **state) {
   (void)state;
   assert_int_equal(discard(300), MHD_YES);

@@ -67,13 +67,13 @@ static void budget_bounds_what_is_in_use(void **state) {
   assert_null(take(1));
   buffer_release(half);
   struct buffer *small = take(1);
-  assert_non_null(small);  // the free large one makes room
+  assert_non_null(small);  // the pool frees the large buffer to make room
   assert_true(buffers_use(&pool).allocated <= buffers_use(&pool).budget);
   buffer_release(small);
   buffer_release(large);
 }
 
-// It counts to one share beside SHARE_BYTES, and to none that has no room for it.
+// A buffer counts to SHARE_BYTES and to one more share. A move to a share without room fails.
 static void a_buffer_may_move_to_another_share(void **state) {
   (void)state;
   struct shortage shortage;
@@ -103,7 +103,7 @@ static void larger_than_the_budget_is_refused_and_evicts_nothing(void **state) {
   assert_int_equal(buffers_use(&pool).allocated, SMALLEST);
 }
 
-// A GPU that works again gets memory of its own kind, after one more use of what the CPU allocated meanwhile.
+// A buffer that the CPU allocated while the GPU was paused is used once more, then freed; the GPU allocates the next.
 static void what_was_allocated_without_a_gpu_is_replaced(void **state) {
   (void)state;
   struct device *gpu = &devices.gpu[0];
@@ -121,7 +121,7 @@ static void what_was_allocated_without_a_gpu_is_replaced(void **state) {
   assert_ptr_equal(used->device, gpu);
   atomic_store(&gpu->state, DEVICE_PAUSED);
   buffer_release(used);
-  assert_int_equal(buffers_use(&pool).allocated, SMALLEST);  // pinned memory is good for the CPU too
+  assert_int_equal(buffers_use(&pool).allocated, SMALLEST);  // the CPU can use pinned memory, so it stays in the pool
   assert_int_equal(buffers_use(&pool).in_use, 0);
   devices.count = 0;
 }

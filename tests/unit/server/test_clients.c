@@ -1,4 +1,4 @@
-// Clients: who is one, the rule of shares, turns in the queue.
+// Clients: how they are told apart, the rule of shares, turns in the queue.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static bool take(struct client *client, int64_t amount) {
   return grant == GRANTED;
 }
 
-// Takes one by one as much as it can; returns that.
+// Takes single bytes until one is refused. Returns how many were granted.
 static int64_t take_all(struct client *client) {
   int64_t taken = 0;
   while (take(client, 1)) taken++;
@@ -83,7 +83,7 @@ static void the_greediest_come_first(void **state) {
   clients_leave(&clients, a);
 }
 
-// More clients than are looked at with the lock held at one time.
+// More clients than are copied under one lock.
 static void the_greediest_of_many(void **state) {
   (void)state;
   enum { MANY = 300, SHOWN = 16 };
@@ -142,7 +142,7 @@ static void no_name_is_anothers(void **state) {
   clients_leave(&clients, user);
 }
 
-// An IPv6 address stands for its /64, which one machine may have whole.
+// All addresses of an IPv6 /64 are one client, because one machine may own the whole /64.
 static void names_by_address(void **state) {
   (void)state;
   static const struct {
@@ -194,9 +194,9 @@ static void one_gets_half_two_a_third_each(void **state) {
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
   assert_int_equal(take_all(a), 50);
   assert_int_equal(client_take(&clients, a, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
-  assert_int_equal(take_all(b), 25);  // as much as is left then
+  assert_int_equal(take_all(b), 25);  // half of the remaining 50
   client_give(&clients, a, SHARE_BYTES, 20);
-  assert_int_equal(take_all(b), 10);  // of 45 that are free
+  assert_int_equal(take_all(b), 10);  // then it holds 35, and 35 are free
   assert_int_equal(b->held[SHARE_BYTES], 35);
   give_all(a);
   give_all(b);
@@ -213,7 +213,7 @@ static void whoever_holds_nothing_may_take_what_is_left(void **state) {
   give_all(b);
 }
 
-// The last sixteenth is for those who hold little.
+// The last sixteenth of a share is for clients that hold little.
 static void large_requests_leave_room_for_small_ones(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3");
@@ -248,7 +248,7 @@ static void nobody_takes_more_than_there_is(void **state) {
   clients_leave(&clients, a);
 }
 
-// A part of the memory bounds what requests have together, and no request that is alone.
+// The limit of such a part applies to all requests together. A lone request may exceed it.
 static void a_lone_request_may_have_more_than_a_part(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
@@ -260,12 +260,11 @@ static void a_lone_request_may_have_more_than_a_part(void **state) {
   clients_leave(&clients, b);
 }
 
-// Clients come one after the other, and each takes all that it may. A sixteenth is left to those that come then, for
-// one each.
+// Each new client takes as much as it may. The last sixteenth remains for later clients, which get one stream each.
 static void the_greedy_leave_some_to_the_next(void **state) {
   (void)state;
   enum { MANY = 80 };
-  static const int64_t limits_of[][3] = {{256, 4, 16}, {1024, 4, 64}};  // the limit, the greedy ones, the others
+  static const int64_t limits_of[][3] = {{256, 4, 16}, {1024, 4, 64}};  // limit, clients with several, with one
   for (size_t row = 0; row < sizeof limits_of / sizeof *limits_of; row++) {
     const int64_t limits[SHARES] = {[SHARE_STREAMS] = limits_of[row][0]};
     struct clients many;
@@ -306,7 +305,7 @@ static void shares_are_apart(void **state) {
   give_all(a);
 }
 
-// A trusted proxy gets all but an eighth, which stays for others.
+// A trusted proxy may take all but an eighth of a share.
 static void a_proxy_leaves_an_eighth(void **state) {
   (void)state;
   struct client *proxy = join("192.0.2.1"), *other = join("192.0.2.2");
@@ -393,7 +392,7 @@ static void late_jobs_leave_the_others_their_turns(void **state) {
   clients_leave(&clients, c);
 }
 
-// A worker of one of two devices, and what it was given.
+// A worker of one of two devices, and the job that it got.
 struct popper {
   pthread_t thread;
   struct queue_waiter waiter;
@@ -422,7 +421,7 @@ static void the_device_with_the_fewest_jobs_gets_the_next(void **state) {
   struct client *a = join("192.0.2.1");
   atomic_llong loads[DEVICES] = {5, 5};
   struct popper poppers[POPPERS];
-  for (int i = 0; i < POPPERS; i++) {  // first both of the one device, then both of the other
+  for (int i = 0; i < POPPERS; i++) {  // two workers of each device
     queue_waiter_init(&poppers[i].waiter, QUEUE_GPU + i / 2, &loads[i / 2]);
     assert_int_equal(pthread_create(&poppers[i].thread, NULL, pop, &poppers[i]), 0);
     while (!is_asleep(&poppers[i])) sched_yield();
@@ -444,23 +443,23 @@ static void while_others_are_served_one_worker_is_left_to_them(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
   struct job ofa[5], ofb = job_of(b, INT64_MAX), late = job_of(b, INT64_MAX);
-  queue_tick(&queue, 3, 0);  // of three workers a client gets two
+  queue_tick(&queue, 3, 0);  // with three workers, a client may use two while others are served
   for (int i = 0; i < 5; i++) ofa[i] = job_of(a, INT64_MAX);
   assert_true(queue_push(&queue, &ofa[0]) && queue_push(&queue, &ofa[1]) && queue_push(&queue, &ofa[2]));
   expect(&ofa[0]);
   expect(&ofa[1]);
-  expect(&ofa[2]);  // alone it gets all
+  expect(&ofa[2]);  // alone it may use all three
   assert_true(queue_push(&queue, &ofa[3]) && queue_push(&queue, &ofb) && queue_push(&queue, &late));
   expect(&ofb);
   expect(&late);
   queue_done(&queue, &waiter, &ofa[0]);
   assert_true(queue_return(&queue, &waiter, &late));
-  expect(&late);  // two of the other's still run
+  expect(&late);  // two jobs of `a` still run
   queue_done(&queue, &waiter, &ofa[1]);
   expect(&ofa[3]);
   assert_true(queue_push(&queue, &ofa[4]));
   queue_close(&queue);
-  expect(&ofa[4]);  // nobody else will come
+  expect(&ofa[4]);  // the closed queue gets no jobs of other clients
   expect(NULL);
   clients_leave(&clients, a);
   clients_leave(&clients, b);

@@ -1,4 +1,4 @@
-// The states of GPUs: when one is paused, for how long, who tries it, and how it works again.
+// The states of GPUs: when a GPU is paused, for how long, which job tries it, and when it works again.
 #include "server/jobs/devices.h"
 
 #include <setjmp.h>
@@ -66,7 +66,7 @@ static void three_failures_in_a_row_pause_it(void **state) {
   assert_int_equal(health.retry_ns, NS_PER_S - NS_PER_MS);
 }
 
-// Once each: the log has no line for what stays as it is.
+// Each change of state is logged once.
 static void its_pause_and_its_return_are_logged(void **state) {
   (void)state;
   assert_true(logged_begin());
@@ -127,7 +127,7 @@ static void one_job_tries_it_after_a_pause_that_grows(void **state) {
   assert_true(tell(DEVICE_DID));
   assert_states(2, 0, 0);
   assert_int_equal(atomic_load(&gpu->load), 0);
-  fail_thrice();  // it begins anew
+  fail_thrice();  // the count of failures starts from 0
   now_ns += NS_PER_S;
   assert_true(take());
 }

@@ -1,4 +1,4 @@
-// What subscribers are told: of whose streams, in which order, what is lost, when they sleep, are woken and end.
+// Events of subscribers: whose streams, their order, lost events, when subscribers sleep, wake and end.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ static struct error error;
 static struct event event;
 static char memory[EVENT_TEXT_SIZE];
 
-// A subscriber, and what its connection would be.
+// A subscriber, with stand-ins for its connection.
 struct ear {
   struct subscriber subscriber;
   atomic_bool half_closed, gone;
@@ -160,7 +160,7 @@ static void beats(void **state) {
   takes_sweep(&ears[0], "a", 1);
   falls_asleep(&ears[0]);
   clock_move_ms(10000);
-  events_tick(&events, clock_ns());  // an event is as good as a beat
+  events_tick(&events, clock_ns());  // an event restarts the time until the next beat
   assert_int_equal(ears[0].wakes, 2);
 }
 
@@ -201,7 +201,7 @@ static void the_last_word(void **state) {
   events_end(&events, "reload", false);
   tell(ours, "a", 2);
   clock_move_ms(1);
-  assert_true(subscribe(&ears[1], ours, "a"));  // one that comes later does not end
+  assert_true(subscribe(&ears[1], ours, "a"));  // events_end does not end later subscribers
   takes_sweep(&ears[0], "a", 1);
   takes(&ears[0], EVENT_END);
   assert_string_equal(event.reason, "reload");
@@ -216,7 +216,7 @@ static void the_last_word(void **state) {
   assert_int_equal(error.kind, ERROR_DRAINING);
 }
 
-// Its credentials may have been withdrawn since they were checked.
+// A subscriber that began before the reload ends at once: the reload may have withdrawn its credentials.
 static void late_with_old_credentials(void **state) {
   (void)state;
   int64_t came_ns = clock_ns();
@@ -312,7 +312,7 @@ static void *take_many(void *cls) {
   }
 }
 
-// Nothing is lost without a word, and nobody sleeps for ever.
+// Each event is taken or reported as lost, and every sleeping subscriber is woken.
 static void many_threads(void **state) {
   (void)state;
   pthread_t tellers[TELLERS], taker;

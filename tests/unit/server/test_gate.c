@@ -1,4 +1,4 @@
-// The gate: who waits at it, who is let in next, and when nobody waits.
+// The gate: which requests wait, which enters next, and when no request waits.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@ static struct clients clients;
 static struct client *greedy, *other;
 static struct gate gate;
 static struct gate_entry request[REQUESTS];
-static int held[REQUESTS], let_go[REQUESTS];  // how often
+static int held[REQUESTS], let_go[REQUESTS];  // calls, for each request
 
 static void on_hold(struct gate_entry *entry) { held[entry - request]++; }
 static void on_let_go(struct gate_entry *entry) { let_go[entry - request]++; }
@@ -25,7 +25,7 @@ static int open_gate(void **state) {
   greedy = clients_join(&clients, "", "192.0.2.1");
   other = clients_join(&clients, "", "192.0.2.2");
   for (int i = 0; i < REQUESTS; i++) {
-    request[i] = (struct gate_entry){&request[0], NULL};  // next: left over from an earlier wait
+    request[i] = (struct gate_entry){&request[0], NULL};  // a stale `next`, as after an earlier wait
     held[i] = let_go[i] = 0;
   }
   gate_init(&gate, EACH, on_hold, on_let_go);
@@ -51,21 +51,21 @@ static bool waits(int i, struct client *client, int64_t now_ns) {
   return !entered;
 }
 
-// A request of the client comes and goes, for a job or for a page.
+// A request of the client, for a job or a page, enters and leaves.
 static void serve(struct client *client, bool job, int64_t now_ns) {
   struct gate_entry one = {NULL, NULL};
   assert_true(gate_enter(&gate, &one, client, job, now_ns));
   gate_leave(&gate, &one);
 }
 
-// The greedy client's requests begin while the other is served: EACH of them enter, the others wait.
+// The greedy client sends requests while the other client is served: EACH of them enter, the rest wait.
 static void fill(int64_t now_ns) {
   serve(other, true, now_ns);
   for (int i = 0; i < REQUESTS; i++) assert_int_equal(waits(i, greedy, now_ns), i >= EACH);
   assert_int_equal(gate_waiting(&gate), REQUESTS - EACH);
 }
 
-// Which requests were let go so far: a bit for each.
+// A bit for each request that was let go.
 static unsigned gone(void) {
   unsigned bits = 0;
   for (int i = 0; i < REQUESTS; i++) {
@@ -156,7 +156,7 @@ static void a_tick_lets_as_many_more_in(void **state) {
   fill(0);
   gate_tick(&gate);
   assert_int_equal(gone(), 3u << EACH);
-  for (int i = 0; i < EACH; i++) gate_leave(&gate, &request[i]);  // EACH are still in hand
+  for (int i = 0; i < EACH; i++) gate_leave(&gate, &request[i]);  // the EACH that the tick let in are still in hand
   assert_int_equal(gone(), 3u << EACH);
   gate_leave(&gate, &request[EACH]);
   assert_int_equal(gone(), 7u << EACH);

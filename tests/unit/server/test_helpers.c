@@ -1,5 +1,5 @@
-// Workers that help: with tasks of the test, so that each step is awaited, and with whole jobs, whose bytes do not
-// depend on who has helped.
+// Helpers, with artificial tasks that wait for each step, and with whole jobs: the bytes of an answer do not depend on
+// the helpers.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,12 +19,12 @@ enum { CLOUDS = 6, COLUMNS = 4, JOBS = 8 };
 static const char sizes[] = "700,0,1500,1,900,400";
 enum { POINTS = 700 + 1500 + 1 + 900 + 400, LONE_POINTS = 30000 };
 
-// Of a lone cloud, the points are shared out.
+// A lone cloud is split into tasks by its points.
 enum kind { BATCH, SAMPLES, LONE, KINDS };
 
 static struct options options;
-static struct vx_lane *lane;    // of this thread, as the worker of a job
-static struct vx_lane *second;  // of the same thread, as one that helps
+static struct vx_lane *lane;    // used by this thread as the job's worker
+static struct vx_lane *second;  // used by this thread as a helper
 
 static void open_room(int64_t workers) {
   struct error error;
@@ -50,12 +50,12 @@ enum { MOST_TASKS = 200 };
 
 static struct {
   atomic_int done[MOST_TASKS];
-  atomic_int begun;       // by helpers
-  atomic_bool stop;       // what the job's own worker is told
-  bool await_help;        // the own worker does nothing until a helper has begun
+  atomic_int begun;       // tasks that helpers have begun
+  atomic_bool stop;       // the job's own worker should stop
+  bool await_help;        // the own worker waits until a helper has begun a task
   atomic_bool hold;       // the first helper ends only if it is stopped
-  void (*then)(void);     // what the own worker does once it has awaited that
-  enum vx_status status;  // of the own worker
+  void (*then)(void);     // the own worker calls it after that wait
+  enum vx_status status;  // returned by the own worker
 } test;
 
 static bool is_stopped(void *ctx) {
@@ -103,7 +103,7 @@ static int64_t sleepers(void) {
   return asleep;
 }
 
-// Only workers that sleep can be called.
+// Waits until all workers sleep: only sleeping workers can be called.
 static void await_sleepers(void) {
   while (sleepers() < jobs.workers.count) sched_yield();
 }
@@ -207,8 +207,8 @@ static void submit_long_job(void) {
   assert_true(jobs_submit(&jobs, job));
 }
 
-// The one worker that samples is in a task that has no end. A job comes to its queue: the task is given up, and done
-// by its owner.
+// The only long worker helps with a task that never ends. When a job arrives in its queue, it gives up the task, and
+// the task's owner runs the task.
 static void a_helper_goes_back_to_its_queue(void **state) {
   (void)state;
   open_room(1);
@@ -227,7 +227,7 @@ static void a_helper_goes_back_to_its_queue(void **state) {
 
 static void stop_job(void) { atomic_store(&test.stop, true); }
 
-// The own worker ends the job; helpers are told so, and nothing is begun any more.
+// When the own worker stops the job, helpers stop too, and no further task begins.
 static void helpers_stop_with_the_job(void **state) {
   (void)state;
   open_room(1);
@@ -245,7 +245,7 @@ static void helpers_stop_with_the_job(void **state) {
 
 static void help_too(void) { helpers_help(&jobs.helpers, second, &jobs.queues[VX_LANE_QUICK]); }
 
-// Pieces that helpers have done, if one comes by while they are shown.
+// Publishes tasks, and helps on `second` meanwhile. Returns how many tasks helpers ran.
 static uint64_t helped_in_passing(void) {
   uint64_t before = helpers_use(&jobs.helpers).helped;
   test.then = help_too;
@@ -291,7 +291,7 @@ static void a_batch_is_stopped_in_a_hurry(void **state) {
   close_room();
 }
 
-// All workers end, and nobody calls one that has.
+// All workers have ended, so the job's own worker runs every task.
 static void a_closed_room_gets_no_help(void **state) {
   (void)state;
   open_room(2);

@@ -1,4 +1,4 @@
-// Host headers: which are of this machine, which the option names, and what it may say. Which pages are foreign.
+// Host headers: which name this machine, and which option allowed_hosts allows; values of the option; foreign pages.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// Jobs through queue, worker and lane without a socket: answered, refused, stopped; what they hold is given back before
-// `done`.
+// Jobs through queue, worker and lane, without a socket: answered, refused, stopped. A job releases what it holds
+// before `done`.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static int close_room(void **state) {
   return 0;
 }
 
-// One that voxelizes POINTS points, or samples as many of them.
+// A job that voxelizes POINTS points, or chooses `samples` of them.
 static void make(struct job *job, enum vx_op op, const char *samples) {
   struct error error;
   job_init(job, &jobs.services);
@@ -104,7 +104,7 @@ static enum vx_status refuse_all(struct vx_lane *lane, struct vx_job *work, stru
   return vx_refuse(error, "not with this GPU");
 }
 
-// What the CPU comes to, after the GPU.
+// Outcomes of the CPU's run, after the GPU has failed.
 static enum vx_status stop_at_once(struct vx_lane *lane, struct vx_job *work, struct error *error) {
   (void)lane, (void)work, (void)error;
   return VX_STOPPED;
@@ -125,7 +125,7 @@ static enum vx_status see_running(struct vx_lane *lane, struct vx_job *work, str
 
 typedef enum vx_status run_function(struct vx_lane *lane, struct vx_job *work, struct error *error);
 
-// The failures that the GPU is blamed for after one job, on this thread.
+// Runs the job on this thread. Returns how many failures the GPU is blamed for.
 static int blamed_if_cpu(run_function *cpu_run, struct job *job) {
   struct vx_backend refusing = {.name = "cuda", .runs = runs_all, .run = refuse_all}, cpu = vx_cpu_backend;
   struct device *gpu = &jobs.devices.gpu[0];
@@ -182,7 +182,7 @@ static void metadata_alone(void **state) {
   job_release_buffer(&job.held.output);
 }
 
-// The file is in the budget beside the tensors that it is made from, and the body is not; `done` finds no input.
+// The budget holds the file and the tensors that it is made from; the body is released first. `done` finds no input.
 static void files(void **state) {
   (void)state;
   static const char *const beginnings[][2] = {{"application/x-npz", "PK\3\4"}, {"application/x-mcap", "\x89MCAP0"}};
@@ -198,7 +198,7 @@ static void files(void **state) {
   }
 }
 
-// The tensors are within the limit, but not the file.
+// The tensors fit max_response_bytes, but the file does not.
 static void too_large_a_file(void **state) {
   (void)state;
   make(&job, VX_FPS, "1000");
@@ -211,8 +211,8 @@ static void too_large_a_file(void **state) {
   assert_null(job.held.output);
 }
 
-// The budget has room for the body, for the tensors and for the file, but not for the last two together: another try
-// would not help, so the status is not 503.
+// The budget has room for the body, the tensors or the file, but not for tensors and file together. Another try would
+// not help, so the status is not 503.
 static void no_budget_for_a_file(void **state) {
   (void)state;
   make(&job, VX_FPS, "1000");
@@ -220,7 +220,7 @@ static void no_budget_for_a_file(void **state) {
   jobs.buffers.budget = 3 * 65536 - 1;
   jobs.services.max_response_bytes = 65536;
   run(&job);
-  assert_true(job.result.answered);  // 64 KiB each
+  assert_true(job.result.answered);  // body, tensors and file take 64 KiB each
   job_release_buffer(&job.held.output);
   make(&job, VX_FPS, "1000");
   job.spec.kind = answer_kind_of("application/x-npz");
@@ -235,7 +235,8 @@ static vx_tensor_set none(const struct job_request *request) {
   return 0;
 }
 
-// A file that is longer when it is written, and a head for which too little was reserved.
+// Faults of an answer kind: a file that is longer when written than when measured, and a head that got too little
+// memory.
 static bool write_more(const struct answer *answer, const struct vx_layout *layout, const char *tensors,
                        struct text *out, struct error *error) {
   (void)answer, (void)layout, (void)tensors, (void)error;
@@ -291,7 +292,7 @@ static void what_runs_is_stopped_in_a_hurry(void **state) {
   assert_int_equal(job.result.error.kind, ERROR_DRAINING);
 }
 
-// The one worker that samples is held in its job's `done`, and another job waits behind it.
+// The only long worker is held in the `done` of its job, and another job waits in the queue.
 static pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
 
 static void on_done_held(struct job *held) {
@@ -342,7 +343,7 @@ static void too_large_an_answer(void **state) {
   assert_null(job.held.output);
 }
 
-// The parameters give the size of a map. If it is too large, no lane is asked for it.
+// The parameters give the size of a map. A job with a map that is too large never runs.
 static void maps_that_cannot_fit_are_not_begun(void **state) {
   (void)state;
   static const float sizes[] = {1, 0.002f};
@@ -397,7 +398,7 @@ static void many_at_once(void **state) {
   for (int use = 0; use < VX_LANE_USES; use++) assert_int_equal(atomic_load(&jobs.workers.running[use]), 0);
 }
 
-// Once memory was refused, slow readers are to give back what is in use beyond half of the budget.
+// After a request was refused memory, slow readers should give back the bytes in use beyond half of the budget.
 static void memory_is_wanted_back_once_it_was_refused(void **state) {
   (void)state;
   enum { MB = 1 << 20 };
@@ -412,7 +413,7 @@ static void memory_is_wanted_back_once_it_was_refused(void **state) {
   assert_int_equal(jobs_memory_wanted(&jobs), 0);
   atomic_store(&jobs.uploads.refused, true);
   assert_int_equal(jobs_memory_wanted(&jobs), use.in_use - use.budget / 2);
-  assert_int_equal(jobs_memory_wanted(&jobs), 0);  // until the next refusal
+  assert_int_equal(jobs_memory_wanted(&jobs), 0);  // asked for once for each refusal
   buffer_release(held[0]);
   atomic_store(&jobs.uploads.refused, true);
   assert_int_equal(jobs_memory_wanted(&jobs), 0);  // less than half is in use

@@ -1,4 +1,4 @@
-// What is known of versions of libmicrohttpd, and how it is read from memory and from texts.
+// libmicrohttpd: the table of its versions, and what is read from its memory and its log messages.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "server/http/head_trace.h"
 #include "server/http/library.h"
 
-// What library_find does with the version, and what it logs.
+// Checks the result and the log of library_find for the version.
 static bool finds(const char *version, struct library *library, char *said, size_t size) {
   struct error error;
   FILE *file = tmpfile();
@@ -109,7 +109,7 @@ static bool extension_is_sound(const char *extension, size_t size) {
   end[0] = '\r';
   end[1] = '\n';
   const char *data = end + 2;
-  // The line alone, and behind the data of the chunk before it.
+  // The line alone, and after the data of an earlier chunk.
   bool alone = head_trace_chunk_is_sound(memory + 7, data), behind = head_trace_chunk_is_sound(memory, data);
   assert_int_equal(alone, behind);
   return alone;

@@ -46,7 +46,7 @@ static void put(const char *name, const char *text) {
   assert_int_equal(fclose(file), 0);
 }
 
-// Those that the test itself may use: no quota gives more.
+// The processors that the test itself may use: a quota cannot raise their number.
 static int64_t processors_here(void) { return limits_processors("/nonexistent"); }
 
 static void without_files_there_is_no_limit(void **state) {
@@ -77,7 +77,7 @@ static void version_2_of_a_container(void **state) {
   assert_int_equal(limits_memory_bytes(root), 536870912);
 }
 
-// As with `docker run --cpus 2` on version 1: the path is the host's, and what is mounted is the container's group.
+// As in a container with cgroup version 1: the path is the host's, but the mount shows the container's group.
 static void version_1_of_a_container(void **state) {
   (void)state;
   put("/proc/self/cgroup", "4:memory:/docker/0123\n3:cpu,cpuacct:/docker/0123\n");
@@ -96,7 +96,7 @@ static void the_least_of_a_group_and_those_above_counts(void **state) {
   assert_int_equal(limits_memory_bytes(root), 2000);
   put("/sys/fs/cgroup/system.slice/voxeld.service/memory.max", "1000\n");
   assert_int_equal(limits_memory_bytes(root), 1000);
-  put("/sys/fs/cgroup/user.slice/memory.max", "1\n");  // of others
+  put("/sys/fs/cgroup/user.slice/memory.max", "1\n");  // a group of other processes
   assert_int_equal(limits_memory_bytes(root), 1000);
 }
 

@@ -1,5 +1,5 @@
-// Listeners: what is wrong with a list is told in words; what is bound, what systemd hands over, and what is left when
-// one fails; and who is at the other end of a connection.
+// Listeners: errors in lists, binding, sockets from systemd, cleaning up after a failure, and the address of a
+// connection's client.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 
 static struct error error;
 
-// Checks the list alone, as --check-config does.
+// Checks the list without binding, as --check-config does.
 static bool check(const char *list, bool may_expose) {
   struct listeners listeners = {.count = 0};
   const struct listen_rules rules = {.unix_mode = 0600, .may_expose = may_expose};
@@ -107,7 +107,7 @@ static bool open_list(const char *list, bool may_expose) {
   return listeners_open(&listeners, list, &rules, &error);
 }
 
-// Refused for this reason, and nothing is left open.
+// The list is refused for this reason, and nothing stays open.
 static void refused(const char *list, bool may_expose, const char *reason) {
   int before = open_descriptors();
   assert_false(open_list(list, may_expose));
@@ -166,7 +166,7 @@ static void what_fails_leaves_nothing(void **state) {
   assert_non_null(strstr(error.text, "connect: Connection refused"));
 }
 
-// Fills the queue of the one who listens there: who would connect now waits.
+// Fills the queue of the listener there, so that a further connect would wait.
 static void crowd(const struct sockaddr_un *name) {
   int fd, waiting[16], count = 0;
   do {
@@ -192,7 +192,7 @@ static void only_a_socket_that_nobody_listens_on_is_replaced(void **state) {
   assert_int_equal(unlink(socket_path), 0);
   int file = open(socket_path, O_CREAT | O_EXCL | O_WRONLY, 0600);
   assert_true(file >= 0 && close(file) == 0);
-  listeners_close(&listeners);  // the file that is there now is another one
+  listeners_close(&listeners);  // must not remove this file, which is not the listener's
   assert_int_equal(access(socket_path, F_OK), 0);
   refused(unix_item, false, "bind: Address already in use");
   assert_int_equal(unlink(socket_path), 0);
@@ -200,9 +200,9 @@ static void only_a_socket_that_nobody_listens_on_is_replaced(void **state) {
 
 // ---- what systemd hands over ----------------------------------------------------------------------------------------
 
-enum { FIRST = 3, HELD = 2 };  // descriptors that systemd hands over, and how many of them a test puts there
+enum { FIRST = 3, HELD = 2 };  // the first descriptor from systemd; the most that a test hands over
 
-// Puts `fd` in the place of a handed-over descriptor; it is closed.
+// Moves `fd` to the number of a handed-over descriptor.
 static void hand_over(int fd, int number) {
   assert_true(fd > FIRST + HELD);
   assert_int_equal(dup2(fd, number), number);
@@ -224,7 +224,7 @@ static void announce(long process, const char *count) {
   assert_int_equal(setenv("LISTEN_PID", number, 1) | setenv("LISTEN_FDS", count, 1), 0);
 }
 
-// The descriptors of these numbers, if there are any, are kept while the test uses the numbers.
+// Copies of the descriptors that had these numbers before the test.
 static int kept[HELD];
 
 static int keep(void **state) {
@@ -281,7 +281,7 @@ static void listening_streams_are_taken(void **state) {
   }
   assert_string_equal(listeners.at[1].address, unix_item);
   listeners_close(&listeners);
-  assert_int_equal(unlink(socket_path), 0);  // systemd's to remove
+  assert_int_equal(unlink(socket_path), 0);  // listeners_close left the file, because systemd made it
 }
 
 static void what_is_no_such_socket_is_refused(void **state) {
@@ -315,7 +315,7 @@ static void there_are_too_many_with_those_handed_over(void **state) {
   assert_false(
       open_list("systemd,127.0.0.1:0,127.0.0.1:0,127.0.0.1:0,127.0.0.1:0,127.0.0.1:0,127.0.0.1:0,127.0.0.1:0", false));
   assert_non_null(strstr(error.text, "allowed: up to 8 listeners"));
-  assert_int_equal(open_descriptors(), before - 2);  // those are closed too
+  assert_int_equal(open_descriptors(), before - 2);  // the handed-over sockets are closed too
 }
 
 // ---- the other end --------------------------------------------------------------------------------------------------

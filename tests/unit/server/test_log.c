@@ -1,4 +1,4 @@
-// The log's lines: their bytes in both formats, levels, lines that are too long. They are read back from stderr.
+// Log lines, read back from stderr: their bytes in both formats, levels, lines that are too long.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,7 +104,7 @@ static void levels_below_the_least_are_left_out(void **state) {
   }
 }
 
-// A field that does not fit is left out, those after it are not, and the line says so.
+// A field that does not fit is left out; later fields are kept, and the line ends with cut=true.
 static void a_line_too_long_is_cut_between_fields(void **state) {
   (void)state;
   char large[2048];
@@ -122,7 +122,7 @@ static void a_line_too_long_is_cut_between_fields(void **state) {
   }
 }
 
-// Whatever a field's kind and wherever the line's memory ends, the line is whole: it has the field, or says so.
+// Wherever the line's memory ends, a field of any kind is written whole or left out, and then the line says so.
 static void a_field_of_any_kind_fits_or_is_left_out(void **state) {
   (void)state;
   static const char *const values[] = {"1234567", "1234567", "1234.567"};
@@ -150,11 +150,11 @@ static void a_field_of_any_kind_fits_or_is_left_out(void **state) {
       assert_true(size > strlen(end) && size <= sizeof line.memory && strchr(written, '\n') == written + size - 1);
       assert_string_equal(written + size - strlen(end), end);
     }
-    assert_int_equal(left_out, strlen(" key=") + strlen(values[kind]));  // once for each byte that it may lack
+    assert_int_equal(left_out, strlen(" key=") + strlen(values[kind]));  // one line for each number of missing bytes
   }
 }
 
-// The last test: the thread of the log does not start again.
+// Must be the last test, because the log's thread cannot start again.
 static void each_line_that_nobody_reads_is_counted(void **state) {
   (void)state;
   struct error reason;
@@ -164,10 +164,10 @@ static void each_line_that_nobody_reads_is_counted(void **state) {
   assert_true(kept >= 0 && close(logged_ends[0]) == 0);
   assert_true(log_start(&reason));
   assert_int_equal(close(kept), 0);                   // no reader is left
-  moved_clock_ns = (long long)time(NULL) * NS_PER_S;  // by which log_stop waits for the thread
+  moved_clock_ns = (long long)time(NULL) * NS_PER_S;  // log_stop's deadline is on this clock
   for (int i = 0; i < 7; i++) log_event(LOG_INFO, "one", "key", "value");
   log_stop();
-  int spare[2];  // in the place of the reader
+  int spare[2];  // replaces the reader that was closed
   assert_true(pipe(spare) == 0 && dup2(spare[0], logged_ends[0]) == logged_ends[0]);
   if (spare[0] != logged_ends[0]) assert_int_equal(close(spare[0]), 0);
   assert_int_equal(close(spare[1]), 0);

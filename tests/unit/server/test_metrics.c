@@ -1,4 +1,4 @@
-// Counting, and the page of metrics: what was counted is what Prometheus reads.
+// Counters, and their samples on the page /metrics.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static void write_page(void) {
   assert_true(text_complete(&text));
 }
 
-// The page has this line.
+// Asserts that the page has this line.
 static void has(const char *line) {
   char whole[256];
   snprintf(whole, sizeof whole, "\n%s\n", line);
@@ -39,7 +39,7 @@ static void has(const char *line) {
 static void a_histogram_has_buckets_sum_and_count(void **state) {
   (void)state;
 #define OF "{endpoint=\"/v1/voxelize\""
-  counters_request(&counters, ENDPOINT_VOXELIZE, ERROR_NONE, 10 * NS_PER_MS);  // on a bound: in its bucket
+  counters_request(&counters, ENDPOINT_VOXELIZE, ERROR_NONE, 10 * NS_PER_MS);  // a bound counts in its own bucket
   counters_request(&counters, ENDPOINT_VOXELIZE, ERROR_NONE, 1500 * NS_PER_MS);
   counters_request(&counters, ENDPOINT_VOXELIZE, ERROR_NONE, 60 * NS_PER_S);
   write_page();

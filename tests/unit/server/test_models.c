@@ -1,4 +1,4 @@
-// Counts by model: one set of counters a name, whoever comes first, and where the time of an answer goes.
+// Counts by model: one set of counters for each name, also when threads race to add it; the parts of an answer's time.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void times_go_to_their_parts(void **state) {
   assert_int_equal(counter_value(&counts->failed_ns), 600);
   assert_int_equal(counter_value(&counts->part_ns[MODEL_QUEUE]), 1400);
   assert_int_equal(counter_value(&counts->part_ns[MODEL_COMPUTE_INPUT]), 2 << VX_STAGE_COPY_IN);
-  // `transform` is no stage of this operation.
+  // `transform` is not a stage of this operation.
   assert_int_equal(counter_value(&counts->part_ns[MODEL_COMPUTE_INFER]),
                    (2 << VX_STAGE_VOXELIZE) + (2 << VX_STAGE_FEATURES) + (2 << VX_STAGE_SCATTER) +
                        (2 << VX_STAGE_SAMPLE));

@@ -1,4 +1,4 @@
-// What the supervisor is told, and that nothing follows the word of the stop.
+// Messages to the supervisor; none is sent after STOPPING=1.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 static int supervisor;
 
-// Binds an abstract name of this process.
+// Binds the supervisor's socket to an abstract name with this process's id.
 static int open_supervisor(void **state) {
   (void)state;
   struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -34,7 +34,7 @@ static int close_supervisor(void **state) {
   return close(supervisor);
 }
 
-// The next message, or "". No NUL is in it.
+// The next message, or "". Asserts that it has no NUL.
 static const char *told(void) {
   static char message[4096];
   ssize_t size = recv(supervisor, message, sizeof message - 1, MSG_DONTWAIT);
@@ -43,7 +43,7 @@ static const char *told(void) {
   return message;
 }
 
-// What the log says once the supervisor's socket is `path`.
+// The log's text after a message to the socket `path`.
 static const char *said(const char *path) {
   if (path ? setenv("NOTIFY_SOCKET", path, 1) : unsetenv("NOTIFY_SOCKET")) return "no environment";
   notify_supervisor("READY=1");
@@ -63,7 +63,7 @@ static void without_a_supervisor_nothing_is_said(void **state) {
   for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_string_equal(said(none[i]), "");
   for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
     assert_non_null(strstr(said(gone[i]), "level=warning msg=\"the supervisor could not be notified\" reason=\""));
-  long_path[107] = '\0';  // fits
+  long_path[107] = '\0';  // the longest path that fits
   assert_non_null(strstr(said(long_path), "reason=\"No such file or directory\""));
   assert_string_equal(said(name), "");
   assert_string_equal(told(), "READY=1");

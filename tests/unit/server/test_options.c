@@ -130,7 +130,7 @@ static void refusals_say_what_is_allowed(void **state) {
                {"--", "1", "no option"},
                {"--backend", "gpu", "auto or cpu or cuda"},
                {"--queue-depth", "99999999999999999999", "whole number"},
-               {"--queue-depth", "0000000000000000064", "whole number"},  // 19 digits, one more than is read
+               {"--queue-depth", "0000000000000000064", "whole number"},  // 19 digits; at most 18 are read
                {"--max-sampling-work", "1000000000000001", "whole number from 1 to 1000000000000000"},
                {"--long-workers", "1025", "whole number from 0 to 1024"},
                {"--gpu-long-streams", "0", "whole number from 1 to 64"},
@@ -268,7 +268,7 @@ static void modes(void **state) {
   assert_non_null(strstr(error.text, "unix_mode is 'rw'; allowed: octal"));
 }
 
-// Of the actions, those that need the options read them.
+// Only the actions that need the options read them.
 static void actions_read_options_or_not(void **state) {
   (void)state;
   static const struct {
@@ -317,7 +317,7 @@ static void prefixes_of_shared_memory(void **state) {
   }
 }
 
-// A flag takes the argument behind it only if that is its value.
+// A flag takes the next argument only if that is one of its values.
 static void flags(void **state) {
   (void)state;
   static const struct {

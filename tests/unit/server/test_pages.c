@@ -1,5 +1,5 @@
-// Pages, whole: each member of /v1/status, of the statistics and of the index has its own number here, so that none may
-// be missing, be another's or be in another unit.
+// Whole pages. Each member of /v1/status, of the statistics and of the index gets a number of its own, so that a
+// missing, swapped or rescaled member shows.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static void says(enum endpoint endpoint, const char *name, const char *expected)
   assert_string_equal(page, expected);
 }
 
-// The page has this text.
+// Asserts that the page has this text.
 static void has(const char *part) {
   if (!strstr(page, part)) fail_msg("no '%s' in '%s'", part, page);
 }

@@ -1,4 +1,5 @@
-// One connection: the order of its phases, the probe of a client that may have left, an error past the library.
+// One connection: the order of its phases, the probe of a client that may have left, an error written straight to the
+// socket.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +32,7 @@ static int close_peer(void **state) {
   return close(peer.fd) + close(client_fd);
 }
 
-// What was written to the client since it last looked.
+// The bytes that the client has received since the last call.
 static const char *written(void) {
   static char text[2 * PROBLEM_TEXT_SIZE];
   ssize_t got = recv(client_fd, text, sizeof text - 1, MSG_DONTWAIT);
@@ -77,7 +78,7 @@ static void who_knows_no_probe_gets_none(void **state) {
   assert_string_equal(written(), "");
   peer_reply_end(&peer, 0);
   take_request(true);
-  peer.tls = (struct tls_session *)(void *)&peer;  // never looked into
+  peer.tls = (struct tls_session *)(void *)&peer;  // never dereferenced
   peer_probe(&peer);
   assert_string_equal(written(), "");
 }
@@ -134,7 +135,7 @@ static void a_failed_upload_does_not_go_on(void **state) {
   (void)state;
   assert_true(peer_upload_begin(&peer, "r1", PROBLEM_STYLE_HTTP, &trace, true, 0));
   peer_upload_hold(&peer);
-  assert_false(peer_move(&peer, PEER_UPLOAD, PEER_FAILED));  // a body that is not read cannot be late
+  assert_false(peer_move(&peer, PEER_UPLOAD, PEER_FAILED));  // no time limit ends a held upload
   assert_true(peer_move(&peer, PEER_HELD, PEER_UPLOAD));
   assert_true(peer_move(&peer, PEER_UPLOAD, PEER_FAILED));
   assert_true(peer_is_failed(&peer));

@@ -1,4 +1,4 @@
-// Pins: what a device reaches of shared memory, shares, failures, and owners that shorten their memory.
+// Pins: where a device can access shared memory, shares, failures, and owners that shorten their memory.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static struct pinner pinner;
 static struct pins pins;
 static int memory;
 static int pinned, unpinned;
-static bool refuses, stays;  // the next call to pin; each call to unpin
+static bool refuses, stays;  // the next call of `pin` fails; every call of `unpin` fails
 static char key[64];
 
 static enum vx_status pin(struct vx_device *device, void *pages, size_t bytes, struct error *error) {
@@ -114,7 +114,7 @@ static void parts_of_pages(void **state) {
   assert_int_equal(pwrite(memory, "here", 4, 4096 + 12), 4);
   char *bytes = reach(2, PIN_CHUNK - 2);
   assert_non_null(bytes);
-  assert_int_equal(pinned, 2);  // of the second, one page
+  assert_int_equal(pinned, 2);  // a whole chunk, and a second of one page
   assert_int_equal(atomic_load(&pinner.bytes), PIN_CHUNK + 4096);
   assert_memory_equal(bytes, "here", 4);
   assert_true(attached(bytes, PIN_CHUNK - 2));
@@ -181,7 +181,8 @@ static void memory_that_is_too_short(void **state) {
   assert_null(reach(PIN_CHUNK, 10));  // a chunk is pinned whole or not at all
 }
 
-// The pages of before are not those of after, even if the memory is as long again and was written.
+// If the memory is shortened and then extended again, its new pages are not the pinned ones, even after they are
+// written.
 static void owners_shorten_their_memory(void **state) {
   (void)state;
   char *bytes = reach(0, 2 * (size_t)PIN_CHUNK);
@@ -194,7 +195,7 @@ static void owners_shorten_their_memory(void **state) {
   assert_true(attached(bytes, PIN_CHUNK + 8192));
 }
 
-// A later chunk was pinned after the memory was shortened: an earlier one tells still.
+// The memory was shortened after the first chunk was pinned and before the second: the first chunk still shows it.
 static void shortened_between_two_chunks(void **state) {
   (void)state;
   char *bytes = reach(0, PIN_CHUNK);
@@ -204,18 +205,18 @@ static void shortened_between_two_chunks(void **state) {
   assert_false(attached(bytes, 2 * (size_t)PIN_CHUNK));
 }
 
-// A lost GPU may still reach the pages by their addresses, so nothing else comes there.
+// If unpinning fails, the mapping stays: a lost GPU may still access the pages, so their addresses must not be reused.
 static void addresses_that_stay(void **state) {
   (void)state;
   char *bytes = reach(0, 10);
   stays = true;
   pins_close(&pins);
-  assert_int_equal(msync(bytes, 4096, MS_ASYNC), 0);  // mapped still
+  assert_int_equal(msync(bytes, 4096, MS_ASYNC), 0);  // still mapped
   assert_int_equal(munmap(bytes, SIZE), 0);
   pins_init(&pins, &pinner, ours, 0, SIZE);
 }
 
-// Whether `pin` above can do what it stands for.
+// Whether `pin` above can make pages resident, as pinning does.
 static bool populates(void) {
   unsigned char resident = 0;
   char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,5 @@
-// Where a sampling runs: by the work before it, by what was measured at the start, and only on free processors.
+// The target of a sampling: it depends on the waiting work, on the sampling measured at the start, and on free
+// processors.
 #include "server/jobs/placement.h"
 
 #include <setjmp.h>
@@ -46,7 +47,7 @@ static int64_t cost_us(enum target target, bool single, int64_t points, int64_t 
   return of.ns[target] == INT64_MAX ? -1 : of.ns[target] / NS_PER_US;
 }
 
-// docs/measurements.md has these times of a machine with an H200.
+// Times of a machine with an H200, from docs/measurements.md.
 static void the_constants_give_what_was_measured(void **state) {
   (void)state;
   static const struct {
@@ -108,14 +109,14 @@ static void a_busy_gpu_is_awaited_if_it_ends_first_all_the_same(void **state) {
   take_ms(10, 19);
   placement_begin(&placement, TARGET_GPU, &cost);
   placement_begin(&placement, TARGET_GPU, &cost);
-  assert_int_equal(choose(1, cpu_only), TARGET_CPU);  // 20 ms of work for two, and 10 ms
+  assert_int_equal(choose(1, cpu_only), TARGET_CPU);  // 20 ms of work for two lanes take 10 ms; the job takes 10 ms
   take_ms(10, 20);
   assert_int_equal(choose(1, cpu_only), TARGETS);
   assert_int_equal(choose(1, both), TARGET_GPU);
   placement_end(&placement, TARGET_GPU, &cost);
   placement_end(&placement, TARGET_GPU, &cost);
   assert_int_equal(placement.running_ns, 0);
-  assert_int_equal(choose(1, cpu_only), TARGETS);  // the GPU is between two jobs
+  assert_int_equal(choose(1, cpu_only), TARGETS);  // no GPU lane is free, but the running jobs should be done
 }
 
 static void the_jobs_that_wait_count(void **state) {
@@ -124,7 +125,7 @@ static void the_jobs_that_wait_count(void **state) {
   for (int i = 0; i < 2; i++) placement_begin(&placement, TARGET_GPU, &cost);
   for (int i = 0; i < 4; i++) {
     placement_wait(&placement, &cost);
-    assert_int_equal(choose(1, cpu_only), TARGETS);  // 10 ms, 5 ms for each other that waits, and 10 ms
+    assert_int_equal(choose(1, cpu_only), TARGETS);  // 10 ms of running jobs, 5 ms for each other waiting job, 10 ms
   }
   placement_wait(&placement, &cost);
   assert_int_equal(choose(1, cpu_only), TARGET_CPU);
@@ -132,14 +133,14 @@ static void the_jobs_that_wait_count(void **state) {
   assert_int_equal(choose(1, cpu_only), TARGETS);
 }
 
-// A client with few jobs is not sent to a slower target for the sake of those that come after its own.
+// Work that comes after a client's own jobs does not send them to a slower target.
 static void of_the_jobs_that_wait_those_ahead_count(void **state) {
   (void)state;
   take_ms(10, 35);
   placement_begin(&placement, TARGET_GPU, &cost);
   for (int i = 0; i < 10; i++) placement_wait(&placement, &cost);
   assert_int_equal(choose(1, cpu_only), TARGET_CPU);
-  assert_int_equal(choose(0.3, cpu_only), TARGET_CPU);  // 10 ms, 20 ms of two others, and 10 ms
+  assert_int_equal(choose(0.3, cpu_only), TARGET_CPU);  // 10 ms of the running job, 20 ms of two others, 10 ms
   assert_int_equal(choose(0.2, cpu_only), TARGETS);
   assert_int_equal(choose(0, cpu_only), TARGETS);
 }
@@ -187,7 +188,7 @@ static void nor_do_other_threads(void **state) {
   assert_true(placement_has_room(&placement));
   placement_note_used(&placement, (PROCESSORS - 2) * 1000 + 1);
   assert_false(placement_has_room(&placement));
-  placement_note_used(&placement, 0);  // a fall counts bit by bit
+  placement_note_used(&placement, 0);  // a fall counts gradually
   assert_in_range(atomic_load(&placement.used), 10000, 11000);
   for (int i = 0; i < 20; i++) placement_note_used(&placement, 0);
   assert_in_range(atomic_load(&placement.used), 0, 100);
@@ -269,12 +270,13 @@ static struct job *make(struct job *made, enum vx_op op, int32_t clouds) {
   return made;
 }
 
-// The sampling of `make` takes 1.6 ms on a GPU by the constants, and 3.2 on the CPU.
+// Multiplies the measured time of the target. By the constants, the sampling of `make` takes 1.6 ms on a GPU and 3.2 ms
+// on the CPU.
 static void slow_down(enum target target, int64_t factor) {
   atomic_store(&placement.measured_ns[target], atomic_load(&placement.measured_ns[target]) * factor);
 }
 
-// Both targets take jobs; where is this one given?
+// The target that gets the job while workers of both targets wait.
 static enum target given(struct job *one) {
   for (enum target target = 0; target < TARGETS; target++) start(target);
   assert_true(queue_push(&queue, one));
@@ -309,7 +311,7 @@ static void the_queue_gives_a_job_to_its_target(void **state) {
   assert_int_equal(given(&one), TARGET_GPU);
   make(&one, VX_FPS, 1)->asked.points_region.name[0] = 'r';
   assert_int_equal(given(&one), TARGET_GPU);
-  assert_int_equal(given(make(&one, VX_FPS, 0)), TARGET_GPU);  // a file, whose points are not known
+  assert_int_equal(given(make(&one, VX_FPS, 0)), TARGET_GPU);  // a file: the number of its points is unknown
 }
 
 static void without_a_gpu_that_works_every_worker_takes_every_job(void **state) {
@@ -322,7 +324,7 @@ static void without_a_gpu_that_works_every_worker_takes_every_job(void **state) 
   queue_done(&queue, &poppers[TARGET_CPU].waiter, &one);
 }
 
-// What runs on the CPU keeps its client from no worker of a GPU, though other clients are served.
+// A client's job on the CPU does not count to its limit of running jobs on GPUs.
 static void a_client_has_its_share_of_the_gpu_beside_the_cpu(void **state) {
   (void)state;
   struct client *other = clients_join(&clients, "", "192.0.2.2");
@@ -345,7 +347,7 @@ static void a_client_has_its_share_of_the_gpu_beside_the_cpu(void **state) {
   clients_leave(&clients, other);
 }
 
-// The GPU's next job is awaited, and what another client's may do on the CPU is not kept back meanwhile.
+// A job that waits for the GPU does not keep a job of another client from the CPU.
 static void who_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state) {
   (void)state;
   struct client *other = clients_join(&clients, "", "192.0.2.2");
@@ -364,7 +366,7 @@ static void who_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state) {
   assert_int_equal(queue_depth(&queue), 1);
   queue_close(&queue);
   assert_null(join(TARGET_CPU));
-  assert_ptr_equal(queue_pop(&queue, &poppers[TARGET_CPU].waiter), &one);  // nobody else will come
+  assert_ptr_equal(queue_pop(&queue, &poppers[TARGET_CPU].waiter), &one);  // closed: any worker takes any job
   assert_int_equal(placement.waiting_ns, 0);
   clients_leave(&clients, other);
 }
@@ -372,7 +374,7 @@ static void who_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state) {
 static void jobs_that_are_taken_out_wait_no_more(void **state) {
   (void)state;
   assert_true(queue_push(&queue, make(&one, VX_FPS, 1)) && queue_push(&queue, make(&two, VX_FPS, 1)));
-  slow_down(TARGET_GPU, 10);  // after they came
+  slow_down(TARGET_GPU, 10);  // after both jobs were queued
   assert_true(placement.waiting_ns > 0);
   assert_ptr_equal(queue_take(&queue, INT64_MAX), &one);
   assert_int_equal(placement.waiting_ns, 0);

@@ -1,5 +1,4 @@
-// The registry of shared-memory regions: whose they are, which keys are opened, shares, copies, what owners may do, and
-// that nobody waits for a GPU.
+// Regions: their clients, keys, shares, copies, and owners that change or leave the memory. No call waits for a GPU.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +26,7 @@ static struct regions regions;
 static struct client *ours, *other;
 static struct error error;
 static char key[64];
-static const char *user;  // who asks
+static const char *user;  // of the request
 static int memory, files;
 
 // How many files are open.
@@ -156,7 +155,7 @@ static void bytes_are_copied(void **state) {
   assert_string_equal(error.parameter, "points_region");
 }
 
-// A request that began before means none of that name that came later.
+// A request does not see a region that was registered after it began, even under the same name.
 static void a_request_means_what_was_registered_when_it_began(void **state) {
   (void)state;
   char byte;
@@ -182,7 +181,7 @@ static void regions_are_their_clients(void **state) {
   assert_true(leave(other, NULL));
   assert_string_equal(listed(other, NULL), "[]\n");
   assert_string_equal(listed(other, "a"), unknown);
-  assert_true(add(other, "a", 64, 64));  // names are apart
+  assert_true(add(other, "a", 64, 64));  // each client has its own namespace
   assert_false(add(other, "a", 64, 64));
   char expected[128];
   snprintf(expected, sizeof expected, "[{\"name\":\"a\",\"key\":\"%s\",\"offset\":0,\"byte_size\":64}]\n", key);
@@ -231,16 +230,16 @@ static void clients_of_unix_sockets_own_their_memory(void **state) {
   char own[32], alien[32];
   snprintf(own, sizeof own, "unix:%u", (unsigned)geteuid());
   snprintf(alien, sizeof alien, "unix:%u", (unsigned)geteuid() + 1);
-  strcpy(options.token_file, "tokens");  // changes nothing here
+  strcpy(options.token_file, "tokens");  // on a Unix socket it makes no difference
   assert_true(enter(ours, own, key, "a", 0, 1));
   assert_false(enter(other, alien, key, "a", 0, 1));
   assert_non_null(strstr(error.text, "cannot be opened"));
   if (geteuid() != 0 || fchown(memory, 1, 1) != 0) return;
   assert_true(enter(ours, "unix:1", key, "b", 0, 1));
-  assert_false(enter(other, "unix:0", key, "a", 0, 1));  // root too
+  assert_false(enter(other, "unix:0", key, "a", 0, 1));  // root gets no more
 }
 
-// Whether the user may have that key, as far as the key tells: there is no such object.
+// Whether keys of the user may begin so. The object does not exist, so an allowed key "cannot be opened".
 static bool may_have(const char *its_user, const char *its_key) {
   user = its_user;
   assert_false(enter(ours, "127.0.0.1", its_key, "a", 0, 1));
@@ -258,7 +257,7 @@ static const char *keys_of(const char *its_user, const char *address) {
 
 static void users_have_keys_of_their_own(void **state) {
   (void)state;
-  assert_true(may_have("", "/points") && may_have("ann", "/points"));  // there are no users
+  assert_true(may_have("", "/points") && may_have("ann", "/points"));  // the service has no users
   assert_string_equal(keys_of("ann", "127.0.0.1"), "[\"points\",\"voxeld-unit\"]");
   char *const options_of_users[] = {options.token_file, options.tls_client_ca};
   for (size_t i = 0; i < 2; i++) {
@@ -282,12 +281,12 @@ static void users_have_keys_of_their_own(void **state) {
   }
 }
 
-// The closer closes regions at some later time.
+// Waits until the closer has closed all but `count` regions.
 static void await_regions(int64_t count) {
   while (clients_use(&clients).held[SHARE_REGIONS] != count) sched_yield();
 }
 
-// Memory that has a name takes the place of that which has none any more.
+// Unlinks the memory, and makes new memory under the same key.
 static void renew_memory(void) {
   assert_int_equal(shm_unlink(key) + close(memory), 0);
   memory = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -305,7 +304,7 @@ static void shares(void **state) {
   assert_int_equal(taken, REGIONS_MAX / 2);
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   assert_true(add(other, "a", 0, 1));
-  renew_memory();  // now ours make room for our next one
+  renew_memory();  // our regions are now of unlinked memory, so they make room
   assert_false(add(ours, "new", 0, 1));
   await_regions(1);
   assert_true(add(ours, "new", 0, 1));
@@ -313,7 +312,7 @@ static void shares(void **state) {
   assert_true(get(ours, "new", 0, 1, NULL) && get(other, "a", 0, 1, NULL));
 }
 
-// Only once others have left no room at all do theirs go too.
+// Other clients' unlinked regions are evicted only when the table is completely full.
 static void no_room_at_all(void **state) {
   (void)state;
   char name[16];
@@ -365,7 +364,7 @@ static bool unpin(struct vx_device *device, void *pages) {
 static const struct vx_backend backend = {.name = "regions", .host_pin = pin, .host_unpin = unpin};
 static const struct device gpu = {.backend = &backend};
 
-// A part that was opened before its region was unregistered is not written any more, and keeps its memory.
+// A part opened before its region was unregistered can still be read, but no longer written.
 static void a_part_outlives_its_registration(void **state) {
   (void)state;
   char byte;
@@ -421,10 +420,10 @@ static void owners_leave(void **state) {
   (void)state;
   int64_t later_ns = clock_ns() + 601 * NS_PER_S;
   assert_true(add(ours, "a", 0, SIZE));
-  regions_tick(&regions, later_ns);  // its memory has a name still
+  regions_tick(&regions, later_ns);  // the region stays: its memory still has a name
   assert_true(get(ours, "a", 0, 1, NULL));
   assert_int_equal(shm_unlink(key), 0);
-  regions_tick(&regions, later_ns + NS_PER_S);  // too soon after the last one
+  regions_tick(&regions, later_ns + NS_PER_S);  // the next check is not due yet
   assert_true(get(ours, "a", 0, 1, NULL));
   regions_tick(&regions, later_ns + 62 * NS_PER_S);
   assert_false(get(ours, "a", 0, 1, NULL));

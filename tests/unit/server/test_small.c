@@ -1,4 +1,4 @@
-// Small jobs: which ones are run at once, on the thread that has them, and that their bytes are a worker's.
+// Small jobs: which jobs run at once on the calling thread, and that their bytes equal a worker's.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "server/jobs/held.h"
 #include "tests/support/job_room.h"
 
-enum { MOST_POINTS = 1000, ROOM = 6 };  // a row of the body has room for so many
+enum { MOST_POINTS = 1000, ROOM = 6 };  // ROOM: the most columns of a row
 
 static struct options options;
 static struct job job;
@@ -110,7 +110,7 @@ static void what_may_take_longer_is_left_to_workers(void **state) {
   assert_false(is_run(VX_VOXELIZE, 10, "feature_dtype=float16"));
 }
 
-// A voxel of up to 19 points has 324 bytes: 400 have 129,600 of 131,072, 425 have 137,700.
+// A voxel of up to 19 points has 324 bytes. So 400 voxels fit 131,072 bytes, and 425 do not.
 static void what_could_have_a_large_output_is_left_to_workers(void **state) {
   (void)state;
   assert_false(is_run(VX_VOXELIZE, 10, "outputs=occupancy"));  // a million cells
@@ -176,7 +176,7 @@ static void the_bytes_are_a_workers(void **state) {
   (void)state;
   static unsigned char expected[128 << 10];
   static const char query[] =
-      "feature=points,mean&max_points_per_voxel=3&voxel_size=0.01,0.01,0.01";  // hardly a point beside another
+      "feature=points,mean&max_points_per_voxel=3&voxel_size=0.01,0.01,0.01";  // nearly one point a voxel
   make(VX_VOXELIZE, MOST_POINTS, query);
   assert_true(jobs_submit(&jobs, &job));
   while (atomic_load(&finished) == 0) sched_yield();
@@ -189,7 +189,7 @@ static void the_bytes_are_a_workers(void **state) {
   make(VX_VOXELIZE, MOST_POINTS, query);
   uint64_t pieces = helpers_use(&jobs.helpers).tasks;
   assert_true(small_run(&jobs.small, &job));
-  assert_int_equal(helpers_use(&jobs.helpers).tasks, pieces);  // nobody was asked to help
+  assert_int_equal(helpers_use(&jobs.helpers).tasks, pieces);  // a small job publishes no tasks
   assert_int_equal(job.tensor_layout.bytes, bytes);
   assert_memory_equal(job.held.output->data + job.head_bytes, expected, bytes);
   give_back();

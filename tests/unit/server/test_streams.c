@@ -1,4 +1,4 @@
-// Streams: turns, the order of sweeps, what is gathered and kept, eviction, age, whose they are.
+// Streams: turns, the order of sweeps, gathering, keeping, eviction, expiry, and their clients.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 enum { CAPACITY = 100 };  // bytes of a sweep's memory, as the streams count it
 
-// Stands in for that of server/jobs/buffers.h.
+// Stands in for struct buffer of server/jobs/buffers.h.
 struct buffer {
   char byte;
 };
@@ -24,7 +24,7 @@ static struct client *ours, *other;
 static struct error error;
 static struct gathered gathered;
 static const struct sweep_shape shape = {4, VX_FLOAT32};
-static int memories;  // that are not given back
+static int memories;  // not released yet
 
 static void give(struct buffer *memory) {
   memories--;
@@ -71,7 +71,7 @@ static struct sweep *sweep_of(double time) {
   return sweep;
 }
 
-// The whole way of a request with these sweeps. False if it is refused.
+// Enters, gathers, keeps and leaves, as a request with these sweeps does. False: it is refused.
 static bool send_sweeps(struct client *client, const struct stream_terms *terms, const struct sweep_shape *its_shape,
                         struct sweep *own, int32_t lost, bool succeeds) {
   struct stream_turn turn = {.time = own->time, .listed = own->next != NULL};
@@ -89,7 +89,7 @@ static bool send_to(struct client *client, const struct stream_terms *terms, con
   return send_sweeps(client, terms, its_shape, sweep_of(terms->time), 0, succeeds);
 }
 
-// Sends those of several times, the newest first, in one request.
+// Sends sweeps of several times, the newest first, in one request.
 static bool send_along(const double *times, int32_t count, int32_t sweeps, int32_t lost) {
   struct stream_terms terms = terms_of("a", times[0], sweeps);
   struct sweep *own = NULL;
@@ -103,7 +103,7 @@ static bool send_along(const double *times, int32_t count, int32_t sweeps, int32
 #define SEND_ALONG(sweeps, ...)                                                                                        \
   send_along((const double[]){__VA_ARGS__}, sizeof(double[]){__VA_ARGS__} / sizeof(double), sweeps, 0)
 
-// What the last request joined: the times of sweeps, and `k` behind those that were kept.
+// The times of the sweeps that the last request joined, with `k` after a time whose sweep the stream had kept.
 static void assert_gathered(const char *expected) {
   char memory[200];
   struct text out = text_over(memory, sizeof memory);
@@ -127,7 +127,7 @@ static void newest_first(void **state) {
   assert_int_equal(streams_use(&streams).sweeps, 3);
   assert_int_equal(streams_use(&streams).bytes, 3 * CAPACITY);
   assert_int_equal(memories, 3);
-  assert_true(send("a", 6, 1));  // the stream keeps no more than is asked for
+  assert_true(send("a", 6, 1));  // the stream keeps only as many sweeps as the request asks for
   assert_int_equal(memories, 1);
   assert_true(send("a", 7, 3));
   assert_int_equal(gathered.count, 2);
@@ -165,7 +165,7 @@ static void refused_sweeps(void **state) {
   assert_int_equal(gathered.count, 2);
 }
 
-// Sweeps sent along stand among those that the stream has, and replace those of the same time.
+// Older sweeps in a request are merged with the stream's sweeps by time, and replace sweeps of the same time.
 static void sent_along(void **state) {
   (void)state;
   assert_true(SEND_ALONG(4, 4, 2));
@@ -176,7 +176,7 @@ static void sent_along(void **state) {
   assert_false(gathered.begun || gathered.repeated);
   assert_int_equal(streams_use(&streams).repeated, 1);
   assert_int_equal(streams_use(&streams).kept, 4);
-  assert_true(SEND_ALONG(4, 5, 1));  // the stream has enough newer ones
+  assert_true(SEND_ALONG(4, 5, 1));  // the stream has enough newer sweeps
   assert_gathered("5 4k 3k 2k");
   assert_true(gathered.repeated);
   assert_int_equal(streams_use(&streams).sweeps, 4);
@@ -190,7 +190,7 @@ static void sent_along(void **state) {
   assert_int_equal(memories, 2);
 }
 
-// Each ends by the time at which it came, also if older ones came later; each is evicted by itself.
+// Each sweep expires by its own arrival, even if older sweeps arrived later, and each is evicted alone.
 static void end_of_those_sent_along(void **state) {
   (void)state;
   assert_true(send("a", 4, 4));
@@ -216,7 +216,7 @@ static void no_room_for_those_sent_along(void **state) {
   assert_int_equal(gathered.evicted, 3);
 }
 
-// A request that fails has no answer to tell of what was lost; the next one does.
+// A failed request has no answer that could report lost sweeps, so the next answer reports them.
 static void losses_are_told_once(void **state) {
   (void)state;
   const struct sweep_shape wider = {5, VX_FLOAT32};
@@ -253,7 +253,7 @@ static void ages(void **state) {
   assert_int_equal(gathered.count, 2);
   assert_int_equal(gathered.expired, 1);
   clock_move_ms(10000);
-  assert_true(send("a", 1, 3));  // without a tick: all are too old, so the stream begins anew, with any time
+  assert_true(send("a", 1, 3));  // all sweeps have expired before a tick, so the stream starts over and takes any time
   assert_true(gathered.begun);
   assert_int_equal(gathered.expired, 2);
 }
@@ -268,7 +268,7 @@ static void eviction(void **state) {
   assert_true(send_to(other, &theirs, &shape, true));
   clock_move_ms(1);
   assert_true(send("c", 1, 3));
-  assert_true(streams_evict(&streams, NULL));  // the first of `a`
+  assert_true(streams_evict(&streams, NULL));  // evicts the first sweep of `a`
   assert_true(send("a", 3, 3));
   assert_int_equal(gathered.count, 2);
   assert_int_equal(gathered.evicted, 1);
@@ -280,7 +280,7 @@ static void eviction(void **state) {
   assert_int_equal(streams_use(&streams).evicted, 5);
 }
 
-// Who reads a sweep keeps its memory, whatever becomes of the stream.
+// A reader keeps the memory of a sweep, even if the stream is dropped.
 static void read_while_dropped(void **state) {
   (void)state;
   struct stream_terms terms;
@@ -370,7 +370,7 @@ static void subscribers(void **state) {
   assert_true(streams_drop(&streams, ours, "a", &error));
   is_told(&one, EVENT_DELETED, 0, 0);
   assert_int_equal(one.count, 0);
-  assert_int_equal(all.count, 8);  // the sweep of `b`, and that it was evicted
+  assert_int_equal(all.count, 8);  // also the sweep of `b` and its eviction
   events_unsubscribe(&streams.events, &one);
   events_unsubscribe(&streams.events, &all);
 }
@@ -409,7 +409,7 @@ static void in_the_frame_of_the_first(void **state) {
   assert_int_equal(gathered.count, 3);
   assert_int_equal(gathered.wanted, 6);
   rear.time = 1.6;
-  rear.mount_numbers.count = 0;  // the stream has it
+  rear.mount_numbers.count = 0;  // the stream remembers its mount
   struct stream_turn turn = {.time = 1.6};
   struct sweep *own = sweep_of(1.6);
   assert_int_equal(stream_enter(&streams, ours, "rear", &turn, true, &error), STREAM_TURN);
@@ -446,7 +446,8 @@ static void last_is_of_the_stream_alone(void **state) {
   gathered_release(&streams, &gathered);
 }
 
-// A stream that is dropped while its request is computed begins anew with what is gathered then.
+// If a stream is dropped while its request is computed, the request's sweeps are not kept. The next request starts the
+// stream over.
 static void dropped_meanwhile(void **state) {
   (void)state;
   struct stream_terms terms = terms_of("a", 2, 2);
@@ -462,7 +463,7 @@ static void dropped_meanwhile(void **state) {
     assert_true(streams_drop(&streams, ours, "a", &error) == (number == 0));
     assert_int_equal(streams_use(&streams).sweeps, 0);
     keep_sweeps(&streams, &turn, &terms, &shape, own, 0);
-    assert_int_equal(streams_use(&streams).sweeps, number);  // the second had nothing to drop
+    assert_int_equal(streams_use(&streams).sweeps, number);  // kept the second time, when there was nothing to drop
     gathered_release(&streams, &gathered);
     sweeps_leave(&streams, own);
     stream_leave(&streams, &turn);
@@ -472,7 +473,7 @@ static void dropped_meanwhile(void **state) {
   assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &error), STREAM_TURN);
   own->time = 3;
   assert_true(gather_sweeps(&streams, &turn, &terms, &shape, own, &gathered, &error));
-  assert_true(own->place.translation[0] == 0);  // nor has it the mount
+  assert_true(own->place.translation[0] == 0);  // the mount was dropped too
   gathered_release(&streams, &gathered);
   sweeps_leave(&streams, own);
   stream_leave(&streams, &turn);
@@ -499,7 +500,7 @@ static void earliest_goes_next(void **state) {
   }
   assert_true(begun[0] == &turns[2] && begun[1] == &turns[3] && begun[2] == &turns[1]);
   stream_leave(&streams, &turns[1]);
-  stream_leave(&streams, &turns[1]);  // it has none any more
+  stream_leave(&streams, &turns[1]);  // does nothing: the turn has ended
   assert_int_equal(begun_count, 3);
   assert_int_equal(streams_use(&streams).streams, 0);
 }
@@ -539,7 +540,7 @@ static void those_that_wait_too_long_are_taken_out(void **state) {
   for (; taken; taken = taken->next, count++) {
     assert_true(taken == &turns[2] || taken == &turns[3] || taken == &turns[5]);
     assert_null(taken->stream);
-    stream_leave(&streams, taken);  // it has not entered
+    stream_leave(&streams, taken);  // does nothing: the turn was taken out
   }
   assert_int_equal(count, 3);
   assert_int_equal(begun_count, 0);

@@ -1,4 +1,4 @@
-// The token table: the file's format, its limits, and who is found.
+// The token table: the file's format, its limits, and the search.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static void finds_a_token_by_its_sum(void **state) {
   tokens_free(tokens);
 }
 
-// A sum that differs in one digit, wherever it stands, is another token's.
+// A sum with any single digit changed does not match.
 static void every_digit_of_a_sum_counts(void **state) {
   (void)state;
   char text[] = "alice sha256:" SUM_A;
@@ -126,7 +126,7 @@ static void names_and_sums_stand_once(void **state) {
   REFUSED("a sha256:" SUM_A "\nb sha256:" SUM_A, "line 2: the token is used twice");
 }
 
-// The last row of a full table is found; one row more is refused.
+// A full table is searched to its last row; a file with one more row is refused.
 static void as_many_as_the_limit(void **state) {
   (void)state;
   enum { LINE = 128 };

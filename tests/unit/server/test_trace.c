@@ -1,4 +1,4 @@
-// traceparent: what the standard calls sound is taken over, everything else begins a new trace.
+// traceparent: a valid header continues its trace; anything else begins a new one.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-// What uploads hold is reserved: the slowest is preempted, and nobody else. A job gets what its upload held.
+// Reservations of uploads: only the slowest upload is preempted, and a job gets the reservation of its upload.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,17 +15,17 @@
 #include "tests/support/job_room.h"
 #include "tests/support/moved_clock.h"
 
-enum { MB = 1 << 20, UPLOADS = 26, COME = 70000 };  // of which 4 MB of memory come
+enum { MB = 1 << 20, UPLOADS = 26, COME = 70000 };  // after COME bytes an upload has its whole memory of 4 MB
 
-// Memory for four bodies of 4 MB; the last sixteenth of it is for smaller ones.
+// Memory for four bodies of 4 MB, plus the last sixteenth, which only clients that hold little may use.
 static struct options options = {.workers = 1,
                                  .long_workers = 1,
                                  .queue_depth = 12,
                                  .max_response_bytes = 16 * MB,
                                  .memory_budget_bytes = 16 * MB + 8 * MB / 7};
-static struct peer peers[UPLOADS];  // their connections
-static int ends[UPLOADS];           // those of their clients
-static struct job owns[UPLOADS];    // their jobs
+static struct peer peers[UPLOADS];  // of the uploads
+static int ends[UPLOADS];           // the clients' ends of the sockets
+static struct job owns[UPLOADS];    // of the uploads
 static struct client *owners[UPLOADS];
 static struct trace trace;
 static struct error error;
@@ -77,7 +77,7 @@ static void assert_preempted(int count) { assert_int_equal(preempted_of(NULL), c
 
 static const struct buffer *input(int index) { return peers[index].upload.input; }
 
-// The headers of upload `index` are here. Each is another client's.
+// Begins upload `index`, as when its headers have arrived. Each upload belongs to another client.
 static bool announce_op(int index, enum vx_op op, size_t bytes) {
   struct job *job = &owns[index];
   job_init(job, &jobs.services);
@@ -106,10 +106,10 @@ static bool commit(int index) {
   return upload_commit(&peers[index], &owns[index], &error) && peer_upload_end(&peers[index]);
 }
 
-// The upload is held, and goes on.
+// Resumes a held upload.
 static void resume(int index) { assert_true(connection_go_on(&watcher, &peers[index])); }
 
-// So much of the clock passes, with what is done now and then.
+// Moves the clock, and notes the rates of all uploads every 50 ms.
 static void pass_ms(int ms) {
   for (; ms > 0; ms -= 50) {
     clock_move_ms(50);
@@ -117,7 +117,7 @@ static void pass_ms(int ms) {
   }
 }
 
-// Uploads `first` to `last`, of 4 MB each, of which that much has come and no more does.
+// Begins uploads `first` to `last` of 4 MB each, which stall after `come` bytes.
 static void fill(int first, int last, size_t come) {
   for (int i = first; i <= last; i++) {
     assert_true(announce(i, 4 * MB));
@@ -131,11 +131,11 @@ static void nothing_come_gives_up_without_a_word(void **state) {
   (void)state;
   assert_true(announce(0, 4 * MB) && announce(1, 4 * MB));
   for (int i = 2; i < 4; i++) assert_true(announce(i, 4 * MB) && receive(i, 4 * MB));
-  pass_ms(100);  // all of two bodies is here, and nothing of two
+  pass_ms(100);  // two bodies have arrived whole; two have sent nothing
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
   assert_preempted(0);
   assert_int_equal((input(0) != NULL) + (input(1) != NULL), 1);
-  assert_true(receive(input(0) ? 1 : 0, 4 * MB));  // the one that gave up takes anew, from the other
+  assert_true(receive(input(0) ? 1 : 0, 4 * MB));  // the upload that lost its memory takes the other's
   assert_preempted(0);
 }
 
@@ -196,12 +196,12 @@ static void fast_paused_and_whole_are_not_preempted(void **state) {
   assert_false(announce(4, 4 * MB));
   assert_int_equal(error.kind, ERROR_MEMORY_FULL);
   assert_preempted(0);
-  pass_ms(3000);  // now the first is slow
+  pass_ms(3000);  // upload 0 has sent nothing since, so it is slow
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB) && commit(4));
   assert_true(is_preempted(0));
   assert_false(announce(5, 4 * MB));
   for (int i = 1; i < 3; i++) resume(i);
-  assert_false(announce(5, 4 * MB));  // their time begins anew
+  assert_false(announce(5, 4 * MB));  // a resumed upload is not slow yet
   pass_ms(3000);
   assert_true(announce(5, 4 * MB) && receive(5, 4 * MB));
   assert_true(is_preempted(1) || is_preempted(2));
@@ -235,7 +235,7 @@ static void slower_one_takes_nothing_from_a_faster(void **state) {
   assert_false(uploads_were_refused(&jobs.uploads));
 }
 
-// Three clients hold 4 MB each, and a fourth 1 MB, of which it sends 200 KB a second.
+// Three clients hold 4 MB each. A fourth holds 1 MB and sends 200 KB a second.
 static void flood_takes_nothing_from_a_slow_one_that_holds_less(void **state) {
   (void)state;
   for (int i = 0; i < 3; i++) assert_true(announce(i, 4 * MB) && receive(i, 4 * MB) && commit(i));
@@ -250,7 +250,7 @@ static void flood_takes_nothing_from_a_slow_one_that_holds_less(void **state) {
   pass_ms(2000);
   assert_int_equal(send(ends[3], "x", 1, 0), 1);  // the server has not read it
   assert_false(announce(4, 4 * MB) && receive(4, 4 * MB));
-  assert_int_equal(recv(peers[3].fd, &(char){0}, 1, 0), 1);  // now it does not move
+  assert_int_equal(recv(peers[3].fd, &(char){0}, 1, 0), 1);  // no bytes wait, so the upload does not move
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
   assert_true(is_preempted(3));
 }
@@ -280,7 +280,7 @@ static void places_are_reserved_by_lanes(void **state) {
   assert_preempted(1);
   for (int i = 12; i < 23; i++) assert_false(is_preempted(i));
   assert_true(announce(24, 1000) && receive(24, 1000));
-  assert_preempted(1);  // there was a place
+  assert_preempted(1);  // a queue slot was free
   assert_true(announce(25, 1000) && receive(25, 1000));
   assert_preempted(2);
   int quick = 0;
@@ -291,14 +291,14 @@ static void places_are_reserved_by_lanes(void **state) {
 static void memory_of_samplings_comes_from_samplings(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) assert_true(announce_op(i, VX_FPS, 4 * MB) && receive(i, 1000));
-  assert_true(announce(2, 2 * MB) && receive(2, 10));  // slower than they are
+  assert_true(announce(2, 2 * MB) && receive(2, 10));  // slower than the samplings
   pass_ms(3000);
   assert_true(announce_op(3, VX_FPS, 4 * MB) && receive(3, 4 * MB));
   assert_preempted(1);
   assert_true(is_preempted(0) || is_preempted(1));
 }
 
-// The same for a further upload of another one's client.
+// As `announce`, for a further upload of the client of upload `owner`.
 static bool announce_of(int owner, int index, size_t bytes) {
   struct client *own = owners[index];
   owners[index] = owners[owner];
@@ -320,7 +320,7 @@ static void flood_takes_nothing_from_a_client_that_holds_less(void **state) {
   assert_false(job_acquire_output(answer, 4 * MB));
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
   assert_preempted(0);
-  assert_true(announce(5, MB) && receive(5, MB));  // another client finds room
+  assert_true(announce(5, MB) && receive(5, MB));  // there is room for another client
   assert_preempted(0);
 }
 
@@ -334,7 +334,7 @@ static void client_over_its_share_takes_from_those_that_hold_more(void **state) 
   assert_false(is_preempted(3));
 }
 
-// One client has a third of the places. The bytes of its next request come faster than those of its uploads did.
+// One client holds a third of the queue slots. Its next request is faster than its uploads, which have just begun.
 static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
   (void)state;
   for (int i = 0; i < 4; i++) assert_true(announce(i, 1000) && receive(i, 1000));
@@ -342,13 +342,13 @@ static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
   pass_ms(20);
   assert_false(announce_of(4, 8, MB));
   assert_int_equal(error.kind, ERROR_CLIENT_OVER_SHARE);
-  pass_ms(600);  // now they are known to be slow
+  pass_ms(600);  // their rates are known by now, and slow
   assert_true(announce_of(4, 8, MB) && receive(8, COME));
   assert_preempted(1);
   assert_int_equal(preempted_of(owners[4]), 1);
 }
 
-// The memory is spent. Three clients send 800 KB a second, the fourth's first upload seems slower.
+// The memory is used up. Three clients send 800 KB a second; the first upload of the fourth seems slower so far.
 static void others_do_not_pay_for_an_upload_that_has_begun(void **state) {
   (void)state;
   fill(0, 2, COME);
@@ -379,7 +379,7 @@ static void nothing_come_gives_up_to_its_own_client(void **state) {
   assert_preempted(0);
 }
 
-// 5 MB are free. While 2 MB grow to 4 MB, both are needed.
+// 5 MB are free. A buffer that grows from 2 MB to 4 MB would need 6 MB.
 static void growing_memory_fits_beside_what_it_replaces(void **state) {
   (void)state;
   static const int parts[] = {4, 4, 2, 1};
@@ -390,7 +390,7 @@ static void growing_memory_fits_beside_what_it_replaces(void **state) {
   assert_true(commit(4));
 }
 
-// Nothing has come of any of them, so each would give up its place while its request is at the gate.
+// None of these uploads has received anything, so each would lose its queue slot if its I/O thread had not locked it.
 static void what_its_thread_uses_is_not_preempted(void **state) {
   (void)state;
   for (int i = 0; i < 12; i++) assert_true(announce(i, 1000));
@@ -420,7 +420,7 @@ static void rate_is_of_this_window_or_the_one_before(void **state) {
   (void)state;
   struct pace pace;
   pace_begin(&pace, 0, 0);
-  assert_int_equal(pace_rate(&pace, 1000, 0), 20000);  // a shorter time than 50 ms tells nothing
+  assert_int_equal(pace_rate(&pace, 1000, 0), 20000);  // the rate is taken over at least 50 ms
   assert_int_equal(pace_rate(&pace, 1000, 100 * NS_PER_MS), 10000);
   pace_note(&pace, 1000, 499 * NS_PER_MS);
   assert_int_equal(pace.since_ns, 0);
@@ -439,13 +439,13 @@ static void job_gets_place_and_body(void **state) {
   assert_int_equal(owns[0].held.queue_slot, SHARE_JOBS);
   assert_int_equal(owns[0].held.body_bytes, 8);
   assert_memory_equal(job_body(&owns[0]), "voxelise", 8);
-  upload_cancel(&peers[0], &owns[0]);  // it is over: nothing is given back twice
+  upload_cancel(&peers[0], &owns[0]);  // does nothing: the job has the reservation
   assert_int_equal(owns[0].held.queue_slot, SHARE_JOBS);
 }
 
 static int64_t held(enum share share) { return client_held(&clients, owners[0], share); }
 
-// Once its body is open a job of boxes may be for other lanes, since many pairs are to be compared.
+// The lanes of a job of boxes may change once its body is open, because the number of boxes decides them.
 static void place_is_given_back_where_it_was_taken(void **state) {
   (void)state;
   struct job *job = &owns[0];

@@ -1,4 +1,5 @@
-// The watcher over socket pairs, with a clock that the tests move: slow uploads, lingering closes, who makes room.
+// The watcher, over socket pairs and with a clock that the tests move: slow uploads, lingering closes, and which
+// connection ends for a new one.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +34,7 @@ static void on_tick(void *cls, int64_t now_ns) {
   sem_post(&ticked);
 }
 
-// Moves the clock and waits until the watcher has looked at all connections at that time.
+// Moves the clock and waits until the watcher has checked all connections at the new time.
 static void pass_ms(int64_t ms) {
   clock_move_ms(ms);
   int64_t now_ns = clock_ns();
@@ -49,7 +50,7 @@ static int open_watcher(void **state) {
   if (sem_init(&ticked, 0, 0) != 0 || !clients_init(&clients, 2 * MOST, most)) return -1;
   if (!clients_init(&page_clients, 2 * MOST, most)) return -1;
   if (!watcher_start(&watcher, &options, &clients, &page_clients, on_tick, NULL, &error)) return -1;
-  do {  // its first look at the clock may come after any of these
+  do {  // the watcher may read the clock for the first time after any of these moves
     clock_move_ms(WATCHER_TICK_MS);
     (void)poll(NULL, 0, 1);
   } while (sem_trywait(&ticked) != 0);
@@ -71,7 +72,7 @@ static int close_watcher(void **state) {
 
 // ---- connections ----------------------------------------------------------------------------------------------------
 
-// A connection with its client's end.
+// A connection, and the socket of its client.
 struct end {
   int fd;
   struct peer *peer;
@@ -87,7 +88,7 @@ static struct end connect_at(struct places *places, const char *address, bool pr
 
 static struct end connect_as(const char *address, bool proxy) { return connect_at(&watcher.places, address, proxy); }
 
-// As the HTTP library closes it.
+// Closes the server's end as the HTTP library does.
 static void close_here(struct end *end) {
   int fd = end->peer->fd;
   connection_closed(&watcher, end->peer);
@@ -103,7 +104,7 @@ static void begin_upload(struct end *end) {
   assert_true(peer_upload_begin(end->peer, "r1", PROBLEM_STYLE_HTTP, &trace, true, clock_ns()));
 }
 
-// What has come at the client's end, without waiting; NULL at its end of file.
+// The bytes that the client can receive without waiting; NULL at the end of file.
 static const char *seen(struct end *end) {
   static char text[4096];
   ssize_t got = recv(end->fd, text, sizeof text - 1, MSG_DONTWAIT);
@@ -187,7 +188,7 @@ static void a_body_that_is_not_read_is_not_late(void **state) {
 
 static int64_t lingering(const struct client *client) { return client_held(&clients, client, SHARE_LINGERING); }
 
-// A connection that lingers; its client is kept for the test to look at.
+// A connection that lingers. Returns its client, so that the test can read its shares.
 static struct client *linger(struct end *end, enum error_kind failure) {
   *end = connect_as("192.0.2.1", false);
   struct client *client = clients_join(&clients, "", "192.0.2.1");
@@ -218,7 +219,7 @@ static void a_close_lingers_while_its_client_sends(void **state) {
   struct end end;
   struct client *client = linger(&end, ERROR_NONE);
   for (int i = 0; i < 9; i++) {
-    pass_ms(500);  // silent ones too
+    pass_ms(500);  // the client is silent every second time
     assert_int_equal(lingering(client), 1);
     if (i % 2) send_some(&end);
   }
@@ -236,7 +237,7 @@ static void a_close_lingers_five_seconds_at_most(void **state) {
   leave(&end, client);
 }
 
-// The end of file that it reads is its own doing.
+// The server itself has shut the reading side, so the end of file does not end the lingering.
 static void a_close_that_was_shut_from_here_lingers_too(void **state) {
   (void)state;
   struct end end = connect_as("192.0.2.1", false);
@@ -287,7 +288,7 @@ static void a_lingering_close_shows_its_client_the_end(void **state) {
   leave(&end, client);
 }
 
-// There is no descriptor left for the lingering close: the share is given back.
+// There is no descriptor for the lingering close, so its share is given back.
 static void a_close_that_cannot_linger_holds_nothing(void **state) {
   (void)state;
   struct rlimit files, none;
@@ -329,7 +330,7 @@ static void connections_for_pages_have_places_of_their_own(void **state) {
   (void)state;
   struct end end[SHARE + 1], page[SHARE + 1];
   for (int i = 0; i <= SHARE; i++) end[i] = connect_as("192.0.2.1", false);
-  for (int i = 0; i <= SHARE; i++) {  // the first, which is idle then, makes room for the last
+  for (int i = 0; i <= SHARE; i++) {  // the first, idle for long enough by then, makes room for the last
     page[i] = connect_at(&watcher.page_places, "192.0.2.1", false);
     assert_false(peer_is_failed(page[i].peer));
     atomic_store(&page[i].peer->since_ns, clock_ns() - (i == 0 ? 2 * NS_PER_S : 0));
@@ -347,14 +348,14 @@ static void the_longest_idle_makes_room(void **state) {
   static const int64_t idle_ms[SHARE] = {2000, 1500, 9000, 3000};
   struct end end[SHARE];
   for (int i = 0; i < SHARE; i++) end[i] = connect_idle("192.0.2.1", idle_ms[i]);
-  struct end next = connect_idle("192.0.2.1", 0);  // over its client's share
+  struct end next = connect_idle("192.0.2.1", 0);  // the client has its share already
   for (int i = 0; i < SHARE; i++) assert_int_equal(is_ended(&end[i]), idle_ms[i] == 9000);
   for (int i = 0; i < SHARE; i++) close_both(&end[i]);
   assert_int_equal(ended(PEER_END_MADE_ROOM), 1);
   close_both(&next);
 }
 
-// If the server is full, a connection of the client with the most of them ends.
+// If the server is full, the client with the most connections loses the one that was idle for longest.
 static void the_client_with_the_most_makes_room_for_others(void **state) {
   (void)state;
   static const char *const address[MOST] = {"192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.1",
@@ -371,7 +372,7 @@ static void the_client_with_the_most_makes_room_for_others(void **state) {
 
 static void ask(struct end *end) { assert_int_equal(send(end->fd, "GET", 3, 0), 3); }
 
-// The library has not come to the requests of the two that are idle longest. A third has finished sending.
+// The two connections idle for longest have requests that the library has not read. The next has only an end of file.
 static void an_unread_request_makes_no_room(void **state) {
   (void)state;
   static const int64_t idle_ms[SHARE] = {9000, 8000, 1500, 7000};
@@ -383,12 +384,13 @@ static void an_unread_request_makes_no_room(void **state) {
   assert_int_equal(shutdown(end[3].fd, SHUT_WR), 0);
   struct end next = connect_idle("192.0.2.1", 0);
   for (int i = 0; i < SHARE; i++) assert_int_equal(peer_is_failed(end[i].peer), i == 3);
-  assert_int_equal(recv(end[0].peer->fd, first, sizeof first, MSG_DONTWAIT), 3);  // nothing is taken from it
+  assert_int_equal(recv(end[0].peer->fd, first, sizeof first, MSG_DONTWAIT), 3);  // the request is still unread
   for (int i = 0; i < SHARE; i++) close_both(&end[i]);
   close_both(&next);
 }
 
-// Nor does an upload then, which may only seem slow. After a while they are idle once more.
+// All idle connections have unread requests. The upload may only seem slow while the server reads late, so it does not
+// end either.
 static void nobody_makes_room_where_requests_are_unread(void **state) {
   (void)state;
   struct end end[MOST];
@@ -396,7 +398,7 @@ static void nobody_makes_room_where_requests_are_unread(void **state) {
   for (int i = 0; i < MOST - 1; i++) ask(&end[i]);
   end[MOST - 1] = connect_as("198.51.100.99", false);
   begin_upload(&end[MOST - 1]);
-  pass_ms(2000);  // it is slow
+  pass_ms(2000);  // the upload is slow
   for (int i = 0; i < MOST - 1; i++) atomic_store(&end[i].peer->since_ns, clock_ns() - 2 * NS_PER_S);
   struct end refused = connect_as("192.0.2.2", false);
   assert_true(peer_is_failed(refused.peer));
@@ -415,7 +417,7 @@ static void one_that_was_just_used_makes_no_room(void **state) {
   assert_non_null(strstr(seen(&next), "429 Too Many Requests"));
   close_both(&next);
   assert_int_equal(ended(PEER_END_OVER_SHARE), 1);
-  pass_ms(100);  // then it searches again
+  pass_ms(100);  // the watcher searches again 100 ms after a vain search
   next = connect_idle("192.0.2.1", 0);
   for (int i = 0; i < SHARE; i++) close_both(&end[i]);
   assert_int_equal(ended(PEER_END_MADE_ROOM), 1);
@@ -434,13 +436,14 @@ static void a_proxy_may_have_more_but_not_all(void **state) {
   close_both(&other);
 }
 
-// A refusal is written, and then the client's request is awaited; but only of so many.
+// A refused connection stays open until its client has sent a request. At most REFUSED_PEERS do so; further ones are
+// shut at once.
 static void those_refused_are_few(void **state) {
   (void)state;
   static struct end refused[REFUSED_PEERS + 1];
   struct end end[SHARE];
   for (int i = 0; i < SHARE; i++) end[i] = connect_idle("192.0.2.1", 0);
-  for (int round = 0; round < 2; round++) {  // they give back their places
+  for (int round = 0; round < 2; round++) {  // closed connections free their places
     for (int i = 0; i <= REFUSED_PEERS; i++) {
       refused[i] = connect_as("192.0.2.1", false);
       assert_non_null(strstr(seen(&refused[i]), "429 Too Many Requests"));
@@ -460,7 +463,7 @@ static void a_connection_without_a_slot_is_turned_away(void **state) {
   assert_null(connection_opened(&watcher, &watcher.places, (int)watcher.peer_count, "192.0.2.1", false, NULL));
   assert_int_equal(ended(PEER_END_NO_ROOM), 2);
   while (count < 5 * MOST && (client[count] = clients_join(&clients, "", other_address(count)))) count++;
-  assert_true(count < 5 * MOST);  // there is no further client
+  assert_true(count < 5 * MOST);  // the client table is full
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
   assert_null(connection_opened(&watcher, &watcher.places, pair[1], "192.0.2.1", false, NULL));
   assert_int_equal(ended(PEER_END_NO_ROOM), 3);
@@ -472,7 +475,7 @@ static void what_is_closed_is_not_ended(void **state) {
   (void)state;
   struct end gone = connect_as("192.0.2.1", false), end = connect_as("192.0.2.2", false);
   int fd = gone.peer->fd;
-  connection_closed(&watcher, gone.peer);  // from here on the descriptor may be another file's
+  connection_closed(&watcher, gone.peer);  // from here on the descriptor's number may be reused
   connections_end_all(&watcher);
   assert_string_equal(seen(&gone), "");
   assert_null(seen(&end));
@@ -510,7 +513,7 @@ static void an_idle_connection_ends_after_its_time(void **state) {
   assert_string_equal(seen(&end), "");
   assert_int_equal(recv(end.peer->fd, &(char){0}, 1, MSG_DONTWAIT), -1);
   pass_ms(50);
-  assert_int_equal(recv(end.peer->fd, &(char){0}, 1, MSG_DONTWAIT), 0);  // what the library reads: an end of file
+  assert_int_equal(recv(end.peer->fd, &(char){0}, 1, MSG_DONTWAIT), 0);  // the library reads an end of file
   close_both(&end);
   assert_int_equal(ended(PEER_END_IDLE_TIMEOUT), 1);
 }
@@ -520,7 +523,7 @@ static void an_answer_that_is_not_taken_ends(void **state) {
   struct end end = connect_as("192.0.2.1", false);
   begin_upload(&end);
   assert_true(peer_upload_end(end.peer));
-  pass_ms(10 * SEND_S * 1000);  // a job may take its time
+  pass_ms(10 * SEND_S * 1000);  // send_timeout_s does not apply while the job runs
   assert_true(peer_move(end.peer, PEER_JOB, PEER_REPLY));
   atomic_store(&end.peer->since_ns, clock_ns());
   pass_ms(SEND_S * 1000);
@@ -565,18 +568,18 @@ static int swap_descriptor(struct peer *peer, int fd) {
   return before;
 }
 
-// The first has left, which the library has not seen yet: its memory is coming back too, but counts once.
+// The first client has left, and the library has not noticed. The memory of its answer counts as coming back, once.
 static void memory_for_two_comes_from_two_answers(void **state) {
   (void)state;
   struct end gone = answer_slowly("192.0.2.1");
   pass_ms(1000);
   struct end slow = answer_slowly("192.0.2.2"), spared = answer_slowly("192.0.2.3");
   pass_ms(3000);
-  int fd = swap_descriptor(gone.peer, -1);  // cannot be shut any more
+  int fd = swap_descriptor(gone.peer, -1);  // shutdown fails, as after a reset
   connections_end_slow_answers(&watcher, 2 * ANSWER, clock_ns());
   (void)swap_descriptor(gone.peer, fd);
   assert_int_equal(slow.peer->cut, PEER_END_PREEMPTED);
-  connections_end_slow_answers(&watcher, 2 * ANSWER, clock_ns());  // as much is coming back already
+  connections_end_slow_answers(&watcher, 2 * ANSWER, clock_ns());  // enough memory is coming back already
   assert_int_equal(spared.peer->cut, PEER_END_USUAL);
   assert_null(seen(&slow));
   close_both(&gone);
@@ -621,7 +624,7 @@ static void a_client_that_has_half_closed_is_probed(void **state) {
   pass_ms(50);
   assert_string_equal(seen(&end), "");
   assert_int_equal(shutdown(end.fd, SHUT_WR), 0);
-  for (int i = 0; i < 100 && !*seen(&end); i++) pass_ms(50);  // the event may come a tick later
+  for (int i = 0; i < 100 && !*seen(&end); i++) pass_ms(50);  // the watcher may get the event one tick later
   for (int i = 0; i < 5; i++) {
     pass_ms(50);
     assert_string_equal(seen(&end), "");
