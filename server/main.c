@@ -45,7 +45,7 @@ static void write_good(struct text *out) {
 }
 
 static int fail(const char *error) {
-  // The stderr of --new-token is often appended to the token file. The # makes this line a comment there.
+  // The stderr of --new-token is often appended to the token file, where the # makes this line a comment.
   fprintf(stderr, "%svoxeld: %s\n", action == ACTION_NEW_TOKEN ? "# " : "", error);
   return 2;
 }
@@ -72,13 +72,13 @@ static int print_new_token(void) {
   return written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-// Warns of each VOXELD_ variable that is no option. This is no error, since Kubernetes sets such variables for a
-// service named voxeld.
+// Warns of each VOXELD_ variable that is not an option. This is not an error, since Kubernetes sets such variables for
+// a service named voxeld.
 static void warn_of_variables(void) {
   for (char **entry = environ; (entry = options_stray_variable(entry)); entry++) {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
-    log_event(LOG_WARNING, "an environment variable is no option", "variable", name);
+    log_event(LOG_WARNING, "an environment variable is not an option", "variable", name);
   }
 }
 

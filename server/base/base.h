@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-enum { ADDRESS_SIZE = 64 };  // of the text of a client's address, an IP address or unix:UID, with its NUL
+enum { ADDRESS_SIZE = 64 };  // bytes of a client's address as text (an IP address or unix:UID), with its NUL
 
 // The phases of the daemon's life. Main sets the phase.
 enum phase {
@@ -15,7 +15,7 @@ enum phase {
   PHASE_DRAINING
 };
 
-// The detail of the problem for requests that are not done when the drain ends.
+// The detail of the problem for requests that have not ended when the drain ends.
 #define DRAIN_IS_OVER "the server is stopping and its time to drain is over"
 
 // ---- notify.c: messages to the supervisor, such as systemd, by the protocol of sd_notify(3) -------------------------
@@ -37,7 +37,7 @@ int64_t limits_processors(const char *root);
 // Bytes of memory that the process may have; INT64_MAX if there is no limit.
 int64_t limits_memory_bytes(const char *root);
 
-// ---- process.c: the process_... metrics of Prometheus, each 0 if the system does not tell ---------------------------
+// ---- process.c: the process_... metrics of Prometheus, 0 if unknown -------------------------------------------------
 
 double process_cpu_seconds(void);
 double process_resident_bytes(void);

@@ -1,5 +1,5 @@
-// What the service counts, in all and for each model of the KServe v2 protocol. Counters only grow. Any thread updates
-// them, with relaxed atomics and no lock. pages/metrics.c shows them.
+// The counters of the service, in total and for each model of the KServe v2 protocol. Counters only grow. Any thread
+// updates them, with relaxed atomics and no lock. pages/metrics.c shows them.
 #ifndef VOXELD_COUNTERS_H
 #define VOXELD_COUNTERS_H
 
@@ -38,8 +38,8 @@ struct model_counts {
   struct model_counts *next;
   char name[ROUTE_NAME_SIZE];
   atomic_uint_fast64_t succeeded, succeeded_ns, failed, failed_ns;
-  atomic_uint_fast64_t part_ns[MODEL_PARTS];  // of those that succeeded
-  atomic_uint_fast64_t last_unix_ms;          // when the last one was over
+  atomic_uint_fast64_t part_ns[MODEL_PARTS];  // of requests that succeeded
+  atomic_uint_fast64_t last_unix_ms;          // the end of the last request
 };
 
 struct models {
@@ -49,7 +49,7 @@ struct models {
 struct counters {
   atomic_uint_fast64_t requests[ENDPOINT_COUNT][ERROR_COUNT];  // ERROR_NONE: answered well
   atomic_uint_fast64_t unchanged[ENDPOINT_COUNT];              // answered 304: the client has the page
-  struct histogram durations[ENDPOINT_COUNT];                  // of the requests of both
+  struct histogram durations[ENDPOINT_COUNT];                  // of both kinds of requests
   atomic_uint_fast64_t aborted[ABORT_STAGES];                  // the client left before its answer was sent
   atomic_uint_fast64_t unparsed[UNPARSED_CODES];
   atomic_uint_fast64_t received_bytes, sent_bytes;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// Reads the number at the beginning of a file. `second`, if not NULL, becomes the number behind it, or 0. False if the
+// Reads the number at the beginning of a file. `second`, if not NULL, becomes the number after it, or 0. False if the
 // file begins otherwise, for example with "max".
 static bool read_numbers(const char *directory, const char *name, double *first, double *second) {
   char path[2 * PATH_MAX + 32], line[128] = "", *end = line;

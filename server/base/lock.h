@@ -15,11 +15,11 @@
 #else
 #define LOCK_ATTRIBUTE(name)
 #endif
-// Behind the parameters of a function: the caller holds the lock; the function acquires it; the function releases it.
+// Written after a function's parameters: the caller holds the lock; the function acquires it; the function releases it.
 #define HOLDS(lock) LOCK_ATTRIBUTE(requires_capability(lock))
 #define ACQUIRES(lock) LOCK_ATTRIBUTE(acquire_capability(lock))
 #define RELEASES(lock) LOCK_ATTRIBUTE(release_capability(lock))
-// Behind the parameters of a function whose locks the analysis cannot follow; a comment there says why.
+// Written after the parameters of a function whose locks the analysis cannot follow. A comment there says why.
 #define LOCK_UNCHECKED LOCK_ATTRIBUTE(no_thread_safety_analysis)
 
 struct LOCK_ATTRIBUTE(capability("mutex")) lock {

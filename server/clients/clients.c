@@ -109,7 +109,8 @@ static int64_t few(const struct clients *clients, enum share share) {
   return share_is_memory(share) ? clients->limits[share] / 64 : 1;
 }
 
-// Whether a lone request may exceed the limit. Parts of the memory allow it, since all memory together has a limit too.
+// Whether a lone request may exceed the share's limit: yes for the parts of SHARE_BYTES, since that share has a limit
+// too.
 static bool is_part(enum share share) { return share == SHARE_LONG_BYTES || share == SHARE_DETECTION_BYTES; }
 
 static enum grant judge(const struct clients *clients, const struct client *client, enum share share, int64_t amount,
@@ -175,7 +176,7 @@ struct clients_use clients_use(struct clients *clients) {
 
 enum { STRETCH = 64 };  // clients to copy under one lock
 
-// The greatest part that it holds of any share.
+// The greatest fraction that the client holds of any share.
 static double greed(const struct clients *clients, const int64_t held[SHARES]) {
   double most = 0;
   for (int share = 0; share < SHARES; share++) {
@@ -185,7 +186,7 @@ static double greed(const struct clients *clients, const int64_t held[SHARES]) {
   return most;
 }
 
-// Copies the next existing clients from `*number` on, and moves `*number` behind them. Returns how many it has copied.
+// Copies the next existing clients from `*number` on, and moves `*number` past them. Returns how many it has copied.
 static size_t copy_stretch(struct clients *clients, size_t *number, struct client_use out[STRETCH]) {
   size_t count = 0;
   lock_acquire(&clients->lock);

@@ -29,16 +29,16 @@ enum share {
   SHARE_CONNECTIONS,
   SHARE_LINGERING,                                     // connections that linger
   SHARE_JOBS,                                          // requests that upload, or whose job waits
-  SHARE_LONG_JOBS = SHARE_JOBS + VX_LANE_LONG,         // those of long jobs
-  SHARE_DETECTION_JOBS = SHARE_JOBS + VX_LANE_DETECT,  // those of detections
+  SHARE_LONG_JOBS = SHARE_JOBS + VX_LANE_LONG,         // the same, for long jobs
+  SHARE_DETECTION_JOBS = SHARE_JOBS + VX_LANE_DETECT,  // the same, for detections
   SHARE_BYTES,                                         // memory of bodies and answers
-  SHARE_LONG_BYTES,                                    // of it, the bodies of long jobs; one alone may have more
-  SHARE_DETECTION_BYTES,                               // of it, those of detections; likewise
-  SHARE_REGIONS,                                       // of shared memory
-  SHARE_PINNED,                                        // bytes of them that GPUs reach
-  SHARE_STREAMS,                                       // that the server keeps sweeps for
-  SHARE_STREAM_BYTES,                                  // memory of these sweeps, which counts to SHARE_BYTES too
-  SHARE_SUBSCRIBERS,                                   // to what happens to streams
+  SHARE_LONG_BYTES,       // of it, bodies of long jobs; a lone request may exceed this limit
+  SHARE_DETECTION_BYTES,  // of it, bodies of detections; a lone request may exceed this limit
+  SHARE_REGIONS,          // registered shared memory
+  SHARE_PINNED,           // bytes of regions that are pinned for GPUs
+  SHARE_STREAMS,          // streams with kept sweeps
+  SHARE_STREAM_BYTES,     // memory of kept sweeps, which counts to SHARE_BYTES too
+  SHARE_SUBSCRIBERS,      // to events of streams
   SHARES
 };
 
@@ -57,13 +57,13 @@ struct client_jobs {
   struct job *head, *tail;
   struct client *next;   // in the queue's ring
   int64_t waiting;       // jobs in the list
-  atomic_llong running;  // jobs, without those that run on the CPU beside GPUs
+  atomic_llong running;  // running jobs, except those on the CPU beside GPUs
 };
 
 // The requests of one client, in hand or waiting at the gate. The gate owns them.
 struct client_requests {
-  int64_t count;                   // in hand: let in, and not over yet
-  struct gate_entry *head, *tail;  // those that wait
+  int64_t count;                   // in hand: let in, and not ended yet
+  struct gate_entry *head, *tail;  // waiting requests
   struct client *next;             // the next with waiting requests
 };
 
@@ -76,7 +76,7 @@ struct client {
   int64_t held[SHARES];
   struct client_jobs jobs[VX_LANE_USES];
   struct client_requests requests;
-  int64_t none_until_ns;  // the watcher's: until then it does not search this client for a connection that makes room
+  int64_t none_until_ns;  // until then the watcher does not search this client for a connection to end
 };
 
 enum { CLIENT_HASHES = 1024 };
@@ -84,7 +84,7 @@ enum { CLIENT_HASHES = 1024 };
 struct clients {
   struct lock lock;
   struct client *client;  // [count]
-  size_t count, used;     // those from `used` on were never in use
+  size_t count, used;     // clients from number `used` on were never in use
   int64_t present;        // how many exist now
   struct client *free;
   struct client *hash[CLIENT_HASHES];
@@ -106,7 +106,7 @@ VX_WARN_UNUSED enum grant client_take(struct clients *clients, struct client *cl
 // Returns what client_take would return, and takes nothing.
 VX_WARN_UNUSED enum grant client_may_take(struct clients *clients, const struct client *client, enum share share,
                                           int64_t amount, int64_t mine);
-// Takes for a trusted proxy, which stands for many clients: all but an eighth, which stays for others.
+// As client_take, for a trusted proxy, which stands for many clients: together proxies may take all but an eighth.
 VX_WARN_UNUSED enum grant client_take_for_many(struct clients *clients, struct client *client, enum share share,
                                                int64_t amount);
 void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount);
@@ -119,12 +119,12 @@ struct clients_use {
 };
 struct clients_use clients_use(struct clients *clients);
 
-// What a client holds.
+// The shares of one client.
 struct client_use {
   size_t number;  // of the client while it exists; may be another client's later
   char name[CLIENT_NAME_SIZE];
   int64_t held[SHARES];
-  double greed;  // the greatest part that it holds of any share
+  double greed;  // the greatest fraction that it holds of any share
 };
 // Fills `out` with up to `room` clients, the greediest first. Returns how many there are. Copies a few clients under
 // each lock, so that no other thread waits long. A client that comes or goes meanwhile may be missing, or appear twice.

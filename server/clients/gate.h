@@ -3,8 +3,8 @@
 // The IO threads serve their connections in turn, so a client with hundreds of requests would leave little of their
 // time to other clients. At the gate, further requests of a client wait, suspended, for its earlier requests. A request
 // with a large body waits after its headers, so that TCP holds back its sender; a request with a small body waits
-// before its job is queued. A lone client does not wait. Each tick lets as many more in, so slow requests, which cost
-// the IO threads little, do not block the gate.
+// before its job is queued. A lone client does not wait. Each tick lets `each` more requests of each client in, so slow
+// requests, which cost the IO threads little, do not block the gate.
 //
 // The gate knows only the entry of a request; the entry's owner suspends and resumes the request. An entry that waits
 // belongs to the gate. Any thread.
@@ -32,7 +32,7 @@ struct gate {
   int64_t each;  // requests of one client in hand; 0 = any number
   bool open;     // no request waits any more
   int64_t waiting;
-  struct client *first;  // the first with waiting requests
+  struct client *first;  // the first client with waiting requests
   struct recency served;
   void (*hold)(struct gate_entry *entry);    // called with the gate's lock; the entry may be let go next
   void (*let_go)(struct gate_entry *entry);  // called without it; the entry is its owner's again

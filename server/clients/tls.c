@@ -199,7 +199,7 @@ static bool common_name(gnutls_x509_crt_t certificate, char *name, size_t room) 
   return is_name(name, size);
 }
 
-// Half of the certificate's SHA-256, as the name of a certificate without a usable one.
+// The name of a certificate that has no usable name: half of its SHA-256.
 static bool fingerprint(gnutls_x509_crt_t certificate, char *name) {
   unsigned char sum[SUM];
   size_t size = sizeof sum;

@@ -20,8 +20,8 @@ enum {
 
 struct tokens;
 
-// Parses the text of a file into a table for tokens_free; does not keep the text. NULL with a reason, which has the
-// line's number and nothing of its text.
+// Parses the text of a file into a table for tokens_free; does not keep the text. NULL with a reason, which names the
+// line by its number and does not quote it.
 VX_WARN_UNUSED struct tokens *tokens_parse(const char *text, size_t size, struct error *error);
 // Parses a file of up to 1 MiB. `*exposed`: users other than the owner and the group may read it. NULL with a reason.
 VX_WARN_UNUSED struct tokens *tokens_load(const char *path, bool *exposed, struct error *error);

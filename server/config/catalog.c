@@ -41,7 +41,7 @@ bool catalog_reload_presets(struct catalog *catalog, const char *folder, struct 
 
 struct detectors *catalog_load_models(struct catalog *catalog, const char *folder, struct error *error) {
   struct detectors *detectors = detectors_load(folder, &catalog->means, error);
-  if (detectors) detectors_keep(detectors, catalog->detectors);  // only the caller's thread replaces them
+  if (detectors) detectors_keep(detectors, catalog->detectors);  // no lock: only this thread replaces them
   return detectors;
 }
 

@@ -1,8 +1,9 @@
-// Host, Origin and Sec-Fetch-Site, in which a browser names the web page that asks; and option allowed_hosts.
+// Host, Origin and Sec-Fetch-Site, by which a browser names the web page that sends a request; and option
+// allowed_hosts.
 //
 // A web page may make its own host name lead to this machine (DNS rebinding). The browser then lets the page read the
 // answers, and only the Host header shows the page. A page of another origin may also send requests, without reading
-// the answers. Origin or Sec-Fetch-Site then show it, since a page can set neither. Pure functions; any thread.
+// the answers. Origin or Sec-Fetch-Site then reveal the page, which can set neither. Pure functions; any thread.
 #ifndef VOXELD_HOSTS_H
 #define VOXELD_HOSTS_H
 

@@ -288,7 +288,7 @@ struct action {
   bool reads_options;
 };
 
-// NULL if the argument is no action.
+// NULL if the argument is not an action.
 static const struct action *action_of(const char *argument) {
   static const struct action actions[] = {{"--help", ACTION_HELP, false},
                                           {"-h", ACTION_HELP, false},
@@ -303,7 +303,7 @@ static const struct action *action_of(const char *argument) {
   return NULL;
 }
 
-// The value of the option at argv[*i], or NULL without one. Moves *i over a value that is an argument of its own.
+// The value of the option at argv[*i], or NULL without one. Moves *i past a value that is an argument of its own.
 static const char *value_of(const struct option *option, int argc, char **argv, int *i) {
   const char *equals = strchr(argv[*i], '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
   int32_t flag;
@@ -335,8 +335,8 @@ bool mode_read(const char *text, unsigned *mode) {
   return digits >= 1 && digits <= 4 && !text[digits] && *mode <= 0777;
 }
 
-// No prefix may be empty, which would allow all keys, or have a slash, which no key has, or a colon, which precedes a
-// user's name in a key (objects.h).
+// A prefix must not be empty, which would allow all keys; nor have a slash, which no key has; nor a colon, which
+// precedes a user's name in a key (objects.h).
 static bool prefixes_are_sound(const char *prefixes) {
   size_t length = strlen(prefixes);
   return length > 0 && prefixes[0] != ',' && prefixes[length - 1] != ',' && !strstr(prefixes, ",,") &&

@@ -51,7 +51,7 @@ enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
 enum { LOST_CPU, LOST_EXIT };
 enum { ACCESS_LOG_ALL, ACCESS_LOG_ERRORS, ACCESS_LOG_NONE };
 
-// What the command line asks for instead of serving.
+// The action that the command line asks for.
 enum options_action {
   ACTION_SERVE,
   ACTION_DEMO,  // serves, and prints where the page for browsers is
@@ -74,7 +74,7 @@ VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, stru
 // Replaces each number of threads that is 0 by a number that suits so many processors.
 void options_fit(struct options *options, int64_t processors);
 
-// The first variable in `environment` that begins with VOXELD_ but is no option; NULL if there is none.
+// The first variable in `environment` that begins with VOXELD_ but is not an option; NULL if there is none.
 char **options_stray_variable(char **environment);
 
 enum { MAX_DEVICES = 64 };

@@ -7,7 +7,7 @@
 
 static const unsigned char wrapped_ipv4[12] = {[10] = 0xff, [11] = 0xff};  // ::ffff:0:0/96
 
-// Reads an address. An IPv4-mapped IPv6 address becomes the IPv4 address. False if the text is no address.
+// Reads an address. An IPv4-mapped IPv6 address becomes the IPv4 address. False if the text is not an address.
 static bool read_address(const char *text, struct network *address) {
   if (inet_pton(AF_INET, text, address->address) == 1) {
     address->family = AF_INET;
@@ -96,7 +96,7 @@ static bool read_hop(const char *text, size_t length, struct network *address) {
 }
 
 // Walks a line of X-Forwarded-For from its end, while the addresses are trusted proxies. `client` becomes the last
-// address read; `*found`: that address is no trusted proxy. False if an entry is no address.
+// address read; `*found`: that address is not a trusted proxy. False if an entry is not an address.
 static bool walk_back(const struct proxies *proxies, const char *line, struct network *client, bool *found) {
   const char *end = line + strlen(line), *begin;
   do {

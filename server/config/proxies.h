@@ -34,7 +34,7 @@ bool proxies_have(const struct proxies *proxies, const char *address);
 
 // Writes the client's address: the right-most X-Forwarded-For address that is not a trusted proxy, or the left-most if
 // all are. `lines` are the header's lines in their order; together they are one list. False, with `client` unchanged,
-// if there is no line, or if an entry on the way is no address.
+// if there is no line, or if an entry on the way is not an address.
 VX_WARN_UNUSED bool proxies_client(const struct proxies *proxies, const char *const *lines, int count,
                                    char client[ADDRESS_SIZE]);
 

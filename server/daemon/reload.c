@@ -35,7 +35,7 @@ static bool reload_models(struct server *server, struct error *error) {
   return true;
 }
 
-// A subscriber may have lost its access: subscriptions end, and clients show their credentials anew.
+// A subscriber may have lost its access: subscriptions end, and clients must show their credentials again.
 static bool reload_tokens(struct server *server, struct error *error) {
   if (!access_reload_tokens(&server->access, &server->options, error)) return false;
   events_end(&server->jobs.streams.events, "reload", false);

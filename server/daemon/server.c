@@ -108,8 +108,8 @@ static void on_tick(void *cls, int64_t now_ns) {
   gate_tick(&server->http.service.gate);
 }
 
-// Warns if the options allow more memory than the system grants. Otherwise the kernel would kill the process only once
-// it is busy.
+// Warns if the options allow more memory than the system grants. Without the warning, the operator would notice only
+// when the kernel kills a busy process.
 static void warn_of_memory(const struct server *server) {
   const struct options *options = &server->options;
   int64_t limit = limits_memory_bytes("");

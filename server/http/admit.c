@@ -57,7 +57,7 @@ static bool id_is_sound(const char *id) {
   return length > 0 && length <= 128 && id[length] == '\0';
 }
 
-// Takes the client's X-Request-Id if it is sound, else makes a new id. A new id is unique in this process and, for all
+// Takes the client's X-Request-Id if it is valid, else makes a new id. A new id is unique in this process and, for all
 // practical purposes, among processes.
 static void take_id(struct request *request, const struct heads *heads) {
   static atomic_uint_fast64_t counter;
@@ -91,7 +91,8 @@ static bool read_codings(struct request *request, const struct heads *heads) {
 }
 
 // HTTP libraries choose a media type by themselves: text/plain for a string, or one by a file's name. If the request
-// names the format, the body is read so, whatever its type; but a multipart body has more around the points.
+// names the format, the body is read in that format, whatever its media type. A multipart body is refused, because it
+// has more than the points.
 static bool media_is_taken(const struct request *request, const char *type) {
   static const char multipart[] = "multipart/";
   if (job_request_is_given(&request->job.asked, "format"))
@@ -174,7 +175,7 @@ static bool start_from_model(struct request *request) {
   return true;
 }
 
-// Aligns the bytes behind the body's JSON, which are usually the points.
+// Aligns the bytes after the body's JSON, which are usually the points.
 static bool read_inference_head(struct request *request, const struct heads *heads) {
   struct job *job = &request->job;
   const char *value = heads->value[HEAD_INFERENCE_LENGTH];
@@ -238,7 +239,8 @@ static bool check_rows(struct request *request) {
   return !body_is_measured(request) || body_check(request, request->body_bytes);
 }
 
-// Counts the request to its user or to the address behind a proxy, if it has either, not to its connection's client.
+// Counts the request to its user or, behind a proxy, to the forwarded address. Without either, the connection's client
+// counts it.
 static bool join(struct request *request) {
   if (!request->user[0] && strcmp(request->address, request->peer->address) == 0) return true;
   request->joined = clients_join(request->service->clients, request->user, request->address);
@@ -344,7 +346,7 @@ static bool check_page_body(struct request *request) {
 
 static bool takes_jobs(struct request *request) {
   return atomic_load(request->service->phase) != PHASE_DRAINING ||
-         error_refuse(&request->error, ERROR_DRAINING, NULL, "the server is stopping; ask another one");
+         error_refuse(&request->error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
 }
 
 // A page that a worker makes has a job. HEAD needs no job: the sizes alone answer it.

@@ -21,7 +21,8 @@ static bool is_at_gate(const struct request *request) {
   return request->state == REQUEST_HELD || request->state == REQUEST_WAITING;
 }
 
-// Asks the library: when the gate lets the request go, the connection stays suspended until its IO thread resumes it.
+// Only the library knows this: when the gate has let the request go, the connection stays suspended until its IO thread
+// resumes it.
 static bool is_suspended(const struct request *request) {
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
@@ -102,7 +103,7 @@ static enum MHD_Result start(struct request *request) {
   // Suspended first: once the job is submitted, the request is no longer ours.
   MHD_suspend_connection(request->connection);
   if (jobs_submit(request->service->jobs, job)) return MHD_YES;
-  error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; ask another one");
+  error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
   job->spec.done(job);
   return MHD_YES;
 }
@@ -119,8 +120,8 @@ static void fill_in(struct request *request) {
   job->deadline_ns = job->queued_ns + (asked_ms && asked_ms < wait_ms ? asked_ms : wait_ms) * NS_PER_MS;
 }
 
-// A request with a small body meets the gate here. A refused request meets the gate too, since the refusal has cost
-// time. Probes do not.
+// A request with a small body enters the gate here, and so does a refused request, since refusing costs time. Probes
+// skip the gate.
 static enum MHD_Result submit(struct request *request) {
   if (request->has_job) fill_in(request);
   if (route_is_probe(request->endpoint) || request->entry.client || request_enter_gate(request)) return start(request);
@@ -128,9 +129,9 @@ static enum MHD_Result submit(struct request *request) {
   return MHD_YES;
 }
 
-// Continues a request that the gate has let go. The library may also call earlier: it parses on after the chunk that
-// met the gate, and passes the next chunk. That call takes nothing: a request that waits belongs to the gate and must
-// not end.
+// Continues a request that the gate has let go. The library may also call while the request still waits, with the chunk
+// after the one that met the gate. Such a call takes no bytes and does not end the request, because a waiting request
+// belongs to the gate.
 static enum MHD_Result resume(struct request *request, const char *method, const char *path, const char *data,
                               size_t *size) {
   if (is_suspended(request)) return MHD_YES;

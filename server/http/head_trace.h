@@ -1,8 +1,8 @@
-// Where the parts of a request lie in the library's memory. Gaps show what the library has cut out without a word.
+// Where the parts of a request lie in the library's memory. Gaps show the bytes that the library has silently cut out.
 //
 // Up to 0.9.99 the library leaves a request where it was received. It writes NULs over the separators of the head, and
 // passes pointers to the parts. One byte lies between the target and the version, and two bytes, which were CR LF,
-// behind the version and each header. Any other distance means that other servers may read the head otherwise: a part
+// after the version and each header. Any other distance means that other servers may read the head differently: a part
 // has a NUL, a header is folded, a header without a name ends the head, or a line ends in a bare LF. The line before a
 // chunk's data is still there too if both were received together.
 //

@@ -114,7 +114,7 @@ static void *gnutls_session_of(struct MHD_Connection *connection) {
   return info ? info->tls_session : NULL;
 }
 
-// NULL if the connection cannot be watched, or has no credentials: then no request on it is answered.
+// NULL if the connection cannot be watched or has no credentials. No request on such a connection is answered.
 static struct peer *open_peer(struct service *service, struct places *places, struct MHD_Connection *connection) {
   int fd = descriptor_of(connection);
   void *secure = gnutls_session_of(connection);

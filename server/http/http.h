@@ -82,7 +82,8 @@ bool body_is_measured(const struct request *request);
 VX_WARN_UNUSED bool body_check(struct request *request, int64_t bytes);
 // The body ends here: checks it, unless that was done when its headers came.
 VX_WARN_UNUSED bool body_end(struct request *request);
-// The body of a refused request will not be read: adds to the problem what the body may be, if it is no raw rows.
+// The body of a refused request will not be read: adds a hint to the problem if the body looks like a file and not like
+// raw rows.
 void body_guess(struct request *request);
 // Sends the request to the gate. True: the body is read on now. False: the request is suspended (REQUEST_HELD).
 bool body_pass_gate(struct request *request);

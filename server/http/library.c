@@ -1,4 +1,4 @@
-// What libmicrohttpd does beyond its interface; see library.h.
+// The behaviour of libmicrohttpd beyond its interface; see library.h.
 #include "server/http/library.h"
 
 #include <microhttpd.h>

@@ -1,4 +1,4 @@
-// What libmicrohttpd does beyond what its interface promises.
+// The behaviour of libmicrohttpd beyond its interface.
 //
 // Versions differ in what the interface leaves open. A table has a row for each tested version; the row of the loaded
 // library applies. docs/libmicrohttpd.md lists what voxeld relies on. Main fills the struct before the IO threads
@@ -27,7 +27,7 @@ VX_WARN_UNUSED bool library_find(struct library *library, const char *version, s
 // Makes the library see an empty query. `target` must be what MHD_OPTION_URI_LOG_CALLBACK gives, and have a query.
 void library_cut_query(const char *target);
 
-// Cuts the blanks behind a header's value, which are no part of the value (RFC 9110, section 5.5). Up to 0.9.99 the
+// Cuts the blanks after a header's value, which are not a part of the value (RFC 9110, section 5.5). Up to 0.9.99 the
 // library leaves them. The value must be in the connection's memory.
 void library_cut_blanks(const char *value, size_t size);
 
@@ -47,7 +47,7 @@ bool library_tells_of_one_end(const char *text);
 // of memory, and `release` is not called.
 struct MHD_Response *library_response(const char *data, size_t size, void (*release)(void *cls), void *cls);
 
-// Likewise; the body is the ranges of `data`, in their order, up to RANGES_MAX.
+// The same, with a body of several ranges of `data`, in their order: at most RANGES_MAX.
 enum { RANGES_MAX = 64 };
 struct MHD_Response *library_response_of(const char *data, const struct byte_range *ranges, int count,
                                          void (*release)(void *cls), void *cls);

@@ -23,8 +23,8 @@ struct page_asked {
   const char *version;  // of a model, that the path names, or ""
   const char *user;     // by token or certificate; "": known by address only
   const char *address;  // the client's
-  bool local;           // the client is on this machine, without a proxy between
-  const char *body;     // [body_size]; NUL behind its end
+  bool local;           // the client is on this machine, and not behind a proxy
+  const char *body;     // [body_size], then a NUL
   size_t body_size;
 };
 
@@ -33,11 +33,11 @@ struct page_header {
 };
 
 struct page {
-  const char *name;        // what `page_asked` has for a name; NULL: the part of the path
+  const char *name;        // replaces the name in `page_asked`; NULL: the name comes from the path
   const char *media_type;  // NULL: `media_type_of` has it
   const char *(*media_type_of)(const char *name);
-  const char *(*tag_of)(const char *name);  // the ETag of what is written; it or its result is NULL: there is none
-  const struct page_header *headers;  // further ones of an answer without a problem, up to a NULL name; NULL: none
+  const char *(*tag_of)(const char *name);  // the page's ETag; no ETag if this or its result is NULL
+  const struct page_header *headers;  // more headers of an answer without a problem, up to a NULL name; NULL: none
   // Writes the page to `out`. False with an error. The page is measured first, so this is called twice or more for one
   // answer. NULL: the endpoint has no page.
   bool (*write)(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);

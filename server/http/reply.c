@@ -47,7 +47,7 @@ static struct page_asked asked_of(const struct request *request, const struct pa
 }
 
 // Measures the page, then writes it. It may grow in between (a counter gains a digit), so it gets some more room. If
-// that is not enough (a reload has added presets), it is measured again.
+// the page outgrows that too (a reload has added presets), it is measured again.
 static struct MHD_Response *response_of_page(struct request *request, const struct page *page) {
   enum { GROWTH = 4096 };
   const struct view *view = request->service->view;
@@ -83,14 +83,14 @@ bool request_make_page(struct job *job) {
   return page->fill(request->service->view, &asked, job);
 }
 
-// NOLINTNEXTLINE(readability-non-const-parameter): the library has it so
+// NOLINTNEXTLINE(readability-non-const-parameter): the library's type
 static ssize_t read_nothing(void *cls, uint64_t position, char *block, size_t most) {
   (void)cls, (void)position, (void)block, (void)most;
   return MHD_CONTENT_READER_END_OF_STREAM;
 }
 
 // An answer to HEAD: the library reads no body. If the length is unknown (-1), the connection ends: 0.9.75 would send
-// the end of a chunked body behind the head.
+// the end of a chunked body after the head.
 static struct MHD_Response *head_of_length(int64_t length) {
   uint64_t size = length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length;
   struct MHD_Response *response = MHD_create_response_from_callback(size, 1, read_nothing, NULL, NULL);
@@ -196,7 +196,7 @@ static bool add_page_headers(struct MHD_Response *response, const struct request
   return good;
 }
 
-// An answer with tensors as bytes behind its JSON has a media type of its own.
+// An answer with tensors as bytes after its JSON has a media type of its own.
 static const char *answer_media_type(const struct request *request) {
   const struct job *job = &request->job;
   if (job->spec.make) return media_type_of_page(request, &request->service->pages[request->endpoint]);
@@ -218,7 +218,7 @@ enum MHD_Result request_reply(struct request *request) {
   struct MHD_Response *response = NULL;
   int64_t memory = 0;
   if (request->job.result.answered) {
-    memory = (int64_t)request->job.held.output->capacity;  // before it is the response's
+    memory = (int64_t)request->job.held.output->capacity;  // before the response owns the buffer
     media_type = answer_media_type(request);
     response = response_of_output(request);
   } else if (!request->error.kind && (page->write || page->fill || page->follow)) {

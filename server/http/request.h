@@ -1,5 +1,5 @@
-// One request, from its first line to its answer's last byte, and the service, which all requests share. What a request
-// computes is its job.
+// One request, from its first line to its answer's last byte, and the service, which all requests share. The request's
+// job is its computation.
 //
 // A request has one owner at a time. `state` says which, and changes only through request_to. exchange.c shows the way
 // from state to state.
@@ -33,11 +33,11 @@
 struct request_counts {
   atomic_llong begun;   // all requests since the start
   atomic_llong open;    // requests whose headers are here and whose answer is not yet sent
-  atomic_llong active;  // of the open ones, those with a body under way, a job, or a job's answer
+  atomic_llong active;  // open requests with a body under way, a job, or a job's answer
 };
 
-// What all requests share: the rooms that they use, the library's version, the gate, and counts. The daemon sets it up
-// before the first connection. From then on only members that are atomic or have a lock of their own change.
+// The service, shared by all requests: the rooms that they use, the library's version, the gate, and counts. The daemon
+// sets it up before the first connection. From then on only members that are atomic or have a lock of their own change.
 struct service {
   // Given.
   const struct options *options;
@@ -76,7 +76,7 @@ enum request_state {
   REQUEST_STATES
 };
 
-// What is wrong with a request's first line.
+// A fault of a request's first line.
 struct line_fault {
   enum error_kind kind;  // ERROR_NONE: nothing
   const char *detail;
@@ -84,7 +84,7 @@ struct line_fault {
 
 struct page_body {
   size_t size;
-  char bytes[PAGE_BODY_MAX + 1];  // NUL behind its end
+  char bytes[PAGE_BODY_MAX + 1];  // with a NUL after its end
 };
 
 struct request {
@@ -93,7 +93,7 @@ struct request {
   struct MHD_Connection *connection;
   struct peer *peer;
   struct gate_entry entry;  // at the gate
-  struct client *joined;    // its client, if that is not the connection's; else NULL
+  struct client *joined;    // its client, if it differs from the connection's; else NULL
 
   // From the headers.
   bool takes_interim;  // HTTP/1.1, which has 100 Continue and chunks, and needs a Host
@@ -112,10 +112,10 @@ struct request {
   int64_t body_bytes;          // Content-Length; -1 = chunked
   bool relayed;                // a header says that a proxy has passed it on
   bool chunk_broken;           // the line before a chunk has a control byte, or does not end in CR LF
-  bool not_rows;               // a raw body is refused for its length, which is no multiple of a row
-  bool has_job;                // a worker makes its answer; else it is for a page that its IO thread writes
+  bool not_rows;               // a raw body is refused because its length is not a multiple of a row
+  bool has_job;                // a worker makes its answer; false: its IO thread writes a page
 
-  // How it went.
+  // The outcome.
   int64_t sent_bytes;   // of the body
   bool unchanged;       // it is answered 304: the client has the page
   bool lasting;         // its answer lasts until the client leaves or the server ends it
@@ -124,7 +124,7 @@ struct request {
   int64_t started_ns;
   int64_t reply_ns;  // when the answer was queued; 0 before
 
-  struct job job;  // the last: the rest is cleared for each request
+  struct job job;  // last, because all members before it are cleared for each request
 };
 _Static_assert(offsetof(struct request, job) <= 4096, "what is cleared for each request is small");
 
@@ -134,13 +134,13 @@ struct request *request_begin(struct service *service, struct MHD_Connection *co
 // Ends the count of the request as active: its body, its job and the job's answer are done. Does nothing the second
 // time.
 void request_uncount_active(struct request *request);
-// The request is over, and must hold nothing any more: counts it as open no more.
+// Ends the request, which must hold nothing any more, and stops counting it as open.
 void request_end(struct request *request);
 
 // Moves the request to `state`. Asserts that this move is possible.
 void request_to(struct request *request, enum request_state state);
 
-// The request whose job it is.
+// The request of this job.
 struct request *request_of_job(struct job *job);
 
 // The status of its answer.

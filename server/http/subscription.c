@@ -7,13 +7,13 @@
 
 #include "server/base/clock.h"
 
-enum { SEND_BUFFER = 32 * 1024 };  // bytes that the kernel keeps for a client, and as many for itself
+enum { SEND_BUFFER = 32 * 1024 };  // bytes that the kernel keeps for a client, plus as many for itself
 
 struct subscription {
   struct subscriber subscriber;
   struct events *events;
-  struct request *request;            // not read once it is over
-  struct MHD_Connection *connection;  // likewise
+  struct request *request;            // not read once the request has ended
+  struct MHD_Connection *connection;  // not used once the request has ended
   size_t length, sent;                // of the text
   char text[EVENT_TEXT_SIZE];
 };
@@ -63,7 +63,7 @@ static ssize_t read_events(void *cls, uint64_t position, char *block, size_t mos
 // events, and learn minutes later what it has lost. The connection ends with this answer.
 static void keep_little(const struct peer *peer) {
   const int bytes = SEND_BUFFER;
-  (void)setsockopt(peer->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);  // without it, all works but later
+  (void)setsockopt(peer->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);  // failing only delays events
 }
 
 static void end_subscription(void *cls) {

@@ -25,7 +25,7 @@ struct body {
   const struct device *gpu;  // will run the job; NULL: none
   char *rows;                // of points; NULL: there are none
   bool has_names;            // the body names its columns
-  int intensity;             // then: the column of that name; -1: there is none
+  int intensity;             // if so: the number of the column `intensity`; -1: there is none
 };
 
 static bool is_raw(const struct job *job) { return job->asked.format == FORMAT_RAW && !job->infer; }
@@ -71,7 +71,7 @@ bool body_split(struct job *job, int64_t bytes, struct error *error) {
 // PART bytes. The bound on the input matters for frames that decode to nothing.
 enum { FIRST_ROOM = 2, LEAST_ROOM = 64 * 1024, PART_IN = 64 * 1024, PART = 1 << 20 };
 
-// Makes room behind the decoded bytes, which begin behind the lead. At the limit of bodies there is no more room.
+// Makes room after the decoded bytes, which begin after the lead. At the limit of bodies there is no more room.
 static bool grow(struct job *job, size_t decoded, size_t *room) {
   struct job_held *held = &job->held;
   size_t most = job->services->max_body_bytes, bytes = decoded ? 2 * decoded : FIRST_ROOM * (size_t)held->body_bytes;
@@ -117,7 +117,7 @@ static bool decode(const struct body *body) {
   struct job *job = body->job;
   struct job_held *held = &job->held;
   if (held->body_bytes == 0)
-    return error_refuse(body->error, ERROR_BAD_BODY, NULL, "the body is empty, and so no %s stream",
+    return error_refuse(body->error, ERROR_BAD_BODY, NULL, "the body is empty, so it is not a %s stream",
                         coding_name(job->spec.coding));
   held->rows_bytes = job->spec.lead;
   bool good = decode_all(job);
@@ -195,7 +195,7 @@ static bool open_file(struct body *body) {
     return false;
   body->has_names = true;
   body->intensity = columns.intensity;
-  if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // text may have lines that should not be there
+  if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // text may still have lines, to be refused
   if (file.layout == CLOUD_PACKED && !unpack(body, &file)) return false;
   const char *rows = cloud_rows(&file, &columns);
   bool in_place = rows && (uintptr_t)rows % VX_TENSOR_ALIGNMENT == 0;

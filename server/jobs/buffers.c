@@ -190,7 +190,7 @@ void buffer_release(struct buffer *buffer) {
   } else {
     put_back(buffers, buffer);
   }
-  give_shares(buffers, client, share, capacity);  // last: who is granted the share must find the memory free
+  give_shares(buffers, client, share, capacity);  // last: a thread that gets the share must find the memory free
 }
 
 struct buffers_use buffers_use(const struct buffers *buffers) {

@@ -2,8 +2,8 @@
 // are reused last in, first out. One budget bounds all buffers, and each client has a share of it.
 //
 // Acquiring never blocks: it succeeds or fails at once. The main device (devices_main) allocates the memory, pinned if
-// it copies faster from pinned memory. A buffer that the CPU allocated is freed on release if a GPU works by then. Any
-// thread; who acquires a buffer owns it.
+// it copies faster from pinned memory. A buffer that the CPU allocated is freed on release if a GPU works again. Any
+// thread; the thread that acquires a buffer owns it.
 #ifndef VOXELD_BUFFERS_H
 #define VOXELD_BUFFERS_H
 
@@ -23,7 +23,7 @@ struct buffer {
   struct buffers *pool;
   struct buffer *next;          // in its tier's free list
   struct client *client;        // holds it
-  enum share share;             // that it counts to
+  enum share share;             // counts the buffer beside SHARE_BYTES
   const struct device *device;  // allocated `data`, and frees it
   int tier;
   size_t capacity;
@@ -33,7 +33,7 @@ struct buffer {
 // Why a request got no memory, or no queue slot.
 struct shortage {
   enum grant grant;
-  enum share share;  // that is short; SHARES: others cannot help
+  enum share share;  // the share that is short; SHARES: no other request can make room
   int64_t amount;    // bytes or slots that were requested
 };
 
@@ -50,14 +50,14 @@ struct buffers {
 void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients);
 void buffers_destroy(struct buffers *buffers);  // all buffers must have been released
 
-// A buffer of at least `size` bytes. It counts to the client's SHARE_BYTES and to `share`. `mine`: bytes that the same
-// request already holds, which do not count against the request. NULL with the reason in `*shortage`.
+// A buffer of at least `size` bytes, which counts to the client's SHARE_BYTES and to `share`. `mine`: bytes that the
+// same request already holds, which do not count against the request. NULL with the reason in `*shortage`.
 VX_WARN_UNUSED struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, enum share share,
                                              size_t size, size_t mine, struct shortage *shortage);
 // Whether the client's shares would allow the buffer. Acquires nothing.
 VX_WARN_UNUSED bool buffer_may_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size,
                                        size_t mine, struct shortage *shortage);
-// Lets a buffer count to another share beside SHARE_BYTES. False with the reason in `*shortage`.
+// Counts a buffer to another share beside SHARE_BYTES. False with the reason in `*shortage`.
 VX_WARN_UNUSED bool buffer_move(struct buffer *buffer, enum share share, struct shortage *shortage);
 // Returns the buffer to its pool, and its bytes to the client's shares.
 void buffer_release(struct buffer *buffer);

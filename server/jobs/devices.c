@@ -45,7 +45,7 @@ static void close_gpus(struct devices *devices) {
 
 bool devices_open(struct devices *devices, const struct options *options, struct error *error) {
   struct device_list list;
-  if (!device_list_read(options->devices, &list)) return false;  // options_read has checked it
+  if (!device_list_read(options->devices, &list)) return false;  // cannot fail: options_read has checked the list
   lock_init(&devices->lock);
   if (!open_one(&devices->cpu, &vx_cpu_backend, 0, error)) return false;
   bool must = options->backend == BACKEND_CUDA;

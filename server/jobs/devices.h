@@ -32,7 +32,7 @@ struct device {
   atomic_int state;       // enum device_state
   atomic_int failures;    // jobs that it failed in a row
   // The lock of the devices protects the rest.
-  bool tried;        // while it is paused, a job tries it now
+  bool tried;        // it is paused, and a job tries it now
   int64_t since_ns;  // when it was paused
   int64_t pause_ns;  // length of the pause
   int64_t retry_ns;  // end of the pause
@@ -57,10 +57,10 @@ const struct device *devices_main(const struct devices *devices);
 int devices_in(const struct devices *devices, enum device_state state);  // how many GPUs
 
 enum device_state device_state(const struct device *device);
-// Whether a job may run on the GPU: the GPU works, or its pause is over and no other job tries it.
+// Whether a job may run on the GPU: the GPU works, or its pause has ended and no other job tries it.
 bool device_is_open(struct devices *devices, struct device *device, int64_t now_ns);
-// The same, for a job that then runs there. `*trial`: the job tries a paused GPU. The caller must report the result
-// with device_tell.
+// As device_is_open, and if true the caller must run a job on the GPU. `*trial`: the job tries a paused GPU. The caller
+// must report the result with device_tell.
 bool device_take(struct devices *devices, struct device *device, int64_t now_ns, bool *trial);
 
 enum device_outcome {

@@ -15,7 +15,7 @@ static size_t bytes_held(const struct job *job) {
   return bytes + job->stream->gathered_bytes;
 }
 
-// Refuses a job that is too large for the budget even if nobody else holds anything.
+// Refuses a job that is too large for the budget even if it alone used the memory.
 static bool refuse_size(struct job *job, size_t bytes, size_t left, const char *what, struct shortage *shortage) {
   *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, (int64_t)bytes};
   return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, NULL,
@@ -80,7 +80,7 @@ static bool try_decoder(struct job *job, size_t bytes, struct shortage *shortage
   return try_decoder_bytes(job, shortage) || shortage_refuse(shortage, "a decoder", &job->result.error);
 }
 
-// Attempts until the job gets the memory, or nobody is left to make room.
+// Repeats the attempt until the job gets the memory, or nothing can make room any more.
 static bool acquire(struct job *job, size_t bytes, bool (*attempt)(struct job *, size_t, struct shortage *)) {
   struct shortage shortage;
   while (!attempt(job, bytes, &shortage))

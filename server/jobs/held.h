@@ -10,13 +10,13 @@
 
 // A slot in the queue of the job's lanes, in exchange for the slot that it has.
 VX_WARN_UNUSED bool job_acquire_queue_slot(struct job *job);
-// Memory for `bytes` of rows that are made of the input. Keeps the first `rows_bytes` bytes.
+// Memory for `bytes` of rows that are made from the input. Keeps the first `rows_bytes` bytes.
 VX_WARN_UNUSED bool job_acquire_rows(struct job *job, size_t bytes);
 // Memory for `bytes` of output.
 VX_WARN_UNUSED bool job_acquire_output(struct job *job, size_t bytes);
-// A decoder for its body, and the budget for what the decoder has allocated so far.
+// A decoder for its body, and the budget for the memory that the decoder has allocated so far.
 VX_WARN_UNUSED bool job_acquire_decoder(struct job *job);
-// `bytes` of the budget for scratch. A job may have at most what the budget leaves beside its input.
+// `bytes` of the budget for scratch. Refused for good if the job would then hold more than the whole budget by itself.
 VX_WARN_UNUSED bool job_acquire_scratch(struct job *job, size_t bytes);
 // The detector of the request, if it has one. The caller holds the catalog.
 void job_acquire_detector(struct job *job);

@@ -11,7 +11,7 @@ struct shared_tasks {
   struct shared_tasks *next;
   const struct vx_worker *own;
   const struct vx_tasks *tasks;
-  int32_t begun;       // tasks that somebody has taken at least once
+  int32_t begun;       // tasks that were taken at least once
   atomic_int helpers;  // at work
   int32_t given_up;
   int32_t again[MOST_HELPERS];  // [given_up]: tasks that must run again; each helper may add one

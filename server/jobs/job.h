@@ -32,7 +32,7 @@ struct uploads;
 struct helpers;
 struct job;
 
-// What all jobs share.
+// The services that all jobs share.
 struct job_services {
   struct uploads *uploads;
   struct devices *devices;
@@ -53,7 +53,7 @@ struct job_services {
   void (*turn_came)(void *owner, struct job *job);
 };
 
-// What the maker states about a job beside its request. It does not change.
+// Facts about a job that its maker sets beside the request. They do not change.
 struct job_spec {
   const char *id, *trace_id;              // of the request; trace_id: NULL if the client sent none
   const struct answer_kind *kind;         // of the answer
@@ -61,22 +61,22 @@ struct job_spec {
   enum coding answer_coding;              // that the client prefers
   bool local;                             // the client is on this machine, without a proxy
   bool form;                              // the body came as application/x-www-form-urlencoded
-  const char *cross_origin;               // why a page of another site may have sent it; NULL: none has
+  const char *cross_origin;               // why a web page of another site may have sent the request; NULL: none has
   unsigned long long regions_registered;  // when its request began (struct region_user)
   size_t lead;                            // bytes of the input in front of the body, for alignment
   int64_t started_ns;                     // when its request began
-  const atomic_bool *gone;                // true: nobody can read an answer any more
+  const atomic_bool *gone;                // true: the client cannot read an answer any more
   void (*done)(struct job *job);          // returns the job to its maker, with a result
   // For a job without points: a worker calls it instead of a run. It writes the answer to the output. False with the
   // result's error set. NULL: the job runs.
   bool (*make)(struct job *job);
 };
 
-// What a job holds. job_release (run.h) releases everything but the answer.
+// The resources of a job. job_release (run.h) releases all of them but the answer.
 struct job_held {
   enum share queue_slot;      // the share of its queue slot; SHARES: it has none
   struct buffer *input;       // the body; later the tensors, if the answer is a file made of them
-  int64_t body_bytes;         // of the input, behind the lead
+  int64_t body_bytes;         // of the input, after the lead
   struct buffer *rows;        // made of the input; they become the input
   size_t rows_bytes;          // of `rows`, written so far
   struct buffer *output;      // the answer or its tensors
@@ -100,12 +100,12 @@ struct job_result {
   struct byte_range range[INFER_RANGES_MAX];
 };
 
-// What a job of a stream has (sweeps.h).
+// The part of a job of a stream (sweeps.h).
 struct job_stream {
-  struct job *job;  // has this part
+  struct job *job;  // of this stream part
   struct stream_turn turn;
   struct sweep *sweep;    // the sweeps of its body, linked by `next`, the newest first
-  int32_t lost_sweeps;    // of its body, that had no room to be kept
+  int32_t lost_sweeps;    // sweeps of its body without room to be kept
   size_t gathered_bytes;  // of the stream's sweeps, while the job reads them
   struct join_report joined;
   int32_t points[JOINED_SWEEPS_MAX];  // the sections of the joined cloud
@@ -115,14 +115,14 @@ struct job_stream {
 // A part of a region that a tensor, or the whole answer, goes to.
 enum { WHOLE_ANSWER = -1 };
 struct sink {
-  int tensor;  // that goes there, or WHOLE_ANSWER
+  int tensor;  // the tensor of this sink, or WHOLE_ANSWER
   struct region_part part;
 };
 
-// What a job that uses regions of shared memory has (shared.h).
+// The part of a job that uses regions of shared memory (shared.h).
 struct job_shared {
   struct region_part source;  // of the points, until they are copied
-  int sinks, in_place;        // number of sinks; those that a GPU writes: all that get bytes, or none
+  int sinks, in_place;        // the number of sinks; of sinks that a GPU writes, which are all with bytes, or none
   int copied;                 // parts copied from or to regions
   struct sink sink[VX_TENSOR_COUNT];
   void *output_ptrs[VX_TENSOR_COUNT];  // where a GPU writes the tensors of sinks
@@ -132,8 +132,8 @@ struct job {
   struct job *next;            // in the queue
   struct placement_cost cost;  // if the queue has a placement
   struct job_services *services;
-  struct client *client;           // its shares count the job
-  int64_t queued_ns, deadline_ns;  // when it was submitted; when it must end, which its body may bring forward
+  struct client *client;           // counts the job
+  int64_t queued_ns, deadline_ns;  // when it was submitted; when it must end (its body may set an earlier time)
   struct job_spec spec;
   struct job_held held;
   struct job_result result;
@@ -150,11 +150,11 @@ struct job {
   bool output_refused;     // the answer is too large or there is no memory: another lane would fail too
   size_t head_bytes;       // of the output, in front of tensors that stay where they are
 
-  // The rest is written before it is read, and never cleared.
+  // The members below are written before they are read, and never cleared.
   struct vx_job work;
   struct vx_layout tensor_layout;
-  int32_t row_counts[VX_MAX_CLOUDS];  // that `work` points to
-  struct job_request asked;           // which the body completes
+  int32_t row_counts[VX_MAX_CLOUDS];  // `work` points to it
+  struct job_request asked;           // the body may add to it
   struct {
     struct infer infer;
     struct job_stream stream;
@@ -186,8 +186,8 @@ bool job_refuse_stopped(struct job *job, const char *what);
 // The layout of its tensors, given the number of rows that only a run would show: voxels, or points that are kept.
 VX_WARN_UNUSED enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout,
                                          struct error *error);
-// Whether it may use what the service keeps for its client: streams and regions of shared memory. A web page of another
-// site may not, because its requests look like those of the browser's user. False with an error.
+// Whether it may use its client's streams and regions of shared memory. A web page of another site may not, because its
+// requests look like those of the browser's user. False with an error.
 VX_WARN_UNUSED bool job_may_use_state(const struct job *job, struct error *error);
 // Whether the tensors whose sizes are known before the run fit max_response_bytes. False with an error.
 VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct error *error);
@@ -202,7 +202,7 @@ static inline enum share share_of_body(enum vx_lane_use use) {
 // Acquires a queue slot for the client. False with the shortage and an error.
 VX_WARN_UNUSED bool queue_slot_acquire(struct clients *clients, struct client *client, enum vx_lane_use use,
                                        struct shortage *shortage, struct error *error);
-// Refuses a request for want of memory for `what`. Returns false.
+// Refuses a request for lack of memory for `what`. Returns false.
 bool shortage_refuse(const struct shortage *shortage, const char *what, struct error *error);
 
 #endif

@@ -8,7 +8,7 @@
 
 static const char too_late[] = "the deadline passed before the job began";
 
-// Refuses a list of jobs, taken out of a queue or out of streams.
+// Refuses jobs that were taken out of a queue or out of streams.
 static void refuse(struct job *list, enum error_kind kind, const char *detail) {
   while (list) {
     struct job *next = list->next;

@@ -26,7 +26,8 @@ static bool read_user(const char *address, unsigned long *user) {
   return true;
 }
 
-// Writes what follows the prefix in the asker's keys: nothing, or :NAME: of its user. False: it may have no key.
+// Writes the part of the asker's keys after the prefix: nothing, or the :NAME: of its user. False: the asker may have
+// no key.
 static bool write_own(const struct options *options, const struct object_asker *asker, char own[OWN_SIZE]) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
   struct text text = text_over(own, OWN_SIZE);
@@ -53,7 +54,7 @@ static bool may_begin(const struct options *options, const char *own, const char
   return false;
 }
 
-// Writes the next beginning of keys, and moves `*prefix` behind it. False: there is none.
+// Writes the next beginning of keys, and moves `*prefix` past it. False: there is none.
 static bool write_beginning(const char **prefix, const char *own, struct text *out) {
   size_t length = strcspn(*prefix, ",");
   text_append(out, *prefix, length);
@@ -89,7 +90,7 @@ void object_keys_write(const struct options *options, const struct object_asker 
 
 // ---- opening --------------------------------------------------------------------------------------------------------
 
-// The id that the system shows for users without an id here, for example users of another container.
+// The id of the overflow user: the system shows it for users that have no id here, such as users of another container.
 static unsigned long nobody_known(void) {
   char text[32];
   FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
@@ -105,7 +106,7 @@ static bool is_allowed(const struct stat *object, const char *address) {
   return !read_user(address, &user) || (user == object->st_uid && user != nobody_known());
 }
 
-// One text for every failure, so that nobody learns which keys others have.
+// One text for every failure, so that no client learns which keys other clients have.
 static bool refuse_key(struct error *error, const char *key) {
   return error_refuse(error, ERROR_BAD_REQUEST, "key",
                       "the key '%.80s' cannot be opened; it must name shared memory (shm_open) of the client that "

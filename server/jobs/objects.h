@@ -1,6 +1,6 @@
 // Objects: POSIX shared memory (shm_open), which clients name by keys. This module decides who may open which object.
 //
-// A key begins with one of the operator's prefixes. The further rule depends on how the server knows the client:
+// A key begins with one of the operator's prefixes. A second rule depends on how the server knows the client:
 //   - On a Unix socket, by its user id: the object must belong to that user. So the daemon opens nothing that the
 //     client could not open itself. Root gets no more, because it may have given up the right to open files.
 //   - Over TCP, with tokens or client certificates, by the name of its user: the key must begin with PREFIX:NAME: where
@@ -33,8 +33,8 @@ struct object_asker {
   const char *address;  // of the client itself, not of a proxy
 };
 
-// Opens the object of that key. False with an error: there is none that the asker may have. The caller closes `fd` in
-// both cases, if there is one. Closing may take long, because the last to close an object frees its memory.
+// Opens the object of that key. False with an error: there is none, or the asker may not have it. The caller closes
+// `fd` in both cases, if there is one. Closing may take long, because the last to close an object frees its memory.
 VX_WARN_UNUSED bool object_open(const struct options *options, const struct object_asker *asker, const char *key,
                                 struct object *object, struct error *error);
 // Writes the beginnings that the asker's keys may have, as strings of a JSON array.

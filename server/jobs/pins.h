@@ -38,7 +38,7 @@ struct pins {
   uint64_t offset, bytes;       // of the memory in the file
   const struct device *device;  // pins the memory; NULL: nothing is mapped yet
   char *memory;                 // the mapping, of whole pages
-  size_t mapped, lead;          // bytes of the mapping; of these, bytes in front of the memory
+  size_t mapped, lead;          // bytes of the mapping; bytes of it in front of the memory
   unsigned char *chunks;        // the state of each; see pins.c
   bool failed;                  // nothing more is pinned
 };
@@ -52,7 +52,7 @@ void pins_init(struct pins *pins, struct pinner *pinner, struct client *client, 
 // Unpins and unmaps. No kernel may use the memory any more.
 void pins_close(struct pins *pins);
 
-// Where the device accesses `bytes` from byte `at` of the memory in file `fd`. Pins missing chunks, which count to the
+// The device's address of `bytes` from byte `at` of the memory in file `fd`. Pins missing chunks, which count to the
 // client's share. NULL: the bytes must be copied.
 char *pins_device_ptr(struct pins *pins, int fd, uint64_t at, size_t bytes, const struct device *device);
 // Whether these bytes, which pins_device_ptr returned, still belong to the memory. If not, pins nothing more. Checks

@@ -42,8 +42,7 @@ static struct queue_waiter *less_loaded(struct queue_waiter *a, struct queue_wai
   return !a || (b && atomic_load(b->load) < atomic_load(a->load)) ? b : a;
 }
 
-// The part of the waiting work that is done before the client's last job. Each turn of the client is one of all
-// clients.
+// The fraction of the waiting work that is done before the client's last job. In each round, every client has one turn.
 static double part_ahead(const struct queue *queue, const struct client *client) HOLDS(queue->lock) {
   int64_t ahead = client->jobs[queue->use].waiting * queue->clients, all = atomic_load(&queue->depth);
   return ahead < all ? (double)ahead / (double)all : 1;
@@ -141,14 +140,14 @@ static void give(struct queue *queue, struct queue_waiter *waiter, struct job *j
   atomic_store(&waiter->job, job);
 }
 
-// The worker no longer has the job. Needs no lock.
+// Stops counting the job as the worker's. Needs no lock.
 static void take_back(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
   atomic_fetch_sub(waiter->load, 1);
   job->client->jobs[queue->use].running -= waiter->counted;
   if (queue->placement) placement_end(queue->placement, target_of(waiter), &job->cost);
 }
 
-// The thread that takes a waiter off its stack wakes the waiter, once.
+// Only the thread that takes a waiter off its stack wakes the waiter, once.
 static void wake(struct queue_waiter *waiter) { (void)sem_post(&waiter->wake); }
 
 static struct queue_waiter *take_idle(struct queue *queue, int device) HOLDS(queue->lock) {

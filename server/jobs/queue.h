@@ -47,9 +47,9 @@ struct queue {
   struct lock lock;
   enum vx_lane_use use;                      // of its jobs
   struct client *first, *last;               // clients with waiting jobs, in the order of their turns
-  int64_t clients;                           // number of these
+  int64_t clients;                           // the number of clients with waiting jobs
   struct queue_waiter *idle[QUEUE_DEVICES];  // a stack for each device: waiters that sleep
-  int devices;                               // stacks from here on were never used
+  int devices;                               // stacks from this number on were never used
   atomic_int asleep;                         // waiters in all stacks
   struct queue_waiter *awake;                // the waiter that polls, or NULL
   int64_t awake_ns;                          // how long a waiter polls before it sleeps; 0: not at all

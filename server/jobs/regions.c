@@ -36,7 +36,7 @@ bool regions_allow(const struct regions *regions, bool local, struct error *erro
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-// Gives the closer a region without users, which is in no list.
+// Hands a region without users, which is not listed, to the closer.
 static void end(struct regions *regions, struct region *region) HOLDS(regions->lock) {
   region->next = regions->ended;
   regions->ended = region;
@@ -82,8 +82,8 @@ bool regions_unregister(struct regions *regions, const struct client *client, co
                       "a job still writes to the region '%s', and no other job will; unregister it again", written);
 }
 
-// Removes the client's regions, or those of all clients (NULL), whose memory was unlinked, if no part is open and they
-// were not used after `since_ns`.
+// Removes regions of unlinked memory, of the client or of all clients (NULL), that have no open part and were not used
+// after `since_ns`.
 static void remove_left(struct regions *regions, const struct client *client, int64_t since_ns) HOLDS(regions->lock) {
   for (struct region *region = regions->first, *next; region; region = next) {
     struct stat object;
@@ -164,7 +164,8 @@ void regions_destroy(struct regions *regions) {
 // ---- registering ----------------------------------------------------------------------------------------------------
 
 // A region counts to its client's share until it is closed. If there is no room, removes regions of unlinked memory:
-// all of them, or only the client's if the client is over its share. The room is there once the closer has closed them.
+// all of them, or only the client's if the client is over its share. Their room is free once the closer has closed
+// them.
 static bool take_share(struct regions *regions, struct client *client, struct error *error) {
   enum grant grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
   if (grant == GRANTED) return true;
@@ -178,7 +179,7 @@ static bool take_share(struct regions *regions, struct client *client, struct er
       REGIONS_MAX);
 }
 
-// Lists the region, unless the client has one of that name.
+// Lists the region, unless the client already has a region of that name.
 static bool list(struct regions *regions, struct region *region, struct error *error) HOLDS(regions->lock) {
   if (find(regions, region->client, region->terms.name))
     return error_refuse(error, ERROR_BAD_REQUEST, "name", "the region '%s' is registered already", region->terms.name);

@@ -1,8 +1,8 @@
 // Regions: POSIX shared memory that clients have registered, for points and answers.
 //
 // A region belongs to the client that registered it. Other clients neither use nor see it. The owner may shorten the
-// memory, write to it or unlink it at any time. So the CPU copies by pread and pwrite, which fail if the memory is not
-// there. A GPU accesses the memory in place (pins.h).
+// memory, write to it or unlink it at any time. So the CPU copies by pread and pwrite, which fail if the memory was
+// shortened. A GPU accesses the memory in place (pins.h).
 //
 // Any thread. No call waits for a job, a GPU or an owner. Only closing a region may wait: a GPU unpins memory after its
 // kernels have ended, and the last to close an object frees its pages. One thread, the closer, closes all regions.
@@ -62,7 +62,8 @@ VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, str
 VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
                                      const struct region_terms *terms, struct error *error);
 // Removes the client's region of that name, or all (NULL). Later requests do not find it. False with an error: a job
-// still writes to such a region, even to one that was removed before. The client then asks again until no job does.
+// still writes to such a region, even to one that was removed before. The client then repeats the request until no job
+// does.
 VX_WARN_UNUSED bool regions_unregister(struct regions *regions, const struct client *client, const char *name,
                                        struct error *error);
 // Writes the client's region of that name, or all (NULL), as a JSON array. Without a client (NULL) there are none.
@@ -77,9 +78,9 @@ struct region_part {
   const char *parameter;  // of the request; errors name it
   uint64_t at;            // where the part begins in the shared memory
   size_t bytes;
-  char *device_ptr;  // where a GPU accesses it, never the CPU; NULL: no GPU does
+  char *device_ptr;  // the address for a GPU, never used by the CPU; NULL: no GPU accesses the part
   size_t reached;    // bytes from its beginning that the GPU accesses
-  bool writes;       // a GPU may write there, or a copy does
+  bool writes;       // a GPU or a copy may write to the part
 };
 // Opens a part of the client's region. False with an error: there is no such region, or no such part of it.
 VX_WARN_UNUSED bool region_open(struct regions *regions, struct region_user user, const struct region_ref *ref,
@@ -89,10 +90,10 @@ void region_release(struct region_part *part);
 
 // Copies all of it to `out`. False with an error.
 VX_WARN_UNUSED bool region_read(const struct region_part *part, char *out, struct error *error);
-// Copies `bytes`, which the part has, to its beginning. False with an error.
+// Copies `bytes` of data to the beginning of the part, which has room for them. False with an error.
 VX_WARN_UNUSED bool region_write(struct region_part *part, const char *data, size_t bytes, struct error *error);
 
-// Where the device accesses the first `bytes` of the part, to write or to read them. For reading the address has
+// The device's address of the first `bytes` of the part, to read or to write them. An address to read from has
 // VX_TENSOR_ALIGNMENT. NULL: the bytes must be copied.
 char *region_device_ptr(struct region_part *part, size_t bytes, const struct device *device, bool writes);
 // Whether GPUs access the same memory by both parts. The regions may have different names.
@@ -105,7 +106,7 @@ void region_leave_device(struct region_part *part);
 
 struct regions_use {
   int64_t count;                       // regions
-  int64_t pinned_bytes;                // of them
+  int64_t pinned_bytes;                // of these regions
   unsigned long long refusals;         // chunks that could not be pinned
   unsigned long long reached, copied;  // parts of answered jobs, since the start
 };

@@ -17,8 +17,8 @@
 
 static const char too_large[] = "the answer would have %zu bytes; allowed: up to %zu";
 
-// The backend calls it once the sizes of the tensors are known. If the tensors are a part of the answer, they lie
-// behind its header in the output or in the sink. The size of the header is a multiple of their alignment.
+// The backend calls it once the sizes of the tensors are known. If the tensors are a part of the answer, they lie after
+// its header in the output or in the sink. The size of the header is a multiple of their alignment.
 static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
   struct job *job = ctx;
   const struct answer_kind *kind = job->result.kind;
@@ -168,7 +168,8 @@ static void report(struct job *job, struct device *gpu, bool trial, enum vx_stat
   tell(job, gpu, trial, is_to_blame(job, status) ? DEVICE_FAILED : DEVICE_UNDECIDED, reason);
 }
 
-// Runs the job on the GPU, if there is one for it. If the GPU fails, the CPU runs the job and writes the same bytes.
+// Runs the job on the lanes' GPU if it can run the job. If the GPU fails, the CPU runs the job and writes the same
+// bytes.
 static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, struct error *error) {
   struct device *gpu = lanes->gpu;
   enum vx_status gpu_status = VX_OK;
@@ -236,7 +237,7 @@ static bool write_file(struct job *job) {
   text = text_over(job->held.output->data, size);
   bool written = kind->write(&job->result.answer, &job->tensor_layout, job->held.input ? job->held.input->data : NULL,
                              &text, &job->result.error);
-  job->result.length = text.length;  // what was measured may be more
+  job->result.length = text.length;  // the measured length may be more
   return written && (text_complete(&text) || refuse_cut(job));
 }
 

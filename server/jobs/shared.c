@@ -49,7 +49,7 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
          job->asked.intensity_scale == 0 && !job->asked.stream.name[0];
 }
 
-// A source larger than a body may be is left to the copy, which refuses it.
+// A source larger than the limit of bodies is left to the copy, which refuses it.
 bool source_reach(struct job *job, const struct device *gpu) {
   struct region_part *source = &job->shared->source;
   return source->bytes <= job->services->max_body_bytes && gpu_alone_reads(job, gpu) &&

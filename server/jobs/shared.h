@@ -22,7 +22,7 @@ VX_WARN_UNUSED bool source_open(struct job *job, const struct region_ref *ref);
 VX_WARN_UNUSED bool source_reach(struct job *job, const struct device *gpu);
 // Copies the source and closes it. The copy becomes the input, which its owner cannot change.
 VX_WARN_UNUSED bool source_copy(struct job *job);
-// Where a GPU reads the points. NULL: there is no source, or it was copied.
+// The GPU's address of the points. NULL: there is no source, or it was copied.
 static inline char *source_rows(const struct job *job) { return job->shared ? job->shared->source.device_ptr : NULL; }
 
 // ---- the sinks ------------------------------------------------------------------------------------------------------
@@ -31,8 +31,8 @@ static inline char *source_rows(const struct job *job) { return job->shared ? jo
 VX_WARN_UNUSED bool sinks_open(struct job *job);
 // Whether the sinks have room for the answer, as far as its size is known. Call it once the layout is known.
 VX_WARN_UNUSED bool sinks_reserve(struct job *job);
-// Then lets the GPU that runs the job write all sinks in place, or none. Returns where the GPU writes the whole answer.
-// NULL: the GPU writes to the output what has no sink in place.
+// Call it after sinks_reserve. Lets the GPU that runs the job write all sinks in place, or none. Returns the address
+// where the GPU writes the whole answer. NULL: tensors without a sink in place go to the output.
 char *sinks_reach(struct job *job);
 // Copies tensors to their sinks, unless a GPU has written them there.
 VX_WARN_UNUSED bool sinks_commit_tensors(struct job *job);

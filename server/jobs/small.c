@@ -82,7 +82,7 @@ bool small_run(struct small *small, struct job *job) {
   if (!lane) return false;
   const struct lanes lanes = {.on_cpu = lane, .alone = true};
   enum job_step step = job_run(job, &lanes, VX_LANE_QUICK);
-  assert(step == JOB_RAN);  // a small job has no stream, and its lanes are known from the head
+  assert(step == JOB_RAN);  // a small job has no stream, and its headers determine its lanes
   (void)step;
   give_lane(small, lane);
   atomic_fetch_add(&small->run, 1);

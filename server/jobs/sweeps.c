@@ -153,7 +153,7 @@ static bool join(struct job *job, const struct gathered *gathered) {
   return job_request_join(&job->asked, rows, &job->result.error);
 }
 
-// Whether the sweep is no larger than all sweeps together may be.
+// Whether the sweep alone fits the limit for all sweeps together.
 static bool may_fit(const struct job *job, const struct sweep *sweep) {
   return !sweep->memory || sweep->memory->capacity <= (uint64_t)streams_of(job)->memory_bytes;
 }
@@ -179,7 +179,7 @@ static bool move_memory(const struct job *job, const struct sweep *sweep, struct
   return true;
 }
 
-// Drops older sweeps of the body that have no room: if each had been sent on its own, they would be evicted by now.
+// Drops older sweeps of the body that have no room, as if each had been sent alone and evicted since.
 static bool keep_memory(struct job *job) {
   struct shortage shortage;
   struct sweep *last = job->stream->sweep;

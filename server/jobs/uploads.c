@@ -59,10 +59,10 @@ static int phase_to_preempt(const struct peer *peer) {
   return peer->open && may ? phase : PEER_PREEMPTED;
 }
 
-// The slowest upload that has what is short and is slower than `slower_than`. NULL: there is none.
+// The slowest upload that holds some of the short share and is slower than `slower_than`. NULL: there is none.
 //
-// Clients that hold little are safe from a flood. A request of a client over its share preempts nobody who holds less
-// than that client. No request preempts a moving upload whose client holds less than the request wants.
+// Clients that hold little are safe from a flood. A request of a client over its share preempts no client that holds
+// less. No request preempts a moving upload whose client holds less than the request wants.
 static struct peer *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->services->clients;
   struct watcher *watcher = need->services->uploads->watcher;
@@ -85,7 +85,7 @@ static struct peer *slowest(const struct need *need, int64_t now_ns) {
 }
 
 // The upload to preempt, or NULL. If the body of the request is incomplete, an upload of the same client that has just
-// begun is not preempted, because its rate is unknown. No other client makes room instead.
+// begun is not preempted, because its rate is unknown. Uploads of other clients are not preempted instead.
 static struct peer *giver(const struct need *need, int64_t now_ns) {
   struct peer *peer = slowest(need, now_ns);
   bool begun = peer && atomic_load(&peer->upload.client) == need->client && atomic_load(&peer->upload.bytes) > 0 &&
@@ -93,7 +93,7 @@ static struct peer *giver(const struct need *need, int64_t now_ns) {
   return begun && !need->whole ? NULL : peer;
 }
 
-// Slot and input now belong to somebody else.
+// Another owner has taken over slot and input.
 static void forget(struct upload *upload) {
   upload->input = NULL;
   atomic_store(&upload->memory, 0);
@@ -135,7 +135,7 @@ static bool make_room(const struct need *need) {
   struct watcher *watcher = need->services->uploads->watcher;
   int64_t now_ns = clock_ns();
   struct peer *peer;
-  if (need->shortage.share == SHARES) return false;  // others cannot help
+  if (need->shortage.share == SHARES) return false;  // no other request can make room
   if (evict_sweep(need)) return true;
   lock_acquire(&watcher->lock);
   do {
@@ -151,7 +151,7 @@ bool uploads_make_room(struct job_services *services, struct client *client, con
   return make_room(&need);
 }
 
-// Whether an upload could be preempted for it.
+// Whether an upload could be preempted for the request.
 static bool could_make_room(const struct need *need) {
   struct watcher *watcher = need->services->uploads->watcher;
   if (need->shortage.share == SHARES) return false;
@@ -164,10 +164,11 @@ static bool could_make_room(const struct need *need) {
 // ---- reserving ------------------------------------------------------------------------------------------------------
 
 // While half of the memory is in use, an upload gets 64 times the bytes that have arrived. If that is more than an
-// eighth of the body, it gets memory for the whole body: while it grows, it needs the old and the new memory.
+// eighth of the body, the upload gets memory for the whole body, because a growing buffer needs the old and the new
+// memory at once.
 enum { MEMORY_PER_BYTE = 64, LARGEST_STEP = 8 };
 
-// An upload with its job, and the bytes of the body before those that have just arrived.
+// An upload with its job, and the number of its bytes before the latest ones.
 struct reserving {
   struct peer *peer;
   struct upload *upload;
@@ -220,7 +221,7 @@ static bool reserve_input(const struct reserving *it, size_t bytes, struct short
   return true;
 }
 
-// Whether the client's shares would allow that. Acquires nothing.
+// Whether the client's shares would allow so many bytes. Acquires nothing.
 static bool may_reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage,
                               struct error *error) {
   size_t mine = capacity_of(it->upload), all = it->job->spec.lead + bytes;
@@ -276,7 +277,7 @@ void upload_init(struct peer *peer) {
   forget(upload);
 }
 
-// Reserves what is due at the headers. The client's shares must allow the whole body.
+// Reserves the first part, when the headers have arrived. The client's shares must allow the whole body.
 bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error) {
   struct upload *upload = &peer->upload;
   const struct reserving it = {peer, upload, job, 0};

@@ -18,7 +18,7 @@ struct warming {
   bool alone;          // no request ran it meanwhile
   bool charged;        // the budget had the scratch for the run
   bool ran;            // on at least one lane
-  struct error fault;  // of a run on the CPU, unless others took the memory; "": none
+  struct error fault;  // of a run on the CPU, unless other requests took the memory; "": none
 };
 
 static bool allow_scratch(void *ctx, size_t bytes) {
@@ -118,7 +118,7 @@ static bool takes_detections(const struct jobs *jobs, const struct worker *worke
   return worker->use == VX_LANE_DETECT && (worker->lanes.gpu || jobs->devices.count == 0);
 }
 
-// Detectors that stay in place of newer files are warm.
+// Detectors that were kept instead of newer files are warm.
 static bool is_cold(const struct detectors *detectors, size_t index) {
   return !detector_fault(detectors_at(detectors, index)) && !detectors_refusal(detectors, index);
 }

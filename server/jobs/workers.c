@@ -87,11 +87,11 @@ void workers_tick(struct workers *workers, int64_t now_ns) {
 
 // The job came to a queue that is already closed.
 static void refuse_late(struct job *job) {
-  (void)error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; ask another one");
+  (void)error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
   job_release(job);
 }
 
-// If the turn has come meanwhile, the job goes back into its queue.
+// If the job's turn has begun meanwhile, the job goes back into its queue.
 static enum job_step await_turn(struct job *job) {
   enum stream_entry entry = sweeps_begin(job, true);
   if (entry == STREAM_REFUSED) job_release(job);
@@ -112,7 +112,7 @@ static bool do_job(struct worker *worker, struct job *job) {
   if (step == JOB_WAITS) return false;
   if (step == JOB_ELSEWHERE && queue_push(&workers->queues[job_lane_use(job)], job)) return false;
   if (step == JOB_ELSEWHERE) refuse_late(job);
-  job->spec.done(job);  // from here on its maker owns the job
+  job->spec.done(job);  // from here on the maker owns the job
   return true;
 }
 

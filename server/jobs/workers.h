@@ -46,7 +46,7 @@ struct workers {
   pthread_cond_t needed;
   bool stopping;
   struct placement *placement;  // NULL: there is no GPU
-  int64_t used_ns, since_ns;    // processor time of all threads but the workers beside GPUs; when it was read
+  int64_t used_ns, since_ns;    // processor time of all threads except the workers beside GPUs; when it was read
 };
 
 // Opens the lanes and starts the threads. `placement` is that of the queue of long jobs. False with a reason.
@@ -60,7 +60,7 @@ void workers_destroy(struct workers *workers);
 
 // How many workers of that use take jobs now. The others stand by.
 int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use);
-// How many of these work beside GPUs. They do not take every job.
+// How many of the workers at work are workers beside GPUs, which do not take every job.
 int64_t workers_beside(const struct workers *workers, enum vx_lane_use use);
 // Call it regularly. Measures the use of processors, so that workers beside GPUs use only idle processors.
 void workers_tick(struct workers *workers, int64_t now_ns);

@@ -43,8 +43,8 @@ static bool may_take(const struct acceptor *acceptor, int index) {
   return acceptor->taker.may_take(acceptor->taker.cls, index);
 }
 
-// Accepts some of the connections that wait at a listener. Goes on after a connection that failed: others may be behind
-// it.
+// Accepts some of the connections that wait at a listener. Continues after a connection that failed, since good
+// connections may wait after it.
 static void accept_some(const struct acceptor *acceptor, int index) {
   int taken = 0, reason = 0;
   do {

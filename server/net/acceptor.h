@@ -1,4 +1,4 @@
-// Accepts connections at all listeners and passes them to the HTTP room.
+// Accepts connections at all listeners, and hands them to server/http.
 //
 // One thread accepts for all IO threads. If the IO threads accepted themselves, each new connection would wake all of
 // them, and the first awake would get most: one of 16 threads got 28 of 64 connections, eleven got none or one.
@@ -15,7 +15,7 @@
 #include "kernels/kernels.h"
 #include "server/net/listener.h"
 
-// Who gets the connections at listeners->at[index]. Called on the acceptor's thread.
+// The functions that get the connections of listeners->at[index]. Called on the acceptor's thread.
 struct acceptor_taker {
   // False while earlier connections are not served yet. Clients then wait in the listener's socket, where they hold no
   // descriptor. Even so, one connection is taken every ACCEPTOR_PATIENCE_MS.
@@ -31,7 +31,7 @@ struct acceptor {
   int epoll_fd, stop_fd;
   const struct listeners *listeners;
   struct acceptor_taker taker;
-  int held_ms[LISTENERS_MAX * LISTENER_LISTS];  // how long connections have waited at each, and none was taken
+  int held_ms[LISTENERS_MAX * LISTENER_LISTS];  // how long connections have waited at each listener, untaken
 };
 
 // Starts the thread. False with a reason; nothing is left open then.

@@ -11,10 +11,10 @@
 
 enum { MOST_LOOKS = 4 };                               // how many idle connections to try, for one new connection
 static const int64_t idle_grace_ns = 1 * NS_PER_S;     // before an idle connection makes room for a new one
-static const int64_t look_again_ns = 100 * NS_PER_MS;  // from a vain search for a connection to end until the next
-static const double patience_s = 2;                    // an answer that takes less is not slow
+static const int64_t look_again_ns = 100 * NS_PER_MS;  // after a search that found no connection to end
+static const double patience_s = 2;                    // an answer that takes less time is not slow
 static const int64_t linger_ns = 5 * NS_PER_S;         // the longest lingering close
-static const int64_t shut_linger_ns = 1 * NS_PER_S;    // the longest of a connection whose reading side was shut
+static const int64_t shut_linger_ns = 1 * NS_PER_S;    // the same, if the server has shut the reading side
 
 // ---- the slowest ----------------------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ static struct peer *slowest_answer(struct watcher *watcher, int64_t now_ns) {
   return slowest;
 }
 
-// Bytes of ended answers whose memory is not back yet.
+// Bytes of ended answers whose memory is not free yet.
 static int64_t coming_back(const struct watcher *watcher) {
   int64_t bytes = 0;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
@@ -101,8 +101,9 @@ static int64_t held_with(const struct peer *peer) {
   return client_held(peer->places->clients, peer->client, SHARE_CONNECTIONS);
 }
 
-// The idle connection that makes room for `newcomer`. With `own` it is of the same client, else of the client that has
-// the most connections there. Among a client's connections it is the one idle for longest. NULL if there is none.
+// The idle connection that makes room for `newcomer`. With `own` it belongs to the same client, else to the client with
+// the most connections in these places. Among a client's connections it is the one idle for longest. NULL if there is
+// none.
 static struct peer *longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own) {
   // A connection idle for a shorter time may have a request on its way.
   int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
@@ -138,8 +139,8 @@ static struct peer *end_longest_idle(struct watcher *watcher, const struct peer 
 }
 
 // Ends an idle connection for `newcomer` or, without one, a slow one: of its own client, or of any client there. False
-// if there is neither, or if the server reads requests so late that no rate means anything. The search walks all
-// connections, so after a vain search there is none for look_again_ns.
+// if no connection can end, or if the server reads requests so late that rates mean nothing. A search walks all
+// connections, so a search that found none is not repeated for look_again_ns.
 static bool make_room(struct watcher *watcher, const struct peer *newcomer, bool own) HOLDS(watcher->lock) {
   struct client *client = own ? newcomer->client : NULL;
   int64_t *none_until_ns = own ? &client->none_until_ns : &newcomer->places->none_until_ns;

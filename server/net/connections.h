@@ -24,7 +24,7 @@ void connection_fail(struct watcher *watcher, struct peer *peer, enum error_kind
 VX_WARN_UNUSED bool connection_go_on(struct watcher *watcher, struct peer *peer);
 // The problem with which the server has ended the connection; ERROR_NONE if there is none.
 enum error_kind connection_failure(struct watcher *watcher, const struct peer *peer);
-// Does what connection_fail does to all uploads that are under way; the watcher then closes the connections.
+// Ends all uploads that are under way, as connection_fail does. The watcher then closes the connections.
 void connections_fail_uploads(struct watcher *watcher, enum error_kind kind, const char *detail);
 // Makes the close of the connection a lingering close: the watcher reads on for a while.
 void connection_linger(struct watcher *watcher, struct peer *peer);

@@ -17,13 +17,13 @@
 enum { BACKLOG = 1024, FIRST_HANDED_OVER = 3 };
 static const char unix_prefix[] = "unix:", systemd_word[] = "systemd";
 
-// What is being opened, and where an error goes.
+// The state while a list is opened.
 struct opening {
   struct listeners *listeners;
   bool check;  // nothing is bound
-  int before;  // listeners of an earlier list
+  int before;  // the number of listeners of earlier lists
   const struct listen_rules *rules;
-  const char *verb;  // for the error: what failed
+  const char *verb;  // names the failed step in an error
   struct error *error;
   char where[256];  // the item of the list
 };
@@ -205,7 +205,8 @@ static void remove_stale(const struct sockaddr_un *name) {
   close(fd);
 }
 
-// Sets the permissions by the umask, so that the file never has others. (No other thread makes files meanwhile.)
+// Sets the permissions by the umask, so that the file has them from its creation on. (No other thread makes files
+// meanwhile.)
 static bool bind_unix(int fd, const struct sockaddr_un *name, unsigned mode) {
   mode_t before = umask(~mode & 0777);
   bool bound = bind(fd, (const struct sockaddr *)name, sizeof *name) == 0;
@@ -264,7 +265,7 @@ static bool take_handed_over(const struct opening *opening, int fd) {
     return fail(opening, "descriptor %d: %s", fd, strerror(errno));
   listener.tcp = address.any.sa_family == AF_INET || address.any.sa_family == AF_INET6;
   if (type != SOCK_STREAM || !listens || (!listener.tcp && address.any.sa_family != AF_UNIX))
-    return fail(opening, "descriptor %d is no listening stream socket", fd);
+    return fail(opening, "descriptor %d is not a listening stream socket", fd);
   if (listener.tcp && !check_exposure(opening, &address)) return false;
   if (listener.tcp)
     write_address(&address, length, listener.address, sizeof listener.address);
@@ -356,7 +357,7 @@ static int connect_socket(const struct sockaddr *address, socklen_t length, int 
 }
 
 // Connects to one address. Linux takes 0.0.0.0 and [::] for loopback here. If IPv6 loopback is off, a listener on [::]
-// may still be reached by IPv4, which is tried second.
+// may still be reachable by IPv4, which is tried second.
 static int connect_one(const struct addrinfo *info, int timeout_s) {
   static const struct in6_addr loopback = {.s6_addr = {[10] = 0xff, 0xff, 127, 0, 0, 1}};
   union address address;

@@ -120,7 +120,7 @@ double peer_rate(const struct peer *peer, int64_t now_ns) {
   int64_t bytes = moved(peer);
   struct pace pace = is_noted(peer) ? peer->pace : first_pace(peer, now_ns);
   if (bytes >= 0) return pace_rate(&pace, bytes, now_ns);
-  // The progress of this answer cannot be seen: assumes that the client has taken all of it by now.
+  // The socket does not show the progress of this answer. Assumes that the client has taken all of it by now.
   int64_t elapsed_ns = now_ns - atomic_load(&peer->since_ns);
   return (double)atomic_load(&peer->answer) * (double)NS_PER_S / (double)(elapsed_ns > 0 ? elapsed_ns : 1);
 }

@@ -96,9 +96,9 @@ struct upload {
   atomic_llong bytes;               // of the body so far, as they came
   atomic_llong expected;            // of the whole body; 0: unknown
   _Atomic(struct client *) client;  // whose shares the reservation counts to
-  atomic_int use;                   // enum vx_lane_use: the lanes of its job, as the headers tell it
+  atomic_int use;                   // enum vx_lane_use: the lanes of its job, by its headers
   atomic_llong memory;              // bytes of `input`
-  atomic_bool slot_reserved;        // a slot in the queue is
+  atomic_bool slot_reserved;        // whether a slot in the queue is reserved
   struct buffer *input;             // of the IO thread; in phase PREEMPTED, of the thread with the watcher's lock
 };
 
@@ -112,24 +112,24 @@ struct peer {
   atomic_bool gone;            // the client cannot read an answer any more
   atomic_bool half_closed;     // the client has sent its end of file
   struct places *places;       // of its listener's connections
-  struct client *client;       // of that address
+  struct client *client;       // the client of this address
   bool counted;                // in the client's connections; under the watcher's lock
   atomic_llong since_ns;       // when the upload, the answer or the idle time began, or the upload went on
   atomic_llong since_bytes;    // of the body, at that time
   struct upload upload;
   char request_id[129];      // of the upload
   enum problem_style style;  // of the upload: how problems are written for its client
-  struct trace trace;        // likewise
+  struct trace trace;        // of the upload
   bool takes_interim;        // HTTP/1.1: a 100 Continue may come at any time before the answer
   atomic_llong answer;       // bytes of memory that the answer takes, while it is sent
   bool head_open;            // the IO thread's: a request's first line is here, its headers are not
-  const char *target_end;    // likewise: that of its first line, in the library's memory
-  bool asked;                // likewise: a request has come
-  struct request *request;   // likewise: the memory of its requests; NULL before the first
-  bool turned_away;          // likewise: there was no memory for a request
-  bool probed;               // the watcher's; the rest under its lock
-  struct pace pace;          // of the body that comes or the answer that goes,
-  int64_t paced_since_ns;    // which began then
+  const char *target_end;    // the IO thread's: the end of the target in the first line, in the library's memory
+  bool asked;                // the IO thread's: a request has come
+  struct request *request;   // the IO thread's: the memory of its requests; NULL before the first
+  bool turned_away;          // the IO thread's: there was no memory for a request
+  bool probed;               // from here on, members belong to the watcher, under its lock
+  struct pace pace;          // of the present body or answer
+  int64_t paced_since_ns;    // when that body or answer began
   enum error_kind failure;   // why it is in phase FAILED; ERROR_NONE if it made room or the server stops
   bool open;
   bool refused;       // kept open beside max_connections, so that its client can read the refusal
@@ -151,7 +151,8 @@ VX_WARN_UNUSED bool peer_upload_begin(struct peer *peer, const char *request_id,
 void peer_upload_hold(struct peer *peer);
 // `bytes` more of the body have come, which count for the minimum rate.
 void peer_upload_progress(struct peer *peer, size_t bytes);
-// The body is here or was discarded, and holds nothing. False if the upload was failed: nothing may be answered.
+// The body is whole or was discarded, and the upload holds nothing. False if the upload was failed: nothing may be
+// answered.
 VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);
 // The answer, which holds `bytes` of memory, is about to be sent.
 void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns);

@@ -1,8 +1,8 @@
 // The watcher: one thread that sees what the HTTP library does not see.
 //
 // libmicrohttpd in epoll mode
-//   - never notices a client that closes in mid-upload: the end of file hides behind the last data, and no new edge
-//     comes,
+//   - never notices a client that closes in mid-upload: the end of file arrives with the last data, without an edge of
+//     its own,
 //   - has only an inactivity timeout, so a byte a second keeps a request alive,
 //   - closes a connection so abruptly after an early answer that a client still sending loses the answer.
 //
@@ -48,8 +48,8 @@ struct lingering {
   int64_t until_ns;
   int64_t bytes_left;
 };
-// Connections beside max_connections: those that linger, those that were refused, and those of listeners for pages. As
-// many connections for pages may linger in addition.
+// Connections beyond max_connections: lingering ones, refused ones, and those of listeners for pages. As many more of
+// those for pages may linger.
 enum { WATCHER_TICK_MS = 50, LINGER_SLOTS = 256, REFUSED_PEERS = 256, PAGES_CONNECTIONS = 64 };
 
 #define LINGER_BYTES (INT64_C(64) << 20)  // the most that a lingering close reads

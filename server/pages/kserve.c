@@ -33,7 +33,7 @@ bool kserve_write_server(const struct view *view, const struct page_asked *asked
 
 // ---- models ---------------------------------------------------------------------------------------------------------
 
-// Writes what a page says of one model.
+// Writes the part of a page about one model.
 typedef void (*model_writer)(const struct view *view, const struct model *model, struct text *out);
 
 // If `serving`, refuses models that do not serve.
@@ -103,7 +103,7 @@ bool kserve_write_model_ready(const struct view *view, const struct page_asked *
 
 // ---- the repository -------------------------------------------------------------------------------------------------
 
-// Why the newer files of a model were refused. The model serves from the files before.
+// Why the newer files of a model were refused. The model still serves from its older files.
 static void write_refused(const struct model *model, struct text *out) {
   json_printf(out, "reason:'newer files%s%s are refused: %s'", model->refused_version[0] ? " of version " : "",
               model->refused_version, model->refused);

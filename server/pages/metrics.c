@@ -33,7 +33,7 @@ static void write_answers(struct text *out, const char *name, const char *path, 
   text_printf(out, "%s{endpoint=\"%s\",code=\"%d\"} %llu\n", name, path, status, number);
 }
 
-// Endpoints of one path are one.
+// Several endpoints of one path count as one.
 static bool is_counted(int endpoint) { return (int)route_counted((enum endpoint)endpoint) == endpoint; }
 
 // An endpoint's answers with the same status are one sample, whatever their reasons.
@@ -138,7 +138,7 @@ static long long memory_of(const struct device *gpu) { return gpu->description.m
 static long long running_of(const struct device *gpu) { return atomic_load(&gpu->running); }
 static long long answered_of(const struct device *gpu) { return atomic_load(&gpu->answered); }
 
-// What networks may take of each GPU. The library does not report how much they use.
+// The memory of each GPU that networks may take. The library does not report how much they use.
 static void write_sessions(const struct view *view, const char *name, struct text *out, long long each) {
   const struct detectors *detectors = catalog_acquire(view->catalog)->detectors;
   for (int i = 0; i < view->jobs->devices.count; i++) {

@@ -245,7 +245,7 @@ static bool write_describe(const struct view *view, const struct page_asked *ask
   return true;
 }
 
-// The answer of an action that has no other.
+// The empty answer of an action.
 static bool write_nothing(const struct view *view, const struct page_asked *asked, struct text *out,
                           struct error *error) {
   (void)view, (void)asked, (void)error;

@@ -1,4 +1,4 @@
-// What GET answers: one row for each endpoint. A page shows the rooms below as they are at the time.
+// The pages: one row for each endpoint. A page shows the present state of the rooms below.
 //
 // The I/O threads call the pages; a worker calls streams_fill_last.
 #ifndef VOXELD_PAGES_H
@@ -22,15 +22,15 @@ static const struct lane_names {
 
 // Whether the service takes requests. False with an error.
 VX_WARN_UNUSED bool view_is_ready(const struct view *view, struct error *error);
-// Joins the client that asks: until clients_leave it cannot cease to exist. NULL with an error.
+// Joins the client of the request, which exists at least until clients_leave. NULL with an error.
 struct client *view_join(const struct view *view, const struct page_asked *asked, struct error *error);
 
 // ---- /v1/status, /metrics and --describe ----------------------------------------------------------------------------
 
-// Writes the member `clients` of /v1/status: who holds how much. `named`: with the clients' names, which are users and
-// addresses.
+// Writes the member `clients` of /v1/status: how much each client holds. `named`: with the clients' names, which are
+// users and addresses.
 void shares_write(const struct view *view, bool named, struct text *out);
-// Writes the counters, and what the rooms hold, in Prometheus text format.
+// Writes the counters and the present use of the rooms in Prometheus text format.
 void metrics_write(const struct view *view, struct text *out);
 void metrics_describe(struct text *out);  // the table of families as a JSON array
 // Writes every table of the service as JSON.

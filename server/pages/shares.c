@@ -1,4 +1,4 @@
-// Who holds how much; see pages.h.
+// How much each client holds; see pages.h.
 #include "server/pages/pages.h"
 
 #include "api/base/json_write.h"

@@ -1,4 +1,4 @@
-// What pages read: the rooms below.
+// The rooms that pages read.
 //
 // Filled by the daemon before the first request. Any thread; the rooms lock themselves.
 #ifndef VOXELD_VIEW_H

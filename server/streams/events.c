@@ -7,7 +7,7 @@
 #include "server/base/clock.h"
 
 static const int64_t pause_ns = 15 * NS_PER_S;  // without an event, before a beat
-static const int64_t doubt_ns = 1 * NS_PER_S;   // the same, for a client that has finished sending and may have left
+static const int64_t doubt_ns = 1 * NS_PER_S;   // the same, if the client has finished sending and may have left
 
 void events_init(struct events *events, struct clients *clients) {
   *events = (struct events){.clients = clients, .ended_ns = INT64_MIN};
@@ -77,7 +77,7 @@ static bool take(struct events *events, struct subscriber *subscriber, struct ev
 
 static bool let_in(struct events *events, struct client *client, struct error *error) HOLDS(events->lock) {
   if (events->closed)
-    return error_refuse(error, ERROR_DRAINING, NULL, "the server is stopping; subscribe to another one");
+    return error_refuse(error, ERROR_DRAINING, NULL, "the server is stopping; subscribe at another one");
   enum grant grant = client_take(events->clients, client, SHARE_SUBSCRIBERS, 1, 0);
   return grant == GRANTED ||
          error_refuse(error, grant_error(grant, ERROR_CONNECTIONS_FULL), NULL,

@@ -1,11 +1,11 @@
 // The events of streams, for subscribers.
 //
 // A subscriber gets the events of its client's streams in their order. Up to EVENTS_KEPT events wait for a subscriber.
-// Beyond that, a slow subscriber loses the oldest events, and an event reports how many. So nobody waits for a slow
+// Beyond that, a slow subscriber loses the oldest events, and an event reports how many. So no thread waits for a slow
 // subscriber. A subscriber without events sleeps.
 //
 // Any thread. A thread that holds the lock of the streams may take the lock of the events. `sleep` and `wake` are
-// called with the lock held, so that nobody wakes a subscriber before it sleeps.
+// called with the lock held, so that a subscriber is not woken before it sleeps.
 #ifndef VOXELD_STREAM_EVENTS_H
 #define VOXELD_STREAM_EVENTS_H
 
@@ -40,8 +40,8 @@ enum event_kind {
 struct event {
   enum event_kind kind;
   char stream[STREAM_NAME_SIZE];  // "": all of the client's
-  int64_t sweeps;                 // of the stream after the event; 0: it ends, or has not begun
-  int64_t streams;                // OPEN of all: their number
+  int64_t sweeps;                 // of the stream after the event; 0: the stream ends, or has not begun
+  int64_t streams;                // OPEN of all streams: their number
   int64_t count;                  // EVICTED, EXPIRED: sweeps; LOST: events
   double time;                    // OPEN, SWEEP: of the newest sweep
   bool begun, repeated;           // SWEEP
@@ -62,8 +62,8 @@ struct subscriber {
   struct event kept[EVENTS_KEPT];  // a ring: [count] from `first` on
   int first, count;
   int64_t lost;        // events, since the last EVENT_LOST
-  int64_t told_ns;     // when it last took an event
-  const char *ending;  // why it ends; NULL: it does not
+  int64_t told_ns;     // when the subscriber last took an event
+  const char *ending;  // why the subscription ends; NULL: it does not end
   bool asleep, over;   // over: it has taken its last event
 };
 
@@ -77,7 +77,7 @@ struct events {
   struct clients *clients;
   struct subscriber *first;
   bool closed;
-  const char *ending;  // of subscribers whose request began by `ended_ns`
+  const char *ending;  // of subscribers whose request began until `ended_ns`
   int64_t ended_ns;
   struct events_use use;
 };

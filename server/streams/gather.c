@@ -8,7 +8,7 @@
 
 // ---- gathering ------------------------------------------------------------------------------------------------------
 
-// The sweeps that a request sees of a stream, the newest first.
+// The sweeps of one stream that a request sees, the newest first.
 struct seen {
   int32_t count;
   struct {
@@ -17,8 +17,8 @@ struct seen {
   } sweeps[STREAM_SWEEPS_MAX];
 };
 
-// Merges the request's own sweeps (NULL: of another stream) with those of the stream (NULL: none). Own sweeps replace
-// those of the same time; returns how many.
+// Merges the request's own sweeps (NULL: they are of another stream) with the stream's sweeps (NULL: none). An own
+// sweep replaces one of the same time. Returns how many were replaced.
 static int32_t see(const struct stream *stream, struct sweep *own, int32_t most, struct seen *seen) {
   int32_t next = 0, replaced = 0;
   for (seen->count = 0; seen->count < most; seen->count++) {
@@ -55,7 +55,7 @@ static bool check_time(const struct stream *stream, double time, bool listed, st
                       listed ? "the newest of times" : "time", own, stream->name, newest);
 }
 
-// Adds the mount to the poses: that of the request or, if it has none, that of the stream.
+// Adds the mount to the poses: the request's mount or, if it has none, the stream's.
 static void mount(const struct stream *stream, const struct stream_terms *terms, struct sweep *own) {
   bool given = terms->mount_numbers.count > 0;
   if (!given && !stream->mounted) return;
@@ -135,7 +135,7 @@ bool gather_last(struct streams *streams, const struct client *client, const cha
   if (there) {
     struct seen seen;
     *terms = stream->terms;
-    terms->num_joined = 0;  // other streams' sweeps are not among these
+    terms->num_joined = 0;  // without the sweeps of other streams
     *shape = stream->shape;
     (void)see(stream, NULL, terms->sweeps, &seen);
     list(&seen, 1, terms->sweeps, gathered);
@@ -152,7 +152,7 @@ void gathered_release(struct streams *streams, struct gathered *gathered) {
 
 // ---- keeping --------------------------------------------------------------------------------------------------------
 
-// Replaces the stream's sweeps by these. `replaced` of them have the time of a sweep before.
+// Replaces the stream's sweeps. `replaced` of the new sweeps have the time of an old sweep.
 static void put(struct streams *streams, struct stream *stream, const struct seen *seen, int32_t replaced)
     HOLDS(streams->lock) {
   for (int32_t i = 0; i < seen->count; i++) seen->sweeps[i].sweep->users++;

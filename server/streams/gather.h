@@ -24,7 +24,7 @@ struct gathered {
 };
 
 // Gathers the sweeps that the request of this turn joins: its own, newest first, and those of the streams. Leaves out a
-// stream's sweep of the same time as an own one. Adds the mount to the poses of the own sweeps, and a user to each
+// stream's sweep that has the time of an own sweep. Adds the mount to the poses of the own sweeps, and a user to each
 // sweep. False with an error: the newest sweep is older than that of the stream, or a stream has another shape.
 VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
@@ -36,7 +36,7 @@ VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *cl
                                 struct error *error);
 void gathered_release(struct streams *streams, struct gathered *gathered);
 
-// After the request of this turn has succeeded: the stream keeps the request's own sweeps beside those that it has, at
+// After the request of this turn has succeeded: the stream adds the request's own sweeps to its sweeps, and keeps at
 // most as many as `terms` ask for. `lost`: own sweeps without room, which count as evicted. A stream that its client
 // has dropped since gather_sweeps keeps nothing.
 void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,

@@ -1,4 +1,4 @@
-// What clients read about their streams, as JSON. Any thread.
+// The JSON that clients read about their streams. Any thread.
 #ifndef VOXELD_STREAM_SNAPSHOT_H
 #define VOXELD_STREAM_SNAPSHOT_H
 

@@ -78,7 +78,7 @@ void streams_cut(struct streams *streams, struct stream *stream, int32_t first) 
   }
 }
 
-// Moves expired sweeps behind the others; returns how many have not expired. A sweep that was sent again arrived later
+// Moves expired sweeps after the others. Returns how many have not expired. A sweep that was sent again arrived later
 // than its neighbours.
 static int32_t sort_out(struct stream *stream, int64_t came_before_ns) {
   struct sweep *old[STREAM_SWEEPS_MAX];

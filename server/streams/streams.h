@@ -3,7 +3,7 @@
 // A stream belongs to its client. Other clients neither use nor see it. turns.h orders the requests of a stream.
 // gather.h chooses the sweeps to join and to keep. snapshot.h writes what clients read.
 //
-// Each sweep owns its memory. When no stream has the sweep and nobody reads it, streams_unlock releases the memory by
+// Each sweep owns its memory. When no stream has the sweep and no reader uses it, streams_unlock releases the memory by
 // the function that streams_init got.
 //
 // Any thread. The last part of this header is for this room, with the lock held. All other functions lock themselves.
@@ -29,7 +29,7 @@ struct stream_turn;
 
 // A sweep as it came. It does not change once it is kept.
 struct sweep {
-  struct sweep *next;  // of the same request, the next older; later in the list `ended` or `spare`
+  struct sweep *next;  // the next older sweep of the same request; later the next in the list `ended` or `spare`
   int users;           // the stream that has it, its request, and its readers
   double time;
   struct pose place;  // of its sensor in the fixed frame
@@ -51,7 +51,7 @@ struct stream {
   struct stream *next;
   struct client *client;
   char name[STREAM_NAME_SIZE];
-  struct stream_turn *turn;     // NULL: nobody has the turn
+  struct stream_turn *turn;     // NULL: no request has the turn
   struct stream_turn *waiting;  // the earliest first
   int waiting_count;
   struct sweep *sweeps[STREAM_SWEEPS_MAX];  // [count], the newest first
@@ -89,14 +89,14 @@ void streams_destroy(struct streams *streams);  // all turns and requests must h
 VX_WARN_UNUSED bool streams_allow(const struct streams *streams, struct error *error);
 // Call it regularly: drops sweeps that are older than stream_ttl_s, and ticks the events.
 void streams_tick(struct streams *streams, int64_t now_ns);
-// Drops the oldest sweep of the client, or of all clients (NULL), to make room. Skips sweeps that somebody reads.
-// False: there is none.
+// Drops the oldest sweep of the client, or of all clients (NULL), to make room. Skips sweeps that have a reader. False:
+// there is no sweep to drop.
 VX_WARN_UNUSED bool streams_evict(struct streams *streams, const struct client *client);
 struct streams_use streams_use(struct streams *streams);
 
 // A sweep without a stream, with one user. NULL: out of memory.
 struct sweep *sweep_new(struct streams *streams);
-// Removes a user of the sweep and of those linked behind it. `first` may be NULL.
+// Removes a user of the sweep and of all sweeps linked after it. `first` may be NULL.
 void sweeps_leave(struct streams *streams, struct sweep *first);
 
 // ---- with the lock held ---------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ struct stream *streams_find(const struct streams *streams, const struct client *
 // A new stream, without sweeps. NULL with an error.
 struct stream *streams_add(struct streams *streams, struct client *client, const char *name, struct error *error)
     HOLDS(streams->lock);
-// Ends the stream if it has no sweep and nobody has a turn in it.
+// Ends the stream if it has no sweep and no request has a turn in it.
 void streams_prune(struct streams *streams, struct stream *stream) HOLDS(streams->lock);
 // Sends subscribers an event of the stream. `dropped` becomes event.count.
 void streams_tell(struct streams *streams, const struct stream *stream, enum event_kind kind, int64_t dropped)

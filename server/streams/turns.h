@@ -16,7 +16,7 @@ struct stream_turn {
   double time;                              // of the request's newest sweep
   bool listed;                              // the time is from `times`, not from `time`
   int64_t evicted, expired;                 // sweeps that the answer should report
-  void (*begin)(struct stream_turn *turn);  // called on any thread when a turn begins that had to wait
+  void (*begin)(struct stream_turn *turn);  // called on any thread when a turn that waited begins
 };
 
 enum stream_entry { STREAM_TURN, STREAM_WAITS, STREAM_REFUSED };

@@ -329,7 +329,7 @@ class Supervisor(unittest.TestCase):
                 client.connect(address)
                 client.sendall(head("GET", "/healthz"))
                 clients.append(client)
-            while clients:  # the clients that came while there was no service have waited in the socket
+            while clients:  # clients that connected while no service ran have waited in the socket
                 self.assertIn(b" 200 ", clients.pop().recv(4096))
             process.terminate()
             self.assertEqual(process.wait(PATIENCE), 0, process.stderr.read())
@@ -345,10 +345,10 @@ class Supervisor(unittest.TestCase):
     def test_sockets_that_cannot_be_served_are_refused(self):
         self.refused([], "no socket was handed over")
         self.refused(
-            [self.enterContext(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))], "no listening stream socket"
+            [self.enterContext(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))], "is not a listening stream socket"
         )
         self.refused(
-            [self.enterContext(socket.socket(socket.AF_INET, socket.SOCK_STREAM))], "no listening stream socket"
+            [self.enterContext(socket.socket(socket.AF_INET, socket.SOCK_STREAM))], "is not a listening stream socket"
         )
         tcp = self.listener(socket.AF_INET, ("127.0.0.1", 0))
         self.refused([tcp], "twice", "--listen", "systemd,systemd")

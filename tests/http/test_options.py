@@ -130,7 +130,7 @@ class Command(OptionsCase):
         run = run_voxeld("--backend", "cpu", "--check-config", env=variables)
         self.assertEqual(run.status, 0)
         said = run.output + run.errors
-        self.assertIn('msg="an environment variable is no option" variable=VOXELD_WORKER', said)
+        self.assertIn('msg="an environment variable is not an option" variable=VOXELD_WORKER', said)
         self.assertNotRegex(said, r"\bVOXELD_WORKERS\b")
         self.assertEqual(run_voxeld("--print-config", env={"VOXELD_WORKER": "3"}).errors, "")
 

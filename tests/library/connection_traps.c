@@ -151,7 +151,7 @@ static enum outcome called_again(void) {
   return outcome(stage.answers == 1);
 }
 
-// The first chunk suspends. What arrives during the suspension is left to the library.
+// The first chunk suspends the connection. The library keeps the bytes that arrive meanwhile.
 static enum MHD_Result suspend_chunk(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   if (stage->suspended) return MHD_YES;
   if (last_call(stage) != 'b' || atomic_load(&stage->suspensions)) return handle_whole(stage, connection, size);
@@ -358,7 +358,7 @@ static long resident_pages(void) {
   return resident;
 }
 
-// Connections that have been answered once keep their memory: four megabytes each, although an idle one needs none.
+// Connections keep their memory after their first answer: four megabytes each, although an idle connection needs none.
 static enum outcome pool_stays(void) {
   enum { CLIENTS = 16, MEMORY = 4 << 20 };
   struct stage stage = {.memory = MEMORY};

@@ -12,7 +12,7 @@
 enum { ROUNDS = 100 };  // most rounds of the library's loop; a request takes a handful
 static const char said[] = "heard";
 
-// What the library's callbacks share.
+// The state that the library's callbacks share.
 struct stage {
   struct rehearsal *rehearsal;
   struct MHD_Connection *suspended;
@@ -110,7 +110,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
   note(cls, 'c');
 }
 
-// Notes the end of the request's connection. The idle connection has no context, and nobody waits for its end.
+// Notes the end of the request's connection. The idle connection has no context, and its end is ignored.
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode code) {
   struct stage *stage = cls;

@@ -26,8 +26,8 @@ static enum outcome stop_suspended(void) {
   return OUTCOME_NO;
 }
 
-// On an I/O thread, in the middle of a head: returns once the library is being stopped. The shut listening socket shows
-// this.
+// Runs on an I/O thread, in the middle of a head. Returns once the library is being stopped, which the shut listening
+// socket shows.
 static void await_stop(struct stage *stage, const char *target) {
   const struct timespec pause = {.tv_nsec = 1000000};
   int result = 0;

@@ -1,5 +1,5 @@
 // Tries the traps of libmicrohttpd that docs/libmicrohttpd.md lists, on the library of this machine. Prints the
-// library's version, then one line per trap: its name, whether it holds, and what it is, separated by tabs.
+// library's version, then one line per trap: its name, whether it holds, and its description, separated by tabs.
 //
 // The words are "yes" and "no"; for a race "seen" and "not seen"; "untried" if this machine does not allow the try;
 // "died" if the try itself failed. Every trap has its own process, because some end it.
@@ -45,7 +45,7 @@ static const char *try_alone(const struct attempt *attempt, bool dies, bool race
   if (child == 0) {
     (void)setrlimit(RLIMIT_CORE, &no_core);
     int nowhere = dies ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
-    if (nowhere >= 0) (void)dup2(nowhere, STDERR_FILENO);  // the library's own messages are no news
+    if (nowhere >= 0) (void)dup2(nowhere, STDERR_FILENO);  // hides the library's own messages
     alarm(PATIENCE_S);
     _exit((int)attempt_run(attempt));
   }

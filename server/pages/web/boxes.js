@@ -5,11 +5,11 @@ import { edges } from "./scene.js";
 
 const ENDING = ".safetensors";
 const COLOURS = [[0.9, 0.1, 0.1], [0.1, 0.45, 0.95], [0.95, 0.6, 0], [0.55, 0.2, 0.85], [0, 0.6, 0.5]];
-const FRONT = 0.5; // of a box's length, the line that shows where it heads to goes on ahead of it
+const FRONT = 0.5; // of a box's length: how far the line of its heading extends in front of it
 
 export const isBoxes = ({ name }) => name.toLowerCase().endsWith(ENDING);
 
-// A file of boxes is for the scan whose name, without its ending, it begins with.
+// A file of boxes belongs to a scan if its name begins with the scan's name without the ending.
 export const areFor = (boxes, scan) => boxes.name.startsWith(scan.name.replace(/\.[^.]*$/, "."));
 
 // The lines of one box, x, y, z of both ends of each.
@@ -22,7 +22,7 @@ function linesOf([x, y, z, dx, dy, dz, heading]) {
 
 const refusal = (detail) => new Refusal(null, { title: "No boxes", detail });
 
-// What a detection found, out of its tensors; `names` are those of the labels. Null if there are no boxes.
+// The boxes of a detection, from its tensors; `names` are the names of the labels. Null if there are no boxes.
 export function foundOf({ boxes, labels, scores }, names = []) {
   const [number, columns] = boxes?.shape ?? [];
   const isReal = boxes?.data instanceof Float32Array || boxes?.data instanceof Float64Array;
@@ -35,15 +35,15 @@ export function parseBoxes(name, buffer) {
   try {
     ({ tensors } = parseSafetensors(buffer));
   } catch {
-    throw refusal(`${name} is no safetensors file of float32, float64, int32 or int64`);
+    throw refusal(`${name} is not a safetensors file of float32, float64, int32 or int64`);
   }
   const found = foundOf(tensors);
   if (!found) throw refusal(`${name} has no tensor boxes [N, 7]`);
   return found;
 }
 
-// [{ name, boxes, colour, lines }] of the labels that there are, of boxes with at least this score; `boxes` is their
-// number, lines a Float32Array.
+// [{ name, boxes, colour, lines }] for each label that occurs. Skips boxes with a lower score than `least`.
+// `boxes` is their number, `lines` a Float32Array.
 export function groupsOf({ number, columns, boxes, labels, scores, names }, least) {
   const groups = new Map();
   for (let i = 0; i < number; i++) {

@@ -18,7 +18,7 @@ export class Camera {
     this.look("reset");
   }
 
-  // Frames a box: what reset, top and side go back to. A camera that nobody has moved follows.
+  // Sets the box to which reset, top and side return. A camera that the user has not moved moves there at once.
   frame(low, high) {
     const size = subtract(high, low);
     this.home = [...low.map((value, i) => value + size[i] / 2), 0.9 * Math.hypot(...size) || 1];
@@ -79,7 +79,7 @@ export class Camera {
     return { from: this.eye(), along: unit(right.map((r, i) => x * high * aspect * r + y * high * up[i] - back[i])) };
   }
 
-  // As text for the URL, and from it.
+  // The camera's state as text for the URL, and back.
   toString() {
     return [this.yaw, this.pitch, this.distance, ...this.target].map((value) => +value.toPrecision(5)).join(",");
   }

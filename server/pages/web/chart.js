@@ -1,13 +1,13 @@
 // A chart: lines over the last minutes, drawn as SVG, and under it a table of the same values.
 //
-// All charts share a cursor: a time, chosen by the pointer or the arrow keys. The tables show the values of that time,
-// without a cursor the latest.
+// All charts share a cursor: a time, chosen by the pointer or the arrow keys. The tables show the values of that time
+// or, without a cursor, the latest values.
 import { byId, element, rowOf } from "./dom.js";
 
 const KEPT = 600; // seconds of values; as many are shown, and a minute at least
 const SHORTEST = 60;
 const WIDTH = 600, HEIGHT = 120; // of the drawing, which the page stretches
-const COLOURS = 8; // in status.css; further lines are dashed
+const COLOURS = 8; // in status.css; lines beyond that number are dashed
 
 const charts = [];
 let cursor = null; // seconds; null: none
@@ -24,7 +24,7 @@ function svg(name, attributes, ...children) {
   return made;
 }
 
-// The least of 1, 2, 5, 10, 20 and so on that is no less; or the least power of 2.
+// Rounds up to 1, 2, 5, 10, 20 and so on; or to a power of 2.
 function roundUp(value, binary) {
   if (binary) return 2 ** Math.ceil(Math.log2(value));
   const power = 10 ** Math.floor(Math.log10(value));

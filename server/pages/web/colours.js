@@ -1,6 +1,6 @@
 // Values of points and voxels, and the colours for them.
 
-// What became of a point, and its colour. Points without finite coordinates have no place to be drawn at.
+// The fates of points, with their colours. Points without finite coordinates cannot be drawn.
 export const FATES = [
   ["kept", [70, 160, 90]],
   ["over max_points_per_voxel", [225, 165, 40]],
@@ -8,7 +8,7 @@ export const FATES = [
   ["out of range", [130, 130, 140]],
 ];
 
-// A third entry says that only a scan or only a stream has it.
+// A third entry limits the row to scans or to streams.
 export const COLOURS = [
   ["age", "age of the sweep in s", "stream"],
   ["height", "height"],
@@ -46,7 +46,7 @@ const ramps = { values: ramp(STOPS), fates: bands(FATES.map(([, colour]) => colo
 // 256 colours, four bytes each.
 export const rampOf = (name) => (name === "fate" ? ramps.fates : ramps.values);
 
-// The values that are not among the lowest and highest 2 %, as [low, high]. Looks at some thousands of them.
+// The range of the values without the lowest and the highest 2 %, as [low, high]. Samples some thousands of values.
 function spread(values) {
   const step = Math.max(1, Math.floor(values.length / 5000));
   const some = [];

@@ -16,7 +16,7 @@ export function rowOf(head, ...values) {
   return element("tr", {}, element("th", { scope: "row" }, ...head), ...cells);
 }
 
-// Shows a refusal of api.js, or with null that there is none.
+// Shows a refusal of api.js; null hides the last one.
 export function showError(refusal) {
   const box = byId("error");
   box.hidden = !refusal;

@@ -1,4 +1,4 @@
-// The form of parameters, made from what the service says of them.
+// The form of parameters, made from the service's description of them.
 import { element } from "./dom.js";
 
 // The page asks for the outputs that it shows; a frame is one cloud, and no sweep of a stream.
@@ -63,7 +63,7 @@ export class Form {
     }
   }
 
-  // What the user has chosen, as texts.
+  // The user's choices, as texts.
   values() {
     const values = {};
     for (const { name } of this.rows) {
@@ -78,7 +78,7 @@ export class Form {
     this.placeholders();
   }
 
-  // Columns of a row, as far as the form tells.
+  // The number of columns of a row, by the form.
   columns() {
     const { fields, num_features } = this.values();
     const columns = fields ? fields.split(",").length : Number(num_features ?? this.preset().num_features ?? 4);

@@ -28,7 +28,7 @@ export function rangeOf({ points, columns }) {
   return [ranges.map(([low]) => low), ranges.map(([, high]) => high)];
 }
 
-// The answer as a scene without voxels. Each point has the age of its sweep: the sweeps' points follow each other.
+// The answer as a scene without voxels. Each point has the age of its sweep; the points are grouped by sweep.
 function sceneOf({ tensors: { points: { data, shape: [number, columns] } }, metadata: { stream } }) {
   const ages = new Float32Array(number);
   let row = 0;

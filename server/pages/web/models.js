@@ -28,8 +28,7 @@ export function choose(name) {
 
 export const chosen = () => byId("model").value;
 
-// What the model finds in a scan; `used` are the parameters of the answer of voxelize, which say how its bytes are
-// written.
+// The model's boxes for a scan; `used` are the parameters in the answer of voxelize, which describe the scan's bytes.
 export async function detect(bytes, model, used) {
   const { tensors, metadata } = await post("detect", { model, ...rowsOf(used) }, bytes);
   const found = foundOf(tensors, metadata.class_names);

@@ -1,4 +1,4 @@
-// A scan as the page knows it: its bytes, its points, and what the service made of them.
+// A scan: its bytes, its points, and the service's answer for them.
 import { post } from "./api.js";
 
 const FORMATS = { pcd: "pcd", ply: "ply" };
@@ -8,14 +8,14 @@ export function formatOf(name) {
   return FORMATS[name.split(".").pop().toLowerCase()] ?? null;
 }
 
-// Of parameters those that say how the bytes of a scan are written.
+// Selects the parameters that describe the bytes of a scan.
 export function rowsOf({ dtype, format, intensity_scale, fields, num_features }) {
   const given = Object.entries({ dtype, format, intensity_scale }).filter(([, value]) => value);
   return { ...Object.fromEntries(given), ...(fields ? { fields: String(fields) } : { num_features }) };
 }
 
-// Rows of float32. The service reads other formats: an identity transform gives their points, without those that are
-// not finite, which keep their rows here as NaN. `used` are the parameters that the service says it has used.
+// The points as rows of float32. For other formats, an identity transform by the service gives the points. It leaves
+// out points that are not finite; they get rows of NaN here. `used` are the parameters in the service's answer.
 async function pointsOf(bytes, used) {
   const columns = used.num_features;
   if ((used.format ?? "raw") === "raw" && used.dtype === "float32" && !used.intensity_scale)

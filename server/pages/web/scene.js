@@ -100,7 +100,7 @@ export class Scene {
     this.range = [0, 1];
     this.background = [1, 1, 1];
     this.begin();
-    // A driver that was reset takes all buffers with it: the owner hands the data over again.
+    // All buffers are lost when the driver is reset, and the owner must pass the data again.
     canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
     canvas.addEventListener("webglcontextrestored", () => {
       this.begin();
@@ -169,7 +169,7 @@ export class Scene {
     gl.bindVertexArray(null);
   }
 
-  // Fills a texture of WIDTH texels a row, the last row as far as there are texels.
+  // Fills a texture of WIDTH texels a row. The last row may be shorter.
   fillTexture(unit, data, parts, internal, format, type) {
     const gl = this.gl;
     const texels = data.length / parts, rows = Math.floor(texels / WIDTH), rest = texels % WIDTH;
@@ -211,7 +211,7 @@ export class Scene {
     this.counts.samples = this.fillPlaces("sample", points, columns);
   }
 
-  // Of a detection: lines and colour of each group.
+  // The boxes of a detection: lines and colour of each group.
   setBoxes(groups) {
     const gl = this.gl;
     gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers.boxes);

@@ -30,7 +30,7 @@ export class Scrape {
     return this.sums(family, label).get(text) ?? 0;
   }
 
-  // Whether both come from one process, so that counters have only grown in between.
+  // Whether both scrapes are of the same process, so that counters have only grown between them.
   follows(before) {
     const start = "process_start_time_seconds";
     return this.value(start) === before.value(start) && this.time > before.time;
@@ -55,8 +55,8 @@ function bucketsBy(scrape, family, label) {
   return buckets;
 }
 
-// The quantile `part` of cumulative buckets, as Prometheus' histogram_quantile has it: even within a bucket, and the
-// highest bound for what is over it. NaN without an observation.
+// The quantile `part` of cumulative buckets, as Prometheus' histogram_quantile defines it: even within a bucket, and
+// the highest bound for values above it. NaN without an observation.
 export function quantileOf(buckets, part) {
   const rank = part * buckets.at(-1).value;
   const index = buckets.findIndex(({ value }) => value >= rank);
@@ -67,7 +67,7 @@ export function quantileOf(buckets, part) {
   return below.bound + (bound - below.bound) * ((rank - below.value) / (value - below.value));
 }
 
-// That quantile of what a family of histograms observed in between, for each value of the label that has observations.
+// That quantile of a family's observations between two scrapes, for each value of the label with observations.
 export function quantiles(before, now, family, label, part) {
   const old = bucketsBy(before, family, label);
   const found = new Map();

@@ -36,7 +36,7 @@ const CHARTS = [
     read: (now, before) => quantiles(before, now, STAGES, "stage", 0.99) },
   { id: "queue", title: "Queue", unit: "jobs and requests", format: plain,
     read: (now) => ofLanes(now, { waiting: "voxeld_queue_depth", running: "voxeld_jobs_running" })
-      .set("behind their own client's", now.value("voxeld_gate_waiting")) },
+      .set("waiting for the same client", now.value("voxeld_gate_waiting")) },
   { id: "memory", title: "Memory", unit: "of buffers, and of the process", format: bytes, binary: true,
     read: (now) => new Map([["in use", now.value("voxeld_buffer_bytes", "state", "in_use")],
                             ["kept for reuse", now.value("voxeld_buffer_bytes", "state", "free")],
@@ -80,7 +80,7 @@ function showNow(now, before, status) {
   byId("now").replaceChildren(...tiles);
 }
 
-// An amount of a share, and how much of the whole it is.
+// An amount of a share, and its fraction of the whole.
 function share(amount, limit, format, label) {
   const bar = element("meter", { max: Math.max(1, limit), value: amount, ariaLabel: label });
   return element("span", {}, `${format(amount)} of ${format(limit)} `, bar);
@@ -104,7 +104,7 @@ function showState(text) {
 }
 
 function show(now, status) {
-  if (scrapes.length && !now.follows(scrapes.at(-1))) scrapes = []; // the service has started anew
+  if (scrapes.length && !now.follows(scrapes.at(-1))) scrapes = []; // the service has restarted
   const before = scrapes[0];
   scrapes = [...scrapes, now].slice(-WINDOW);
   for (const { chart, read } of CHARTS) chart.add(now.time, read.length < 2 || before ? read(now, before) : new Map());

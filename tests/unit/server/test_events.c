@@ -180,7 +180,7 @@ static void beats_sooner_in_doubt(void **state) {
   falls_asleep(&ears[0]);
 }
 
-static void the_gone_end(void **state) {
+static void subscribers_that_are_gone_end(void **state) {
   (void)state;
   assert_true(subscribe(&ears[0], ours, "a"));
   takes(&ears[0], EVENT_OPEN);
@@ -193,7 +193,7 @@ static void the_gone_end(void **state) {
 
 // ---- the end --------------------------------------------------------------------------------------------------------
 
-static void the_last_word(void **state) {
+static void the_last_event(void **state) {
   (void)state;
   assert_true(subscribe(&ears[0], ours, "a"));
   takes(&ears[0], EVENT_OPEN);
@@ -335,8 +335,8 @@ int main(void) {
       TEST(woken_once_for_each_sleep),
       TEST(beats),
       TEST(beats_sooner_in_doubt),
-      TEST(the_gone_end),
-      TEST(the_last_word),
+      TEST(subscribers_that_are_gone_end),
+      TEST(the_last_event),
       TEST(late_with_old_credentials),
       TEST(share_of_subscribers),
       TEST(texts),

@@ -249,7 +249,7 @@ static size_t reserve_little(const struct answer *answer, const struct vx_layout
   return VX_TENSOR_ALIGNMENT;
 }
 
-static void an_answer_that_is_cut_is_none(void **state) {
+static void a_cut_answer_is_refused(void **state) {
   (void)state;
   const struct answer_kind *frames = answer_kind_of("application/octet-stream");
   const struct answer_kind kinds[] = {
@@ -275,7 +275,7 @@ static void past_its_deadline_it_is_not_begun(void **state) {
   assert_null(job.held.output);
 }
 
-static void nobody_is_there_to_read_it(void **state) {
+static void a_job_of_a_client_that_left_is_not_begun(void **state) {
   (void)state;
   make(&job, VX_VOXELIZE, NULL);
   atomic_store(&gone, true);
@@ -430,9 +430,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(files, open_room, close_room),
       cmocka_unit_test_setup_teardown(too_large_a_file, open_room, close_room),
       cmocka_unit_test_setup_teardown(no_budget_for_a_file, open_room, close_room),
-      cmocka_unit_test_setup_teardown(an_answer_that_is_cut_is_none, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_cut_answer_is_refused, open_room, close_room),
       cmocka_unit_test_setup_teardown(past_its_deadline_it_is_not_begun, open_room, close_room),
-      cmocka_unit_test_setup_teardown(nobody_is_there_to_read_it, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_job_of_a_client_that_left_is_not_begun, open_room, close_room),
       cmocka_unit_test_setup_teardown(what_runs_is_stopped_in_a_hurry, open_room, close_room),
       cmocka_unit_test_setup_teardown(what_waits_is_refused_in_a_hurry, open_room, close_room),
       cmocka_unit_test_setup_teardown(what_waits_past_its_deadline_is_refused, open_room, close_room),

@@ -132,7 +132,7 @@ static void a_control_byte_in_an_extension_shows(void **state) {
   }
 }
 
-static void blanks_behind_a_value_are_cut(void **state) {
+static void blanks_after_a_value_are_cut(void **state) {
   (void)state;
   static const char *const cases[][2] = {{"", ""},     {"a", "a"},        {"a ", "a"},   {"a\t", "a"},
                                          {" \t ", ""}, {"a b \t", "a b"}, {" a ", " a"}, {"a\v ", "a\v"}};
@@ -151,7 +151,7 @@ static void the_status_of_a_refusal_is_read_from_its_message(void **state) {
   assert_int_equal(library_own_status(""), 0);
 }
 
-static void what_clients_bring_about_is_told_from_other_messages(void **state) {
+static void messages_that_clients_cause_are_recognized(void **state) {
   (void)state;
   assert_true(library_tells_of_one_end("Application reported internal error, closing connection."));
   assert_true(library_tells_of_one_end("Connection was closed by remote side with incomplete request."));
@@ -169,9 +169,9 @@ int main(void) {
       cmocka_unit_test(a_gap_in_a_head_shows),
       cmocka_unit_test(a_bare_lf_before_a_chunk_shows),
       cmocka_unit_test(a_control_byte_in_an_extension_shows),
-      cmocka_unit_test(blanks_behind_a_value_are_cut),
+      cmocka_unit_test(blanks_after_a_value_are_cut),
       cmocka_unit_test(the_status_of_a_refusal_is_read_from_its_message),
-      cmocka_unit_test(what_clients_bring_about_is_told_from_other_messages),
+      cmocka_unit_test(messages_that_clients_cause_are_recognized),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static void without_files_there_is_no_limit(void **state) {
   assert_int_equal(limits_memory_bytes(root), INT64_MAX);
 }
 
-static void no_limit_is_max(void **state) {
+static void max_is_no_limit(void **state) {
   (void)state;
   put("/proc/self/cgroup", "0::/\n");
   put("/sys/fs/cgroup/cpu.max", "max 100000\n");
@@ -125,7 +125,7 @@ static void rubbish_is_no_limit(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(without_files_there_is_no_limit, make_root, remove_root),
-      cmocka_unit_test_setup_teardown(no_limit_is_max, make_root, remove_root),
+      cmocka_unit_test_setup_teardown(max_is_no_limit, make_root, remove_root),
       cmocka_unit_test_setup_teardown(version_2_of_a_container, make_root, remove_root),
       cmocka_unit_test_setup_teardown(version_1_of_a_container, make_root, remove_root),
       cmocka_unit_test_setup_teardown(the_least_of_a_group_and_those_above_counts, make_root, remove_root),

@@ -149,7 +149,7 @@ static void sockets_are_bound_and_let_go(void **state) {
   assert_int_equal(open_descriptors(), before);
 }
 
-static void what_fails_leaves_nothing(void **state) {
+static void a_failure_leaves_nothing(void **state) {
   (void)state;
   char list[256], taken[128];
   struct listeners other = {.count = 0};
@@ -284,15 +284,15 @@ static void listening_streams_are_taken(void **state) {
   assert_int_equal(unlink(socket_path), 0);  // listeners_close left the file, because systemd made it
 }
 
-static void what_is_no_such_socket_is_refused(void **state) {
+static void other_descriptors_are_refused(void **state) {
   (void)state;
   static const struct {
     int type;
     uint32_t host;
     bool listens, may_expose;
     const char *list, *reason;  // NULL: none
-  } rows[] = {{SOCK_STREAM, INADDR_LOOPBACK, false, true, "systemd", "descriptor 3 is no listening stream socket"},
-              {SOCK_DGRAM, INADDR_LOOPBACK, false, true, "systemd", "descriptor 3 is no listening stream socket"},
+  } rows[] = {{SOCK_STREAM, INADDR_LOOPBACK, false, true, "systemd", "descriptor 3 is not a listening stream socket"},
+              {SOCK_DGRAM, INADDR_LOOPBACK, false, true, "systemd", "descriptor 3 is not a listening stream socket"},
               {SOCK_STREAM, INADDR_ANY, true, false, "systemd", "without credentials"},
               {SOCK_STREAM, INADDR_ANY, true, true, "systemd", NULL},
               {SOCK_STREAM, INADDR_LOOPBACK, true, false, "systemd,systemd", "it is listed twice"},
@@ -362,11 +362,11 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lists_are_checked),
       cmocka_unit_test(sockets_are_bound_and_let_go),
-      cmocka_unit_test(what_fails_leaves_nothing),
+      cmocka_unit_test(a_failure_leaves_nothing),
       cmocka_unit_test(only_a_socket_that_nobody_listens_on_is_replaced),
       cmocka_unit_test_setup_teardown(nothing_is_handed_over, keep, restore),
       cmocka_unit_test_setup_teardown(listening_streams_are_taken, keep, restore),
-      cmocka_unit_test_setup_teardown(what_is_no_such_socket_is_refused, keep, restore),
+      cmocka_unit_test_setup_teardown(other_descriptors_are_refused, keep, restore),
       cmocka_unit_test_setup_teardown(there_are_too_many_with_those_handed_over, keep, restore),
       cmocka_unit_test(a_client_is_told_why_it_cannot_connect),
       cmocka_unit_test(who_is_at_the_other_end),

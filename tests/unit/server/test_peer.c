@@ -71,7 +71,7 @@ static void only_a_job_is_probed(void **state) {
   }
 }
 
-static void who_knows_no_probe_gets_none(void **state) {
+static void a_client_without_interim_answers_is_not_probed(void **state) {
   (void)state;
   take_request(false);
   peer_probe(&peer);
@@ -187,7 +187,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_request_is_probed_once, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(only_a_job_is_probed, open_peer, close_peer),
-      cmocka_unit_test_setup_teardown(who_knows_no_probe_gets_none, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(a_client_without_interim_answers_is_not_probed, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(a_reply_begins_after_the_probe, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(an_answer_that_rests_is_not_late, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(each_upload_has_its_own_time, open_peer, close_peer),

@@ -104,7 +104,7 @@ static void the_faster_of_two_free_targets(void **state) {
   assert_int_equal(choose(1, none), TARGETS);
 }
 
-static void a_busy_gpu_is_awaited_if_it_ends_first_all_the_same(void **state) {
+static void a_job_waits_for_a_busy_gpu_that_ends_first(void **state) {
   (void)state;
   take_ms(10, 19);
   placement_begin(&placement, TARGET_GPU, &cost);
@@ -119,7 +119,7 @@ static void a_busy_gpu_is_awaited_if_it_ends_first_all_the_same(void **state) {
   assert_int_equal(choose(1, cpu_only), TARGETS);  // no GPU lane is free, but the running jobs should be done
 }
 
-static void the_jobs_that_wait_count(void **state) {
+static void waiting_jobs_count(void **state) {
   (void)state;
   take_ms(10, 36);
   for (int i = 0; i < 2; i++) placement_begin(&placement, TARGET_GPU, &cost);
@@ -134,7 +134,7 @@ static void the_jobs_that_wait_count(void **state) {
 }
 
 // Work that comes after a client's own jobs does not send them to a slower target.
-static void of_the_jobs_that_wait_those_ahead_count(void **state) {
+static void only_waiting_jobs_ahead_count(void **state) {
   (void)state;
   take_ms(10, 35);
   placement_begin(&placement, TARGET_GPU, &cost);
@@ -145,7 +145,7 @@ static void of_the_jobs_that_wait_those_ahead_count(void **state) {
   assert_int_equal(choose(0, cpu_only), TARGETS);
 }
 
-static void a_busy_cpu_is_not_awaited(void **state) {
+static void no_job_waits_for_a_busy_cpu(void **state) {
   (void)state;
   take_ms(90, 10);
   placement_begin(&placement, TARGET_CPU, &cost);
@@ -157,7 +157,7 @@ static void a_busy_cpu_is_not_awaited(void **state) {
 
 // ---- what others need -----------------------------------------------------------------------------------------------
 
-static void jobs_that_run_leave_no_room(void **state) {
+static void running_jobs_leave_no_room(void **state) {
   (void)state;
   take_ms(50, 10);
   atomic_store(&running[VX_LANE_QUICK], PROCESSORS - 2);
@@ -168,7 +168,7 @@ static void jobs_that_run_leave_no_room(void **state) {
   assert_int_equal(choose(1, cpu_only), TARGETS);
 }
 
-static void nor_do_those_on_the_cpu(void **state) {
+static void jobs_on_the_cpu_leave_no_room(void **state) {
   (void)state;
   atomic_store(&running[VX_LANE_QUICK], PROCESSORS - 4);
   for (int i = 0; i < 3; i++) {
@@ -182,7 +182,7 @@ static void nor_do_those_on_the_cpu(void **state) {
   assert_true(placement_has_room(&placement));
 }
 
-static void nor_do_other_threads(void **state) {
+static void other_threads_leave_no_room(void **state) {
   (void)state;
   placement_note_used(&placement, (PROCESSORS - 2) * 1000);
   assert_true(placement_has_room(&placement));
@@ -325,7 +325,7 @@ static void without_a_gpu_that_works_every_worker_takes_every_job(void **state) 
 }
 
 // A client's job on the CPU does not count to its limit of running jobs on GPUs.
-static void a_client_has_its_share_of_the_gpu_beside_the_cpu(void **state) {
+static void jobs_on_the_cpu_do_not_count_to_the_clients_limit(void **state) {
   (void)state;
   struct client *other = clients_join(&clients, "", "192.0.2.2");
   queue_tick(&queue, 1, clock_ns());
@@ -348,7 +348,7 @@ static void a_client_has_its_share_of_the_gpu_beside_the_cpu(void **state) {
 }
 
 // A job that waits for the GPU does not keep a job of another client from the CPU.
-static void who_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state) {
+static void a_job_that_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state) {
   (void)state;
   struct client *other = clients_join(&clients, "", "192.0.2.2");
   slow_down(TARGET_GPU, 10);
@@ -371,7 +371,7 @@ static void who_waits_for_a_gpu_keeps_no_other_from_the_cpu(void **state) {
   clients_leave(&clients, other);
 }
 
-static void jobs_that_are_taken_out_wait_no_more(void **state) {
+static void jobs_that_are_taken_out_stop_counting(void **state) {
   (void)state;
   assert_true(queue_push(&queue, make(&one, VX_FPS, 1)) && queue_push(&queue, make(&two, VX_FPS, 1)));
   slow_down(TARGET_GPU, 10);  // after both jobs were queued
@@ -380,7 +380,7 @@ static void jobs_that_are_taken_out_wait_no_more(void **state) {
   assert_int_equal(placement.waiting_ns, 0);
 }
 
-static void a_job_that_ran_elsewhere_is_counted_nowhere(void **state) {
+static void a_job_that_ran_elsewhere_is_not_counted(void **state) {
   (void)state;
   start(TARGET_GPU);
   assert_true(queue_push(&queue, make(&one, VX_FPS, 1)));
@@ -397,19 +397,19 @@ int main(void) {
       cmocka_unit_test_setup(what_was_measured_at_the_start_scales_them, enter),
       cmocka_unit_test_setup(the_cpu_takes_no_other_jobs_and_none_that_is_large_or_long, enter),
       cmocka_unit_test_setup(the_faster_of_two_free_targets, enter),
-      cmocka_unit_test_setup(a_busy_gpu_is_awaited_if_it_ends_first_all_the_same, enter),
-      cmocka_unit_test_setup(the_jobs_that_wait_count, enter),
-      cmocka_unit_test_setup(of_the_jobs_that_wait_those_ahead_count, enter),
-      cmocka_unit_test_setup(a_busy_cpu_is_not_awaited, enter),
-      cmocka_unit_test_setup(jobs_that_run_leave_no_room, enter),
-      cmocka_unit_test_setup(nor_do_those_on_the_cpu, enter),
-      cmocka_unit_test_setup(nor_do_other_threads, enter),
+      cmocka_unit_test_setup(a_job_waits_for_a_busy_gpu_that_ends_first, enter),
+      cmocka_unit_test_setup(waiting_jobs_count, enter),
+      cmocka_unit_test_setup(only_waiting_jobs_ahead_count, enter),
+      cmocka_unit_test_setup(no_job_waits_for_a_busy_cpu, enter),
+      cmocka_unit_test_setup(running_jobs_leave_no_room, enter),
+      cmocka_unit_test_setup(jobs_on_the_cpu_leave_no_room, enter),
+      cmocka_unit_test_setup(other_threads_leave_no_room, enter),
       cmocka_unit_test_setup_teardown(the_queue_gives_a_job_to_its_target, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(without_a_gpu_that_works_every_worker_takes_every_job, open_queue, close_queue),
-      cmocka_unit_test_setup_teardown(a_client_has_its_share_of_the_gpu_beside_the_cpu, open_queue, close_queue),
-      cmocka_unit_test_setup_teardown(who_waits_for_a_gpu_keeps_no_other_from_the_cpu, open_queue, close_queue),
-      cmocka_unit_test_setup_teardown(jobs_that_are_taken_out_wait_no_more, open_queue, close_queue),
-      cmocka_unit_test_setup_teardown(a_job_that_ran_elsewhere_is_counted_nowhere, open_queue, close_queue),
+      cmocka_unit_test_setup_teardown(jobs_on_the_cpu_do_not_count_to_the_clients_limit, open_queue, close_queue),
+      cmocka_unit_test_setup_teardown(a_job_that_waits_for_a_gpu_keeps_no_other_from_the_cpu, open_queue, close_queue),
+      cmocka_unit_test_setup_teardown(jobs_that_are_taken_out_stop_counting, open_queue, close_queue),
+      cmocka_unit_test_setup_teardown(a_job_that_ran_elsewhere_is_not_counted, open_queue, close_queue),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

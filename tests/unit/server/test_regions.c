@@ -156,7 +156,7 @@ static void bytes_are_copied(void **state) {
 }
 
 // A request does not see a region that was registered after it began, even under the same name.
-static void a_request_means_what_was_registered_when_it_began(void **state) {
+static void a_request_sees_only_earlier_regions(void **state) {
   (void)state;
   char byte;
   assert_true(add(ours, "a", 0, 64));
@@ -171,7 +171,7 @@ static void a_request_means_what_was_registered_when_it_began(void **state) {
   assert_true(get(ours, "a", 0, 1, &byte));
 }
 
-static void regions_are_their_clients(void **state) {
+static void clients_see_only_their_own_regions(void **state) {
   (void)state;
   char unknown[sizeof error.text], bytes[8];
   assert_true(add(ours, "a", 0, 64));
@@ -313,7 +313,7 @@ static void shares(void **state) {
 }
 
 // Other clients' unlinked regions are evicted only when the table is completely full.
-static void no_room_at_all(void **state) {
+static void a_full_table_evicts_regions_of_other_clients(void **state) {
   (void)state;
   char name[16];
   error.kind = ERROR_NONE;
@@ -434,14 +434,14 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(who_may_share),
       TEST(bytes_are_copied),
-      TEST(a_request_means_what_was_registered_when_it_began),
-      TEST(regions_are_their_clients),
+      TEST(a_request_sees_only_earlier_regions),
+      TEST(clients_see_only_their_own_regions),
       TEST(a_region_lies_in_its_memory),
       TEST(keys_that_are_refused),
       TEST(clients_of_unix_sockets_own_their_memory),
       TEST(users_have_keys_of_their_own),
       TEST(shares),
-      TEST(no_room_at_all),
+      TEST(a_full_table_evicts_regions_of_other_clients),
       TEST(owners_shorten_their_memory),
       TEST(a_part_outlives_its_registration),
       TEST(nobody_waits_for_a_gpu),

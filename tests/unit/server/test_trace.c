@@ -38,7 +38,7 @@ static void assert_new(const char *text) {
   assert_false(trace.sampled);
 }
 
-static void test_sound(void **state) {
+static void test_valid(void **state) {
   (void)state;
   assert_taken("00-" TRACE "-" PARENT "-01", true);
   assert_taken("00-" TRACE "-" PARENT "-00", false);
@@ -56,7 +56,7 @@ static void test_later_versions(void **state) {
   assert_new("01-" TRACE "-" PARENT "-0");
 }
 
-static void test_unsound(void **state) {
+static void test_invalid(void **state) {
   (void)state;
   assert_new(NULL);
   static const char *const texts[] = {
@@ -127,9 +127,9 @@ static void test_ids_of_all_threads_differ(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sound),
+      cmocka_unit_test(test_valid),
       cmocka_unit_test(test_later_versions),
-      cmocka_unit_test(test_unsound),
+      cmocka_unit_test(test_invalid),
       cmocka_unit_test(test_written),
       cmocka_unit_test(test_ids_of_all_threads_differ),
   };

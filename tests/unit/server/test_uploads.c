@@ -127,7 +127,7 @@ static void fill(int first, int last, size_t come) {
 
 // ---- tests ----------------------------------------------------------------------------------------------------------
 
-static void nothing_come_gives_up_without_a_word(void **state) {
+static void an_upload_without_bytes_loses_its_memory_silently(void **state) {
   (void)state;
   assert_true(announce(0, 4 * MB) && announce(1, 4 * MB));
   for (int i = 2; i < 4; i++) assert_true(announce(i, 4 * MB) && receive(i, 4 * MB));
@@ -207,7 +207,7 @@ static void fast_paused_and_whole_are_not_preempted(void **state) {
   assert_true(is_preempted(1) || is_preempted(2));
 }
 
-static void crawl_after_a_fast_start_is_slow(void **state) {
+static void an_upload_that_slows_down_is_preempted(void **state) {
   (void)state;
   fill(0, 3, 3 * MB);
   assert_false(announce(4, 4 * MB));
@@ -220,7 +220,7 @@ static void crawl_after_a_fast_start_is_slow(void **state) {
   assert_preempted(1);
 }
 
-static void slower_one_takes_nothing_from_a_faster(void **state) {
+static void a_slower_upload_preempts_no_faster_one(void **state) {
   (void)state;
   fill(0, 3, 100000);
   for (int i = 0; i < 20; i++) {
@@ -236,7 +236,7 @@ static void slower_one_takes_nothing_from_a_faster(void **state) {
 }
 
 // Three clients hold 4 MB each. A fourth holds 1 MB and sends 200 KB a second.
-static void flood_takes_nothing_from_a_slow_one_that_holds_less(void **state) {
+static void a_flood_preempts_no_slow_upload_of_a_client_that_holds_less(void **state) {
   (void)state;
   for (int i = 0; i < 3; i++) assert_true(announce(i, 4 * MB) && receive(i, 4 * MB) && commit(i));
   assert_true(announce(3, MB));
@@ -288,7 +288,7 @@ static void places_are_reserved_by_lanes(void **state) {
   assert_int_equal(quick, 1);
 }
 
-static void memory_of_samplings_comes_from_samplings(void **state) {
+static void samplings_preempt_only_samplings(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) assert_true(announce_op(i, VX_FPS, 4 * MB) && receive(i, 1000));
   assert_true(announce(2, 2 * MB) && receive(2, 10));  // slower than the samplings
@@ -307,7 +307,7 @@ static bool announce_of(int owner, int index, size_t bytes) {
   return begun;
 }
 
-static void flood_takes_nothing_from_a_client_that_holds_less(void **state) {
+static void a_flood_preempts_no_client_that_holds_less(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) assert_true(announce_of(0, i, 4 * MB) && receive(i, 4 * MB) && commit(i));
   assert_true(announce(2, MB) && receive(2, COME));  // slow, with 7 MB free
@@ -324,7 +324,7 @@ static void flood_takes_nothing_from_a_client_that_holds_less(void **state) {
   assert_preempted(0);
 }
 
-static void client_over_its_share_takes_from_those_that_hold_more(void **state) {
+static void a_client_over_its_share_preempts_clients_that_hold_more(void **state) {
   (void)state;
   fill(0, 2, COME);
   assert_true(announce(3, 65536) && receive(3, 65536));
@@ -372,7 +372,7 @@ static void whole_body_comes_before_uploads_that_have_begun(void **state) {
   assert_int_equal(preempted_of(owners[0]), 1);
 }
 
-static void nothing_come_gives_up_to_its_own_client(void **state) {
+static void an_upload_without_bytes_makes_room_for_its_own_client(void **state) {
   (void)state;
   for (int i = 0; i < 4; i++) assert_true(announce_of(0, i, 2 * MB));
   assert_true(announce_of(0, 4, 2 * MB) && receive(4, 2 * MB));
@@ -391,7 +391,7 @@ static void growing_memory_fits_beside_what_it_replaces(void **state) {
 }
 
 // None of these uploads has received anything, so each would lose its queue slot if its I/O thread had not locked it.
-static void what_its_thread_uses_is_not_preempted(void **state) {
+static void a_locked_upload_is_not_preempted(void **state) {
   (void)state;
   for (int i = 0; i < 12; i++) assert_true(announce(i, 1000));
   pass_ms(3000);
@@ -465,25 +465,26 @@ static void place_is_given_back_where_it_was_taken(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(nothing_come_gives_up_without_a_word, open_room, close_room),
+      cmocka_unit_test_setup_teardown(an_upload_without_bytes_loses_its_memory_silently, open_room, close_room),
       cmocka_unit_test_setup_teardown(memory_follows_the_bytes_once_half_is_in_use, open_room, close_room),
       cmocka_unit_test_setup_teardown(slowest_gives_up_and_is_told, open_room, close_room),
       cmocka_unit_test_setup_teardown(one_that_was_preempted_cannot_commit, open_room, close_room),
       cmocka_unit_test_setup_teardown(fast_paused_and_whole_are_not_preempted, open_room, close_room),
-      cmocka_unit_test_setup_teardown(crawl_after_a_fast_start_is_slow, open_room, close_room),
-      cmocka_unit_test_setup_teardown(slower_one_takes_nothing_from_a_faster, open_room, close_room),
-      cmocka_unit_test_setup_teardown(flood_takes_nothing_from_a_slow_one_that_holds_less, open_room, close_room),
+      cmocka_unit_test_setup_teardown(an_upload_that_slows_down_is_preempted, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_slower_upload_preempts_no_faster_one, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_flood_preempts_no_slow_upload_of_a_client_that_holds_less, open_room,
+                                      close_room),
       cmocka_unit_test_setup_teardown(answer_takes_what_an_upload_does_not_fill, open_room, close_room),
       cmocka_unit_test_setup_teardown(places_are_reserved_by_lanes, open_room, close_room),
-      cmocka_unit_test_setup_teardown(memory_of_samplings_comes_from_samplings, open_room, close_room),
-      cmocka_unit_test_setup_teardown(flood_takes_nothing_from_a_client_that_holds_less, open_room, close_room),
-      cmocka_unit_test_setup_teardown(client_over_its_share_takes_from_those_that_hold_more, open_room, close_room),
+      cmocka_unit_test_setup_teardown(samplings_preempt_only_samplings, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_flood_preempts_no_client_that_holds_less, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_client_over_its_share_preempts_clients_that_hold_more, open_room, close_room),
       cmocka_unit_test_setup_teardown(upload_that_has_begun_is_not_ended_by_its_own_client, open_room, close_room),
       cmocka_unit_test_setup_teardown(others_do_not_pay_for_an_upload_that_has_begun, open_room, close_room),
       cmocka_unit_test_setup_teardown(whole_body_comes_before_uploads_that_have_begun, open_room, close_room),
-      cmocka_unit_test_setup_teardown(nothing_come_gives_up_to_its_own_client, open_room, close_room),
+      cmocka_unit_test_setup_teardown(an_upload_without_bytes_makes_room_for_its_own_client, open_room, close_room),
       cmocka_unit_test_setup_teardown(growing_memory_fits_beside_what_it_replaces, open_room, close_room),
-      cmocka_unit_test_setup_teardown(what_its_thread_uses_is_not_preempted, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_locked_upload_is_not_preempted, open_room, close_room),
       cmocka_unit_test_setup_teardown(empty_body_takes_its_place_at_the_end, open_room, close_room),
       cmocka_unit_test(rate_is_of_this_window_or_the_one_before),
       cmocka_unit_test_setup_teardown(job_gets_place_and_body, open_room, close_room),

@@ -238,7 +238,7 @@ static void a_close_lingers_five_seconds_at_most(void **state) {
 }
 
 // The server itself has shut the reading side, so the end of file does not end the lingering.
-static void a_close_that_was_shut_from_here_lingers_too(void **state) {
+static void a_close_lingers_if_the_server_shut_the_reading_side(void **state) {
   (void)state;
   struct end end = connect_as("192.0.2.1", false);
   struct client *client = clients_join(&clients, "", "192.0.2.1");
@@ -263,7 +263,7 @@ static void a_lingering_close_ends_with_its_client(void **state) {
   leave(&end, client);
 }
 
-static void a_lingering_close_reads_so_much_and_no_more(void **state) {
+static void a_lingering_close_reads_up_to_its_limit(void **state) {
   (void)state;
   struct end end;
   struct client *client = linger(&end, ERROR_NONE);
@@ -391,7 +391,7 @@ static void an_unread_request_makes_no_room(void **state) {
 
 // All idle connections have unread requests. The upload may only seem slow while the server reads late, so it does not
 // end either.
-static void nobody_makes_room_where_requests_are_unread(void **state) {
+static void no_connection_ends_while_requests_are_unread(void **state) {
   (void)state;
   struct end end[MOST];
   for (int i = 0; i < MOST - 1; i++) end[i] = connect_idle(i < 2 ? "192.0.2.9" : other_address(i), 2000);
@@ -407,7 +407,7 @@ static void nobody_makes_room_where_requests_are_unread(void **state) {
   for (int i = 0; i < MOST; i++) close_both(&end[i]);
 }
 
-static void one_that_was_just_used_makes_no_room(void **state) {
+static void a_connection_that_was_just_used_makes_no_room(void **state) {
   (void)state;
   struct end end[SHARE];
   for (int i = 0; i < SHARE; i++) end[i] = connect_idle("192.0.2.1", 999);
@@ -438,7 +438,7 @@ static void a_proxy_may_have_more_but_not_all(void **state) {
 
 // A refused connection stays open until its client has sent a request. At most REFUSED_PEERS do so; further ones are
 // shut at once.
-static void those_refused_are_few(void **state) {
+static void refused_connections_are_bounded(void **state) {
   (void)state;
   static struct end refused[REFUSED_PEERS + 1];
   struct end end[SHARE];
@@ -471,7 +471,7 @@ static void a_connection_without_a_slot_is_turned_away(void **state) {
   while (count > 0) clients_leave(&clients, client[--count]);
 }
 
-static void what_is_closed_is_not_ended(void **state) {
+static void a_closed_connection_is_not_ended_again(void **state) {
   (void)state;
   struct end gone = connect_as("192.0.2.1", false), end = connect_as("192.0.2.2", false);
   int fd = gone.peer->fd;
@@ -569,7 +569,7 @@ static int swap_descriptor(struct peer *peer, int fd) {
 }
 
 // The first client has left, and the library has not noticed. The memory of its answer counts as coming back, once.
-static void memory_for_two_comes_from_two_answers(void **state) {
+static void answers_end_until_enough_memory_comes_back(void **state) {
   (void)state;
   struct end gone = answer_slowly("192.0.2.1");
   pass_ms(1000);
@@ -587,7 +587,7 @@ static void memory_for_two_comes_from_two_answers(void **state) {
   close_both(&spared);
 }
 
-static void a_connection_comes_from_a_slow_answer(void **state) {
+static void a_slow_answer_makes_room_for_a_connection(void **state) {
   (void)state;
   struct end slow = answer_slowly("192.0.2.1");
   pass_ms(3000);
@@ -644,27 +644,27 @@ int main(void) {
       WATCHED(a_body_that_is_not_read_is_not_late),
       WATCHED(a_close_lingers_while_its_client_sends),
       WATCHED(a_close_lingers_five_seconds_at_most),
-      WATCHED(a_close_that_was_shut_from_here_lingers_too),
+      WATCHED(a_close_lingers_if_the_server_shut_the_reading_side),
       WATCHED(a_lingering_close_ends_with_its_client),
-      WATCHED(a_lingering_close_reads_so_much_and_no_more),
+      WATCHED(a_lingering_close_reads_up_to_its_limit),
       WATCHED(a_lingering_close_shows_its_client_the_end),
       WATCHED(a_close_that_cannot_linger_holds_nothing),
       WATCHED(connections_for_pages_have_places_of_their_own),
       WATCHED(the_longest_idle_makes_room),
       WATCHED(the_client_with_the_most_makes_room_for_others),
       WATCHED(an_unread_request_makes_no_room),
-      WATCHED(nobody_makes_room_where_requests_are_unread),
-      WATCHED(one_that_was_just_used_makes_no_room),
+      WATCHED(no_connection_ends_while_requests_are_unread),
+      WATCHED(a_connection_that_was_just_used_makes_no_room),
       WATCHED(a_proxy_may_have_more_but_not_all),
-      WATCHED(those_refused_are_few),
+      WATCHED(refused_connections_are_bounded),
       WATCHED(a_connection_without_a_slot_is_turned_away),
-      WATCHED(what_is_closed_is_not_ended),
+      WATCHED(a_closed_connection_is_not_ended_again),
       WATCHED(there_is_a_slot_for_each_descriptor),
       WATCHED(an_idle_connection_ends_after_its_time),
       WATCHED(an_answer_that_is_not_taken_ends),
       WATCHED(an_answer_that_rests_is_not_late),
-      WATCHED(memory_for_two_comes_from_two_answers),
-      WATCHED(a_connection_comes_from_a_slow_answer),
+      WATCHED(answers_end_until_enough_memory_comes_back),
+      WATCHED(a_slow_answer_makes_room_for_a_connection),
       WATCHED(the_slowest_makes_room_if_none_is_idle),
       WATCHED(a_client_that_has_half_closed_is_probed),
   };
