@@ -32,8 +32,7 @@ class Abuse(FaultCase):
     ARGS = (
         *("--backend", "cpu", "--workers", "1", "--long-workers", "1", "--max-connections", str(CONNECTIONS)),
         *("--memory-budget-bytes", str(BUDGET), "--max-body-bytes", str(LIMIT), "--max-response-bytes", str(16 * MB)),
-        # Long enough that no client of the test stalls on a busy machine: a stalled body would get 408 instead of its
-        # answer.
+        # Long timeouts: on a busy machine a client of the test may stall, and must not get 408 instead of its answer.
         *("--idle-timeout-s", "6", "--upload-timeout-s", "5", "--send-timeout-s", "3", "--upload-min-rate", "0"),
     )
 
@@ -229,7 +228,7 @@ class Abuse(FaultCase):
     # --- memory ---
 
     def test_uploads_that_hold_all_memory(self):
-        # A client that comes when the memory is spent is refused at once, and served once there is memory again.
+        # When the memory is used up, a new client is refused at once, and served once memory is free again.
         almost = post(tiled_rows(LIMIT))[:-1]
         holders = [self.raw().send(almost) for _ in range(BUDGET // LIMIT + 10)]
         wait_until(lambda: self.refusals("body-stalled") + self.aborts() > 0, "the first end of a stalled body")

@@ -138,7 +138,7 @@ class Gone(FaultCase):
 
 
 class Connections(FaultCase):
-    # One address may have half of them.
+    # One address may have half of the connections.
     ARGS = ("--max-connections", "16", "--idle-timeout-s", "90", "--long-workers", "1", "--gpu-long-streams", "1")
     ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
 
@@ -218,7 +218,7 @@ class Connections(FaultCase):
         wait_until(lambda: self.exchange(head("GET", "/healthz")).status == 200, "a 200")
 
     def test_limit_reached_then_freed(self):
-        def ended():  # without a request; those that look here have one
+        def ended():  # connections that ended without a request; the requests for metrics do not count here
             reasons = counters(self.daemon, "voxeld_connections_ended_total")
             return sum(number for reason, number in reasons.items() if "usual" not in reason)
 

@@ -19,7 +19,7 @@ from client import (
     wait_until,
 )
 
-CPU = ("--backend", "cpu")  # a GPU is done before any deadline
+CPU = ("--backend", "cpu")  # a GPU would finish before any deadline
 
 # Each point is in a block of its own, and 32 columns of blocks are around each: seconds of work.
 FILTERED = (

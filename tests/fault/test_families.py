@@ -1,4 +1,4 @@
-"""Each family of /metrics changes when its event happens. A family without a deed here fails the test."""
+"""Each family of /metrics changes when its event happens. A family that no deed here changes fails the test."""
 
 import contextlib
 import pathlib
@@ -23,7 +23,7 @@ GPUS = {"VOXELD_STANDIN_DEVICES": "2"}
 SHARED = ("--allow-shared-memory", "yes")
 ON_CPU = ("--backend", "cpu")  # even if the tests run on a GPU
 GREW = lambda new, old: new > old
-DEEDS = {}  # family: (the labels that tell the sample, whether it has changed, why not here, the deed)
+DEEDS = {}  # family: (the labels of its sample, the test for a change, the reason to skip it here, the deed)
 
 
 def deed(*samples, changed=GREW, lacking=""):
@@ -342,7 +342,7 @@ def with_gpus(*args, **env):
 
 @contextlib.contextmanager
 def failing_gpus(*args):
-    """GPUs of which each call is refused."""
+    """A daemon whose GPUs refuse each call."""
     with tempfile.TemporaryDirectory() as folder:
         request = pathlib.Path(folder, "inject")
         with with_gpus(*args, VOXELD_INJECT=str(request)) as daemon:

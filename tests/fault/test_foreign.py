@@ -1,4 +1,4 @@
-"""Foreign web pages, by bare requests as browsers send them: the pages neither see nor change anything of a local user.
+"""Foreign web pages, by bare requests as browsers send them: a page can neither see nor change a local user's state.
 
 Host reveals a page whose host resolves to this machine (DNS rebinding). Origin or Sec-Fetch-Site reveals a page of any
 other origin. Clients without a browser, the daemon's own pages and allowed hosts are served."""

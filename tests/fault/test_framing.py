@@ -51,7 +51,7 @@ class Framing(FaultCase):
             self.refuse_and_close(head("POST", VOXELIZE, *order) + CHUNKED, (400, 501))
 
     def test_ambiguous_framing_of_other_paths(self):
-        # What follows an ambiguous head must never be taken for a second request.
+        # Bytes after an ambiguous head must never be taken for a second request.
         smuggled = head("GET", "/healthz")
         for path in ("/healthz", "/nowhere", "/v1/status"):
             for lines in ((LENGTH, "Transfer-Encoding: chunked"), ("Content-Length: 5", "Content-Length: 6")):
@@ -248,7 +248,7 @@ class Framing(FaultCase):
             "second size": b"40\r\n" + BODY + b"\r\n40\n" + BODY + b"\r\n0\r\n\r\n",
             "data": b"40\r\n" + BODY + b"\n40\r\n" + BODY + b"\r\n0\r\n\r\n",
         }
-        if self.daemon.library() >= (1, 0):  # before, nothing shows these: see docs/libmicrohttpd.md
+        if self.daemon.library() >= (1, 0):  # older versions hide these: see docs/libmicrohttpd.md
             cases["last data"] = b"40\r\n" + BODY + b"\n0\r\n\r\n"
             cases["last size"] = b"40\r\n" + BODY + b"\r\n0\n\r\n"
             cases["trailer"] = b"40\r\n" + BODY + b"\r\n0\r\nX: y\n\r\n"
@@ -290,7 +290,7 @@ class Framing(FaultCase):
                 self.assertEqual(self.assert_voxels(reply)["points"]["received"], 8)
 
     def test_chunks_before_http_1_1(self):
-        """HTTP/1.0 has none: what a server in front passes on of such a request may end elsewhere (RFC 9112, 6.1)."""
+        """HTTP/1.0 has no chunked bodies: a proxy in front may see another end of such a request (RFC 9112, 6.1)."""
         chunked = "Transfer-Encoding: chunked"
         for version in ("HTTP/1.0", "HTTP/1.9"):
             for lines in ((chunked,), ("Connection: keep-alive", chunked)):

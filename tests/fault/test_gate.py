@@ -70,7 +70,7 @@ class Gate(FaultCase):
                     self.assertEqual(self.assert_voxels(reply)["points"]["received"], SIZE // 16)
 
     def test_pages_and_refusals_wait_too_and_are_answered(self):
-        """Many at a time on each connection, some with a chunked body that means nothing."""
+        """Many requests at a time on each connection, some with a chunked body that is ignored."""
         body = chunked(tiled_rows(400_000))
         asked = [
             (head("GET", "/metrics"), 200),
@@ -130,7 +130,7 @@ class Gate(FaultCase):
             for holder in holders:
                 holder.close()
 
-    # The end of the class is a test too: the library aborts if it is stopped while a connection is suspended.
+    # Stopping the daemon after the class is a test too: the library aborts if a connection is still suspended then.
     def test_malformed_chunk_line_right_behind_the_gate(self):
         for connection in self.behind_the_gate(b"\r\n3e8\n"):
             self.assert_refused(connection.read_final(), 400, mentions=("CR LF",))

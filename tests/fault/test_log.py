@@ -1,4 +1,4 @@
-"""The log: complete lines in both formats whatever clients send, and a reader that does not read delays nobody."""
+"""The log: complete lines in both formats whatever clients send; a stalled reader delays no client."""
 
 import json
 import os

@@ -156,7 +156,7 @@ class Counted(FaultCase):
         with self.raw().send(b"GET /healthz HTTP/1.1\r\nHost: vox") as connection:
             pass
         self.until_grown(1, "voxeld_connections_ended_total", "head")
-        self.assertGreater(self.grown("voxeld_connections_ended_total", "usual"), 0)  # those that asked for metrics
+        self.assertGreater(self.grown("voxeld_connections_ended_total", "usual"), 0)  # for /metrics
 
     def test_process(self):
         metrics = Metrics(self.daemon)

@@ -17,7 +17,7 @@ class Kept(Models):
         return self.write("good", model=described, tensors=models.weights(seed=seed), **parts)
 
     def shown(self, daemon, name="good"):
-        """What /v1/models says about a model, alone and in the list."""
+        """The entry of a model in /v1/models, alone and in the list."""
         shown = daemon.get(f"/v1/models/{name}").json()
         self.assertIn(shown, daemon.get("/v1/models").json()["models"])
         return shown
@@ -86,7 +86,7 @@ class Kept(Models):
         self.assertEqual(daemon.post(DETECT + "good", SCAN).status, 400)
         self.assertEqual(daemon.get("/v1/models").json(), {"models": []})
         self.assertEqual(self.counted(daemon), {"ready": 0, "outdated": 0, "failed": 0})
-        os.mkdir(path)  # nothing has served since
+        os.mkdir(path)  # the models have not served since
         self.reload(daemon)
         self.assertIn("model.json: No such file", self.fault(daemon, "good"))
         self.stop(daemon)

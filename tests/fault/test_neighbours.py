@@ -10,7 +10,7 @@ from neighbours import ANNOUNCED, CHUNKED, READER, SAMPLING, SLOW, Neighbours, u
 
 REQUESTS = 20 if is_sanitized() else 100
 POLITE = "127.0.0.77"
-BODY = rows(50_000)  # 0.8 MB, for which there is room where large bodies fill the memory
+BODY = rows(50_000)  # 0.8 MB: fits the last sixteenth, which large bodies leave free
 LARGE = tiled_rows(2 * MB)
 
 
@@ -44,7 +44,7 @@ class Memory(Neighbourhood):
             wait_until(lambda: self.memory() > 32 * MB, "memory lent")
             before = self.preempted()
             self.assert_served(self.polite())
-            self.assertEqual(self.preempted(), before)  # no data had come, so nobody was preempted
+            self.assertEqual(self.preempted(), before)  # no data had arrived, so no upload was preempted
 
     def test_bodies_that_come_slowly(self):
         before = self.preempted()

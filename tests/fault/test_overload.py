@@ -54,7 +54,7 @@ class Queue(FaultCase):
         return self.daemon.post(VOXELIZE, rows(4), source=source)
 
     def test_client_has_its_share(self):
-        # One client may hold half of the two places.
+        # One client may hold one of the two queue slots.
         with Pressure(self.daemon, 4) as own:
             reply = wait_until(lambda: (reply := self.ask()).status == 429 and reply, "a 429")
             for _ in range(5):
@@ -99,8 +99,8 @@ class Turns(FaultCase):
             self.assertEqual(reply.status, 200, reply)
             timing = reply.json()["timing_us"]
             runs.append(timing["total"] - timing["receive"] - timing["queue"])
-        # Of the first client's jobs one was running and at most one had its turn before: far fewer than the 15 that
-        # waited.
+        # Before the other client's job, only the running job and at most one more of the first client's 15 waiting jobs
+        # ended.
         self.assertLess(max(waits, default=0), 5 * max(runs))
 
 
@@ -118,7 +118,7 @@ class Memory(FaultCase):
         str(8 * EACH),
     )
     ARGS += ("--long-workers", "1", "--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
-    # 16 KB a voxel, of which there are nearly as many as points: the answer takes eight such buffers.
+    # Nearly every point is a voxel of its own, of 16 KB: the answer takes eight such buffers.
     LARGE = "/v1/voxelize?point_cloud_range=-10,-10,-2,10,10,2&voxel_size=0.1,0.1,0.1&feature=points"
     LARGE += "&max_points_per_voxel=1024"
     LARGE_ROWS = rows(1150 if is_sanitized() else 4600)

@@ -34,7 +34,7 @@ class PagesDaemon(Daemon):
 
 
 class ToPages:
-    """What Raw needs to connect to the listener for pages."""
+    """The address of the listener for pages, as Raw takes it."""
 
     def __init__(self, daemon):
         self.daemon = daemon

@@ -135,7 +135,7 @@ class Queue(FaultCase):
         wait_until(lambda: waiting(self.daemon) == 1, "a sampling that waits")
         for path in (SHORT, VOXELIZE + "&fps=3"):
             self.assertIn("queue-full", self.assert_problem(self.daemon.post(path, rows(100)), 503)["type"])
-        compared = self.assert_problem(self.daemon.post(COMPARED, BOXES), 503)  # once its body shows how long it is
+        compared = self.assert_problem(self.daemon.post(COMPARED, BOXES), 503)  # refused once its length shows
         self.assertIn("queue-full", compared["type"])
         self.assertEqual(self.daemon.post("/v1/nms", BOXES).status, 200)
         self.assert_voxels(self.daemon.post(VOXELIZE, rows(100)))

@@ -93,7 +93,7 @@ class Streams(FaultCase):
         return (daemon or self.daemon).post(path, rows(sum(sizes)), JSON)
 
     def test_sent_along(self):
-        """The client sends lost sweeps again with the newest. The answer says which sweeps came and which were kept."""
+        """The client sends lost sweeps again with the newest. The answer tells sent sweeps from kept ones."""
         self.sent("s", 1)
         self.sent("s", 4)
         reply = self.along([5, 4, 3], sweeps=5)
@@ -300,7 +300,7 @@ class Streams(FaultCase):
             joined = [(sweep["time"], sweep["points"]["received"]) for sweep in stream["sweeps"]]
             self.assertEqual(joined, [(4, 500), (3.5, 20_000), (2, 500)])
             self.assertEqual(times(), [4, 2])
-            self.assertEqual(daemon.status()["streams"]["evicted"], 2)  # the one not kept, and that of time 1
+            self.assertEqual(daemon.status()["streams"]["evicted"], 2)  # the sweep not kept, and that of time 1
 
     def test_all_sweeps_of_all_clients_are_bounded(self):
         most = 10 * 65536
@@ -398,7 +398,7 @@ class Streams(FaultCase):
         asked = self.daemon.request("HEAD", "/v1/streams/s/last")
         self.assertEqual((asked.status, asked.body), (200, b""))
         self.assertEqual(int(asked.headers["Content-Length"]), len(reply.body))
-        self.assertNotIn("Server-Timing", asked.headers)  # not needed: sizes tell it
+        self.assertNotIn("Server-Timing", asked.headers)  # HEAD makes no file
         for method in ("GET", "HEAD"):
             self.assertEqual(self.daemon.request(method, "/v1/streams/other/last").status, 404)
         self.assertEqual(self.daemon.get("/v1/streams/s/last", source="127.0.0.3").status, 404)
@@ -411,7 +411,7 @@ class Streams(FaultCase):
         self.assertEqual(self.daemon.get("/v1/streams/s/last").status, 200)
 
     def test_a_head_of_unknown_length_has_no_body(self):
-        """A client would read the body as the beginning of its next answer."""
+        """HEAD has no body: a client would take one for the beginning of its next answer."""
         self.sent("s", 1, more="&remove_close=0.5")
         for path in ("/v1/streams/s/last", "/v1/streams/s/events"):
             with self.subTest(path), Raw(self.daemon) as connection:

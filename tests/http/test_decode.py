@@ -91,7 +91,7 @@ class Decode(SharedDaemonCase):
         preset = self.json(self.ask("/v1/presets/mine"))
         self.assertEqual(set(preset), {"decode_center", "description", "name", "nms", "parameters"})
         self.assertEqual((preset["decode_center"]["feature_map_stride"], preset["nms"]["nms_post_max"]), (8, 1))
-        # The preset is taken, but the maps are no whole rows of points.
+        # The preset is accepted, but the maps are not whole rows of points.
         self.problem(self.post("/v1/voxelize?preset=mine", BOXES), 400, "bad-body")
         parameters = self.tensors(self.post("/v1/nms?preset=mine", BOXES)).metadata["parameters"]
         self.assertEqual((parameters["nms_post_max"], parameters["preset"]), (1, "mine"))

@@ -58,7 +58,7 @@ def point_cloud_2():
 
 
 MESSAGE = point_cloud_2()
-# Bodies that no format reads, and a word of what the answer says of them.
+# Bodies that no format reads, and a word of the reason for each.
 FOREIGN = (
     (b"1.5 2.5 0.5 0.2\n" * 10, "text"),
     (b"x,y,z,intensity\r\n" * 8, "text"),
@@ -194,7 +194,7 @@ class Formats(SharedDaemonCase):
         self.assertEqual(counters(self.daemon, "voxeld_warnings_total")['kind="format"'], 1)
 
     def test_coordinates_that_float32_does_not_have_get_a_warning(self):
-        """What is a float32 already, and what is no coordinate, gets none."""
+        """Coordinates that are exact in float32, and other columns, get no warning."""
         point = (289814.15, 4320978.61, 170.76, 1700000000.123)
         doubles = b"FIELDS x y z t\nSIZE 8 8 8 8\nTYPE F F F F\nPOINTS 1\nDATA binary\n"
         text = b"FIELDS x y z t\nPOINTS 1\nDATA ascii\n"

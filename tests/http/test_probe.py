@@ -84,7 +84,7 @@ class Probe(HttpCase):
     @unittest.skipUnless(shutil.which("ip"), "there is no ip here")
     def test_all_addresses_of_ipv6_where_ipv6_is_off(self):
         if in_network(NO_IPV6).returncode:
-            self.skipTest("nobody may make namespaces with IPv6 here")
+            self.skipTest("this system allows no namespaces with IPv6")
         run = in_network(WITHOUT_IPV6, voxeld_binary(), str(self.folder / "log"))
         self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "healthy\n", ""))
 

@@ -116,7 +116,7 @@ class Browser:
         )
 
     def look(self):
-        """What is drawn in the middle of the view: sum, a checksum; drawn, pixels of it; colours, their number."""
+        """The middle of the view: sum, a checksum; drawn, the number of drawn pixels; colours, their number."""
         wait_until(lambda: self.find("#canvas").get_attribute("data-coarse") is None, "the whole picture")
         self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
         shot = self.find("#canvas").screenshot_as_base64

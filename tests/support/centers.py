@@ -111,7 +111,7 @@ def decode(query, tensors):
     if not moving:
         maps["vel"] = np.zeros((clouds, height, width, 2 * len(head.tasks)), np.float32)
     maps = [maps[name].astype(np.float32) for name in MAPS]
-    # One axis for the tasks, after those of the cells.
+    # One axis for the tasks, after the axes of the cells.
     maps[1:] = [one.reshape(clouds, height, width, len(head.tasks), -1) if one.size else one for one in maps[1:]]
     told = {"received": maps[0].size, "kept": 0, **dict.fromkeys(FATES, 0)}
     chosen, batch = [], []

@@ -12,14 +12,14 @@ STORAGES = {"f4": "Float", "f8": "Double", "f2": "Half", "i8": "Long", "i4": "In
 
 
 class Ref:
-    """A name of a module, as a pickle has it."""
+    """A reference to a name of a module, as in a pickle."""
 
     def __init__(self, module, name):
         self.module, self.name = module, name
 
 
 class Made:
-    """What a call of a name gives; then what BUILD gives the object as its state."""
+    """The result of a call, to which BUILD then gives `state`."""
 
     def __init__(self, function, *arguments, state=None, items=()):
         self.function, self.arguments, self.state, self.items = function, arguments, state, items
@@ -32,7 +32,7 @@ class Storage:
 
 
 class Pickler(pickle._Pickler):
-    """Writes references and calls of things that this Python does not have."""
+    """Writes references and calls of names that this Python does not have."""
 
     dispatch = dict(pickle._Pickler.dispatch)
 
@@ -90,7 +90,7 @@ def pickled(document, storages):
 
 
 def save_new(path, document, data=None, compression=zipfile.ZIP_STORED, byteorder=None):
-    """The zip file of torch 1.6 and later. `data` is a pickle of one's own in place of the document's."""
+    """The zip file of torch 1.6 and later. `data` replaces the pickle of the document."""
     storages = []
     data = pickled(document, storages) if data is None else data
     with zipfile.ZipFile(path, "w", compression) as archive:

@@ -25,7 +25,7 @@ STYLES = ("uniform", "crowded", "one_cell", "all_different", "duplicates", "bord
 
 
 def random_grid(rng):
-    """(range, size) as text: small, ordinary, not divisible, or as large as allowed."""
+    """(range, size) as text: small, ordinary, with a part of a voxel at the end, or as large as allowed."""
     kind = rng.integers(5)
     if kind == 0:  # a few cells
         low, cells, size = rng.uniform(-5, 5, 3).round(2), rng.integers(1, 6, 3), rng.choice([0.1, 0.25, 1.0, 3.7], 3)

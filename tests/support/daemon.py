@@ -120,7 +120,7 @@ class Daemon(Listener):
         environment["ASAN_OPTIONS"] = "quarantine_size_mb=4:" + os.environ.get("ASAN_OPTIONS", "")
         if BACKEND == "cuda":  # the stand-in of ONNX Runtime cannot read a real GPU's memory
             environment["STANDIN_NO_CUDA"] = "1"
-        if BACKEND == "cuda" or "VOXELD_STANDIN_DEVICES" in (env or {}):  # few points are to show what a GPU does, too
+        if BACKEND == "cuda" or "VOXELD_STANDIN_DEVICES" in (env or {}):  # tests of GPUs use few points too
             environment["VOXELD_SMALL_JOB_POINTS"] = "0"
         environment.update(env or {})
         self.may_fail = "VOXELD_INJECT" in environment
@@ -206,7 +206,7 @@ class Daemon(Listener):
     # --- judging ---
 
     def busy(self):
-        """What is still in flight or in use by /v1/status, or None."""
+        """The requests in flight and the buffers in use, by /v1/status; None if there are none."""
         status = self.status()
         left = {
             "requests.active": status["requests"]["active"] - self.idle_requests,

@@ -23,7 +23,7 @@ struct exhaustive_row {
   uint64_t part_hash, hash;
 };
 
-// In the order of the enum. gcc has computed the hashes, on x86-64, and clang those of the parts too.
+// In the order of the enum. Hashes by gcc on x86-64; clang gives the same for the parts.
 static const struct exhaustive_row exhaustive_rows[EXHAUSTIVES] = {
     {"exp", "floats", UINT64_C(1) << 32, 4099, 0xa208ab5d109bee38u, 0x2153e4e36352d518u},
     {"sigmoid", "floats", UINT64_C(1) << 32, 4099, 0xbbe0e5dd77d9a113u, 0xa30bf2436ccbbd04u},
@@ -77,7 +77,7 @@ VX_SHARED float exhaustive_ordered(uint32_t order) {
 }
 
 // Pairs of several kinds: anywhere near each other; equal, or equal but for half a turn; on a coarse lattice, so that
-// edges and corners touch; of any size, nil too, and turned by any angle.
+// edges and corners touch; of any size, also 0, and turned by any angle.
 VX_SHARED void exhaustive_boxes(uint64_t number, float a[VX_BOX_VALUES], float b[VX_BOX_VALUES]) {
   int kind = (int)(number % 8);
   for (int i = 0; i < VX_BOX_VALUES; i++) {
@@ -110,7 +110,7 @@ VX_SHARED uint64_t exhaustive_overlap(uint64_t number) {
   float a[VX_BOX_VALUES], b[VX_BOX_VALUES];
   exhaustive_boxes(number, a, b);
   struct vx_rectangle first = vx_rectangle_of(a), second = vx_rectangle_of(b);
-  struct vx_nms nms;  // what it reads of it
+  struct vx_nms nms;  // the members that the function reads
   nms.iou_threshold = 0.1f;
   nms.circle = 0;
   uint64_t bits = exhaustive_bits(vx_overlap(&first, &second));

@@ -1,5 +1,5 @@
-// The room of jobs with one client, opened as the daemon opens it: for one program of unit tests, which makes jobs and
-// submits them, or runs them itself. Main thread, beside the workers.
+// The room of jobs with one client, opened as the daemon opens it, for a program of unit tests that makes jobs and
+// submits or runs them. Main thread, beside the workers.
 #ifndef VOXELD_TESTS_JOB_ROOM_H
 #define VOXELD_TESTS_JOB_ROOM_H
 
@@ -11,12 +11,13 @@ static struct jobs jobs;
 static struct clients clients;
 static struct client *client;
 static struct counters counters;
-static struct watcher watcher = {.lock = LOCK_INITIALIZER};  // of no connections
-static atomic_bool gone;                                     // the client is, for its jobs
+static struct watcher watcher = {.lock = LOCK_INITIALIZER};  // without connections
+static atomic_bool gone;                                     // true: the client of the jobs is gone
 
 static void on_gpu_lost(void *cls) { (void)cls; }
 
-// On the CPU. The options must stay. As in the daemon, long jobs get up to half of the memory.
+// Opens the room on the CPU. The options must outlive the room. As in the daemon, long jobs get up to half of the
+// memory.
 static void open_job_room(struct options *options) {
   struct error error;
   const int64_t limits[SHARES] = {[SHARE_JOBS] = options->queue_depth,
@@ -32,7 +33,7 @@ static void open_job_room(struct options *options) {
   if (!jobs_start(&jobs, options, &clients, &counters, &watcher, on_gpu_lost, NULL, &error)) fail_msg("%s", error.text);
 }
 
-// The jobs have ended, and hold nothing any more.
+// Closes the room. All jobs must have ended, and hold nothing any more.
 static void close_job_room(void) {
   jobs_close(&jobs);
   jobs_join(&jobs);

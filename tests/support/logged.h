@@ -8,7 +8,7 @@
 
 static int logged_ends[2], logged_stderr;
 
-// From here on stderr is a pipe, which takes some kilobytes. False if that fails.
+// Replaces stderr by a pipe, which holds some kilobytes. False if that fails.
 static inline bool logged_begin(void) {
   logged_stderr = dup(STDERR_FILENO);
   return logged_stderr >= 0 && pipe(logged_ends) == 0 && dup2(logged_ends[1], STDERR_FILENO) == STDERR_FILENO;
@@ -19,7 +19,7 @@ static inline bool logged_end(void) {
   return (close(logged_stderr) | close(logged_ends[0]) | close(logged_ends[1])) == 0 && good;
 }
 
-// What was written since the last call. An end is written behind it, so that the read never waits.
+// The text written since the last call. Writes an end mark after the text first, so that the read never blocks.
 static inline const char *logged(void) {
   static char text[16384];
   if (write(logged_ends[1], "", 1) != 1 || read(logged_ends[0], text, sizeof text) < 1) abort();

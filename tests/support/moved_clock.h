@@ -1,6 +1,5 @@
 // A clock that a test moves: the test program's own clock_gettime stands in for the C library's.
-//
-// For one thread, or with others that do not look at the clock meanwhile.
+// For one thread, or beside threads that do not read the clock.
 #ifndef VOXELD_TESTS_MOVED_CLOCK_H
 #define VOXELD_TESTS_MOVED_CLOCK_H
 
@@ -13,7 +12,7 @@ static atomic_llong moved_clock_ns = 1000 * NS_PER_S;
 
 static inline void clock_move_ms(int64_t ms) { atomic_fetch_add(&moved_clock_ns, ms * NS_PER_MS); }
 
-// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are not for our use
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are reserved
 int clock_gettime(clockid_t clock, struct timespec *now) {
   (void)clock;
   long long ns = atomic_load(&moved_clock_ns);

@@ -1,5 +1,5 @@
 """Detectors as in OpenPCDet and mmdetection3d: states under their names, and the computation in float64 without folded
-norms. Widths are the real widths, or those that a test asks for. Maps are small."""
+norms. Widths are the real widths, or a test's own. Maps are small."""
 
 import numpy as np
 

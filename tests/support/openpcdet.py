@@ -41,7 +41,7 @@ def inside(points, boxes):
 
 
 def crossing(p, q):
-    """(points, whether they are): where the edges p = (p0, p1) and q = (q0, q1) cross."""
+    """(points, whether each exists): the crossings of the edges p = (p0, p1) and q = (q0, q1)."""
     (p0, p1), (q0, q1) = p, q
     s1, s2, s3, s4 = cross(q0, p1, p0), cross(p1, q1, p0), cross(p0, q1, q0), cross(q1, p1, q0)
     s5 = cross(q1, p1, p0)
@@ -58,7 +58,7 @@ def crossing(p, q):
 
 
 def points_of_overlap(a, b):
-    """(points [P, 24, 2], which of them there are [P, 24])"""
+    """(points [P, 24, 2], whether each exists [P, 24])"""
     corners, others = corners_of(a), corners_of(b)
     found = [
         crossing((corners[:, i], corners[:, (i + 1) % 4]), (others[:, j], others[:, (j + 1) % 4]))

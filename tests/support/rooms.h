@@ -1,6 +1,6 @@
-// The rooms that pages show, opened as the daemon opens them but without a listener: for one program of unit tests,
-// which writes pages over `view`. `open_rooms` and `close_rooms` are the setup and the teardown of its group. Main
-// thread; the workers sleep.
+// The rooms that pages show, opened as the daemon opens them but without a listener: for a program of unit tests that
+// writes pages over `view`. `open_rooms` and `close_rooms` are the setup and the teardown of its group. Main thread;
+// the workers sleep.
 #ifndef VOXELD_TESTS_ROOMS_H
 #define VOXELD_TESTS_ROOMS_H
 

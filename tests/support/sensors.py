@@ -61,7 +61,7 @@ class Sensor:
         return answer if reply.status == 200 else b""
 
     def _ask(self, count):
-        """What the answer says about the stream; None after a failure."""
+        """The stream's part of the answer's metadata; None after a failure."""
         path = "/v1/transform?" + "&".join(f"{name}={value}" for name, value in self._query(count).items())
         body = b"".join(rows.tobytes() for _, _, rows in self._sent[:count])
         for _ in range(TRIES):
@@ -90,7 +90,7 @@ class Sensor:
         return stream
 
     def send(self):
-        """Sends the next sweep. Returns what the last answer says about the stream; None after a failure."""
+        """Sends the next sweep. Returns the stream's part of the last answer's metadata; None after a failure."""
         self._new()
         begin = time.monotonic()
         stream = self._ask(1)

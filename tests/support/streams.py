@@ -40,13 +40,13 @@ def motion(now, then):
 
 
 class Mirror:
-    """What the server should keep of one client's streams."""
+    """The state that the server should keep for one client's streams."""
 
     def __init__(self):
         self.sweeps, self.mounts = {}, {}  # by name; sweeps with the newest first: (time, pose, rows)
 
     def send(self, query, *bodies):
-        """The joined rows, and how many points of each sweep they are: (stream, time, received, joined). Several bodies
+        """The joined rows, and the points of each sweep: (stream, time, received, joined). Several bodies
         are sweeps of `times` and `poses`, the newest first."""
         name, wanted = query["stream"], int(query.get("sweeps", len(bodies)))
         names = query.get("streams", name).split(",")

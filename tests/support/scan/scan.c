@@ -27,7 +27,8 @@ struct hit {
   int label;
 };
 
-// Where a ray enters and leaves a body. The functions return false if it misses the body or the body lies behind.
+// The distances at which a ray enters and leaves a body. The functions return false if the ray misses the body or
+// points away from it.
 struct span {
   double in, out, cosine;
 };

@@ -143,7 +143,7 @@ static void write_pinned(void *own, void *pinned, size_t bytes) {
   (void)copied;
 }
 
-// The job's own caller, behind the checking one.
+// The job's own caller, to which the stand-in's caller passes on.
 struct behind {
   const struct vx_job *job;
   const struct vx_caller *caller;
