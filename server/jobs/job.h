@@ -122,7 +122,7 @@ struct sink {
 // The part of a job that uses regions of shared memory (shared.h).
 struct job_shared {
   struct region_part source;  // of the points, until they are copied
-  int sinks, in_place;        // the number of sinks; of sinks that a GPU writes, which are all with bytes, or none
+  int sinks, in_place;        // numbers of sinks: all; written by a GPU (every sink that gets bytes, or none)
   int copied;                 // parts copied from or to regions
   struct sink sink[VX_TENSOR_COUNT];
   void *output_ptrs[VX_TENSOR_COUNT];  // where a GPU writes the tensors of sinks

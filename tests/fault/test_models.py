@@ -457,7 +457,8 @@ class Memory(Models):
         self.write("heavy", lines=[f"memory {self.LIMIT + 1} 0"])
         daemon = self.start()
         self.assertIn("the network does not run: onnxruntime: out of memory", self.fault(daemon, "hungry"))
-        self.assertIn("network.onnx: its weights take more than its limit of 1000000 bytes", self.fault(daemon, "heavy"))
+        reason = "network.onnx: its weights take more than its limit of 1000000 bytes"
+        self.assertIn(reason, self.fault(daemon, "heavy"))
         self.assert_serves(daemon)
         self.stop(daemon)
 

@@ -1,4 +1,4 @@
-"""Shared memory whose owner does anything with it, and clients without the right to it: at most one request suffers."""
+"""Shared memory whose owner changes it at any time, and clients without the right to it: at most one request fails."""
 
 import fcntl
 import http.client

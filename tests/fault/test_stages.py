@@ -1,5 +1,4 @@
-"""Requests of every kind that stop at every stage, in every way in which a client can stop; malformed heads of every
-kind; huge queries.
+"""Requests of every kind that stop at every stage, in every way that a client can stop; malformed heads; huge queries.
 
 Each test prints how many cases it has tried.
 """

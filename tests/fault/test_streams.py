@@ -1,6 +1,5 @@
 """Streams whose clients repeat, go back in time, send at once, ask for too much or vanish. Sweeps of a failed request
-are
-not kept, and no client gets another's sweeps."""
+are not kept, and no client gets the sweeps of another client."""
 
 import json
 import tempfile

@@ -376,12 +376,12 @@ static enum outcome pool_stays(void) {
 const struct trap connection_traps[] = {
     {TRAP(fin_unnoticed),
      .what = "With epoll the library does not notice an end of file that follows a part of a body"},
-    {TRAP(shut_noticed), .what = "It notices that end of file once the reading side is shut"},
+    {TRAP(shut_noticed), .what = "It notices such an end of file once the reading side is shut"},
     {TRAP(gone_unnoticed), .what = "It does not notice a client that leaves while the connection is suspended"},
-    {TRAP(gone_is_told_once), .what = "It tells of that client's end once, after the connection is resumed"},
+    {TRAP(gone_is_told_once), .what = "It reports the end of such a client once, after the connection is resumed"},
     {TRAP(suspended_untimed), .what = "A suspended connection has no timeout"},
     {TRAP(called_while_suspended),
-     .what = "The call for a chunk suspends the connection: the call for the next chunk comes all the same"},
+     .what = "After the call for a chunk has suspended the connection, the library still calls for the next chunk"},
     {TRAP(left_is_kept), .what = "A part of a body that is left in that call is handed over again after the resume"},
     {TRAP(completed_while_suspended),
      .what = "If that next chunk is malformed, the completion call comes while the connection is suspended"},
@@ -405,10 +405,10 @@ const struct trap connection_traps[] = {
     {TRAP(completed_without_request), .what = "The completion call comes even if the head was given up"},
     {TRAP(completion_missing),
      .what = "A chunk's first line is longer than the memory: the connection ends without the completion call"},
-    {TRAP(info_shared), .what = "One answer about a connection overwrites the answer before it"},
+    {TRAP(info_shared), .what = "The result of MHD_get_connection_info overwrites the previous result"},
     {TRAP(long_target), .what = "A target that is longer than the memory is answered with 414"},
     {TRAP(long_header), .what = "A header that is longer than the memory is answered with 431"},
-    {TRAP(limit_keeps_waiting), .what = "A client over the connection limit waits and is told nothing"},
+    {TRAP(limit_keeps_waiting), .what = "A client over the connection limit waits without an answer"},
     {TRAP(pool_stays), .what = "An idle connection keeps all its memory"},
 };
 const int connection_trap_count = sizeof connection_traps / sizeof *connection_traps;

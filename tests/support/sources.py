@@ -1,9 +1,8 @@
 """Connections from a chosen address. Standard library only.
 
-A plain bind() to port 0 takes a port of the whole machine until a minute after the connection's end: some hundred short
-connections a second, of several tests at once, leave none to anybody. IP_BIND_ADDRESS_NO_PORT puts the choice off until
-connect(), where a port need only be free towards that one server.
-"""
+A plain bind() to port 0 takes a port of the whole machine until a minute after the connection's end. Several tests at
+once, with some hundred short connections a second, use up all ports. With IP_BIND_ADDRESS_NO_PORT the system chooses
+the port at connect(), and the port need only be free towards that one server. """
 
 import http.client
 import socket
