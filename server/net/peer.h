@@ -89,7 +89,7 @@ struct request;
 struct tls_session;
 
 // The detail of the problem for an upload that was preempted.
-#define PREEMPTED "the body came slower than others, which now have its memory"
+#define PREEMPTED "the body came more slowly than others, which now have its memory"
 
 // A body on its way, and what is reserved for it. Any thread may read the atomic fields.
 struct upload {

@@ -10,7 +10,7 @@ from neighbours import ANNOUNCED, CHUNKED, READER, SAMPLING, SLOW, Neighbours, u
 
 REQUESTS = 20 if is_sanitized() else 100
 POLITE = "127.0.0.77"
-BODY = rows(50_000)  # 0.8 MB: fits the last sixteenth, which large bodies leave free
+BODY = rows(50_000)  # 0.8 MB: small enough to fit when large bodies fill the memory
 LARGE = tiled_rows(2 * MB)
 
 
