@@ -22,8 +22,8 @@ struct detector {
   struct sessions sessions;
 };
 
-// What may help if a network begins before its map: exporters put the encoder and the scatter into its file too.
-#define CUT_NETWORK "; voxeld-convert onnx cuts the file behind the scatter"
+// What may help if the network contains the encoder and the scatter, which exporters put into the same file.
+#define CUT_NETWORK "; voxeld-convert onnx cuts the file after the scatter"
 
 // ---- the network ----------------------------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ static bool check_tensor(struct detector *detector, const struct vx_network_tens
                    detector->files.network_file, field, tensor->name, vx_dtype_name(tensor->dtype), is, types, should);
 }
 
-// A tensor is for any number of clouds, or for 1. If one tensor is for 1 cloud, the network runs cloud by cloud.
+// A tensor is for any number of clouds, or for 1. If one of them is for 1 cloud, the network runs once for each cloud.
 static bool check_clouds(struct detector *detector, const struct vx_network_tensor *tensor, const char *field) {
   int64_t clouds = tensor->dims[0];
   detector->core.one_by_one = detector->core.one_by_one || clouds == 1;
@@ -94,7 +94,7 @@ static bool check_output(struct detector *detector, const struct vx_network_shap
     if (dims[i] < 1)
       return error_set(&detector->fault, "%s: %s (%s) has no fixed height, width and channels",
                        detector->files.network_file, field, name);
-  int32_t values;  // so many that the size of no batch overflows
+  int32_t values;  // the limit keeps the size of every batch from overflowing
   if (__builtin_mul_overflow(dims[1], dims[2], &values) || __builtin_mul_overflow(values, dims[3], &values))
     return error_set(&detector->fault, "%s: %s (%s) has too many values; allowed: up to %d for a cloud",
                      detector->files.network_file, field, name, INT32_MAX);

@@ -12,7 +12,7 @@
 
 enum { DETECTOR_NAME_SIZE = 64 };
 
-// What networks run with. The library must outlive the detectors.
+// What is needed to run networks. The library must outlive the detectors.
 struct detector_means {
   const struct vx_engine *engine;
   struct vx_engine_library *library;  // NULL if there is none

@@ -250,8 +250,8 @@ static bool find_tensor(const struct tensor_file *file, const char *name, int ra
                            rank == 2 ? ", width" : "");
 }
 
-// The layers are weight and bias, weight_1 and bias_1 and so on. Each later layer has twice the channels of the layer
-// before it as inputs.
+// The layers are weight and bias, weight_1 and bias_1 and so on. Each later layer has twice as many inputs as the layer
+// before it has channels.
 static bool read_layer(struct detector_files *files, const struct tensor_file *tensors, int32_t number,
                        struct error *error) {
   struct vx_encoder_layer *layer = &files->encoder.layers[number];

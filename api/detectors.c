@@ -16,7 +16,7 @@ struct detectors {
   size_t count;
   struct {
     struct detector *detector;
-    struct detector_refusal refusal;  // no reason: the detector has the files of its folder
+    struct detector_refusal refusal;  // no reason: the detector has the current files of its folder
   } item[MAX_DETECTORS];              // sorted by name
 };
 
@@ -38,7 +38,8 @@ static void put(struct detectors *detectors, struct detector *detector) {
   detectors->item[at].refusal = (struct detector_refusal){.reason = {0}};
 }
 
-// Opens the model if the entry is a folder, or a link that cannot be followed. A link to nothing is no model.
+// Opens the model if the entry is a folder. A link that points to nothing is skipped; another link that cannot be
+// followed becomes a model with a fault.
 static bool open_entry(struct detectors *detectors, const char *directory, const char *name,
                        const struct detector_means *means, struct error *error) {
   char path[4096];
@@ -89,7 +90,7 @@ void detectors_free(struct detectors *detectors) {
   free(detectors);
 }
 
-// False if `before` has no such model that serves.
+// False if `before` has no model of that name that serves.
 static bool keep(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason) {
   struct detector *kept = detectors_find(before, name_at(detectors, index));
   if (!kept || detector_fault(kept)) return false;

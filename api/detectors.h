@@ -22,8 +22,8 @@ VX_WARN_UNUSED struct detectors *detectors_load(const char *directory, const str
                                                 struct error *error);
 void detectors_free(struct detectors *detectors);  // may be NULL
 
-// To be called before the set serves. Replaces each model that does not serve with the model of the same name in
-// `before`, if that model serves. `before` may be NULL.
+// Call this before the set serves. Replaces each model that does not serve with the model of the same name in `before`,
+// if that model serves. `before` may be NULL.
 void detectors_keep(struct detectors *detectors, const struct detectors *before);
 // The same for the model with this index, which opened but cannot be used. If no model replaces it, it is refused from
 // now on. Without `before` the set may already serve.
@@ -42,7 +42,7 @@ const struct detector_refusal *detectors_refused(const struct detectors *detecto
 // The detector of that name, if it serves. NULL with an error that names the parameter `model`.
 struct detector *detectors_need(const struct detectors *detectors, const char *name, struct error *error);
 
-// To be called if the GPU of that number is lost: no network runs there any more.
+// Call this if the GPU of that number is lost: no network runs there any more.
 void detectors_lose(const struct detectors *detectors, int device);
 // The number of sessions in use on the GPU of that number.
 long long detectors_sessions(const struct detectors *detectors, int device);

@@ -65,8 +65,8 @@ size_t model_numbers(const struct named *named) {
   return VX_OPS + presets_count(named->presets) * (1 + VX_OPS) + detectors_count(named->detectors);
 }
 
-// For a number after those of the operations: the name and the request of a preset's model. False if the number has no
-// model.
+// Finds the name and the request of a preset's model. Number 0 is the first after the operations. False if the
+// number has no model.
 static bool preset_at(const struct presets *presets, size_t number, char name[MODEL_NAME_SIZE],
                       const struct job_request **request) {
   size_t count = presets_count(presets);

@@ -15,9 +15,9 @@ enum { MODEL_NAME_SIZE = 96 };  // room for the name of a preset and that of an 
 VX_WARN_UNUSED bool model_find(const struct named *named, const char *name, const char *version,
                                struct job_request *memory, struct model *model);
 
-// The count of numbers in a list of all models. Some numbers have no model.
+// The size of a list of all models. Some numbers below this size have no model.
 size_t model_numbers(const struct named *named);
-// Finds the model of a number below that count. `name` gets the model's name, and the model points to `name`. False if
+// Finds the model of a number below this size. `name` gets the model's name, and the model points to `name`. False if
 // the number has no model.
 VX_WARN_UNUSED bool model_at(const struct named *named, size_t number, char name[MODEL_NAME_SIZE],
                              struct job_request *memory, struct model *model);

@@ -1,10 +1,10 @@
 // Named parameter sets: the presets of config/presets, which are built into the binary, and those of the operator's
 // directory.
 //
-// A preset file is one JSON object: "description", a string; "parameters", an object whose names and values are those
-// of the query (lists as JSON arrays); and "operation", the operation that takes these parameters, voxelize by default.
-// Further members have the names of further operations that the model needs; each is an object of parameters too. A
-// loaded set is immutable, and any thread may read it. presets_free ends the set.
+// A preset file is one JSON object: "description", a string; "parameters", an object with the names and values of a
+// query's parameters (lists as JSON arrays); and "operation", the operation that takes these parameters, voxelize by
+// default. Further members are named after further operations that the model needs; each is an object of parameters
+// too. A loaded set is immutable, and any thread may read it. presets_free frees the set.
 #ifndef VOXELD_PRESETS_H
 #define VOXELD_PRESETS_H
 
@@ -32,7 +32,7 @@ const struct preset *presets_at(const struct presets *presets, size_t index);  /
 const char *preset_name(const struct preset *preset);
 // The defaults, overridden by the preset's "parameters".
 const struct job_request *presets_request(const struct preset *preset);
-// Likewise for that operation; NULL if the preset has no parameters for it.
+// The same for the operation `op`; NULL if the preset has no parameters for it.
 const struct job_request *presets_request_of(const struct preset *preset, enum vx_op op);
 
 // Write one preset as a JSON object, and all presets as {"presets":[...]}.

@@ -3,8 +3,7 @@
 
 #include "kernels/ops.h"
 
-// The operation at an endpoint with several operations: that of the query's `head`, else that of the preset, else the
-// first.
+// The operation at an endpoint that has several: the query's `head` chooses it, else the preset, else it is the first.
 static enum vx_op choose(enum vx_op first, const struct query_item *head, const struct preset *preset) {
   if (!operation_of(first)->head) return first;
   enum vx_op chosen = head && head->value ? operation_with_head(head->value, head->value_length) : first;

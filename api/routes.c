@@ -47,7 +47,7 @@ static const char *take_part(const char *path, char *out, size_t size) {
   return path + length;
 }
 
-// Likewise for the version, if one follows here.
+// The same for the version, if one follows here.
 static const char *take_version(const char *path, struct route_names *names) {
   static const char before[] = "/versions/";
   size_t length = sizeof before - 1;

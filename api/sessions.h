@@ -25,9 +25,9 @@ VX_WARN_UNUSED enum vx_status sessions_open(struct sessions *sessions, const str
                                             const struct vx_device_stream *stream, struct error *error);
 // The session on a lane; NULL if the lane has none, or has lost it.
 struct vx_session *sessions_on(const struct sessions *sessions, const struct vx_lane *lane);
-// To be called if the network failed on that lane: it does not run there again. Copies `reason`.
+// Call this if the network failed on that lane: it does not run there again. Copies `reason`.
 void sessions_give_up(struct sessions *sessions, const struct vx_lane *lane, const char *reason);
-// To be called if the GPU of that number is lost: gives up all sessions there.
+// Call this if the GPU of that number is lost: gives up all sessions there.
 void sessions_lose(struct sessions *sessions, int device);
 // The number of sessions in use on the GPU of that number.
 int sessions_count(const struct sessions *sessions, int device);

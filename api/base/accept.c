@@ -8,7 +8,7 @@
 
 static const char *skip_blanks(const char *text) { return text + strspn(text, " \t"); }
 
-// The first byte that is one of `ends`, or the end of the text. Bytes between quotes are skipped.
+// The first byte that occurs in `ends`, or the end of the text. Bytes between quotes are skipped.
 static const char *reach(const char *text, const char *ends) {
   bool quoted = false;
   for (; *text; text++) {
@@ -19,7 +19,8 @@ static const char *reach(const char *text, const char *ends) {
   return text;
 }
 
-// Reads a weight from 0 to 1 with up to three decimals, as thousandths. -1 if the text up to `end` is no such weight.
+// Reads a weight from 0 to 1 with up to three decimals, as thousandths. -1 if the text up to `end` is not such a
+// weight.
 static int read_weight(const char *text, const char *end) {
   int value = 0, scale = 1000;
   if (text == end || (*text != '0' && *text != '1')) return -1;
@@ -47,7 +48,7 @@ static int precision(const char *range, size_t length, const char *type) {
   return length == strlen(type) && strncasecmp(range, type, length) == 0 ? 3 : 0;
 }
 
-// Likewise for a coding. 2: the coding itself, 1: all codings, 0: the range does not cover the coding.
+// The same for a coding. 2: the coding itself, 1: all codings, 0: the range does not cover the coding.
 static int coding_precision(const char *range, size_t length, const char *coding) {
   if (length == 1 && *range == '*') return 1;
   return length == strlen(coding) && strncasecmp(range, coding, length) == 0 ? 2 : 0;

@@ -10,8 +10,8 @@ enum { ACCEPT_MOST = 1000 };  // the highest quality
 // nothing.
 int accept_quality(const char *accept, const char *type);
 
-// Likewise the quality that an Accept-Encoding gives to `coding` ("gzip"). The quality of "identity" is 0 unless the
-// header names it. A client that does not name it accepts it, but prefers the codings that it names.
+// The quality that an Accept-Encoding gives to `coding` ("gzip"), in thousandths. "identity" has the quality 0 unless
+// the header names it: a client that does not name it accepts it, but prefers the codings that it names.
 int accept_coding(const char *accept, const char *coding);
 
 #endif

@@ -18,7 +18,7 @@ static inline void bytes_put(struct text *out, uint64_t value, int bytes) {
   text_append(out, piece, (size_t)bytes);
 }
 
-// Appends many bytes in strides, and ends early if the job is stopped. With NULL it only measures.
+// Appends many bytes in pieces, and ends early if the job is stopped. If `bytes` is NULL, only counts the length.
 static inline void bytes_append(struct text *out, struct vx_stop *stop, const char *bytes, size_t length) {
   if (!bytes) text_append(out, NULL, length);
   for (size_t more; bytes && (more = vx_stride_bytes(stop, length)) > 0; bytes += more, length -= more)
@@ -40,7 +40,7 @@ struct byte_range {
 };
 
 // Moves the ranges of `data` to the beginning of `data`, one directly after the other. The ranges are in order and do
-// not overlap. Returns their bytes in all.
+// not overlap. Returns the sum of their sizes.
 static inline size_t ranges_join(char *data, const struct byte_range *ranges, int count) {
   size_t length = 0;
   for (int i = 0; i < count; i++) {

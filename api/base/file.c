@@ -10,7 +10,7 @@
 
 #include "api/base/text.h"
 
-// Reads up to `most` + 1 bytes; the last byte shows that the file has too many. False with errno.
+// Reads up to `most` + 1 bytes; if the last byte was read, the file is too large. False with errno.
 static bool read_bytes(int fd, size_t most, struct file *file) {
   if (!(file->bytes = malloc(most + 1))) return false;
   ssize_t count = 1;

@@ -8,16 +8,17 @@
 
 // ---- the cost -------------------------------------------------------------------------------------------------------
 
-// The most that jansson 2.14 allocates for what these bytes begin or separate, rounded up. A list's table doubles when
-// it grows, so each item counts four times; so do the buckets of an object. Bytes inside strings count too.
+// Upper bounds of what jansson 2.14 allocates. Each ',', ':', '[' and '{' of the text counts with the bytes below, even
+// inside a string. A list doubles its table when it grows, so an item counts four times the size of an entry; the same
+// holds for the buckets of an object.
 enum {
   FIXED = 4096,
-  VALUE = 64,    // after a comma: an entry of the list, and a number or a string without its bytes
-  MEMBER = 112,  // after a colon: what a pair needs beyond VALUE
-  LIST = 160,    // with its first entries, and the first value
-  OBJECT = 224,  // with its first buckets
+  VALUE = 64,    // for a comma: an entry of the list, and a number or an empty string
+  MEMBER = 112,  // for a colon: what a member of an object needs beyond VALUE
+  LIST = 160,    // for '[': the list with its first entries, and the first value
+  OBJECT = 224,  // for '{': the object with its first buckets
   PER_BYTE =
-      6,  // a string is stored once, a key twice; the buffer of the longest string doubles from the smallest size on
+      6,  // a value's string is stored once, a name twice; jansson's read buffer doubles until the longest string fits
 };
 
 size_t json_cost(const char *text, size_t size) {
@@ -69,7 +70,7 @@ static void install(void) {
   if (!atomic_flag_test_and_set(&installed)) json_set_alloc_funcs(take, give);
 }
 
-// A text that jansson reads in parts.
+// A text that jansson reads piece by piece.
 struct long_text {
   const char *at;
   size_t left;

@@ -2,7 +2,7 @@
 //
 // A document allocates the block once, with the size that json_cost returns. jansson's allocations are cut from the
 // block. So the size is known in advance, and nothing stays in the heaps of threads. If an allocation fails, jansson
-// may leave out a character and go on; here that is an error.
+// may leave out a character and continue; this module reports an error instead.
 //
 // The first call installs an allocator; the daemon makes this call at its start. After that, any thread. A document
 // belongs to its caller.
@@ -18,18 +18,18 @@
 #include "kernels/stop.h"
 
 struct json_document {
-  json_t *root;  // no reference to it or to its values is taken or released
+  json_t *root;  // keeps no reference to the document or its values
   char *memory;  // [size], NULL if the document is closed
   size_t size, used;
 };
 
-// The most memory, in bytes, that a document of `size` bytes of text takes.
+// The most memory, in bytes, that a document of `size` bytes of text needs.
 size_t json_cost(const char *text, size_t size);
 
 // Opens a document; json_close releases it. A repeated key in an object is an error. False with the reason and the line
 // at fault, or a negative line if no line is at fault; the document is closed then.
 VX_WARN_UNUSED bool json_open(struct json_document *document, const char *text, size_t size, json_error_t *error);
-// Likewise for a text that a client sent. `what` names the text in errors. False with an error. If the job is stopped,
+// The same for a text that a client sent. `what` names the text in errors. False with an error. If the job is stopped,
 // reading fails.
 VX_WARN_UNUSED bool json_open_sent(struct json_document *document, const char *what, const char *text, size_t size,
                                    struct vx_stop *stop, struct error *error);

@@ -43,7 +43,7 @@ static void put_colon(struct text *out) {
   out->json.behind = JSON_NAME;
 }
 
-// Appends a name, or a value that is a word. Neither needs escapes.
+// Appends a name, or a value that is a word. Neither needs escaping.
 static void put_word(struct text *out, const char *word, size_t length, bool is_name) {
   go_on(out);
   if (is_name) put_quote(out);
@@ -152,7 +152,7 @@ static const char *put_argument(struct text *out, const char *conversion, va_lis
 static const char *put_words(struct text *out, const char *words, char end, va_list *arguments) {
   go_on(out);
   put_quote(out);
-  out->json.quotes += end == '\'';  // names need no escapes
+  out->json.quotes += end == '\'';  // names need no escaping
   out->json.behind = JSON_WORDS;
   while (*words && *words != end) {
     const char *at = words;

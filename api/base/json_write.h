@@ -9,10 +9,10 @@
 
 // The format is JSON without commas. Names have no quotes; strings have single quotes. Conversions are those of printf:
 //   %s        a string; null for NULL
-//   %i        what is true or false
+// %i        a boolean
 //   %d        an integer; %ld an int64_t; %lu, %lld, %llu, %zu
-//   %g, %.3f  a double in the fewest digits that read back as the same, or with so many decimals
-// Inside a name or a string a conversion is a part of it.
+// %g, %.3f  a double in the fewest digits that read back as the same double, or with that many decimals
+// Inside a name or a string, a conversion adds to that name or string.
 //   json_printf(out, "{name:%s device:'cuda:%d' %s_us:%ld sizes:[", name, index, stage, ns / 1000);
 __attribute__((format(printf, 2, 3))) void json_printf(struct text *out, const char *format, ...);
 
@@ -23,8 +23,8 @@ void json_put_integer(struct text *out, int64_t value);
 void json_put_integers(struct text *out, const int64_t *values, int count);  // an array
 void json_put_fixed(struct text *out, int64_t units, int decimals);          // units / 10^decimals
 void json_put_double(struct text *out, double value);
-// Writes null for a number that is not finite, which JSON does not have. -0.0 keeps its sign: it is not written as -0,
-// which readers take for an integer.
+// Writes null for a number that is not finite, since JSON has no such numbers. -0.0 keeps its sign: it is not written
+// as -0, which readers take for an integer.
 void json_put_float(struct text *out, float value);
 
 // Begins a string. All text that is appended before json_end belongs to the string, such as that of text_put, or

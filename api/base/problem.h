@@ -61,7 +61,7 @@ static_assert((int)ERROR_IMPOSSIBLE == VX_REFUSED && (int)ERROR_MEMORY_FULL == V
                   (int)ERROR_MODEL_FAILED == VX_FAILED,
               "a failure of the computation is an error as it stands");
 
-// Bytes of the longest document. Each byte of a text may become six, and KServe's clients get the detail twice.
+// Bytes of the longest document. Each byte of a text may become six, and KServe's form contains the detail twice.
 enum { PROBLEM_TEXT_SIZE = 6 * (2 * sizeof((struct error *)0)->text + sizeof((struct error *)0)->parameter) + 1024 };
 
 struct problem_info {

@@ -16,7 +16,7 @@ struct json_place {
   // What the next value follows: nothing, a value, its own name, or the beginning of a string that it continues.
   enum { JSON_NOTHING, JSON_VALUE, JSON_NAME, JSON_WORDS } behind;
   unsigned char quotes;  // number of open strings: appended text is escaped once for each
-  unsigned char lines;   // levels whose members have a line each, for readers
+  unsigned char lines;   // number of outer levels that are written with one member per line, for readers
   unsigned char depth;   // number of open levels; ends[depth - 1] ends the innermost
   char ends[JSON_DEPTH];
 };
@@ -43,7 +43,7 @@ void text_append(struct text *text, const char *bytes, size_t length);
 void text_put(struct text *text, const char *string);
 __attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const char *format, ...);
 
-// Appends units / 10^decimals with that many decimals.
+// Appends units / 10^decimals with `decimals` decimals.
 void text_fixed(struct text *text, int64_t units, int decimals);
 
 // Appends a number in the fewest digits that read back as the same float32 or double. Exponents have no '+', such as

@@ -2,18 +2,18 @@
 //
 //   sensor [-u URL] [-q QUERY] [-a CA_FILE] [-r HZ] [-s STREAM -p POSES] [SCAN.bin...]
 //
-// Scans are the files. Without files they are the frames of the standard input: each a little-endian uint32 with the
-// number of bytes, then the rows. The token is $VOXELD_TOKEN.
+// Scans are read from the files. Without files they are read from the standard input as frames: each is a little-endian
+// uint32 with the number of bytes, then the rows. The token is $VOXELD_TOKEN.
 //
-// Without -r each scan is sent once the one before is answered, and retried after temporary errors. With -r the program
-// is a live sensor that makes a scan every 1/HZ s and never retries. Files are sent at that rate, frames when they
-// arrive. A scan is dropped if the request fails temporarily, if Retry-After is not over yet, or if the scan is more
-// than 1/HZ s late.
+// Without -r each scan is sent once the scan before is answered, and is retried after temporary errors. With -r the
+// program acts as a live sensor that makes a scan every 1/HZ s and never retries. Files are sent at that rate, frames
+// when they arrive. A scan is dropped if the request fails temporarily, if Retry-After is not over yet, or if the scan
+// is more than 1/HZ s late.
 //
-// With -s each scan is a sweep of that stream, which begins anew; -q says how many are joined: sweeps=10. The file
-// POSES has the time and the pose of each scan, a line each, as TUM writes it: time x y z qx qy qz qw. Lines that are
-// empty or begin with # do not count. Times must rise. The last sweeps are kept, and sent once more to a service that
-// has lost them.
+// With -s each scan is a sweep of that stream, which begins anew; -q says how many sweeps are joined: sweeps=10. The
+// file POSES has one line for each scan, with its time and pose in the format of TUM: time x y z qx qy qz qw. Empty
+// lines and lines that begin with # are skipped. Times must rise. The program keeps the last sweeps, and sends them
+// again if the service has lost them.
 //
 // SIGTERM and SIGINT end the program. The last line of its output counts the scans. The exit status is 0; 1 if a
 // request failed for good or a scan cannot be read; 2 for wrong usage or options. One thread.
@@ -32,7 +32,7 @@
 #include <unistd.h>
 #include <voxeld_client.h>
 
-#define BAD_POSE "its pose is not: time x y z qx qy qz qw"
+#define BAD_POSE "its pose must have the form: time x y z qx qy qz qw"
 
 static volatile sig_atomic_t stop;
 
@@ -48,9 +48,9 @@ struct scan {
 
 enum input { INPUT_SCAN, INPUT_END, INPUT_BAD };  // the result of reading a scan
 
-enum { MOST_SWEEPS = 32 };  // most sweeps that a service joins
+enum { MOST_SWEEPS = 32 };  // most sweeps of one stream that a service joins
 
-// The sweeps that are joined, the newest first. Their rows lie one after the other.
+// The sweeps to join, the newest first. Their rows lie one after the other.
 struct history {
   struct scan rows;
   size_t count, most;
@@ -134,17 +134,17 @@ static enum input read_frame(const char *name, struct scan *scan) {
     if (!fill(scan, STDIN_FILENO, bytes)) return complain(name, strerror(errno));
     whole = scan->bytes == bytes;
   }
-  return whole ? INPUT_SCAN : complain(name, "the frame is cut");
+  return whole ? INPUT_SCAN : complain(name, "the frame is truncated");
 }
 
-// The service would replace a sweep with another of the same time, and so join one sweep fewer than were sent.
+// The service would replace a sweep that has the same time, and so join one sweep fewer than were sent.
 static enum input refuse_time(const struct sensor *sensor, const char *name) {
   char reason[96];
-  snprintf(reason, sizeof reason, "line %ld of the poses: its time is not after that of the one before", sensor->line);
+  snprintf(reason, sizeof reason, "line %ld of the poses: its time is not after that of the pose before", sensor->line);
   return complain(name, reason);
 }
 
-// Reads the next line of the poses into the query. The quaternion's w is last in the file, but first for the service.
+// Reads the next line of the poses into the query. The file has w of the quaternion last, the service takes w first.
 static enum input read_pose(struct sensor *sensor, const char *name) {
   char line[512], *at, *end;
   do {
@@ -159,7 +159,7 @@ static enum input read_pose(struct sensor *sensor, const char *name) {
   }
   if (at[strspn(at, " \t\r\n")]) return complain(name, BAD_POSE);
   const double *n = numbers;
-  bool rises = !(n[0] <= sensor->sweep.time);  // the service refuses what is not a number
+  bool rises = !(n[0] <= sensor->sweep.time);  // the service refuses numbers that are not finite
   sensor->sweep = (struct voxeld_sent_sweep){0, n[0], {n[1], n[2], n[3], n[7], n[4], n[5], n[6]}};
   bool fits =
       voxeld_sweep_query(sensor->stream_query, n[0], sensor->sweep.pose, sensor->sweep_query, sensor->sweep_room);
@@ -226,7 +226,7 @@ static bool remember(struct sensor *sensor, const struct scan *scan, size_t poin
   return true;
 }
 
-// The number of joined sweeps of this sensor, and the points of the newest. -q may name other streams too.
+// The number of sweeps of this sensor that were joined, and the points of the newest. -q may name other streams too.
 static size_t own_sweeps(const struct sensor *sensor, const struct voxeld_result *result, size_t *points) {
   struct voxeld_sweep sweep;
   size_t own = 0;
@@ -235,11 +235,11 @@ static size_t own_sweeps(const struct sensor *sensor, const struct voxeld_result
   return own;
 }
 
-// Sends all sweeps in one body. If the service takes them, the result is that of all sweeps.
+// Sends all kept sweeps in one body. If the service takes them, its answer becomes the result.
 static void send_again(struct sensor *sensor, const char *name, struct voxeld_result *result) {
   const struct history *history = &sensor->history;
   struct voxeld_result again = {0}, before;
-  fprintf(stderr, "sensor: %s: the service has lost sweeps and gets them once more\n", name);
+  fprintf(stderr, "sensor: %s: the service has lost sweeps; they are sent again\n", name);
   bool fits = voxeld_sweeps_query(sensor->stream_query, history->sweeps, history->count, sensor->sweep_query,
                                   sensor->sweep_room);
   if (fits && voxeld_voxelize(sensor->client, sensor->sweep_query, history->rows.rows, history->rows.bytes, &again) ==
@@ -260,7 +260,7 @@ static bool keep_sweep(struct sensor *sensor, const char *name, const struct sca
     complain(name, "out of memory");
     return false;
   }
-  // If the service had no room for the other sweeps, it still has none.
+  // If the service had no room for the other sweeps, it has none now either.
   bool had_room = voxeld_number(result, "stream", "evicted") <= 0 && voxeld_number(result, "stream", "expired") <= 0;
   if (own < sensor->history.count && had_room) send_again(sensor, name, result);
   return true;
@@ -290,8 +290,8 @@ static bool post(struct sensor *sensor, const char *name, const struct scan *sca
 // because it was dropped or a signal came.
 static bool await_turn(struct sensor *sensor, const char *name, double asked) {
   double came = now();
-  // If the program had to wait for a frame, the frame is new and due now, however long its source was silent. Any other
-  // frame may have waited in a pipe, so it was due one interval after the previous frame.
+  // If the program had to wait for a frame, the frame is new and due now, however long its source was silent. A frame
+  // that came without waiting may have been in a pipe, so it was due one interval after the previous frame.
   bool waited_for = !sensor->from_files && came - asked > sensor->interval / 10;
   sensor->due = sensor->due <= 0 || waited_for ? came : sensor->due + sensor->interval;
   if (sensor->from_files && !sleep_until(sensor->due)) return false;

@@ -12,9 +12,9 @@
 //   else
 //     complain(result.error);
 //
-// Threads: use a client and a result from one thread at a time; threads with clients of their own need no lock. If
-// libcurl is older than 7.84, open the first client before other threads run. A process made by fork must open a client
-// of its own. With TLS the program should ignore SIGPIPE.
+// Threads: use a client and a result from one thread at a time; threads that each have their own client need no lock.
+// If libcurl is older than 7.84, open the first client before other threads run. A process made by fork must open its
+// own client. With TLS the program should ignore SIGPIPE.
 //
 // Memory: a result keeps its buffer for the next call, so calls of similar size allocate no buffer; libcurl and jansson
 // allocate and free their working memory. The rows are sent without a copy. Connections are kept and reused.
@@ -43,18 +43,17 @@ enum voxeld_status {
 
 struct voxeld_options {
   const char
-      *url;  // http://HOST:PORT or https://HOST:PORT, perhaps with a path prefix; or unix:PATH. Without a password
+      *url;  // http://HOST:PORT or https://HOST:PORT, with an optional path prefix; or unix:PATH. Not with a password
   const char *token;        // sent as Authorization: Bearer; or NULL
-  const char *ca_file;      // PEM file of the authorities to trust; NULL = the system's
+  const char *ca_file;      // PEM file of the authorities to trust; NULL = the authorities that the system trusts
   const char *certificate;  // PEM files of the client's certificate and its key; or NULL
   const char *key;
-  double
-      timeout_s;  // most time to connect, and most without a byte in either direction; whole seconds, up to a million
-  double deadline_s;  // most time for a call with all its attempts and pauses; up to a million
-  int retries;        // most further attempts after 429, 503, 502 or 504 with Retry-After, or a broken connection
-  double backoff_s;   // pause before the second attempt; doubles each time, up to 10; minus up to half of it at random
+  double timeout_s;   // limit for connecting, and for a pause in the transfer; whole seconds, up to a million
+  double deadline_s;  // limit for a call with all its attempts and pauses; up to a million
+  int retries;        // limit of further attempts after 429, 503, 502 or 504 with Retry-After, or a broken connection
+  double backoff_s;   // pause before the second attempt; doubles each time, up to 10; less up to a half, at random
   size_t max_answer_bytes;  // a larger answer is VOXELD_BAD_ANSWER
-  const char *encoding;     // gzip, deflate or zstd: the caller has encoded the rows so; NULL = they are plain
+  const char *encoding;     // gzip, deflate or zstd: the encoding that the caller has applied to the rows; NULL = none
   const volatile sig_atomic_t *stop;  // a call ends within 0.1 s once *stop is not 0; or NULL
 };
 
@@ -70,30 +69,30 @@ struct voxeld_tensor {
 };
 
 struct voxeld_problem {
-  int status;     // HTTP status; 0 = the service refused nothing
-  char kind[64];  // such as queue-full; "" if a balancer refused
+  int status;     // HTTP status; 0 = the service did not refuse the request
+  char kind[64];  // such as queue-full; "" if a load balancer refused
   char title[128];
   char detail[512];
   char parameter[64];    // the parameter at fault, or ""
-  double retry_after_s;  // 0 = at once, or the answer does not say
+  double retry_after_s;  // 0 = immediately, or the answer has no Retry-After
 };
 
 struct voxeld_buffer {   // private: an answer's bytes and the JSON in them
-  void *block;           // as malloc gave it
+  void *block;           // as malloc returned it
   unsigned char *bytes;  // the first address in the block that is a multiple of 64
   size_t size, room;
   struct json_t *header, *metadata;
 };
 
-// The result of a call. Zero it before its first use: struct voxeld_result result = {0}. It owns what it points to, and
-// frees or overwrites that at its next use and in voxeld_result_free.
+// The result of a call. Zero it before its first use: struct voxeld_result result = {0}. It owns what its pointers
+// point to; its next use and voxeld_result_free free or overwrite that memory.
 struct voxeld_result {
   size_t tensor_count;
   struct voxeld_tensor tensors[VOXELD_MAX_TENSORS];
   const char *metadata;  // as JSON
   char request_id[129];  // as in the service's log
   struct voxeld_problem problem;
-  char error[768];  // one line, unless the call returned VOXELD_OK
+  char error[768];  // one line; set unless the call returned VOXELD_OK
   bool temporary;   // the same request may succeed later; the client retries such requests
   int attempts;
   struct voxeld_buffer buffer;  // private
@@ -104,11 +103,11 @@ struct voxeld_options voxeld_defaults(const char *url);
 // Opens a client. NULL if there is no memory or an option is bad. Strings of the options are copied; `stop` must
 // outlive the client.
 struct voxeld_client *voxeld_open(const struct voxeld_options *options);
-void voxeld_close(struct voxeld_client *client);  // NULL is fine
+void voxeld_close(struct voxeld_client *client);  // client may be NULL
 
-// POST /v1/voxelize, /v1/fps, /v1/transform and /v1/detect. `query` is the parameters, URL-encoded; a '+' means a
-// space, so write 1e20 or 1e%2B20 for 1e+20. `rows` is the points, little-endian, row by row; or, with
-// options.encoding, what a library has made of them, such as ZSTD_compress at level 1.
+// POST /v1/voxelize, /v1/fps, /v1/transform and /v1/detect. `query` has the parameters, URL-encoded; a '+' means a
+// space, so write 1e20 or 1e%2B20 for 1e+20. `rows` has the points, little-endian, row by row. With options.encoding,
+// `rows` has those bytes compressed, for example by ZSTD_compress at level 1.
 enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                    struct voxeld_result *result);
 enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
@@ -119,54 +118,55 @@ enum voxeld_status voxeld_detect(struct voxeld_client *client, const char *query
                                  struct voxeld_result *result);
 
 // Writes a safetensors file of `count` tensors into `file`, which has `room` bytes, and returns the size of the whole
-// file. If that is more than `room`, the file is cut: call again with so much memory. 0 if a tensor cannot be sent: its
-// name has other characters than letters, digits and _ or more than 63, or its bytes are not those of its shape. The
-// data need not be aligned.
+// file. If that size is more than `room`, the file is incomplete: call again with a buffer of that size. Returns 0 if a
+// tensor cannot be sent: its name is longer than 63 characters or has characters other than letters, digits and _, or
+// its `bytes` do not match its shape. The data need not be aligned.
 size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file, size_t room);
 
-// POST /v1/nms and /v1/decode. `file` is a file of voxeld_pack, and stays the caller's.
+// POST /v1/nms and /v1/decode. `file` was written by voxeld_pack, and still belongs to the caller.
 enum voxeld_status voxeld_nms(struct voxeld_client *client, const char *query, const void *file, size_t bytes,
                               struct voxeld_result *result);
 enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query, const void *file, size_t bytes,
                                  struct voxeld_result *result);
 
 // A sweep of a stream is a call of voxeld_voxelize, _fps, _transform or _detect whose query names the stream, such as
-// "preset=kitti_second&stream=roof_lidar&sweeps=10", and its time and pose, which this appends: seconds by any clock
-// that only rises, and x, y, z, qw, qx, qy, qz. `text` needs room for the query and VOXELD_SWEEP_ROOM bytes more; false
-// if it has less. The service joins the sweep with those before it. A call with the same time may be repeated.
+// "preset=kitti_second&stream=roof_lidar&sweeps=10", and has the time and the pose of the sweep. This function appends
+// the time and the pose to the query: seconds of any clock that never goes back, and x, y, z, qw, qx, qy, qz. `text`
+// needs VOXELD_SWEEP_ROOM bytes more than the query; false if it has fewer. The service joins the sweep with earlier
+// sweeps. A call with the same time may be repeated.
 #define VOXELD_SWEEP_ROOM 256
 bool voxeld_sweep_query(const char *query, double time, const double pose[7], char *text, size_t room);
 
-// A sweep that is sent, and how many points it has.
+// A sweep to send, and its number of points.
 struct voxeld_sent_sweep {
   size_t points;
   double time, pose[7];
 };
 
-// The same for several sweeps in one body, the newest first: for a service that has lost older ones, as voxeld_begun or
-// voxeld_joined tells. `text` needs room for the query and VOXELD_SWEEP_ROOM bytes more for each sweep; false if it has
-// less, or without a sweep. The service takes up to 32, and not more than it joins.
+// The same for several sweeps in one body, the newest first. Use it if voxeld_begun or voxeld_joined shows that the
+// service has lost older sweeps. `text` needs VOXELD_SWEEP_ROOM bytes for each sweep more than the query; false if it
+// has fewer, or if there is no sweep. The service takes up to 32 sweeps, and no more than it joins.
 bool voxeld_sweeps_query(const char *query, const struct voxeld_sent_sweep *sweeps, size_t count, char *text,
                          size_t room);
 
 // GET /v1/streams/NAME/last: the points that the stream's last request joined, as the tensor `points`.
 enum voxeld_status voxeld_last(struct voxeld_client *client, const char *stream, struct voxeld_result *result);
 
-// DELETE /v1/streams/NAME: the next sweep begins the stream anew. Without such a stream it is VOXELD_REFUSED with 404.
+// DELETE /v1/streams/NAME: the next sweep begins the stream anew. VOXELD_REFUSED with 404 if there is no such stream.
 enum voxeld_status voxeld_delete_stream(struct voxeld_client *client, const char *stream, struct voxeld_result *result);
 
-// A sweep that was joined, and what became of its points.
+// A sweep that the service joined, and the fates of its points.
 struct voxeld_sweep {
   const char *stream;
-  double time, age_s;  // seconds before the newest
+  double time, age_s;  // age: seconds from this sweep to the newest
   double received, removed_close, joined, not_finite;
 };
 
-// Fills in a sweep that the result joined, numbered from 0, the newest first. False if there are not that many.
+// Fills in a sweep that the service joined. Number 0 is the newest. False if fewer sweeps were joined.
 bool voxeld_joined(const struct voxeld_result *result, size_t number, struct voxeld_sweep *sweep);
 
-// Whether the service had no sweep of the stream before this one. If it had, it was restarted or replaced, or they were
-// too old.
+// Whether the service had no earlier sweep of the stream. If it had received earlier sweeps, they were too old, or the
+// service was restarted or replaced.
 bool voxeld_begun(const struct voxeld_result *result);
 
 void voxeld_result_free(struct voxeld_result *result);
@@ -174,14 +174,14 @@ void voxeld_result_free(struct voxeld_result *result);
 // The tensor of this name, or NULL if the result has none.
 const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, const char *name);
 
-// A number of the metadata, such as voxeld_number(result, "points", "kept"); -1 if there is none.
+// A number in the metadata, such as voxeld_number(result, "points", "kept"); -1 if the metadata has no such number.
 double voxeld_number(const struct voxeld_result *result, const char *group, const char *name);
 
-// The name of a class that `labels` of voxeld_detect numbers; NULL if there is none.
+// The name of a class by its number in the tensor `labels` of voxeld_detect; NULL if there is no such class.
 const char *voxeld_class_name(const struct voxeld_result *result, int label);
 
-// The detail of a warning of the metadata, numbered from 0; NULL if there are not that many. The service warns of an
-// answer that may not be what was meant. Sets *kind, such as "max_voxels", unless kind is NULL.
+// The detail of a warning in the metadata, numbered from 0; NULL if there are fewer warnings. A warning says that the
+// answer may not be what the client meant. Sets *kind, such as "max_voxels", unless kind is NULL.
 const char *voxeld_warning(const struct voxeld_result *result, size_t number, const char **kind);
 
 #ifdef __cplusplus
@@ -205,7 +205,7 @@ const char *voxeld_warning(const struct voxeld_result *result, size_t number, co
 #include <time.h>
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "tensors and rows are little-endian, and are not converted"
+#error "tensors and rows are little-endian, and this client does not convert them"
 #endif
 
 #ifdef __cplusplus
@@ -214,15 +214,15 @@ extern "C" {
 
 #define VOXELD__ALIGNMENT 64
 #define VOXELD__MAX_ENTRIES 64         // tensors and the padding between them
-#define VOXELD__MAX_HEADER (1u << 24)  // bytes; the largest batch needs a hundredth of it
+#define VOXELD__MAX_HEADER (1u << 24)  // bytes; the header of the largest batch has a hundredth of it
 #define VOXELD__MAX_BACKOFF_S 10.0
 #define VOXELD__DELETE "DELETE"
 #define VOXELD__URN "urn:voxeld:problem:"
 
 struct voxeld_client {
   CURL *curl;          // the options that all transfers share
-  CURL *transfer;      // the last one
-  CURLM *connections;  // keeps the idle ones
+  CURL *transfer;      // the last transfer
+  CURLM *connections;  // keeps idle connections
   struct curl_slist *headers;
   double timeout_s, deadline_s, backoff_s;
   int retries;
@@ -235,7 +235,7 @@ struct voxeld_client {
   char curl_error[CURL_ERROR_SIZE];
   struct voxeld_result *result;    // of the current call
   const char *method;              // of the current call
-  bool no_memory;                  // there was none for its answer
+  bool no_memory;                  // there was no memory for its answer
   char retry_after[64], date[64];  // headers of its answer
 };
 
@@ -261,7 +261,7 @@ voxeld__fail(struct voxeld_result *result, enum voxeld_status status, const char
 
 // ---- the result -----------------------------------------------------------------------------------------------------
 
-// Zeros the result, but keeps the buffer's memory.
+// Zeros the result, but keeps the memory of the buffer.
 static void voxeld__forget(struct voxeld_result *result) {
   struct voxeld_buffer buffer = result->buffer;
   json_decref(buffer.header);
@@ -323,7 +323,7 @@ bool voxeld_begun(const struct voxeld_result *result) {
   return json_is_true(json_object_get(json_object_get(result->buffer.metadata, "stream"), "begun"));
 }
 
-// Appends a number with what stands before it.
+// Appends `before`, then the number.
 static char *voxeld__number(char *text, const char *before, double value) {
   char number[40];
   while (*before) *text++ = *before++;
@@ -331,8 +331,8 @@ static char *voxeld__number(char *text, const char *before, double value) {
   for (const char *c = number; *c; c++)
     if (strchr("0123456789-einfa", *c))
       *text++ = *c;
-    else if (*c != '+' && text[-1] != '.')  // a plus would be a space
-      *text++ = '.';                        // some locales write it otherwise
+    else if (*c != '+' && text[-1] != '.')  // the service would read a plus as a space
+      *text++ = '.';                        // some locales have another decimal point
   *text = 0;
   return text;
 }
@@ -357,7 +357,7 @@ bool voxeld_sweeps_query(const char *query, const struct voxeld_sent_sweep *swee
   return true;
 }
 
-// Makes room for `room` bytes in all, and keeps the bytes that are there.
+// Makes room for `room` bytes in all, and keeps the bytes already there.
 static bool voxeld__reserve(struct voxeld_buffer *buffer, size_t room) {
   if (room <= buffer->room) return true;
   if (room > SIZE_MAX - VOXELD__ALIGNMENT) return false;
@@ -428,7 +428,7 @@ static bool voxeld__read_entry(const char *name, const json_t *described, struct
   return bytes == entry->last - entry->first;
 }
 
-// Fills the tensors of a result from the header. They must fill the file behind the header, without gaps.
+// Fills the tensors of a result from the header. The tensors must fill the file after the header, without gaps.
 static const char *voxeld__place_tensors(struct voxeld_result *result, size_t start) {
   struct voxeld__entry entries[VOXELD__MAX_ENTRIES];
   size_t count = 0;
@@ -438,12 +438,12 @@ static const char *voxeld__place_tensors(struct voxeld_result *result, size_t st
   json_object_foreach(result->buffer.header, name, described) {
     if (strcmp(name, "__metadata__") == 0) continue;
     if (count == VOXELD__MAX_ENTRIES) return "it has too many tensors";
-    if (!voxeld__read_entry(name, described, &entries[count++])) return "a tensor is not described soundly";
+    if (!voxeld__read_entry(name, described, &entries[count++])) return "the entry of a tensor is not valid";
   }
   qsort(entries, count, sizeof *entries, voxeld__by_offset);
   uint64_t end = 0, size = result->buffer.size - start;
   for (size_t i = 0; i < count; i++) {
-    if (entries[i].first != end || entries[i].last > size) return "its tensors do not follow on each other";
+    if (entries[i].first != end || entries[i].last > size) return "its tensors do not directly follow each other";
     end = entries[i].last;
     if (strncmp(entries[i].tensor.name, "_padding_", 9) == 0) continue;
     if ((start + entries[i].first) % VOXELD__ALIGNMENT) return "a tensor does not start on 64 bytes";
@@ -454,7 +454,7 @@ static const char *voxeld__place_tensors(struct voxeld_result *result, size_t st
   return end == size ? NULL : "its tensors do not fill it";
 }
 
-// Reads the file in the buffer. NULL, or what is wrong with the file.
+// Reads the file in the buffer. Returns NULL, or what is wrong with the file.
 static const char *voxeld__read_tensors(struct voxeld_result *result) {
   struct voxeld_buffer *buffer = &result->buffer;
   uint64_t length = 0;
@@ -469,7 +469,7 @@ static const char *voxeld__read_tensors(struct voxeld_result *result) {
   if (!json_is_string(metadata)) return "it has no metadata of voxeld";
   result->metadata = json_string_value(metadata);
   buffer->metadata = json_loads(result->metadata, JSON_REJECT_DUPLICATES, NULL);
-  if (!json_is_object(buffer->metadata)) return "its metadata are no JSON object";
+  if (!json_is_object(buffer->metadata)) return "its metadata is not a JSON object";
   return voxeld__place_tensors(result, sizeof length + (size_t)length);
 }
 
@@ -488,7 +488,7 @@ static bool voxeld__can_send(const struct voxeld_tensor *tensor) {
   return bytes == tensor->bytes && (tensor->data || !bytes);
 }
 
-// A file that is written, as far as there is room.
+// A file that is being written. Bytes beyond `room` are counted, not written.
 struct voxeld__file {
   char *bytes;
   size_t room, size;
@@ -506,7 +506,7 @@ static void voxeld__put_text(struct voxeld__file *file, const char *text) { voxe
 
 static void voxeld__put_entry(struct voxeld__file *file, const struct voxeld_tensor *tensor, size_t first) {
   char text[160];
-  const char *before = file->size > 9 ? "," : "";  // behind 8 bytes and a brace
+  const char *before = file->size > 9 ? "," : "";  // after 8 bytes and a brace
   snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", before, tensor->name,
            voxeld__dtypes[tensor->dtype].name);
   voxeld__put_text(file, text);
@@ -524,7 +524,7 @@ size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file
   for (size_t i = 0; i < count; i++)
     if (!voxeld__can_send(&tensors[i])) return 0;
   voxeld__put_text(&out, "{");
-  // The widest first, so that each begins at a multiple of its numbers' size.
+  // The widest type first, so that each tensor begins at a multiple of the size of its values.
   for (size_t width = 4; width; width /= 2) {
     for (size_t i = 0; i < count; i++) {
       if (voxeld__dtypes[tensors[i].dtype].bytes != width) continue;
@@ -547,8 +547,8 @@ size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file
 
 static void voxeld__copy(char *to, size_t room, const char *text) { snprintf(to, room, "%s", text ? text : ""); }
 
-// Retry-After as seconds from now. It is a number, or a date that is compared with the answer's Date, not with our
-// clock. -1 if it is neither.
+// Retry-After as seconds from now. If it is a date, it is compared with the answer's Date, not with the local clock. -1
+// if it is neither a number nor a date.
 static double voxeld__retry_after(const char *text, const char *date) {
   size_t digits = strspn(text, "0123456789");
   if (digits && !text[digits]) return strtod(text, NULL);
@@ -570,8 +570,8 @@ static enum voxeld_status voxeld__read_problem(struct voxeld_client *client, str
   size_t prefix = strlen(VOXELD__URN);
   problem->status = (int)status;
   problem->retry_after_s = retry_after > 0 ? retry_after : 0;
-  // A 502 or 504 is temporary only with Retry-After: that comes from a balancer. voxeld's own 504 is the job's
-  // deadline.
+  // A 502 or 504 is temporary only if it has Retry-After, since then a load balancer sent it. voxeld itself sends 504
+  // without Retry-After: the job's deadline has passed.
   bool told = (status == 502 || status == 504) && retry_after >= 0;
   result->temporary = status == 429 || status == 503 || told;
   voxeld__copy(problem->kind, sizeof problem->kind,
@@ -595,7 +595,7 @@ static size_t voxeld__receive(char *data, size_t one, size_t size, void *context
   if (size > buffer->room - buffer->size) {
     curl_off_t told = -1;
     curl_easy_getinfo(client->transfer, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &told);
-    size_t room = (buffer->size + size) * 2;  // if the answer does not tell its length
+    size_t room = (buffer->size + size) * 2;  // for an answer without a Content-Length
     if (told >= 0 && (size_t)told >= buffer->size + size) room = (size_t)told;
     client->no_memory = !voxeld__reserve(buffer, room);
     if (client->no_memory) return 0;
@@ -605,7 +605,7 @@ static size_t voxeld__receive(char *data, size_t one, size_t size, void *context
   return size;
 }
 
-// If the line is the header of this name, copies its value, as far as there is room.
+// If the line is the header of this name, copies its value, cut to the room.
 static void voxeld__take_header(const char *line, size_t size, const char *name, char *value, size_t room) {
   size_t at = strlen(name), used = 0;
   if (size < at || strncasecmp(line, name, at) != 0) return;
@@ -657,7 +657,7 @@ static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct v
   long status = 0;
   if (client->transfer) curl_easy_getinfo(client->transfer, CURLINFO_RESPONSE_CODE, &status);
   const char *reason = *client->curl_error ? client->curl_error : curl_easy_strerror(code);
-  // A refusal in mid-upload counts even if the connection broke after it.
+  // A refusal that came during the upload counts even if the connection broke after it.
   if (status >= 300 && (code == CURLE_OK || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR))
     return voxeld__read_problem(client, result, status);
   switch (code) {
@@ -674,15 +674,15 @@ static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct v
     case CURLE_FILESIZE_EXCEEDED:
       if (client->no_memory) return voxeld__fail(result, VOXELD_FAILED, "out of memory");
       return voxeld__fail(result, VOXELD_BAD_ANSWER, "the answer has more than %zu bytes", client->max_answer_bytes);
-    case CURLE_UNSUPPORTED_PROTOCOL:  // an answer as of HTTP/0.9
+    case CURLE_UNSUPPORTED_PROTOCOL:  // an answer without a status line, as in HTTP/0.9
     case CURLE_WEIRD_SERVER_REPLY: return voxeld__fail(result, VOXELD_BAD_ANSWER, "%s", reason);
     default: result->temporary = true; return voxeld__fail(result, VOXELD_NO_ANSWER, "%s", reason);
   }
-  if (strcmp(client->method, VOXELD__DELETE) == 0) return VOXELD_OK;  // with nothing to read
+  if (strcmp(client->method, VOXELD__DELETE) == 0) return VOXELD_OK;  // has no body to read
   const char *wrong = voxeld__read_tensors(result);
   if (!wrong) return VOXELD_OK;
   result->tensor_count = 0;
-  return voxeld__fail(result, VOXELD_BAD_ANSWER, "the answer is no sound safetensors file: %s", wrong);
+  return voxeld__fail(result, VOXELD_BAD_ANSWER, "the answer is not a valid safetensors file: %s", wrong);
 }
 
 // Seconds before the next attempt: Retry-After in full, plus a random backoff.
@@ -704,7 +704,7 @@ static bool voxeld__sleep(const struct voxeld_client *client, double until) {
   return !voxeld__stopped(client);
 }
 
-// What is wrong with the arguments, or NULL. libcurl would not notice these faults, or would misread the query.
+// Returns what is wrong with the arguments, or NULL. libcurl would not notice these faults, or would misread the query.
 static const char *voxeld__misuse(const char *query, const void *rows, size_t bytes) {
   if (bytes && !rows) return "there are no rows";
   for (const char *c = query; *c; c++)
@@ -724,7 +724,7 @@ static bool voxeld__make_url(struct voxeld_client *client, const char *path, con
   return curl_easy_setopt(client->curl, CURLOPT_URL, client->url) == CURLE_OK;
 }
 
-// Asks by the method and, after temporary errors, again.
+// Makes a request; repeats it after temporary errors.
 static enum voxeld_status voxeld__ask(struct voxeld_client *client, const char *method, const char *path,
                                       const char *query, struct voxeld_result *result) {
   double until = voxeld__now() + client->deadline_s;
@@ -754,7 +754,7 @@ static enum voxeld_status voxeld__call(struct voxeld_client *client, const char 
   return voxeld__ask(client, "POST", path, query, result);
 }
 
-// Asks about a stream.
+// Makes a request about a stream.
 static enum voxeld_status voxeld__ask_stream(struct voxeld_client *client, const char *method, const char *stream,
                                              const char *rest, struct voxeld_result *result) {
   const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -762,9 +762,9 @@ static enum voxeld_status voxeld__ask_stream(struct voxeld_client *client, const
   char path[96];
   voxeld__forget(result);
   if (length < 1 || length > 63 || strspn(stream, plain) != length)
-    return voxeld__fail(result, VOXELD_FAILED, "this is no name of a stream");
+    return voxeld__fail(result, VOXELD_FAILED, "a stream cannot have this name");
   snprintf(path, sizeof path, "/v1/streams/%s%s", stream, rest);
-  curl_easy_setopt(client->curl, CURLOPT_HTTPGET, 1L);  // no body
+  curl_easy_setopt(client->curl, CURLOPT_HTTPGET, 1L);  // without a body
   return voxeld__ask(client, method, path, "", result);
 }
 
@@ -831,7 +831,7 @@ static bool voxeld__add_header(struct voxeld_client *client, const char *line) {
 static bool voxeld__add_value(struct voxeld_client *client, const char *name, const char *value) {
   size_t room = strlen(name) + strlen(value) + 1;
   for (const char *c = value; *c; c++)
-    if (*c <= ' ' || *c > '~') return false;  // such a byte could end the header line
+    if (*c <= ' ' || *c > '~') return false;  // a control character could end the header line
   char *line = (char *)malloc(room);
   if (!line) return false;
   snprintf(line, room, "%s%s", name, value);
@@ -883,7 +883,7 @@ static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_opt
       (options->token && !voxeld__add_value(client, "Authorization: Bearer ", options->token)) ||
       (options->encoding && !voxeld__add_value(client, "Content-Encoding: ", options->encoding)))
     return false;
-  // No Expect: it would cost a round trip for each scan. A refusal in mid-upload is read without it.
+  // Sends no Expect, which would cost a round trip for each scan. A refusal during the upload is read without it.
   if (!voxeld__add_header(client, "Accept: application/vnd.safetensors") || !voxeld__add_header(client, "Expect:") ||
       !voxeld__add_header(client, "Content-Type: application/octet-stream"))
     return false;
@@ -891,7 +891,7 @@ static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_opt
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, client->curl_error);
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "voxeld-c");
   curl_easy_setopt(curl, CURLOPT_PROXY, "");     // no proxy, even if the environment names one
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);  // for programs with threads
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);  // needed in programs with threads
   curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L * 1024);
   curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 256L * 1024);

@@ -50,7 +50,7 @@ extern const struct param param_class_names;
 #define PARAM_NMS_THRESHOLD(member)                                                                                    \
   {                                                                                                                    \
     .name = "nms_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = "0.01",                      \
-    .doc = "as iou_threshold of /v1/nms",                                                                              \
+    .doc = "like iou_threshold of /v1/nms",                                                                            \
   }
 
 // Checks that each of the parameters is given; the list ends with a NULL. False with an error.

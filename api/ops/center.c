@@ -146,7 +146,7 @@ static bool finish(struct job_request *request, struct error *error) {
   return check_tasks(params, error) && check_radii(request, error);
 }
 
-// A cloud has one candidate for each class at each cell.
+// A cloud has one candidate for each class in each cell.
 static bool count(struct job_request *request, struct error *error) {
   int64_t channels = request->job.inputs[VX_HEATMAP].dims[3], classes = vx_sizes_of(&request->job).logits;
   if (!boxes_check_maps(request, error)) return false;

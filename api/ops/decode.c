@@ -70,7 +70,7 @@ static const struct param dir_limit_offset = {
     .least = 1,
     .initial = "0",
     .allowed = "a finite number",
-    .doc = "the turn that headings are brought into, in parts of a bin",
+    .doc = "headings of the first bin begin this many bins below dir_offset",
 };
 static const struct param dir_bins = {
     .name = "dir_bins",

@@ -39,7 +39,7 @@ static const struct param nms_threshold = {
     .name = "nms_threshold",
     .type = &value_fraction,
     .offset = FIELD(job.params.detect.nms.iou_threshold),
-    .doc = "as iou_threshold of /v1/nms, unless the head suppresses by distance" OF_MODEL,
+    .doc = "like iou_threshold of /v1/nms, unless the head suppresses by distance" OF_MODEL,
 };
 static const struct param nms_pre_max = {
     .name = "nms_pre_max",
@@ -146,15 +146,15 @@ static bool finish(struct job_request *request, struct error *error) {
   if (!detector)
     return error_refuse(error, ERROR_BAD_PARAMETER, "model", "model is missing; give a name of GET /v1/models");
   if (!job_request_is_given(request, "num_features") && !request->num_fields) {
-    request->num_features +=
-        columns_of(detector) - job_request_columns(request);  // the body has no column for a stream's time
+    // Without the column for the time of a sweep, which is not in the body.
+    request->num_features += columns_of(detector) - job_request_columns(request);
     request->job.inputs[VX_POINTS].dims[1] = request->num_features;
   }
   return stream_finish(request, error) && check_used(request, error) && check_outputs(request, error) &&
          check_columns(request, error);
 }
 
-// The columns are checked again, since the body itself may have said how many there are.
+// Checks the columns again, since the body itself may have set their number.
 static bool split(struct job_request *request, struct error *error) {
   const struct vx_detector *detector = request->job.params.detect.detector;
   struct vx_grid grid;

@@ -200,7 +200,7 @@ static bool split_rows(struct job_request *request, int64_t rows, struct error *
   return add_up(request, request->point_counts, request->num_clouds, rows, error);
 }
 
-// Checks that inputs which came as tensors have the shapes of their rows.
+// Checks that inputs that came as tensors have the shapes of their rows in the table.
 static bool check_input(const struct job_request *request, int number, struct error *error) {
   const struct vx_input *input = &request->job.inputs[number];
   const struct vx_input_row *row = &vx_operation_of(request->job.op)->inputs[number];
@@ -259,7 +259,7 @@ void job_request_write(const struct job_request *request, struct text *out) {
 
 void operations_describe(struct text *out) {
   for (enum vx_op op = 0; op < VX_OPS; op++) {
-    // The member of the first operation is `parameters`; clients read it by this name.
+    // The first operation's member is named `parameters`, since clients read that name.
     json_printf(out, op ? "%s_parameters:" : "parameters:", vx_operation_of(op)->name);
     params_describe(operations[op]->rows, out);
   }

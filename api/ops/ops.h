@@ -22,13 +22,13 @@ enum { REQUEST_MATRICES = 64, REQUEST_NAMES_SIZE = 256 };
 // How the body's points are written; api/wire/formats.h reads them.
 enum body_format { FORMAT_RAW, FORMAT_PCD, FORMAT_PLY, FORMAT_POINTCLOUD2, FORMAT_SAFETENSORS, FORMATS };
 
-// What a model expects of its points. Points that look otherwise are computed all the same, with a warning.
+// What a model expects of its points. Other points are computed too, with a warning.
 struct points_expected {
-  int32_t num_columns;               // names in `columns`; 0 = not given
-  bool has_intensity, has_ground;    // which of the next two is given
+  int32_t num_columns;               // number of names in `columns`; 0 = not given
+  bool has_intensity, has_ground;    // whether the next two members are given
   float intensity_range[2];          // least, most
   double ground_z;                   // metres
-  char columns[REQUEST_NAMES_SIZE];  // with commas between
+  char columns[REQUEST_NAMES_SIZE];  // separated by commas
 };
 
 struct job_request {
@@ -36,9 +36,9 @@ struct job_request {
   int32_t num_features;     // C, of the body
   enum vx_dtype dtype;      // of the body
   enum body_format format;  // of the body
-  int32_t num_fields;       // names in `fields`; 0 = not given
+  int32_t num_fields;       // number of names in `fields`; 0 = not given
   float intensity_scale;    // 0 = not given
-  uint32_t features;        // bits of the words of `feature`: what is computed from voxels
+  uint32_t features;        // which features are computed from voxels: bits of the words of `feature`
   vx_tensor_set outputs;    // named by `outputs`; empty = the operation's default
   int32_t num_clouds;       // entries of point_counts; 0 = not given, so the body is one cloud
   int32_t num_sample_counts;             // as given; 0 = nothing is sampled
@@ -53,8 +53,8 @@ struct job_request {
   struct region_ref output_region;       // where the answer goes
   char preset[64];                       // "" = none
   char model[64];                        // of a detection; "" = none
-  char fields[REQUEST_NAMES_SIZE];       // names of the columns, with commas between; "" = not given
-  char class_names[REQUEST_NAMES_SIZE];  // with commas between; "" = not given
+  char fields[REQUEST_NAMES_SIZE];       // names of the columns, separated by commas; "" = not given
+  char class_names[REQUEST_NAMES_SIZE];  // separated by commas; "" = not given
   bool given[PARAMS_MAX];                // for each row of the operation's table: whether preset, model or query set it
   struct sent_sweeps sent;               // the sweeps in the body
   // The lists of `sent` and those below are large: only the entries that were given are ever written or read.
@@ -68,13 +68,13 @@ struct job_request {
   };
 };
 
-enum { JOB_REQUEST_HEAD = offsetof(struct job_request, sent.points) };  // bytes in front of the lists
-_Static_assert(JOB_REQUEST_HEAD <= 4096, "what is cleared for each request is small");
+enum { JOB_REQUEST_HEAD = offsetof(struct job_request, sent.points) };  // bytes before the lists
+_Static_assert(JOB_REQUEST_HEAD <= 4096, "each request clears this part, so it must be small");
 
 // A row of the table of operations.
 struct operation {
   const char *head;       // the value of the parameter `head` that chooses this operation at its endpoint; or NULL
-  enum body_format body;  // unless the request says another
+  enum body_format body;  // false only if the request says so
   param_rows rows;
   // The tensors to return if `outputs` is not given.
   vx_tensor_set (*tensors)(const struct job_request *request);
@@ -82,14 +82,14 @@ struct operation {
   bool (*finish)(struct job_request *request, struct error *error);
   // Counts each cloud's rows from the inputs: fills num_clouds and point_counts. NULL if the query gives them.
   bool (*count)(struct job_request *request, struct error *error);
-  // Fills lists with one entry for each cloud, once the points of the clouds are counted. False with an error. May be
+  // Fills lists with one entry for each cloud, once the points of each cloud are counted. False with an error. May be
   // NULL.
   bool (*split)(struct job_request *request, struct error *error);
   // Points the job to the request's arrays. May be NULL.
   void (*bind)(const struct job_request *request, struct vx_job *job);
   // Writes the operation's own members of the metadata. May be NULL.
   void (*write)(const struct vx_job *job, struct text *out);
-  const char *samples;  // name of the parameter that says how many samples to choose; NULL if there is none
+  const char *samples;  // name of the parameter with the number of samples; NULL if there is none
 };
 
 // Each operation is defined in its own file.
@@ -102,7 +102,7 @@ enum vx_op operation_with_head(const char *head, size_t length);
 
 // Sets the request to the defaults.
 void job_request_init(struct job_request *request, enum vx_op op);
-// Copies another request, which is not split yet.
+// Copies another request, which must not be split yet.
 void job_request_copy(struct job_request *to, const struct job_request *from);
 
 // Sets one parameter from its text. False with an error that names the parameter, the given value and the allowed
@@ -116,7 +116,7 @@ bool job_request_is_given(const struct job_request *request, const char *name);
 // The parameter that splits the rows of the first input into clouds; NULL if the inputs themselves do.
 const char *job_request_counts(const struct job_request *request);
 
-// Checks the parameters against each other once all are set, and fills the job's parameters and tensors. False with an
+// Checks the parameters against each other once all are set, and sets the job's parameters and tensors. False with an
 // error.
 VX_WARN_UNUSED bool job_request_finish(struct job_request *request, struct error *error);
 
@@ -133,8 +133,8 @@ bool job_request_refuse(const struct job_request *request, const char *name, con
 // each cloud. False with an error if the counts do not add up or the clouds cannot be computed with these parameters.
 VX_WARN_UNUSED bool job_request_split(struct job_request *request, int64_t rows, struct error *error);
 
-// Likewise once the sweeps of the stream are joined: `rows` points of job_request_columns in float32. With a stream,
-// only this function checks what the parameters require of the cloud.
+// The same once the sweeps of the stream are joined: `rows` points of job_request_columns in float32. For a request
+// with a stream, only this function checks what the parameters require of the cloud.
 VX_WARN_UNUSED bool job_request_join(struct job_request *request, int64_t rows, struct error *error);
 
 // The job of a split request over these points. The job points into the request. The caller fills the other members.
@@ -143,7 +143,8 @@ struct vx_job job_request_job(const struct job_request *request, const void *poi
 // Bytes of one row of the body.
 size_t job_request_row_bytes(const struct job_request *request);
 
-// Columns of the points that the job computes from: those of the body, and with time_column the time of a sweep.
+// Number of columns of the points that the job reads: the columns of the body and, with time_column, the time of a
+// sweep.
 int32_t job_request_columns(const struct job_request *request);
 
 // Writes the effective parameters as a JSON object.
@@ -152,8 +153,8 @@ void job_request_write(const struct job_request *request, struct text *out);
 // Writes the rows of all operations as members of a JSON object, for --describe.
 void operations_describe(struct text *out);
 
-// Chooses the detector of a request before its query is read. Sets the parameters that the detector's model has values
-// for: these parameters count as given, and the query may change them.
+// Chooses the detector of a request before its query is read. Sets the parameters for which the detector's model has
+// values: these parameters count as given, and the query may change them.
 void detect_choose(struct job_request *request, const struct vx_detector *detector);
 
 // Writes the counts of these fates (bits: VX_FATE_BIT) as members of a JSON object.

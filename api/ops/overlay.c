@@ -22,7 +22,7 @@ bool query_set(struct job_request *request, const struct query_item *item, struc
   return job_request_set(request, item->name, item->name_length, item->value, item->value_length, error);
 }
 
-// Whether the query itself has a parameter other than `outputs` that decides which tensors are returned.
+// Whether the query itself has a parameter, other than `outputs`, that decides which tensors are returned.
 static bool names_tensors(const struct job_request *request, const struct query *query) {
   param_rows rows = operation_of(request->job.op)->rows;
   for (int i = 0; rows[i]; i++)
@@ -42,7 +42,7 @@ bool job_request_overlay(struct job_request *request, const struct query *query,
   for (size_t i = 0; i < query->count; i++) {
     const struct query_item *item = &query->items[i];
     if (!query_set(request, item, error)) return false;
-    char name[64];  // query_set found the parameter, and no parameter's name is longer
+    char name[64];  // query_set found the parameter, and this is the longest name of a parameter
     snprintf(name, sizeof name, "%.*s", (int)item->name_length, item->name);
     if (is_repeated(query, name))
       return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is given more than once", name);
@@ -62,7 +62,7 @@ enum {
   MAX_VALUE = REQUEST_MATRICES * VX_MATRIX_VALUES * LONGEST_NUMBER  // bytes of a value's text: the longest is a matrix
 };
 
-// Writes a JSON value as a query has it: numbers and strings as they are, the items of an array separated by commas.
+// Writes a JSON value in the form of a query: numbers and strings unchanged, the items of an array separated by commas.
 static bool write_text(const json_t *value, struct text *out) {
   size_t index;
   const json_t *item;
@@ -81,7 +81,7 @@ static bool write_text(const json_t *value, struct text *out) {
   }
 }
 
-// Whether the parameter describes one request alone, so that no file may set it.
+// Whether the parameter describes a single request, so that no file may set it.
 static bool is_of_a_request(const char *name) {
   static const char *const names[] = {"preset",  "model",  "points_region", "output_region", "stream",
                                       "streams", "sweeps", "pose",          "poses",         "mount",
@@ -91,7 +91,7 @@ static bool is_of_a_request(const char *name) {
   return false;
 }
 
-// A request may override num_features; what is written down together fits together.
+// Checks that the parts of one file agree. Only here, since a request may override num_features.
 static bool check_columns(const struct job_request *request, struct error *error) {
   const struct points_expected *expected = &request->expected;
   int32_t columns = request->num_fields ? request->num_fields : request->num_features;

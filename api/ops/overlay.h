@@ -31,8 +31,8 @@ VX_WARN_UNUSED bool query_set(struct job_request *request, const struct query_it
 // checks the parameters against each other. False with an error.
 VX_WARN_UNUSED bool job_request_overlay(struct job_request *request, const struct query *query, struct error *error);
 
-// Sets a parameter for each member of an object in a file: names and values are those of a query, and lists are JSON
-// arrays. `place` names the object in errors. Parameters that describe one request alone, such as regions of shared
+// Sets a parameter for each member of an object in a file: names and values are the same as in a query, and lists are
+// JSON arrays. `place` names the object in errors. Parameters that describe a single request, such as regions of shared
 // memory, are refused. False with an error.
 VX_WARN_UNUSED bool settings_read(struct job_request *request, json_t *parameters, const char *place,
                                   struct error *error);

@@ -8,7 +8,7 @@ static const char *const flag_words[] = {"no", "yes", NULL};
 _Static_assert((int)STREAM_NAMES_SIZE == (int)VALUE_NAMES_SIZE, "streams is read as a list of names");
 
 #define STREAM_ALLOWED "1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'"
-#define TIME_MOST 1e12  // seconds; ages stay finite as float32, and times in ms, us or ns since 1970 are refused
+#define TIME_MOST 1e12  // seconds; keeps ages finite as float32, and refuses times in ms, us or ns since 1970
 #define TIME_ALLOWED "seconds from -1e12 to 1e12"
 #define POSE_ALLOWED "16 numbers, row by row, or x,y,z,qw,qx,qy,qz"
 
@@ -38,8 +38,9 @@ const struct param param_sweeps = {
     .offset = FIELD(stream.sweeps),
     .least = 1,
     .most = STREAM_SWEEPS_MAX,
-    .doc = "number of sweeps to join of each stream, the newest first; the stream keeps as many; without it the sweeps "
-           "of the body",
+    .doc =
+        "number of sweeps to join of each stream, the newest first; the stream keeps this many; without it the sweeps "
+        "of the body",
 };
 
 const struct param param_pose = {
@@ -73,7 +74,7 @@ const struct param param_time = {
     .type = &value_double,
     .offset = FIELD(stream.time),
     .allowed = TIME_ALLOWED,
-    .doc = "seconds; the time of the sweep, by any clock that only rises",
+    .doc = "seconds; the time of the sweep, by any clock that never goes back",
 };
 
 const struct param param_times = {
@@ -108,8 +109,8 @@ static bool refuse_missing(const char *name, const char *who, struct error *erro
   return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is missing; %s needs it", name, who);
 }
 
-// Refuses the other parameters of a stream if `stream` is not given: nothing would be joined, and the client would not
-// notice.
+// Refuses the other parameters of a stream if `stream` is not given: no sweeps would be joined, and the client would
+// not notice.
 static bool check_alone(const struct job_request *request, struct error *error) {
   static const struct param *const rows[] = {PARAMS_OF_STREAMS, NULL};
   for (param_rows row = rows; *row; row++)
@@ -134,7 +135,7 @@ static bool check_names(const struct stream_terms *terms, struct error *error) {
   for (size_t cursor = 0; stream_next(terms, &cursor, name);) streams++;
   return streams * terms->sweeps <= JOINED_SWEEPS_MAX ||
          error_refuse(error, ERROR_BAD_PARAMETER, "sweeps",
-                      "sweeps is %d, of %d streams; allowed: up to %d sweeps of all streams", (int)terms->sweeps,
+                      "sweeps is %d for each of %d streams; allowed: up to %d sweeps in all", (int)terms->sweeps,
                       (int)streams, JOINED_SWEEPS_MAX);
 }
 
@@ -180,7 +181,7 @@ static bool check_times(const struct sent_sweeps *sent, struct error *error) {
   if (sent->num_times != sent->count)
     return error_refuse(error, ERROR_BAD_PARAMETER, "times", "times has %d numbers; allowed: %d, one for each sweep",
                         (int)sent->num_times, (int)sent->count);
-  // If the first and the last time are in range, so are those between.
+  // If the first and the last time are in range, so are the times between.
   if (!check_range(sent->times[0], "times", error) || !check_range(sent->times[sent->count - 1], "times", error))
     return false;
   for (int32_t i = 1; i < sent->count; i++)
@@ -191,7 +192,7 @@ static bool check_times(const struct sent_sweeps *sent, struct error *error) {
   return true;
 }
 
-// The count of numbers of each pose.
+// The number of values of each pose.
 static int32_t pose_size(const struct sent_sweeps *sent) { return sent->num_poses / sent->count; }
 
 static bool check_poses(const struct sent_sweeps *sent, struct error *error) {
@@ -253,7 +254,7 @@ struct body_sweep stream_sweep(const struct job_request *request, int32_t number
   const struct sent_sweeps *sent = &request->sent;
   const struct pose_numbers *pose = &request->stream.pose;
   struct body_sweep sweep = {request->stream.time, pose_identity, request->point_counts[0]};
-  // The numbers were checked to be a pose.
+  // These numbers were checked to be a pose.
   if (!sent->count) {
     (void)!pose_of(pose->values, pose->count, &sweep.pose);
     return sweep;

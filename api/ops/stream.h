@@ -11,8 +11,8 @@ extern const struct param param_stream, param_streams, param_sweeps, param_pose,
   &param_stream, &param_streams, &param_sweeps, &param_pose, &param_poses, &param_mount, &param_time, &param_times,    \
       &param_time_column, &param_remove_close
 
-// Checks the request's parameters of a stream, and sets the shape of the joined points. Call it once num_features is
-// known. False with an error.
+// Checks the request's stream parameters, and sets the shape of the joined points. Call this after num_features is set.
+// False with an error.
 VX_WARN_UNUSED bool stream_finish(struct job_request *request, struct error *error);
 
 // The number of sweeps in the body of a split request, and one of the sweeps; sweep 0 is the newest.

@@ -41,7 +41,7 @@ static bool read_crop(const struct param *param, const char *value, const char *
   return !params->cropped || read_box(value, end, &params->crop);
 }
 
-// The numbers of a box in the order of a query.
+// The numbers of a box, in the same order as in a query.
 static float number_of(const struct vx_box *box, int number) {
   return number < 3 ? box->min[number] : box->max[number - 3];
 }
@@ -76,7 +76,7 @@ static bool read_cut(const struct param *param, const char *value, const char *e
   return false;
 }
 
-// Writes a string, which a client can put into a query or a preset unchanged.
+// Writes a string that a client can put into a query or a preset unchanged.
 static void write_cut(const struct param *param, const void *record, struct text *out) {
   const struct job_request *request = record;
   (void)param;
@@ -166,7 +166,8 @@ static bool split(struct job_request *request, struct error *error) {
         (int)request->num_matrices, (int)request->num_clouds);
   const struct vx_input *tensor = &request->job.inputs[VX_MATRIX];
   if (request->num_matrices > 0 && tensor->rank)
-    return error_refuse(error, ERROR_BAD_PARAMETER, "matrix", "matrix is a tensor of the body too; allowed: one");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "matrix",
+                        "matrix is given both as a parameter and as a tensor of the body; give only one");
   return !tensor->rank || check_matrices(tensor->data, tensor->dims[0], error);
 }
 

@@ -132,7 +132,7 @@ static const struct param fps = {
     .doc = "voxels to choose of each cloud by farthest point sampling of their means",
 };
 static const struct param start = PARAM_START(job.params.voxelize.sampling.start);
-// What points the model behind takes. Points that look otherwise get a warning.
+// What the model expects of its points. Other points get a warning.
 static const struct param columns = {
     .name = "columns",
     .type = &value_names,
@@ -140,8 +140,8 @@ static const struct param columns = {
     .second = FIELD(expected.num_columns),
     .least = VX_MIN_FEATURES,
     .most = VX_MAX_FEATURES,
-    .allowed = "3 to 64 different names, the first x,y,z",
-    .doc = "what the model takes each column for, such as x,y,z,intensity,time",
+    .allowed = "3 to 64 different names, beginning with x,y,z",
+    .doc = "names of the columns that the model expects, such as x,y,z,intensity,time",
 };
 static const struct param intensity_range = {
     .name = "intensity_range",
@@ -207,8 +207,7 @@ static bool check_computed(vx_tensor_set tensors, vx_tensor_set available, struc
     if (!(tensors & ~available & VX_TENSOR_BIT(tensor))) continue;
     bool sampled = VX_SAMPLED_TENSORS & VX_TENSOR_BIT(tensor);
     return error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which %s",
-                        vx_tensor_name((enum vx_tensor)tensor),
-                        sampled ? "is there with fps only" : "feature does not compute");
+                        vx_tensor_name((enum vx_tensor)tensor), sampled ? "needs fps" : "feature does not compute");
   }
   return true;
 }
@@ -271,13 +270,13 @@ static bool finish_expected(struct job_request *request, struct error *error) {
                         (double)range[1]);
   const char *names = expected->columns;
   if (expected->num_columns && (strncmp(names, "x,y,z", 5) != 0 || (names[5] != '\0' && names[5] != ',')))
-    return error_refuse(error, ERROR_BAD_PARAMETER, "columns", "columns begins otherwise than x,y,z");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "columns", "columns must begin with x,y,z");
   return true;
 }
 
 static bool finish(struct job_request *request, struct error *error) {
   if (!stream_finish(request, error) || !check_grid(request, error) || !finish_expected(request, error)) return false;
-  // A query with fps=off may leave a preset's `start` in place.
+  // A query may set fps=off and leave a preset's `start` in place.
   if (request->num_sample_counts == 0 && job_request_is_given(request, "start") &&
       !job_request_is_given(request, "fps"))
     return error_refuse(error, ERROR_BAD_PARAMETER, "start", "start is given without fps");
@@ -285,7 +284,7 @@ static bool finish(struct job_request *request, struct error *error) {
   return check_tensors(request, error);
 }
 
-// Finds the column for the maps of intensity: the column of that name or, if the columns have no names, the fourth.
+// Finds the column for the maps of intensity: the column named intensity or, if the columns have no names, the fourth.
 static bool find_intensity(struct job_request *request, struct error *error) {
   static const char name[] = "intensity";
   int column = request->num_features > 3 ? 3 : -1;
@@ -294,7 +293,7 @@ static bool find_intensity(struct job_request *request, struct error *error) {
   if (column >= 0 || !(request->job.tensors & VX_INTENSITY_MAPS)) return true;
   return error_refuse(
       error, ERROR_BAD_PARAMETER, "outputs",
-      "outputs names a map of intensity, but no column is named intensity, or there is no fourth column");
+      "outputs names a map of intensity, which needs a column named intensity or, without names, a fourth column");
 }
 
 // The number of voxels is unknown until they are computed, so this function does not check it.
@@ -313,8 +312,8 @@ static void write_grid(const struct vx_job *job, struct text *out) {
   json_printf(out, "grid_size:[%d %d %d] effective_range:", grid.cells[0], grid.cells[1], grid.cells[2]);
   float range[6];
   for (int a = 0; a < 3; a++) {
-    // If the range is not a whole number of voxels, the grid ends elsewhere. JSON has no infinity, so FLT_MAX is the
-    // maximum.
+    // If the range is not a whole number of voxels, the end of the grid differs from the end of the range. JSON has no
+    // infinity, so FLT_MAX is the maximum.
     float end = params->range_min[a] + (float)grid.cells[a] * params->voxel_size[a];
     range[a] = params->range_min[a];
     range[3 + a] = end < FLT_MAX ? end : FLT_MAX;

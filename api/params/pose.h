@@ -24,12 +24,11 @@ extern const struct value_type value_pose;  // struct pose_numbers
 
 extern const struct pose pose_identity;
 
-// Makes a pose from POSE_MATRIX or POSE_QUATERNION numbers. Normalises a quaternion. Returns NULL, or why the numbers
-// are not a rigid motion.
+// Makes a pose from POSE_MATRIX or POSE_QUATERNION numbers. Normalises a quaternion. Returns NULL, or the reason why
+// the numbers are not a rigid motion.
 PARAM_WARN_UNUSED const char *pose_of(const double *values, int32_t count, struct pose *pose);
 
-// Composes the pose of an outer frame with the pose of an inner frame in the outer frame. Returns the pose of the inner
-// frame.
+// Composes `outer`, the pose of a frame, with `inner`, a pose in that frame.
 struct pose pose_compose(const struct pose *outer, const struct pose *inner);
 
 // The matrix that moves points from the frame `then` into the frame `now`: inverse(now) * then, in float32, row by row.

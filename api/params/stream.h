@@ -39,9 +39,9 @@ struct sent_sweeps {
 // Whether a stream may have the name: 1 to STREAM_NAME_SIZE - 1 letters, digits, '.', '_' and '-', but not '.' or '..'.
 PARAM_WARN_UNUSED bool stream_name_is_sound(const char *name, size_t length);
 
-extern const struct value_type value_stream;  // char[STREAM_NAME_SIZE]: a sound name
+extern const struct value_type value_stream;  // char[STREAM_NAME_SIZE]: a valid name
 
-// Copies the next name of the streams to join, or the first name if *cursor is 0. False after the last.
+// Copies the next name of the streams to join, or the first name if *cursor is 0. False after the last name.
 PARAM_WARN_UNUSED bool stream_next(const struct stream_terms *terms, size_t *cursor, char name[STREAM_NAME_SIZE]);
 
 #endif

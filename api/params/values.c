@@ -42,7 +42,7 @@ bool value_take_double(const char **cursor, const char *end, double *out) {
   return *rest == '\0' && isfinite(*out);
 }
 
-// Reads decimal text as a double and rounds it to float. Numbers in presets are doubles too, so both give the same
+// Reads decimal text as a double and rounds it to float. Numbers in presets are doubles too, so both ways give the same
 // bits.
 bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count) {
   double number;
@@ -65,7 +65,7 @@ bool value_read_counts(const char *cursor, const char *end, int64_t most, int32_
   return value_ended(cursor, end);
 }
 
-// Copies a text, which must be a single item.
+// Copies a text that must be a single item.
 static bool read_item(const char *cursor, const char *end, char *item, size_t size) {
   return value_next(&cursor, end, item, size) && value_ended(cursor, end);
 }

@@ -31,8 +31,8 @@ struct answer_kind {
 // metadata.
 extern const struct answer_kind answer_of_region;
 
-// The kind that `accept` prefers, or the first of several. Safetensors, the first of all, if there is no header (NULL)
-// or the header allows no kind.
+// The kind that `accept` prefers; if it prefers several equally, the first. Safetensors, the first kind of all, if
+// there is no header (NULL) or the header allows no kind.
 const struct answer_kind *answer_kind_of(const char *accept);
 
 // Writes all kinds as a JSON array, for --describe.

@@ -8,29 +8,29 @@
 #include <string.h>
 #include <strings.h>
 
-// No number that lies midway between two floats has more than 113 digits. So of a longer number those and whether
-// others follow decide.
+// A number midway between two floats has at most 113 digits. So the first 113 digits of a longer number, and whether
+// any other digit follows, decide how it is rounded.
 enum { EXACT_DIGITS = 15, EXACT_TENS = 22, DIGITS_KEPT = 120, POWER_MOST = 9999, TEXT = DIGITS_KEPT + 16 };
 
 static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
-// Rounds the double nearest to a number to the float nearest to the number. False if the double lies midway between two
-// floats, where its own rounding may have moved it, or below the normal floats.
+// Rounds a double, the nearest to some number, to the float nearest to that number. False if the double lies midway
+// between two floats, where the rounding to double may already have changed the result, or is below the normal floats.
 static bool narrow(double wide, float *out) {
-  const uint64_t dropped = (1u << 29) - 1, midway = 1u << 28;  // bits that a double has more than a float
+  const uint64_t dropped = (1u << 29) - 1, midway = 1u << 28;  // the bits of a double that a float does not have
   uint64_t bits;
   memcpy(&bits, &wide, sizeof bits);
   *out = (float)wide;
   return (bits & dropped) != midway && (fabs(wide) >= (double)FLT_MIN || wide == 0);
 }
 
-// Most numbers have few digits and no exponent. Such a number is a whole number over a power of ten, both exact as
-// doubles, so their quotient is the nearest double. False if it is no such number.
+// Most numbers have few digits and no exponent. Such a number is an integer divided by a power of ten. Both are exact
+// as doubles, so their quotient is the nearest double. False for other numbers.
 static bool read_short(const struct span *word, struct decimal *out) {
   static const double tens[EXACT_TENS + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   uint64_t digits = 0;
-  int count = 0, behind = -1;  // digits; those behind the point, -1 before it
+  int count = 0, behind = -1;  // number of digits; number after the point, -1 before it
   size_t i = word->at[0] == '-';
   for (; i < word->length; i++) {
     int digit = word->at[i] - '0';
@@ -48,11 +48,11 @@ static bool read_short(const struct span *word, struct decimal *out) {
   return count && narrow(out->wide, &out->value);
 }
 
-// What is not finite: as C prints it, and as Microsoft's C printed it before 2015, cut or filled to the precision.
+// Infinities and NaNs: as C prints them, and as Microsoft's C printed them before 2015, cut or filled to the precision.
 static bool read_not_finite(struct span word, struct decimal *out) {
   static const struct {
     const char *word;
-    bool goes_on;  // more follows, whatever it is
+    bool goes_on;  // any text may follow
     float value;
   } words[] = {{"inf", false, INFINITY}, {"infinity", false, INFINITY}, {"nan", false, NAN},
                {"nan(", true, NAN},      {"1.#inf", false, INFINITY},   {"1.#inf", true, INFINITY},
@@ -70,7 +70,7 @@ static bool read_not_finite(struct span word, struct decimal *out) {
   return false;
 }
 
-// Takes an exponent off the word, and adds it to the power. False if it has no digits.
+// Removes an exponent from the word, and adds it to the power. False if the exponent has no digits.
 static bool take_exponent(struct span *word, int64_t *power) {
   const int64_t most = INT64_C(1000000000000000);
   const char *at = word->at, *end = at + word->length;
@@ -85,8 +85,8 @@ static bool take_exponent(struct span *word, int64_t *power) {
   return true;
 }
 
-// Writes the digits that count as a whole number with an exponent. A 1 behind them stands for those that are left out,
-// if one of these is no 0. False if the word is no number.
+// Writes the first significant digits as an integer with an exponent. If a digit other than 0 was left out, a 1 is
+// appended in its place. False if the word is not a number.
 static bool shorten(struct span word, char text[TEXT]) {
   int length = 0, kept = 0;
   bool any = false, point = false, rest = false;
@@ -117,7 +117,7 @@ static bool shorten(struct span word, char text[TEXT]) {
   return any && !word.length;
 }
 
-// The C library reads the number as it is, if it fits. The digits of a hexadecimal number are none here.
+// The C library reads the number unchanged if it fits. shorten() does not read hexadecimal digits.
 static bool read_long(const struct span *word, struct decimal *out) {
   char text[TEXT], *end = text;
   if (word->length < TEXT) {

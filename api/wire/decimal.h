@@ -8,11 +8,11 @@
 
 struct decimal {
   float value;  // the nearest
-  double wide;  // within a float64's step of the number
+  double wide;  // differs from the number by less than a float64's step
 };
 
-// Reads a number of any length as C and C++ programs print it: digits with a point and an exponent, or what is not
-// finite, such as inf, -nan(ind) or 1.#QNAN. A number beyond float32 is infinite. False if it is none.
+// Reads a number of any length as C and C++ programs print it: digits with a point and an exponent; or an infinity or
+// NaN, such as inf, -nan(ind) or 1.#QNAN. A number beyond float32 becomes infinite. False if the text is not a number.
 bool decimal_read(const struct span *word, struct decimal *out);
 
 #endif

@@ -105,7 +105,7 @@ static bool zstd_failed(const struct decoder *decoder, size_t code, struct error
   }
 }
 
-// 0 at the end of a frame.
+// Runs libzstd once. Returns 0 at the end of a frame.
 static size_t run_library(ZSTD_DCtx *zstd, struct coding_step *step) {
   ZSTD_inBuffer in = {step->in, step->in_size, 0};
   ZSTD_outBuffer out = {step->out, step->out_size, 0};
@@ -117,8 +117,8 @@ static size_t run_library(ZSTD_DCtx *zstd, struct coding_step *step) {
   return code;
 }
 
-// Likewise. The head goes to libzstd byte by byte: until the head is complete, libzstd looks for a frame, even of an
-// older format, at the beginning of each piece.
+// Runs libzstd, and returns 0 at the end of a frame. The head goes to libzstd byte by byte: until the head is complete,
+// libzstd looks for a frame, even of an older format, at the beginning of each piece.
 static size_t zstd_step(struct decoder *decoder, struct coding_step *step) {
   if (!decoder->head_left || !step->in_size) return run_library(decoder->zstd, step);
   struct coding_step byte = {step->in, 1, step->out, step->out_size};
@@ -128,7 +128,7 @@ static size_t zstd_step(struct decoder *decoder, struct coding_step *step) {
   return code;
 }
 
-// Takes the magic number of a frame. False if the bytes are no magic number.
+// Takes the magic number of a frame. False if the bytes are not a magic number.
 static bool begin_frame(struct decoder *decoder, struct coding_step *step, struct error *error) {
   for (; decoder->magic_size < MAGIC && step->in_size > 0; step->in_size--)
     decoder->magic[decoder->magic_size++] = (uint8_t)*step->in++;

@@ -15,8 +15,8 @@ struct encoder;
 struct encoder *encoder_new(enum coding coding);
 void encoder_free(struct encoder *encoder);
 enum coding encoder_coding(const struct encoder *encoder);
-// Encodes `in` to `out`. Returns the bytes of the result. Returns 0 if `out` is too small, or if `is_stopped`, which is
-// called now and then, returned true.
+// Encodes `in` to `out`. Returns the number of bytes written. Returns 0 if `out` is too small, or if `is_stopped`,
+// which is called now and then, returned true.
 VX_WARN_UNUSED size_t encoder_run(struct encoder *encoder, struct coding_step step, bool (*is_stopped)(void *cls),
                                   void *cls);
 

@@ -232,7 +232,7 @@ static bool read_raw(struct reading *reading, const struct job_request *request)
   return true;
 }
 
-// The inputs that came replace those that follow from the parameters.
+// The inputs in the body replace the inputs that follow from the parameters.
 static bool take_inputs(struct reading *reading, struct job_request *request) {
   for (int i = 0; i < VX_MAX_INPUTS; i++) request->job.inputs[i] = reading->body->inputs.list[i].tensor;
   return inputs_complete(request, reading->error) &&

@@ -17,7 +17,7 @@ struct reading {
   struct infer_inputs *inputs;
   const struct vx_operation *operation;
   const char *counts;  // the name of the parameter that counts rows; NULL if there is none
-  const char *bytes;   // the bytes that no input has taken yet
+  const char *bytes;   // the bytes that are left for further inputs
   size_t size;
   struct error *error;
 };
@@ -129,7 +129,7 @@ static bool add_place(size_t *end, const struct infer_input *input) {
 }
 
 size_t infer_inputs_bytes(const struct infer_inputs *inputs) {
-  size_t end = VX_TENSOR_ALIGNMENT;  // so that there is an address even without values
+  size_t end = VX_TENSOR_ALIGNMENT;  // gives an address even if there are no values
   for (int i = 0; i < VX_MAX_INPUTS; i++)
     if (!add_place(&end, &inputs->list[i])) return SIZE_MAX;
   return end;

@@ -7,9 +7,9 @@
 
 #include "api/ops/ops.h"
 
-// The words for errors of a kind of body.
+// How errors name things in a body of this kind.
 struct tensor_words {
-  const char *tensor, *type;  // its words for a tensor and for a type
+  const char *tensor, *type;  // what a tensor and a type are called
   const char *(*spell)(enum vx_dtype dtype);
 };
 

@@ -27,7 +27,7 @@ struct join_terms {
 // Counts of points. Each point of a sweep is either removed or joined.
 struct join_counts {
   int64_t received, removed_close, joined;
-  int64_t not_finite;  // joined points of which x, y or z is not finite after the move
+  int64_t not_finite;  // joined points whose x, y or z is not finite after the move
 };
 
 // Writes the joined rows at *out, which needs room for all rows, and moves *out past them.

@@ -19,20 +19,20 @@ struct span {
 struct lines {
   const char *at, *end;
   int64_t number;        // number of the last line that was read, from 1; 0 before the first
-  struct vx_stop *stop;  // if it is stopped, there is no next line
-  char last;             // byte of a line: LF, or CR
+  struct vx_stop *stop;  // once stopped, there is no next line
+  char last;             // the byte that ends a line: LF or CR
 };
 
-// Lines behind that of this number. They end as the first one does: in LF, behind any number of CR, or
-// in CR alone.
+// Lines that follow the line of this number. All end as the first one does: in LF, after any number of CR, or in CR
+// alone.
 struct lines lines_over(const char *bytes, size_t size, int64_t number, struct vx_stop *stop);
 // Reads the next line, without its end. False if there is none.
 bool lines_next(struct lines *lines, struct span *line);
-// Takes the first word off the rest of a line. Blanks and tabs separate words. False if no word is left.
+// Takes the first word from the rest of a line. Blanks and tabs separate words. False if no word is left.
 bool span_word(struct span *rest, struct span *word);
 bool span_is(const struct span *span, const char *text);
 bool span_is_in_any_case(const struct span *span, const char *text);
-// Reads the span as a whole number from 0 to `most`. False if it is not such a number.
+// Reads the span as a whole number from 0 to `most`. False if the span is not such a number.
 bool span_number(const struct span *span, int64_t most, int64_t *out);
 
 enum { SPAN_SHOWN = 40 };

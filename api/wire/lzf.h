@@ -9,7 +9,7 @@
 
 #include "kernels/stop.h"
 
-// Unpacks the bytes, which must give exactly `room` bytes. False if they do not, or the job is stopped.
+// Unpacks the bytes, which must give exactly `room` bytes. False if the result has another size, or the job is stopped.
 bool lzf_unpack(const char *bytes, size_t size, char *out, size_t room, struct vx_stop *stop);
 
 #endif

@@ -40,7 +40,7 @@ struct file {
 
 // ---- records --------------------------------------------------------------------------------------------------------
 
-// Begins a part that its length precedes; length_end fills in the length.
+// Begins a part that starts with its own length; length_end fills in the length.
 static size_t length_begin(struct text *out, int bytes) {
   bytes_put(out, 0, bytes);
   return out->length;
@@ -64,7 +64,7 @@ static void put_string(struct text *out, const char *string) {
 
 static bool has(const struct file *file, int topic) { return pointcloud2_has(file->layout, &topics[topic]); }
 
-// From 1: there are readers that take channel 0 for none.
+// Numbers start from 1: some readers take channel 0 for no channel.
 static uint64_t channel_of(int topic) { return (uint64_t)topic + 1; }
 
 static uint64_t number_of_topics(const struct file *file) {

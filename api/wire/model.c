@@ -7,8 +7,8 @@
 const char *model_datatype(enum vx_dtype dtype) { return vx_numbers[dtype].kserve; }
 
 bool model_serves(const struct model *model, struct error *error) {
-  return !model->fault || error_refuse(error, ERROR_MODEL_FAILED, NULL, "the model %.63s does not serve: %s",
-                                       model->name, model->fault);
+  return !model->fault ||
+         error_refuse(error, ERROR_MODEL_FAILED, NULL, "the model %.63s does not serve: %s", model->name, model->fault);
 }
 
 bool model_missing(const char *name, const char *version, struct error *error) {
@@ -25,7 +25,8 @@ struct spelling {
   bool optional;  // the document says which inputs are optional
 };
 
-// The number of logits of a cell if the preset names the classes; else -1. Only maps of anchors have offsets.
+// The number of logits of a cell if the preset names the classes; else -1. Anchors have a map of offsets, centres do
+// not.
 static int64_t logits_of(const struct job_request *request, const struct vx_sizes *sizes) {
   int64_t anchors = sizes->offsets > 0 ? sizes->offsets / sizes->decoded : 1;
   return request->num_class_names ? anchors * request->num_class_names : -1;

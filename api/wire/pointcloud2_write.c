@@ -129,7 +129,7 @@ static bool put_rows(const struct rows *rows, struct vx_stop *stop, int64_t firs
 
 // ---- the message ----------------------------------------------------------------------------------------------------
 
-// A number of its own size's alignment, counted from the message's first byte.
+// Appends a number, aligned to its own size from the first byte of the message.
 static void put_number(struct text *out, size_t begin, uint64_t value, int bytes) {
   while ((out->length - begin) % (size_t)bytes) bytes_put(out, 0, 1);
   bytes_put(out, value, bytes);
@@ -148,8 +148,8 @@ static void put_field(struct text *out, size_t begin, const char *name, int numb
   put_number(out, begin, 1, 4);
 }
 
-// The name of a column: x, y or z, which viewers look for; then the one that the request's `fields` gives it, unless it
-// is that of the number behind the columns; else a name by place.
+// The name of a column: x, y or z for the first three, since viewers look for them; then the name from the request's
+// `fields`, unless the last column, the number, has that name; else a name made from the position.
 static void name_column(const struct job_request *request, int column, const char *number_name,
                         char name[REQUEST_NAMES_SIZE]) {
   static const char *const usual[] = {"x", "y", "z", "intensity"};

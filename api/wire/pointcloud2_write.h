@@ -19,15 +19,15 @@ extern const struct topic topics[TOPICS];
 // The definition of that message, and of those that it consists of, as ROS 2 writes them into a file (ros2msg).
 extern const char pointcloud2_definition[];
 
-// The tensors that the clouds of an operation are made from, whether the request names them or not: those of `topics`
-// that it computes, and voxel_coords for centres if there are no means.
+// The tensors that the clouds of an operation are made from, even if the request does not name them: the tensors of
+// `topics` that the operation computes, and voxel_coords to compute centres if there are no means.
 vx_tensor_set pointcloud2_tensors(const struct job_request *request);
 
 // Whether the tensors have the topic.
 bool pointcloud2_has(const struct vx_layout *layout, const struct topic *topic);
 
-// Writes the message of one cloud, or measures it if `tensors` is NULL. `first` is the number of its first row; it
-// is moved to the next cloud's. False if the cloud is too large for a message.
+// Writes the message of one cloud, or measures it if `tensors` is NULL. `first` is the number of the cloud's first row;
+// the function advances it to the next cloud. False if the cloud is too large for a message.
 bool pointcloud2_write(const struct answer *answer, const struct vx_layout *layout, const struct topic *topic,
                        const char *tensors, int32_t cloud, int64_t *first, int64_t stamp_ns, struct text *out);
 

@@ -12,7 +12,7 @@ enum { REGION_KEY_SIZE = 256 };
 
 struct region_terms {
   char name[REGION_NAME_SIZE];
-  char key[REGION_KEY_SIZE];  // of shm_open, with or without the slash in front
+  char key[REGION_KEY_SIZE];  // the name for shm_open, with or without the leading slash
   uint64_t offset, bytes;     // the part of the memory that is the region; each below 2^63
 };
 

@@ -14,8 +14,8 @@
 // Bytes to reserve before the tensors, enough for the longest possible times. A multiple of 64.
 size_t answer_header_reserve(const struct answer *answer, const struct vx_layout *layout);
 
-// Writes all of the file except its tensors: length prefix and header into block[0..reserve), and zeros into the
-// padding between the tensors, unless those are NULL. False if the header is longer than was reserved.
+// Writes all of the file except its tensors: the length prefix and the header into block[0..reserve), and zeros into
+// the padding between the tensors, unless `tensors` is NULL. False if the header is longer than was reserved.
 VX_WARN_UNUSED bool answer_frame_write(const struct answer *answer, const struct vx_layout *layout, char *block,
                                        size_t reserve, char *tensors);
 

@@ -1,9 +1,9 @@
 // What a raw body looks like; see sniffed.h.
 //
-// Values of one column are nearer to each other than to those of other columns: x to x, intensity to intensity. So the
-// mean distance between values that lie `lag` places apart is small if `lag` is the length of a row or a multiple of
-// it. A row length is believed if all lags that are no multiples of it have at least CLEARER times its distance. Scans
-// of KITTI and nuScenes have 5 to 90 times; points without any order, in columns of like range, have 1.
+// Values of one column are closer to each other than to values of other columns: x to x, intensity to intensity. So the
+// mean distance between values that lie `lag` positions apart is small if `lag` is the length of a row or a multiple of
+// it. A row length is accepted if all lags that are not multiples of it have at least CLEARER times its distance. This
+// ratio is 5 to 90 in scans of KITTI and nuScenes, and 1 in points without any order whose columns have similar ranges.
 #include "api/wire/sniff.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 
 // ---- stripped bytes -------------------------------------------------------------------------------------------------
 
-// Of so many bytes of a scan, one is a NUL, CR or LF, but for less than one scan in 100000.
+// In this many bytes of a scan there is a NUL, CR or LF, except in fewer than one scan in 100000.
 enum { FEWEST_BYTES = 2048, MOST_BYTES = 4096 };
 
 static bool is_stripped(const char *bytes, int64_t size) {
@@ -36,8 +36,8 @@ static float value_at(const struct vx_input *points, int64_t index) {
   return vx_load(points->dtype, &value, 0);
 }
 
-// About the logarithm of 1 + |value|, with the value's sign, so that no column outweighs the others. Nor may a few
-// values that are not finite or senseless: those count as 0 or as 10^6.
+// Roughly the logarithm of 1 + |value|, with the value's sign, so that no column outweighs the others. A few bad values
+// must not outweigh the others either: values that are not finite count as 0, and values are limited to 10^6.
 static int32_t scaled(float value) {
   enum { ONE = 0x3F800000, DROPPED_BITS = 8 };
   float size = fabsf(value);
@@ -56,8 +56,8 @@ static int32_t distance(const int32_t *window, int lag) {
   return sum;
 }
 
-// Whether rows of `columns` are clearly more even than all others; distances[0] is that of the rows as they are said
-// to be.
+// Whether rows of `columns` are clearly more even than rows of any other length; distances[0] is for the length that
+// the request gives.
 static bool stands_out(const int64_t distances[LAGS + 1], int columns) {
   for (int lag = 0; lag <= LAGS; lag++)
     if ((lag == 0 || lag % columns != 0) && distances[lag] <= CLEARER * distances[columns]) return false;

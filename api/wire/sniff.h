@@ -14,15 +14,15 @@
 struct cloud_loss;
 struct join_report;
 
-// Behind the error of a bad body that came as a form.
+// Appended to the error about a bad body that came as a form.
 #define SNIFFED_FORM "; if curl -d sent it, use --data-binary: -d strips bytes"
 
 struct body_sniff {
-  bool stripped;            // the body is a form, and no byte is one of those that `curl -d` strips
-  int32_t columns;          // rows look to have this many, not as many as the input says; 0 = nothing speaks against it
-  const char *hint;         // the body begins like a file of another format, or is float64: what to do; else NULL
-  struct points_seen seen;  // against what the model expects
-  const struct join_report *joined;  // what a stream's request joined; NULL: it has no stream
+  bool stripped;                     // the body is a form, and no byte is one of those that `curl -d` strips
+  int32_t columns;                   // of the rows, as they look, if not as the input says; 0 = no difference seen
+  const char *hint;                  // what to do if the body looks like another format or float64; else NULL
+  struct points_seen seen;           // compared with what the model expects
+  const struct join_report *joined;  // the sweeps that the request joined; NULL if it has no stream
   const struct cloud_loss *loss;     // of the points in a file or in JSON; NULL: not known
 };
 

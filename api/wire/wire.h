@@ -56,8 +56,8 @@ enum { INFER_JSON_MAX = 16 << 20 };  // bytes of JSON in a body; larger tensors 
 size_t infer_json_cost(const char *bytes, size_t size);
 
 // Writes a list of numbers as `count` values of the tensor's type. The list is flat, or nested exactly as the tensor's
-// shape is. In a list of float32, null is NaN. False if the list is another, if the type cannot hold a number, if the
-// type is float16, or if the job is stopped.
+// shape is. In a list of float32, null is NaN. False if the list has another length or nesting, if the type cannot hold
+// a number, if the type is float16, or if the job is stopped.
 VX_WARN_UNUSED bool infer_write_numbers(const json_t *list, const struct vx_input *tensor, size_t count,
                                         struct vx_stop *stop, char *out);
 // What the coordinates in such a list, of points [N, C], lose as float32.

@@ -13,13 +13,13 @@ enum {
   DATE = 1 << 5 | 1,  // 1980-01-01
   READABLE = 0100644,
   LARGE = 1,       // id of the field with 64-bit sizes
-  ALIGN = 0xd935,  // id of the field that aligns what follows, as Android's zipalign writes it
+  ALIGN = 0xd935,  // id of the field that aligns the following data, as Android's zipalign writes it
   LOCAL_BYTES = 30,
   LARGE_BYTES = 20,
   ALIGN_BYTES = 6,
   CRC_AT = 14,
 };
-#define LIMIT UINT64_C(0xffffffff)  // the largest number of 32 bits; it means that the number is in the 64-bit field
+#define LIMIT UINT64_C(0xffffffff)  // the largest 32-bit number; it means that the number is in the 64-bit field
 
 void zip_begin(struct zip *zip, struct text *out, struct vx_stop *stop) {
   zip->out = out;
@@ -29,7 +29,7 @@ void zip_begin(struct zip *zip, struct text *out, struct vx_stop *stop) {
 
 static uint64_t short_of(uint64_t value) { return value < LIMIT ? value : LIMIT; }
 
-// Writes the common part of a local header and an entry of the directory, up to the name's length.
+// Writes the part that a local header and an entry of the directory have in common, up to the name's length.
 static void put_common(struct text *out, const struct zip_member *member, uint64_t bytes) {
   bytes_put(out, VERSION, 2);
   bytes_put(out, 0, 2);  // flags

@@ -458,10 +458,10 @@ class Sensor(CCase):
             self.assertIn(" 200000 points", lines[2])
             status, lines, errors = self.end(self.start(url_of(daemon)), frames[:-1])
             self.assertEqual((status, lines[-1]), (1, "2 scans sent, 0 dropped"))
-            self.assertIn("frame 3: the frame is cut", errors)
+            self.assertIn("frame 3: the frame is truncated", errors)
             status, lines, errors = self.end(self.start(url_of(daemon)), frames[:2])
             self.assertEqual((status, lines[-1]), (1, "0 scans sent, 0 dropped"))
-            self.assertIn("frame 1: the frame is cut", errors)
+            self.assertIn("frame 1: the frame is truncated", errors)
 
     def test_a_live_sensor_drops_what_finds_no_room(self):
         later = {"Retry-After": "3600"}

@@ -113,7 +113,7 @@ class Calls(StreamCase):
         self.assertEqual(self.call(self.url, "-L", query="s")["problem"]["status"], 404)
         for name in ("", "a b", "a/b", "x" * 64):
             reply = self.call(self.url, "-X", query=name)
-            self.assertEqual((reply["status"], reply["error"]), ("FAILED", "this is no name of a stream"))
+            self.assertEqual((reply["status"], reply["error"]), ("FAILED", "a stream cannot have this name"))
         self.assertEqual(self.call(self.url, "-X", "-e", "gzip", query="x" * 63)["problem"]["status"], 404)
 
 
@@ -159,11 +159,11 @@ class Sensor(StreamCase):
     def test_poses_that_are_none(self):
         for lines, reason in (
             ((line(1), line(2)), "2.bin: there is no pose for it"),
-            (("1 2 3 4 5 6 7",), "0.bin: its pose is not: time x y z qx qy qz qw"),
-            ((line(1) + " 9",), "0.bin: its pose is not"),
-            (("1 2 3 4 5 6 7 up",), "0.bin: its pose is not"),
+            (("1 2 3 4 5 6 7",), "0.bin: its pose must have the form: time x y z qx qy qz qw"),
+            ((line(1) + " 9",), "0.bin: its pose must have the form"),
+            (("1 2 3 4 5 6 7 up",), "0.bin: its pose must have the form"),
             (("1 0 0 0 0 0 0 2",), "422 not-rigid"),
-            ((line(2), line(1)), "1.bin: line 4 of the poses: its time is not after that of the one before"),
+            ((line(2), line(1)), "1.bin: line 4 of the poses: its time is not after that of the pose before"),
             ((line(1), "", line(2), line(2)), "2.bin: line 6 of the poses: its time is not after that of the one"),
             (("nan 0 0 0 0 0 0 1",), "0.bin: 400 bad-parameter"),
         ):
@@ -181,7 +181,7 @@ class Sensor(StreamCase):
             self.assertIn(reason, errors)
         status, lines, errors = self.end(self.start(*self.poses()[2:], "-s", "a b"))
         self.assertEqual((status, lines), (1, ["0 scans sent, 0 dropped"]))
-        self.assertIn("no name of a stream", errors)
+        self.assertIn("a stream cannot have this name", errors)
 
     def test_a_service_that_was_replaced(self):
         """The new service gets the lost sweeps again, and the sensor says so."""
@@ -197,7 +197,7 @@ class Sensor(StreamCase):
             self.assertRegex(sensor.stdout.readline(), rb"; %d sweeps;" % (1, 2, 3, 3)[number])
         status, _, errors = self.end(sensor)
         self.assertEqual(status, 0)
-        self.assertEqual(errors.count("the service has lost sweeps and gets them once more"), 1)
+        self.assertEqual(errors.count("the service has lost sweeps; they are sent again"), 1)
         self.assertIn("frame 3: the service has lost", errors)
         last, _ = parse_by_hand(self.daemon.get("/v1/streams/s/last").body)
         self.assertEqual(last["points"].tobytes(), points.tobytes())

@@ -208,7 +208,7 @@ class Detect(unittest.TestCase):
     def test_a_network_with_a_scatter_inside(self):
         reason = self.daemon.get("/v1/models/plugged").json()["reason"]
         self.assertRegex(reason, "^network.onnx: onnxruntime: .* No Op registered for PPScatterPlugin ")
-        self.assertTrue(reason.endswith("; voxeld-convert onnx cuts the file behind the scatter"), reason)
+        self.assertTrue(reason.endswith("; voxeld-convert onnx cuts the file after the scatter"), reason)
         reply = self.daemon.post("/v1/detect?model=plugged", b"")
         self.assertEqual(reply.status, 503)
         self.assertIn("No Op registered for PPScatterPlugin", reply.json()["detail"])

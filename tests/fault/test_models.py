@@ -128,7 +128,7 @@ class Files(Models):
         "none": ({"network": b"no network"}, "network.onnx: onnxruntime: Load model failed"),
         "two inputs": (
             {"lines": ["input more 1 3"]},
-            "it has 2 inputs; allowed: map (network.input) alone; voxeld-convert onnx cuts the file behind the scatter",
+            "it has 2 inputs; allowed: map (network.input) alone; voxeld-convert onnx cuts the file after the scatter",
         ),
         "another input": (
             {"model": with_part("network", input="points")},

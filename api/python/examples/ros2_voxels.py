@@ -2,7 +2,7 @@
 
     python3 ros2_voxels.py --ros-args -r points:=/velodyne_points -p url:=http://localhost:8080 -p preset:=kitti_second
 
-`fields` names the fields that the preset's model takes, x, y and z first. The voxels keep the stamp and the frame of
+`fields` names the fields that the preset's model expects, x, y and z first. The voxels keep the stamp and the frame of
 their scan. The node logs and drops a scan that the service refuses. Needs rclpy and sensor_msgs of ROS 2, and voxeld.
 """
 
@@ -16,7 +16,7 @@ INT32, FLOAT32 = 5, 7
 
 
 def points_of(cloud, names):
-    """These fields of a PointCloud2 as float32 rows."""
+    """The named fields of a PointCloud2 as rows of float32."""
     fields = {field.name: field for field in cloud.fields}
     order = ">" if cloud.is_bigendian else "<"
     row = np.dtype(
@@ -33,7 +33,7 @@ def points_of(cloud, names):
 
 
 def fill(cloud, field, header, names, features, counts):
-    """Makes a PointCloud2 of the voxels' means and their numbers of points. `field` makes a PointField."""
+    """Makes a PointCloud2 of the voxels' means and their numbers of points. `field`: makes a PointField."""
     rows = np.empty(len(counts), [*((name, "<f4") for name in names), ("count", "<i4")])
     for column, name in enumerate(names):
         rows[name] = features[:, column]

@@ -4,7 +4,7 @@
         result = client.voxelize(points, preset="kitti_second")
         result["voxel_features"]
 
-Needs only numpy and the standard library. README.md beside this package is the reference.
+Needs only numpy and the standard library. README.md next to this package is the reference.
 """
 
 from .client import Client

@@ -1,4 +1,4 @@
-"""Sends calls and returns their answers: the query, the headers, the way through shared memory or the socket, the
+"""Sends calls and returns their answers: query, headers, transport through shared memory or the socket, and
 warnings."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .shared import PARAMETERS, Slots, Unavailable
 from .transport import Transport
 
 T = TypeVar("T")
-EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # so only Result.warnings has it; Stream warns about lost sweeps
+EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # left to Result.warnings, since Stream warns about lost sweeps
 
 
 class Calls:
@@ -36,7 +36,7 @@ class Calls:
         self._warned: Set[str] = {EVERY_STREAM_BEGINS_SO}  # kinds of warnings that were shown
 
     def share(self, endpoint: Endpoint) -> None:
-        """Shares memory from now on, if possible."""
+        """From now on uses shared memory if possible."""
         try:
             self._slots = Slots(self._transport, endpoint, self._headers)
         except Unavailable as reason:
@@ -139,7 +139,7 @@ class Calls:
     def _deliver(
         self, request: Request, read: Callable[[Answer], T], parse: Optional[Callable[[NDArray[np.uint8]], T]]
     ) -> T:
-        """Asks through shared memory, or through the socket if memory cannot be shared. `parse` reads the answer's
+        """Sends a request by shared memory, or by the socket if memory cannot be shared. `parse` reads the answer's
         file; None if the answer is only metadata."""
         until = self._transport.deadline()
         result = self._share(request, read, parse, until)
@@ -152,7 +152,7 @@ class Calls:
         parse: Optional[Callable[[NDArray[np.uint8]], T]],
         until: float,
     ) -> Optional[T]:
-        """Asks through shared memory. None if the socket must be used, after a temporary error too."""
+        """Sends a request by shared memory. None if the socket must be used, also after a temporary error."""
         size = sum(piece.nbytes for piece in request.body or ())
         if self._slots is None or size == 0:
             return None

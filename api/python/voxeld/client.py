@@ -23,22 +23,22 @@ from .version import VERSION
 
 
 class Client:
-    """A client of one service. Threads may share it; a process made by fork opens connections of its own.
+    """A client of one service. Threads may share it; a process made by fork opens its own connections.
 
-    url               http://HOST:PORT, https://HOST:PORT or unix:PATH; a path behind the port is put before all paths
+    url               http://HOST:PORT, https://HOST:PORT or unix:PATH; a path after the port is put before all paths
     token             sent as `Authorization: Bearer`
-    ca_file           a PEM file of the authorities to trust for https; without it the system's
+    ca_file           a PEM file of the authorities to trust for https; without it, those of the system
     certificate       a PEM file of the client's certificate and key, or (certificate, key)
     tls               an ssl.SSLContext instead of ca_file and certificate
-    timeout           most seconds for connecting, and for each wait until bytes can be sent or received
-    deadline          most seconds for a call, with all its attempts and pauses
-    retries           most further attempts after 429, 503, 502 or 504 with Retry-After, and broken connections
+    timeout           limit in seconds for connecting, and for each wait until bytes can be sent or received
+    deadline          limit in seconds for a call, with all its attempts and pauses
+    retries           limit of further attempts after 429, 503, 502 or 504 with Retry-After, and broken connections
     backoff           seconds before the second attempt, on top of Retry-After; doubles for each further one, up to 10,
                       and is shortened by up to half at random. If the pause would end after the deadline, the error
                       is raised at once.
-    idle_connections  most connections kept open for later requests
-    encoding          gzip or zstd: points are sent so encoded, which pays on slow links; zstd needs Python 3.14 or the
-                      package zstandard. Answers come as they are.
+    idle_connections  limit of connections kept open for later requests
+    encoding          gzip or zstd: points are sent compressed, which pays on slow links; zstd needs Python 3.14 or the
+                      package zstandard. Answers are not compressed.
     shared_memory     points and tensors go through shared memory if the service is on this machine and allows it. If
                       memory is not shared, a SharedMemoryWarning says why, and they go through the socket.
 
@@ -118,7 +118,7 @@ class Client:
         **parameters: Any,
     ) -> Result:
         """Farthest point samples; the other arguments are those of voxelize. num_samples: one number for
-        all clouds, or a list with one for each; None leaves it to the preset."""
+        all clouds, or a list with one for each; with None the preset's value counts."""
         return self._compute(
             "fps", points, {"num_samples": num_samples, **parameters}, metadata_only, request_id, traceparent
         )
@@ -170,7 +170,7 @@ class Client:
         **parameters: Any,
     ) -> Result:
         """Boxes from a head's maps: the tensors boxes, scores, labels, box_indices, box_counts. maps: arrays of float32
-        or float16 by the names of the inputs, channels last, [B, H, W, C] or [H, W, C]; those that are None are not
+        or float16 by the names of the inputs, channels last, [B, H, W, C] or [H, W, C]; maps that are None are not
         sent. The other arguments are those of voxelize."""
         given = {name: (values, tensors.float_type(values)) for name, values in maps.items() if values is not None}
         told = {"preset": preset, **parameters}
@@ -204,7 +204,7 @@ class Client:
     ) -> Result:
         """Boxes of one cloud, or of each cloud of a batch, by a model of the service: the tensors boxes [K, 7 or 9],
         scores [K], labels [K] and box_counts [B]. The metadata's class_names has the names of the labels. The other
-        arguments are those of voxelize; the columns of the points must be those that the model takes."""
+        arguments are those of voxelize; the points must have the columns that the model expects."""
         return self._compute("detect", points, {"model": model, **parameters}, metadata_only, request_id, traceparent)
 
     def stream(
@@ -218,12 +218,12 @@ class Client:
         keep: bool = False,
         **parameters: Any,
     ) -> Stream:
-        """A sensor's stream, whose send() computes each sweep joined with those before it, `sweeps` in all.
+        """A sensor's stream. send() joins a sweep with earlier sweeps, `sweeps` in all, and computes the result.
 
-        operation: voxelize, fps, transform or detect; its parameters are the others, such as preset, time_column="yes"
+        operation: voxelize, fps, transform or detect; the rest are its parameters, such as preset, time_column="yes"
         or remove_close=1. streams: several sensors' streams, of which this is one, to join in the frame of the first.
-        mount: from the sensor's frame to the vehicle's, in the forms of a pose. keep: older sweeps stay here too, as
-        copies, and are sent once more if the service has lost them; points must be arrays then.
+        mount: from the sensor's frame to the vehicle's, in any form of a pose. keep: older sweeps stay here too, as
+        copies, and are sent again if the service has lost them; points must then be arrays.
         """
         operations: Dict[str, Callable[..., Result]] = {
             "voxelize": self.voxelize,
@@ -246,7 +246,7 @@ class Client:
         **parameters: Any,
     ) -> NDArray[np.uint8]:
         """The answer of voxelize, fps, transform or detect as the bytes of a file: application/vnd.safetensors,
-        application/x-npz or application/x-mcap. The other arguments are those of the operation; it warns of nothing.
+        application/x-npz or application/x-mcap. The other arguments are those of the operation; no warnings are shown.
         """
         body, told = body_of(points, without_none(parameters))
         return self._calls.file(operation, body, {**parameters, **told}, media_type, request_id, traceparent)
@@ -258,7 +258,7 @@ class Client:
         return self._calls.get("/v1/presets", lambda answer: reading.listed(answer, "presets"))
 
     def preset(self, name: str) -> Dict[str, Any]:
-        """One preset; Problem 404 if there is none of this name."""
+        """One preset; Problem 404 if there is no preset of this name."""
         return self._document("/v1/presets/" + urllib.parse.quote(name, safe=""))
 
     def models(self) -> List[Dict[str, Any]]:
@@ -266,7 +266,7 @@ class Client:
         return self._calls.get("/v1/models", lambda answer: reading.listed(answer, "models"))
 
     def model(self, name: str) -> Dict[str, Any]:
-        """One model; Problem 404 if there is none of this name."""
+        """One model; Problem 404 if there is no model of this name."""
         return self._document("/v1/models/" + urllib.parse.quote(name, safe=""))
 
     def streams(self) -> List[Dict[str, Any]]:

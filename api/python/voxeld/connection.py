@@ -165,21 +165,21 @@ class Connection:
         self._socket.settimeout(0)
         try:
             got = self._socket.recv_into(room)
-        except OSError:  # BlockingIOError, ssl.SSLWantReadError; a broken connection fails at its next use
+        except OSError:  # nothing has come (BlockingIOError, ssl.SSLWantReadError), or the connection broke
             return None
         self._ended = got == 0
         return got
 
     def _send(self, request: Request) -> bool:
-        """False if the service answered before everything was sent: that answer says more than a broken pipe."""
+        """False if the service answered before everything was sent: the answer says more than a broken pipe would."""
         watched = select.POLLIN | select.POLLOUT
         try:
             for piece in (memoryview(request.head(self._endpoint)), *(request.body or ())):
                 while piece:
                     events = self._wait(watched)
                     if events & select.POLLIN:
-                        start = self._peek()  # empty if it was a record of TLS itself
-                        if start[9:10] not in (b"", b"1"):  # as in "HTTP/1.1 413"; 1xx is no answer
+                        start = self._peek()  # empty if TLS itself sent the record
+                        if start[9:10] not in (b"", b"1"):  # as in "HTTP/1.1 413"; 1xx is not the answer
                             return False
                         if start or self._ended:
                             watched = select.POLLOUT
@@ -208,7 +208,7 @@ class Connection:
             return 0
 
     def _peek(self) -> bytes:
-        """The bytes that have come and are not read yet. Does not wait for more."""
+        """The bytes that have come and were not read yet. Does not wait for more."""
         self._peeking = True
         try:
             return self._reader.peek()

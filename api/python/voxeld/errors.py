@@ -1,7 +1,7 @@
 """The errors, one class for each kind. All are subclasses of Error. Classes named Warning are warnings, not errors.
 
 Problem         the service, or a balancer before it, refused the request and said why
-TransportError  no whole answer came: refused, broken or too slow
+TransportError  no complete answer came: the connection was refused, broke or was too slow
 BadAnswer       an answer came, but it is not what the service promises
 """
 
@@ -31,7 +31,7 @@ class BadAnswer(Error):
 
 
 class RequestWarning(UserWarning):
-    """The service answered, but doubts that this is the intended request: see Result.warnings."""
+    """The service answered, but the request may not be what the caller meant: see Result.warnings."""
 
 
 class StreamWarning(UserWarning):
@@ -79,7 +79,8 @@ class Problem(Error):
         problem.parameter = _text(document, "parameter")
         problem.request_id = _text(document, "request_id") or headers.get("X-Request-Id")
         problem.retry_after = _retry_after(headers)
-        # A 502 or 504 is temporary only with Retry-After, which a balancer sends. voxeld's own 504 is the deadline.
+        # A 502 or 504 is temporary only with Retry-After, since then a balancer sent it. voxeld itself sends 504
+        # without Retry-After: the deadline has passed.
         told = status in (502, 504) and problem.retry_after is not None
         problem.temporary = status in (429, 503) or told
         return problem

@@ -1,4 +1,4 @@
-"""Reads the contents of answers. BadAnswer if an answer has another form than it should."""
+"""Reads the contents of answers. BadAnswer if an answer does not have its documented form."""
 
 from __future__ import annotations
 

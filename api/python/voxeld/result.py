@@ -39,7 +39,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
     @property
     def warnings(self) -> List[Dict[str, str]]:
-        """Why this may not be the intended request. Each warning has a kind and a detail. Empty if there is no
+        """Why the request may not be what the caller meant. Each warning has a kind and a detail. Empty if there is no
         warning."""
         told = self.metadata.get("warnings", [])
         if not isinstance(told, list) or not all(_is_warning(item) for item in told):

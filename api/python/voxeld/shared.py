@@ -24,7 +24,7 @@ from .errors import BadAnswer, Error, Problem
 from .transport import Transport
 
 FOLDER = "/dev/shm"
-PREFIX = "voxeld"  # of keys, if the service allows none; the refusal then says why
+PREFIX = "voxeld"  # the prefix of keys to use if the service allows none: its refusal then says why
 POINTS_ROOM = 1 << 26  # bytes for points; more if a request needs more
 ANSWER_ROOM = 1 << 30  # bytes for the answer
 PARAMETERS = ("points_region", "output_region")
@@ -182,7 +182,7 @@ class Slots:
         """Releases the slots, and unregisters the idle ones if the service answers soon."""
         with self._lock:
             slots, self._idle = self._idle, []
-            for slot in self._named:  # of threads that may never continue
+            for slot in self._named:  # of threads that may never end
                 slot.hide()
         until = time.monotonic() + PATIENCE
         for slot in slots:

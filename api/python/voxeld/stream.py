@@ -48,21 +48,21 @@ class Stream:
         self._mount = None if mount is None else _numbers("mount", mount)
         self._keep = keep
         self._kept: List[_Kept] = []  # earlier sweeps, the newest first
-        self._gap = False  # the service does not have all of them
+        self._gap = False  # whether the service lacks some of them
         self._joined: Tuple[float, ...] = ()  # the times in the last answer
 
     def send(
         self, points: Points, pose: Pose, time: float, *, mount: Optional[Pose] = None, **parameters: Any
     ) -> Result:
-        """The result of the sweep, joined with those before it; Result.stream says which.
+        """The result of the sweep, joined with earlier sweeps; Result.stream lists the joined sweeps.
 
-        points: as of Client.voxelize, but one cloud in its sensor's frame. pose: where it was taken, from that frame
-        (with a mount the vehicle's) to one that does not move: a 4x4 matrix, its 16 numbers, or x, y, z, qw, qx, qy,
-        qz. time: seconds, by any clock that only rises. mount: the sensor on its vehicle, from now on. parameters:
+        points: as for Client.voxelize, but one cloud in its sensor's frame. pose: where it was taken, from that frame
+        (with a mount, the vehicle's) to a fixed frame: a 4x4 matrix, its 16 numbers, or x, y, z, qw, qx, qy,
+        qz. time: seconds, by any clock that never goes back. mount: the sensor on its vehicle, from now on. parameters:
         instead of those of the stream; also metadata_only, request_id and traceparent.
 
-        Result.lost has the times of sweeps that the service no longer had, and a StreamWarning says so: it was
-        restarted, another server answers, or there was no room. With keep=True they are then sent once more.
+        Result.lost has the times of sweeps that the service no longer had, and a StreamWarning says so: the service was
+        restarted, another server answers, or there was no room. With keep=True these sweeps are then sent again.
         """
         if mount is not None:
             self._mount = _numbers("mount", mount)
@@ -100,7 +100,7 @@ class Stream:
         return self._look(reading.tensors, "/last")
 
     def delete(self) -> bool:
-        """Drops the sweeps, so that the next one begins anew. False if there were none."""
+        """Drops the sweeps, so that the next sweep begins the stream anew. False if there were none."""
         self._kept, self._joined, self._gap = [], (), False
         try:
             self._look(reading.document, method="DELETE")
@@ -146,7 +146,7 @@ class Stream:
 
 
 def _may_join_later(failure: Error) -> bool:
-    """Whether a later sweep may be joined: the error is temporary, a later sweep came first, or a sensor has none."""
+    """Whether a later sweep may succeed: the error is temporary, a later sweep came first, or a sensor has no sweep."""
     told = (failure.kind, failure.parameter) if isinstance(failure, Problem) else None
     return failure.temporary or told in (("stream-time", "time"), ("stream-time", "times"), ("impossible", "streams"))
 

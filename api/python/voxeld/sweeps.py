@@ -13,11 +13,11 @@ class Sweep(NamedTuple):
 
     stream: str
     time: float
-    age: float  # seconds before the newest sweep of the frame; negative if it is later
+    age: float  # seconds from this sweep to the newest of the frame's stream; negative if this sweep is later
     received: int
     removed_close: int
     joined: int
-    not_finite: int  # of the joined points
+    not_finite: int  # joined points that are not finite
     origin: str = ""  # sent with the request, or kept by the service; "" if the service does not say
 
 
@@ -27,13 +27,13 @@ class Joined:
 
     name      the stream of the request's sweep
     frame     the stream in whose frame the points are
-    time      of that frame
+    time      the time of that frame
     asked     sweeps that were asked for, of all streams
     begun     the service had no sweep of the stream before this one
-    repeated  it had one of the same time, whose place this one took
+    repeated  this sweep replaced one with the same time
     evicted   sweeps that made room for others since the last answer
     expired   sweeps that were too old since the last answer
-    sweeps    those that were joined, the newest first
+    sweeps    the joined sweeps, the newest first
     """
 
     name: str

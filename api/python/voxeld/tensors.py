@@ -17,7 +17,7 @@ from .errors import BadAnswer
 
 ALIGNMENT = 64
 LONGEST_HEADER = 1 << 24  # bytes: voxeld's largest batch needs a hundredth of this
-MOST_DIGITS = 20  # of a whole number, as many as 2^64 has; arithmetic with many longer numbers takes minutes
+MOST_DIGITS = 20  # digits of an integer: as many as 2^64 has; arithmetic with many longer integers takes minutes
 MOST_AXES = 8
 LARGEST_SIZE = 1 << 48
 LONGEST_REASON = 300  # characters; the text may come from the service
@@ -66,7 +66,7 @@ def parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, A
     try:
         return _parse(file)
     except (ValueError, OverflowError, RecursionError) as reason:
-        raise BadAnswer(f"the answer is no sound safetensors file: {str(reason)[:LONGEST_REASON]}") from None
+        raise BadAnswer(f"the answer is not a valid safetensors file: {str(reason)[:LONGEST_REASON]}") from None
 
 
 def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, Any]]:
@@ -79,7 +79,7 @@ def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, 
     _require(isinstance(extra, dict) and isinstance(extra.get("voxeld"), str), "it has no metadata of voxeld")
 
     tensors = {}
-    end = 0  # of the previous tensor: the next must begin there, so there are no overlaps and no holes
+    end = 0  # end of the previous tensor: the next must begin there, so there are no overlaps and no holes
     for name, (dtype, shape, first, last) in sorted(_entries(header), key=lambda entry: entry[1][2:]):
         _require(first == end, f"{name} begins at {first}, what is before it ended at {end}")
         _require(last - first == math.prod(shape) * dtype.itemsize, f"{name} has {last - first} bytes for {shape}")

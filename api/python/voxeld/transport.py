@@ -19,7 +19,7 @@ from .connection import Answer, Connection, Endpoint, Request
 from .errors import BadAnswer, Error, Problem, TransportError
 
 LONGEST_BACKOFF = 10.0  # seconds
-LONGEST_WAIT = 1_000_000  # seconds: within what poll() takes
+LONGEST_WAIT = 1_000_000  # seconds: the longest timeout that poll() takes
 T = TypeVar("T")
 
 
@@ -93,7 +93,7 @@ class Transport:
         retries: Optional[int] = None,
         until: Optional[float] = None,
     ) -> T:
-        """What `read` makes of the 2xx answer. Otherwise raises the Error of the last attempt, which may come from
+        """The result of `read` for the 2xx answer. Otherwise raises the Error of the last attempt, which may come from
         `read`. `until` is the deadline; by default that of a call that begins now."""
         most = self._retries if retries is None else retries
         until = self.deadline() if until is None else until
@@ -132,7 +132,7 @@ class Transport:
     def _exchange(self, connection: Connection, request: Request, until: float) -> Answer:
         try:
             answer, reusable = connection.exchange(request, until)
-        except BaseException:  # even a KeyboardInterrupt leaves half an answer on the connection
+        except BaseException:  # a KeyboardInterrupt too leaves half an answer on the connection
             connection.close()
             raise
         if reusable:
@@ -142,7 +142,7 @@ class Transport:
         return answer
 
     def _pause(self, attempt: int, failure: Error) -> float:
-        """Seconds before the next attempt: Retry-After plus a random backoff, about twice that of the attempt
+        """Seconds before the next attempt: Retry-After plus a random backoff, about twice the backoff of the attempt
         before."""
         backoff = min(LONGEST_BACKOFF, self._backoff * 2.0 ** min(attempt - 1, 1000))
         return (failure.retry_after or 0.0) + backoff * random.uniform(0.5, 1.0)

@@ -330,7 +330,7 @@ static void what_is_wrong_with_the_network(void **state) {
   } while (0)
   FAULT_OF(opens = false, "net.onnx: it is torn");
   FAULT_OF(shape.inputs = 2, "net.onnx: it has 2 inputs; allowed: in (network.input) alone; voxeld-convert onnx "
-                             "cuts the file behind the scatter");
+                             "cuts the file after the scatter");
   FAULT_OF(*input = other, "net.onnx: it has 1 inputs; allowed: in (network.input) alone");
   FAULT_OF(input->dims[0] = 1, NULL);
   FAULT_OF(input->dims[0] = 2, "net.onnx: network.input is for 2 clouds; allowed: any number, or 1");

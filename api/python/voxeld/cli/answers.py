@@ -36,7 +36,7 @@ def warnings_of(kind: str, body: Body) -> List[Dict[str, str]]:
         told = KINDS[kind].metadata(body).get("warnings", [])
         return [{"kind": str(warning["kind"]), "detail": str(warning["detail"])} for warning in told]
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, zipfile.BadZipFile) as reason:
-        raise BadAnswer(f"the answer is no sound {kind} file: {reason}") from None
+        raise BadAnswer(f"the answer is not a valid {kind} file: {reason}") from None
 
 
 def _safetensors(body: Body) -> Dict[str, Any]:
@@ -116,7 +116,7 @@ class Writer:
                 self._parts.discard(part)
 
     def abandon(self) -> None:
-        """Removes the unfinished files of threads that are left behind."""
+        """Removes the unfinished files of threads that did not end."""
         with self._lock:
             parts = list(self._parts)
         for part in parts:

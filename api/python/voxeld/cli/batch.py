@@ -17,16 +17,16 @@ from .scans import Scan, stamp
 
 PATIENCE = 5.0  # seconds in which running requests may end after a signal
 TICK = 0.1  # seconds between checks for signals while waiting
-DENIED = (401, 403, 404)  # refusals that every other scan would get too
+DENIED = (401, 403, 404)  # refusals that apply to every other scan too
 
 
 def is_final(problem: Problem, scan: Scan) -> bool:
-    """Whether the service would refuse all other scans too. It sees a stream's parameters with the first sweep."""
+    """Whether the service would refuse all other scans too. It sees the parameters of a stream in the first sweep."""
     return problem.status in DENIED or (bool(scan.own) and problem.kind == "bad-parameter")
 
 
 class Job:
-    """The request that is made for each scan."""
+    """The request for each scan."""
 
     def __init__(self, client: Client, operation: str, kind: str, parameters: Dict[str, Any]) -> None:
         self._client, self._operation, self._kind, self._parameters = client, operation, kind, parameters
@@ -71,7 +71,7 @@ class Job:
 
 
 class Stop(Exception):
-    """No further scan can be answered."""
+    """Raised if no further scan can be answered."""
 
 
 class Report:
@@ -88,7 +88,7 @@ class Report:
         self._closed = False
 
     def close(self) -> None:
-        """Closes the report: threads that are left behind no longer change it."""
+        """Closes the report: threads that did not end no longer change it."""
         with self._lock:
             self._closed = True
 
@@ -143,7 +143,7 @@ class Signals:
 
 
 class Workers:
-    """If `persistent`, workers wait for a service that does not answer; unanswered() returns the scans to put again."""
+    """If `persistent`, workers wait for a service that does not answer; unanswered() returns the scans to add again."""
 
     def __init__(self, job: Job, report: Report, jobs: int, persistent: bool = False) -> None:
         self._job, self._report, self._persistent = job, report, persistent
@@ -220,7 +220,7 @@ class Workers:
 
 
 def printable(text: str) -> str:
-    """Text without control characters for the terminal: a reason may quote bytes of a file or text from the service."""
+    """Text for the terminal, without control characters: a reason may quote bytes of a file or of an answer."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 

@@ -1,4 +1,4 @@
-"""Detections as text: a table of boxes for each scan, or JSON with one object a line."""
+"""Detections as text: a table of boxes for each scan, or JSON with one object per line."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def table(path: str, result: Result) -> str:
 def line(path: str, result: Result) -> str:
     boxes: List[Dict[str, Any]] = []
     for (score, *values), label in zip(_rows(result), result["labels"]):
-        numbers = [float(str(value)) for value in values]  # as few digits as a float32 has
+        numbers = [float(str(value)) for value in values]  # the shortest text that reads back as the same float32
         box = {"class": _name(result, int(label)), "label": int(label), "score": float(str(score))}
         box.update(center=numbers[CENTRE], size=numbers[SIZE], heading=numbers[HEADING])
         boxes.append({**box, "velocity": numbers[VELOCITY]} if len(numbers) > HEADING + 1 else box)

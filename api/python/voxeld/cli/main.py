@@ -26,9 +26,9 @@ from .scans import NPY, ROWS, Layout, Path, Scan, UsageError, find
 from .watch import Watch
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-RECORD = "voxeld.json"  # in the folder of answers: what was asked, so that a later run does not mix two kinds
+RECORD = "voxeld.json"  # in the folder of answers: the request, since a later run must make the same request
 GOES_ON = "; the same command goes on from here"
-NOT_RECORDED = ("timeout_ms", *SWEEP)  # no answer depends on timeout_ms; the others differ from sweep to sweep
+NOT_RECORDED = ("timeout_ms", *SWEEP)  # timeout_ms changes no answer; the others differ from sweep to sweep
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -44,7 +44,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return _end(USAGE if problem.kind == "bad-parameter" else FAILED, str(problem))
     except Error as reason:
         return _end(FAILED, f"no answer from {told.server}: {reason}")
-    except BrokenPipeError:  # the reader of the output has seen enough
+    except BrokenPipeError:  # the reader has closed the output
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
@@ -69,8 +69,8 @@ def _end(status: int, reason: str) -> int:
 def _client(told: argparse.Namespace) -> Client:
     if told.key and not told.cert:
         raise UsageError("--key needs --cert")
-    warnings.simplefilter("ignore", SharedMemoryWarning)  # it is used where it can be
-    warnings.simplefilter("ignore", RequestWarning)  # the summary has them
+    warnings.simplefilter("ignore", SharedMemoryWarning)  # the socket does as well
+    warnings.simplefilter("ignore", RequestWarning)  # the summary shows these warnings
     try:
         return Client(
             told.server,
@@ -139,7 +139,7 @@ def _print_boxes(client: Client, told: argparse.Namespace, parameters: Dict[str,
     _begin(client, told, parameters)
     report = Report(lambda _: None, lambda *_: None)
     with Signals() as signals:
-        workers = Workers(job, report, 1)  # so that the scans keep their order
+        workers = Workers(job, report, 1)  # keeps the scans in order
         for scan in scans:
             workers.put(scan)
         workers.finish(signals)
@@ -187,7 +187,7 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
                 first = scan.answer not in answered
                 if answered.setdefault(scan.answer, path) != path:
                     report.fail(scan, f"{answered[scan.answer]} has the same name")
-                elif first and scan.is_answered():  # later the scan has changed or is retried
+                elif first and scan.is_answered():  # a later run answers the scan if it changed or is to be retried
                     skipped += 1
                 else:
                     workers.put(scan)
@@ -196,7 +196,7 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
             signals.came.wait(told.interval)
         workers.end()
     _close(report, signals, skipped, None)
-    return FAILED if report.errors or report.stopped else DONE  # a signal is the normal end
+    return FAILED if report.errors or report.stopped else DONE  # a signal is the normal way to end a watch
 
 
 def _print_answer(scan: Scan) -> None:

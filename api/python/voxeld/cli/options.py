@@ -77,19 +77,19 @@ examples:
 }
 SCANS = """\
 A scan is a file: rows of float32 (.bin), an array [N, C] of float32 or float16 (.npy), PCD (.pcd), PLY (.ply) or a
-serialized PointCloud2 (.cdr). A folder means all of these in it and in its folders; hidden ones are passed over.
+serialized PointCloud2 (.cdr). A folder means all scans in the folder and its subfolders, except hidden ones.
 
-An answer has the name of its scan. It appears whole or not at all, and is skipped by the next run unless the scan is
+An answer has the name of its scan. It appears complete or not at all. The next run skips it unless the scan is
 newer. The exit status is 0 if every scan has its answer, 1 if not, 2 for wrong usage, and 130 or 143 after a signal.
 """
 SWEEPS = """\
-With --stream the scans are sweeps, which the service joins. They are sent in their order, one at a time, and all of
-them, even if they have answers. --poses has the time and the pose of each; the stream begins anew. Without it there
-is one scan, with --time and --pose.
+With --stream the scans are sweeps, which the service joins. They are sent in order, one at a time, and all of
+them, even if they have answers. --poses names the file with their times and poses; the stream begins anew. Without it
+there is one scan, with --time and --pose.
 """
 PRINTED = """\
 Without --output a table of the boxes of each scan is printed: class, score, centre and size in metres, heading in
-degrees from -180 to 180. --json prints an object a line instead, whose headings are in radians, as the service has
+degrees from -180 to 180. --json prints one object per line instead; its headings are in radians, as the service sends
 them.
 """
 
@@ -166,7 +166,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def arguments(given: Sequence[str]) -> List[str]:
-    """Joins values such as -50,-50,5 to the option before them, since argparse would take them for options."""
+    """Joins values such as -50,-50,5 to the option before them, since argparse would read them as options."""
     joined: List[str] = []
     for word in given:
         if re.match(r"-\.?\d", word) and joined and re.fullmatch(r"--[a-z-]+", joined[-1]):

@@ -79,7 +79,7 @@ def summary(report: Report, skipped: int, total: Optional[int]) -> None:
 
 
 def _lines(items: Any) -> str:
-    """Names and values, one a line. The members of an object are NAME.MEMBER."""
+    """Names and values, one per line. The members of an object are NAME.MEMBER."""
     rows: List[Tuple[str, str]] = [row for name, value in items for row in _rows(str(name), value)]
     width = max((len(name) for name, _ in rows), default=0)
     return "\n".join(printable(f"{name:<{width}}  {value}") for name, value in rows)

@@ -16,7 +16,7 @@ OPERATIONS: Dict[str, str] = {
 }
 SEVERAL = ("point_counts", "times", "poses")
 STREAM = "stream"
-SWEEP = ("time", "pose")  # parameters that each sweep of a stream has for itself
+SWEEP = ("time", "pose")  # parameters that differ between the sweeps of a stream
 
 
 class Parameter(NamedTuple):
@@ -59,7 +59,7 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "sweeps",
         ALL,
-        "number of sweeps to join of each stream, the newest first; the stream keeps as many; without it the sweeps "
+        "number of sweeps to join of each stream, the newest first; the stream keeps this many; without it the sweeps "
         "of the body",
         "a whole number from 1 to 32",
     ),
@@ -76,7 +76,7 @@ PARAMETERS: List[Parameter] = [
         POSE,
     ),
     Parameter(
-        "time", ALL, "seconds; the time of the sweep, by any clock that only rises", "seconds from -1e12 to 1e12"
+        "time", ALL, "seconds; the time of the sweep, by any clock that never goes back", "seconds from -1e12 to 1e12"
     ),
     Parameter(
         "time_column",
@@ -108,7 +108,7 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "nms_threshold",
         (DETECT,),
-        "as iou_threshold of /v1/nms, unless the head suppresses by distance; without it the model's value",
+        "like iou_threshold of /v1/nms, unless the head suppresses by distance; without it the model's value",
         "a number from 0 to 1",
     ),
     Parameter(
@@ -183,8 +183,8 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "columns",
         ("voxelize",),
-        "what the model takes each column for, such as x,y,z,intensity,time",
-        "3 to 64 different names, the first x,y,z",
+        "names of the columns that the model expects, such as x,y,z,intensity,time",
+        "3 to 64 different names, beginning with x,y,z",
     ),
     Parameter(
         "intensity_range",

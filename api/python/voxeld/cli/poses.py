@@ -1,4 +1,4 @@
-"""Scans as sweeps of a stream: a file of poses in TUM's format says when and where each scan was taken."""
+"""Scans as sweeps of a stream: a file of poses in TUM's format has the time and the place of each scan."""
 
 from __future__ import annotations
 

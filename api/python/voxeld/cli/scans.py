@@ -87,8 +87,8 @@ class Layout:
 
 def find(names: Sequence[str], layout: Optional[Layout], any_kind: bool) -> List[Scan]:
     """The scans of files and folders. UsageError if one does not exist, or if two would have the same answer. Without
-    a layout no answers are written, and each scan stands for its own.
-    `any_kind`: --format says how points are written, so files that are named may have any extension."""
+    a layout no answers are written, and each scan takes the place of its answer.
+    `any_kind`: --format sets the format of the points, so files given by name may have any extension."""
     scans: Dict[Path, Scan] = {}
     for name in names:
         for scan in _scans_of(Path(name), layout, any_kind):

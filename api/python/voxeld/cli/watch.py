@@ -13,7 +13,7 @@ from .scans import Path, Stamp, stamp, walk
 class Watch:
     def __init__(self, folder: Path, settle: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder, self._settle, self._clock = folder, settle, clock
-        self._seen: Dict[Path, Tuple[Stamp, float]] = {}  # with the time since which the file is unchanged
+        self._seen: Dict[Path, Tuple[Stamp, float]] = {}  # and the time since which the file has not changed
         self._taken: Dict[Path, Stamp] = {}
 
     def complete(self) -> List[Path]:
@@ -37,6 +37,6 @@ class Watch:
         return found
 
     def again(self, path: Path) -> None:
-        """The scan was not answered: complete() returns it once more."""
+        """The scan was not answered: complete() returns it again."""
         self._taken.pop(path, None)
         self._seen.pop(path, None)
