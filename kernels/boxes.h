@@ -11,7 +11,8 @@
 //   suppressed     a kept box that ranks before it overlaps it too much, or is too near to it: overlap.h
 //   over_post_max  post_max boxes of its cloud are kept already
 //   kept           otherwise
-// Once post_max boxes of a cloud are kept, all boxes that rank lower are over_post_max, whatever they overlap.
+// Once post_max boxes of a cloud are kept, all boxes that rank lower are over_post_max, even if a kept box overlaps
+// them.
 //
 // The indices of the kept boxes are row numbers of the input. They form one list over all clouds, by rank in each
 // cloud.
@@ -39,8 +40,8 @@ enum { VX_BOXES, VX_SCORES, VX_LABELS };
 struct vx_nms {
   float iou_threshold;        // 0..1
   int32_t pre_max, post_max;  // 1..VX_MAX_RANKED
-  int32_t class_agnostic;     // 1: a box also suppresses boxes with other labels
-  int32_t circle;             // 1: a kept box suppresses boxes whose centres are near; 0: boxes that it overlaps
+  int32_t class_agnostic;     // whether a box also suppresses boxes with other labels
+  int32_t circle;             // 1: a kept box suppresses boxes with near centres; 0: boxes that it overlaps
   float radius;               // radius of the circle, 0 or more; metres
 };
 

@@ -10,7 +10,7 @@
 //   vel      the velocity along x and y; optional
 // A candidate is a class at a cell. Its flat index in its cloud is (class * H + row) * W + column. Classes are numbered
 // through all tasks. The candidate's box is computed in binary32, in this order:
-//   x = ((column + offset) * stride) * voxel size + range min; y likewise, with the row
+//   x = ((column + offset) * stride) * voxel size + range min; y in the same way, with the row
 //   z = height; dx, dy, dz = the exponentials
 // The heading is the angle of cosine and sine, computed in binary64 and rounded once.
 //

@@ -7,7 +7,7 @@
 //
 // An anchor's best logit is its largest. NaN is ignored; of equal logits the first class wins. The anchor box is
 // computed in binary64 and rounded once, with n columns:
-//   x = ((max - min) * column) / (n - 1) + min, or min if n is 1; with align_center column + 0.5 and n; y likewise
+//   x = ((max - min) * column) / (n - 1) + min, or min if n is 1; with align_center column + 0.5 and n; y the same way
 //   z = bottom + dz / 2
 // Its diagonal is d = sqrt(dx * dx + dy * dy), in binary32. The values t of the map give the box, in binary32:
 //   t0 * d + x, t1 * d + y, t2 * dz + z, exp(t3) * dx, exp(t4) * dy, exp(t5) * dz, t6 + rotation

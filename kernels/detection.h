@@ -23,7 +23,7 @@ struct vx_detection {
   // The decoder's stage.
   int32_t items[VX_MAX_CLOUDS];  // anchors or candidates per cloud
   struct vx_job *decode;         // NULL until it runs
-  struct vx_layout layout;       // of the job; filled once its boxes are counted
+  struct vx_layout layout;       // the job's output; filled once its boxes are counted
   unsigned char *output;         // NULL until then
 };
 

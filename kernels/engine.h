@@ -69,9 +69,9 @@ struct vx_engine {
   // Loads the library at `path`. If `path` is "", loads the first of the usual names that the system finds. On success
   // *library belongs to the caller until close. Otherwise the error lists what was tried.
   VX_WARN_UNUSED enum vx_status (*open)(const char *path, struct vx_engine_library **library, struct error *error);
-  // Call it after the last network is closed.
+  // Call this after the last network is closed.
   void (*close)(struct vx_engine_library *library);
-  const char *(*version)(const struct vx_engine_library *library);  // as the library says it
+  const char *(*version)(const struct vx_engine_library *library);  // as the library reports it
 
   // Opens the network in a file on the CPU. A run uses `threads` threads, the caller's included. The engine takes at
   // most `memory_bytes` of host memory (0: no limit) for all simultaneous runs together. Whether the weights count
@@ -80,7 +80,7 @@ struct vx_engine {
   // type or rank does not fit vx_network_tensor.
   VX_WARN_UNUSED enum vx_status (*network_open)(struct vx_engine_library *library, const char *path, int threads,
                                                 size_t memory_bytes, struct vx_network **network, struct error *error);
-  // Call it when no thread runs the network.
+  // Call this when no thread runs the network.
   void (*network_close)(struct vx_network *network);
   const struct vx_network_shape *(*network_shape)(const struct vx_network *network);
   // Computes the named outputs from the inputs. VX_OUT_OF_MEMORY if the library says so, or if the network's memory is
@@ -93,7 +93,7 @@ struct vx_engine {
   // session_close.
   VX_WARN_UNUSED enum vx_status (*session_open)(struct vx_network *network, const struct vx_device_stream *stream,
                                                 struct vx_session **session, struct error *error);
-  // Call it when all enqueued work is done, or the device is lost.
+  // Call this when all enqueued work is done, or when the device is lost.
   void (*session_close)(struct vx_session *session);
   // Like network_run, in memory of the device. Only enqueues the work in the stream, so some errors appear later.
   VX_WARN_UNUSED enum vx_status (*session_run)(struct vx_session *session, const struct vx_network_run *run,

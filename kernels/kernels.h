@@ -37,7 +37,7 @@ enum {
 
 enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_DECODE, VX_SCATTER, VX_DECODE_CENTER, VX_DETECT, VX_OPS };
 
-// The numbers of a job's inputs: their places in the operation's row. The first input has one row per item of the
+// The numbers of a job's inputs: their positions in the operation's row. The first input has one row per item of the
 // operation. For most operations it is `points`: [N, C], with x, y and z first.
 enum { VX_POINTS, VX_MATRIX };
 enum { VX_MAX_INPUTS = 6 };
@@ -92,11 +92,11 @@ struct vx_lane;
 // A thread that works on a job, with a lane of its own. The first worker is the one that runs the job. Others may help.
 struct vx_worker {
   struct vx_lane *lane;
-  struct vx_stop *stop;  // as vx_caller.stopped; for a helper, also true once the helper has other work
+  struct vx_stop *stop;  // like vx_caller.stopped; for a helper, also true once the helper has other work
 };
 
-// Parts of a job's work. Workers do them in any order and at the same time. A task writes only memory of its own, and
-// the scratch of its lane.
+// Parts of a job's work. Workers do them in any order and at the same time. A task writes only its own memory and the
+// scratch of its lane.
 struct vx_tasks {
   int32_t count;
   // Does one task. If a helper returns anything but VX_OK, another worker does the whole task again.

@@ -23,7 +23,7 @@ enum { VX_FLOAT_TYPES = VX_FLOAT16 + 1, VX_DTYPES = VX_UINT8 + 1 };  // the floa
 #define VX_FLOATS (VX_DTYPE_BIT(VX_FLOAT_TYPES) - 1)  // the VX_DTYPE_BITs of the floating types
 
 struct vx_number {
-  const char *word;         // in parameters, documents and texts
+  const char *word;         // name in parameters, documents and texts
   const char *safetensors;  // its `dtype`
   const char *kserve;       // its `datatype`
   const char *numpy;        // its `descr`

@@ -108,7 +108,7 @@ static enum vx_status check_detect(const struct vx_job *job, struct error *error
                                   vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)));
 }
 
-// The most pairs: each kept box is compared with all boxes that rank behind it, if none is suppressed.
+// The most pairs: if no box is suppressed, each kept box is compared with all boxes that rank after it.
 static int64_t pairs_of(const struct vx_nms *nms, int64_t boxes) {
   int64_t candidates = boxes < nms->pre_max ? boxes : nms->pre_max;
   return candidates * (candidates < nms->post_max ? candidates : nms->post_max);

@@ -65,7 +65,7 @@ struct vx_operation {
   enum vx_status (*check)(const struct vx_job *job, struct error *error);
   // The job's sampling, enabled or not; NULL if the operation never samples.
   const struct vx_sampling *(*sampling)(const struct vx_job *job);
-  // The most pairs of boxes that are compared in a cloud with so many rows. NULL if the operation compares no boxes.
+  // The most pairs of boxes that are compared in a cloud with this many rows. NULL if the operation compares no boxes.
   int64_t (*pairs)(const struct vx_job *job, int64_t rows);
 };
 
@@ -94,7 +94,7 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 // too many rows, or if an input does not match the operation's row.
 VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct error *error);
 
-// Lays out the job's tensors and asks the caller for their memory. Call it once job->counts are final.
+// Lays out the job's tensors and asks the caller for their memory. Call this once job->counts are final.
 VX_WARN_UNUSED enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output,
                                              struct error *error);
 

@@ -11,13 +11,13 @@
 extern "C" {
 #endif
 
-// Does all tasks of the job that runs on that lane, with help from the job's caller or one after the other. Returns
-// when no worker is on them any more: VX_OK, or the status of the task that the run's own worker failed.
+// Does all tasks of the job that runs on that lane: with helpers from the job's caller, or one after the other. Returns
+// once no worker is doing a task: VX_OK, or the status of the task in which the run's own worker failed.
 VX_WARN_UNUSED enum vx_status vx_parallel_for(const struct vx_job *job, struct vx_lane *lane,
                                               const struct vx_tasks *tasks, struct error *error);
 
-// How many workers could work on the job's tasks now, the run's own included. Work is cut accordingly. The number may
-// have changed by the time the tasks exist.
+// How many workers could now do tasks of the job, including the run's own worker. The size of the tasks follows from
+// this number, which may have changed by the time the tasks exist.
 int32_t vx_workers(const struct vx_job *job);
 
 #ifdef __cplusplus

@@ -15,7 +15,7 @@ VX_WARN_UNUSED enum vx_status vx_check_samples(const struct vx_job *job, const i
 // Checks one cloud, once its candidates are counted: there must be at least as many candidates as samples.
 VX_WARN_UNUSED enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int64_t candidates,
                                                   struct error *error);
-// Checks as vx_check_samples does and fills counts.sampled.
+// The same check as vx_check_samples; also fills counts.sampled.
 VX_WARN_UNUSED enum vx_status vx_begin_samples(struct vx_job *job, const int32_t *from, struct error *error);
 
 #ifdef __cplusplus

@@ -24,14 +24,15 @@ extern "C" {
 struct vx_stop {
   bool (*stopped)(void *ctx);  // may be NULL
   void *ctx;
-  int64_t rows;      // since the last question
+  int64_t rows;      // since the last call of `stopped`
   bool has_stopped;  // `stopped` has returned true
 };
 
-// Asks at once. Returns true if the job is stopped.
+// Calls `stopped` at once. Returns true if the job is stopped.
 bool vx_stop_now(struct vx_stop *stop);
 
-// Counts rows, or work that takes as long. Asks after each VX_STRIDE of them. Returns true if the job is stopped.
+// Counts rows, or work that takes as long. Calls `stopped` after every VX_STRIDE of them. Returns true if the job is
+// stopped.
 static inline bool vx_stopped(struct vx_stop *stop, int64_t rows) {
   if (!stop) return false;
   stop->rows += rows;

@@ -1,7 +1,7 @@
 // Transform: moves and filters points, in input order.
 //
 // A point is moved by its cloud's matrix m: 16 values row by row, the last row 0, 0, 0, 1. In float32:
-//   x' = ((m[0]*x + m[1]*y) + m[2]*z) + m[3]; y' and z' likewise from m[4] and m[8] on.
+//   x' = ((m[0]*x + m[1]*y) + m[2]*z) + m[3]; y' and z' in the same way, from m[4] and m[8] on.
 // Without matrices the identity is used. The other columns are copied. float16 points are converted to float32 first.
 //
 // Each moved point has one fate, the first of these that applies:

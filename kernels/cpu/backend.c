@@ -67,8 +67,7 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
     free(*lane);
     return status;
   }
-  (*lane)->base =
-      (uint32_t)(*lane)->seed[0];  // any number: in memory that is still zero, no slot then holds a cell's number
+  (*lane)->base = (uint32_t)(*lane)->seed[0];  // random, so that zeroed slots do not look like numbers of cells
   return VX_OK;
 }
 
@@ -91,7 +90,7 @@ static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct v
 
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
 
-// If a long job is stopped, the error says what it was doing. A GPU's error does the same.
+// Names the stage of a long job that is stopped, as a GPU's error does.
 static void name_end(const struct vx_job *job, struct error *error) {
   bool boxes = job->op == VX_NMS || job->op == VX_DECODE || job->op == VX_DECODE_CENTER;
   if (boxes || vx_sampling_of(job))

@@ -1,4 +1,4 @@
-// The bound of a network's host memory: an arena of its own with a limit.
+// The limit of a network's host memory: each network has its own arena, with a limit.
 //
 // The library makes arenas only for its environment. A session that wants one takes the arena that exists when the
 // session is opened. So each network's arena exists in the environment only while the network's session is opened.

@@ -25,9 +25,9 @@ static bool tells_of_memory(const char *text) {
   return false;
 }
 
-// The useful part of a message: what an arena lacks, wherever that stands, or everything but the prefix. The prefix of
-// some messages is a place in the library's source, then "[ONNXRuntimeError] : 1 : FAIL : ", then the file, which the
-// caller names.
+// The useful part of a message: the part about what an arena lacks, wherever it is, or else the message without its
+// prefix. Some messages begin with a place in the library's source, "[ONNXRuntimeError] : 1 : FAIL : " and the file's
+// name, which the caller reports anyway.
 static const char *core_of(const char *text) {
   const char *lack = strstr(text, "Available memory of "), *core = strstr(text, "[ONNXRuntimeError]");
   if (lack) return lack;

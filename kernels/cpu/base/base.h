@@ -22,33 +22,33 @@ struct cpu_arena {
 // Takes `count` items of `size` bytes, aligned to a cache line. Returns NULL from an arena without memory.
 void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size);
 
-// Frees all that was taken and makes room for all that `measured` took. VX_OUT_OF_MEMORY if memory is short, or if the
-// job's caller does not allow it.
+// Frees all arrays that were taken, and makes room for all arrays that `measured` took. VX_OUT_OF_MEMORY if memory is
+// short, or if the job's caller does not allow it.
 VX_WARN_UNUSED enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured,
                                                 const struct vx_job *job, struct error *error);
 
-// Hints that all the memory will be written, so the system may use large pages.
+// Hints that all of the memory will be written, so that the system may use large pages.
 void cpu_arena_fill(struct cpu_arena *arena);
 
-// Gives back the memory beyond `keep` bytes, a multiple of the page size. The contents of the rest stay.
+// Gives back the memory beyond `keep` bytes, a multiple of the page size. The rest keeps its contents.
 void cpu_arena_trim(struct cpu_arena *arena, size_t keep);
 
 // ---- the lane -------------------------------------------------------------------------------------------------------
 
 struct vx_lane {
-  uint64_t seed[2];  // of the cell indexes
-  uint32_t base;     // of the next cell index
+  uint64_t seed[2];  // seed of the cell indexes' hash
+  uint32_t base;     // base of the next cell index
   struct cpu_arena scratch;
   struct cpu_arena between;  // what the stages of one job leave for each other
 };
 
 int64_t cpu_now_ns(void);
 
-// Gives an index its seed and its base. The base of the next index is `most` higher, the most keys of this one.
+// Gives an index its seed and its base. Then raises the base for the next index by `most`, the most keys of this index.
 void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *index);
 
-// Makes room in a helper's lane for all that `measured` took. VX_STOPPED if the helper is stopped already,
-// VX_OUT_OF_MEMORY above VX_SCRATCH_KEPT. Neither changes the lane's scratch.
+// Makes room in a helper's lane for all arrays that `measured` took. VX_STOPPED if the helper is stopped already,
+// VX_OUT_OF_MEMORY above VX_SCRATCH_KEPT. In both cases the lane's scratch does not change.
 VX_WARN_UNUSED enum vx_status cpu_reserve_for_help(const struct vx_worker *worker, const struct cpu_arena *measured,
                                                    struct error *error);
 

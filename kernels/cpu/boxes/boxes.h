@@ -33,8 +33,8 @@ struct cpu_suppressor {
 void cpu_suppressor_lay_out(struct cpu_suppressor *suppressor, int32_t most, struct cpu_arena *arena);
 
 // Ranks the `valid` boxes of a cloud and writes the numbers of the kept boxes, the best first. Returns how many are
-// kept, and adds the fates of all boxes to the counts. The pairs grow with the square of the boxes, so they count as
-// rows of `stop`.
+// kept, and adds the fates of all boxes to the counts. Tells `stop` about pairs as if they were rows, since the number
+// of pairs grows with the square of the boxes.
 int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts);
 
 // ---- what both decoders share ---------------------------------------------------------------------------------------

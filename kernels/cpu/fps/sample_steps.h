@@ -121,7 +121,7 @@ static inline int NAME(largest)(const struct cpu_sample_node *node) {
   return lane;
 }
 
-// Updates the largest key in the nodes above.
+// Updates the largest key in the nodes above the leaf.
 TARGET static void NAME(tell)(struct cpu_sampler *sampler, const struct cpu_sample_node *node) {
   while (node->parent >= 0) {
     int best = NAME(largest)(node), lane = node->lane;

@@ -10,8 +10,8 @@ struct scatter {
   struct vx_job *job;
   const int32_t *coords;  // [rows, 4]: batch, z, y, x
   int32_t rows;
-  int64_t cloud_cells;            // cells of the grid of one cloud
-  int key_bits;                   // bits for the numbers of all clouds' cells
+  int64_t cloud_cells;            // number of cells in the grid of one cloud
+  int key_bits;                   // bits for the number of any cell of all clouds
   struct cpu_cell_index taken;    // the cells that have a row
   int64_t *cells;                 // [rows]: cell among those of all clouds; -1 if the row is dropped
   struct cpu_placed *placed;      // [rows]: kept rows, cloud by cloud

@@ -7,8 +7,8 @@
 
 enum {
   PIECE_BYTES = 256 << 10,
-  TASK_ROWS = 256,       // rows of a task, at least
-  TASKS_OF_A_WORKER = 4  // roughly: workers come late, and rows differ
+  TASK_ROWS = 256,       // least number of rows per task
+  TASKS_OF_A_WORKER = 4  // an estimate: workers start late, and rows differ
 };
 
 struct target {
@@ -22,7 +22,7 @@ struct writing {
   const struct cpu_run *run;
   enum cpu_unit unit;
   enum vx_stage stage;
-  int32_t items, step;  // rows, clouds or whole tensors; in all, and per task
+  int32_t items, step;  // number of rows, of clouds or of whole tensors; in all, and per task
   int32_t count;
   struct target targets[VX_TENSOR_COUNT];
 };
@@ -52,7 +52,7 @@ static void write_targets(const struct writing *writing, const struct cpu_run *p
   }
 }
 
-// Each cloud has its own place in the rows.
+// Each cloud has its own part of the rows.
 static void write_rows(const struct writing *writing, struct cpu_run *part, int32_t first, int32_t count) {
   for (const struct cpu_grouped *cloud = part->grouped; count > 0; cloud++) {
     int32_t skipped = first - cloud->first_row;

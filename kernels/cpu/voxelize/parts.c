@@ -98,7 +98,7 @@ void cpu_parts_place(struct cpu_run *run) {
   }
 }
 
-// Moves `more` items from number `place` to the end of the first `count`. Returns the new count.
+// Moves `more` items that begin at `place` to directly after the first `count` items. Returns the new count.
 static int32_t move(void *items, size_t size, int32_t count, int32_t place, int32_t more) {
   unsigned char *bytes = items;
   if (count != place && more > 0)
@@ -106,7 +106,7 @@ static int32_t move(void *items, size_t size, int32_t count, int32_t place, int3
   return count + more;
 }
 
-// Changes the cloud's point_ids from places in its rows to rows of the output.
+// Replaces positions in the cloud's rows by rows of the output in the cloud's point_ids.
 static void rename_points(const struct cpu_run *run, const struct cpu_grouped *grouped, int32_t points) {
   int32_t *ids = run->point_ids + grouped->begin, shift = grouped->place - grouped->first_row;
   VX_EACH_ROW(run->stop, i, 0, shift == 0 ? 0 : points) ids[i] -= ids[i] < 0 ? 0 : shift;

@@ -35,7 +35,7 @@ static int32_t join_runs(struct cpu_located *located, int32_t *ends) {
   for (int32_t i = 1; i < located->num_inside; i++) {
     located->key[runs] = key;
     ends[runs] = i;
-    runs += located->key[i] != key;  // the same run is noted again, with a later end
+    runs += located->key[i] != key;  // the same run gets a later end
     key = located->key[i];
   }
   located->key[runs] = key;
@@ -63,8 +63,8 @@ static void look_up(const struct cpu_located *located, int32_t begin, struct cpu
   shared_index->count = index.count;
 }
 
-// The same, run by run. The voxel numbers are written in vectors that may reach into the next run, which overwrites
-// them. The last run may reach past the chunk.
+// The same, run by run. Writes the voxel numbers in vectors that may reach into the next run, which then overwrites
+// them. The last run may reach beyond the chunk.
 static void look_up_runs(struct cpu_located *located, int32_t begin, struct cpu_cell_index *shared_index,
                          int32_t *inside, int32_t *voxel_of) {
   struct cpu_cell_index index = *shared_index;

@@ -113,7 +113,7 @@ struct cpu_heights {
 struct cpu_run {
   // What the job asks for.
   struct vx_job *job;
-  struct vx_lane *lane;  // of the job's run
+  struct vx_lane *lane;  // of the worker that runs the job
   struct vx_stop *stop;  // of the worker that runs the task; the passes ask it
   const struct vx_voxelize *params;
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
@@ -123,7 +123,7 @@ struct cpu_run {
   int32_t columns;        // C
   int32_t cap;            // most points that a voxel keeps; INT32_MAX without a cap
   bool lists_wanted;      // something reads the kept points voxel by voxel
-  bool ids_wanted;        // something reads point_ids as rows
+  bool ids_wanted;        // something reads point_ids, as rows
   bool sectioned;         // the cloud has sections
   int32_t num_points;     // of all clouds
   int32_t largest_cloud;  // most points of one cloud

@@ -15,7 +15,7 @@
 #include "kernels/parallel_for.h"
 
 enum {
-  SEGMENT_POINTS = 8192,  // at least: the time of some thousand points passes before a called worker comes
+  SEGMENT_POINTS = 8192,  // a lower bound: before a called worker starts, this one handles some thousand points
   MOST_SEGMENTS = 32,
 };
 
@@ -68,7 +68,7 @@ static enum vx_status take_tools(const struct cpu_run *run, const struct vx_work
 
 // ---- look up --------------------------------------------------------------------------------------------------------
 
-// The index hashes with another multiplier and uses other bits of the product.
+// Uses another multiplier than the index's hash, and other bits of the product.
 static int32_t bucket_of(const struct cpu_run *run, uint64_t key) {
   return (int32_t)(((key * (run->lane->seed[1] | 1) >> 32) * (uint64_t)run->cut.count) >> 32);
 }

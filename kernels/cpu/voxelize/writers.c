@@ -105,7 +105,7 @@ static void fill_with_mean(const struct cpu_run *run, const struct cpu_row *row,
   }
 }
 
-// Copies the fields that it reads: the compiler must assume that a store to `out` could change the run.
+// Copies the run's fields that it reads: the compiler must assume that a store to `out` could change the run.
 static inline void write_rows_of_voxels(const struct cpu_run *run, int32_t columns, float *out) {
   const float *points = run->points;
   const int32_t *list = run->list;
@@ -230,7 +230,7 @@ static void write_mask(const struct cpu_run *run, void *out) {
   }
 }
 
-// For one cloud.
+// Called for one cloud.
 static void write_bev_features(const struct cpu_run *run, void *out) {
   const int32_t *size = run->grid.cells;
   int32_t width = run->encoded_values;

@@ -26,7 +26,7 @@ static __device__ void store_part(const struct cuda_points &p, uint64_t part, ui
   });
 }
 
-// As a block: brings rows first .. first + count - 1, in parts, then the remainder at the end of the scan.
+// Called by a whole block. Brings rows first .. first + count - 1, in parts, then the remainder at the end of the scan.
 static __device__ void bring_rows(const struct cuda_points &p, uint64_t first, uint32_t count) {
   uint32_t per_part = cuda_per_part(p.dtype);
   uint64_t begin = first * p.columns, end = begin + (uint64_t)count * p.columns;  // begin: a multiple of BRING_BLOCK

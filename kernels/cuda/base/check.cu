@@ -30,14 +30,14 @@ static enum vx_status status_of(cudaError_t result) {
 
 #ifdef VOXELD_FAULTS
 extern "C" enum vx_status
-inject_next(void);  // tests/support/standin/inject.h: the result that a test wants for this call
+inject_next(void);  // tests/support/standin/inject.h: the result that a test has chosen for this call
 extern "C" bool inject_is_real(void);
 
 static __global__ void fault_kernel() { asm("trap;"); }
 
 static cudaError_t instead_of(cudaError_t result) {
   static const cudaError_t stands_for[] = {cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation,
-                                           cudaErrorIllegalAddress};  // by vx_status
+                                           cudaErrorIllegalAddress};  // indexed by vx_status
   enum vx_status wanted = inject_next();
   if (wanted == VX_DEVICE_LOST && inject_is_real()) {
     fault_kernel<<<1, 1>>>();
@@ -53,7 +53,7 @@ static cudaError_t instead_of(cudaError_t result) { return result; }
 enum vx_status cuda_check(cudaError_t result, const char *what, struct error *error) {
   result = instead_of(result);
   if (result == cudaSuccess) return VX_OK;
-  (void)cudaGetLastError();  // so that the next launch does not report this error again
+  (void)cudaGetLastError();  // resets the error, so that the next launch does not report it again
   return vx_fail(error, status_of(result), "%.120s: %s (%s)", what, cudaGetErrorString(result),
                  cudaGetErrorName(result));
 }

@@ -29,7 +29,7 @@ struct __align__(16) cuda_record {
   uint32_t first_point, hits, begin, slot;
 };
 
-// The index of the last of `count` ascending items that is <= value. The first item must be.
+// The index of the last of `count` ascending items that is <= value. The first item must be <= value.
 __device__ static inline int32_t cuda_last_at_most(const uint32_t *items, int32_t count, uint32_t value) {
   int32_t low = 0, high = count;
   while (high - low > 1) {
@@ -60,7 +60,7 @@ __device__ static inline uint32_t cuda_row_of_cell(const struct cuda_clouds &clo
 __device__ static inline struct cuda_record
 cuda_record_of_row(const struct cuda_clouds &clouds, const struct cuda_record *records, int32_t cloud, uint32_t row) {
   uint64_t number = clouds.count == 1 ? row : clouds.first_cell[cloud] + (row - clouds.first_row[cloud]);
-  uint4 bits = __ldcg((const uint4 *)&records[number]);  // the gather reads it before its wait
+  uint4 bits = __ldcg((const uint4 *)&records[number]);  // the gather reads this before its own wait
   return {bits.x, bits.y, bits.z, bits.w};
 }
 

@@ -17,7 +17,7 @@ __device__ static inline void cuda_let_next() {
 
 __device__ static inline void cuda_wait_alone() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");  // the runtime has a name for it only since CUDA 12
+  asm volatile("griddepcontrol.wait;" ::: "memory");  // the runtime has had a name for it only since CUDA 12
 #endif
 }
 
@@ -59,7 +59,7 @@ __device__ static inline uint32_t cuda_warp_max(uint32_t value) {
 #endif
 }
 
-// As a warp: the sum of the values of the lanes up to and including this one.
+// Called by a whole warp. Returns the sum of the values of the lanes up to and including this one.
 template <typename number> __device__ static inline number cuda_warp_upto(number value) {
   for (uint32_t offset = 1; offset < 32; offset *= 2) {
     number other = __shfl_up_sync(~0u, value, offset);
@@ -68,7 +68,8 @@ template <typename number> __device__ static inline number cuda_warp_upto(number
   return value;
 }
 
-// As a block of whole warps: the sum of the values of the threads before this one. `total`: the sum of all threads.
+// Called by a block of whole warps. Returns the sum of the values of the threads before this one. `total`: the sum of
+// all threads.
 __device__ static inline uint32_t cuda_block_before(uint32_t value, uint32_t *total) {
   __shared__ uint32_t sums[32];
   uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, before = cuda_warp_upto(value);

@@ -41,7 +41,7 @@ __device__ static inline uint32_t cuda_section_of(const struct cuda_sections &se
   return (uint32_t)low;
 }
 
-// As the threads of `mask`, all of one warp: adds 1 to each thread's counter. Threads with the same counter add
+// Called by the threads of `mask`, all of one warp. Adds 1 to each thread's counter. Threads with the same counter add
 // together.
 __device__ static inline void cuda_add_together(uint32_t mask, uint32_t *counters, uint32_t which) {
   uint32_t peers = __match_any_sync(mask, which);

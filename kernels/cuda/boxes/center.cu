@@ -59,9 +59,9 @@ static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t
   return vx_is_outside(&head.params, box) ? VX_FATE_OUTSIDE : VX_FATE_KEPT;
 }
 
-// As a block: decodes the boxes of a segment's ranked candidates, and moves the keys of the remaining ones together.
-// Keys move to the front, and all threads read their keys before any key moves, so no key is overwritten before it is
-// read. Returns how many remain.
+// Called by a whole block. Decodes the boxes of a segment's ranked candidates, and moves the keys of the remaining ones
+// together. Keys move to the front, and all threads read their keys before any key moves, so no key is overwritten
+// before it is read. Returns how many remain.
 static __device__ uint32_t make_boxes(const struct cuda_view &v, const struct center_head &head, uint32_t segment,
                                       uint32_t count) {
   uint64_t *ranked = head.ranked + cuda_ranked_begin(head.segments, head.most_ranked, segment);

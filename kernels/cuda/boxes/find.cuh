@@ -66,7 +66,7 @@ static __device__ inline uint32_t find_hits(const struct cuda_map &logits, const
   return hits;
 }
 
-// As a warp: each thread adds what it found, if that must be listed, to the list of its segment.
+// Called by a whole warp. Each thread adds its finding, if the finding must be listed, to the list of its segment.
 static __device__ inline void find_list(const struct cuda_found &found, const struct cuda_finding &finding) {
   uint32_t lane = threadIdx.x % 32, left = __ballot_sync(~0u, finding.listed);
   while (left != 0) {  // usually once, since neighbours belong to the same segment
@@ -84,8 +84,8 @@ static __device__ inline void find_list(const struct cuda_found &found, const st
   }
 }
 
-// As a warp: handles its hits, one per thread at a time. The bits belong to whole parts, FIND_BLOCK parts apart; the
-// first part begins at logit `at`. Returns how many of the thread's hits are invalid.
+// Called by a whole warp. Handles its hits, one per thread at a time. The bits belong to whole parts, FIND_BLOCK parts
+// apart; the first part begins at logit `at`. Returns how many of the thread's hits are invalid.
 template <typename head> static __device__ uint32_t find_handle(const head &found, uint32_t hits, uint64_t at) {
   uint32_t per_part = cuda_per_part(found.maps[0].dtype), invalid = 0;
   while (__any_sync(~0u, hits != 0)) {
@@ -101,7 +101,8 @@ template <typename head> static __device__ uint32_t find_handle(const head &foun
   return invalid;
 }
 
-// As a warp: handles the logits before the first part and after the last. They are fewer than the warp's threads.
+// Called by a whole warp. Handles the logits before the first part and after the last. They are fewer than the warp's
+// threads.
 template <typename head> static __device__ uint32_t find_at_edges(const head &found, const struct find_range &range) {
   uint64_t behind = range.before + range.parts * cuda_per_part(found.maps[0].dtype), lane = threadIdx.x % 32;
   uint64_t at = lane < range.before ? lane : behind + (lane - range.before);
@@ -109,7 +110,7 @@ template <typename head> static __device__ uint32_t find_at_edges(const head &fo
   return find_handle(found, reaches, at);
 }
 
-// As a block.
+// Called by a whole block. Notes where the keys of each segment begin.
 static __device__ inline void find_note_segments(const struct cuda_found &found) {
   for (uint32_t i = threadIdx.x; found.first && i < found.segments.count; i += FIND_BLOCK)
     found.first[i] = i / found.tasks * found.task_first[found.tasks] + found.task_first[i % found.tasks];

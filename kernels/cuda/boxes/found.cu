@@ -45,7 +45,7 @@ static void lay_out(struct cuda_run *run, struct cuda_found *found, struct cuda_
 static void fill_parts(struct cuda_found *found, struct cuda_found_parts *parts) {
   struct cuda_ranking *ranking = &parts->ranking;
   struct cuda_suppression *suppression = &parts->suppression;
-  found->segments.first = found->first;  // NULL if segments are clouds, which all have the same size
+  found->segments.first = found->first;  // NULL if segments are clouds, since all clouds have the same size
   ranking->segments = suppression->segments = found->segments;
   ranking->counts = found->num_found;
   ranking->keys = found->keys;

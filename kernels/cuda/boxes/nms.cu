@@ -24,7 +24,7 @@ struct nms {
 
 // ---- judge ----------------------------------------------------------------------------------------------------------
 
-// As a block: brings the boxes first .. first + count - 1, and copies them into `rows`.
+// Called by a whole block. Brings the boxes first .. first + count - 1, and copies them into `rows`.
 static __device__ void bring_boxes(const struct nms &nms, uint64_t first, uint32_t count, float *rows) {
   uint64_t begin = first * VX_BOX_VALUES;
   float values[VX_BOX_VALUES], *kept = nms.suppression.boxes;
@@ -43,7 +43,8 @@ static __device__ void bring_boxes(const struct nms &nms, uint64_t first, uint32
     nms.suppression.labels[first + threadIdx.x] = nms.labels[first + threadIdx.x];
 }
 
-// As a warp: lists the key of each valid box in its cloud. Usually all boxes of a warp belong to one cloud.
+// Called by a whole warp. Lists the key of each valid box in its cloud. Usually all boxes of a warp belong to one
+// cloud.
 static __device__ void list_keys(const struct cuda_view &v, const struct cuda_ranking &ranking, uint32_t row,
                                  bool valid, float score) {
   uint32_t lane = threadIdx.x % WARP;
@@ -94,7 +95,7 @@ static enum vx_status judge(const struct cuda_run *run, const struct nms *nms, s
 
 // ---- pack -----------------------------------------------------------------------------------------------------------
 
-// As a block: the number of kept boxes in all segments before this one.
+// Called by a whole block. Returns the number of kept boxes in all segments before this one.
 static __device__ uint32_t kept_before(const uint32_t *num_kept, uint32_t segment) {
   __shared__ uint32_t sum;
   if (threadIdx.x == 0) sum = 0;

@@ -8,7 +8,7 @@
 
 enum { WARP = 32, BLOCK = 512, WARPS = BLOCK / WARP, TILE = 2048, SELECT_BLOCK = 1024, DIGIT = 8, BINS = 1 << DIGIT };
 
-// If a segment has at most so many keys, all its keys go to the ranking, without selection.
+// A segment with at most this many keys is ranked without selection.
 static __host__ __device__ uint32_t most_listed(uint32_t most) {
   return most > CUDA_QUICK_KEYS ? most : (uint32_t)CUDA_QUICK_KEYS;
 }
@@ -21,7 +21,7 @@ struct selection {
   bool done;
 };
 
-// As a warp: counts a digit of each lane. Digits are usually equal.
+// Called by a whole warp. Counts a digit of each lane. Digits are usually equal.
 static __device__ void count_digit(uint32_t *bins, bool here, uint32_t digit) {
   uint32_t all = __ballot_sync(~0u, here);
   if (all == 0) return;
@@ -31,7 +31,7 @@ static __device__ void count_digit(uint32_t *bins, bool here, uint32_t digit) {
   if (here && digit != first) atomicAdd(&bins[digit], 1);
 }
 
-// As one thread: finds the digit of the last wanted key, and how many keys with that digit are wanted.
+// Called by one thread. Finds the digit of the last wanted key, and how many keys with that digit are wanted.
 static __device__ void choose_digit(struct selection *s) {
   uint32_t digit = 0;
   while (s->bins[digit] < s->wanted) s->wanted -= s->bins[digit++];
@@ -39,7 +39,8 @@ static __device__ void choose_digit(struct selection *s) {
   s->done = s->bins[digit] == s->wanted;
 }
 
-// As a block: the largest of the `wanted` least keys. The keys are distinct, so the last digit decides.
+// Called by a whole block. Returns the largest of the `wanted` least keys. The keys are distinct, so the last digit
+// decides.
 static __device__ uint64_t last_wanted(const uint64_t *keys, uint32_t count, struct selection *s) {
   int shift = 64;
   do {
@@ -58,7 +59,7 @@ static __device__ uint64_t last_wanted(const uint64_t *keys, uint32_t count, str
   return s->prefix << shift | ((UINT64_C(1) << shift) - 1);
 }
 
-// As a block: moves the keys up to `last` to the front. Every key is read before its place is overwritten.
+// Called by a whole block. Moves the keys up to `last` to the front. Every key is read before its place is overwritten.
 static __device__ void gather_front(uint64_t *keys, uint32_t count, uint64_t last, struct selection *s) {
   uint32_t lane = threadIdx.x % WARP;
   for (uint64_t begin = 0; begin < count; begin += SELECT_BLOCK) {
@@ -90,7 +91,7 @@ static __global__ void __launch_bounds__(SELECT_BLOCK)
 
 // ---- rank -----------------------------------------------------------------------------------------------------------
 
-// As a block: how many keys in this warp's share of the tile are less than the lane's key.
+// Called by a whole block. Returns how many keys in this warp's share of the tile are less than the lane's key.
 static __device__ uint32_t count_less(const uint64_t *tile, uint32_t count, uint64_t mine) {
   const ulonglong2 *pairs = (const ulonglong2 *)tile;
   uint32_t less = 0;
@@ -102,7 +103,7 @@ static __device__ uint32_t count_less(const uint64_t *tile, uint32_t count, uint
   return less;
 }
 
-// As a block: the rank of the lane's key. All warps hold the same 32 keys.
+// Called by a whole block. Returns the rank of the lane's key. All warps hold the same 32 keys.
 static __device__ uint32_t rank_of(const uint64_t *keys, uint32_t count, uint64_t mine) {
   __shared__ __align__(16) uint64_t tile[TILE];
   __shared__ uint32_t ranks[WARP];

@@ -53,7 +53,7 @@ struct settling {
   uint32_t num_kept, last;  // boxes of the segment kept so far; the place of the last one
 };
 
-// As a warp: lists the next places that are not suppressed.
+// Called by a whole warp. Lists the next places that are not suppressed.
 static __device__ void list_window(uint32_t end, struct settling *own) {
   uint32_t lane = threadIdx.x, begin = own->next, first = begin / WARP;
   uint32_t open = lane < first ? 0 : ~own->struck[lane] & (lane == first ? ~0u << (begin % WARP) : ~0u);
@@ -67,7 +67,7 @@ static __device__ void list_window(uint32_t end, struct settling *own) {
   }
 }
 
-// As a block: finds which boxes of the window suppress each other, a few pairs per thread.
+// Called by a whole block. Finds which boxes of the window suppress each other, a few pairs per thread.
 static __device__ void compare_window(const uint32_t *overlaps, struct settling *own) {
   uint32_t number = threadIdx.x % WINDOW;
   bits64 found = 0;
@@ -80,8 +80,8 @@ static __device__ void compare_window(const uint32_t *overlaps, struct settling 
   __syncthreads();
 }
 
-// As a warp, with two boxes per lane: the best of a window are the boxes that no other best box suppresses. A box is
-// decided once all earlier boxes that suppress it are decided, so a few turns decide all boxes.
+// Called by a whole warp, with two boxes per lane. Finds the best of a window: the boxes that no other best box
+// suppresses. A box is decided once all earlier boxes that suppress it are decided, so a few turns decide all boxes.
 static __device__ bits64 best_of(const struct settling *own) {
   uint32_t lane = threadIdx.x;
   const bits64 by[2] = {own->by[lane], own->by[lane + WARP]},
@@ -94,7 +94,7 @@ static __device__ bits64 best_of(const struct settling *own) {
   return best;
 }
 
-// As a warp: keeps the best boxes, up to `most` of the segment. Writes their ranks to `kept`.
+// Called by a whole warp. Keeps the best boxes, up to `most` of the segment. Writes their ranks to `kept`.
 static __device__ void keep_best(uint32_t begin, uint32_t most, uint32_t *kept, struct settling *own) {
   uint32_t room = most - own->num_kept;
   bits64 best = best_of(own), stay = 0;
@@ -112,8 +112,8 @@ static __device__ void keep_best(uint32_t begin, uint32_t most, uint32_t *kept, 
   if (threadIdx.x == 0) own->best = stay;
 }
 
-// As a block: marks the later places that the best of the window suppress. Each thread has one word of some of the
-// best.
+// Called by a whole block. Marks the later places that the best of the window suppress. Each thread has one word of
+// some of the best.
 static __device__ void strike_rest(const uint32_t *overlaps, uint32_t end, struct settling *own) {
   uint32_t word = threadIdx.x % WORDS, struck = 0;
   for (uint32_t i = threadIdx.x / WORDS; i < own->count; i += BLOCK / WORDS) {
@@ -124,7 +124,7 @@ static __device__ void strike_rest(const uint32_t *overlaps, uint32_t end, struc
   if (struck != 0) atomicOr(&own->struck[word], struck);
 }
 
-// As a block: settles window after window.
+// Called by a whole block. Settles window after window.
 static __device__ void settle(const struct cuda_view &v, const struct cuda_suppression &s, const struct chunk &chunk,
                               struct settling *own) {
   const uint32_t *overlaps = overlaps_of(s, chunk.segment);
@@ -145,7 +145,7 @@ static __device__ void settle(const struct cuda_view &v, const struct cuda_suppr
   }
 }
 
-// As one thread: counts the fates of the chunk and, if enough boxes are kept, of all later boxes.
+// Called by one thread. Counts the fates of the chunk and, if enough boxes are kept, of all later boxes.
 static __device__ void count_fates(const struct cuda_view &v, const struct cuda_suppression &s,
                                    const struct chunk &chunk, uint32_t kept_before, const struct settling *own) {
   bool full = own->num_kept == (uint32_t)s.nms.post_max;
@@ -156,7 +156,7 @@ static __device__ void count_fates(const struct cuda_view &v, const struct cuda_
   atomicAdd(&v.counters->over_post_max, full ? chunk.left - settled : 0);
 }
 
-// As a block: clears the state that the segment's chunks share.
+// Called by a whole block. Clears the state that the segment's chunks share.
 static __device__ void begin_segment(const struct cuda_view &v, const struct cuda_suppression &s,
                                      const struct chunk &chunk) {
   for (uint32_t i = WORDS + threadIdx.x; i * WARP < chunk.ranked; i += BLOCK) struck_of(s, chunk.segment)[i] = 0;
@@ -190,7 +190,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 static __device__ uint32_t low_bits(uint32_t count) { return count >= WARP ? ~0u : ~(~0u << count); }
 
-// As a block: marks what `rows` kept boxes suppress among the 32 ranked boxes from `first` on.
+// Called by a whole block. Marks what `rows` kept boxes suppress among the 32 ranked boxes from `first` on.
 static __device__ void strike_tile(const struct cuda_suppression &s, uint32_t segment, const struct vx_nms &nms,
                                    const uint32_t *kept, uint32_t rows, uint32_t first, uint32_t ranked,
                                    struct tile *tile) {

@@ -81,7 +81,8 @@ struct tile {
   uint32_t count, bits[TILE];   // number of pairs; bits of each row
 };
 
-// As a block, whose first two warps have the rows and the columns: loads the boxes whose bits in `open` are set.
+// Called by a whole block, whose first two warps have the rows and the columns. Loads the boxes whose bits in `open`
+// are set.
 static __device__ void fill_tile(const struct cuda_suppression &s, uint32_t segment, uint32_t open, uint32_t rank,
                                  struct tile *tile) {
   uint32_t side = threadIdx.x / TILE, lane = threadIdx.x % TILE;
@@ -97,7 +98,7 @@ static __device__ void fill_tile(const struct cuda_suppression &s, uint32_t segm
   __syncthreads();
 }
 
-// As a block: lists the near pairs. A warp handles one row at a time, with one column per lane.
+// Called by a whole block. Lists the near pairs. A warp handles one row at a time, with one column per lane.
 static __device__ void list_pairs(const struct vx_nms &nms, bool diagonal, struct tile *tile) {
   uint32_t lane = threadIdx.x % WARP;
   for (uint32_t row = threadIdx.x / WARP; row < TILE; row += TILE_BLOCK / WARP) {
@@ -111,7 +112,7 @@ static __device__ void list_pairs(const struct vx_nms &nms, bool diagonal, struc
   __syncthreads();
 }
 
-// As a block: sets the bits of the listed pairs.
+// Called by a whole block. Sets the bits of the listed pairs.
 static __device__ void compare_pairs(const struct vx_nms &nms, struct tile *tile) {
   for (uint32_t i = threadIdx.x; i < tile->count; i += TILE_BLOCK) {
     uint32_t row = tile->pairs[i] / TILE, column = tile->pairs[i] % TILE;

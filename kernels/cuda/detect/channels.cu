@@ -26,7 +26,7 @@ struct moved_maps {
   uint64_t num_tiles;
 };
 
-// As a block.
+// Called by a whole block. Moves one tile through shared memory.
 template <typename value> static __device__ void move_tile(const struct moved_map &map, uint64_t number) {
   __shared__ value tile[TILE][TILE + 1];
   uint64_t cloud = number / map.cloud_tiles, begin = cloud * map.channels * map.cells;

@@ -95,7 +95,7 @@ static void swap_image(struct vx_lane *lane) {
 static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   int32_t row_counts[VX_MAX_CLOUDS];
   struct vx_job voxelize = vx_detection_voxelize(detection, row_counts);
-  struct vx_layout layout;  // the same as detection->features
+  struct vx_layout layout;  // the same memory as detection->features
   CUDA_TRY(vx_detection_measure(detection, &voxelize, error));
   CUDA_TRY(reserve_maps(lane, detection, error));
   swap_image(lane);

@@ -54,7 +54,7 @@ static __device__ inline float encoder_larger(float value, float largest) { retu
 
 // ---- one layer ------------------------------------------------------------------------------------------------------
 
-// For up to two channels of a lane.
+// For encoders with up to two channels per lane.
 template <int inputs> struct one_layer {
   enum { BLOCKS = 4 };  // blocks of 256 threads per multiprocessor, limited by registers
   float weight[inputs][ENCODER_SLOTS], bias[ENCODER_SLOTS], largest[ENCODER_SLOTS];
@@ -104,7 +104,7 @@ template <int inputs> struct one_layer {
 
 // ---- several layers, or wide ones -----------------------------------------------------------------------------------
 
-// Input rows of a layer: each row has `values` of its own, then the `common` ones.
+// Input rows of a layer: first the row's own `values`, then the `common` ones.
 struct encoder_tile {
   const float *rows;
   uint64_t stride;

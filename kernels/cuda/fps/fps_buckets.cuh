@@ -52,7 +52,7 @@ static __device__ uint32_t highest_lane(uint32_t lanes) { return 31 - __clz(lane
 
 static __device__ bool is_one_lane(uint32_t lanes) { return (lanes & (lanes - 1)) == 0; }
 
-// Among the lanes that are `meant`, the one whose row in `places` has the lowest number.
+// Among the lanes with `meant` set, the lane whose row in `places` has the lowest number.
 static __device__ uint32_t lowest_numbered(const float4 *places, bool meant, uint32_t place) {
   uint32_t number = meant ? number_of(places[place]) : UINT32_MAX, lowest = warp_min(number);
   return highest_lane(__ballot_sync(~0u, meant && number == lowest));
@@ -98,7 +98,8 @@ static __device__ uint32_t update_lane(const struct cuda_fps &fps, const struct 
   return key;
 }
 
-// As a warp: applies the new sample to `count` buckets of a round at once, so that their latencies overlap.
+// Called by a whole warp. Applies the new sample to `count` buckets of a round at once, so that their latencies
+// overlap.
 template <int rounds, bool far, int count>
 static __device__ void update_buckets(const struct cuda_fps &fps, const struct station &here, int round,
                                       const uint32_t (&owners)[count], const float4 &sample,
@@ -124,7 +125,7 @@ static __device__ void update_buckets(const struct cuda_fps &fps, const struct s
   }
 }
 
-// Among this lane's buckets with this key, the one whose row has the lowest number.
+// Among this lane's buckets with this key, the bucket whose row has the lowest number.
 template <int rounds>
 static __device__ int lowest_round(const struct station &here, const struct buckets<rounds> &buckets, uint32_t key) {
   int lowest = 0;
@@ -152,7 +153,7 @@ static __device__ uint32_t key_after(const struct cuda_fps &fps, const struct st
   return key;
 }
 
-// As a warp: finds the farthest row of its buckets.
+// Called by a whole warp. Finds the farthest row of its buckets.
 template <int rounds, bool far>
 static __device__ struct candidate find_best(const struct cuda_fps &fps, const struct station &here,
                                              const struct buckets<rounds> &buckets) {
@@ -188,7 +189,7 @@ static __device__ struct candidate find_best(const struct cuda_fps &fps, const s
   return {top, cuda_warp_max(others), row};
 }
 
-// As a warp: applies the new sample to all of its buckets. Returns true if anything changed.
+// Called by a whole warp. Applies the new sample to all of its buckets. Returns true if anything changed.
 template <int rounds, bool far>
 static __device__ bool apply(const struct cuda_fps &fps, const struct station &here, const float4 &sample,
                              struct buckets<rounds> *buckets) {
@@ -216,8 +217,8 @@ static __device__ bool apply(const struct cuda_fps &fps, const struct station &h
   return any != 0;
 }
 
-// As a warp: finds the box of a bucket and its row with the lowest number. Without samples, all rows are infinitely
-// far.
+// Called by a whole warp. Finds the box of a bucket and its row with the lowest number. Without samples, all rows are
+// infinitely far.
 template <int rounds, bool far>
 static __device__ void measure_bucket(const struct cuda_fps &fps, const struct station &here, int round, uint32_t owner,
                                       struct buckets<rounds> *buckets) {

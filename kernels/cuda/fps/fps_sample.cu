@@ -52,7 +52,7 @@ static __device__ struct candidate get(uint32_t address, uint32_t row_address) {
   return told;
 }
 
-// As all warps of the cluster: sends the warp's farthest row to all. Each lane receives the row of one warp.
+// Called by all warps of the cluster. Sends the warp's farthest row to all. Each lane receives the row of one warp.
 static __device__ struct candidate exchange_rows(struct station *here, const struct candidate &mine) {
   uint32_t parity = here->turn % 2, phase = here->turn / 2 % 2, lane = threadIdx.x % 32;
   uint32_t entry = here->rank * here->warps + here->warp, count = here->size * here->warps;
@@ -81,13 +81,13 @@ static __device__ struct candidate exchange_rows(struct station *here, const str
 // The rows of an exchange, one per lane, and what is known about them.
 struct told {
   struct candidate row;
-  uint32_t key;       // of this lane's row; NO_KEY once it is taken
+  uint32_t key;       // key of this lane's row; NO_KEY once the row is taken
   uint32_t affected;  // lanes whose rows are nearer to a sample of this exchange
   uint32_t floor;     // no other row of the warps whose rows are taken has a larger key
 };
 
-// As a warp: finds the next sample. Returns false if the next exchange must decide; an exchange always decides its
-// first.
+// Called by a whole warp. Finds the next sample. Returns false if the next exchange must decide; an exchange always
+// decides its first.
 static __device__ bool take_farthest(struct told *told, bool first, struct candidate *sample) {
   uint32_t key = cuda_warp_max(told->key), lanes = __ballot_sync(~0u, told->key == key), winner = highest_lane(lanes);
   if (!is_one_lane(lanes)) {
@@ -192,7 +192,7 @@ static const struct kernel {
   uint32_t cluster, warps, rounds;
   bool far;
   uint32_t most_rows;  // not meant for larger clouds, even if it can hold them
-  uint32_t part;       // one in so many multiprocessors has a block
+  uint32_t part;       // one multiprocessor in this many has a block
   sample_kernel kernel;
 } kernels[] = {
     {4, 8, 1, false, 4096, 1, fps_sample_kernel<8, 1, false>},
@@ -267,7 +267,7 @@ enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct error *e
   device->largest_cluster = 1;
   struct cudaFuncAttributes code;
   CUDA_CALL(cudaFuncGetAttributes(&code, kernels[0].kernel), error);
-  device->shared_bytes = (size_t)shared_bytes - code.sharedSizeBytes - 1024;  // the driver takes a little
+  device->shared_bytes = (size_t)shared_bytes - code.sharedSizeBytes - 1024;  // the driver takes a little shared memory
   for (int i = 0; i < NUM_KERNELS; i++) {
     CUDA_CALL(
         cudaFuncSetAttribute(kernels[i].kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)device->shared_bytes),

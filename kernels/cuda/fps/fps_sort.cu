@@ -65,7 +65,7 @@ static __device__ int32_t warp_max(int32_t value) {
   return (int32_t)(cuda_warp_max((uint32_t)value ^ 0x80000000u) ^ 0x80000000u);
 }
 
-// As a warp: adds what it has seen; all its lanes have seen the same cloud.
+// Called by a whole warp. Adds what it has seen; all its lanes have seen the same cloud.
 static __device__ void report_sight(const struct cuda_view &v, const struct cuda_fps &fps, const struct sight &seen) {
   uint32_t count = cuda_warp_add(seen.count);
   if (count == 0) return;

@@ -45,7 +45,7 @@ static __device__ const float *matrix_of(const struct matrices &matrices, const 
 
 // ---- judge ----------------------------------------------------------------------------------------------------------
 
-// As a warp.
+// Called by a whole warp. Counts the fates of its points by section.
 static __device__ void count_by_section(const struct cuda_sections &sections, uint32_t *fates, bool here,
                                         uint32_t point, enum vx_fate fate) {
   uint32_t mask = __ballot_sync(~0u, here);

@@ -1,7 +1,8 @@
-// From numbers to rows. Each point writes itself into its cell's part of the list, at its rank, and notes its row if
-// the rows of points are requested. A cell's ranks begin at 0. So the fates can be counted point by point: the points
-// with ranks below the cap are as many as the row keeps. The point with rank 0 marks the cell. It also queues the row,
-// if the whole list must be sorted and is not tiny.
+// From numbers to rows. Each point writes itself into its cell's part of the list, at the position given by its rank,
+// and notes its row if the job wants the rows of points. Ranks within a cell are 0, 1, 2 and so on, so as many points
+// have a rank below the cap as the row keeps; counting these points gives the fates. The thread of the point with rank
+// 0 acts for its cell: it marks the cell, and queues the row if its whole list must be sorted and is longer than
+// CUDA_TINY_LIST.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -9,12 +10,12 @@
 
 enum { BLOCK = 256 };
 
-// The row of a point whose cell has that number.
+// The row of a point whose cell has the number `number`.
 static __device__ uint32_t row_of(const struct voxel_view &v, uint32_t point, uint32_t number) {
   return cuda_row_of_cell(v.clouds, cuda_cloud_of_point(v.clouds, point), number, v.row_capacity);
 }
 
-// Does once per row what its list needs.
+// Called once per row: marks its cell, and queues the row if its list must be sorted.
 static __device__ void use_row(const struct voxel_view &v, uint32_t row, uint32_t slot, uint32_t number) {
   if (v.marks && !v.filtered) cuda_mark(v, slot);
   if (!v.queue) return;
@@ -33,9 +34,9 @@ static __global__ void __launch_bounds__(BLOCK) assign_kernel(const __grid_const
   uint32_t slot = is_point ? __ldcg(&v.slots[point]) : CUDA_NO_SLOT;
   bool has_cell = slot != CUDA_NO_SLOT;
   if (has_cell) rank = __ldcg(&v.ranks[point]);
-  cuda_wait_in_turn();  // the gather reads records early
+  cuda_wait_in_turn();  // in turn, since the gather reads records before its own wait
   if (has_cell) {
-    uint2 cell = *(const uint2 *)&v.cells[slot];  // its number, and where its list begins
+    uint2 cell = *(const uint2 *)&v.cells[slot];  // the cell's number, and where the cell's list begins
     if (v.lists) v.lists[cell.y + rank] = point;
     row = row_of(v, point, cell.x);
     if (rank == 0 && row != v.row_capacity) use_row(v, row, slot, cell.x);

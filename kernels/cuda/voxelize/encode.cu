@@ -29,7 +29,7 @@ static __host__ __device__ uint32_t chunk_floats(const struct voxel_view &v, con
   return (v.chunk + 1) * e.stride;
 }
 
-// As a warp: fills the rows of a chunk of the pillar, with the padding after the last.
+// Called by a whole warp. Fills the rows of a chunk of the pillar, with the padding after the last.
 static __device__ uint32_t fill_chunk(const struct voxel_view &v, const struct encoding &e,
                                       const struct gathered_row &row, const struct pillar &pillar, uint32_t begin,
                                       bool loaded, float *chunk) {
@@ -59,7 +59,7 @@ static __device__ void encode_row(const struct voxel_view &v, const struct encod
   }
 }
 
-// As a warp: computes the values of an output row.
+// Called by a whole warp. Computes the values of an output row.
 template <typename encoder>
 static __device__ void write_values(const struct voxel_view &v, const struct encoding &e, void *features,
                                     uint32_t output_row, const encoder &encode) {

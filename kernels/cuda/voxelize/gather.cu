@@ -18,9 +18,9 @@ enum { BLOCK = LIST_BLOCK };
 
 // What the gather must do.
 struct gather {
-  bool rows_wanted;                                // it writes something of each row
-  bool order_here;                                 // it sorts the lists
-  bool rows_known;                                 // before the previous kernel ends, because number made the rows
+  bool rows_wanted;  // it writes something of each row
+  bool order_here;   // it sorts the lists
+  bool rows_known;   // the rows are known before the previous kernel ends, since number made them
   uint32_t publish_blocks, row_blocks, id_blocks;  // in this order; the first, if any, tells the host the sizes
   float *sample_rows;                              // [num_rows, columns]: means to sample, or NULL
 };
@@ -32,7 +32,7 @@ static constexpr int blocks_at_once(bool by_chunks, int capability) { return by_
 #ifdef __CUDA_ARCH__
 enum { CAPABILITY = __CUDA_ARCH__ / 10 };
 #else
-enum { CAPABILITY = 80 };  // for the host's pass, which compiles no kernel
+enum { CAPABILITY = 80 };  // for the compiler's pass over host code, which compiles no kernel
 #endif
 
 // Room for a chunk of the widest points and for the mean that pads, in whole float4s.
@@ -54,7 +54,7 @@ static __device__ void write_ids(const struct voxel_view &v, int32_t *ids, uint3
   }
 }
 
-// As the row's threads: writes everything except whole voxels.
+// Called by all threads of a row. Writes everything except whole voxels.
 template <int width>
 static __device__ void write_row(const struct voxel_view &v, float *sample_rows, unsigned char *const *offsets,
                                  const struct gathered_row &row) {
@@ -75,7 +75,7 @@ static __device__ void write_row(const struct voxel_view &v, float *sample_rows,
   }
 }
 
-// As the row's threads: writes its whole voxels, which are small unless they are written by chunks.
+// Called by all threads of a row. Writes the row's whole voxels, which are small unless they are written by chunks.
 template <int width, bool by_chunks>
 static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned char *const *offsets,
                                          const struct gathered_row &row, float *chunk) {
@@ -101,7 +101,7 @@ static __device__ struct gathered_row row_of_part(const struct voxel_view &v, ui
   return part < parts && output_row < num_rows ? find_row(v, (uint32_t)output_row) : row;
 }
 
-// As a block: writes the rows of its parts. Finds the first rows before their lists are complete.
+// Called by a whole block. Writes the rows of the block's parts. Finds the first rows before their lists are complete.
 template <int width, bool by_chunks>
 static __device__ void gather_parts(const struct voxel_view &v, const struct gather &gather, uint32_t block,
                                     uint32_t parts, uint32_t num_rows, unsigned char *const *offsets,
@@ -125,7 +125,7 @@ static __device__ void gather_parts(const struct voxel_view &v, const struct gat
   }
 }
 
-// As a block: zeroes the gaps between the tensors.
+// Called by a whole block. Zeroes the gaps between the tensors.
 static __device__ void zero_gaps(const struct cuda_image_plan &plan, uint64_t num_rows,
                                  const struct tensor_offsets &offsets) {
   unsigned char *end = plan.memory;

@@ -24,8 +24,8 @@ static __device__ uint32_t count_hits(struct cuda_cell *cell, uint32_t point, ui
   return (uint32_t)(had >> 32) + 1;
 }
 
-// Finds the slot and the rank of a point. If several threads of the warp have points in one cell, the first of them
-// does it for all, since it has the first point. `inside`: the threads whose points have a cell.
+// Finds the slot and the rank of a point. If several threads of the warp have points in one cell, the first of these
+// threads does the work for all, since it has the first point. `inside`: the threads whose points have a cell.
 static __device__ void place(const struct voxel_view &v, uint32_t inside, uint32_t point, uint64_t key) {
   uint32_t lane = threadIdx.x % 32, peers = __match_any_sync(inside, (unsigned long long)key);
   uint32_t leader = __ffs(peers) - 1, slot = CUDA_NO_SLOT, before = 0;
@@ -45,7 +45,7 @@ static __device__ uint64_t key_of(const struct voxel_view &v, uint32_t point, co
   return ((cloud * v.nx + cell[0]) * v.ny + cell[1]) * v.nz + cell[2];
 }
 
-// As a warp: adds the number of threads with a true `is` to the block's count.
+// Called by a whole warp. Adds the number of threads with a true `is` to the block's count.
 static __device__ void count_up(uint32_t *count, bool is) {
   uint32_t threads = __popc(__ballot_sync(~0u, is));
   if (threadIdx.x % 32 == 0 && threads != 0) atomicAdd(count, threads);

@@ -79,7 +79,7 @@ static __device__ void use_list(const struct voxel_view &v, uint32_t row, const 
 
 // ---- sorting --------------------------------------------------------------------------------------------------------
 
-// As a warp: sorts a list of up to CUDA_WARP_LIST.
+// Called by a whole warp. Sorts a list of up to CUDA_WARP_LIST.
 static __device__ void sort_short_list(const uint32_t *list, uint32_t count, uint32_t *sorted) {
   if (count <= 32)
     sort_in_warp<1>(list, count, sorted);
@@ -106,7 +106,8 @@ static __device__ uint32_t split_merge(const uint32_t *from, uint32_t begin, uin
   return low;
 }
 
-// As a block: merges sorted parts in pairs. Each thread makes `each` items of the result; `each` divides `part`.
+// Called by a whole block. Merges sorted parts in pairs. Each thread makes `each` items of the result; `each` divides
+// `part`.
 static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t part, uint32_t each) {
   uint32_t first = threadIdx.x * each, last = min(first + each, count);
   if (first >= count) return;
@@ -122,7 +123,7 @@ static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t 
   }
 }
 
-// As a block: sorts a list of up to CUDA_SHARED_LIST. Returns the sorted list, in one of `buffers`.
+// Called by a whole block. Sorts a list of up to CUDA_SHARED_LIST. Returns the sorted list, in one of `buffers`.
 static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t count,
                                                  uint32_t buffers[2][CUDA_SHARED_LIST]) {
   for (uint32_t begin = threadIdx.x / 32 * CUDA_WARP_LIST; begin < count; begin += WARPS * CUDA_WARP_LIST)
@@ -145,7 +146,7 @@ static __device__ void order_long_list(const struct voxel_view &v, bool ready, u
     use_list<BLOCK>(v, row, record, sort_long_list(v.lists + record.begin, record.hits, buffers));
 }
 
-// As a warp: sorts and uses a list of up to CUDA_WARP_LIST points.
+// Called by a whole warp. Sorts and uses a list of up to CUDA_WARP_LIST points.
 static __device__ void order_list(const struct voxel_view &v, bool ready, uint32_t row, uint32_t *sorted) {
   struct cuda_record record = record_of(v, row);
   const uint32_t *list = v.lists + record.begin;
@@ -153,7 +154,8 @@ static __device__ void order_list(const struct voxel_view &v, bool ready, uint32
   use_list<32>(v, row, record, ready ? list : sorted);
 }
 
-// As CUDA_TINY_LIST neighbouring threads: sorts and uses a list of at most that many points. Ignores longer lists.
+// Called by CUDA_TINY_LIST neighbouring threads. Sorts and uses a list of at most that many points. Ignores longer
+// lists.
 static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row, uint32_t *sorted) {
   struct cuda_record record = record_of(v, row);
   if (record.hits > CUDA_TINY_LIST) return;

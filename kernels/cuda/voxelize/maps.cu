@@ -31,7 +31,7 @@ struct maps {
   uint32_t *max_height, *min_height, *max_intensity, *top_intensity, *density;
 };
 
-// As a block: waits for the previous kernel, then finds the maps.
+// Called by a whole block. Waits for the previous kernel, then finds the maps.
 static __device__ struct maps find_maps(const struct voxel_view &v, const struct cuda_image_plan &plan) {
   __shared__ struct tensor_offsets offsets;
   cuda_read_plan(plan, &offsets);

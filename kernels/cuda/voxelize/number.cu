@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_
   __shared__ struct scan_shared shared;
   // The counters were clean before the previous kernel began.
   uint32_t tile = scan_next_tile(&v.counters->number_ticket, &shared);
-  cuda_wait_in_turn();  // assign reads slots and ranks early
+  cuda_wait_in_turn();  // in turn, since assign reads slots and ranks before its own wait
   uint32_t begin = tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS, slots[SCAN_ITEMS];
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
   load_slots(v, begin, slots);

@@ -22,7 +22,7 @@ static __device__ uint32_t marks_in(uint4 part) {
   return __popc(part.x) + __popc(part.y) + __popc(part.z) + __popc(part.w);
 }
 
-// As a block: counts the marks of a tile's groups. Neighbouring threads read neighbouring parts.
+// Called by a whole block. Counts the marks of a tile's groups. Neighbouring threads read neighbouring parts.
 static __device__ void count_tile(const struct voxel_view &v, uint32_t tile, uint32_t counts[CUDA_TILE]) {
   const uint4 *parts = (const uint4 *)v.marks + (uint64_t)tile * CUDA_TILE * PARTS;
   uint64_t here = (cuda_mark_groups(v.num_cells) - (uint64_t)tile * CUDA_TILE) * PARTS;
@@ -137,7 +137,7 @@ enum vx_status cuda_sort_rows(const struct cuda_run *run, struct error *error) {
   size_t bytes = 0;
   CUDA_CALL(sort_rows(run, sort, NULL, &bytes), error);
   unsigned char *cub = NULL;
-  for (int pass = 0; pass < 2; pass++) {  // to measure, then to take
+  for (int pass = 0; pass < 2; pass++) {  // the first call measures, the second takes the memory
     struct cuda_arena arena = {pass == 0 ? NULL : run->lane->sorting.memory, 0};
     take(&arena, &sort.keys, sort.num_rows);
     take(&arena, &sort.sorted_keys, sort.num_rows);

@@ -50,7 +50,7 @@ template <int width> static __host__ __device__ uint32_t chunk_of(const struct v
   return width == WARP ? v.chunk : width;
 }
 
-// As a row's threads: copies `count` listed points, at most one chunk.
+// Called by all threads of a row. Copies `count` listed points, at most one chunk.
 template <int width>
 static __device__ void load_chunk(const struct voxel_view &v, float *chunk, uint32_t stride, const uint32_t *list,
                                   uint32_t count) {
@@ -94,7 +94,7 @@ template <int width> struct means_of_thread {
   float of[SLOTS];
 };
 
-// As a row's threads: computes the means of its first columns. The last chunk stays in shared memory.
+// Called by all threads of a row. Computes the means of its first columns. The last chunk stays in shared memory.
 template <int width>
 static __device__ struct means_of_thread<width> find_mean(const struct voxel_view &v, float *chunk, uint32_t stride,
                                                           const struct gathered_row &row, uint32_t columns) {
@@ -126,8 +126,8 @@ struct pillar {
   float mean[3], centre[3];
 };
 
-// As a row's threads. If the mean is not known and one chunk holds all points, that chunk is in shared memory
-// afterwards.
+// Called by all threads of a row. If the mean is not known and one chunk holds all points, that chunk is in shared
+// memory afterwards.
 template <int width>
 static __device__ struct pillar find_pillar(const struct voxel_view &v, float *chunk, uint32_t stride,
                                             const struct gathered_row &row) {
@@ -142,7 +142,7 @@ static __device__ struct pillar find_pillar(const struct voxel_view &v, float *c
   return pillar;
 }
 
-// As a row's threads: writes the offsets of a chunk's points after their columns, one point per thread.
+// Called by all threads of a row. Writes the offsets of a chunk's points after their columns, one point per thread.
 template <int width>
 static __device__ void add_offsets(const struct voxel_view &v, float *chunk, uint32_t stride, uint32_t count,
                                    const struct pillar &pillar) {

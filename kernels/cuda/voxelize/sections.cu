@@ -63,7 +63,7 @@ struct rows_shared {
   uint32_t num_short, num_long;
 };
 
-// As a warp: counts the points of a part of a list by section.
+// Called by a whole warp. Counts the points of a part of a list by section.
 static __device__ void count_points(const struct cuda_sections &sections, const uint32_t *list, uint32_t hits,
                                     uint64_t begin, uint32_t step, uint32_t *points) {
   for (uint64_t at = begin; at < hits; at += step) {
@@ -74,13 +74,14 @@ static __device__ void count_points(const struct cuda_sections &sections, const 
   }
 }
 
-// As a warp: clears the counts of a row.
+// Called by a whole warp. Clears the counts of a row.
 static __device__ void clear_points(uint32_t *points) {
   for (uint32_t i = threadIdx.x % 32; i < VX_MAX_SECTIONS; i += 32) points[i] = 0;
   __syncwarp();
 }
 
-// As a warp: the row keeps `cap` points, from the first sections on.
+// Called by a whole warp. Counts the dropped points of a row by section: the row keeps its first `cap` points, so it
+// drops points of the last sections.
 static __device__ void drop_points(const struct voxel_view &v, const uint32_t *points, uint32_t *dropped) {
   uint32_t before = 0;
   for (uint32_t i = threadIdx.x % 32; i < VX_MAX_SECTIONS; i += 32) {
@@ -92,7 +93,7 @@ static __device__ void drop_points(const struct voxel_view &v, const uint32_t *p
   __syncwarp();
 }
 
-// As a block: queues those of its rows that have more points than the cap.
+// Called by a whole block. Queues those of its rows that have more points than the cap.
 static __device__ void queue_rows(const struct voxel_view &v, uint64_t first, uint32_t num_rows,
                                   struct rows_shared *shared) {
   uint64_t row = first + threadIdx.x;

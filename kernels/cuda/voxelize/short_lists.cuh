@@ -25,8 +25,8 @@ template <int width> struct short_lists {
   } parts[ROWS];  // of the lists
 };
 
-// As a block, for one row: each warp finds the lowest points of its part, then the first warp finds the lowest of
-// these.
+// Called by a whole block, for one row. Each warp finds the lowest points of its part, then the first warp finds the
+// lowest of these.
 static __device__ void order_long_list(const uint32_t *list, uint32_t count, uint32_t *values, uint32_t *ordered) {
   values[threadIdx.x] = lowest_of(list, count, threadIdx.x / WARP * WARP, LIST_BLOCK);
   __syncthreads();
@@ -38,14 +38,15 @@ static __device__ void order_long_list(const uint32_t *list, uint32_t count, uin
   __syncthreads();
 }
 
-// As a warp: sorts the points of each row's list, one per thread, if the row has at most that many.
+// Called by a whole warp. Sorts the points of each row's list, one per thread, if the row has at most that many.
 template <int width> static __device__ uint32_t tiny_list(const uint32_t *list, const struct cuda_record &record) {
   uint32_t lane = threadIdx.x % width, hits = record.hits, value = CUDA_NO_POINT;
   if (lane < hits && hits <= width) value = hits == 1 ? record.first_point : list[lane];
   return in_order<width>(~0u, value) ? value : sort_values<width>(~0u, value);
 }
 
-// As a block: sorts the first points of each of its rows into input order. Threads without a row have no hits.
+// Called by a whole block. Sorts the first points of each of its rows into input order. Threads without a row have no
+// hits.
 template <int width>
 static __device__ void order_short_lists(const struct voxel_view &v, const struct cuda_record &record,
                                          struct short_lists<width> *shared) {

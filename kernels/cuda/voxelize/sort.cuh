@@ -19,7 +19,7 @@ template <int width> static __device__ uint32_t sort_values(uint32_t mask, uint3
   return value;
 }
 
-// As a warp: the lowest values of two sorted sequences, one value per thread, sorted.
+// Called by a whole warp. Returns the lowest values of two sorted sequences, one value per thread, sorted.
 static __device__ inline uint32_t merge_values(uint32_t value, uint32_t other) {
   uint32_t lane = threadIdx.x % 32;
   value = min(value, __shfl_sync(~0u, other, 31 - lane));
@@ -36,9 +36,9 @@ template <int width> static __device__ bool in_order(uint32_t mask, uint32_t val
   return __all_sync(mask, __shfl_up_sync(mask, value, 1, width) <= value);
 }
 
-// As a warp: the 32 lowest items of a list, sorted. Reads chunks of 32, at `begin` and every `step` from there, and
-// prefetches the next few. Few items after the first chunk are among the lowest. It is not inlined, because its
-// registers would add to those of its callers.
+// Called by a whole warp. Returns the 32 lowest items of a list, sorted. Reads chunks of 32, at `begin` and every
+// `step` from there, and prefetches the next few. Few items after the first chunk are among the lowest. It is not
+// inlined, because its registers would add to those of its callers.
 static __device__ __attribute__((noinline)) uint32_t lowest_of(const uint32_t *list, uint32_t count, uint32_t begin,
                                                                uint32_t step) {
   enum { AHEAD = 4 };
@@ -62,7 +62,7 @@ static __device__ __attribute__((noinline)) uint32_t lowest_of(const uint32_t *l
   return lowest;
 }
 
-// As a warp: sorts `items` values of each thread. Thread l then has the values from l * items on.
+// Called by a whole warp. Sorts `items` values of each thread. Thread l then has the values from l * items on.
 template <int items> static __device__ void sort_registers(uint32_t values[items]) {
   uint32_t lane = threadIdx.x % 32;
 #pragma unroll
@@ -86,7 +86,7 @@ template <int items> static __device__ void sort_registers(uint32_t values[items
   }
 }
 
-// As a warp: sorts `count` items of a list, up to 32 * items, into `sorted`.
+// Called by a whole warp. Sorts `count` items of a list, up to 32 * items, into `sorted`.
 template <int items> static __device__ void sort_in_warp(const uint32_t *list, uint32_t count, uint32_t *sorted) {
   uint32_t lane = threadIdx.x % 32, values[items];
 #pragma unroll

@@ -11,7 +11,7 @@ struct tensor_offsets {
   unsigned char *at[VX_TENSOR_COUNT];  // NULL: not requested
 };
 
-// As a block: reads the plan. It may do so before the previous kernel has ended.
+// Called by a whole block. Reads the plan. It may do so before the previous kernel has ended.
 static __device__ inline void cuda_read_plan(const struct cuda_image_plan &plan, struct tensor_offsets *offsets) {
   for (int tensor = (int)threadIdx.x; tensor < VX_TENSOR_COUNT; tensor += (int)blockDim.x) {
     offsets->own_bytes[tensor] = plan.own_bytes[tensor];
@@ -21,7 +21,7 @@ static __device__ inline void cuda_read_plan(const struct cuda_image_plan &plan,
   __syncthreads();
 }
 
-// As a block that has read the plan: computes the offsets. The block sees them after its next barrier.
+// Called by a block that has read the plan. Computes the offsets. The block sees them after its next barrier.
 static __device__ inline void cuda_find_offsets(const struct cuda_image_plan &plan, uint64_t num_rows,
                                                 struct tensor_offsets *offsets) {
   unsigned char *end = plan.memory;

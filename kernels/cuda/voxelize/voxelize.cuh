@@ -8,9 +8,9 @@
 
 VX_WARN_UNUSED enum vx_status cuda_voxelize(struct cuda_run *run, struct error *error);
 
-// Fills run->filter, except its arrays, and run->filter_cub_bytes. Call it before the job's memory is taken.
+// Fills run->filter, except its arrays, and run->filter_cub_bytes. Call this before the job's memory is taken.
 VX_WARN_UNUSED enum vx_status cuda_plan_filter(struct cuda_run *run, struct error *error);
-// Fills run->num_rooms and run->room_floats. Call it before the job's memory is taken.
+// Fills run->num_rooms and run->room_floats. Call this before the job's memory is taken.
 void cuda_measure_encoder(struct cuda_run *run);
 
 // From points to cells, to numbers, to rows.

@@ -5,8 +5,8 @@
 #include "kernels/cuda/base/number.cuh"
 #include "kernels/cuda/voxelize/rows.cuh"
 
-// As a row's threads: writes `count` items. The first `used` come from a chunk, the rest are zero. Writes 16 bytes at a
-// time if all chunks begin and end at multiples of 16 bytes.
+// Called by all threads of a row. Writes `count` items. The first `used` come from a chunk, the rest are zero. Writes
+// 16 bytes at a time if all chunks begin and end at multiples of 16 bytes.
 template <int width, typename number>
 static __device__ void write_items(typename number::stored *to, uint32_t count, const float *chunk, uint32_t used) {
   constexpr uint32_t items = number::PER_PART;
@@ -25,8 +25,8 @@ static __device__ void write_items(typename number::stored *to, uint32_t count, 
   for (; i < count; i += width * items) *(uint4 *)(to + i) = make_uint4(0, 0, 0, 0);
 }
 
-// As `width` neighbouring threads: writes a voxel, padded with zeros. Each thread writes one point at a time if a point
-// has 16 bytes, else one value.
+// Called by `width` neighbouring threads. Writes a voxel, padded with zeros. Each thread writes one point at a time if
+// a point has 16 bytes, else one value.
 template <int width>
 static __device__ void write_small_voxel(const struct voxel_view &v, float *voxels, const struct gathered_row &row) {
   uint32_t lane = threadIdx.x % width, columns = v.columns;
@@ -43,7 +43,7 @@ static __device__ void write_small_voxel(const struct voxel_view &v, float *voxe
   }
 }
 
-// As a row's threads. `chunk` has room for a chunk and one more row, for the mean that pads.
+// Called by all threads of a row. `chunk` has room for a chunk and one more row, for the mean that pads voxels.
 template <int width>
 static __device__ void write_voxel(const struct voxel_view &v, float *voxels, float *chunk,
                                    const struct gathered_row &row) {
