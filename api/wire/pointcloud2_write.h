@@ -16,7 +16,7 @@ enum { TOPICS = 3 };
 extern const struct topic topics[TOPICS];
 
 #define POINTCLOUD2_NAME "sensor_msgs/msg/PointCloud2"
-// The definition of that message, and of those that it consists of, as ROS 2 writes them into a file (ros2msg).
+// The definitions of that message and of its parts, as ROS 2 writes them into a file (ros2msg).
 extern const char pointcloud2_definition[];
 
 // The tensors that the clouds of an operation are made from, even if the request does not name them: the tensors of

@@ -18,7 +18,7 @@ struct join_report;
 #define SNIFFED_FORM "; if curl -d sent it, use --data-binary: -d strips bytes"
 
 struct body_sniff {
-  bool stripped;                     // the body is a form, and no byte is one of those that `curl -d` strips
+  bool stripped;                     // the body is a form without any byte that `curl -d` strips
   int32_t columns;                   // of the rows, as they look, if not as the input says; 0 = no difference seen
   const char *hint;                  // what to do if the body looks like another format or float64; else NULL
   struct points_seen seen;           // compared with what the model expects

@@ -88,7 +88,7 @@ static const char *version_of(const struct vx_engine_library *library) { return 
 
 // ---- opening a network ----------------------------------------------------------------------------------------------
 
-// The functions that describe the inputs, or those that describe the outputs.
+// The library's functions that describe the inputs, or the outputs.
 struct side {
   const char *what;
   struct ort_status *(*count)(const struct ort_session *session, size_t *count);

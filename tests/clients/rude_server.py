@@ -1,4 +1,4 @@
-"""A server that misbehaves as a test says. Standard library only."""
+"""A server that misbehaves in the way that a test chooses. Standard library only."""
 
 import re
 import socket

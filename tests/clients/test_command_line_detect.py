@@ -119,7 +119,7 @@ class Detect(unittest.TestCase):
 
 
 class Text(unittest.TestCase):
-    """Answers that no model of these tests gives."""
+    """Answers that none of the models of these tests gives."""
 
     def result(self, columns, labels=(1,), **metadata):
         rows = np.arange(columns * len(labels), dtype=np.float32).reshape(-1, columns) / 4

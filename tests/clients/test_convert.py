@@ -378,7 +378,7 @@ class Convert(unittest.TestCase):
         self.random = np.random.default_rng(3)
 
     def run_it(self, source, state, config, *more):
-        """Converts into the folder `model`. Gives the exit status and what was printed."""
+        """Converts into the folder `model`. Returns the exit status and the output."""
         save_file(state, self.folder / "state.safetensors")
         path = self.folder / ("config.yaml" if source == "openpcdet" else "config.py")
         path.write_text(yaml.safe_dump(config) if isinstance(config, dict) else config, encoding="utf-8")

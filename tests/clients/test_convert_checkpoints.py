@@ -1,4 +1,4 @@
-"""Checkpoints of voxeld-convert: what training runs write, what is no checkpoint, and what means harm."""
+"""Checkpoints of voxeld-convert: files of training runs, files that are not checkpoints, and malicious files."""
 
 import io
 import os
@@ -33,7 +33,7 @@ MOST_MEMORY = 32 << 20
 
 
 class Harm:
-    """Leaves a file when a common unpickler restores it."""
+    """Creates a file when a common unpickler restores it."""
 
     def __init__(self, function, *arguments):
         self._made = function, arguments
@@ -221,7 +221,7 @@ class Checkpoints(unittest.TestCase):
     # ---- what means harm --------------------------------------------------------------------------------------------
 
     def harmless(self, data):
-        """Reads a pickle in each place that a file has one. No file is made, no module is imported."""
+        """Puts the pickle in each place where a file has one. No file is made, no module is imported."""
         for save in (*FORMATS.values(), lambda path, _, data: path.write_bytes(data)):
             save(self.path, None, data)
             try:

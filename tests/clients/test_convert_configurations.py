@@ -1,7 +1,7 @@
 """Configurations of voxeld-convert: every key has a rule, every statement of Python is followed or refused.
 
 configurations.json has the keys and values of the projects' own configurations of pillars: OpenPCDet 8caccce,
-mmdetection3d fe25f7a and CenterPoint 3cf7d87. Of keys that are of training or of files, it has no values (null).
+mmdetection3d fe25f7a and CenterPoint 3cf7d87. Keys about training or files have no values there (null).
 """
 
 import json

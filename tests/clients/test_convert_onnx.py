@@ -1,5 +1,5 @@
 """voxeld-convert onnx: files as exporters write them, small and with random weights, cut at their scatter. The encoder
-and the network that come out are compared with the weights that the test has put in, in float64."""
+and the network that result are compared with the weights that the test chose, in float64."""
 
 import contextlib
 import copy
@@ -96,7 +96,7 @@ class Builder:
         onnx.save(model, path)
 
     def expected(self, maps, x):
-        """What the network makes of a map, channels first."""
+        """The network's outputs for a map, channels first."""
         state = self.weights.state
         y = networks.relu(networks.conv(state, "block", x.astype(float), 2, 1))
         return {name: networks.conv(state, name, y) for name in maps}

@@ -195,7 +195,7 @@ class Otherwise(unittest.TestCase):
             self.told("--allow-shared-memory", url_of(daemon))
 
     def test_users(self):
-        """Each has keys of its own; a client without a token has none."""
+        """Each client has its own keys; a client without a token has none."""
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "tokens")
             made = [new_token(name) for name in ("ann", "anna")]

@@ -11,7 +11,7 @@ struct side {
   struct vx_device *device;
   struct vx_lane *lane;
   void *output;
-  size_t output_bytes, bytes;  // of the memory; of the last job
+  size_t output_bytes, bytes;  // size of the memory; bytes of the last job's output
 };
 
 static inline enum vx_status side_give_output(void *ctx, const struct vx_layout *layout, void **block,

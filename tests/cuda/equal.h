@@ -97,9 +97,9 @@ void random_sections(struct random *random, struct scan *scan);
 // Most of the points are within the box.
 void random_points(struct random *random, const struct vx_job *asked, const struct vx_box *within, struct scan *scan);
 
-// The presets' pillars with all that there is to write, over a grid of any size, for fill_scan's points.
+// The presets' pillars with all possible tensors, over a grid of any size, for fill_scan's points.
 struct vx_job pillars(float size, int32_t cap);
-// Takes far more than a lane keeps, with 400,000 points.
+// A job that takes far more memory than a lane keeps, with 400,000 points.
 struct vx_job giant_job(void);
 void fill_scan(struct random *random, struct scan *scan, int64_t num_points, const char *name);
 
@@ -130,10 +130,10 @@ void test_decode(struct side sides[2], uint64_t seed, int jobs, int64_t largest)
 // Detections: random detectors over random clouds, with a stand-in for the network.
 void test_detect(struct side sides[2], uint64_t seed, int jobs);
 
-// Points and output in pinned memory whose owner writes to it and resizes it while jobs run.
+// Points and output in pinned memory whose owner writes to the memory and resizes it while jobs run.
 void test_regions(struct side sides[2], uint64_t seed);
 
-// What a lane keeps from job to job, several lanes side by side, and lanes that grow.
+// What a lane keeps from job to job, several lanes at the same time, and lanes that grow.
 void test_lanes(uint64_t seed);
 void test_growth(uint64_t seed);
 

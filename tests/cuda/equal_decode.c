@@ -14,8 +14,8 @@
 enum values {
   SOME_REACH,  // few are above 0
   EVEN,        // anywhere around 0
-  EQUAL,       // all the same
-  TIED,        // of a few numbers
+  EQUAL,       // all values equal
+  TIED,        // a few different values
   STRANGE,     // sometimes NaN, infinite, huge or a zero of either sign
   NOTHING,     // NaN and -inf
   RISING,

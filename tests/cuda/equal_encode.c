@@ -41,7 +41,7 @@ static void random_encoder(struct random *random, struct vx_job *asked) {
   int32_t widths[VX_MAX_ENCODER_LAYERS], layers = random_one_in(random, 3) ? 1 : 1 + random_below(random, 4);
   for (int32_t i = 0; i < layers; i++) {
     widths[i] = random_one_in(random, 2) ? some[random_below(random, 10)] : 1 + random_below(random, 70);
-    if (layers > 1 && widths[i] > 70) widths[i] -= 64;  // most work grows with the square
+    if (layers > 1 && widths[i] > 70) widths[i] -= 64;  // limited, since the work grows with the square
   }
   if (random_one_in(random, 2)) asked->inputs[VX_POINTS].dims[1] = 3 + random_below(random, 3);
   make_encoder(random, job_columns(asked), layers, widths, &asked->params.voxelize.encoder);
@@ -83,7 +83,7 @@ static void make_points(struct random *random, const struct vx_job *asked, struc
   random_points(random, asked, &within, scan);
 }
 
-// The parameters, the clouds and the strange points are those of any voxelization. The caps are usually a pillar's.
+// Uses the parameters, clouds and unusual points of any random voxelization. The cap is usually a pillar's.
 static void test_random_encoder(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   struct vx_job asked;

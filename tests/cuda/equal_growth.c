@@ -1,4 +1,5 @@
-// See equal.h: a lane that grows beside one that samples, and a lane on a GPU without free memory. Needs memory pools.
+// See equal.h: a lane that grows while another lane samples, and a lane on a GPU without free memory. Needs memory
+// pools.
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -48,8 +49,8 @@ static void *sample(void *ctx) {
   return NULL;
 }
 
-// Samples all of its points, which takes far longer than the jobs beside it. Once the backend asks whether to stop, all
-// kernels are enqueued and the last has not ended.
+// Samples all of its points, which takes far longer than the jobs on the other lane. Once the backend calls `stopped`,
+// all kernels are enqueued and the last has not ended.
 static void begin_sampling(struct sampler *sampler, struct random *random) {
   const struct timespec pause = {0, 1000000};
   side_open(&sampler->side, vx_backend_find("cuda"));
@@ -70,7 +71,7 @@ static void end_sampling(struct sampler *sampler) {
   free(sampler->scan.points);
 }
 
-// The pool keeps at most the rest of pages that hold blocks.
+// The pool may keep at most the unused rest of the pages that hold blocks.
 static bool nothing_kept(void) {
   cudaMemPool_t pool;
   uint64_t reserved = 0, used = 0;
@@ -86,7 +87,7 @@ static void grow_beside(struct side *side, const struct sampler *sampler, const 
   count(!atomic_load(&sampler->done), scan->name, "waited for another lane's sampling");
 }
 
-// The first job replaces a block by a larger one. The second takes more than a lane keeps.
+// The first job replaces a block by a larger one. The second job takes more than a lane keeps.
 static void test_beside_sampling(struct side sides[2], struct random *random) {
   static struct sampler sampler;
   static struct scan some, many;

@@ -1,4 +1,4 @@
-// See equal.h: what a lane keeps from job to job, and lanes side by side. The CPU's lane is the reference.
+// See equal.h: what a lane keeps from job to job, and several lanes at the same time. The CPU's lane is the reference.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,17 +35,17 @@ void fill_scan(struct random *random, struct scan *scan, int64_t num_points, con
   snprintf(scan->name, sizeof scan->name, "%s", name);
 }
 
-// What jobs leave behind must not add up: many different jobs run, and a few are compared.
+// The traces that jobs leave must not add up: many different jobs run, and a few are compared.
 static void test_many_jobs(struct random *random) {
   enum { JOBS = 20000, COMPARED = 200 };
   struct vx_job hashed = pillars(0.001f, 3), direct = pillars(0.5f, 3);
   struct error error;
   struct scan scan;
-  struct side sides[2];  // with outputs as small as the jobs, since they are poisoned each time
+  struct side sides[2];  // and outputs are as small as the jobs, since the test poisons them each time
   side_open(&sides[0], &vx_cpu_backend);
   side_open(&sides[1], vx_backend_find("cuda"));
   for (int i = 0; i < JOBS; i++) {
-    fill_scan(random, &scan, i % 39, "many jobs");  // some of them empty
+    fill_scan(random, &scan, i % 39, "many jobs");  // some clouds are empty
     const struct vx_job *asked = i % 3 == 0 ? &direct : &hashed;
     if (i % (JOBS / COMPARED) == 0) {
       compare(sides, asked, &scan, "many jobs");

@@ -1,5 +1,5 @@
-// Lists: rows whose lengths are at the limits of the GPU's methods, or one above or below, in any order. The mean row
-// has few points or many, which decides how many threads a row has.
+// Lists: rows whose lengths are at the limits of the GPU's methods, or one more or less, in any order. The mean number
+// of points per row is small or large; it decides how many threads a row has.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

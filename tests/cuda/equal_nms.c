@@ -13,7 +13,7 @@ static const char *const kind_names[KINDS] = {"objects", "anywhere", "one spot",
 struct boxes {
   struct random *random;
   enum kind kind;
-  int32_t objects, scores, labels;  // how many different ones; 0: any number
+  int32_t objects, scores, labels;  // number of different boxes; 0: any number
   bool strange;                     // a few are invalid
 };
 
@@ -142,7 +142,7 @@ static void test_many(struct side sides[2], struct random *random, int64_t large
   }
 }
 
-// So many boxes take the device longer than the host waits before it asks whether to stop.
+// With so many boxes the device takes longer than the host waits before it calls `stopped`.
 static void test_stop(struct side sides[2], struct random *random) {
   static struct scan scan;
   struct boxes boxes = {random, ANYWHERE, 1000, 0, 1, false};

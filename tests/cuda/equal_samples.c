@@ -83,7 +83,7 @@ static void test_random(struct side sides[2], struct random *random, int64_t lar
   free(scan.points);
 }
 
-// A stopped job leaves samples unchosen, and affects no later job. It may have finished before it is asked.
+// A stopped job leaves samples unchosen, and affects no later job. The job may finish before it calls `stopped`.
 static void test_stopped(struct side sides[2], struct random *random) {
   static struct scan scan;
   struct vx_job asked = sampling_of(3);

@@ -1,12 +1,13 @@
-// gpu-scatter-bench: rows of features to a dense map on a GPU, beside the target and the memory's floor: one table.
+// gpu-scatter-bench: times for writing rows of features to a dense map on a GPU. Prints one table, with the target and
+// the floor that the memory's speed sets.
 //
 //   gpu-scatter-bench [--repeat N]
 //
 // Medians of N runs (200) after a warm-up. `device` is the time from the first kernel to the finished map on the
-// device, with rows that are there already. `floor` is the time that the device's memory needs for the rows and the
-// map. The other columns are of whole requests: `in` until the rows have arrived, `scatter` until the map is complete,
-// then `out`, all by the device's clock, and `whole` by the host's. The cells are random. Says whether GPU and CPU
-// wrote the same bytes. One thread. Exit code 77 without a GPU. Asserts no time.
+// device, if the rows are on the device already. `floor` is the time that the device's memory needs for the rows and
+// the map. The other columns are for whole requests: `in` until the rows have arrived, `scatter` until the map is
+// complete, then `out`, all by the device's clock, and `whole` by the host's clock. The cells are random. The table
+// says whether GPU and CPU wrote the same bytes. One thread. Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

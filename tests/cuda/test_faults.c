@@ -99,7 +99,7 @@ static bool agrees(struct vx_lane *lane, const struct way *way, const struct blo
 static void go_through(struct vx_lane *lane, const struct way *way, const struct block *right,
                        const struct vx_counts *sum) {
   long long calls = 0;
-  for (int i = 0; i < 2; i++) {  // the second time nothing has to grow
+  for (int i = 0; i < 2; i++) {  // the second time no block has to grow
     inject_set(VX_OK, 0, INJECT_ONCE);
     if (!agrees(lane, way, right, sum)) fail(way, 0, 0, "differs from the CPU without any fault");
     calls = inject_calls();
@@ -111,7 +111,8 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
       struct block block;
       inject_set((enum vx_status) class, call, INJECT_ONCE);
       enum vx_status status = run(&vx_cuda_backend, lane, way, &block, &own, &error);
-      // How often a run asks a busy GPU for its state varies. Also, a run may survive a lack of memory that has passed.
+      // A run asks a busy GPU for its state a varying number of times. A run may also survive a lack of memory that has
+      // passed.
       bool passed = status == VX_OK && (inject_calls() < call || class == VX_OUT_OF_MEMORY);
       if ((int)status != class && !passed) fail(way, call, class, error.text);
       if (passed && !is_right(&block, &own, right, sum)) fail(way, call, class, "the job differs from the CPU");
@@ -152,7 +153,7 @@ static void go_through_growth(struct vx_device *device, const struct block *righ
   }
 }
 
-// Opening fails properly at each of its calls, and works afterwards.
+// If any of its calls fails, opening fails with an error. Afterwards it works.
 static void go_through_opening(struct vx_device *device) {
   struct error error = {0};
   struct vx_lane *lane = NULL;

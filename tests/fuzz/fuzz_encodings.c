@@ -18,7 +18,7 @@ enum { HEAD = 3, MOST_DECODED = 1 << 18, MOST_BYTES = 10 << 20 };
 struct outcome {
   char *bytes;  // of MOST_DECODED
   size_t length;
-  enum error_kind fault;  // ERROR_BODY_TOO_LARGE if there is more
+  enum error_kind fault;  // ERROR_BODY_TOO_LARGE if the body has more
 };
 
 static void decode_piece(struct decoder *decoder, const char *data, size_t size, size_t room, struct outcome *outcome) {
@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size -= HEAD;
   decode(decoders[coding], body, size, size + 1, MOST_DECODED, &whole);
   decode(decoders[coding], body, size, 1 + data[1], 1 + 64 * (size_t)data[2], &torn);
-  // A fault right behind the most that is decoded may be found first.
+  // A fault directly after the last decoded byte may be found first.
   bool at_most = whole.fault == ERROR_BODY_TOO_LARGE || torn.fault == ERROR_BODY_TOO_LARGE;
   assert(whole.fault == torn.fault || at_most);
   if (!whole.fault && !torn.fault)

@@ -83,7 +83,7 @@ static void read_body(const struct job_request *asked, char *body, size_t size) 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static struct job_request request;
   if (size == 0) return -1;
-  char *body = malloc(size > 1 ? size - 1 : 1);  // of the exact size, so that a read past its end is seen
+  char *body = malloc(size > 1 ? size - 1 : 1);  // of the exact size, so that a sanitizer sees a read past the end
   assert(body);
   memcpy(body, data + 1, size - 1);
   ask(&request, data[0]);

@@ -26,7 +26,7 @@ static const struct word words[] = {
     {"<cut>", CUT, 0, 0},     // waits until the daemon has read what came before
     {"<fin>", FINISH, 0, 0},  // finishes sending
     {"<rst>", LEAVE, 0, 0},   // goes away without reading
-    {"<raw>", RAW, 0, 0},     // from here on sends past TLS: instead of the handshake, or behind it
+    {"<raw>", RAW, 0, 0},     // from here on sends bytes outside TLS: instead of the handshake, or after it
     {"<unix>", OPEN, 0, PLACE_UNIX},
     {"<tcp1>", OPEN, 1, PLACE_TCP},
     {"<tcp2>", OPEN, 2, PLACE_TCP},
@@ -61,7 +61,7 @@ static void finish(struct callers *callers, struct caller *caller) {
   caller_finish(caller);
 }
 
-// Does what the word says; returns whose turn it is then.
+// Does what the word says; returns the client whose turn is next.
 static struct caller *act(struct callers *callers, struct caller *caller, const struct word *word) {
   switch (word->deed) {
     case CUT: callers_await_taken(callers, caller); break;

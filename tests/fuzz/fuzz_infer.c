@@ -21,7 +21,7 @@ enum { MOST_BYTES = 4 << 20 };
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
-// Of this thread: libFuzzer has one of its own.
+// Memory of this thread: libFuzzer has its own thread.
 static _Thread_local size_t in_use, most_in_use;
 static bool counted;
 
@@ -53,7 +53,7 @@ static void choose_model(uint8_t choice, struct infer *infer, struct job_request
   assert(good);
 }
 
-// All of it, up to the first end of a line, none, or more than there is.
+// The JSON is the whole body, or ends at the first end of a line, or is empty, or is longer than the body.
 static int64_t head_bytes(uint8_t choice, const char *body, size_t size) {
   const char *end = memchr(body, '\n', size);
   switch (choice >> 2 & 3) {
@@ -75,7 +75,7 @@ static void check_values(const struct job_request *request) {
   }
 }
 
-// Shared memory that is full of one byte, or missing.
+// Shared memory whose bytes are all the same, or that is missing.
 static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct error *error) {
   (void)cls;
   if (ref->offset % 2) return error_refuse(error, ERROR_BAD_BODY, NULL, "there is no such region");
@@ -131,7 +131,7 @@ static void read_index(const char *bytes, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!counted) counted = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
   if (size == 0) return -1;
-  char *body = malloc(size > 1 ? size - 1 : 1);  // of the exact size, so that a read past its end is seen
+  char *body = malloc(size > 1 ? size - 1 : 1);  // of the exact size, so that a sanitizer sees a read past the end
   assert(body);
   memcpy(body, data + 1, size - 1);
   read_body(data[0], body, size - 1);

@@ -27,7 +27,7 @@ static void check_grid(const struct job_request *request) {
   for (int a = 0; a < 3; a++) assert(grid.cells[a] > 0);
 }
 
-// Whether samples are chosen follows from the operation and from whether a number was given; so do the tensors.
+// The operation and a given number decide whether samples are chosen; so do the tensors.
 static void check_sampling(const struct job_request *request) {
   const struct vx_sampling *sampling = vx_sampling_of(&request->job);
   assert((sampling != NULL) == (request->num_sample_counts > 0));
@@ -107,7 +107,8 @@ static void check_center_head(const struct vx_decode_center *head) {
   check_nms(&head->nms);
 }
 
-// A pose that is taken is a rigid motion: what it moves there and back is where it was. Times fall from sweep to sweep.
+// An accepted pose is a rigid motion: a point that is moved there and back is where it was. Times fall from sweep to
+// sweep.
 static void check_stream(const struct job_request *request) {
   const struct stream_terms *stream = &request->stream;
   assert(stream->sweeps >= 1 && stream->sweeps <= STREAM_SWEEPS_MAX && stream_sweeps(request) <= stream->sweeps);
@@ -142,9 +143,9 @@ static void check_request(const struct job_request *request) {
   if (request->job.op == VX_DECODE_CENTER) check_center_head(&request->job.params.center);
 }
 
-// The clouds have all rows, and of a request for points as many samples as they can have.
+// The clouds have all rows. In a request for points, each cloud has at most as many samples as points.
 static void check_split(const struct job_request *request, int64_t rows) {
-  if (vx_operation_of(request->job.op)->rows_carry_cloud_index) return;  // no cloud has a stretch of them
+  if (vx_operation_of(request->job.op)->rows_carry_cloud_index) return;  // no cloud has its own stretch of rows
   for (int32_t i = 0; i < request->num_clouds; i++) {
     rows -= request->point_counts[i];
     if (request->job.op == VX_FPS) assert(request->sample_counts[i] <= request->point_counts[i]);
@@ -152,7 +153,7 @@ static void check_split(const struct job_request *request, int64_t rows) {
   assert(rows == 0 && request->num_clouds > 0);
 }
 
-// What is written back reads as the same request: measured first, then written into exactly that room.
+// The written parameters read back as the same request. They are measured first, then written into exactly that room.
 static void check_rendering(const struct job_request *request) {
   struct text measure = text_over(NULL, 0);
   job_request_write(request, &measure);
@@ -182,7 +183,7 @@ static void check_query(enum vx_op op, const struct query *query, const struct p
   check_request(&request);
   check_rendering(&request);
   request.max_sampling_work = 1000;
-  bool joined = request.stream.name[0];  // until then its clouds are not checked
+  bool joined = request.stream.name[0];  // until then the clouds are not checked
   if (job_request_split(&request, rows, &error) && (!joined || job_request_join(&request, rows, &error)))
     check_split(&request, rows);
   else

@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-// Measured first, then written into exactly that room.
+// Measures first, then writes into exactly that room.
 static void check_rendering(const struct preset *preset) {
   struct text measure = text_over(NULL, 0);
   preset_write(preset, &measure);
@@ -23,7 +23,7 @@ static void check_rendering(const struct preset *preset) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct error error = {.text = ""};
-  char *copy = malloc(size ? size : 1);  // of the exact size: a read past the end is seen
+  char *copy = malloc(size ? size : 1);  // of the exact size, so that a sanitizer sees a read past the end
   assert(copy);
   memcpy(copy, data, size);
   struct preset *preset = preset_parse("fuzzed", copy, size, &error);

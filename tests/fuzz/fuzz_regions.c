@@ -8,7 +8,7 @@
 //   s NAME, S      show one, or all
 //   p VALUE        read the part that points_region=VALUE names
 //   o VALUE        write the part that output_region=VALUE names
-//   i JSON, q JSON likewise, by the parameters of a tensor in an inference request
+//   i JSON, q JSON the same, by the parameters of a tensor in an inference request
 //   t NUMBER       the owner makes the memory so long
 #include <assert.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ static const struct region_terms *find(const char *name) {
 
 // ---- regions --------------------------------------------------------------------------------------------------------
 
-// What is written of terms can be read again.
+// Written terms read back as the same terms.
 static void check_written(const struct region_terms *terms) {
   char json[2048];
   struct text out = text_over(json, sizeof json);
@@ -120,7 +120,7 @@ static void show(const char *name) {
   bool good = regions_write(&regions, client, name, &out, &error);
   assert(good == (!name || find(name)));
   if (!good) check_problem(&error);
-  if (!good || !text_complete(&out)) return;  // text that is no UTF-8 grows
+  if (!good || !text_complete(&out)) return;  // text that is not UTF-8 grows
   bool opened = json_open(&document, page, out.length, &where);
   assert(opened && (int)json_array_size(document.root) == (name ? 1 : count));
   json_close(&document);
@@ -128,7 +128,7 @@ static void show(const char *name) {
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
 
-// Whether the part can be had.
+// Whether the part can be read or written.
 static bool is_there(const struct region_ref *ref) {
   const struct region_terms *terms = find(ref->name);
   return terms && region_holds(terms->bytes, ref->offset, ref->bytes) &&

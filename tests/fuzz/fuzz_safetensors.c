@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { MOST_BYTES = 1 << 22, LENGTH_PREFIX = 8 };
 
 struct figures {
-  int64_t ns;     // every time
+  int64_t ns;     // used for every time
   int64_t count;  // of points, of voxels by fate
   uint16_t points, voxels;
   uint8_t op, id_length;
@@ -58,7 +58,7 @@ static size_t value_bytes(const char *dtype) {
   return 4;
 }
 
-// One tensor, which must begin where the one before it ended; its end.
+// Checks one tensor, which must begin where the tensor before it ended. Returns its end.
 static size_t check_tensor(const char *name, const json_t *tensor, size_t begin) {
   const json_t *shape = json_object_get(tensor, "shape"), *offsets = json_object_get(tensor, "data_offsets");
   assert(json_object_size(tensor) == 3 && json_array_size(offsets) == 2 && json_array_size(shape) > 0);
@@ -97,7 +97,7 @@ static void set_times(struct answer *answer, struct vx_job *job, int64_t ns) {
   for (int stage = 0; stage < VX_STAGE_COUNT; stage++) job->stage_ns[stage] = ns;
 }
 
-// A file of another kind has as many bytes as were measured, and reads no tensor beyond its end.
+// A file of another kind has exactly the measured size, and no tensor is read beyond its end.
 static void check_copy(const char *media_type, const struct answer *answer, const struct vx_sizes *sizes) {
   const struct answer_kind *kind = answer_kind_of(media_type);
   struct vx_layout layout;
@@ -153,7 +153,7 @@ static void check_answer(const struct figures *figures, const char *id, const st
   assert(whole);
   check_file(&answer, &layout, file, reserve);
   free(file);
-  answer.began_ns = figures->ns / 2;  // a clock that far ahead would overflow
+  answer.began_ns = figures->ns / 2;  // a clock that is so far ahead would overflow
   check_copy("application/json", &answer, &sizes);
   check_copy("application/x-npz", &answer, &sizes);
   check_copy("application/x-mcap", &answer, &sizes);

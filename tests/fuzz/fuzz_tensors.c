@@ -21,7 +21,7 @@ static void check_input(const struct vx_input *input, const char *body, size_t s
   assert(data >= body && data <= body + size && bytes <= (size_t)(body + size - data));
   assert((uintptr_t)data % alignment == 0);
   static volatile unsigned char sum;
-  for (size_t i = 0; i < bytes; i++) sum += (unsigned char)data[i];  // all of it can be read
+  for (size_t i = 0; i < bytes; i++) sum += (unsigned char)data[i];  // all of the input can be read
 }
 
 // The request of a preset that has the operation: heads need parameters.
@@ -57,7 +57,7 @@ static void read_body(enum vx_op op, char *body, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE, VX_DECODE, VX_DECODE_CENTER, VX_SCATTER};
   if (size == 0) return 0;
-  // A block of its own, so that a read behind the body is seen; its size need not be a multiple of the alignment.
+  // A separate block, so that a sanitizer sees a read past the end. Its size need not be a multiple of the alignment.
   char *block = NULL;
   if (posix_memalign((void **)&block, VX_TENSOR_ALIGNMENT, size) != 0) return 0;
   memcpy(block, data + 1, size - 1);

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char known[] = "hunter2";
 static const char known_sum[] = "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7";
 
-// What the file's text says, read once more and plainly: how many tokens there are, and the known one's name.
+// Reads the file's text once more, plainly: the number of tokens, and the name of the known token.
 static size_t read_plainly(const char *text, char name_of_known[TOKEN_NAME_MAX + 1]) {
   size_t count = 0;
   while (*text) {
@@ -56,7 +56,7 @@ static void check_new_token(const char *name) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct error error = {0};
   char *copy = malloc(size ? size : 1),
-       *text = malloc(size + 1);  // the one of the exact size: a read past the end is seen
+       *text = malloc(size + 1);  // a copy of the exact size: a sanitizer sees a read past the end
   assert(copy && text);
   memcpy(copy, data, size);
   memcpy(text, data, size);
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct tokens *tokens = tokens_parse(copy, size, &error);
   free(copy);
   assert(tokens ? !error.text[0] : strncmp(error.text, "line ", 5) == 0);
-  // A NUL is no part of a name or a sum; in a comment it may stand.
+  // A name or a sum cannot contain a NUL; a comment can.
   if (tokens && strlen(text) == size) check_table(tokens, text);
   tokens_free(tokens);
   text[strcspn(text, "\n")] = '\0';

@@ -18,7 +18,7 @@ struct head {
   bool own;          // the daemon's, not the library's own
 };
 
-// Reads one head; returns what is behind it.
+// Reads one head; returns the bytes after it.
 static const char *read_head(const char *cursor, const char *end, struct head *head) {
   static const char version[] = "HTTP/1.1 ", length[] = "Content-Length: ", id[] = "X-Request-Id: ";
   const char *stop = line_end(cursor, end);
@@ -36,9 +36,8 @@ static const char *read_head(const char *cursor, const char *end, struct head *h
   return stop + 2;
 }
 
-// One answer after the other, each complete. A client that asks HEAD gets a length without a body. A refusal by the
-// library itself ends the connection. The library may send the head of its refusal twice, so nothing after it is
-// checked.
+// Checks one complete answer after the other. The answer to HEAD has a length without a body. A refusal by the library
+// itself ends the connection. The library may send the head of its refusal twice, so nothing after it is checked.
 void answers_check(const struct caller *caller) {
   bool heads_asked = memmem(caller->requests, caller->sent, "HEAD ", 5);
   const char *cursor = caller->answers, *end = cursor + caller->received;

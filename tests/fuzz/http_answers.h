@@ -4,7 +4,7 @@
 
 #include "tests/fuzz/http_callers.h"
 
-// Asserts that the answers are sound: one after the other, each whole.
+// Asserts that the answers are valid: one after the other, each complete.
 void answers_check(const struct caller *caller);
 
 #endif

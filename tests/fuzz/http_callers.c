@@ -52,7 +52,7 @@ static int connect_from(enum place place, int number) {
   struct sockaddr_storage address;
   socklen_t length = daemons_address(place, &address);
   struct sockaddr_in source = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + (uint32_t)number)};
-  const sa_family_t any_name = AF_UNIX;  // the kernel chooses one, by which far_end_find knows the connection
+  const sa_family_t any_name = AF_UNIX;  // the kernel chooses a port, by which far_end_find knows the connection
   int on = 1, fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert(fd >= 0);
   if (place == PLACE_UNIX) {
@@ -137,7 +137,7 @@ void caller_finish(struct caller *caller) {
   if (caller->finished || caller->gone) return;
   caller->finished = true;
   if (speaks_tls(caller) && caller->secure && !caller->ended) (void)gnutls_bye(caller->tls, GNUTLS_SHUT_WR);
-  if (speaks_tls(caller) && !caller->secure) caller->raw = true;  // what comes without a handshake is an alert
+  if (speaks_tls(caller) && !caller->secure) caller->raw = true;  // without a handshake, the bytes are an alert
   (void)shutdown(caller->fd, SHUT_WR);                            // fails if the daemon has reset the connection
 }
 

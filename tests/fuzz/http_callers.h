@@ -11,7 +11,7 @@ struct caller {
   struct far_end far;
   gnutls_session_t tls;  // NULL: plain
   bool secure;           // the handshake is done
-  bool raw;              // what is sent and received goes past TLS
+  bool raw;              // bytes are sent and received outside TLS
   bool finished;         // nothing more is sent
   bool gone;             // closed from here, without reading
   bool ended;            // the daemon has closed
@@ -24,12 +24,12 @@ struct callers {
   struct caller at[MOST_CALLERS];
 };
 
-// Connects from 127.0.0.NUMBER, if the place is TCP. A TLS client of an even number shows its certificate. Its
-// handshake comes with the first bytes that it sends.
+// Connects from 127.0.0.NUMBER, if the daemon listens on TCP there. A TLS client with an even number shows its
+// certificate. It does the handshake when it first sends bytes.
 struct caller *callers_open(struct callers *callers, enum place place, int number);
 // Sends the bytes, unless the caller has finished or left. All callers take what the daemons send meanwhile.
 void callers_send(struct callers *callers, struct caller *caller, const char *bytes, size_t size);
-// Until the daemon has read what was sent, or for a moment: it may wait for what another connection is to send.
+// Waits until the daemon has read what was sent, or for a moment: the daemon may wait for another connection's bytes.
 void callers_await_taken(struct callers *callers, struct caller *caller);
 // Ends one side of the connection.
 void caller_finish(struct caller *caller);

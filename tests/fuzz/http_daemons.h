@@ -13,7 +13,7 @@
 
 enum place { PLACE_UNIX, PLACE_TCP, PLACE_PAGES, PLACE_TLS };  // where a daemon listens
 
-// Longer than any wait of a sound daemon, the longest lingering close among them.
+// Longer than any wait of a daemon without faults, including the longest lingering close.
 static const int64_t patience_ns = 20 * NS_PER_S;
 
 // Starts them once; they stop at exit.

@@ -1,5 +1,5 @@
-"""schemathesis asks a daemon whatever api/openapi.yaml allows, and what it does not: no answer is a 500, or has a
-status, a media type, a header or members that the description does not have; what it forbids is refused.
+"""schemathesis sends a daemon requests that api/openapi.yaml allows, and others: no answer is a 500, or has a
+status, a media type, a header or members that the description does not have. Forbidden requests are refused.
 
 VOXELD_TEST_CASES is the number of requests to try for each operation and phase, VOXELD_TEST_SEED where they begin.
 schemathesis.toml says which checks hold where.

@@ -90,7 +90,7 @@ def output_of(*command):
 
 
 def machine():
-    """What figures depend on."""
+    """The conditions that the figures depend on."""
     model = platform.machine()
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -126,7 +126,7 @@ def read_report(path):
         report["rows"] = {name: Row(**row) for name, row in report["rows"].items()}
         return report
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no report of voxeld's benchmarks: {error!r}") from error
+        raise ValueError(f"{path} is not a report of voxeld's benchmarks: {error!r}") from error
 
 
 # ---- comparison ----
@@ -150,7 +150,7 @@ def compare_rows(then, now):
 
 
 def differences(then, now):
-    """What keeps two reports from being compared as they are."""
+    """Why two reports cannot be compared directly."""
     for name, value in then["machine"].items():
         if value != now["machine"].get(name):
             yield f"another machine: {name} {value!r} then, {now['machine'].get(name)!r} now"

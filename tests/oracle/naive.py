@@ -55,7 +55,7 @@ def grouped_total(numbers):
 
 
 def voxelize(query, rows, counts):
-    """query: name -> text, all present. rows: a list of float32 bits a point. Gives tensors as nested lists of bits."""
+    """query: name -> text, all present. rows: float32 bits, a list for each point. Tensors are nested lists of bits."""
     bounds = [f32(float(v)) for v in query["point_cloud_range"].split(",")]
     size = [f32(float(v)) for v in query["voxel_size"].split(",")]
     cap, columns = int(query["max_points_per_voxel"]), int(query["num_features"])

@@ -152,7 +152,7 @@ class Streams(OneDaemonCase):
                     mirror.sweeps, mirror.mounts = before  # a failed request stores nothing
 
     def test_sent_along(self):
-        """Whatever the server has lost: the newest sweep, sent with the older ones after it, gives the same bytes as
+        """No matter what the server has lost: the newest sweep, sent with the older sweeps, gives the same bytes as
         sweeps sent one by one, and the stream is complete again."""
         for case in range(CASES):
             rng = np.random.default_rng(SEED + case)

@@ -84,7 +84,8 @@ static void make_box(const struct decode *decode, int32_t cloud, int32_t anchor,
   if (decode->job->inputs[VX_DIR_CLS_PREDS].rank != 0) box[6] = vx_turn_heading(params, box[6], bin_of(decode, flat));
 }
 
-// Makes boxes of the listed candidates, and adds those that are valid: they stay in the list, without gaps.
+// Makes boxes of the listed candidates, and adds the valid boxes. The candidates of valid boxes stay in the list,
+// without gaps.
 static void add_boxes(struct decode *decode, int32_t cloud, int32_t candidates) {
   VX_EACH_ROW(decode->job->stop, i, 0, candidates) {
     float box[VX_MOVING_BOX_VALUES];

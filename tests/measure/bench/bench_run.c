@@ -24,7 +24,7 @@ static bool read_all(FILE *file, const char *path, size_t row_bytes, struct benc
   if (fstat(fileno(file), &status) != 0) return complain(path, strerror(errno));
   scan->bytes = (size_t)status.st_size;
   if (scan->bytes % row_bytes != 0) {
-    fprintf(stderr, "voxel-bench: %s: %zu bytes are no whole number of rows of %zu bytes; see --columns\n", path,
+    fprintf(stderr, "voxel-bench: %s: %zu bytes are not a whole number of rows of %zu bytes; see --columns\n", path,
             scan->bytes, row_bytes);
     return false;
   }
@@ -196,7 +196,7 @@ bool bench_agree(struct bench_backend *backend, const struct plain_voxelizer *pl
             plain->occupied - plain->voxels);
     return false;
   }
-  if (plain->occupied > plain->voxels) return true;  // each keeps other voxels: see plain_voxelizer.h
+  if (plain->occupied > plain->voxels) return true;  // each keeps different voxels: see plain_voxelizer.h
   bool ok = same_tensor(backend, scan, VX_VOXEL_COORDS, plain->coords);
   ok = same_tensor(backend, scan, VX_VOXEL_NUM_POINTS, plain->num_points) && ok;
   ok = same_tensor(backend, scan, VX_VOXELS, plain->padded) && ok;

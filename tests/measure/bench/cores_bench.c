@@ -2,10 +2,10 @@
 //
 //   cores-bench SCAN [ROUNDS]
 //
-// Each number of workers has its own jobs room. All rooms sleep except the current one. Each round runs the job once in
-// every room, so that a machine that is busy for a while slows all of them. Next to the median time, the table has the
-// median of the rounds' ratios to one worker, and how many of the job's tasks helpers did. All answers must be the same
-// bytes; otherwise it ends with 1. This thread waits; the workers work.
+// Each number of workers has its own jobs room, with its own threads. Only one room works at a time; the others sleep.
+// Each round runs the job once in every room, so that other work on the machine slows all of them alike. The table has
+// the median time, the median over the rounds of the ratio to one worker, and how many of the job's tasks helpers did.
+// All answers must have the same bytes; otherwise the program ends with 1. The main thread only waits.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -123,7 +123,7 @@ static bool complain(const struct error *error) {
 
 static atomic_bool gone;
 
-// Afterwards the caller has the job, with its output.
+// Runs the job in the room. Afterwards the caller owns the job with its output.
 static bool run(struct room *room, const struct kind *kind, const float *scan, int64_t rows, struct job *job,
                 double *ms) {
   struct error error;
@@ -205,7 +205,7 @@ static bool run_round(const struct kind *kind, const float *scan, int64_t rows, 
     if (ok && (jobs[i].tensor_layout.bytes != jobs[0].tensor_layout.bytes ||
                memcmp(jobs[i].held.output->data + jobs[i].head_bytes, jobs[0].held.output->data + jobs[0].head_bytes,
                       jobs[0].tensor_layout.bytes) != 0)) {
-      fprintf(stderr, "cores-bench: %s: other bytes with %lld workers\n", kind->name, (long long)rooms[i].workers);
+      fprintf(stderr, "cores-bench: %s: the bytes differ with %lld workers\n", kind->name, (long long)rooms[i].workers);
       ok = false;
     }
   }

@@ -27,8 +27,8 @@ bool plain_open(const struct vx_job *asked, struct plain_voxelizer *plain, struc
   plain->asked = *asked;
   plain->cells = (size_t)bytes / sizeof(struct plain_list);
   if (bytes != INT64_MAX) return true;
-  return error_set(error, "a grid of %d x %d x %d lists is no number of bytes", plain->grid.cells[0],
-                   plain->grid.cells[1], plain->grid.cells[2]);
+  return error_set(error, "a grid of %d x %d x %d lists has too many bytes", plain->grid.cells[0], plain->grid.cells[1],
+                   plain->grid.cells[2]);
 }
 
 // Makes an empty list in every cell.
@@ -117,7 +117,7 @@ static bool make_room(struct plain_voxelizer *plain, int64_t rows) {
     if (wants(plain, VX_PILLAR_FEATURES)) plain->pillar_features = rows_of(rows, cap * (columns + 6));
     if (wants(plain, VX_VOXELS)) plain->padded = rows_of(rows, cap * columns);
     plain->room = rows;
-  } else {  // padding that an earlier scan overwrote
+  } else {  // the padding may hold values of an earlier scan
     if (plain->pillar_features) memset(plain->pillar_features, 0, (size_t)(rows * cap * (columns + 6)) * sizeof(float));
     if (plain->padded) memset(plain->padded, 0, (size_t)(rows * cap * columns) * sizeof(float));
   }

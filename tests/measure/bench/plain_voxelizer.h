@@ -29,9 +29,9 @@ struct plain_voxelizer {
   size_t cells;
   struct plain_list *lists;  // [x][y][z], during a run
 
-  // Of the last run. The tensors are laid out as in kernels.h; NULL if not in asked.tensors.
+  // Results of the last run. The tensors are laid out as in kernels.h; NULL if not in asked.tensors.
   int64_t occupied;  // cells with a point
-  int64_t voxels;    // occupied, but at most asked.params.voxelize.max_voxels
+  int64_t voxels;    // cells with a point, but at most asked.params.voxelize.max_voxels
   int32_t *coords;   // [voxels, 4] batch z y x
   int32_t *num_points;
   float *voxel_features, *pillar_features, *padded;  // the last is the tensor `voxels`

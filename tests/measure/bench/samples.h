@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// What a row is compared with, in the row's unit: a target, or another program's time. 0: nothing.
+// The value to compare a row with, in the row's unit: a target, or another program's time. 0: none.
 struct samples_limit {
   double value;
   const char *of;

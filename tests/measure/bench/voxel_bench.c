@@ -394,7 +394,7 @@ static bool run(struct bench *bench, int num_paths, char **paths) {
   }
   for (int i = 0; i < num_paths; i++)
     if (!add_path(bench, paths[i], job_request_row_bytes(&request))) return false;
-  // Backends without a device are named and left out.
+  // Backends without a device are listed and skipped.
   for (int i = 0; vx_backends[i] && bench->num_open < MAX_BACKENDS; i++)
     if (bench_open(vx_backends[i], &bench->open[bench->num_open])) bench->num_open++;
   struct row *rows = calloc((size_t)bench->num_scans + 1, sizeof *rows);

@@ -135,7 +135,7 @@ static ssize_t read_answer(struct connection *c) {
   if (c->body_left < 0) {
     got = recv(c->fd, c->head + c->head_length, HEAD_MAX - c->head_length, 0);
     if (got > 0) c->head_length += (size_t)got;
-    if (got > 0 && !parse_head(c)) die("the answer is no HTTP");
+    if (got > 0 && !parse_head(c)) die("the answer is not HTTP");
   } else {
     got = recv(c->fd, NULL, (size_t)c->body_left, MSG_TRUNC);
     if (got > 0) c->body_left -= got;

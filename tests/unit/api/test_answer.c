@@ -26,7 +26,7 @@ static int unload(void **state) {
   return 0;
 }
 
-// After the header, the tensors are unchanged and everything between them is zero.
+// After the header, the tensors must be unchanged, and everything between them must be zero.
 static void check_behind(const struct vx_layout *layout, const char *tensors) {
   for (size_t at = 0; at <= layout->bytes; at++) {
     bool inside = at == layout->bytes;
@@ -93,7 +93,7 @@ static json_t *metadata_in(const json_t *header) {
   return metadata;
 }
 
-// A request for samples of two clouds, of which the second is empty. With `voxels`, samples of voxels.
+// A request for samples of two clouds; the second is empty. With `voxels`, samples of voxels.
 static struct job_request sampling_request(bool voxels, bool stacked) {
   static const char *const values[][2] = {{"point_cloud_range", "0,0,0,4,4,4"}, {"voxel_size", "1,1,1"}};
   struct job_request request;
@@ -109,7 +109,7 @@ static struct job_request sampling_request(bool voxels, bool stacked) {
   return request;
 }
 
-static void samples_are_told(void **state) {
+static void the_metadata_counts_samples(void **state) {
   (void)state;
   for (int kind = 0; kind < 4; kind++) {
     bool voxels = kind & 1, stacked = kind & 2;
@@ -133,7 +133,7 @@ static void samples_are_told(void **state) {
   }
 }
 
-static void nothing_is_told_of_samples_without_any(void **state) {
+static void without_samples_the_metadata_does_not_count_them(void **state) {
   (void)state;
   json_t *header = header_of("kitti_second", "id", 5, 1000), *metadata = metadata_in(header);
   assert_null(json_object_get(metadata, "samples"));
@@ -293,8 +293,8 @@ int main(void) {
       cmocka_unit_test(metadata_is_one_json_string),
       cmocka_unit_test(server_timing_is_in_milliseconds),
       cmocka_unit_test(the_longest_server_timing_fits),
-      cmocka_unit_test(samples_are_told),
-      cmocka_unit_test(nothing_is_told_of_samples_without_any),
+      cmocka_unit_test(the_metadata_counts_samples),
+      cmocka_unit_test(without_samples_the_metadata_does_not_count_them),
       cmocka_unit_test(effective_range_is_finite),
       cmocka_unit_test(each_sweep_has_the_fates_of_its_operation),
   };

@@ -116,7 +116,7 @@ static void every_split(void **state) {
     decodes_at_every_split(coding, data, coded_as(coding, plain, PLAIN, data), 1);
 }
 
-static void several_in_a_row(void **state) {
+static void several_members_in_a_row(void **state) {
   (void)state;
   static char data[3 * CODED];
   static const char skipped[] = "\x5f\x2a\x4d\x18\x03\0\0\0abc", none[] = "\x50\x2a\x4d\x18\0\0\0";  // skippable frames
@@ -133,7 +133,7 @@ static void several_in_a_row(void **state) {
   decodes_at_every_split(CODING_ZSTD, data, size, 2);
 }
 
-static void a_bomb_fills_what_room_there_is(void **state) {
+static void a_bomb_fills_only_the_room_given(void **state) {
   (void)state;
   static char data[CODED], zeros[8 * MB];
   for (enum coding coding = CODING_GZIP; coding < CODINGS; coding++) {
@@ -300,8 +300,8 @@ static void answers_of_clients_whose_library_offers_zstd(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_split),
-      cmocka_unit_test(several_in_a_row),
-      cmocka_unit_test(a_bomb_fills_what_room_there_is),
+      cmocka_unit_test(several_members_in_a_row),
+      cmocka_unit_test(a_bomb_fills_only_the_room_given),
       cmocka_unit_test(truncated),
       cmocka_unit_test(trailing_bytes),
       cmocka_unit_test(other_data),

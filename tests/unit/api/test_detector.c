@@ -394,7 +394,7 @@ static const char *written(const struct detectors *detectors) {
   return text;
 }
 
-static void what_a_detector_says_of_itself(void **state) {
+static void the_page_of_a_detector(void **state) {
   (void)state;
   struct detectors *detectors = load();
   const char *text = written(detectors);
@@ -427,8 +427,8 @@ static void what_a_detector_says_of_itself(void **state) {
   detectors_free(detectors);
 }
 
-// Parses "a=1&b=2" as a request for a detection with the model of the folder. Returns NULL, or the error and in
-// `parameter` the parameter at fault.
+// Parses "a=1&b=2" as a request for a detection with the model of the folder. Returns NULL, or the error; `parameter`
+// then gets the parameter at fault.
 static const char *asks(const char *text, const char **parameter, struct job_request *request) {
   static struct error error;
   char memory[256];
@@ -446,10 +446,10 @@ static const char *asks(const char *text, const char **parameter, struct job_req
   return good ? NULL : error.text;
 }
 
-static void what_a_detection_is_asked_with(void **state) {
+static void parameters_of_a_detection(void **state) {
   (void)state;
   static const struct {
-    const char *query, *parameter, *reason;  // NULL if the query is taken
+    const char *query, *parameter, *reason;  // NULL if the query is accepted
   } rows[] = {
       {"model=one", NULL, NULL},
       {"model=one&num_features=4", NULL, NULL},
@@ -476,7 +476,7 @@ static void what_a_detection_is_asked_with(void **state) {
 
 static char other_fault[256];  // the fault of the model in the other folder
 
-// Adds a folder beside the model. Returns NULL, or the error that it causes.
+// Adds a folder next to the model. Returns NULL, or the error that it causes.
 static const char *beside(const char *name) {
   static struct error error;
   const struct detector_means means = {.engine = &engine, .missing = {.text = "no engine"}};
@@ -529,7 +529,7 @@ static const char *loads(size_t models) {
   return error.text[0] ? error.text : NULL;
 }
 
-static void there_are_only_so_many(void **state) {
+static void the_number_of_models_is_limited(void **state) {
   (void)state;
   enum { MODELS = 64, ENTRIES = 4096 };
   char path[128], expected[256];
@@ -559,13 +559,13 @@ static void there_are_only_so_many(void **state) {
   }
 }
 
-static void one_that_serves_is_kept_for_broken_files(void **state) {
+static void broken_files_keep_the_model_that_serves(void **state) {
   (void)state;
   struct detectors *first = load(), *set = NULL;
   struct detector *served = detectors_at(first, 0);
   assert_null(detectors_refused(first, "one"));
   opens = false;
-  for (int i = 0; i < 2; i++) {  // the second time it has been kept before
+  for (int i = 0; i < 2; i++) {  // the second time, the older model was kept before
     set = load();
     detectors_keep(set, first);
     detectors_free(first);
@@ -592,7 +592,7 @@ static void one_that_serves_is_kept_for_broken_files(void **state) {
   assert_int_equal(networks, 0);
 }
 
-static void one_that_cannot_be_used_is_replaced_or_refused(void **state) {
+static void an_unusable_model_is_replaced_or_refused(void **state) {
   (void)state;
   struct detectors *first = load(), *set = load();
   detectors_refuse(set, first, 0, "it does not run");
@@ -616,7 +616,7 @@ static void one_that_cannot_be_used_is_replaced_or_refused(void **state) {
   assert_int_equal(networks, 0);
 }
 
-static void one_that_has_not_served_is_not_kept(void **state) {
+static void a_model_that_has_not_served_is_not_kept(void **state) {
   (void)state;
   opens = false;
   struct detectors *first = load(), *set = load();
@@ -633,18 +633,18 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(what_is_wrong_with_model_json, reset),
       cmocka_unit_test_setup(texts_fit_to_the_last_byte, reset),
-      cmocka_unit_test_setup(one_that_serves_is_kept_for_broken_files, reset),
-      cmocka_unit_test_setup(one_that_cannot_be_used_is_replaced_or_refused, reset),
-      cmocka_unit_test_setup(one_that_has_not_served_is_not_kept, reset),
+      cmocka_unit_test_setup(broken_files_keep_the_model_that_serves, reset),
+      cmocka_unit_test_setup(an_unusable_model_is_replaced_or_refused, reset),
+      cmocka_unit_test_setup(a_model_that_has_not_served_is_not_kept, reset),
       cmocka_unit_test_setup(what_is_wrong_with_the_weights, reset),
       cmocka_unit_test_setup(layers_follow_each_other, reset),
       cmocka_unit_test_setup(what_is_wrong_with_the_network, reset),
       cmocka_unit_test_setup(maps_may_have_their_channels_first, reset),
       cmocka_unit_test_setup(one_map_for_one_cloud_is_enough_to_go_one_by_one, reset),
-      cmocka_unit_test_setup(what_a_detector_says_of_itself, reset),
-      cmocka_unit_test_setup(what_a_detection_is_asked_with, reset),
+      cmocka_unit_test_setup(the_page_of_a_detector, reset),
+      cmocka_unit_test_setup(parameters_of_a_detection, reset),
       cmocka_unit_test_setup(names_of_folders, reset),
-      cmocka_unit_test_setup(there_are_only_so_many, reset),
+      cmocka_unit_test_setup(the_number_of_models_is_limited, reset),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

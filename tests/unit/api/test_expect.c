@@ -10,7 +10,7 @@
 #include "api/wire/expect.h"
 #include "kernels/half.h"
 
-enum { ROWS = 65536, COLUMNS = 5 };  // a sensor's period divides the number of rows
+enum { ROWS = 65536, COLUMNS = 5 };  // a multiple of a sensor's period
 
 static float rows[ROWS][COLUMNS];
 static uint16_t halves[ROWS][COLUMNS];
@@ -85,7 +85,7 @@ static void intensity_has_a_column(void **state) {
 
 static void ground_elsewhere(void **state) {
   (void)state;
-  static const float shifts[] = {0.9f, -1.8f, 2.4f, -2.4f};  // from the ground, added one by one
+  static const float shifts[] = {0.9f, -1.8f, 2.4f, -2.4f};  // z of the ground, added one by one
   static const int seen[] = {0, 0, GROUND, 0};
   for (int i = 0; i < 4; i++) {
     scale(2, 1, shifts[i]);

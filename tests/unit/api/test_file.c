@@ -72,7 +72,7 @@ static void up_to_the_bound_is_read(void **state) {
   refused("it has more than 4 bytes");
 }
 
-static void an_open_mode_is_told(void **state) {
+static void a_file_that_others_may_read_is_reported(void **state) {
   (void)state;
   write_file("abc");
   for (unsigned mode = 0600; mode <= 0604; mode += 4) {
@@ -130,7 +130,7 @@ static void a_directory_is_refused(void **state) {
   refused("it is not a regular file");
 }
 
-static void what_is_not_there_is_refused(void **state) {
+static void a_missing_file_is_refused(void **state) {
   (void)state;
   refused("No such file or directory");
 }
@@ -138,14 +138,14 @@ static void what_is_not_there_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(up_to_the_bound_is_read, enter, leave),
-      cmocka_unit_test_setup_teardown(an_open_mode_is_told, enter, leave),
+      cmocka_unit_test_setup_teardown(a_file_that_others_may_read_is_reported, enter, leave),
       cmocka_unit_test_setup_teardown(a_link_leads_to_its_file, enter, leave),
       cmocka_unit_test_setup_teardown(a_link_to_itself_is_refused, enter, leave),
       cmocka_unit_test_setup_teardown(a_link_to_an_endless_device_is_refused, enter, leave),
       cmocka_unit_test_setup_teardown(a_fifo_is_refused, enter, leave),
       cmocka_unit_test_setup_teardown(a_socket_is_refused, enter, leave),
       cmocka_unit_test_setup_teardown(a_directory_is_refused, enter, leave),
-      cmocka_unit_test_setup_teardown(what_is_not_there_is_refused, enter, leave),
+      cmocka_unit_test_setup_teardown(a_missing_file_is_refused, enter, leave),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,7 @@ static uint64_t number_at(const char *data, int bytes) {
   return number;
 }
 
-static void large_sizes_are_in_a_field_of_their_own(void **state) {
+static void large_sizes_are_in_the_64_bit_field(void **state) {
   (void)state;
   const size_t limit = 0xffffffff, large = (size_t)5 << 30;
   const struct {
@@ -75,8 +75,8 @@ static void large_sizes_are_in_a_field_of_their_own(void **state) {
   }
 }
 
-// Only measured: a directory beyond 4 GiB has another end, with a locator.
-static void a_far_directory_has_an_end_of_its_own(void **state) {
+// A directory beyond 4 GiB ends differently, with a locator. The test only measures such an archive.
+static void an_archive_beyond_4_gib_ends_with_a_locator(void **state) {
   (void)state;
   size_t ends[2];
   for (int far = 0; far < 2; far++) {
@@ -109,7 +109,7 @@ static void members_begin_aligned(void **state) {
   assert_true(text_complete(&out));
 }
 
-// An archive with half a name must not pass as complete.
+// An archive with a truncated name must not pass as complete.
 static void a_name_that_is_too_long_cuts_the_archive(void **state) {
   (void)state;
   static const char name[] = "012345678901234567890123456789012345678901234";
@@ -128,8 +128,8 @@ static void a_name_that_is_too_long_cuts_the_archive(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(accept_chooses),
-      cmocka_unit_test(large_sizes_are_in_a_field_of_their_own),
-      cmocka_unit_test(a_far_directory_has_an_end_of_its_own),
+      cmocka_unit_test(large_sizes_are_in_the_64_bit_field),
+      cmocka_unit_test(an_archive_beyond_4_gib_ends_with_a_locator),
       cmocka_unit_test(members_begin_aligned),
       cmocka_unit_test(a_name_that_is_too_long_cuts_the_archive),
   };

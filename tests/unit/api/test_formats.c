@@ -100,7 +100,7 @@ static void pcd_is_read(void **state) {
   gives(FORMAT_PCD, none, sizeof none - 1, "num_features=3", 0, plain);
 }
 
-// As many kinds of header as writers have; each gives the same two points.
+// The kinds of header that different writers make; each gives the same two points.
 static void pcd_of_many_writers_is_read(void **state) {
   (void)state;
   const float points[] = {1, 2, 3, 4, 5, 6};
@@ -121,7 +121,7 @@ static void pcd_of_many_writers_is_read(void **state) {
   static const char padded[] = "FIELDS _ x _ y z\nSIZE 1 1 2 1 1\nTYPE U U U U U\nCOUNT 2 1 0 1 1\nPOINTS 2\n"
                                "DATA binary\n\7\7\1\2\3\7\7\4\5\6";
   gives(FORMAT_PCD, padded, sizeof padded - 1, "num_features=3", 6, points);
-  // CR alone: a LF behind the header is a point's.
+  // The header's lines end in CR alone: a LF after the header belongs to a point.
   static const char back[] = "FIELDS x y z\rSIZE 1 1 1\rTYPE U U U\rPOINTS 2\rDATA binary\r\n\2\3\4\5\6";
   const float first[] = {10, 2, 3, 4, 5, 6};
   gives(FORMAT_PCD, back, sizeof back - 1, "num_features=3", 6, first);
@@ -423,7 +423,7 @@ static void an_empty_frame_may_have_no_nul(void **state) {
   gives(FORMAT_POINTCLOUD2, body, sizeof body, "num_features=3", 3, row);
 }
 
-// The same message as ROS 1 serializes it, with any number of its own.
+// The same message as ROS 1 serializes it, with any number in the header.
 static void ros1_is_named(void **state) {
   (void)state;
   static const char *const numbers[] = {"\0\0\0\0", "\0\1\0\0", "\1\2\3\4"};
@@ -513,8 +513,9 @@ static void columns_are_chosen(void **state) {
   is_refused(FORMAT_PCD, named, sizeof named - 1, "num_features=3", "no field x of one value; it has a, b, c");
 }
 
-// Which of two fields of one name is meant is not known; other letters' case counts only if no name is the very same.
-static void a_name_may_stand_once(void **state) {
+// If two fields have the same name, it is unknown which is meant. Upper and lower case count as the same only if no
+// name matches exactly.
+static void a_name_may_occur_once(void **state) {
   (void)state;
   const float row[] = {1, 2, 3};
   static const char twice[] = "FIELDS x y z x i i\nPOINTS 1\nDATA ascii\n1 2 3 4 5 6\n";
@@ -543,7 +544,7 @@ static void loses(enum body_format format, const char *bytes, size_t size, const
   if (loss.most != most || loss.at != at) fail_msg("%.17g at %.17g lost", loss.most, loss.at);
 }
 
-// How far a coordinate moved when it became a float32; other columns and what is not finite do not count.
+// How far coordinates moved when they became float32. Other columns, and coordinates that are not finite, do not count.
 static void losses_of_coordinates_are_known(void **state) {
   (void)state;
 #define LOSS "FIELDS x y z t\nSIZE 8 8 8 8\nPOINTS 2\nDATA ascii\n"
@@ -613,12 +614,12 @@ static void numbers_are_read_as_text(void **state) {
   assert_false(decimal_read(&nul, &number));
 }
 
-// As glibc, and Microsoft's C of before and after 2015, print what is not finite.
+// Infinities and NaNs as glibc prints them, and Microsoft's C before and after 2015.
 static void numbers_that_are_not_finite_are_read(void **state) {
   (void)state;
   static const struct {
     const char *text;
-    float sign;  // of infinity; 0: not a number
+    float sign;  // sign of the infinity; 0: not a number
   } cases[] = {{"nan", 0},       {"-nan", 0},      {"NaN", 0},       {"NAN", 0},          {"nan(ind)", 0},
                {"-nan(ind)", 0}, {"nan(snan)", 0}, {"nan(1)", 0},    {"1.#QNAN", 0},      {"-1.#QNAN", 0},
                {"1.#SNAN", 0},   {"-1.#IND", 0},   {"-1.#IND00", 0}, {"1.#QNAN0e+00", 0}, {"1.#QO", 0},
@@ -634,7 +635,7 @@ static void numbers_that_are_not_finite_are_read(void **state) {
   }
 }
 
-// Digits of any number: each is the C library's float, the nearest.
+// Numbers with any count of digits: each must become the float that the C library gives, the nearest.
 static void long_numbers_are_read_exactly(void **state) {
   (void)state;
   char text[4096];
@@ -648,7 +649,7 @@ static void long_numbers_are_read_exactly(void **state) {
     double middle = ((double)low + (double)nextafterf(low, INFINITY)) / 2;
     int length = snprintf(text, sizeof text, i % 2 ? "%.200f" : "%.160e", i % 3 ? middle : (double)low);
     if (i % 5 == 0 && i % 2) length += snprintf(text + length, sizeof text - (size_t)length, "%0500d1", 0);
-    if (i % 7 == 0) {  // just below
+    if (i % 7 == 0) {  // just below the middle
       char *last = text + strcspn(text, "e") - 1;
       while (*last == '0' || *last == '.') last--;
       --*last;
@@ -696,7 +697,7 @@ static void hints_are_given(void **state) {
   static const char safetensors[] = "xxxx\2\0\0\0\0\0\0\0{}";
   assert_non_null(strstr(format_hint(FORMAT_RAW, safetensors + 4, 10), "format=safetensors"));
   assert_null(format_hint(FORMAT_RAW, safetensors + 4, 8));
-  assert_null(format_hint(FORMAT_RAW, "\2\0\0\0\0\0\0\1{}", 10));  // no header is that long
+  assert_null(format_hint(FORMAT_RAW, "\2\0\0\0\0\0\0\1{}", 10));  // no header can be that long
   assert_non_null(strstr(format_hint(FORMAT_RAW, "\x89MCAP0\r\n....", 12), "MCAP"));
 }
 
@@ -759,7 +760,7 @@ int main(void) {
       cmocka_unit_test(ros1_is_named),
       cmocka_unit_test(pointcloud2_is_refused),
       cmocka_unit_test(columns_are_chosen),
-      cmocka_unit_test(a_name_may_stand_once),
+      cmocka_unit_test(a_name_may_occur_once),
       cmocka_unit_test(losses_of_coordinates_are_known),
       cmocka_unit_test(many_fields_are_refused),
       cmocka_unit_test(numbers_are_read_as_text),

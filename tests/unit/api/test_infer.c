@@ -21,7 +21,7 @@ static struct job_request request;
 static struct error error;
 static char *bytes;  // of the body
 
-// Shared memory that is full of one byte.
+// Shared memory whose bytes are all the same.
 static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct error *reason) {
   (void)cls, (void)reason;
   memset(out, 1, ref->bytes);
@@ -203,7 +203,7 @@ static void points_as_json_must_be_as_many_as_the_shape_says(void **state) {
 }
 
 // As KServe's client sends it.
-static void a_null_beside_no_bytes_is_no_data(void **state) {
+static void a_null_without_bytes_is_no_data(void **state) {
   (void)state;
   reads(VX_TRANSFORM,
         "{\"inputs\":[{\"name\":\"points\",\"shape\":[0,4],\"datatype\":\"FP32\",\"data\":null,"
@@ -218,7 +218,7 @@ static void a_null_beside_no_bytes_is_no_data(void **state) {
 #define SCORES "{\"name\":\"scores\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[0.5,1]}"
 #define LABELS(data) "{\"name\":\"labels\",\"shape\":[2],\"datatype\":\"INT32\",\"data\":" data "}"
 
-// Inputs of an operation on other things than points. One input comes as bytes, the others as JSON.
+// Inputs of an operation that does not take points. One input comes as bytes, the others as JSON.
 static void several_inputs_are_bound_by_name(void **state) {
   (void)state;
   static const char json[] = "{\"inputs\":[" LABELS(
@@ -314,7 +314,7 @@ static void json_of_another_form_is_refused(void **state) {
   for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) refuses(bodies[i][0], NULL, 0, bodies[i][1]);
 }
 
-static void inputs_that_an_operation_needs_are_asked_for(void **state) {
+static void missing_inputs_are_refused(void **state) {
   (void)state;
   static const struct {
     enum vx_op op;
@@ -344,7 +344,7 @@ static void a_head_longer_than_its_body_is_refused(void **state) {
   infer_end(&body);
 }
 
-// The cost bounds what jansson takes, and a head that is too long is not read.
+// The cost is an upper bound of what jansson allocates, and a head that is too long is not read.
 static void the_cost_grows_with_the_json_alone(void **state) {
   (void)state;
   const struct infer all = {.model = "m", .version = "1", .head_bytes = -1},
@@ -376,12 +376,12 @@ int main(void) {
       cmocka_unit_test(points_may_be_json),
       cmocka_unit_test(null_is_nan),
       cmocka_unit_test(points_as_json_must_be_as_many_as_the_shape_says),
-      cmocka_unit_test(a_null_beside_no_bytes_is_no_data),
+      cmocka_unit_test(a_null_without_bytes_is_no_data),
       cmocka_unit_test(several_inputs_are_bound_by_name),
       cmocka_unit_test(bytes_of_several_inputs_stay_where_they_are),
       cmocka_unit_test(whole_numbers_must_be_whole_and_fit),
       cmocka_unit_test(sizes_do_not_overflow),
-      cmocka_unit_test(inputs_that_an_operation_needs_are_asked_for),
+      cmocka_unit_test(missing_inputs_are_refused),
       cmocka_unit_test(every_cut_body_is_refused),
       cmocka_unit_test(json_of_another_form_is_refused),
       cmocka_unit_test(a_head_longer_than_its_body_is_refused),

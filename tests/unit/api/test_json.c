@@ -84,7 +84,7 @@ static void the_cost_is_enough_for_one_large_text(void **state) {
   }
 }
 
-static void documents_are_apart(void **state) {
+static void documents_are_independent(void **state) {
   (void)state;
   struct json_document first, second;
   assert_true(json_open(&first, "{\"a\":[1,\"b\"]}", 13, &where) && json_open(&second, "{\"a\":2}", 7, &where));
@@ -96,7 +96,7 @@ static void documents_are_apart(void **state) {
   assert_null(first.root);
 }
 
-static void what_is_no_json_is_refused(void **state) {
+static void text_that_is_not_json_is_refused(void **state) {
   (void)state;
   struct error error = {.kind = ERROR_NONE};
   assert_false(open_text("{\"a\":1,\n\"a\":2}"));
@@ -113,8 +113,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_cost_is_enough),
       cmocka_unit_test(the_cost_is_enough_for_one_large_text),
-      cmocka_unit_test(documents_are_apart),
-      cmocka_unit_test(what_is_no_json_is_refused),
+      cmocka_unit_test(documents_are_independent),
+      cmocka_unit_test(text_that_is_not_json_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static void arguments_of_every_kind(void **state) {
   is("{\"yes\":true,\"no\":false,\"g\":0.1,\"zero\":2,\"three\":12.346}");
 }
 
-static void names_and_strings_of_parts(void **state) {
+static void names_and_strings_may_be_formatted_in_parts(void **state) {
   (void)state;
   json_printf(fresh(), "{%s:1 %s_us:%d _padding_%d:2 voxels_%s_%s:%s}", "plain", "queue", 5, 7, "a", "b", "c");
   is("{\"plain\":1,\"queue_us\":5,\"_padding_7\":2,\"voxels_a_b\":\"c\"}");
@@ -87,7 +87,7 @@ static void names_and_strings_of_parts(void **state) {
      "\"refused\":\"newer: \\\"a\\\\b\\\"\",\"empty\":\"\"}");
 }
 
-static void numbers_that_json_has_not(void **state) {
+static void numbers_that_json_cannot_write(void **state) {
   (void)state;
   static const float values[] = {0, -0.0f, 1.5f, NAN, INFINITY, -INFINITY};
   json_printf(fresh(), "[");
@@ -108,17 +108,17 @@ static void bytes_that_are_not_utf8_are_replaced(void **state) {
       {"", "\"\""},
       {"a\"b\\\n\x1f\x7f", "\"a\\\"b\\\\\\u000a\\u001f\\u007f\""},
       {"\xc3\xa9", "\"\xc3\xa9\""},
-      {"\xed\x9f\xbf\xee\x80\x80", "\"\xed\x9f\xbf\xee\x80\x80\""},                  // beside the surrogates
+      {"\xed\x9f\xbf\xee\x80\x80", "\"\xed\x9f\xbf\xee\x80\x80\""},                  // next to the surrogates
       {"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\""},  // the longest: first, last
       {"\xc2\x80\xe0\xa0\x80", "\"\xc2\x80\xe0\xa0\x80\""},                          // the first of two, of three bytes
       {"\xf1\x80\x80\x80", "\"\xf1\x80\x80\x80\""},
       {"\xff", "\"\xef\xbf\xbd\""},
-      {"\xc3(", "\"\xef\xbf\xbd(\""},                                                // no continuation
+      {"\xc3(", "\"\xef\xbf\xbd(\""},                                                // no continuation byte
       {"\xe0\x9f\xbf", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // overlong
       {"\xc0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\""},                                  // overlong
       {"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // surrogate
-      {"\xed\xbf\xbf", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // the last one
-      {"\xf4\x90\x80\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},  // past U+10FFFF
+      {"\xed\xbf\xbf", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // the last surrogate
+      {"\xf4\x90\x80\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},  // beyond U+10FFFF
       {"\xe2\x82", "\"\xef\xbf\xbd\xef\xbf\xbd\""}};                                 // cut off
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     json_put_string(fresh(), cases[i].bytes);
@@ -223,8 +223,8 @@ int main(void) {
       cmocka_unit_test(a_document_may_be_written_in_parts),
       cmocka_unit_test(documents_follow_each_other_without_a_comma),
       cmocka_unit_test(arguments_of_every_kind),
-      cmocka_unit_test(names_and_strings_of_parts),
-      cmocka_unit_test(numbers_that_json_has_not),
+      cmocka_unit_test(names_and_strings_may_be_formatted_in_parts),
+      cmocka_unit_test(numbers_that_json_cannot_write),
       cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
       cmocka_unit_test(a_string_holds_all_that_is_appended),
       cmocka_unit_test(strings_hold_documents),

@@ -240,7 +240,7 @@ static void every_name_fits(void **state) {
   assert_true((int)MODEL_NAME_SIZE <= (int)ROUTE_NAME_SIZE);
 }
 
-static void the_list_may_be_asked_of_those_that_are_ready(void **state) {
+static void the_list_may_be_limited_to_ready_models(void **state) {
   (void)state;
   struct error error;
   bool ready = true;
@@ -264,6 +264,6 @@ int main(void) {
                                      cmocka_unit_test(a_preset_has_a_model_for_each_of_its_operations),
                                      cmocka_unit_test(the_list_has_each_name_once),
                                      cmocka_unit_test(every_name_fits),
-                                     cmocka_unit_test(the_list_may_be_asked_of_those_that_are_ready)};
+                                     cmocka_unit_test(the_list_may_be_limited_to_ready_models)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// The parameter tables: which values are taken, and which are refused with which error.
+// The parameter tables: which values are accepted, and which are refused with which error.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -315,7 +315,7 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
   static const struct {
     const char *query;
     int64_t rows, max_work;
-    const char *parameter;  // of the refusal; NULL: taken
+    const char *parameter;  // of the refusal; NULL: accepted
     int32_t last;           // samples of the last cloud
   } cases[] = {
       {"num_samples=3", 10, 30, NULL, 3},
@@ -345,7 +345,7 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
   }
   struct job_request request;
   struct error error;
-  assert_true(parse(GRID "&fps=5&point_counts=1,0", &request, &error));  // voxels are counted later
+  assert_true(parse(GRID "&fps=5&point_counts=1,0", &request, &error));  // the voxels are counted later
   assert_true(job_request_split(&request, 1, &error));
   assert_int_equal(request.sample_counts[1], 5);
   assert_true(parse(GRID "&fps=5,5,5&point_counts=1,0", &request, &error));

@@ -163,7 +163,7 @@ static void several_sweeps(void **state) {
   assert_true(older.time == 1.5 && older.points == 20 && older.pose.translation[0] == 7);
   assert_true(older.pose.rotation[0] == 1 && older.pose.rotation[4] == -1);
   assert_true(FINISHES(COUNTS, TIMES, POSES));
-  assert_int_equal(request.stream.sweeps, 2);  // all that the body has
+  assert_int_equal(request.stream.sweeps, 2);  // all parameters that the body needs
   assert_true(FINISHES(COUNTS, TIMES, "poses", "1,0,0,5,0,1,0,6,0,0,1,7,0,0,0,1,1,0,0,8,0,1,0,6,0,0,1,7,0,0,0,1"));
   assert_true(stream_sweep(&request, 1).pose.translation[0] == 8);
 }
@@ -199,7 +199,7 @@ static void refused_lists(void **state) {
   assert_non_null(strstr(error.text, "without stream"));
 }
 
-// 32 sweeps are the most, and 32 poses of 16 numbers of the longest fit.
+// The largest body has 32 sweeps, and 32 poses of 16 numbers of the greatest length; it fits.
 static void most_sweeps(void **state) {
   (void)state;
   static char counts[100], times[2000], poses[20000];
@@ -221,7 +221,7 @@ static void most_sweeps(void **state) {
   refused("poses", ERROR_BAD_PARAMETER);
 }
 
-// With names of the longest, each name is found whole and in order.
+// If all names have the greatest length, each name is still found complete and in order.
 static void names(void **state) {
   (void)state;
   char name[STREAM_NAME_SIZE];

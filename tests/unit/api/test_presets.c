@@ -133,7 +133,7 @@ static void a_preset_may_have_several_operations(void **state) {
   preset_free(preset);
 }
 
-// Operations of one model agree in what they have in common, and each built-in head belongs to a model.
+// Operations of one model agree in their common parameters, and each built-in head belongs to a model.
 static void built_in_heads_fit_their_grids(void **state) {
   (void)state;
   struct error error;
@@ -185,7 +185,7 @@ static void a_directory_overrides_and_adds(void **state) {
   char directory[] = "/tmp/voxeld-presets-XXXXXX", path[64];
   struct error error = {0};
   assert_non_null(mkdtemp(directory));
-  // The last two are not presets: a hidden file, such as an editor leaves, and a file of another kind.
+  // The last two files are not presets: a hidden file, such as an editor leaves, and a file of another kind.
   static const char *const files[] = {"kitti_second.json", "mine.json", ".#mine.json", "mine.txt"};
   enum { FILES = sizeof files / sizeof *files };
   for (int i = 0; i < FILES; i++) {

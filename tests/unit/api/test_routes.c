@@ -104,7 +104,7 @@ static void names_are_bounded(void **state) {
   assert_int_equal(route_find(path, &names), ENDPOINT_UNKNOWN);
 }
 
-static void the_path_tells_the_protocol(void **state) {
+static void the_path_decides_the_protocol(void **state) {
   (void)state;
   assert_int_equal(route_style("/v2"), PROBLEM_STYLE_KSERVE);
   assert_int_equal(route_style("/v2/nowhere"), PROBLEM_STYLE_KSERVE);
@@ -153,7 +153,7 @@ static void each_operation_has_its_endpoint(void **state) {
 }
 
 // The error names all paths even after the longest path.
-static void a_missing_path_is_refused_with_those_there_are(void **state) {
+static void a_missing_path_is_refused_with_a_list_of_paths(void **state) {
   (void)state;
   char path[1000];
   memset(path, 'x', sizeof path - 1);
@@ -206,7 +206,7 @@ static void a_path_may_have_two_methods(void **state) {
   assert_int_equal(route_find("/v1/streams/roof/last", &names), ENDPOINT_STREAM_LAST);
 }
 
-static void what_is_kept_of_clients_has_paths_of_its_own(void **state) {
+static void data_kept_for_clients_has_its_own_paths(void **state) {
   (void)state;
   static const enum endpoint kept[] = {
       ENDPOINT_STREAMS,           ENDPOINT_STREAM, ENDPOINT_STREAM_DELETE,     ENDPOINT_STREAM_LAST,
@@ -223,12 +223,12 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(paths_match_exactly),
                                      cmocka_unit_test(a_path_may_name_a_version),
                                      cmocka_unit_test(names_are_bounded),
-                                     cmocka_unit_test(the_path_tells_the_protocol),
+                                     cmocka_unit_test(the_path_decides_the_protocol),
                                      cmocka_unit_test(probes_and_pages_for_browsers_need_no_credentials),
                                      cmocka_unit_test(each_operation_has_its_endpoint),
-                                     cmocka_unit_test(a_missing_path_is_refused_with_those_there_are),
+                                     cmocka_unit_test(a_missing_path_is_refused_with_a_list_of_paths),
                                      cmocka_unit_test(methods_are_checked),
                                      cmocka_unit_test(a_path_may_have_two_methods),
-                                     cmocka_unit_test(what_is_kept_of_clients_has_paths_of_its_own)};
+                                     cmocka_unit_test(data_kept_for_clients_has_its_own_paths)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,7 @@ static bool skip_faces(struct vx_stop *stop) {
 
 static bool unpack(struct vx_stop *stop) {
   static char packed[2 * ROWS];
-  for (int i = 0; i < ROWS; i++) packed[2 * i + 1] = 'x';  // each run is one byte
+  for (int i = 0; i < ROWS; i++) packed[2 * i + 1] = 'x';  // each byte is a run
   return lzf_unpack(packed, sizeof packed, (char *)out, ROWS, stop);
 }
 
@@ -144,7 +144,7 @@ static bool write_json(struct vx_stop *stop) { return write_answer(&infer_json, 
 static const struct {
   const char *name;
   bool (*run)(struct vx_stop *stop);
-  bool fails;  // fails at its end without being stopped
+  bool fails;  // reading fails at the end without being stopped
 } passes[] = {
     {"text", read_text, false},
     {"comments", read_comments, true},
@@ -168,7 +168,7 @@ static bool is_stopped(void *cls) {
   return ++asker->asked >= asker->most;
 }
 
-static void each_ends_at_the_question_that_stops_it(void **state) {
+static void each_ends_when_the_job_is_stopped(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
     struct asker asker = {0, INT32_MAX};
@@ -179,13 +179,13 @@ static void each_ends_at_the_question_that_stops_it(void **state) {
     for (int question = 1; question <= questions; question++) {
       asker = (struct asker){0, question};
       stop = (struct vx_stop){is_stopped, &asker, 0, false};
-      (void)passes[i].run(&stop);  // the caller of a pass checks `stop`
+      (void)passes[i].run(&stop);  // the caller of a pass checks `stop` itself
       if (!stop.has_stopped || asker.asked != question) fail_msg("%s: not stopped at %d", passes[i].name, question);
     }
   }
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_ends_at_the_question_that_stops_it)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(each_ends_when_the_job_is_stopped)};
   return cmocka_run_group_tests(tests, make_rows, NULL);
 }

@@ -58,7 +58,7 @@ static void floats_read_back_in_few_digits(void **state) {
   }
 }
 
-// The fewest digits that read back, by printf.
+// The fewest digits that read back as the same value, found with printf.
 static void shortest_digits(float value, char digits[64]) {
   for (int precision = 6; precision <= 9; precision++) {
     snprintf(digits, 64, "%.*g", precision, (double)value);

@@ -42,8 +42,8 @@ static float uniform(float low, float high) { return low + (high - low) * (float
 
 // ---- columns --------------------------------------------------------------------------------------------------------
 
-// A turn of a sensor: x, y, z, intensity, ring, time and so on; oracle.generated has more of a street.
-static void columns_of_a_turn_are_seen(void **state) {
+// One turn of a sensor: x, y, z, intensity, ring, time and so on; oracle.generated has larger scenes.
+static void columns_of_a_scan_are_recognized(void **state) {
   (void)state;
   for (int columns = 3; columns <= 8; columns++) {
     for (int i = 0; i < ROWS; i++) {
@@ -58,14 +58,14 @@ static void columns_of_a_turn_are_seen(void **state) {
 }
 
 // 5 columns. The second body lacks 4 values, so its rows are not whole.
-static void only_whole_rows_are_believed(void **state) {
+static void only_whole_rows_are_recognized(void **state) {
   (void)state;
   for (int i = 0; i < ROWS * 5; i++) body[i] = (float)(i % 5 * 10) + uniform(0, 1);
   assert_int_equal(columns_of(4, ROWS * 5), 5);
   assert_int_equal(columns_of(4, ROWS * 5 - 4), 0);
 }
 
-static void random_rows_raise_no_doubt(void **state) {
+static void random_rows_get_no_warning(void **state) {
   (void)state;
   for (int round = 0; round < 2000; round++) {
     int columns = 3 + (int)(bits() % 10);
@@ -80,8 +80,9 @@ static void random_rows_raise_no_doubt(void **state) {
   }
 }
 
-// In a row of their own each, as holes of a sensor may be: NaN and infinity at places 0, 5, 10, 40, 45, ...
-static void numbers_that_are_not_finite_raise_no_doubt(void **state) {
+// Values that are not finite, each in its own row, as gaps of a sensor may be: NaN and infinity in rows 0, 5, 10, 40,
+// 45, ...
+static void numbers_that_are_not_finite_get_no_warning(void **state) {
   (void)state;
   static const float values[] = {NAN, INFINITY, -INFINITY, 1e30f};
   for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
@@ -90,7 +91,7 @@ static void numbers_that_are_not_finite_raise_no_doubt(void **state) {
   }
 }
 
-static void bodies_without_any_order_raise_no_doubt(void **state) {
+static void bodies_without_any_order_get_no_warning(void **state) {
   (void)state;
   static const float constants[] = {0, 1, -1e30f, INFINITY, NAN};
   for (size_t c = 0; c < sizeof constants / sizeof *constants; c++) {
@@ -103,14 +104,14 @@ static void bodies_without_any_order_raise_no_doubt(void **state) {
   for (int said = 3; said <= 8; said++) assert_int_equal(columns_of(said, VALUES), 0);
 }
 
-static void short_bodies_raise_no_doubt(void **state) {
+static void short_bodies_get_no_warning(void **state) {
   (void)state;
   for (int i = 0; i < VALUES; i++) body[i] = (float)(i % 5 * 10);
   for (int values = 0; values < 832; values += 20) assert_int_equal(columns_of(4, values), 0);
   assert_int_equal(columns_of(4, 840), 5);
 }
 
-// With 64 columns the windows are widest; the last one ends at the body's end.
+// The windows are widest with 64 columns; the last window ends at the body's end.
 static void the_widest_rows_are_read_within_the_body(void **state) {
   (void)state;
   int64_t values = 64 * 20;  // 8 windows of 96 + 64
@@ -146,8 +147,8 @@ static void a_form_without_certain_bytes_looks_stripped(void **state) {
 
 // ---- files ----------------------------------------------------------------------------------------------------------
 
-// x = y = 0, as padding has, and a z of any bits.
-static void rows_at_the_origin_are_no_file(void **state) {
+// x = y = 0, as in padding, and a z of any bits.
+static void rows_at_the_origin_are_not_taken_for_a_file(void **state) {
   (void)state;
   for (uint32_t low = 0; low < 256; low++) {
     const uint32_t rows[] = {0, 0, 0x3F800000 + low, 0};
@@ -190,11 +191,11 @@ static void rows_of_float64_are_named(void **state) {
 
 static const char *hint_of(const char *text) { return format_hint(FORMAT_RAW, text, strlen(text)); }
 
-static void short_texts_are_told_by_their_numbers(void **state) {
+static void short_texts_are_recognized_by_their_numbers(void **state) {
   (void)state;
   assert_non_null(hint_of("1.5 2.5 0.5\n"));
   assert_non_null(strstr(hint_of("[[1, 2, 3, 4]]"), "JSON"));
-  assert_null(hint_of("1.5 2.5 0.5"));     // no row of three
+  assert_null(hint_of("1.5 2.5 0.5"));     // not a whole number of rows of three columns
   assert_null(hint_of("a text of ABCD"));  // may be rows
   assert_null(format_hint(FORMAT_PCD, "1.5 2.5 0.5\n", 12));
 }
@@ -236,7 +237,7 @@ static void each_kind_holds_when_it_should(void **state) {
   }
 }
 
-static void rows_that_are_not_scattered_are_told(void **state) {
+static void rows_that_are_not_scattered_get_a_warning(void **state) {
   (void)state;
   const struct body_sniff look = {.columns = 0};
   struct vx_job job = {.op = VX_SCATTER, .counts = {.received = 100, .kept = 100}};
@@ -303,19 +304,19 @@ static void all_are_written_as_one_json_array(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(columns_of_a_turn_are_seen),
-      cmocka_unit_test(only_whole_rows_are_believed),
-      cmocka_unit_test(random_rows_raise_no_doubt),
-      cmocka_unit_test(numbers_that_are_not_finite_raise_no_doubt),
-      cmocka_unit_test(bodies_without_any_order_raise_no_doubt),
-      cmocka_unit_test(short_bodies_raise_no_doubt),
+      cmocka_unit_test(columns_of_a_scan_are_recognized),
+      cmocka_unit_test(only_whole_rows_are_recognized),
+      cmocka_unit_test(random_rows_get_no_warning),
+      cmocka_unit_test(numbers_that_are_not_finite_get_no_warning),
+      cmocka_unit_test(bodies_without_any_order_get_no_warning),
+      cmocka_unit_test(short_bodies_get_no_warning),
       cmocka_unit_test(the_widest_rows_are_read_within_the_body),
       cmocka_unit_test(a_form_without_certain_bytes_looks_stripped),
-      cmocka_unit_test(rows_at_the_origin_are_no_file),
+      cmocka_unit_test(rows_at_the_origin_are_not_taken_for_a_file),
       cmocka_unit_test(rows_of_float64_are_named),
-      cmocka_unit_test(short_texts_are_told_by_their_numbers),
+      cmocka_unit_test(short_texts_are_recognized_by_their_numbers),
       cmocka_unit_test(each_kind_holds_when_it_should),
-      cmocka_unit_test(rows_that_are_not_scattered_are_told),
+      cmocka_unit_test(rows_that_are_not_scattered_get_a_warning),
       cmocka_unit_test(rounding_says_how_far),
       cmocka_unit_test(fewer_sweeps_say_why),
       cmocka_unit_test(all_are_written_as_one_json_array),

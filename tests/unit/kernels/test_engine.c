@@ -117,7 +117,7 @@ static struct trial try_all(const char *library_path) {
   return trial;
 }
 
-static void a_network_says_its_tensors_and_runs(void **state) {
+static void a_network_describes_its_tensors_and_runs(void **state) {
   (void)state;
   write_network(doubling, sizeof doubling - 1);
   struct trial trial = try_all(standin_path());
@@ -159,7 +159,7 @@ static void assert_no_session(const char *fault, enum vx_status status, const ch
   assert_int_equal(atomic_load(standin("standin_alive")), 0);
 }
 
-static void a_lack_of_memory_is_told_from_other_failures(void **state) {
+static void a_lack_of_memory_is_distinguished_from_other_failures(void **state) {
   (void)state;
   assert_no_session("open fails", VX_REFUSED, "onnxruntime: CUDNN failure");
   assert_no_session("open memory", VX_OUT_OF_MEMORY, "onnxruntime: out of memory: ");
@@ -544,10 +544,10 @@ static void the_real_library_takes_no_more_memory_than_it_may(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_network_says_its_tensors_and_runs),
+      cmocka_unit_test(a_network_describes_its_tensors_and_runs),
       cmocka_unit_test(each_call_that_fails_is_an_error_and_leaks_nothing),
       cmocka_unit_test(a_session_is_where_it_was_asked_for),
-      cmocka_unit_test(a_lack_of_memory_is_told_from_other_failures),
+      cmocka_unit_test(a_lack_of_memory_is_distinguished_from_other_failures),
       cmocka_unit_test(a_library_without_cuda_has_no_sessions),
       cmocka_unit_test(a_session_is_refused_if_the_file_has_changed),
       cmocka_unit_test(only_regular_files_are_opened),

@@ -1,5 +1,5 @@
-// The shared arithmetic gives the same bits as when it was written, with any compiler, flags and machine: hashes over a
-// part of the inputs of cuda-exhaustive.
+// The shared arithmetic gives the same bits as when it was written, with any compiler, flags and machine. The test
+// compares hashes over a part of the inputs of cuda-exhaustive.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include "tests/support/exhaustive.h"
 
-static void a_part_of_all_inputs_has_its_hash(void **state) {
+static void hashes_over_a_part_of_the_inputs_are_unchanged(void **state) {
   (void)state;
   for (int which = 0; which < EXHAUSTIVES; which++) {
     const struct exhaustive_row *row = &exhaustive_rows[which];
@@ -22,6 +22,6 @@ static void a_part_of_all_inputs_has_its_hash(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_part_of_all_inputs_has_its_hash)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(hashes_over_a_part_of_the_inputs_are_unchanged)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

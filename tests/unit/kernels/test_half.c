@@ -16,7 +16,7 @@ static void round_trip(void **state) {
   }
 }
 
-// Between each half and the next: the middle rounds to the even one, lower values down, higher values up.
+// Between each half and the next, the midpoint rounds to the even one, lower values round down, higher values up.
 static void rounds_to_nearest_even(void **state) {
   (void)state;
   for (uint32_t half = 0; half < 0x7C00; half++) {

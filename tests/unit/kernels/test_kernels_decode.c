@@ -149,7 +149,7 @@ static struct outcome run_centers(const struct vx_job *asked) {
   return run_on(lane, asked, asked->inputs[0].data, 1, (int32_t[]){CELLS * ALL});
 }
 
-static void tasks_follow_on_each_other(void **state) {
+static void boxes_are_listed_task_by_task(void **state) {
   (void)state;
   const float logits[CELLS][ALL] = {{0, 1, 1}, {2, 0, 0}, {1, 0, 3}, {NAN, -1, -INFINITY}};  // 0 is half: too little
   const struct vx_job asked = center_job(logits[0]);
@@ -251,7 +251,7 @@ int main(void) {
       cmocka_unit_test(directions_turn_boxes),
       cmocka_unit_test(boxes_may_have_a_velocity),
       cmocka_unit_test(maps_must_fit),
-      cmocka_unit_test(tasks_follow_on_each_other),
+      cmocka_unit_test(boxes_are_listed_task_by_task),
       cmocka_unit_test(centers_have_fates),
       cmocka_unit_test(circles_suppress),
       cmocka_unit_test(velocities_make_longer_boxes),

@@ -288,7 +288,7 @@ static void points_of_other_columns_are_refused(void **state) {
   assert_non_null(strstr(outcome.error.text, "points with 3 columns give 9 inputs"));
 }
 
-// A caller that stops the job after some questions.
+// A caller that stops the job after some calls of `stopped`.
 struct patience {
   struct outcome outcome;  // first: give_output gets the same pointer
   int left;

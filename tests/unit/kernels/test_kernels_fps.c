@@ -41,7 +41,7 @@ struct clouds {
   const int32_t *points, *samples;
 };
 
-// What `give_output` fills, and the questions whether to stop.
+// What `give_output` fills, and the state of the callback `stopped`.
 struct asking {
   struct outcome outcome;
   struct stop *stop;
@@ -106,7 +106,7 @@ static int32_t next_of(const float *rows, int32_t count, const int32_t *chosen, 
   return next;
 }
 
-// Compares the samples of each cloud with the model's. `rows` are what they were chosen from.
+// Compares the samples of each cloud with the model's. `rows` are the rows that they were chosen from.
 static void check_samples(const struct outcome *outcome, const float *rows, int32_t start, struct clouds clouds) {
   const int32_t *indices = tensor(outcome, VX_SAMPLED_INDICES);
   const float *sampled = tensor(outcome, VX_SAMPLED_POINTS), *distances = tensor(outcome, VX_SAMPLED_DISTANCES);
@@ -308,7 +308,7 @@ static void voxel_means_that_are_not_returned(void **state) {
   free(alone.block);
 }
 
-// Two points whose sum overflows: their voxel has no finite mean, and is no candidate.
+// The sum of two points overflows: their voxel has no finite mean, and is not a candidate.
 static void voxel_means_that_overflow(void **state) {
   (void)state;
   memset(points, 0, sizeof points);
@@ -388,16 +388,16 @@ static void counts_without_tensors(void **state) {
   assert_int_equal(outcome.status, VX_OK);
   assert_int_equal(outcome.counts.sampled, 70);
   assert_int_equal(outcome.outputs, 0);
-  assert_true(stop.asked == 0 || backend != &vx_cpu_backend);  // nothing was sampled; a GPU asks by the clock
+  assert_true(stop.asked == 0 || backend != &vx_cpu_backend);  // nothing was sampled; a GPU calls it by time
 }
 
-// The job is stopped at the n-th question. A GPU asks by the clock, and may finish before.
+// The job is stopped at call number `n` of `stopped`. A GPU calls it at intervals of time, and may finish before.
 static void check_stopped(const struct vx_job *asked, struct clouds clouds, int n, const struct outcome *whole) {
   struct stop stop = {n - 1, 0};
   struct outcome outcome = run_stopping(asked, points, clouds, &stop);
   if (backend == &vx_cpu_backend || stop.asked >= n) {
     assert_int_equal(outcome.status, VX_STOPPED);
-    assert_int_equal(stop.asked, n);  // not asked again
+    assert_int_equal(stop.asked, n);  // not called again
     assert_true(strlen(outcome.error.text) > 0);
   }
   free(outcome.block);

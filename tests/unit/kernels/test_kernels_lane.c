@@ -88,7 +88,7 @@ static void rubbish_in_scratch(void **state) {
     unsigned char *bytes = cpu_arena_take(scratch, scratch->bytes - 64, 1);
     for (size_t i = 0; bytes != NULL && i < scratch->bytes - 64; i++)
       bytes[i] = round == 0 ? 0xFF : (unsigned char)(next_random(&random) & (round % 2 ? 0xFF : 3));
-    // From base 0 the smallest of them look like cells' numbers; from the other base numbers wrap around to 0.
+    // From base 0, the smallest of them look like numbers of cells; from the other base, numbers wrap around to 0.
     lane->base = round % 3 == 2 ? UINT32_MAX - 100 : 0;
     assert_as_on_fresh_lane(&asked[round / 2 % 2], MOST);
   }
@@ -230,7 +230,7 @@ static bool allow(void *ctx, size_t bytes) {
   return bytes <= scratch_allowed;
 }
 
-static void much_scratch_is_asked_for(void **state) {
+static void a_lane_asks_before_it_takes_much_scratch(void **state) {
   (void)state;
   struct cpu_arena little = {.used = VX_SCRATCH_KEPT / 2}, much = {.used = 2 * VX_SCRATCH_KEPT}, arena = {0};
   const struct vx_caller caller = {.scratch = allow};
@@ -241,7 +241,7 @@ static void much_scratch_is_asked_for(void **state) {
   assert_int_equal(scratch_asked, 0);
   assert_int_equal(cpu_arena_reserve(&arena, &much, &job, &error), VX_OUT_OF_MEMORY);
   assert_null(arena.memory);
-  const size_t allowed[] = {much.used, SIZE_MAX};  // just what it needs, and what it prefers
+  const size_t allowed[] = {much.used, SIZE_MAX};  // first just what it needs, then what it prefers
   for (int i = 0; i < 2; i++) {
     scratch_allowed = allowed[i];
     assert_int_equal(cpu_arena_reserve(&arena, &much, &job, &error), VX_OK);
@@ -252,7 +252,7 @@ static void much_scratch_is_asked_for(void **state) {
 }
 
 // Between large jobs a lane keeps as much scratch as it may, with its pages, so the next job faults in no new pages.
-static void scratch_that_may_be_kept_is_kept(void **state) {
+static void a_lane_keeps_the_scratch_that_it_may_keep(void **state) {
   (void)state;
   struct cpu_arena much = {.used = 2 * VX_SCRATCH_KEPT}, arena = {0};
   const struct vx_job job = {0};
@@ -302,7 +302,7 @@ static void out_of_memory(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  skip();  // a sanitizer reserves more address space than any limit would leave
+  skip();  // a sanitizer reserves more address space than any limit would allow
 #endif
   enum { COUNT = 4000000 };
   float *flat = calloc((size_t)COUNT * 3, sizeof *flat);
@@ -320,7 +320,7 @@ static void out_of_memory(void **state) {
   assert_int_equal(getrlimit(RLIMIT_AS, &held), 0);
   if (held.rlim_cur != tight.rlim_cur) {
     free(flat);
-    skip();  // qemu-user needs address space of its own and ignores the limit
+    skip();  // qemu-user needs its own address space and ignores the limit
   }
   struct outcome outcome = run_scan(&asked, flat, COUNT);
   assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
@@ -393,8 +393,8 @@ int main(void) {
       cmocka_unit_test(impossible_grid_is_refused),
       cmocka_unit_test(too_many_points_are_refused),
       cmocka_unit_test(arena_sizes_are_checked),
-      cmocka_unit_test(much_scratch_is_asked_for),
-      cmocka_unit_test(scratch_that_may_be_kept_is_kept),
+      cmocka_unit_test(a_lane_asks_before_it_takes_much_scratch),
+      cmocka_unit_test(a_lane_keeps_the_scratch_that_it_may_keep),
       cmocka_unit_test(a_helper_that_does_nothing_keeps_its_scratch),
       cmocka_unit_test(out_of_memory),
       cmocka_unit_test(stage_times),

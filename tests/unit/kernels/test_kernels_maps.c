@@ -31,7 +31,7 @@ static struct outcome run_rows(const struct vx_job *asked, int32_t clouds) {
   return outcome;
 }
 
-// Where channel c of a cell is in [B, C * nz, ny, nx].
+// The position of channel c of a cell in [B, C * nz, ny, nx].
 static size_t place_of(const int32_t cell[4], int32_t c) {
   return ((((size_t)cell[0] * CHANNELS + (size_t)c) * 2 + (size_t)cell[1]) * 2 + (size_t)cell[2]) * 3 + (size_t)cell[3];
 }
@@ -114,7 +114,7 @@ static void no_rows_give_an_empty_map(void **state) {
   free(outcome.block);
 }
 
-static void what_does_not_fit_is_refused(void **state) {
+static void features_and_coordinates_must_fit(void **state) {
   (void)state;
   struct vx_job asked = scatter_job(ROWS, VX_FLOAT32, features);
   asked.inputs[VX_COORDS].dims[0] = ROWS - 1;
@@ -237,7 +237,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_are_written_at_their_cells),  cmocka_unit_test(each_row_has_one_fate),
       cmocka_unit_test(every_coordinate_has_bounds),      cmocka_unit_test(halves_are_copied_as_they_are),
-      cmocka_unit_test(no_rows_give_an_empty_map),        cmocka_unit_test(what_does_not_fit_is_refused),
+      cmocka_unit_test(no_rows_give_an_empty_map),        cmocka_unit_test(features_and_coordinates_must_fit),
       cmocka_unit_test(maps_are_of_all_points_in_range),  cmocka_unit_test(heights_and_intensities),
       cmocka_unit_test(each_map_alone_is_the_same),       cmocka_unit_test(points_of_three_columns_have_maps_of_height),
       cmocka_unit_test(density_is_one_from_63_points_on),

@@ -84,7 +84,7 @@ static void caps_are_counted(void **state) {
   free(outcome.block);
 }
 
-static void nothing_gives_nothing(void **state) {
+static void no_boxes_give_no_boxes(void **state) {
   (void)state;
   const struct vx_job asked = nms_job(0);
   struct outcome outcome = run_boxes(&asked, 1, (int32_t[]){0});
@@ -97,7 +97,7 @@ static bool stop(void *ctx) {
   return true;
 }
 
-// Boxes that are all apart: each is compared with all later ones. A GPU asks its caller only after a millisecond, so
+// Boxes that are all apart: each is compared with all later boxes. A GPU calls `stopped` only after a millisecond, so
 // this many boxes are needed.
 static void long_comparisons_can_be_stopped(void **state) {
   enum { MANY = 1 << 18 };
@@ -243,7 +243,7 @@ int main(void) {
       cmocka_unit_test(classes_do_not_meet),
       cmocka_unit_test(clouds_do_not_meet),
       cmocka_unit_test(caps_are_counted),
-      cmocka_unit_test(nothing_gives_nothing),
+      cmocka_unit_test(no_boxes_give_no_boxes),
       cmocka_unit_test(long_comparisons_can_be_stopped),
       cmocka_unit_test(many_comparisons_are_long),
       cmocka_unit_test(inputs_must_fit),

@@ -1,7 +1,7 @@
 // Several workers do the tasks of a job in odd orders. Bytes, counts and errors must be those of the same job on one
 // thread.
 //
-// The workers have lanes of their own, but all run on this thread, so that each order can be repeated.
+// Each worker has its own lane, but all run on this thread, so that each order can be repeated.
 #include <stdlib.h>
 
 #include "tests/unit/kernels/kernels_reference.h"
@@ -68,8 +68,8 @@ static enum vx_status do_own(struct crew *crew, const struct vx_worker *own, con
   return status;
 }
 
-// Does the tasks in a random order, each by a random worker. The run's own worker does the tasks last that helpers gave
-// up.
+// Does the tasks in a random order, each by a random worker. At the end the run's own worker does the tasks that
+// helpers gave up.
 static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
                                    struct error *error) {
   struct crew *crew = ctx;
@@ -154,7 +154,7 @@ enum { KINDS = 10 };
 static struct vx_job job_of_kind(int kind) {
   struct vx_job job = plain_params(100);
   struct vx_voxelize *params = &job.params.voxelize;
-  params->max_voxels = 2600;  // most clouds have more
+  params->max_voxels = 2600;  // most clouds have more points
   switch (kind) {
     case 1: params->order = VX_ORDER_KEY; break;
     case 2: params->block_filter = (struct vx_block_filter){true, 2, 4, 10, 90}; break;
@@ -221,7 +221,7 @@ static void check_crews(bool unwilling) {
         free(crew.outcome.block);
       }
       assert_true(crew.loops >= 3 && crew.helped > 0);
-      assert_int_equal(crew.given_up > 0, unwilling && kind != 9);  // slices are short, and never given up
+      assert_int_equal(crew.given_up > 0, unwilling && kind != 9);  // slices are short tasks, and are never given up
       dismiss(&crew);
     }
     free(alone.outcome.block);
@@ -235,12 +235,12 @@ static void workers_in_any_number_and_order_give_the_same_bytes(void **state) {
   check_crews(false);
 }
 
-static void what_helpers_give_up_is_done_again(void **state) {
+static void tasks_that_helpers_give_up_are_done_again(void **state) {
   (void)state;
   check_crews(true);
 }
 
-// Many voxels are in several segments, and new in some of them; others are dropped.
+// Many voxels occur in several segments, and some of them are new there; others are dropped.
 static void check_lone(const struct vx_job *asked, int32_t count, int helpers, bool unwilling) {
   struct crew alone = crew_of(0, false, 0), crew = crew_of(helpers, unwilling, (uint64_t)count + (uint64_t)helpers);
   if (run_clouds(&alone, asked, 1, &count) != VX_OK) fail_msg("%s", alone.outcome.error.text);
@@ -274,7 +274,7 @@ static void a_lone_cloud_is_cut_and_keeps_its_bytes(void **state) {
 
 // Most points share the cell of the point before, so cells are looked up run by run, and runs continue in the next
 // segment.
-static void runs_of_points_go_over_the_cuts(void **state) {
+static void runs_of_points_may_cross_cuts(void **state) {
   (void)state;
   struct random random = {37};
   make_points();
@@ -295,14 +295,14 @@ static int loops_of(int32_t count, int helpers) {
   return crew.loops;
 }
 
-// A small cloud is not worth a cut, which has five parallel steps.
+// A small cloud is not worth cutting: a cut cloud takes five parallel steps.
 static void only_large_clouds_are_cut(void **state) {
   (void)state;
   make_points();
   assert_int_equal(loops_of(2 * 8192, 3), loops_of(2 * 8192 - 1, 3) + 5);
 }
 
-// Each cloud of a batch has the same map as alone.
+// Each cloud of a batch has the same map as when it is alone.
 static void maps_of_a_batch_are_those_of_its_clouds(void **state) {
   (void)state;
   make_points();
@@ -323,7 +323,7 @@ static void maps_of_a_batch_are_those_of_its_clouds(void **state) {
   }
 }
 
-// The own worker's status is the job's, and no task begins after it.
+// The status of the run's own worker becomes the job's, and no task begins after that.
 static void a_job_is_stopped_between_its_tasks(void **state) {
   (void)state;
   const struct vx_job asked = job_of_kind(8);
@@ -392,7 +392,7 @@ static void a_cut_asks_for_no_scratch(void **state) {
     backend->lane_close(fresh);
     dismiss(&crew);
   }
-  assert_in_range(cuts, 1, (LARGE - 400000) / 50000);  // not all: the largest would have to ask
+  assert_in_range(cuts, 1, (LARGE - 400000) / 50000);  // not all clouds: for the largest, a lane would have to ask
   free(flat);
 }
 
@@ -401,9 +401,9 @@ int main(void) {
   if (setenv("VOXELD_TEST_BACKEND", "cpu", 1) != 0) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(workers_in_any_number_and_order_give_the_same_bytes),
-      cmocka_unit_test(what_helpers_give_up_is_done_again),
+      cmocka_unit_test(tasks_that_helpers_give_up_are_done_again),
       cmocka_unit_test(a_lone_cloud_is_cut_and_keeps_its_bytes),
-      cmocka_unit_test(runs_of_points_go_over_the_cuts),
+      cmocka_unit_test(runs_of_points_may_cross_cuts),
       cmocka_unit_test(only_large_clouds_are_cut),
       cmocka_unit_test(maps_of_a_batch_are_those_of_its_clouds),
       cmocka_unit_test(a_job_is_stopped_between_its_tasks),

@@ -36,8 +36,8 @@ static void upper_bound(void **state) {
   }
 }
 
-// A range that is not a whole number of voxels is rounded: the grid's bound applies.
-static void bound_is_the_grids(void **state) {
+// If the range is not a whole number of voxels, the number of cells is rounded: the end of the grid counts.
+static void the_end_of_the_grid_is_the_bound(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
   asked.params.voxelize.range_max[0] = 9.6f;  // 10 cells
@@ -115,7 +115,7 @@ static void widest_axis(void **state) {
   free(outcome.block);
 }
 
-// A centimetre over a whole site: 6.4e12 cells, so the cells' numbers need far more than 32 bits.
+// Voxels of a centimetre over a whole site: 6.4e12 cells, so the numbers of cells need far more than 32 bits.
 static void huge_grid(void **state) {
   (void)state;
   enum { COUNT = 3000 };
@@ -178,10 +178,12 @@ static void every_length(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(upper_bound),       cmocka_unit_test(bound_is_the_grids), cmocka_unit_test(nan_points),
-      cmocka_unit_test(nan_features_pass), cmocka_unit_test(infinite_points),    cmocka_unit_test(far_points),
-      cmocka_unit_test(negative_zero),     cmocka_unit_test(widest_axis),        cmocka_unit_test(huge_grid),
-      cmocka_unit_test(float16_input),     cmocka_unit_test(every_length),
+      cmocka_unit_test(upper_bound),     cmocka_unit_test(the_end_of_the_grid_is_the_bound),
+      cmocka_unit_test(nan_points),      cmocka_unit_test(nan_features_pass),
+      cmocka_unit_test(infinite_points), cmocka_unit_test(far_points),
+      cmocka_unit_test(negative_zero),   cmocka_unit_test(widest_axis),
+      cmocka_unit_test(huge_grid),       cmocka_unit_test(float16_input),
+      cmocka_unit_test(every_length),
   };
   return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

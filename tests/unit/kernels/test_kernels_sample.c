@@ -35,7 +35,7 @@ struct cloud {
   int32_t columns, count;
 };
 
-static struct cpu_arena arena;  // of all runs, so each run finds what others left
+static struct cpu_arena arena;  // shared by all runs, so each run finds what earlier runs left
 
 static int close_arena(void **state) {
   (void)state;
@@ -182,7 +182,7 @@ static void scans(void **state) {
   check(make_scan(&random, 30000), 60);
 }
 
-// Sizes around those of a block, a leaf, and nodes with one and more levels; all points taken, one point taken.
+// Sizes around those of a block, a leaf, and nodes with one and more levels; all points are chosen, or one point.
 static void every_length(void **state) {
   (void)state;
   struct random random = {3};
@@ -203,7 +203,7 @@ static void all_points(void **state) {
   check(make_scan(&random, 1200), 1200);
 }
 
-// At distance zero the lowest index is taken again and again.
+// At distance zero, the lowest index is chosen again and again.
 static void all_equal(void **state) {
   (void)state;
   for (int32_t count = 1; count <= 3000; count = count * 3 + 1) {
@@ -240,7 +240,7 @@ static void collinear(void **state) {
     set(&cloud, i, t, 2 * t, -t);
   }
   check(cloud, 700);
-  cloud = make_cloud(3, 3000);  // each half as far as the one before
+  cloud = make_cloud(3, 3000);  // each half as far as the point before
   for (int32_t i = 0; i < cloud.count; i++) set(&cloud, i, ldexpf(1, -(i % 140)), 0, -0.0f);
   check(cloud, 300);
 }

@@ -1,4 +1,5 @@
-// Jobs of every operation, stopped at various questions: they end at once, and affect no later job.
+// Jobs of every operation, stopped at various calls of the callback `stopped`: they end at once, and affect no later
+// job.
 #include "kernels/decoder.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
@@ -170,7 +171,7 @@ static struct vx_job job_of(enum kind kind) {
 
 struct asker {
   struct outcome outcome;  // first: give_output gets the same pointer
-  int asked, most;         // from question `most` on the answer is yes
+  int asked, most;         // calls of `stopped`; from call number `most` on it returns true
   struct vx_counts section_counts[SECTIONS];
 };
 
@@ -213,7 +214,7 @@ static void check_stopped_at(enum kind kind, int question, const struct asker *w
   static struct asker asker;
   run(kind, question, &asker);
   if (asker.outcome.status != VX_STOPPED) fail_msg("kind %d goes on after question %d", kind, question);
-  assert_int_equal(asker.asked, question);  // not asked again
+  assert_int_equal(asker.asked, question);  // not called again
   assert_true(strlen(asker.outcome.error.text) > 0);
   free(asker.outcome.block);
   run(kind, INT32_MAX, &asker);
@@ -221,7 +222,7 @@ static void check_stopped_at(enum kind kind, int question, const struct asker *w
   free(asker.outcome.block);
 }
 
-// Each job passes over its rows more than once, so it asks at least once per stride.
+// Each job passes over its rows more than once, so it calls `stopped` at least once per stride.
 static void jobs_of_every_kind_can_be_stopped(void **state) {
   (void)state;
   for (enum kind kind = 0; kind < KINDS; kind++) {
@@ -250,15 +251,15 @@ static int64_t pass_over(struct vx_stop *stop, int64_t begin, int64_t count) {
   return rows;
 }
 
-static void a_pass_ends_once_and_for_all(void **state) {
+static void once_stopped_no_pass_runs(void **state) {
   (void)state;
   int left = 2;
   struct vx_stop stop = {say, &left, 0, false};
   struct error error;
   assert_int_equal(pass_over(&stop, 0, 0), 0);
   assert_int_equal(pass_over(&stop, 7, VX_STRIDE - 1), VX_STRIDE - 8);
-  assert_int_equal(left, 2);                                            // too few to ask
-  assert_int_equal(pass_over(&stop, 0, 3 * VX_STRIDE), 2 * VX_STRIDE);  // the third question ends it
+  assert_int_equal(left, 2);                                            // too few rows for a call
+  assert_int_equal(pass_over(&stop, 0, 3 * VX_STRIDE), 2 * VX_STRIDE);  // the third call returns true
   assert_int_equal(vx_stop_status(&stop, &error), VX_STOPPED);
   left = 1000;
   assert_int_equal(pass_over(&stop, 0, 1), 0);
@@ -295,11 +296,11 @@ static void memory_is_filled_and_copied_stride_by_stride(void **state) {
 }
 
 int main(void) {
-  // A GPU asks by the clock, and only while it samples or compares boxes.
+  // A GPU calls `stopped` at intervals of time, and only while it samples or compares boxes.
   if (setenv("VOXELD_TEST_BACKEND", "cpu", 1) != 0) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(jobs_of_every_kind_can_be_stopped),
-      cmocka_unit_test(a_pass_ends_once_and_for_all),
+      cmocka_unit_test(once_stopped_no_pass_runs),
       cmocka_unit_test(memory_is_filled_and_copied_stride_by_stride),
   };
   return cmocka_run_group_tests(tests, make_rows, close_backend);

@@ -72,7 +72,7 @@ static void only_counts_are_taken_without_tensors(void **state) {
   assert_int_equal(outcome.counts.kept, 3);
 }
 
-static void nothing_gives_tensors_without_rows(void **state) {
+static void no_points_give_tensors_without_rows(void **state) {
   (void)state;
   const struct vx_job asked = transform_job(shift, 1);
   struct outcome outcome = run_scan(&asked, points, 0);
@@ -100,9 +100,9 @@ static void inputs_of_another_shape_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(points_stay_without_a_matrix),       cmocka_unit_test(each_point_has_its_first_fate),
-      cmocka_unit_test(each_cloud_has_its_matrix),          cmocka_unit_test(only_counts_are_taken_without_tensors),
-      cmocka_unit_test(nothing_gives_tensors_without_rows), cmocka_unit_test(inputs_of_another_shape_are_refused),
+      cmocka_unit_test(points_stay_without_a_matrix),        cmocka_unit_test(each_point_has_its_first_fate),
+      cmocka_unit_test(each_cloud_has_its_matrix),           cmocka_unit_test(only_counts_are_taken_without_tensors),
+      cmocka_unit_test(no_points_give_tensors_without_rows), cmocka_unit_test(inputs_of_another_shape_are_refused),
   };
   return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

@@ -143,7 +143,7 @@ static void runs_in_cells(void **state) {
   }
 }
 
-// Each cloud is treated as if alone, with its own max_voxels. Empty clouds leave only their count.
+// Each cloud gives the same result as when it is alone, with its own max_voxels. Empty clouds have only a count.
 static void batch_with_empty_clouds(void **state) {
   (void)state;
   enum { COUNT = 900 };
@@ -186,7 +186,7 @@ static void batch_is_its_clouds(void **state) {
   free(second.block);
 }
 
-// Without tensors there is nothing to lay out: only the counts, the same as with tensors.
+// Without tensors there is nothing to lay out: the job only gives counts, the same as with tensors.
 static void only_counts(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);

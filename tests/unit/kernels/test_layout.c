@@ -107,7 +107,7 @@ static void shapes(void **state) {
   assert_shape(&layout.shape[VX_VOXEL_POINT_MASK], VX_UINT8, 2, 33, 7, 0);
 }
 
-// Tensors with a place keep their shape; the others move together.
+// Tensors that have their own memory keep their shape; the others move together.
 static void places(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -162,7 +162,7 @@ static void no_samples(void **state) {
   assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 2, 0, 4, 0);
 }
 
-// The samples that a job requests of two clouds, and the words of its refusal; NULL: not refused.
+// The samples that a job requests of two clouds, and a part of the error; NULL: the job is accepted.
 static void samples_that_cannot_be(void **state) {
   (void)state;
   static const struct {
