@@ -10,7 +10,7 @@
 
 #include "api/base/json_write.h"
 
-enum { MAX_DETECTORS = 64, MAX_ENTRIES = 4096 };  // entries of the directory, folders or not
+enum { MAX_DETECTORS = 64, MAX_ENTRIES = 4096 };  // all entries of the directory, not only folders
 
 struct detectors {
   size_t count;

@@ -1,4 +1,4 @@
-// What a raw body looks like; see sniffed.h.
+// What a raw body looks like; see sniff.h.
 //
 // Values of one column are closer to each other than to values of other columns: x to x, intensity to intensity. So the
 // mean distance between values that lie `lag` positions apart is small if `lag` is the length of a row or a multiple of

@@ -16,7 +16,7 @@ void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 VX_WARN_UNUSED enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_worker *worker, bool cloud,
                                              struct cpu_run *part, struct error *error);
 
-// Gives each cloud its place in the lists of the whole job.
+// Gives each cloud its part of the lists of the whole job.
 void cpu_parts_place(struct cpu_run *run);
 // Numbers the rows of all clouds, moves their cells and pillars together, and adds up their counts.
 void cpu_parts_gather(struct cpu_run *run);
@@ -50,12 +50,12 @@ int32_t cpu_segments_wanted(const struct cpu_run *run);
 // Takes the arrays for run->cut.count segments.
 void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 
-// cpu_index_points and cpu_make_rows for a cut cloud, called by the run's own worker. Fills run.inside and run.voxel_of
-// only if something other than the list reads them.
+// The same as cpu_index_points and cpu_make_rows, for a cut cloud; called by the run's own worker. Fills run.inside and
+// run.voxel_of only if something other than the list reads them.
 VX_WARN_UNUSED enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *cloud,
                                                  struct error *error);
 
-// cpu_list_points for a cut cloud.
+// The same as cpu_list_points, for a cut cloud.
 VX_WARN_UNUSED enum vx_status cpu_list_segments(struct cpu_run *run, const struct cpu_cloud *cloud,
                                                 struct error *error);
 
@@ -140,7 +140,7 @@ extern const struct cpu_writer cpu_writer_of_means;
 
 // ---- the tensors of a job, task by task -----------------------------------------------------------------------------
 
-// Both fail only if help fails; see parallel_for.h. Both add up the times of the stages.
+// Both fail only if a helper fails; see parallel_for.h. Both add up the times of the stages.
 //
 // Writes the mean of each row: [num_rows, columns] float32.
 VX_WARN_UNUSED enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct error *error);

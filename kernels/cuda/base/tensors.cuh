@@ -21,7 +21,7 @@ template <int first, int last> struct cuda_tensors {
   }
 };
 
-// Call it once run->layout is known and lane->image has its memory.
+// Call this once run->layout is known and lane->image has its memory.
 template <int first, int last>
 static inline struct cuda_tensors<first, last> cuda_tensors_of(const struct cuda_run *run) {
   const struct vx_layout *layout = &run->layout;

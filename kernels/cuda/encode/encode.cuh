@@ -1,5 +1,5 @@
-// The encoder of a pillar, run by a warp: kernels/encode.h defines it. Each lane has channels of its own, so each sum
-// keeps its order, and the maxima need no exchange between lanes.
+// The encoder of a pillar, run by a warp: kernels/encode.h defines the encoder. Each lane has its own channels, so each
+// sum keeps its order, and the maxima need no exchange between lanes.
 //
 // A pillar's rows come in chunks in shared memory, with `stride` floats each, a multiple of 4. A single layer has its
 // weights in registers and sees each row once. An encoder of several layers goes over the rows once per layer, and
