@@ -15,10 +15,10 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the path of the endpoint names a model, w
   X(VOXELIZE, "POST", "/v1/voxelize", VX_VOXELIZE, "points in, voxels out")                                            \
   X(FPS, "POST", "/v1/fps", VX_FPS, "points in, farthest point samples out")                                           \
   X(TRANSFORM, "POST", "/v1/transform", VX_TRANSFORM, "points in, moved and filtered points out")                      \
-  X(NMS, "POST", "/v1/nms", VX_NMS, "boxes in, boxes that no better box suppresses out")                               \
+  X(NMS, "POST", "/v1/nms", VX_NMS, "boxes in; the boxes left after non-maximum suppression out")                      \
   X(DECODE, "POST", "/v1/decode", VX_DECODE, "a detection head's maps in, boxes out")                                  \
   X(SCATTER, "POST", "/v1/scatter", VX_SCATTER, "voxels' features in, a dense map out")                                \
-  X(DETECT, "POST", "/v1/detect", VX_DETECT, "points in, boxes of a model out")                                        \
+  X(DETECT, "POST", "/v1/detect", VX_DETECT, "points in; boxes detected by a model out")                               \
   X(DETECTORS, "GET", "/v1/models", VX_OPS, "the detection models, as JSON")                                           \
   X(DETECTOR, "GET", "/v1/models/*", VX_OPS, "one detection model, as JSON")                                           \
   X(PRESETS, "GET", "/v1/presets", VX_OPS, "the named parameter sets, as JSON")                                        \

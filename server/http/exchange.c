@@ -1,4 +1,4 @@
-// The way of one request through its states; see http.h.
+// The path of a request through its states; see http.h.
 #include "server/http/http.h"
 
 #include <stddef.h>
@@ -144,7 +144,7 @@ static enum MHD_Result resume(struct request *request, const char *method, const
   return head_again ? MHD_YES : exchange_advance(request, method, path, data, size);
 }
 
-// ---- the way of one request -----------------------------------------------------------------------------------------
+// ---- the path of a request ------------------------------------------------------------------------------------------
 
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
                                  size_t *size) {
