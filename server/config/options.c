@@ -151,6 +151,9 @@ const struct option options_table[] = {
      "seconds after SIGTERM in which /readyz is 503 but new requests are accepted, so that load balancers notice"},
     {"drain_timeout_s", TYPE_INT, FIELD(drain_timeout_s), 0, 86400, NULL, "20",
      "seconds after drain_delay_s in which accepted requests can still be answered"},
+    {"stop_with_stdin", TYPE_WORD, FIELD(stop_with_stdin), 0, 0, flag_words, "no",
+     "stop, as after SIGTERM, when standard input ends: a process that holds the other end of a pipe takes the service "
+     "along, even if the process is killed"},
     {"max_timeout_ms", TYPE_INT, FIELD(max_timeout_ms), 1, 3600000, NULL, "30000",
      "milliseconds after which a job that still waits or runs is answered 504, whatever its timeout_ms"},
 };

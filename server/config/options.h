@@ -44,7 +44,8 @@ struct options {
   int64_t max_connections;
   int64_t idle_timeout_s, upload_timeout_s, send_timeout_s, upload_min_rate, drain_delay_s, drain_timeout_s,
       max_timeout_ms;
-  const char *new_token;  // the NAME of --new-token, in argv
+  int32_t stop_with_stdin;  // bool
+  const char *new_token;    // the NAME of --new-token, in argv
 };
 
 enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };

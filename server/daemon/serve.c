@@ -40,7 +40,9 @@ static _Noreturn void leave(const char *message, int status) {
 }
 
 bool serve_start(struct server *server, struct error *error) {
-  if (log_start(error) && reload_start(server, error) && server_start(server, on_gpu_lost, server, error)) return true;
+  if (log_start(error) && (!server->options.stop_with_stdin || signals_follow_stdin(error)) &&
+      reload_start(server, error) && server_start(server, on_gpu_lost, server, error))
+    return true;
   log_stop();  // writes the log before main prints the reason
   return false;
 }

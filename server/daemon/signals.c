@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "server/base/clock.h"
+#include "server/base/log.h"
 
 static const struct timespec moment = {.tv_nsec = 2 * NS_PER_MS};
 static const int64_t patience_ns = NS_PER_S;  // for a thread that may hang, after SIGTERM or SIGINT
@@ -23,6 +25,24 @@ void signals_block(void) {
 }
 
 void signals_unblock(void) { pthread_sigmask(SIG_UNBLOCK, &signals, NULL); }
+
+static void *stdin_main(void *unused) {
+  (void)unused;
+  char bytes[256];
+  ssize_t got;
+  do got = read(STDIN_FILENO, bytes, sizeof bytes);
+  while (got > 0 || (got < 0 && errno == EINTR));
+  log_event(LOG_INFO, "standard input has ended", "effect", "as SIGTERM");
+  kill(getpid(), SIGTERM);
+  return NULL;
+}
+
+bool signals_follow_stdin(struct error *error) {
+  pthread_t thread;
+  int code = pthread_create(&thread, NULL, stdin_main, NULL);
+  if (code == 0) code = pthread_detach(thread);
+  return code == 0 || error_set(error, "standard input: pthread_create: %s", strerror(code));
+}
 
 void signals_device_lost(void) { kill(getpid(), SIGNAL_DEVICE_LOST); }
 

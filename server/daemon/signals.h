@@ -1,13 +1,16 @@
 // The signals that main waits for. All threads block them.
 //
 // The first SIGTERM or SIGINT begins the drain; a second ends the process at once. SIGHUP reloads. The process sends
-// SIGNAL_DEVICE_LOST to itself. Main's thread, except for signals_device_lost and signals_unblock.
+// SIGNAL_DEVICE_LOST to itself. Main's thread, except for signals_device_lost, signals_follow_stdin and
+// signals_unblock.
 #ifndef VOXELD_SIGNALS_H
 #define VOXELD_SIGNALS_H
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+
+#include "kernels/kernels.h"
 
 #define SIGNAL_DEVICE_LOST SIGUSR1
 
@@ -20,6 +23,9 @@ void signals_unblock(void);
 // Waits for the end of a thread that may hang, such as the thread of the start. If SIGTERM or SIGINT comes and the
 // thread does not end within a second, ends the process. Signals stay pending meanwhile.
 void signals_join(pthread_t thread);
+// From here on a thread reads standard input, and sends SIGTERM to the process when the input ends. The thread is never
+// joined, since a read may wait for ever. False with a reason.
+VX_WARN_UNUSED bool signals_follow_stdin(struct error *error);
 // Any thread: sends SIGNAL_DEVICE_LOST to the process.
 void signals_device_lost(void);
 // Waits for a signal and returns its number.

@@ -22,6 +22,24 @@ SLOW = (
 ATTEMPTS = 4  # a fast machine may answer all jobs before the test asks; each attempt doubles the work
 
 
+class StandardInput(unittest.TestCase):
+    def test_the_daemon_stops_when_its_standard_input_ends(self):
+        read, write = os.pipe()
+        log = tempfile.TemporaryFile("w+")
+        self.addCleanup(log.close)
+        options = ("--listen", "127.0.0.1:0", "--backend", "cpu", "--stop-with-stdin", "yes")
+        daemon = subprocess.Popen([voxeld_binary(), *options], stdin=read, stderr=log)
+        self.addCleanup(daemon.kill)
+        os.close(read)
+        logged = lambda part: part in os.pread(log.fileno(), 1 << 16, 0).decode()
+        wait_until(lambda: logged("msg=listening"), "a line with msg=listening")
+        os.write(write, b"what comes is not the end\n")
+        self.assertFalse(logged("msg=draining"))
+        os.close(write)
+        self.assertEqual(daemon.wait(PATIENCE), 0)
+        self.assertTrue(logged('msg="standard input has ended"'))
+
+
 class Shutdown(unittest.TestCase):
     def loaded(self, seconds):
         """A daemon whose one worker has accepted about `seconds` of work, and the crowd that waits for it."""
