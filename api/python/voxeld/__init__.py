@@ -4,12 +4,25 @@
         result = client.voxelize(points, preset="kitti_second")
         result["voxel_features"]
 
+    with voxeld.Server() as server:  # a daemon of this process's own
+        server.client().voxelize(points, preset="kitti_second")
+
 Needs only numpy and the standard library. README.md next to this package is the reference.
 """
 
 from .client import Client
-from .errors import BadAnswer, Error, Problem, RequestWarning, SharedMemoryWarning, StreamWarning, TransportError
+from .errors import (
+    BadAnswer,
+    Error,
+    Problem,
+    RequestWarning,
+    ServerError,
+    SharedMemoryWarning,
+    StreamWarning,
+    TransportError,
+)
 from .result import Result
+from .server import Server
 from .stream import Stream
 from .sweeps import Joined, Sweep
 from .version import VERSION as __version__
@@ -22,6 +35,8 @@ __all__ = [
     "Problem",
     "RequestWarning",
     "Result",
+    "Server",
+    "ServerError",
     "SharedMemoryWarning",
     "Stream",
     "StreamWarning",

@@ -3,6 +3,7 @@
 Problem         the service, or a balancer before it, refused the request and said why
 TransportError  no complete answer came: the connection was refused, broke or was too slow
 BadAnswer       an answer came, but it is not what the service promises
+ServerError     a daemon of this process's own did not start
 """
 
 from __future__ import annotations
@@ -28,6 +29,17 @@ class Error(Exception):
 
 class BadAnswer(Error):
     """The answer does not come from voxeld, or is damaged."""
+
+
+class ServerError(Error):
+    """The daemon of a Server did not start. `log` has the last lines of its log."""
+
+    def __init__(self, reason: str, log: str = "") -> None:
+        super().__init__(reason, log)
+        self.log = log
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class RequestWarning(UserWarning):
