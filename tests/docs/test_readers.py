@@ -141,14 +141,26 @@ class Names(unittest.TestCase):
         openapi = yaml.safe_load(read("api/openapi.yaml"))
         self.assertEqual(openapi["info"]["license"]["identifier"], SPDX)
         for name, line in (
-            ("LICENSE", f"SPDX-License-Identifier: {SPDX}"),
+            ("NOTICE", f"SPDX-License-Identifier: {SPDX}"),
             ("README.md", f"SPDX-License-Identifier: {SPDX}"),
             ("packaging/debian/copyright", f"License: {SPDX}"),
-            ("api/python/pyproject.toml", f'license = {{text = "{SPDX}"}}'),
+            ("api/python/pyproject.toml", f'license = "{SPDX}"'),
+            ("packaging/wheels", f'OWN_LICENCE = "{SPDX}"'),
             ("docker/Dockerfile", f'image.licenses="{SPDX}"'),
         ):
             with self.subTest(name):
                 self.assertIn(line, read(name))
+        self.assertIn("Apache License\n                           Version 2.0, January 2004", read("LICENSE"))
+
+    def test_home(self):
+        """Where the project is published stands in few files, and is the same in all: docs/releasing.md."""
+        (home,) = re.findall(r'^HOME = "(.*)"', read("packaging/wheels"), re.MULTILINE)
+        self.assertIn(f"HOMEPAGE_URL {home} ", read("CMakeLists.txt"))
+        for name in ("api/python/pyproject.toml", "packaging/wheel/pyproject.toml"):
+            with self.subTest(name):
+                urls = re.findall(r'"(https://[^"]*)"', read(name))
+                self.assertEqual([url for url in urls if url != home and not url.startswith(f"{home}/")], [])
+                self.assertIn(home, urls)
 
     def test_changelog_has_the_version(self):
         (version,) = re.findall(r"^project\(voxeld VERSION ([\d.]+)", read("CMakeLists.txt"), re.MULTILINE)

@@ -149,8 +149,8 @@ def find_program() -> str:
     found = shutil.which("voxeld")
     if found is None:
         raise ServerError(
-            "there is no daemon: install the wheel voxeld_server beside this package or a package that puts voxeld into "
-            "PATH, or pass program="
+            "there is no daemon: install the wheel voxeld_server beside this package, or a package that puts voxeld "
+            "into PATH, or pass program="
         )
     return found
 
