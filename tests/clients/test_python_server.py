@@ -3,6 +3,7 @@
 import os
 import pathlib
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -60,12 +61,26 @@ class Serving(unittest.TestCase):
         with serve(allow_shared_memory=False) as server:
             result = server.client().voxelize(POINTS, "kitti_second")
             self.assertNotIn("points_region", result.metadata["parameters"])
+        with serve(allow_shared_memory=None) as server:
+            result = server.client().voxelize(POINTS, "kitti_second")
+            self.assertIn("points_region", result.metadata["parameters"])
+
+    def test_with_tokens_a_client_shows_one(self):
+        token = subprocess.run([voxeld_binary(), "--new-token", "ann"], capture_output=True, text=True, check=True)
+        with tempfile.NamedTemporaryFile("w", suffix=".tokens") as file:
+            file.write(token.stderr)
+            file.flush()
+            with serve(token_file=file.name) as server:
+                with voxeld.Client(server.url, token=token.stdout.strip()) as client:
+                    self.assertEqual(client.status()["version"], voxeld.__version__)
+                with self.assertRaisesRegex(voxeld.Problem, "401"):
+                    server.client().status()
 
     def test_other_clients_reach_it(self):
         with serve(listen="127.0.0.1:0") as server, voxeld.Client(server.url) as client:
             self.assertTrue(client.ready())
-            address = server.log.split("msg=listening address=")[1].split()[0].split(",")[-1].strip('"')
-            with urllib.request.urlopen(f"http://{address}/healthz") as answer:
+            logged = wait_until(lambda: re.search(r'address="?unix:[^,]*,([0-9.:]+)', server.log), "the address")
+            with urllib.request.urlopen(f"http://{logged[1]}/healthz") as answer:
                 self.assertEqual(answer.status, 200)
 
     def test_only_this_user_enters_its_folder(self):

@@ -77,6 +77,9 @@ told() { grep -cE "(^| )$1 .*voxeld\.service" "$debian/run/systemctl.log"; }
   is "$("${in_debian[@]}" dpkg-query -W -f '${Status}' voxeld)" 'install ok installed'
   is "$("${in_debian[@]}" dpkg-query -W -f '${Architecture}' voxeld)" "$(architecture)"
   is "$("${in_debian[@]}" voxeld --version)" "$("$voxeld" --version)"
+  is "$("${in_debian[@]}" dpkg-query -W -f '${Homepage}' voxeld)" \
+    "$(sed -n 's/^project(voxeld .* HOMEPAGE_URL \([^ ]*\) .*/\1/p' "$root/CMakeLists.txt")"
+  [[ $("${in_debian[@]}" dpkg-query -W -f '${Maintainer}' voxeld) == *' <'*@*'>' ]]
   [[ -s $debian/usr/share/man/man8/voxeld.8.gz ]]
   "${in_debian[@]}" getent passwd voxeld
 }

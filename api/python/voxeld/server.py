@@ -23,6 +23,7 @@ import weakref
 from types import TracebackType
 from typing import IO, Any, Deque, List, Optional, Sequence, Type
 
+from .calls import without_none
 from .client import Client
 from .errors import ServerError
 
@@ -66,11 +67,12 @@ class Server:
         self._remove_folder = weakref.finalize(self, _remove, folder, self._owner)
         self._lines: Deque[str] = collections.deque(maxlen=KEPT_LINES)
         self.url = f"unix:{folder}/socket"
-        listen = options.pop("listen", None)
-        shares = _text({**DEFAULTS, **options}["allow_shared_memory"]) == "yes"
+        given = without_none(options)
+        shares = _text({**DEFAULTS, **given}["allow_shared_memory"]) == "yes"
         self._client = Client(self.url, shared_memory=shares)
-        own = {"listen": self.url if listen is None else f"{self.url},{_text(listen)}", "stop_with_stdin": True}
-        command = [found, *_arguments(DEFAULTS), *args, *_arguments(options), *_arguments(own)]
+        listen = _text([self.url, *([given["listen"]] if "listen" in given else [])])
+        own = {**given, "listen": listen, "stop_with_stdin": True}
+        command = [found, *_arguments(DEFAULTS), *args, *_arguments(own)]
         try:
             self._process, self._reader = _start(command, self._lines)
             _servers.add(self)
@@ -192,7 +194,7 @@ def _text(value: Any) -> str:
 
 
 def _arguments(options: dict[str, Any]) -> List[str]:
-    return [f"--{name.replace('_', '-')}={_text(value)}" for name, value in options.items() if value is not None]
+    return [f"--{name.replace('_', '-')}={_text(value)}" for name, value in options.items()]
 
 
 def _remove(folder: str, owner: int) -> None:
