@@ -22,7 +22,12 @@ static void on_gpu_lost(void *cls) {
 }
 
 static const char *reason_of(int number) {
-  return number == SIGTERM ? "SIGTERM" : number == SIGINT ? "SIGINT" : "a GPU is lost";
+  switch (number) {
+    case SIGTERM: return "SIGTERM";
+    case SIGINT: return "SIGINT";
+    case SIGNAL_STDIN_ENDED: return "standard input has ended";
+    default: return "a GPU is lost";
+  }
 }
 
 static void log_stopped(int status) {

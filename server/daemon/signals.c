@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
-#include "server/base/log.h"
 
 static const struct timespec moment = {.tv_nsec = 2 * NS_PER_MS};
 static const int64_t patience_ns = NS_PER_S;  // for a thread that may hang, after SIGTERM or SIGINT
@@ -21,6 +20,7 @@ void signals_block(void) {
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGHUP);
   sigaddset(&signals, SIGNAL_DEVICE_LOST);
+  sigaddset(&signals, SIGNAL_STDIN_ENDED);
   pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
@@ -32,8 +32,7 @@ static void *stdin_main(void *unused) {
   ssize_t got;
   do got = read(STDIN_FILENO, bytes, sizeof bytes);
   while (got > 0 || (got < 0 && errno == EINTR));
-  log_event(LOG_INFO, "standard input has ended", "effect", "as SIGTERM");
-  kill(getpid(), SIGTERM);
+  kill(getpid(), SIGNAL_STDIN_ENDED);
   return NULL;
 }
 
@@ -61,7 +60,10 @@ static _Noreturn void end_by(int number) {
 static int pending_stop(void) {
   sigset_t pending;
   if (sigpending(&pending) != 0) return 0;
-  return sigismember(&pending, SIGTERM) ? SIGTERM : sigismember(&pending, SIGINT) ? SIGINT : 0;
+  static const int stops[] = {SIGTERM, SIGINT, SIGNAL_STDIN_ENDED};
+  for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+    if (sigismember(&pending, stops[i])) return stops[i];
+  return 0;
 }
 
 void signals_join(pthread_t thread) {

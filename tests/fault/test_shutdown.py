@@ -23,21 +23,39 @@ ATTEMPTS = 4  # a fast machine may answer all jobs before the test asks; each at
 
 
 class StandardInput(unittest.TestCase):
+    def setUp(self):
+        self.log = tempfile.TemporaryFile("w+")
+        self.addCleanup(self.log.close)
+        options = ("--listen", "127.0.0.1:0", "--backend", "cpu", "--stop-with-stdin", "yes", "--drain-delay-s", "1")
+        self.daemon = subprocess.Popen([voxeld_binary(), *options], stdin=subprocess.PIPE, stderr=self.log)
+        self.addCleanup(self.daemon.kill)
+        self.await_logged("msg=listening")
+
+    def logged(self, part):
+        return part in os.pread(self.log.fileno(), 1 << 16, 0).decode()
+
+    def await_logged(self, part):
+        wait_until(lambda: self.logged(part), f"a line with {part}")
+
     def test_the_daemon_stops_when_its_standard_input_ends(self):
-        read, write = os.pipe()
-        log = tempfile.TemporaryFile("w+")
-        self.addCleanup(log.close)
-        options = ("--listen", "127.0.0.1:0", "--backend", "cpu", "--stop-with-stdin", "yes")
-        daemon = subprocess.Popen([voxeld_binary(), *options], stdin=read, stderr=log)
-        self.addCleanup(daemon.kill)
-        os.close(read)
-        logged = lambda part: part in os.pread(log.fileno(), 1 << 16, 0).decode()
-        wait_until(lambda: logged("msg=listening"), "a line with msg=listening")
-        os.write(write, b"what comes is not the end\n")
-        self.assertFalse(logged("msg=draining"))
-        os.close(write)
-        self.assertEqual(daemon.wait(PATIENCE), 0)
-        self.assertTrue(logged('msg="standard input has ended"'))
+        self.daemon.stdin.write(b"these bytes are not the end\n")
+        self.daemon.stdin.flush()
+        self.assertFalse(self.logged("msg=draining"))
+        self.daemon.stdin.close()
+        self.assertEqual(self.daemon.wait(PATIENCE), 0)
+        self.assertTrue(self.logged('msg=draining reason="standard input has ended"'))
+
+    def test_the_end_of_standard_input_is_no_second_signal(self):
+        self.daemon.terminate()
+        self.await_logged("msg=draining")
+        self.daemon.stdin.close()
+        self.assertEqual(self.daemon.wait(PATIENCE), 0)
+
+    def test_a_signal_after_the_end_of_standard_input_is_the_first(self):
+        self.daemon.stdin.close()
+        self.await_logged("msg=draining")
+        self.daemon.terminate()
+        self.assertEqual(self.daemon.wait(PATIENCE), 0)
 
 
 class Shutdown(unittest.TestCase):

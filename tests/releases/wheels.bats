@@ -11,7 +11,7 @@ authorities=/etc/ssl/certs/ca-certificates.crt
 
 setup_file() {
   [[ ${RELEASE_PACKAGE:-} == *-linux-glibc*.tar.gz ]] || lack 'RELEASE_PACKAGE names no portable package'
-  for suite in bookworm trixie; do need_base "$suite"; done
+  for suite in bullseye bookworm trixie; do need_base "$suite"; done
   [[ -e $why ]] || make_package
 }
 
@@ -65,6 +65,8 @@ daemon_on() {
 
 # serves_on SUITE
 serves_on() { if [[ $machine == "$(uname -m)" ]]; then both_on "$1"; else daemon_on "$1"; fi; }
+
+@test "the wheels serve with the glibc that they were built with" { serves_on bullseye; }
 
 @test "the wheels serve on Debian 12" { serves_on bookworm; }
 
