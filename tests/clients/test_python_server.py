@@ -154,8 +154,12 @@ class Starting(unittest.TestCase):
 
 class Ending(unittest.TestCase):
     def run_process(self, how):
+        folder = self.enterContext(tempfile.TemporaryDirectory())  # a process that is killed leaves its own behind
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, voxeld_binary(), how], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", PROGRAM, voxeld_binary(), how],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": folder},
         )
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
