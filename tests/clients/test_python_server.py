@@ -1,5 +1,6 @@
 """voxeld.Server: a daemon that belongs to the process."""
 
+import contextlib
 import os
 import pathlib
 import pickle
@@ -26,9 +27,9 @@ server = voxeld.Server(program=sys.argv[1])
 child = os.fork() if sys.argv[2] == "fork" else 1
 if child == 0:
     server.close()  # does nothing here
-    print(os.getpid(), flush=True)
+    os.write(1, f"{os.getpid()}\\n".encode())  # in one piece
 else:
-    print(server.pid, server.url, flush=True)
+    os.write(1, f"{server.pid} {server.url}\\n".encode())
 if sys.argv[2] != "end":
     time.sleep(1000)
 """
@@ -44,6 +45,12 @@ def ended(pid):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+def kill_group(pid):
+    """Kills a process and its forks, if any is left."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 class Serving(unittest.TestCase):
@@ -160,9 +167,10 @@ class Ending(unittest.TestCase):
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "TMPDIR": folder},
+            start_new_session=True,
         )
         self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
+        self.addCleanup(kill_group, process.pid)
         self.addCleanup(process.stdout.close)
         return process
 
@@ -177,7 +185,6 @@ class Ending(unittest.TestCase):
         process = self.run_process("fork")
         lines = sorted((process.stdout.readline().split() for _ in range(2)), key=len)
         child, daemon = (int(words[0]) for words in lines)
-        self.addCleanup(os.kill, child, signal.SIGKILL)
         self.assertFalse(ended(daemon))  # the child has closed its server
         process.kill()
         wait_until(lambda: ended(daemon), "the end of the daemon")
