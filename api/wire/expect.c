@@ -7,11 +7,20 @@
 #include "api/params/values.h"
 #include "kernels/half.h"
 
+float points_value(const struct vx_input *points, int64_t index) {
+  const char *data = points->data;
+  uint16_t half;
+  uint32_t bits;
+  if (points->dtype == VX_FLOAT16) {
+    memcpy(&half, data + (size_t)index * sizeof half, sizeof half);
+    return vx_half_to_float(half);
+  }
+  memcpy(&bits, data + (size_t)index * sizeof bits, sizeof bits);
+  return vx_bits_float(bits);
+}
+
 static float value_at(const struct vx_input *points, int64_t row, int64_t column) {
-  uint32_t value;  // points may lie at any byte
-  size_t size = vx_dtype_size(points->dtype);
-  memcpy(&value, (const char *)points->data + (size_t)(row * points->dims[1] + column) * size, size);
-  return vx_load(points->dtype, &value, 0);
+  return points_value(points, row * points->dims[1] + column);
 }
 
 static int32_t sample_of(int64_t rows) { return rows < EXPECT_SAMPLE ? (int32_t)rows : EXPECT_SAMPLE; }
@@ -81,12 +90,17 @@ static void look_at_ground(const struct vx_input *points, struct points_seen *se
     float square = x * x + y * y;
     if (square > near * near && square < far * far && isfinite(z)) heights[count++] = z;
   }
-  if (count < EXPECT_LEAST) return;
+  int32_t below = 0, above = 0;  // heights that are off
+  for (int32_t i = 0; i < count; i++) {
+    double off = (double)heights[i] - seen->expected->ground_z;
+    above += off > (double)most_off;
+    below += -off > (double)most_off;
+  }
+  bool too_high = above >= count - count / 10, too_low = below > count / 5;
+  seen->ground_off = count >= EXPECT_LEAST && (too_high || too_low);
+  if (!seen->ground_off) return;
   sort(heights, count);
-  float lowest = heights[count / 10];
-  bool too_high = (double)lowest - seen->expected->ground_z > (double)most_off;
-  seen->ground = too_high ? lowest : heights[count / 5];
-  seen->ground_off = too_high || seen->expected->ground_z - (double)seen->ground > (double)most_off;
+  seen->ground = heights[too_high ? count / 10 : count / 5];
 }
 
 // ---- time -----------------------------------------------------------------------------------------------------------

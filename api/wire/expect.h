@@ -19,9 +19,12 @@ struct points_seen {
   const struct points_expected *expected;  // NULL: nothing is expected
   bool intensity_off, ground_off, time_off;
   float least_intensity, most_intensity;  // of the sample
-  float ground;
+  float ground;                           // if it is off
   float most_time;
 };
+
+// One value of points, which may lie at any byte.
+float points_value(const struct vx_input *points, int64_t index);
 
 // `points`: [N, C], all in host memory. `body_columns`: those that the body has; a stream's time may be one more.
 struct points_seen points_look(const struct vx_input *points, int32_t body_columns,

@@ -29,13 +29,6 @@ static bool is_stripped(const char *bytes, int64_t size) {
 
 enum { WINDOWS = 8, PAIRS = 96, LAGS = 8, WINDOW_MOST = PAIRS + VX_MAX_FEATURES, CLEARER = 2 };
 
-static float value_at(const struct vx_input *points, int64_t index) {
-  uint32_t value;  // points may lie at any byte
-  size_t size = vx_dtype_size(points->dtype);
-  memcpy(&value, (const char *)points->data + (size_t)index * size, size);
-  return vx_load(points->dtype, &value, 0);
-}
-
 // Roughly the logarithm of 1 + |value|, with the value's sign, so that no column outweighs the others. A few bad values
 // must not outweigh the others either: values that are not finite count as 0, and values are limited to 10^6.
 static int32_t scaled(float value) {
@@ -71,7 +64,7 @@ static int32_t columns_of(const struct vx_input *points) {
   if (values < (int64_t)WINDOWS * width) return 0;
   for (int w = 0; w < WINDOWS; w++) {
     int64_t first = (values - width) / (WINDOWS - 1) * w;
-    for (int i = 0; i < width; i++) window[i] = scaled(value_at(points, first + i));
+    for (int i = 0; i < width; i++) window[i] = scaled(points_value(points, first + i));
     distances[0] += distance(window, said);
     for (int lag = 1; lag <= LAGS; lag++) distances[lag] += distance(window, lag);
   }

@@ -725,7 +725,8 @@ static void text_of_other_languages_is_named(void **state) {
   (void)state;
   char text[128];
   memset(text, '1', sizeof text);
-  memcpy(text + 3, "h\xc3\xb6he \xe9\xab\x98 \xf0\x9f\x93\x8f", 14);
+  static const char words[] = "h\xc3\xb6he \xe9\xab\x98 \xf0\x9f\x93\x8f";
+  memcpy(text + 3, words, sizeof words - 1);
   const char *hint = format_hint(FORMAT_RAW, text, sizeof text);
   assert_true(hint && strstr(hint, "text"));
   static const char *const bad[] = {"\xc3 ", "\xa4 ", "\xe9\xab ", "\xff\xbf", "\xf0\x9f\x93 "};
