@@ -1,5 +1,5 @@
 // Text files of the source tree that are built into the binary: the presets of config/presets, the files of the pages
-// in server/pages/web, and api/openapi.yaml.
+// in api/web, and api/openapi.yaml.
 //
 // The build writes the definitions (cmake/resources.cmake). Everything here is constant, so any thread may read it.
 #ifndef VOXELD_RESOURCES_H
