@@ -456,11 +456,13 @@ class Figures(unittest.TestCase):
         self.assertIn(at_once, self.text)
         self.assertEqual(set(re.findall(r"up to (\d+) KB", self.page)), {kept})
         for phrase in (
-            f"asks every {self.inter:g} s, waits up to {self.check:g} s for", f"after {notice} at the most, {at_once}",
-            f"gets its part over {self.figure('slowstart #s'):g} s", f"without a word is out after {self.notice:g} s",
-            f"after {vanished:g} s (`srvtcpka`", f"still being sent after {silent:g} s",
-            f"says nothing for {silent:g} s",
-            f"that stalls is answered 408 after {self.figure('wait-for-body time #s'):g} s",
+            f"checks every {self.inter:g} s, waits up to {self.check:g} s for",
+            f"at most {notice}, and at most {at_once}",
+            f"to the full value within {self.figure('slowstart #s'):g} s",
+            f"HAProxy takes it out after {self.notice:g} s",
+            f"after {vanished:g} s (`srvtcpka`", f"to the vanished server ends after {silent:g} s",
+            f"sends nothing for {silent:g} s",
+            f"stalls, HAProxy answers 408 after {self.figure('wait-for-body time #s'):g} s",
             f"`maxconn` of a server ({most:g})", f"more than some {most:g} requests",
         ):  # fmt: skip
             with self.subTest(phrase):
@@ -480,8 +482,9 @@ class Figures(unittest.TestCase):
         self.assertLess(2 * share, here / 2)
         self.assertGreater(1024 * self.figure("ipv6 size #k"), here)
         for phrase in (
-            f"`VOXELD_CLIENT_CONNECTIONS` ({share:g})", f"take all {SERVERS * server:,.0f} of three servers",
-            f"it has at most {share:g} of {server:g} there, and {2 * share:g} of the {here:,.0f}",
+            f"`VOXELD_CLIENT_CONNECTIONS` ({share:g})",
+            f"fill the {SERVERS * server:,.0f} connections of three servers",
+            f"at most {share:g} of the server's {server:g} connections, and {2 * share:g} of HAProxy's {here:,.0f}",
         ):  # fmt: skip
             with self.subTest(phrase):
                 self.assertIn(phrase, self.page)
