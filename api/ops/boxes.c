@@ -31,7 +31,7 @@ const struct param param_head = {
     .name = "head",
     .type = &value_head,
     .allowed = "anchor or center",
-    .doc = "the head whose maps the body has; without it the preset's head, or anchor",
+    .doc = "the kind of head that made the maps in the body; without it, the preset's head, or anchor",
 };
 const struct param param_class_names = {
     .name = "class_names",

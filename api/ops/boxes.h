@@ -15,12 +15,12 @@ extern const char *const no_yes_words[];  // 0, 1
 #define PARAM_NMS_PRE_MAX(member, whose)                                                                               \
   {                                                                                                                    \
     .name = "nms_pre_max", .type = &value_int, .offset = FIELD(member), .least = 1, .most = VX_MAX_RANKED,             \
-    .initial = "4096", .doc = "most boxes of a " whose " to compare: those with the highest scores",                   \
+    .initial = "4096", .doc = "maximum number of boxes to compare per " whose ": those with the highest scores",       \
   }
 #define PARAM_NMS_POST_MAX(member, whose)                                                                              \
   {                                                                                                                    \
     .name = "nms_post_max", .type = &value_int, .offset = FIELD(member), .least = 1, .most = VX_MAX_RANKED,            \
-    .initial = "500", .doc = "most boxes of a " whose " to keep",                                                      \
+    .initial = "500", .doc = "maximum number of boxes to keep per " whose,                                             \
   }
 #define PARAM_CLASS_AGNOSTIC(member)                                                                                   \
   {                                                                                                                    \
@@ -30,7 +30,7 @@ extern const char *const no_yes_words[];  // 0, 1
 
 // ---- decoders: the operations of POST /v1/decode --------------------------------------------------------------------
 
-#define CLOUD_OR_TASK "cloud, or of each of its tasks,"
+#define CLOUD_OR_TASK "cloud, or per task of a centre head"
 
 // Chooses the decoder. It is read before the other parameters, since it chooses their table.
 extern const struct param param_head;
@@ -45,12 +45,12 @@ extern const struct param param_class_names;
 #define PARAM_SCORE_THRESHOLD(member)                                                                                  \
   {                                                                                                                    \
     .name = "score_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = "0.1",                     \
-    .doc = "boxes with a lower score are dropped; with head=center, boxes with this score too",                        \
+    .doc = "boxes with a lower score are dropped; head=center also drops boxes with exactly this score",               \
   }
 #define PARAM_NMS_THRESHOLD(member)                                                                                    \
   {                                                                                                                    \
     .name = "nms_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = "0.01",                      \
-    .doc = "like iou_threshold of /v1/nms",                                                                            \
+    .doc = "the same as iou_threshold of /v1/nms",                                                                     \
   }
 
 // Checks that each of the parameters is given; the list ends with a NULL. False with an error.

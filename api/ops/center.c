@@ -32,7 +32,7 @@ static const struct param task_classes = {
     .second = CENTER(num_tasks),
     .most = VX_MAX_TASKS,
     .allowed = "1 to 32 whole numbers, each 1 or more, that add up to the channels of heatmap",
-    .doc = "classes of each task; each task is decoded separately; without it one task has all classes",
+    .doc = "number of classes of each task; each task is decoded separately; without it one task has all classes",
 };
 static const struct param rot_order = {
     .name = "rot_order",
@@ -49,7 +49,7 @@ static const struct param max_objects = {
     .least = 1,
     .most = VX_MAX_RANKED,
     .initial = "500",
-    .doc = "most candidates of a task that become boxes: those with the highest scores",
+    .doc = "maximum number of candidates per task that become boxes: those with the highest scores",
 };
 static const struct param post_center_range = {
     .name = "post_center_range",
@@ -57,7 +57,7 @@ static const struct param post_center_range = {
     .offset = CENTER(center_min),
     .least = 6,
     .allowed = "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
-    .doc = "metres; boxes whose centres are outside of it are dropped; without it no box is dropped",
+    .doc = "metres; boxes with centres outside of this range are dropped; without it, no box is dropped",
 };
 _Static_assert(CENTER(range_max) == CENTER(range_min) + 3 * sizeof(float) &&
                    CENTER(center_max) == CENTER(center_min) + 3 * sizeof(float),
@@ -68,7 +68,8 @@ static const struct param nms = {
     .offset = CENTER(nms.circle),
     .words = nms_words,
     .initial = "rotated",
-    .doc = "what suppresses a box: a better box that overlaps it by nms_threshold, or a better box within min_radius",
+    .doc = "rotated: a better box suppresses a box that it overlaps by more than nms_threshold; circle: a box within "
+           "min_radius",
 };
 static const struct param min_radius = {
     .name = "min_radius",
@@ -78,8 +79,8 @@ static const struct param min_radius = {
     .least = 1,
     .most = VX_MAX_TASKS,
     .allowed = "a number of 0 or more, or one for each of task_classes",
-    .doc = "metres between the centres of two boxes, with nms=circle: up to this distance the better box suppresses "
-           "the other",
+    .doc = "metres; with nms=circle, a box suppresses worse boxes whose centres are at most this far from its own "
+           "centre",
 };
 static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.center.score_threshold);
 static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.center.nms.iou_threshold);
@@ -119,7 +120,7 @@ static bool check_tasks(const struct vx_decode_center *params, struct error *err
 static bool check_radii(const struct job_request *request, struct error *error) {
   const struct vx_decode_center *params = &request->job.params.center;
   if (params->nms.circle && params->num_radii == 0)
-    return error_refuse(error, ERROR_BAD_PARAMETER, "min_radius", "min_radius is missing, which nms=circle needs");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "min_radius", "min_radius is missing; nms=circle needs it");
   if (params->num_radii > 1 && params->num_radii != params->num_tasks)
     return error_refuse(error, ERROR_BAD_PARAMETER, "min_radius",
                         "min_radius has %d numbers for %d task_classes; allowed: one, or one for each",

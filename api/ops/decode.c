@@ -14,7 +14,7 @@ static const struct param anchor_sizes = {
     .least = 3,
     .most = VX_MAX_ANCHOR_SIZES,
     .allowed = "dx,dy,dz for each of 1 to 16 sizes, each above 0",
-    .doc = "metres; the anchors of a cell are its sizes, each with every rotation",
+    .doc = "metres; each cell has an anchor for every size and rotation",
 };
 static const struct param anchor_bottoms = {
     .name = "anchor_bottoms",
@@ -24,7 +24,7 @@ static const struct param anchor_bottoms = {
     .least = 1,
     .most = VX_MAX_ANCHOR_SIZES,
     .allowed = "a number for each size",
-    .doc = "metres; z of the lower side of the anchors of each size",
+    .doc = "metres; z of the bottom of the anchors, for each size",
 };
 static const struct param anchor_rotations = {
     .name = "anchor_rotations",
@@ -79,7 +79,7 @@ static const struct param dir_bins = {
     .least = 1,
     .most = VX_MAX_DIR_BINS,
     .initial = "2",
-    .doc = "directions of an anchor in dir_cls_preds",
+    .doc = "number of directions per anchor in dir_cls_preds",
 };
 static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.decode.score_threshold);
 static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.decode.nms.iou_threshold);

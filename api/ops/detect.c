@@ -25,7 +25,7 @@ static const struct param score_threshold = {
     .name = "score_threshold",
     .type = &value_fraction,
     .offset = FIELD(job.params.detect.score_threshold),
-    .doc = "boxes with a lower score are dropped, with a centre head boxes with this score too" OF_MODEL,
+    .doc = "boxes with a lower score are dropped; a centre head also drops boxes with exactly this score" OF_MODEL,
 };
 static const struct param max_objects = {
     .name = "max_objects",
@@ -33,13 +33,13 @@ static const struct param max_objects = {
     .offset = FIELD(job.params.detect.max_objects),
     .least = 1,
     .most = VX_MAX_RANKED,
-    .doc = "for a centre head: most candidates of a task that become boxes" OF_MODEL,
+    .doc = "for a centre head: maximum number of candidates per task that become boxes" OF_MODEL,
 };
 static const struct param nms_threshold = {
     .name = "nms_threshold",
     .type = &value_fraction,
     .offset = FIELD(job.params.detect.nms.iou_threshold),
-    .doc = "like iou_threshold of /v1/nms, unless the head suppresses by distance" OF_MODEL,
+    .doc = "the same as iou_threshold of /v1/nms; not for models that suppress by distance" OF_MODEL,
 };
 static const struct param nms_pre_max = {
     .name = "nms_pre_max",
@@ -47,7 +47,7 @@ static const struct param nms_pre_max = {
     .offset = FIELD(job.params.detect.nms.pre_max),
     .least = 1,
     .most = VX_MAX_RANKED,
-    .doc = "most boxes of a cloud, or of each of its tasks, to compare" OF_MODEL,
+    .doc = "maximum number of boxes to compare per cloud, or per task of a centre head" OF_MODEL,
 };
 static const struct param nms_post_max = {
     .name = "nms_post_max",
@@ -55,7 +55,7 @@ static const struct param nms_post_max = {
     .offset = FIELD(job.params.detect.nms.post_max),
     .least = 1,
     .most = VX_MAX_RANKED,
-    .doc = "most boxes of a cloud, or of each of its tasks, to keep" OF_MODEL,
+    .doc = "maximum number of boxes to keep per cloud, or per task of a centre head" OF_MODEL,
 };
 static const struct param class_agnostic = {
     .name = "class_agnostic",
@@ -146,7 +146,7 @@ static bool finish(struct job_request *request, struct error *error) {
   if (!detector)
     return error_refuse(error, ERROR_BAD_PARAMETER, "model", "model is missing; give a name of GET /v1/models");
   if (!job_request_is_given(request, "num_features") && !request->num_fields) {
-    // Without the column for the time of a sweep, which is not in the body.
+    // The columns of the body: those of the model without the time of a sweep, which the server appends.
     request->num_features += columns_of(detector) - job_request_columns(request);
     request->job.inputs[VX_POINTS].dims[1] = request->num_features;
   }

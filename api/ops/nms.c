@@ -32,7 +32,7 @@ static bool finish(struct job_request *request, struct error *error) {
 
 static bool split(struct job_request *request, struct error *error) {
   return request->job.params.nms.class_agnostic || request->job.inputs[VX_LABELS].rank ||
-         error_refuse(error, ERROR_BAD_BODY, NULL, "the input labels is missing, which class_agnostic=no needs");
+         error_refuse(error, ERROR_BAD_BODY, NULL, "the input labels is missing; class_agnostic=no needs it");
 }
 
 const struct operation operation_nms = {

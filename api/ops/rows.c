@@ -23,7 +23,7 @@ const struct param param_num_features = {
     .least = VX_MIN_FEATURES,
     .most = VX_MAX_FEATURES,
     .initial = "4",
-    .doc = "columns of a row (C): x, y, z first",
+    .doc = "number of columns of a row (C); x, y and z come first",
 };
 
 const struct param param_dtype = {

@@ -28,7 +28,7 @@ static const struct param grid_size = {
     .type = &value_grid,
     .offset = FIELD(job.params.scatter.grid_size),
     .allowed = "nx,ny,nz, whole numbers from 1 to 2147483647",
-    .doc = "cells of the grid, as in the metadata of /v1/voxelize",
+    .doc = "number of cells of the grid along x, y and z, as in the metadata of /v1/voxelize",
 };
 static const struct param batch_size = {
     .name = "batch_size",
@@ -37,7 +37,7 @@ static const struct param batch_size = {
     .least = 1,
     .most = VX_MAX_CLOUDS,
     .initial = "1",
-    .doc = "clouds of the batch (B); some may have no voxels",
+    .doc = "number of clouds in the batch (B); some may have no voxels",
 };
 static const struct param outputs = PARAM_OUTPUTS(VX_SCATTER_TENSORS, "bev_features");
 

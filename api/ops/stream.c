@@ -29,7 +29,8 @@ const struct param param_streams = {
     .least = 1,
     .most = STREAMS_JOINED_MAX,
     .allowed = "1 to 8 names of streams, each once",
-    .doc = "the streams to join, in the frame of the first; without it only stream",
+    .doc = "the streams to join; their points are moved into the frame of the first stream; without it, only the "
+           "stream of the body is joined",
 };
 
 const struct param param_sweeps = {
@@ -38,9 +39,8 @@ const struct param param_sweeps = {
     .offset = FIELD(stream.sweeps),
     .least = 1,
     .most = STREAM_SWEEPS_MAX,
-    .doc =
-        "number of sweeps to join of each stream, the newest first; the stream keeps this many; without it the sweeps "
-        "of the body",
+    .doc = "number of sweeps to join from each stream, the newest first; the stream of the body keeps this many; "
+           "without it, the number of sweeps in the body",
 };
 
 const struct param param_pose = {
@@ -48,7 +48,8 @@ const struct param param_pose = {
     .type = &value_pose,
     .offset = FIELD(stream.pose),
     .allowed = POSE_ALLOWED,
-    .doc = "pose of the sweep: from the sensor's frame, or with mount the vehicle's frame, to a fixed frame",
+    .doc = "pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to a fixed "
+           "frame",
 };
 
 const struct param param_poses = {
@@ -100,7 +101,7 @@ const struct param param_remove_close = {
     .type = &value_length,
     .offset = FIELD(stream.remove_close),
     .allowed = "a finite number above 0",
-    .doc = "metres; removes from each sweep the points whose |x| and |y| are both below it, before they are moved",
+    .doc = "metres; removes from each sweep the points whose |x| and |y| are both below this, before they are moved",
 };
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

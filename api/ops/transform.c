@@ -96,8 +96,8 @@ static const struct param matrix = {
     .name = "matrix",
     .type = &value_matrix,
     .allowed = "16 numbers, row by row, or 16 for each of up to 64 clouds; the last row of each matrix is 0,0,0,1",
-    .doc =
-        "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it they stay, except that -0 becomes 0",
+    .doc = "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except that -0 "
+           "becomes 0",
 };
 static const struct param crop = {
     .name = "crop",
@@ -110,7 +110,7 @@ static const struct param cut = {
     .name = "cut",
     .type = &value_cut,
     .initial = "off",
-    .allowed = "off, or up to 64 boxes like that of crop, separated by semicolons",
+    .allowed = "off, or up to 64 boxes in the form of crop, separated by semicolons",
     .doc = "metres; removes moved points inside any of these boxes, such as points on the vehicle itself",
 };
 static const struct param outputs = PARAM_OUTPUTS(VX_TRANSFORM_TENSORS, "points and point_indices");

@@ -78,7 +78,7 @@ static const struct param max_voxels = {
     .least = 1,
     .most = VX_MAX_VOXELS,
     .initial = "40000",
-    .doc = "voxels to keep of each cloud: the first that appear",
+    .doc = "maximum number of voxels per cloud: the first that appear are kept",
 };
 static const struct param feature = {
     .name = "feature",
@@ -129,7 +129,7 @@ static const struct param fps = {
     .offset = FIELD(sample_counts),
     .initial = "off",
     .allowed = "off, or whole numbers from 0 to 2147483647: one for all clouds, or one for each",
-    .doc = "voxels to choose of each cloud by farthest point sampling of their means",
+    .doc = "number of voxels to choose from each cloud by farthest point sampling of their means",
 };
 static const struct param start = PARAM_START(job.params.voxelize.sampling.start);
 // What the model expects of its points. Other points get a warning.
@@ -158,10 +158,10 @@ static const struct param ground_z = {
     .allowed = "a finite number",
     .doc = "metres; where the model expects the ground; a ground more than 1 m off gets a warning",
 };
-static const struct param outputs =
-    PARAM_OUTPUTS(VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_SAMPLED_TENSORS,
-                  "voxel_coords, voxel_num_points and those that feature computes; with fps also sampled_indices and "
-                  "sampled_points");
+static const struct param outputs = PARAM_OUTPUTS(
+    VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_SAMPLED_TENSORS,
+    "voxel_coords, voxel_num_points and the tensors that feature computes; with fps also sampled_indices and "
+    "sampled_points");
 
 static const struct param *const rows[] = {&param_preset,
                                            &param_num_features,

@@ -99,7 +99,7 @@ class Nms(SharedDaemonCase):
         ):
             with self.subTest(reason):
                 self.problem(self.nms(body, SAFETENSORS), 400, "bad-body", reason=reason)
-        reason = "the input labels is missing, which class_agnostic=no needs"
+        reason = "the input labels is missing; class_agnostic=no needs it"
         self.problem(self.nms(FILE, query="class_agnostic=no"), 400, "bad-body", reason=reason)
         reason = "box_counts add up to 2 boxes but the body has 3"
         self.problem(self.nms(FILE, query="box_counts=1,1"), 400, "bad-body", "box_counts", reason)

@@ -29,7 +29,9 @@ class Parameter(NamedTuple):
 ALL = tuple(OPERATIONS)
 POSE = "16 numbers, row by row, or x,y,z,qw,qx,qy,qz"
 PARAMETERS: List[Parameter] = [
-    Parameter("num_features", ALL, "columns of a row (C): x, y, z first", "a whole number from 3 to 64"),
+    Parameter(
+        "num_features", ALL, "number of columns of a row (C); x, y and z come first", "a whole number from 3 to 64"
+    ),
     Parameter("dtype", ALL, "type of the body's values", "float32 or float16"),
     Parameter(
         "format",
@@ -53,20 +55,28 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "streams",
         ALL,
-        "the streams to join, in the frame of the first; without it only stream",
+        (
+            "the streams to join; their points are moved into the frame of the first stream; without it, only the "
+            "stream of the body is joined"
+        ),
         "1 to 8 names of streams, each once",
     ),
     Parameter(
         "sweeps",
         ALL,
-        "number of sweeps to join of each stream, the newest first; the stream keeps this many; without it the sweeps "
-        "of the body",
+        (
+            "number of sweeps to join from each stream, the newest first; the stream of the body keeps this many; "
+            "without it, the number of sweeps in the body"
+        ),
         "a whole number from 1 to 32",
     ),
     Parameter(
         "pose",
         ALL,
-        "pose of the sweep: from the sensor's frame, or with mount the vehicle's frame, to a fixed frame",
+        (
+            "pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to a "
+            "fixed frame"
+        ),
         POSE,
     ),
     Parameter(
@@ -87,14 +97,14 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "remove_close",
         ALL,
-        "metres; removes from each sweep the points whose |x| and |y| are both below it, before they are moved",
+        "metres; removes from each sweep the points whose |x| and |y| are both below this, before they are moved",
         "a finite number above 0",
     ),
     Parameter(
         "score_threshold",
         (DETECT,),
         (
-            "boxes with a lower score are dropped, with a centre head boxes with this score too; "
+            "boxes with a lower score are dropped; a centre head also drops boxes with exactly this score; "
             "without it the model's value"
         ),
         "a number from 0 to 1",
@@ -102,25 +112,25 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "max_objects",
         (DETECT,),
-        "for a centre head: most candidates of a task that become boxes; without it the model's value",
+        "for a centre head: maximum number of candidates per task that become boxes; without it the model's value",
         "a whole number from 1 to 1048576",
     ),
     Parameter(
         "nms_threshold",
         (DETECT,),
-        "like iou_threshold of /v1/nms, unless the head suppresses by distance; without it the model's value",
+        "the same as iou_threshold of /v1/nms; not for models that suppress by distance; without it the model's value",
         "a number from 0 to 1",
     ),
     Parameter(
         "nms_pre_max",
         (DETECT,),
-        "most boxes of a cloud, or of each of its tasks, to compare; without it the model's value",
+        "maximum number of boxes to compare per cloud, or per task of a centre head; without it the model's value",
         "a whole number from 1 to 1048576",
     ),
     Parameter(
         "nms_post_max",
         (DETECT,),
-        "most boxes of a cloud, or of each of its tasks, to keep; without it the model's value",
+        "maximum number of boxes to keep per cloud, or per task of a centre head; without it the model's value",
         "a whole number from 1 to 1048576",
     ),
     Parameter(
@@ -145,7 +155,7 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "max_voxels",
         ("voxelize",),
-        "voxels to keep of each cloud: the first that appear",
+        "maximum number of voxels per cloud: the first that appear are kept",
         "a whole number from 1 to 16777216",
     ),
     Parameter("feature", ("voxelize",), "which tensors are computed", "a list of points, mean, pillar"),
@@ -171,13 +181,16 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "fps",
         ("voxelize",),
-        "voxels to choose of each cloud by farthest point sampling of their means",
+        "number of voxels to choose from each cloud by farthest point sampling of their means",
         "off, or whole numbers from 0 to 2147483647: one for all clouds, or one for each",
     ),
     Parameter(
         "start",
         ("voxelize", "fps"),
-        "the first sample of each cloud is the first finite point (with fps, voxel) from this number on",
+        (
+            "sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at least "
+            "this number"
+        ),
         "a whole number from 0 to 2147483647",
     ),
     Parameter(
@@ -222,8 +235,8 @@ PARAMETERS: List[Parameter] = [
         "num_samples",
         ("fps",),
         (
-            "points to choose of each cloud (M); one number gives tensors [B, M], a list gives one cloud's "
-            "samples after the other's"
+            "number of points to choose from each cloud (M); one number gives tensors [B, M]; a list gives the "
+            "samples of all clouds one after another"
         ),
         "whole numbers from 0 to 2147483647: one for all clouds, or one for each",
     ),
@@ -252,7 +265,7 @@ PARAMETERS: List[Parameter] = [
         "cut",
         ("transform",),
         "metres; removes moved points inside any of these boxes, such as points on the vehicle itself",
-        "off, or up to 64 boxes like that of crop, separated by semicolons",
+        "off, or up to 64 boxes in the form of crop, separated by semicolons",
     ),
     Parameter(
         "outputs",
