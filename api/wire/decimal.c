@@ -1,4 +1,4 @@
-// See decimal.h. The daemon never sets a locale, so strtof reads a point.
+// See decimal.h. The daemon never sets a locale, so strtof takes '.' as the decimal point.
 #include "api/wire/decimal.h"
 
 #include <float.h>
@@ -30,25 +30,26 @@ static bool read_short(const struct span *word, struct decimal *out) {
   static const double tens[EXACT_TENS + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   uint64_t digits = 0;
-  int count = 0, behind = -1;  // number of digits; number after the point, -1 before it
+  int count = 0, decimals = -1;  // number of digits; number of digits after the point, -1 before the point
   size_t i = word->at[0] == '-';
   for (; i < word->length; i++) {
     int digit = word->at[i] - '0';
-    if (word->at[i] == '.' && behind < 0) {
-      behind = 0;
+    if (word->at[i] == '.' && decimals < 0) {
+      decimals = 0;
       continue;
     }
     if (digit < 0 || digit > 9 || count == EXACT_DIGITS) return false;
     digits = digits * 10 + (uint64_t)digit;
     count++;
-    if (behind >= 0) behind++;
+    if (decimals >= 0) decimals++;
   }
-  double value = (double)digits / tens[behind > 0 ? behind : 0];
+  double value = (double)digits / tens[decimals > 0 ? decimals : 0];
   out->wide = word->at[0] == '-' ? -value : value;
   return count && narrow(out->wide, &out->value);
 }
 
-// Infinities and NaNs: as C prints them, and as Microsoft's C printed them before 2015, cut or filled to the precision.
+// Infinities and NaNs, as C prints them, and as Microsoft's C printed them before 2015, when it cut or padded them to
+// the precision.
 static bool read_not_finite(struct span word, struct decimal *out) {
   static const struct {
     const char *word;

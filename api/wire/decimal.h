@@ -7,8 +7,8 @@
 #include "api/wire/lines.h"
 
 struct decimal {
-  float value;  // the nearest
-  double wide;  // differs from the number by less than a float64's step
+  float value;  // the nearest float32
+  double wide;  // as float64; off by less than one step of float64
 };
 
 // Reads a number of any length as C and C++ programs print it: digits with a point and an exponent; or an infinity or

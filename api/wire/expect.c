@@ -30,7 +30,7 @@ static int64_t row_of(int64_t rows, int32_t number) {
   return (int64_t)(((uint64_t)((uint32_t)number * UINT32_C(0x9E3779B9)) * (uint64_t)rows) >> 32);
 }
 
-// The finite values of a column in the sample; returns their number.
+// Copies the finite values of a column of the sample. Returns their number.
 static int32_t take_column(const struct vx_input *points, int32_t column, float *values) {
   int32_t count = 0;
   for (int32_t i = 0; i < sample_of(points->dims[0]); i++) {
@@ -46,8 +46,8 @@ static int32_t place_of(const struct points_expected *expected, const char *name
   return value_find_name(expected->columns, name, strlen(name));
 }
 
-// One value in 20 lies outside of the range by half its width, or none is above the range's first hundredth. All zeros
-// say nothing: such a sensor has no intensity.
+// The intensity is off if one value in 20 lies outside of the range by half its width, or if no value is above the
+// first hundredth of the range. Values that are all 0 are not off: such a sensor has no intensity.
 static void look_at_intensity(const struct vx_input *points, struct points_seen *seen) {
   const struct points_expected *expected = seen->expected;
   int32_t column = expected->num_columns ? place_of(expected, "intensity") : 3;
@@ -77,9 +77,9 @@ static void sort(float *values, int32_t count) {
     }
 }
 
-// The ground is the height above a fifth of the points that are NEAR to FAR metres from the origin. Scans of KITTI and
-// nuScenes miss their sensor's height by 0.15 m at most. But indoors fewer points may be of the ground. So it is too
-// high only if nine of ten points are too high. Then the ground is the height above the other tenth.
+// Only points `near` to `far` metres from the origin count. The ground is the height above a fifth of these points. In
+// scans of KITTI and nuScenes, this is within 0.15 m of the true ground. Indoors fewer points may be of the ground, so
+// the ground is too high only if nine of ten points are too high. Then it is the height above the other tenth.
 static void look_at_ground(const struct vx_input *points, struct points_seen *seen) {
   static const float near = 3, far = 20, most_off = 1;
   float heights[EXPECT_SAMPLE];
@@ -105,8 +105,8 @@ static void look_at_ground(const struct vx_input *points, struct points_seen *se
 
 // ---- time -----------------------------------------------------------------------------------------------------------
 
-// Rings are whole numbers; times of sweeps are fractions of a second, or all 0. A minute or more is another unit, or a
-// time since another moment than the newest sweep.
+// Whole numbers that are not all 0 are a sensor's rings: times of sweeps are fractions of a second. A minute or more is
+// in another unit, or does not count from the newest sweep.
 static void look_at_time(const struct vx_input *points, int32_t body_columns, struct points_seen *seen) {
   static const float most_ring = 1, most_seconds = 60;
   float values[EXPECT_SAMPLE];

@@ -6,7 +6,7 @@
 
 // tensors.c reads these.
 static bool looks_like_safetensors(const char *bytes, size_t size) {
-  // The length of the header is no value that x has; y is 0.
+  // As floats, the length of the header is an x that no point has, and y is 0.
   return size > 8 && bytes[8] == '{' && memcmp(bytes + 4, "\0\0\0\0", 4) == 0 && memcmp(bytes, "\0\0\0\0", 4) != 0;
 }
 static const struct format format_safetensors = {
@@ -26,13 +26,12 @@ size_t number_bytes(enum number_type type) {
 
 // ---- hints ----------------------------------------------------------------------------------------------------------
 
-// Files that are no format. Rows that begin like a file are computed all the same: a hint is a guess. Read as float32,
-// a magic begins with an x between 0 and 10^-8 m or over 10^7 m; or an x that a sensor may have
-// is followed by such a y.
-// There are two exceptions: LASF is the one x of 13520.32 m, and DRACO the one x of 193.32 m with one y of 65536.
+// Files in formats that are not read. A hint is a guess: rows that begin like such a file are computed too. Rows of a
+// sensor hardly begin like one: read as float32, the x or the y of each magic is between 0 and 10^-8 m, or over 10^7 m.
+// There are two exceptions: LASF is the x 13520.32 m, and DRACO is the x 193.32 m with one of 65536 values of y.
 #define ROWS_INSTEAD ", which is not read: send rows of float32, or a PCD or PLY file"
 #define DECODE_FIRST                                                                                                   \
-  ", which is not read: decompress it, or compress it with gzip or zstd and name that in Content-Encoding"
+  ", which is not read: decompress it, or compress it with gzip or zstd and name the coding in Content-Encoding"
 #define MAGIC(bytes) (bytes), sizeof(bytes) - 1
 static const struct {
   const char *magic;
@@ -81,11 +80,11 @@ static const struct {
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 
-// The mantissa of a coordinate has any bytes: of TEXT_LEAST bytes of rows, all are those of text in one case of 10^19.
-// A shorter text is told by its numbers, or by being JSON: as rows, few of its bytes are values that a sensor has.
+// The mantissas of coordinates have any bytes, so TEXT_LEAST bytes of rows look like text in one case of 10^19. Shorter
+// bytes count as text only if they are numbers or JSON, which hardly look like rows of a sensor.
 enum { TEXT_LEAST = 64, TEXT_MOST = 1024, NUMBERS_LEAST = 12 };
 
-// The bytes of the character of ASCII or UTF-8 that stands first; 0 if none does.
+// The number of bytes of the first character, in ASCII or UTF-8; 0 if the bytes do not begin with a character.
 static size_t character_bytes(const char *bytes, size_t size) {
   unsigned char first = (unsigned char)bytes[0];
   size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
@@ -102,7 +101,7 @@ static bool is_text(const char *bytes, size_t size) {
   return length;
 }
 
-// Digits and what stands between them, exponents, nan and inf.
+// Whether the bytes are digits, separators, exponents, nan and inf.
 static bool is_of_numbers(const char *bytes, size_t size) {
   size_t i = 0;
   while (i < size && bytes[i] && strchr("0123456789+-.,;[] \t\r\nEeNnAaIiFf", bytes[i])) i++;
@@ -164,7 +163,7 @@ bool cloud_add(struct cloud_file *file, struct cloud_field field, struct error *
 
 static bool refuse_size(const struct cloud_file *file, const char *much, struct error *error) {
   return error_refuse(error, ERROR_BAD_BODY, NULL,
-                      "the header promises %lld points of %zu %s each; it is followed by %zu bytes, too %s for them",
+                      "the header promises %lld points of %zu %s each; %zu bytes follow it, too %s for them",
                       (long long)file->points, file->point_bytes, file->layout == CLOUD_TEXT ? "values" : "bytes",
                       file->size, much);
 }
@@ -178,7 +177,7 @@ bool cloud_check_tail(const struct cloud_file *file, const char *at, struct erro
 bool cloud_fit(struct cloud_file *file, bool whole, struct error *error) {
   bool text = file->layout == CLOUD_TEXT;
   while (text && file->size && !file->data[file->size - 1] && !vx_stopped(file->stop, 1)) file->size--;
-  // A value of text has at least one byte, and one byte after it, which the last value may lack.
+  // In text, a value has at least one byte and a separator after it. The last value may lack the separator.
   size_t least = text ? 2 * file->point_bytes : file->point_bytes;
   size_t room = file->size + text;
   if (least == 0) return error_refuse(error, ERROR_BAD_BODY, NULL, "the points have no fields");

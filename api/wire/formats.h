@@ -51,14 +51,14 @@ struct cloud_file {
   struct vx_stop *stop;  // the reader of the file checks it; if stopped, the reader may fail with any error or none
   enum cloud_layout layout;
   bool big_endian;
-  bool ends;   // nothing that could be a point may follow the points
-  bool lists;  // a field is a list: points have at least point_bytes, and their places are not known
+  bool ends;   // no bytes that could be another point may follow the points
+  bool lists;  // a field is a list: a point has at least point_bytes, and offsets differ between points
   int64_t points;
-  int64_t run;         // points in a contiguous run; then the next run begins
+  int64_t run;         // points in a contiguous run
   size_t run_bytes;    // from one run to the next
   size_t point_bytes;  // from one point to the next; text: values in a line
   size_t unpacked_bytes;
-  const char *data;  // from the first point on
+  const char *data;  // begins with the first point
   size_t size;
   int64_t line;  // text: the number of the first point's line
   int num_fields;
@@ -67,7 +67,7 @@ struct cloud_file {
 
 // A format's row.
 struct format {
-  const char *hint;  // what to say if a body looks like this format but was sent as another
+  const char *hint;  // for the error or warning if a body looks like this format but was sent as another
   bool (*looks)(const char *bytes, size_t size);  // whether the body begins like this
   // Reads the header and checks that the body has all points. False with an error.
   bool (*open)(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
@@ -78,8 +78,8 @@ extern const struct format format_ros1;  // a PointCloud2 of ROS 1, which is not
 VX_WARN_UNUSED bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop,
                                 struct cloud_file *file, struct error *error);
 
-// The hint for a body that begins like a format other than the one it was sent as; NULL if there is no hint. The
-// beginning of the body is enough.
+// The hint for a body that begins like a format other than the one it was sent as; NULL if there is no hint. `bytes`
+// may be just the beginning of the body.
 const char *format_hint(enum body_format sent_as, const char *bytes, size_t size);
 // Appends the hint, if there is one, to the error.
 void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct error *error);

@@ -20,7 +20,7 @@ static bool is_named(const struct cloud_field *field, struct span name, compare 
   return field->name_length == name.length && differ(field->name, name.at, name.length) == 0;
 }
 
-// How many fields have this name; without any, how many have it in other letters' case.
+// How many fields have this name. If none has, how many have the name in another letter case.
 static int find_fields(const struct cloud_file *file, struct span name, const struct cloud_field **first) {
   static const compare compares[] = {strncmp, strncasecmp};
   int found = 0;
@@ -60,7 +60,7 @@ static bool add_column(const struct cloud_file *file, struct cloud_columns *colu
   list_fields(file, there, sizeof there);
   if (found > 1)
     return error_refuse(error, ERROR_BAD_BODY, "fields",
-                        "the body has %d fields named %.*s, and which of them is meant is not known; it has %s", found,
+                        "the body has %d fields named %.*s, so the name is ambiguous; it has %s", found,
                         SPAN_ARGS(name), there);
   return error_refuse(error, ERROR_BAD_BODY, "fields", "the body has no field %.*s of one value; it has %s",
                       SPAN_ARGS(name), there);
@@ -149,7 +149,7 @@ static uint32_t value_at(const char *at, enum number_type type, bool big_endian)
   }
 }
 
-// The value as a float64, if float32 may not have it; false else.
+// The value as a float64. False if every value of the type is a float32.
 static bool wide_at(const char *at, enum number_type type, bool big_endian, double *out) {
   uint64_t bits = load(at, number_bytes(type), big_endian);
   switch (type) {
@@ -162,8 +162,8 @@ static bool wide_at(const char *at, enum number_type type, bool big_endian, doub
   }
 }
 
-// A number that became infinite is counted as not finite, and has lost nothing. A number beyond every map is no place,
-// but a writer's sign for no return, such as the largest float or whole number.
+// A number that became infinite is counted as not finite, not as a loss. A number beyond 10^9 m is not a coordinate:
+// writers use numbers such as the largest float for "no return".
 void cloud_note_loss(struct cloud_loss *loss, double wide, float value) {
   const double farthest = 1e9;
   double moved = fabs(wide - (double)value);
@@ -201,12 +201,12 @@ const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns
   return rows ? file->data + columns->fields[0]->offset : NULL;
 }
 
-// Safe if each row lies at or before its own point, and so never over a point that is still to be read.
+// A row must not lie over a point that is not read yet. It does not if each row lies at or before its own point.
 bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns) {
   return file->layout == CLOUD_BINARY && file->point_bytes >= row_bytes(columns);
 }
 
-// A point is read whole before its row is written, since both may overlap.
+// Reads the whole point before it writes the row, because the two may overlap.
 static void gather_run(const struct cloud_file *file, const struct cloud_columns *columns, const char *run, char *rows,
                        struct cloud_loss *loss) {
   size_t bytes = row_bytes(columns);
@@ -226,7 +226,7 @@ static void gather_run(const struct cloud_file *file, const struct cloud_columns
   }
 }
 
-// Moves behind the field's value. False: the body ends within it.
+// Moves `*at` past the value of the field. False if the body ends within the value.
 static bool pass_field(const struct cloud_file *file, const struct cloud_field *field, const char **at) {
   size_t left = (size_t)(file->data + file->size - *at), bytes = number_bytes(field->type);
   size_t head = field->is_list ? number_bytes(field->length_type) : 0;
@@ -237,8 +237,8 @@ static bool pass_field(const struct cloud_file *file, const struct cloud_field *
   return true;
 }
 
-// The places of a point follow from the lengths of the lists before them. The points are checked as they are read. By
-// then the rows may lie over the names of the fields.
+// Where a value lies depends on the lengths of the lists before it, so the points are checked while they are read. By
+// then the rows may have overwritten the names of the fields, so errors do not name fields.
 static bool gather_lists(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                          struct cloud_loss *loss, struct error *error) {
   const char *at = file->data, *places[CLOUD_FIELDS_MAX];
@@ -268,7 +268,7 @@ static bool refuse_number(const struct cloud_field *field, int64_t line, const s
 
 enum { NO_COLUMN = -1, LIST = -2 };
 
-// Takes the values of a list, whose number is the word, off the rest of the line.
+// Takes the values of a list from the rest of the line; the word is their number.
 static bool skip_list(struct span *line, const struct span *word) {
   int64_t count;
   struct span value;

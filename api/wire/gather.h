@@ -13,8 +13,8 @@ struct cloud_columns {
   const struct cloud_field *fields[VX_MAX_FEATURES];
 };
 
-// Chooses the columns: those that `fields` names. Without `fields`: x, y, z, then the file's other fields of one value
-// in their order, num_features in all. False with an error.
+// Chooses the columns: the fields that `fields` names or, without `fields`, num_features columns: x, y, z, then the
+// file's other fields of one value in their order. False with an error.
 VX_WARN_UNUSED bool cloud_choose(const struct cloud_file *file, const struct job_request *request,
                                  struct cloud_columns *columns, struct error *error);
 
@@ -22,18 +22,18 @@ VX_WARN_UNUSED bool cloud_choose(const struct cloud_file *file, const struct job
 // False with an error.
 VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, char *out, struct error *error);
 
-// The points, if they already are such rows; else NULL.
+// The points, if they already are rows of these columns; otherwise NULL.
 const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns *columns);
 // Whether cloud_gather may write the rows over the beginning of the body.
 bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns);
-// How far rounding to float32 moved coordinates: the first three columns.
+// How far rounding to float32 moved coordinates, which are the first three columns.
 struct cloud_loss {
   double most;  // metres
-  double at;    // the coordinate that moved so far
+  double at;    // the coordinate that moved the most
 };
-// Takes note of a coordinate that became a float32.
+// Records how far a coordinate moved when it became a float32.
 void cloud_note_loss(struct cloud_loss *loss, double wide, float value);
-// Writes the rows, and what they lost. False with an error.
+// Writes the rows, and how far their coordinates moved. False with an error.
 VX_WARN_UNUSED bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                                  struct cloud_loss *loss, struct error *error);
 

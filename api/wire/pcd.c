@@ -1,4 +1,4 @@
-// PCD, version 0.7 and before, of the Point Cloud Library: lines of a header, then points as text, as bytes, or
+// PCD up to version 0.7, the format of the Point Cloud Library: lines of a header, then points as text, as bytes, or
 // compressed by column.
 #include <string.h>
 #include <strings.h>
@@ -10,14 +10,14 @@ static const char hint[] = "the body looks like a PCD file: add format=pcd";
 
 enum { COUNT_MOST = 1 << 20, PACKED_HEAD = 8 };
 
-// What a header has said so far.
+// The header, as far as it was read.
 struct pcd {
   struct cloud_file *file;
   struct lines lines;
-  int64_t width, height, points;  // -1 = not said
+  int64_t width, height, points;  // -1 = not given
   int64_t sizes[CLOUD_FIELDS_MAX];
   char types[CLOUD_FIELDS_MAX];
-  struct span data;  // how the points are written; empty before that line
+  struct span data;  // the word of the line DATA; empty before that line
 };
 
 static bool refuse(const struct pcd *pcd, const char *key, const struct span *word, const char *allowed,
@@ -28,7 +28,7 @@ static bool refuse(const struct pcd *pcd, const char *key, const struct span *wo
 
 // ---- lines of the header --------------------------------------------------------------------------------------------
 
-// Of a line like SIZE, which has a word for each field.
+// Reads the word for a field from a line such as SIZE, which has a word for each field.
 typedef bool (*take_word)(struct pcd *pcd, int field, const struct span *word);
 
 static bool take_size(struct pcd *pcd, int field, const struct span *word) {
@@ -40,7 +40,7 @@ static bool take_type(struct pcd *pcd, int field, const struct span *word) {
   return span_is_in_any_case(word, "I") || span_is_in_any_case(word, "U") || span_is_in_any_case(word, "F");
 }
 
-// Old writers count 0 values of a padding; such a field takes no place.
+// Old writers give padding a COUNT of 0. Such a field takes no bytes.
 static bool take_count(struct pcd *pcd, int field, const struct span *word) {
   return span_number(word, COUNT_MOST, &pcd->file->fields[field].count);
 }
@@ -52,9 +52,10 @@ static bool read_words(struct pcd *pcd, const char *key, struct span rest, take_
   for (; span_word(&rest, &word); fields++)
     if (fields < pcd->file->num_fields && !take(pcd, fields, &word)) return refuse(pcd, key, &word, allowed, error);
   if (fields == pcd->file->num_fields) return true;
-  return error_refuse(error, ERROR_BAD_BODY, NULL,
-                      "line %lld: %s has %d values; allowed: %d, one for each name of FIELDS, which stands before it",
-                      (long long)pcd->lines.number, key, fields, pcd->file->num_fields);
+  return error_refuse(
+      error, ERROR_BAD_BODY, NULL,
+      "line %lld: %s has %d values; allowed: %d, one for each name in the line FIELDS, which comes first",
+      (long long)pcd->lines.number, key, fields, pcd->file->num_fields);
 }
 
 // A header without SIZE, TYPE or COUNT means one float32 for each field.
@@ -90,7 +91,7 @@ static bool read_line(struct pcd *pcd, struct span line, struct error *error) {
   if (span_is_in_any_case(&key, "POINTS")) return read_number(pcd, "POINTS", line, &pcd->points, error);
   if (span_is_in_any_case(&key, "DATA"))
     return span_word(&line, &pcd->data) || refuse(pcd, "DATA", &line, "ascii, binary or binary_compressed", error);
-  return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld: '%.*s' is no entry of a PCD header",
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld: '%.*s' is not an entry of a PCD header",
                       (long long)pcd->lines.number, SPAN_ARGS(key));
 }
 
@@ -105,7 +106,7 @@ static bool read_header(struct pcd *pcd, struct error *error) {
   return true;
 }
 
-// ---- what it says ---------------------------------------------------------------------------------------------------
+// ---- checks of the header -------------------------------------------------------------------------------------------
 
 static bool set_type(const struct pcd *pcd, int field, struct error *error) {
   static const struct {
@@ -121,7 +122,7 @@ static bool set_type(const struct pcd *pcd, int field, struct error *error) {
     out->type = types[i].number;
     return true;
   }
-  return error_refuse(error, ERROR_BAD_BODY, NULL, "field %.*s has TYPE %c and SIZE %lld, which no number has",
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "field %.*s has TYPE %c and SIZE %lld; no type of number has both",
                       (int)(out->name_length < SPAN_SHOWN ? out->name_length : SPAN_SHOWN), out->name,
                       pcd->types[field], (long long)pcd->sizes[field]);
 }
@@ -144,20 +145,21 @@ static uint32_t load(const char *bytes) {
   return value;
 }
 
-// Two sizes stand before what is compressed.
+// The compressed bytes follow two sizes: their own size, and their size when unpacked.
 static size_t packed_bytes(const struct cloud_file *file) { return file->size < PACKED_HEAD ? 0 : load(file->data); }
 static size_t unpacked_bytes(const struct cloud_file *file) {
   return file->size < PACKED_HEAD ? 0 : load(file->data + sizeof(uint32_t));
 }
 
-// The Point Cloud Library leaves padding out of compressed points, other writers do not. The points' size tells.
+// The Point Cloud Library leaves padding out of compressed points. Other writers keep it. The size of the unpacked
+// points shows which is the case.
 static bool has_padding(const struct pcd *pcd) {
   uint64_t point = 0, all = unpacked_bytes(pcd->file);
   for (int i = 0; i < pcd->file->num_fields; i++) point += (uint64_t)(pcd->file->fields[i].count * pcd->sizes[i]);
   return pcd->file->layout != CLOUD_PACKED || (point && all % point == 0 && all / point == (uint64_t)pcd->file->points);
 }
 
-// Places the fields one after the other, and drops those named _, which are padding.
+// Places the fields one after another, and drops the fields named _, which are padding.
 static bool set_fields(struct pcd *pcd, struct error *error) {
   struct cloud_file *file = pcd->file;
   bool padded = has_padding(pcd);
@@ -187,20 +189,20 @@ static bool set_layout(const struct pcd *pcd, struct error *error) {
   return refuse(pcd, "DATA", &pcd->data, "ascii, binary or binary_compressed", error);
 }
 
-// The columns follow from the number of points. No points need no sizes.
+// Places the columns, given the number of points. A body without points may lack the two sizes.
 static bool fit_packed(struct cloud_file *file, struct error *error) {
   if (file->size < PACKED_HEAD && file->points)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "the body ends before the sizes of its compressed points");
   size_t packed = packed_bytes(file), unpacked = unpacked_bytes(file),
          head = file->size < PACKED_HEAD ? 0 : PACKED_HEAD;
   if (packed > file->size - head)
-    return error_refuse(error, ERROR_BAD_BODY, NULL, "%zu bytes of compressed points are promised, but %zu follow",
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the body promises %zu bytes of compressed points, but %zu follow",
                         packed, file->size - head);
   file->size = unpacked;
   if (!cloud_fit(file, false, error)) return false;
   if (unpacked != file->run_bytes)
     return error_refuse(error, ERROR_BAD_BODY, NULL,
-                        "the compressed points are to have %zu bytes, but %lld points of %zu bytes need %zu", unpacked,
+                        "the compressed points unpack to %zu bytes, but %lld points of %zu bytes need %zu", unpacked,
                         (long long)file->points, file->point_bytes, file->run_bytes);
   file->unpacked_bytes = unpacked;
   file->data += head;

@@ -1,5 +1,5 @@
 // PLY 1.0, the Stanford polygon format: lines of a header that describe elements, then the elements, as text or as
-// bytes. The element `vertex` has the points. Elements before it are skipped, those behind it are not read.
+// bytes. The element `vertex` has the points. Elements before `vertex` are skipped, and elements after it are not read.
 #include <string.h>
 
 #include "api/wire/formats.h"
@@ -10,7 +10,7 @@ static const char hint[] = "the body looks like a PLY file: add format=ply";
 enum { ELEMENTS_MOST = 32, PROPERTIES_MOST = 256, NO_LIST = -1 };
 
 struct property {
-  int count_type;  // of a list: the type of its length; else NO_LIST
+  int count_type;  // for a list: the type of its length; otherwise NO_LIST
   enum number_type type;
 };
 
@@ -20,7 +20,7 @@ struct element {
   int first, properties;
 };
 
-enum where { BEFORE, IN_VERTEX, BEHIND };  // the points
+enum where { BEFORE_VERTEX, IN_VERTEX, AFTER_VERTEX };  // where a line of the header stands
 
 struct ply {
   const char *bytes;
@@ -65,7 +65,7 @@ static bool read_format(struct ply *ply, struct span rest, struct error *error) 
   ply->file->layout = span_is(&word, "ascii") ? CLOUD_TEXT : CLOUD_BINARY;
   ply->file->big_endian = span_is(&word, "binary_big_endian");
   if (ply->file->layout == CLOUD_TEXT || ply->file->big_endian || span_is(&word, "binary_little_endian")) return true;
-  return refuse(ply, error, "format is not ascii, binary_little_endian or binary_big_endian but", word);
+  return refuse(ply, error, "format must be ascii, binary_little_endian or binary_big_endian, not", word);
 }
 
 static bool read_element(struct ply *ply, struct span rest, struct error *error) {
@@ -73,8 +73,8 @@ static bool read_element(struct ply *ply, struct span rest, struct error *error)
   int64_t number;
   if (!span_word(&rest, &name) || !span_word(&rest, &count) || !span_number(&count, INT64_MAX, &number))
     return refuse(ply, error, "an element needs a name and a whole number, not", count);
-  if (ply->where != BEFORE) {
-    ply->where = BEHIND;
+  if (ply->where != BEFORE_VERTEX) {
+    ply->where = AFTER_VERTEX;
   } else if (span_is(&name, "vertex")) {
     ply->where = IN_VERTEX;
     ply->file->points = number;
@@ -86,7 +86,7 @@ static bool read_element(struct ply *ply, struct span rest, struct error *error)
 }
 
 static bool add_property(struct ply *ply, struct property property, struct span name, struct error *error) {
-  if (ply->where == BEFORE) {
+  if (ply->where == BEFORE_VERTEX) {
     if (ply->num_elements == 0) return refuse(ply, error, "there is no element for the property", name);
     if (ply->num_properties == PROPERTIES_MOST)
       return refuse(ply, error, "too many properties before vertex, at", name);
@@ -112,16 +112,16 @@ static bool read_property(struct ply *ply, struct span rest, struct error *error
   struct property property = {.count_type = NO_LIST};
   struct span word = rest, name = rest;
   enum number_type type;
-  if (ply->where == BEHIND) return true;
+  if (ply->where == AFTER_VERTEX) return true;
   bool good = span_word(&rest, &word);
   if (good && span_is(&word, "list")) {
     if (!span_word(&rest, &word) || !find_type(&word, &type) || type >= NUMBER_FLOAT32)
-      return refuse(ply, error, "a list's length is no whole number but", word);
+      return refuse(ply, error, "the length of a list must have a type of whole numbers, not", word);
     property.count_type = (int)type;
     good = span_word(&rest, &word);
   }
-  if (!good || !find_type(&word, &property.type)) return refuse(ply, error, "there is no type of a property", word);
-  if (!span_word(&rest, &name)) return refuse(ply, error, "a property has no name behind", word);
+  if (!good || !find_type(&word, &property.type)) return refuse(ply, error, "a property cannot have the type", word);
+  if (!span_word(&rest, &name)) return refuse(ply, error, "a property has no name after", word);
   return add_property(ply, property, name, error);
 }
 
@@ -135,7 +135,7 @@ static bool read_header(struct ply *ply, struct error *error) {
     bool good = true;
     if (!span_word(&line, &key) || span_is(&key, "comment") || span_is(&key, "obj_info")) continue;
     if (span_is(&key, "end_header")) return true;
-    // The format decides how far apart the properties are.
+    // The strides of the properties depend on the format.
     if (!ply->has_format && !span_is(&key, "format"))
       good = refuse(ply, error, "the format must come first, not", key);
     else if (span_is(&key, "format"))
@@ -145,7 +145,7 @@ static bool read_header(struct ply *ply, struct error *error) {
     else if (span_is(&key, "property"))
       good = read_property(ply, line, error);
     else
-      good = refuse(ply, error, "no entry of a PLY header is", key);
+      good = refuse(ply, error, "a PLY header cannot have the entry", key);
     if (!good) return false;
   }
   return error_refuse(error, ERROR_BAD_BODY, NULL, "the PLY header ends without end_header, after line %lld",
@@ -155,8 +155,7 @@ static bool read_header(struct ply *ply, struct error *error) {
 // ---- elements before the points -------------------------------------------------------------------------------------
 
 static bool refuse_end(const struct ply *ply, struct error *error) {
-  return error_refuse(error, ERROR_BAD_BODY, NULL,
-                      "the body ends at byte %zu, within the elements that stand before vertex",
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "the body ends at byte %zu, within the elements before vertex",
                       (size_t)(ply->lines.end - ply->bytes));
 }
 
@@ -176,7 +175,7 @@ static bool skip_list(struct ply *ply, const struct property *property, struct e
   return skip_values(ply, count, number_bytes(property->type), error);
 }
 
-// Each row has a byte or more, or nothing to skip, so the body bounds the loop.
+// Every row that is skipped has a byte or more, so the size of the body bounds the loop.
 static bool skip_binary(struct ply *ply, const struct element *element, struct error *error) {
   const struct property *properties = ply->properties + element->first;
   for (int64_t row = 0; element->properties && row < element->count && !vx_stopped(ply->file->stop, 1); row++)
@@ -199,9 +198,9 @@ static bool skip_lines(struct ply *ply, const struct element *element, struct er
 static bool open(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
   struct ply ply = {.bytes = bytes, .file = file, .lines = lines_over(bytes, size, 0, file->stop)};
   if (!read_header(&ply, error)) return false;
-  if (ply.where == BEFORE)
+  if (ply.where == BEFORE_VERTEX)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "the PLY header has no element vertex, which has the points");
-  if (file->layout == CLOUD_TEXT)  // the lines behind the header may end otherwise
+  if (file->layout == CLOUD_TEXT)  // the lines after the header may end differently
     ply.lines = lines_over(ply.lines.at, (size_t)(ply.lines.end - ply.lines.at), ply.lines.number, file->stop);
   for (int i = 0; i < ply.num_elements; i++)
     if (file->layout == CLOUD_TEXT ? !skip_lines(&ply, &ply.elements[i], error)

@@ -1,7 +1,7 @@
 // sensor_msgs/msg/PointCloud2 of ROS 2, serialized as CDR: an encapsulation of four bytes, then the members one after
-// the other. A number stands at a multiple of its size, counted from behind the encapsulation. XCDR2 differs in one
-// thing: the bytes of the list of fields stand before it. ROS 1 has the same members without alignment, strings without
-// NUL, and a number of the message in place of the encapsulation.
+// another. The offset of a number from the end of the encapsulation is a multiple of the number's size. XCDR2 differs
+// in one thing: the size of the list of fields, in bytes, precedes the list. ROS 1 has the same members without
+// alignment, strings without NUL, and the number of the message in place of the encapsulation.
 #include <string.h>
 
 #include "api/wire/formats.h"
@@ -16,12 +16,12 @@ enum { ENCAPSULATION = 4, PADDING_MOST = 7 };
 struct cdr {
   const char *bytes;
   size_t size, at;
-  bool big_endian;  // the members' byte order; that of the points is another member
+  bool big_endian;  // the byte order of the members; is_bigendian is the byte order of the points
   bool xcdr2, ros1;
   struct error *error;
 };
 
-// Moves behind `count` bytes that stand at a multiple of `align`; NULL with an error at the end of the body.
+// Takes `count` bytes from the next multiple of `align`. NULL with an error if the body ends before.
 static const char *take(struct cdr *cdr, size_t align, size_t count, const char *what) {
   size_t at = cdr->at + (cdr->ros1 ? 0 : (align - (cdr->at - ENCAPSULATION) % align) % align);
   if (at > cdr->size || count > cdr->size - at) {
@@ -56,7 +56,7 @@ static bool take_string(struct cdr *cdr, const char *what, struct span *out) {
   if (!at) return false;
   bool ends = !cdr->ros1 && length;
   if (ends && at[length - 1] != '\0')
-    return error_refuse(cdr->error, ERROR_BAD_BODY, NULL, "%s at byte %zu is no string that ends in a NUL", what,
+    return error_refuse(cdr->error, ERROR_BAD_BODY, NULL, "%s at byte %zu is not a string that ends in a NUL", what,
                         begin);
   *out = (struct span){at, length - ends};
   return true;
@@ -71,7 +71,7 @@ static bool take_encapsulation(struct cdr *cdr) {
   if (cdr->size < ENCAPSULATION)
     return error_refuse(cdr->error, ERROR_BAD_BODY, NULL,
                         "the body ends at byte %zu, within the encapsulation of the PointCloud2", cdr->size);
-  cdr->at = ENCAPSULATION;  // what its last two bytes say does not matter here
+  cdr->at = ENCAPSULATION;  // its last two bytes are options, which are not needed here
   if (cdr->ros1) return true;
   size_t kind = at[0] || at[1] / 2u >= sizeof kinds / sizeof *kinds ? 2 : at[1] / 2u;
   cdr->big_endian = at[1] % 2 == 0;
@@ -111,7 +111,7 @@ static bool take_fields(struct cdr *cdr, struct cloud_file *file) {
   return true;
 }
 
-// Some writers of XCDR2 leave out the bytes of the list, so these are believed only if they are right.
+// Some writers of XCDR2 leave out the size of the list. So the size is read only if the list then has this size.
 static bool take_list(struct cdr *cdr, struct cloud_file *file) {
   struct error error;
   struct cdr listed = *cdr;
@@ -127,7 +127,7 @@ static bool take_list(struct cdr *cdr, struct cloud_file *file) {
   return take_fields(cdr, file);
 }
 
-// What stands before the points.
+// The members before the points.
 struct head {
   uint32_t height, width, point_step, row_step, data_bytes;
   uint8_t big_endian;
@@ -159,7 +159,7 @@ static bool check_fields(const struct cloud_file *file, struct error *error) {
   return true;
 }
 
-// Whether data has the rows without padding. Then row_step, which some writers do not set, says nothing.
+// Whether `data` has the rows without padding. Then row_step is not checked, because some writers do not set it.
 static bool is_packed(const struct head *head) {
   uint64_t points = (uint64_t)head->height * head->width, bytes;
   return !__builtin_mul_overflow(points, head->point_step, &bytes) && bytes == head->data_bytes;
@@ -202,7 +202,7 @@ static bool open(const char *bytes, size_t size, struct cloud_file *file, struct
 
 static bool looks_like(struct cdr cdr) {
   struct error error;
-  struct cloud_file file;  // large, and mostly not needed: only the fields that are added are set
+  struct cloud_file file;  // large, so only its used parts are set
   file.num_fields = 0;
   struct head head;
   cdr.error = &error;

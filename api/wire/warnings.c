@@ -10,7 +10,7 @@
 
 // ---- when -----------------------------------------------------------------------------------------------------------
 
-// 95 % or more.
+// Whether the part is 95 % or more.
 static bool nearly_all(int64_t part, int64_t all) { return all > 0 && part >= all - all / 20; }
 
 static bool no_points(const struct vx_job *job, const struct body_sniff *sniffed) {
@@ -85,7 +85,7 @@ static bool fewer_sweeps(const struct vx_job *job, const struct body_sniff *snif
   return sniffed->joined && sniffed->joined->count < sniffed->joined->wanted;
 }
 
-// ---- what to say ----------------------------------------------------------------------------------------------------
+// ---- texts ----------------------------------------------------------------------------------------------------------
 
 static void say_no_points(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
   (void)job, (void)sniffed;
@@ -143,7 +143,7 @@ static void say_rounded(const struct vx_job *job, const struct body_sniff *sniff
   text_printf(
       out,
       "float32 has steps of %.3g m near %.12g, so rounding moved a coordinate by %.3g m; subtract an origin near "
-      "the points before they are sent",
+      "the points before sending them",
       (double)(nextafterf(at, INFINITY) - at), loss->at, loss->most);
 }
 
@@ -184,7 +184,7 @@ static void say_fewer_sweeps(const struct vx_job *job, const struct body_sniff *
   text_printf(out, "%d of %lld sweeps were there", (int)joined->count, (long long)joined->wanted);
   if (joined->evicted) text_printf(out, "; %lld were evicted to make room", (long long)joined->evicted);
   if (joined->expired) text_printf(out, "; %lld were older than stream_ttl_s", (long long)joined->expired);
-  if (joined->begun) text_put(out, "; the stream begins with this request: the server has none from before");
+  if (joined->begun) text_put(out, "; the stream begins with this request: the server has no earlier sweeps");
 }
 
 // ---- the table ------------------------------------------------------------------------------------------------------

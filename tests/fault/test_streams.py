@@ -352,7 +352,7 @@ class Streams(FaultCase):
             with Daemon() as daemon:
                 metadata = daemon.post(path_of("s", 1), POINTS, JSON).json()
                 self.assertTrue(metadata["stream"]["begun"])
-                self.assertIn("the server has none from before", metadata["warnings"][0]["detail"])
+                self.assertIn("the server has no earlier sweeps", metadata["warnings"][0]["detail"])
                 self.assertFalse(daemon.post(path_of("s", 2), POINTS, JSON).json()["stream"]["begun"])
 
     def test_without_streams(self):

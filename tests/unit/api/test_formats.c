@@ -132,7 +132,7 @@ static void pcd_of_many_writers_is_read(void **state) {
 }
 
 // The Point Cloud Library fills the last page with zeros.
-static void zeros_behind_the_points_are_ignored(void **state) {
+static void zeros_after_the_points_are_ignored(void **state) {
   (void)state;
   const float points[] = {1, 2, 3, 4, 5, 6};
   static const char *const heads[][2] = {
@@ -162,8 +162,8 @@ static void pcd_is_refused(void **state) {
   } cases[] = {
       {"", "the body is empty"},
       {"\n", "the PCD header ends without DATA, after line 1"},
-      {"FIELDS x y z\nPINTS 3\n", "line 2: 'PINTS' is no entry of a PCD header"},
-      {"SIZE 4 4 4\n" XYZ, "line 1: SIZE has 3 values; allowed: 0, one for each name of FIELDS"},
+      {"FIELDS x y z\nPINTS 3\n", "line 2: 'PINTS' is not an entry of a PCD header"},
+      {"SIZE 4 4 4\n" XYZ, "line 1: SIZE has 3 values; allowed: 0, one for each name in the line FIELDS"},
       {"FIELDS x y z\nSIZE 4 4\n", "line 2: SIZE has 2 values; allowed: 3"},
       {"FIELDS x y z\nSIZE 4 4 9\n", "line 2: SIZE has '9'; allowed: 1, 2, 4 or 8"},
       {"FIELDS x y z\nTYPE F F D\n", "line 2: TYPE has 'D'; allowed: I, U or F"},
@@ -182,10 +182,8 @@ static void pcd_is_refused(void **state) {
       {"FIELDS x y z\nSIZE 4 4 2\nPOINTS 0\nDATA binary\n", "field z has TYPE F and SIZE 2"},
       {"FIELDS x y z\nSIZE 4 4 2\nTYPE F F F\nPOINTS 0\nDATA binary\n", "field z has TYPE F and SIZE 2"},
       {"FIELDS\nSIZE\nTYPE\nPOINTS 1\nDATA ascii\n1\n", "no fields"},
-      {XYZ "POINTS 2\nDATA binary\n12345678901",
-       "promises 2 points of 12 bytes each; it is followed by 11 bytes, too few"},
-      {XYZ "POINTS 0\nDATA binary\n123456789012",
-       "promises 0 points of 12 bytes each; it is followed by 12 bytes, too many"},
+      {XYZ "POINTS 2\nDATA binary\n12345678901", "promises 2 points of 12 bytes each; 11 bytes follow it, too few"},
+      {XYZ "POINTS 0\nDATA binary\n123456789012", "promises 0 points of 12 bytes each; 12 bytes follow it, too many"},
       {XYZ "POINTS 9223372036854775807\nDATA ascii\n1 2 3\n", "promises 9223372036854775807 points of 3 values each"},
       {TEXT "1.5 2 3\n1 2\n", "line 7 has 2 values; a point has 3"},
       {TEXT "1 2 3\n1 2 3 4\n", "line 7 has 4 values; a point has 3"},
@@ -194,7 +192,7 @@ static void pcd_is_refused(void **state) {
       {TEXT "1 2 3           \n", "ends after line 6 with 1 points; 2 were promised"},
       {TEXT "1 2 3\n1 2 3\n1 2 3\n", "line 8 comes after the 2 points that were promised"},
       {XYZ "POINTS 1\nDATA binary_compressed\n1234567", "ends before the sizes"},
-      {XYZ "POINTS 1\nDATA binary_compressed\n\2   \14   1", "bytes of compressed points are promised, but 1 follow"},
+      {XYZ "POINTS 1\nDATA binary_compressed\n\2   \14   1", "bytes of compressed points, but 1 follow"},
       {"ply\nformat ascii 1.0\n", "the body looks like a PLY file: add format=ply"},
       {"\x1f\x8b\x08\x08", "the body looks compressed by gzip: add the header Content-Encoding: gzip"},
       {"\x28\xb5\x2f\xfd ", "the body looks compressed by zstd: add the header Content-Encoding: zstd"},
@@ -217,7 +215,7 @@ static void compressed_points_are_checked(void **state) {
   is_refused(FORMAT_PCD, short_, sizeof short_ - 1, "num_features=3", "do not unpack to the 12 bytes promised");
   static const char other[] = XYZ "POINTS 1\nDATA binary_compressed\n\5\0\0\0\15\0\0\0\0\0\340\2\0";
   is_refused(FORMAT_PCD, other, sizeof other - 1, "num_features=3",
-             "are to have 13 bytes, but 1 points of 12 bytes need 12");
+             "unpack to 13 bytes, but 1 points of 12 bytes need 12");
 }
 
 static void compressed_points_of_many_writers_are_read(void **state) {
@@ -338,24 +336,25 @@ static void ply_is_refused(void **state) {
       {"plyx\n", "not with 'plyx'"},
       {"ply\nelement vertex 1\n", "line 2: the format must come first, not 'element'"},
       {"ply\nformat binary 1.0\n",
-       "line 2: format is not ascii, binary_little_endian or binary_big_endian but 'binary'"},
+       "line 2: format must be ascii, binary_little_endian or binary_big_endian, not 'binary'"},
       {ASCII "format ascii 1.0\n", "line 3: there is a second 'format'"},
       {ASCII "property float x\n", "line 3: there is no element for the property 'x'"},
       {ASCII "element vertex\n", "line 3: an element needs a name and a whole number"},
       {ASCII "element vertex -1\n", "line 3: an element needs a name and a whole number, not '-1'"},
-      {ASCII "element vertex 1\nproperty half x\n", "line 4: there is no type of a property 'half'"},
-      {ASCII "element vertex 1\nproperty float\n", "line 4: a property has no name behind 'float'"},
+      {ASCII "element vertex 1\nproperty half x\n", "line 4: a property cannot have the type 'half'"},
+      {ASCII "element vertex 1\nproperty float\n", "line 4: a property has no name after 'float'"},
       {ASCII "element vertex 1\nproperty list uchar int i\nend_header\n0 ",
        "no field x of one value; it has i (a list)"},
-      {ASCII "element face 1\nproperty list float int i\n", "line 4: a list's length is no whole number but 'float'"},
-      {ASCII "elements vertex 1\n", "line 3: no entry of a PLY header is 'elements'"},
+      {ASCII "element face 1\nproperty list float int i\n",
+       "line 4: the length of a list must have a type of whole numbers, not 'float'"},
+      {ASCII "elements vertex 1\n", "line 3: a PLY header cannot have the entry 'elements'"},
       {ASCII VERTEX, "the PLY header ends without end_header, after line 6"},
       {ASCII "end_header\n", "no element vertex"},
       {ASCII "element vertex 1\nend_header\n1\n", "no fields"},
       {ASCII VERTEX "end_header\n1 2\n3\n", "line 8 has 2 values; a point has 3"},
       {ASCII VERTEX "end_header\n1 2 3\n4 5 6\n", "line 9 comes after the 1 points"},
       {ASCII "element a 2\nproperty int i\n" VERTEX "end_header\n1\n", "ends at byte 129, within the elements"},
-      {"ply\nformat binary_little_endian 1.0\n" VERTEX "end_header\n12345678901", "followed by 11 bytes, too few"},
+      {"ply\nformat binary_little_endian 1.0\n" VERTEX "end_header\n12345678901", "11 bytes follow it, too few"},
       {"ply\nformat binary_little_endian 1.0\n" VERTEX "end_header\n123456789012123456789012", "too many"},
       {"ply\nformat binary_little_endian 1.0\nelement a 9223372036854775807\nproperty int i\n" VERTEX
        "end_header\n1234",
@@ -455,7 +454,7 @@ static void pointcloud2_is_refused(void **state) {
       {1, 9, "not with 00 09 (XCDR2 of an appendable type)"},
       {1, 10, "not with 00 0a (XCDR2 of a mutable type)"},
       {1, 255, "not with 00 ff (unknown)"},
-      {12, 1, "frame_id at byte 12 is no string that ends in a NUL"},
+      {12, 1, "frame_id at byte 12 is not a string that ends in a NUL"},
       {15, 1, "ends at byte 121, within frame_id"},
       {44, 0, "field x has the datatype 0; allowed: 1 to 8"},
       {44, 9, "field x has the datatype 9"},
@@ -520,7 +519,7 @@ static void a_name_may_occur_once(void **state) {
   const float row[] = {1, 2, 3};
   static const char twice[] = "FIELDS x y z x i i\nPOINTS 1\nDATA ascii\n1 2 3 4 5 6\n";
   is_refused(FORMAT_PCD, twice, sizeof twice - 1, "num_features=3",
-             "the body has 2 fields named x, and which of them is meant is not known; it has x, y, z, x, i, i");
+             "the body has 2 fields named x, so the name is ambiguous; it has x, y, z, x, i, i");
   is_refused(FORMAT_PCD, twice, sizeof twice - 1, "fields=i,y,z", "2 fields named i");
   static const char other[] = "FIELDS x y z i i I a A\nPOINTS 1\nDATA ascii\n1 2 3 4 5 6 7 8\n";
   gives(FORMAT_PCD, other, sizeof other - 1, "num_features=3", 3, row);
@@ -746,7 +745,7 @@ int main(void) {
       cmocka_unit_test(text_of_other_languages_is_named),
       cmocka_unit_test(pcd_is_read),
       cmocka_unit_test(pcd_of_many_writers_is_read),
-      cmocka_unit_test(zeros_behind_the_points_are_ignored),
+      cmocka_unit_test(zeros_after_the_points_are_ignored),
       cmocka_unit_test(pcd_is_refused),
       cmocka_unit_test(compressed_points_are_checked),
       cmocka_unit_test(compressed_points_of_many_writers_are_read),

@@ -262,7 +262,7 @@ static void rounding_says_how_far(void **state) {
   warnings_write(&job, &look, &text);
   assert_string_equal(memory,
                       "[{\"kind\":\"rounded\",\"detail\":\"float32 has steps of 0.5 m near -4320978.61, so rounding "
-                      "moved a coordinate by 0.11 m; subtract an origin near the points before they are sent\"}]");
+                      "moved a coordinate by 0.11 m; subtract an origin near the points before sending them\"}]");
 }
 
 static void fewer_sweeps_say_why(void **state) {
@@ -276,10 +276,10 @@ static void fewer_sweeps_say_why(void **state) {
   joined = (struct join_report){.count = 1, .wanted = 10, .evicted = 2, .expired = 4, .begun = true};
   assert_true(warning_holds(WARNING_FEWER_SWEEPS, &job, &look));
   warnings_write(&job, &look, &text);
-  assert_string_equal(memory,
-                      "[{\"kind\":\"fewer_sweeps\",\"detail\":\"1 of 10 sweeps were there; 2 were evicted to make "
-                      "room; 4 were older than stream_ttl_s; the stream begins with this request: the server has none "
-                      "from before\"}]");
+  assert_string_equal(
+      memory, "[{\"kind\":\"fewer_sweeps\",\"detail\":\"1 of 10 sweeps were there; 2 were evicted to make "
+              "room; 4 were older than stream_ttl_s; the stream begins with this request: the server has no earlier "
+              "sweeps\"}]");
 }
 
 static void all_are_written_as_one_json_array(void **state) {
