@@ -117,7 +117,8 @@ static bool collide(const struct listener *one, const struct listener *other) {
 static bool add(const struct opening *opening, const struct listener *listener) {
   struct listeners *listeners = opening->listeners;
   for (int i = 0; opening->check && i < listeners->count; i++)
-    if (collide(listener, &listeners->at[i])) return fail(opening, "%s is listed too", listeners->at[i].address);
+    if (collide(listener, &listeners->at[i]))
+      return fail(opening, "it cannot be bound together with %s, which is listed too", listeners->at[i].address);
   if (listeners->count - opening->before == LISTENERS_MAX) {
     if (!opening->check) close(listener->fd);
     return fail(opening, "allowed: up to %d listeners", LISTENERS_MAX);

@@ -95,7 +95,7 @@ class PagesListen(HttpCase):
         check = ("--check-config", "--allow-anonymous")
         for listen, pages in clashes:
             with self.subTest(listen=listen, pages=pages):
-                why = f"cannot listen on {pages}: {listen} is listed too"
+                why = f"cannot listen on {pages}: it cannot be bound together with {listen}, which is listed too"
                 self.rejected(why, *check, "--listen", listen, "--pages-listen", pages)
         self.rejected("is listed too", *check, "--listen", "127.0.0.1:8080,127.0.0.1:08080")
         for good in (
