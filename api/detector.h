@@ -1,9 +1,9 @@
 // A detector: a model that detects, as a folder with model.json, the encoder's weights and the network.
 //
 // docs/detection.md has the format. An open detector changes in two ways only: its network gets or loses sessions, and
-// the detector may be refused. A detector that cannot be opened says why there is no library. Holders are counted, and
-// the last holder's release ends the detector, so a job may go on with a model that a reload has replaced. The sessions
-// end with the detector, so the lanes of the sessions must outlive the detector. Any thread.
+// the detector may be refused. Without the library of networks, a detector opens but does not serve, and its fault says
+// why. Holders are counted, and the last holder's release ends the detector, so a job may go on with a model that a
+// reload has replaced. The sessions end with the detector, so their lanes must outlive the detector. Any thread.
 #ifndef VOXELD_DETECTOR_H
 #define VOXELD_DETECTOR_H
 
@@ -16,9 +16,9 @@ enum { DETECTOR_NAME_SIZE = 64 };
 struct detector_means {
   const struct vx_engine *engine;
   struct vx_engine_library *library;  // NULL if there is none
-  struct error missing;               // why
+  struct error missing;               // why there is no library
   int threads;                        // threads that compute one run together
-  size_t memory_bytes;                // most host memory of a network; 0 = no limit
+  size_t memory_bytes;                // limit of a network's host memory; 0 = no limit
 };
 
 struct detector;

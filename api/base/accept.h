@@ -10,8 +10,9 @@ enum { ACCEPT_MOST = 1000 };  // the highest quality
 // nothing.
 int accept_quality(const char *accept, const char *type);
 
-// The quality that an Accept-Encoding gives to `coding` ("gzip"), in thousandths. "identity" has the quality 0 unless
-// the header names it: a client that does not name it accepts it, but prefers the codings that it names.
+// The quality that an Accept-Encoding gives to `coding` ("gzip"), in thousandths. If the header does not name
+// "identity", the quality of "identity" is 0: the client accepts an uncoded body, but prefers the codings that the
+// header names.
 int accept_coding(const char *accept, const char *coding);
 
 #endif

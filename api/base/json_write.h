@@ -23,8 +23,8 @@ void json_put_integer(struct text *out, int64_t value);
 void json_put_integers(struct text *out, const int64_t *values, int count);  // an array
 void json_put_fixed(struct text *out, int64_t units, int decimals);          // units / 10^decimals
 void json_put_double(struct text *out, double value);
-// Writes null for a number that is not finite, since JSON has no such numbers. -0.0 keeps its sign: it is not written
-// as -0, which readers take for an integer.
+// Writes null for a number that is not finite, since JSON has no such numbers. -0.0 is written as
+// -0.0: readers would take -0 for an integer and lose the sign.
 void json_put_float(struct text *out, float value);
 
 // Begins a string. All text that is appended before json_end belongs to the string, such as that of text_put, or

@@ -61,9 +61,9 @@ VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, str
 // Opens the object of that key as a region of the client, if the client may have it (objects.h). False with an error.
 VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
                                      const struct region_terms *terms, struct error *error);
-// Removes the client's region of that name, or all (NULL). Later requests do not find it. False with an error: a job
-// still writes to such a region, even to one that was removed before. The client then repeats the request until no job
-// does.
+// Removes the client's region of that name, or all (NULL). Later requests do not find it. False with an error if
+// a job still writes to a region of that name, even to one that was removed earlier. The client then repeats the
+// request until it succeeds.
 VX_WARN_UNUSED bool regions_unregister(struct regions *regions, const struct client *client, const char *name,
                                        struct error *error);
 // Writes the client's region of that name, or all (NULL), as a JSON array. Without a client (NULL) there are none.

@@ -27,17 +27,18 @@ static inline char *source_rows(const struct job *job) { return job->shared ? jo
 
 // ---- the sinks ------------------------------------------------------------------------------------------------------
 
-// Opens the parts of regions that the answer goes to.
+// Opens the sinks.
 VX_WARN_UNUSED bool sinks_open(struct job *job);
 // Whether the sinks have room for the answer, as far as its size is known. Call it once the layout is known.
 VX_WARN_UNUSED bool sinks_reserve(struct job *job);
-// Call it after sinks_reserve. Lets the GPU that runs the job write all sinks in place, or none. Returns the address
-// where the GPU writes the whole answer. NULL: tensors without a sink in place go to the output.
+// Call it after sinks_reserve. Lets the GPU that runs the job write to all sinks in place, or to none. Returns the
+// address of the sink of the whole answer, if the GPU writes there. NULL: the GPU writes tensors to their sinks in
+// place, if any, and all other tensors go to the output.
 char *sinks_reach(struct job *job);
 // Copies tensors to their sinks, unless a GPU has written them there.
 VX_WARN_UNUSED bool sinks_commit_tensors(struct job *job);
-// Copies the whole answer to its sink or, if a GPU has written the tensors, the header in front of them. The client
-// then gets an answer of the kind `answer_of_region`.
+// Copies the whole answer to its sink. If a GPU has written the tensors there, copies only the header in front of them.
+// The response to the client becomes one of the kind `answer_of_region`.
 VX_WARN_UNUSED bool sinks_commit_answer(struct job *job);
 // Whether there is a sink of the whole answer.
 static inline bool sinks_take_answer(const struct job *job) { return job->asked.output_region.name[0]; }
