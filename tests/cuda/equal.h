@@ -72,14 +72,14 @@ void side_set_job(struct side *side, const struct vx_job *asked, const struct sc
 // Runs one job over poisoned memory.
 enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan, struct error *error);
 
-// Places: random addresses, with any alignment, for most tensors of the side's jobs. Without places_open there are
-// none.
+// Places: random addresses, with any alignment, for most tensors of the side's jobs. Without places_open, jobs have no
+// places.
 void places_open(struct side *side);
 void places_close(struct side *side);
 // Gives the side's job its places, if it can have any.
 void places_give(struct side *side, const struct vx_layout *layout);
-// Copies all tensors together into the side's output, in the order of its layout. Returns false if anything else was
-// written.
+// Copies all tensors together into the side's output, in the order of its layout. Returns false if
+// the job also wrote outside of its places.
 bool places_gather(struct side *side);
 
 // Runs a job on sides[0], and twice on sides[1], the second time with places. Prints a line per difference and counts.

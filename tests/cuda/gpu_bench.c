@@ -3,13 +3,18 @@
 //   gpu-bench [--repeat N] [DIRECTORY]
 //   gpu-bench --once QUERY SCAN RUNS [DIRECTORY]     RUNS runs and no table, for a profiler
 //
-// Medians of N rounds (200) after a warm-up. The frames alternate, each in its own memory. `device` is the time from
-// the first kernel to the finished tensors on the device, with points that are there already; the other libraries were
-// measured in the same way. `floor` is the time of a device copy of points and tensors. The other columns are of whole
-// requests, with both transfers over the bus: `in` until the last point has arrived (most are in their cells by then),
-// then cells and tensors, then `out`, all by the device's clock, and `whole` by the host's. The target for all maps of
-// a scan is at most 25 us more than its `coords`. DIRECTORY holds the scans (kitti_raw_*.bin and so on;
-// ../shared/data). One thread. Exit code 77 without a GPU. Asserts no time.
+// Times are medians of N rounds (200) after a warm-up. The frames alternate, each in its own memory.
+//   device   from the first kernel to the finished tensors, with points and tensors in device memory; the other
+//            libraries were measured in the same way
+//   floor    a copy of points and tensors within device memory
+//   in       until the last point has arrived on the device; most points are in their cells by then
+//   voxel.   then the voxelization
+//   feat.    then the features
+//   out      the transfer of the tensors to the host
+//   whole    the whole request, by the host's clock
+// The columns from `in` to `whole` are of requests with both transfers over the bus; all but `whole` are by the
+// device's clock. "coords, all maps" should take at most 25 us more than "coords". DIRECTORY holds the scans
+// (kitti_raw_*.bin and so on), by default ../shared/data. One thread. Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

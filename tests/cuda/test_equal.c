@@ -133,7 +133,7 @@ static bool takes_its_jobs(void) {
     const struct vx_job job = {.op = op, .tensors = vx_operation_of(op)->tensors};
     good = good && vx_cuda_backend.runs(&job) == (op != VX_DETECT);
   }
-  if (!good) printf("the CUDA backend takes a job that it has no kernels for, or declines another\n");
+  if (!good) printf("the CUDA backend takes a job without kernels, or declines a job with kernels\n");
   return good;
 }
 

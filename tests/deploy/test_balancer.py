@@ -52,7 +52,7 @@ class BalancerCase(unittest.TestCase):
         self.front = Front(self.balancer.address)
 
     def balance(self, ports, *options, **variables):
-        """A balancer before these servers; nothing answers for the missing servers."""
+        """A balancer in front of the servers at these ports. At ports of missing servers nothing answers."""
         ports = [*ports, 1, 1, 1][:SERVERS]
         pages = {daemon.address[1]: daemon.pages[1] for daemon in self.daemons}
         balancer = Balancer(ports, self.work / "haproxy.log", *options, pages=pages, **variables)
@@ -95,7 +95,7 @@ class Loss(BalancerCase):
     COUNT = 3
 
     def load(self):
-        """Clients with patience and wrk, which has none, both with small bodies and with scans."""
+        """Clients that retry (Patients) and wrk, which does not retry; both send small bodies and scans."""
         bodies = {"small": rows(500), "scan": tiled_rows(1 << 20)}
         expected = {body: tensors(self.daemons[0].post(VOXELIZE, body).body) for body in bodies.values()}
         for name, body in bodies.items():
@@ -168,7 +168,7 @@ class Ends(BalancerCase):
         connection = self.raw().send(head("POST", VOXELIZE, f"Content-Length: {len(body)}") + body[: len(body) // 2])
         wait_until(lambda: self.daemons[0].status()["buffers"]["in_use_bytes"] > 0, "the upload begun")
         self.kill(0)
-        try:  # either may come; a client asks again after both
+        try:  # the balancer answers or closes the connection; a client retries in both cases
             self.assert_own_problem(connection.read(), 502, "no-answer", "1")
         except Closed:
             pass
@@ -305,7 +305,8 @@ class Floods(BalancerCase):
         settings = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
         connection = self.raw(source=self.FLOODER).send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings)
         connection.readable(30)
-        self.assertEqual(connection.socket.recv(12), b"HTTP/1.1 400", "HTTP/2 is spoken, which has many")
+        # HTTP/2 would have many requests at a time.
+        self.assertEqual(connection.socket.recv(12), b"HTTP/1.1 400", "HTTP/2 is not refused")
 
 
 class Scripted(socketserver.ThreadingTCPServer):

@@ -1,4 +1,4 @@
-// Rehearses the installed library, and checks its row in server/http/library.c.
+// Sends requests to the installed libmicrohttpd (rehearsal.h), and checks its row in server/http/library.c.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,8 @@ static void play(struct rehearsal *rehearsal) {
 #define SENT(TEXT) (TEXT), sizeof(TEXT) - 1
 #define REQUEST(TEXT) .request = (TEXT), .length = sizeof(TEXT) - 1
 
-// Some strict versions answer a head without Host twice. The daemon does not use those strictly.
+// In strict mode, some versions answer a head without Host twice. The daemon does not use the strict mode of those
+// versions.
 static void it_is_strict_if_it_then_answers_once(void **state) {
   (void)state;
   const struct library strict = {.strict = true};
@@ -55,7 +56,7 @@ static const struct sent odd[] = {
     {SENT("POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2;a\0b\r\nab\r\n0\r\n\r\n")},
 };
 
-// Whether the library passes the request on and its place in memory gives no reason to refuse it.
+// Whether the library passes the request on, and the request lies in memory as it was sent (head_trace.h).
 static bool is_taken(const struct library *library, const struct sent *sent) {
   struct rehearsal rehearsal = {.library = library, .request = sent->text, .length = sent->length};
   play(&rehearsal);
@@ -63,13 +64,13 @@ static bool is_taken(const struct library *library, const struct sent *sent) {
   return strncmp(answer, "HTTP/1.", 7) == 0 && strncmp(answer + 8, " 200 ", 5) == 0 && !rehearsal.broken;
 }
 
-static void what_servers_read_alike_is_taken(void **state) {
+static void requests_that_servers_read_alike_are_taken(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
     if (!is_taken(&row, &plain[i])) fail_msg("refused: %s", plain[i].text);
 }
 
-static void what_servers_read_differently_is_refused(void **state) {
+static void requests_that_servers_read_differently_are_refused(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
     if (is_taken(&row, &odd[i])) fail_msg("taken, number %zu: %s", i, odd[i].text);
@@ -141,8 +142,8 @@ static int find_row(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(it_is_strict_if_it_then_answers_once),
-      cmocka_unit_test(what_servers_read_alike_is_taken),
-      cmocka_unit_test(what_servers_read_differently_is_refused),
+      cmocka_unit_test(requests_that_servers_read_alike_are_taken),
+      cmocka_unit_test(requests_that_servers_read_differently_are_refused),
       cmocka_unit_test(memory_is_looked_at_if_the_library_refuses_too_little),
       cmocka_unit_test(a_query_is_cut_if_it_is_not_answered_otherwise),
       cmocka_unit_test(a_job_is_answered_and_given_back),

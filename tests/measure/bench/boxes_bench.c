@@ -1,5 +1,5 @@
-// boxes-bench: how long the CPU takes to decode a KITTI head's maps: 248 x 216 cells with 6 anchors each. A number of
-// anchors reach the threshold. They lie around a number of objects, as a network's do.
+// boxes-bench: measures how long the CPU takes to decode the maps of a KITTI head: 248 x 216 cells with 6 anchors each.
+// In each row of the table, some anchors reach the threshold. They lie around some objects, as in maps of a network.
 //
 // One thread. Nothing here asserts a time.
 #include <stdio.h>

@@ -137,7 +137,7 @@ static void a_string_holds_all_that_is_appended(void **state) {
   is("{\"detail\":\"3 of \\\"a\xef\xbf\xbd\\\"\\u000a\"}");
 }
 
-// Nests documents in strings three times, and reads each one back out of the other.
+// Nests three documents, each in a string of the one around it, and parses all of them.
 static void strings_hold_documents(void **state) {
   (void)state;
   json_printf(fresh(), "{outer:");

@@ -384,7 +384,8 @@ static struct message plugged_network(void) {
   return model_of(&graph);
 }
 
-// NULL if there is none. Under a sanitizer there is none: its threads use locks that the sanitizer does not see.
+// The path of ONNX Runtime in the environment; NULL if there is none. Always NULL under a sanitizer, which does not see
+// the locks of ONNX Runtime's threads.
 static const char *real_path(void) {
   static char found[1024];
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
