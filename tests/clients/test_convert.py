@@ -868,7 +868,7 @@ class Convert(unittest.TestCase):
                 text = io.StringIO()
                 with contextlib.redirect_stderr(text):
                     self.assertEqual(main([source, "none.pth", *config]), 1)
-                self.assertIn(f"{name} is no configuration of {source}", text.getvalue())
+                self.assertIn(f"{name} is not a configuration of {source}", text.getvalue())
 
     def test_a_model_is_not_replaced(self):
         self.convert("openpcdet", pcdet_state(), pcdet_config())

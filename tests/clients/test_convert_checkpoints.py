@@ -139,7 +139,7 @@ class Checkpoints(unittest.TestCase):
         save_new(self.path, None, pickle.dumps({"state_dict": {}, "when": pathlib.PurePosixPath("x")}, 4))
         self.refuse("has no state")
 
-    # ---- what is no checkpoint --------------------------------------------------------------------------------------
+    # ---- files that are not checkpoints ------------------------------------------------------------------------------
 
     def test_other_files_are_named(self):
         node = helper.make_node("Relu", ["x"], ["y"])
@@ -162,8 +162,8 @@ class Checkpoints(unittest.TestCase):
             "is a Git LFS pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
             "is a page of HTML": b"<!DOCTYPE html><html></html>",
             "is an HDF5 file": b"\x89HDF\r\n\x1a\n" + bytes(64),
-            "neither what torch.save wrote": b"\x08\x01 no onnx",
-            "neither what torch.save wrote,": b"",
+            "neither a file of torch.save": b"\x08\x01 no onnx",
+            "neither a file of torch.save,": b"",
         }
         for reason, data in cases.items():
             with self.subTest(reason):

@@ -374,7 +374,7 @@ class Statements(Files):
         self.refuse("x = 1\ny = '{{$NAME:value}}'", 2, "the converter reads no environment variables")
         self.refuse("_base_ = 'no.py'", 1, "there is no base", "no.py")
         self.refuse("x = 1\n_base_ = ['mmdet3d::_base_/x.py']", 2, "of an installed package")
-        self.refuse("import os\n_base_ = os.listdir('.')", 2, "_base_ is no list of files")
+        self.refuse("import os\n_base_ = os.listdir('.')", 2, "_base_ is not a list of files")
         self.write("a.py", "x = 1")
         self.write("b.py", "x = 2")
         self.refuse("_base_ = ['a.py', 'b.py']", 1, "two bases have x")

@@ -247,7 +247,7 @@ class Onnx(unittest.TestCase):
     def test_cuda_pointpillars(self):
         builder = plugged(self.file)
         document, text = self.convert([self.file], {"config.yaml": convert.pcdet_config()})
-        self.assertIn("onnx: cut at map; the encoder gives what the file gives", text)
+        self.assertIn("onnx: cut at map; the encoder gives the same values as the file", text)
         self.assertEqual(self.check_anchors(builder, document, "nhwc"), {name: name for name in ANCHOR_MAPS})
         self.assertEqual(document["encoder"], {"file": "encoder.safetensors", "features": "pillar10", "width": WIDTH})
         self.assertEqual(document["voxelize"]["max_points_per_voxel"], CAP)
@@ -261,7 +261,7 @@ class Onnx(unittest.TestCase):
     def test_openpcdet(self):
         builder = scattered(self.file)
         document, text = self.convert([self.file], {"config.yaml": convert.pcdet_config()})
-        self.assertIn("onnx: cut at map; the whole network gives what the file gives", text)
+        self.assertIn("onnx: cut at map; the whole network gives the same values as the file", text)
         self.check_anchors(builder, document, "nhwc")
 
     def test_mmdeploy(self):
@@ -270,7 +270,7 @@ class Onnx(unittest.TestCase):
         self.config("base.py", convert.MMDET_BASE_FILE)
         config = convert.MMDET_ANCHOR_FILE.replace("LEGACY", "legacy=False")
         document, text = self.convert([self.file], {"config.py": config})
-        self.assertIn("the whole network gives what the file gives", text)
+        self.assertIn("the whole network gives the same values as the file", text)
         outputs = self.check_anchors(builder, document, "nchw")
         self.assertEqual(outputs, dict(zip(ANCHOR_MAPS, names)))
 
@@ -308,8 +308,8 @@ class Onnx(unittest.TestCase):
             "it has no output cls_preds or cls_score0 or cls_score, only scores, offsets, turns; --map cls_preds=NAME"
         )
         maps = ["--map", "cls_preds=scores", "--map", "box_preds=offsets", "--map", "dir_cls_preds=turns"]
-        self.refuse("--map cls=scores is no NAME=OUTPUT; names: cls_preds", None, None, "--map", "cls=scores")
-        self.refuse("--map cls_preds is no NAME=OUTPUT", None, None, "--map", "cls_preds")
+        self.refuse("--map cls=scores is not NAME=OUTPUT; names: cls_preds", None, None, "--map", "cls=scores")
+        self.refuse("--map cls_preds is not NAME=OUTPUT", None, None, "--map", "cls_preds")
         self.refuse(
             "offsets has the shape [1, 12, 12, 42]; the configuration asks for 18",
             None,
@@ -335,7 +335,7 @@ class Onnx(unittest.TestCase):
         builder.node("Add", ["block", "voxel_num"], "both")
         inputs = {name: (1, None) for name in ("voxels", "voxel_idxs", "voxel_num")}
         builder.save(self.file, inputs, ["both", *ANCHOR_MAPS])
-        self.refuse("the network behind map also reads voxel_num", None, None, "--map", "cls_preds=both")
+        self.refuse("the network after map also reads voxel_num", None, None, "--map", "cls_preds=both")
         plugged(self.file)
         wrong = copy.deepcopy(config)
         wrong["DATA_CONFIG"]["DATA_PROCESSOR"][1]["MAX_POINTS_PER_VOXEL"] = 20

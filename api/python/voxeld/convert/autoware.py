@@ -1,4 +1,4 @@
-"""Autoware's CenterPoint, whose parameters are ROS's: which file says what, and how its maps differ."""
+"""Autoware's CenterPoint, whose parameters are ROS's: which file has which parameters, and how its maps differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .config import Config
 from .model import Head, Plan, Reordered, Voxels
 from .state import ConvertError
 
-POINTS_OF_A_PILLAR = 32  # it is in Autoware's source
+POINTS_OF_A_PILLAR = 32  # a constant in Autoware's source
 GROUPS = ("model_params", "post_process_params")
 MOST = 1 << 20  # of max_objects and nms_post_max
 
@@ -68,7 +68,7 @@ def _head(model: Config, voxels: Voxels) -> Head:
     channels = {"heatmap": len(classes), "center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
     notes = [
         "a cell may give a box of each class, where Autoware takes the best class of a cell",
-        "yaw_norm_thresholds and Autoware's suppression by overlap, behind its circle NMS, are not applied",
+        "yaw_norm_thresholds and Autoware's suppression by overlap, which follows its circle NMS, are not applied",
     ]
     # dim is the width before the length; an angle a of rot is the heading -a - pi/2, of sine -cos a and cosine -sin a.
     reordered = {"dim": Reordered([1, 0, 2], 1), "rot": Reordered([1, 0], -1)}

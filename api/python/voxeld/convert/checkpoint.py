@@ -1,10 +1,10 @@
-"""Checkpoints: what torch.save wrote, .safetensors and .npz, told apart by their bytes.
+"""Checkpoints: files of torch.save, .safetensors and .npz, which the reader tells apart by their bytes.
 
 A file of torch.save is a pickle, a program for a stack machine. Python's own machine imports and calls whatever the
 pickle names. Even if a pickle can name nothing, Python's machine takes gigabytes for a few bytes (the number of a
 memo), and deep tuples as keys crash Python. The machine here knows a handful of names, all of which make tensors and
-dicts. It imports nothing and calls nothing of the file: of any other name it keeps the name, and an object that such a
-name makes stays an empty shell.
+dicts. It imports nothing and calls nothing that the file names. Of every other name it keeps only the name, and
+objects of other classes are empty shells.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from .state import Array, ConvertError, State
 
-MOST_STEPS = 20_000_000  # of a pickle: a training run's have some thousands
+MOST_STEPS = 20_000_000  # of a pickle; the checkpoints of a training run have some thousands
 MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a file that torch.save wrote before torch 1.6
 STATES = ("model_state", "state_dict", "model")  # keys of OpenPCDet, of mmdetection3d and det3d, of others
 BFLOAT16 = "bfloat16"
@@ -39,7 +39,7 @@ STORAGES = {
 }
 SAFETENSORS = {"F32": "f4", "F64": "f8", "F16": "f2", "BF16": BFLOAT16, "I64": "i8", "I32": "i4", "I16": "i2"}
 SAFETENSORS.update({"I8": "i1", "U8": "u1", "U16": "u2", "U32": "u4", "U64": "u8", "BOOL": "?"})
-OTHERS = {  # what other files begin with
+OTHERS = {  # the first bytes of other files -> their kind
     b"version https://git-lfs": "a Git LFS pointer: git lfs pull fetches the file",
     b"\x89HDF": "an HDF5 file",
     b"<!DOCTYPE": "a page of HTML",
@@ -73,7 +73,7 @@ def _read(path: pathlib.Path, file: BinaryIO) -> State:
             raise ConvertError(f"{path} is {what}, not a checkpoint")
     if start[:1] == b"\x08" and _is_onnx(file.read()):
         raise ConvertError(f"{path} is an ONNX file, not a checkpoint: give onnx as the source")
-    raise ConvertError(f"cannot read {path}: neither what torch.save wrote, nor .safetensors, nor .npz")
+    raise ConvertError(f"cannot read {path}: it is neither a file of torch.save, nor .safetensors, nor .npz")
 
 
 def _is_onnx(data: bytes) -> bool:
@@ -131,7 +131,7 @@ def _read_zip(path: pathlib.Path, file: BinaryIO) -> State:
                     return State({name: arrays[name] for name in arrays.files})
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError) as reason:
         raise ConvertError(f"cannot read {path}: {reason}") from None
-    raise ConvertError(f"{path} is a zip file, but torch.save did not write it, and it has other files than .npy")
+    raise ConvertError(f"{path} is a zip file, but torch.save did not write it, and not all of its files are .npy")
 
 
 def _read_new(path: pathlib.Path, archive: zipfile.ZipFile, folder: str) -> Any:
@@ -158,7 +158,7 @@ def _read_new(path: pathlib.Path, archive: zipfile.ZipFile, folder: str) -> Any:
 
 
 class _Rest:
-    """A file of which no more is read than there is, whatever length a pickle names."""
+    """A file. A read returns at most the rest of the file, whatever length the pickle gives."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size, self.readline, self.tell = file, size, file.readline, file.tell
@@ -264,7 +264,7 @@ class _Machine:
             raise ValueError(f"{opcode.name} is not supported")
 
     def _marked(self) -> List[Any]:
-        """What is above the topmost mark."""
+        """Takes the values above the topmost mark from the stack."""
         items: List[Any] = []
         while True:
             item = self._stack.pop()
@@ -387,7 +387,7 @@ class _Machine:
         self._stack.append(self._made(function, tuple(arguments)))
 
     def _build(self, _: Any) -> None:
-        self._stack.pop()  # the state of an object: no object here has a state
+        self._stack.pop()  # the state of an object: the objects here have no state
 
     def _made(self, function: Any, arguments: Any) -> Any:
         name = function.name if isinstance(function, (Name, Shell)) else type(function).__name__
@@ -417,14 +417,14 @@ class _Call(NamedTuple):
 
 
 def _tensor(storage: Any, offset: int, shape: Tuple[int, ...], strides: Tuple[int, ...], *_: Any) -> Any:
-    """A view of the storage. No value is copied, and none is outside the storage."""
+    """A view of the storage, without a copy. Refuses values outside the storage."""
     if not isinstance(storage, np.ndarray):
         return storage if isinstance(storage, Shell) else Shell("torch.Tensor")
     numbers = [offset, *shape, *strides]
     if any(isinstance(number, bool) or not isinstance(number, int) or number < 0 for number in numbers):
-        raise ValueError("a tensor with a shape that is no shape")
+        raise ValueError("a tensor with an invalid shape")
     if len(shape) != len(strides) or len(shape) > 16:
-        raise ValueError("a tensor with a shape that is no shape")
+        raise ValueError("a tensor with an invalid shape")
     last = offset + sum((length - 1) * stride for length, stride in zip(shape, strides))
     if 0 in shape:
         return np.empty(shape, storage.dtype)

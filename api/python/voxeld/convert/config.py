@@ -56,7 +56,7 @@ class Config:
         return self._whole(key, self.number(key, default))
 
     def last(self, key: str) -> int:
-        """The whole number, or the last of a list: the one of tests, behind the one of training."""
+        """The whole number, or the last of a list, whose numbers are for training and for tests."""
         values = self.value(key, object)
         return self._whole(key, self.numbers_of(key, values if isinstance(values, list) and values else [values])[-1])
 
@@ -91,7 +91,7 @@ class Config:
         return numbers
 
     def agree(self, key: str, *values: Any, default: Any = None) -> None:
-        """The value, or what the project takes without the key, is one of those that voxelization uses."""
+        """Checks that the value, or the project's default without the key, is a value that voxelization uses."""
         given = self.numbers(key) if key in self.values else default
         if given is not None and list(given) not in [list(value) for value in values]:
             absent = "" if key in self.values else " without the key"
@@ -113,7 +113,8 @@ class Config:
 
 
 def read_yaml(path: pathlib.Path) -> Config:
-    """Reads a file of OpenPCDet. The base of a dict is looked for in the folders above, as it is named from tools/."""
+    """Reads a file of OpenPCDet. Looks for the base of a dict in the folders above, because paths of bases begin at
+    tools/."""
     try:
         import yaml  # type: ignore[import-untyped,unused-ignore]
     except ImportError:

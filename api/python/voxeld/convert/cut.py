@@ -1,5 +1,5 @@
-"""A network that is an ONNX file already, cut at its scatter: what is in front of it is the encoder, what is behind it
-the network that the service runs.
+"""A network that is an ONNX file already, cut at its scatter. The nodes before the scatter are the encoder, and the
+nodes after it are the network that the service runs.
 
 Exporters have the scatter as a node of TensorRT's plug-in PPScatterPlugin, or as ONNX's ScatterND or ScatterElements;
 or they leave it out and write two files.
@@ -22,7 +22,7 @@ from .state import Array, ConvertError
 
 SCATTERS = {"PPScatterPlugin": 0, "ScatterND": 2, "ScatterElements": 2}  # which input has the pillars' features
 MOVES = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Concat", "Identity", "Cast", "Expand"}
-# Names of the outputs in exports of OpenPCDet, CUDA-PointPillars, mmdeploy and Autoware, by what /v1/decode calls them.
+# Names of the outputs in exports of OpenPCDet, CUDA-PointPillars, mmdeploy and Autoware, by the names of /v1/decode.
 NAMES = {
     "cls_preds": ("cls_preds", "cls_score0", "cls_score"),
     "box_preds": ("box_preds", "bbox_pred0", "bbox_pred"),
@@ -65,8 +65,8 @@ class Graph:
     def readers(self, name: str) -> List[Any]:
         return [node for node in self.nodes if name in node.input]
 
-    def behind(self, names: Iterable[str], stop: Optional[str] = None) -> List[Any]:
-        """The nodes that compute these values, in order, without those that compute `stop`."""
+    def computing(self, names: Iterable[str], stop: Optional[str] = None) -> List[Any]:
+        """The nodes that compute these values, in order, without the nodes that compute `stop`."""
         needed, found = set(names) - {stop}, []
         for node in reversed(self.nodes):
             if needed.intersection(node.output):
@@ -75,7 +75,7 @@ class Graph:
         return found[::-1]
 
     def part(self, nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], doc: str = "") -> Any:
-        """A file of some of the nodes."""
+        """An ONNX file of these nodes."""
         used = {name for node in nodes for name in node.input}
         weights = [each for each in self.file.graph.initializer if each.name in used]
         graph = helper.make_graph(nodes, "network", inputs, outputs, weights)
@@ -85,8 +85,8 @@ class Graph:
 
 
 def _unpack_numbers(nodes: Iterable[Any], versions: Mapping[str, int]) -> None:
-    """Makes numbers of attributes that are lists of one number. TensorRT takes such attributes, and CUDA-PointPillars
-    writes them; ONNX Runtime does not."""
+    """Turns attributes that are lists of one number into numbers. CUDA-PointPillars writes the lists and TensorRT takes
+    them, but ONNX Runtime does not."""
     for node in nodes:
         if not onnx.defs.has(node.op_type, node.domain):
             continue
@@ -106,9 +106,9 @@ def dims_of(value: Any) -> List[Optional[int]]:
 
 
 def encoder_layers(graph: Graph, features: str) -> List[Layer]:
-    """The linear layers that compute a value, with what is added and multiplied behind them: weight [width, inputs]."""
+    """The linear layers that compute a value, with the sums and products after them: weight [width, inputs]."""
     layers = []
-    for node in graph.behind([features]):
+    for node in graph.computing([features]):
         weights = [graph.constants[name] for name in node.input[1:2] if name in graph.constants]
         if node.op_type in ("MatMul", "Gemm") and weights and weights[0].ndim == 2:
             layers.append(_linear(graph, node, weights[0]))
@@ -162,14 +162,14 @@ def _affine(graph: Graph, node: Any, width: int) -> Tuple[Array, Array]:
     if node.op_type in ("Add", "Mul") and len(values) == 1 and values[0].size in (1, width):
         value = np.broadcast_to(values[0].reshape(-1), width)
         return (np.ones(width), value) if node.op_type == "Add" else (value, np.zeros(width))
-    raise ConvertError(f"{graph.path.name}: its encoder has {node.op_type} ({node.name}) behind a linear layer")
+    raise ConvertError(f"{graph.path.name}: its encoder has {node.op_type} ({node.name}) after a linear layer")
 
 
 # ---- the network ----------------------------------------------------------------------------------------------------
 
 
 class Cut(NamedTuple):
-    """Where a network begins: the pillars' features, the map that has them, and the nodes behind it."""
+    """Where a network begins: the pillars' features, the map that has them, and the nodes after the map."""
 
     encoder: Graph
     features: str
@@ -187,7 +187,7 @@ class Cut(NamedTuple):
 
 
 def cut(graphs: Sequence[Graph]) -> Cut:
-    """Of one file, the cut at its scatter; of two, the encoder's and the network's."""
+    """Cuts one file at its scatter, or takes two files as encoder and network."""
     if len(graphs) == 2:
         encoder, network = graphs
         for graph, side in ((encoder, encoder.outputs), (network, network.inputs)):
@@ -202,7 +202,7 @@ def cut(graphs: Sequence[Graph]) -> Cut:
         raise ConvertError(
             f"{graph.path.name}: it has no {' and no '.join(SCATTERS)}; give encoder and network as two files"
         )
-    scatter = scatters[-1]  # those before fill the rows of points
+    scatter = scatters[-1]  # earlier scatters fill the rows of points
     features, name = scatter.input[SCATTERS[scatter.op_type]], scatter.output[0]
     while features in graph.producer and graph.producer[features].op_type in MOVES:
         features = graph.producer[features].input[0]
@@ -214,7 +214,7 @@ def cut(graphs: Sequence[Graph]) -> Cut:
 
 
 class CutNetwork:
-    """What is behind the scatter."""
+    """The network after the scatter."""
 
     input_name = INPUT
 
@@ -222,7 +222,7 @@ class CutNetwork:
         graph = place.whole
         self.outputs = _named_outputs(graph, plan, named)
         self._graph, self._map = graph, place.map
-        self._nodes = copy.deepcopy(graph.behind(self.outputs.values(), place.map))
+        self._nodes = copy.deepcopy(graph.computing(self.outputs.values(), place.map))
         self._refuse_other_inputs(graph)
         self._rename({self._map: INPUT})
         for output, order in plan.head.reordered.items():
@@ -241,7 +241,7 @@ class CutNetwork:
         read = {name for node in self._nodes for name in node.input}
         others = sorted(read & set(graph.inputs) - {self._map})
         if others:
-            raise ConvertError(f"{graph.path.name}: the network behind {self._map} also reads {', '.join(others)}")
+            raise ConvertError(f"{graph.path.name}: the network after {self._map} also reads {', '.join(others)}")
 
     def _rename(self, names: Mapping[str, str]) -> None:
         for node in self._nodes:
@@ -250,7 +250,7 @@ class CutNetwork:
                     side[i] = names.get(name, name)
 
     def _reorder(self, name: str, order: Reordered) -> None:
-        """Of a map with the channels first."""
+        """Reorders the channels of a map whose channels come first."""
         before, chosen, channels = f"{name}_before", f"{name}_chosen", f"{name}_channels"
         self._rename({name: before})
         values = numpy_helper.from_array(np.array(order.channels, np.int64))
@@ -280,7 +280,7 @@ class CutNetwork:
         )
 
     def learn(self, found: Mapping[str, Array], channels: Mapping[str, int]) -> None:
-        """Takes sizes and layout from what a run has made."""
+        """Takes sizes and layout from the outputs of a run."""
         self.sizes = {name: list(values.shape) for name, values in found.items()}
         layouts: Set[str] = {"nhwc", "nchw"}
         for output, name in self.outputs.items():

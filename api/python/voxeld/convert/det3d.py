@@ -57,7 +57,7 @@ def _voxels(config: Config) -> Voxels:
 
 
 def points(config: Config) -> Points:
-    """Joined sweeps have a time behind the other columns; nuScenes has the time always, in place of its ring."""
+    """Joined sweeps have a time after the other columns. nuScenes always has the time, in place of its ring."""
     kind = below(config.values, "data", "test").get("type")
     nuscenes, sweeps = kind == "NuScenesDataset", config.values.get("nsweeps", 1)
     columns = columns_of(kind)[: 4 if nuscenes else 5]
@@ -84,7 +84,7 @@ def _backbone(neck: Config) -> Backbone:
     eps = norm_eps(neck, NORM_EPS)
     return Backbone(
         blocks="neck.blocks",
-        first=1,  # behind the padding
+        first=1,  # after the padding
         deblocks="neck.deblocks",
         layers=neck.integers("layer_nums"),
         strides=neck.integers("ds_layer_strides"),

@@ -15,7 +15,7 @@ from .state import ConvertError
 
 class Rule(NamedTuple):
     what: str
-    values: Tuple[Any, ...] = ()  # of ONLY: those that can be converted
+    values: Tuple[Any, ...] = ()  # of ONLY: the values that can be converted
     reason: str = ""
     below: bool = True  # whether the rule holds for the keys of a dict too
 
@@ -86,7 +86,7 @@ OPENPCDET: Table = {
     # the network
     "MODEL.NAME": TAKEN,
     "MODEL.VFE.NAME": TAKEN,
-    "MODEL.VFE.WITH_DISTANCE": unset("the distance of a point is no value of pillar_features"),
+    "MODEL.VFE.WITH_DISTANCE": unset("pillar_features does not have the distance of a point"),
     "MODEL.VFE.USE_ABSLOTE_XYZ": TAKEN,
     "MODEL.VFE.USE_CLUSTER_XYZ": HARMLESS,  # no encoder reads the key
     "MODEL.VFE.USE_NORM": TAKEN,
@@ -180,7 +180,7 @@ def _part(part: str, /, **rules: Rule) -> Table:
 
 
 def _norm(part: str) -> Table:
-    """What mmcv's build_norm_layer gets."""
+    """The arguments of mmcv's build_norm_layer."""
     frozen = only(True, because="norms of other kinds cannot be folded")
     types = only("BN", "BN1d", "BN2d", "SyncBN", "naiveSyncBN1d", "naiveSyncBN2d", because=frozen.reason)
     keys = {"type": types, "eps": TAKEN, "momentum": HARMLESS, "requires_grad": HARMLESS}
@@ -201,7 +201,7 @@ MMDET3D: Table = {
     "test_dataloader": HARMLESS,
     "tta_model": HARMLESS,  # tools/test.py takes the model only with --tta
     "data": HARMLESS,
-    "data_preprocessor": HARMLESS,  # mmengine takes those below it, if the model has none
+    "data_preprocessor": HARMLESS,  # mmengine takes the keys below it, if the model has none
     **{
         f"{place}.pipeline.{key}": rule
         for place in ("test_dataloader.dataset", "data.test")  # of 1.1 and later, of 1.0
@@ -255,7 +255,7 @@ MMDET3D: Table = {
         type=TAKEN,
         in_channels=TAKEN,
         feat_channels=TAKEN,
-        with_distance=unset("the distance of a point is no value of pillar_features"),
+        with_distance=unset("pillar_features does not have the distance of a point"),
         with_cluster_center=TAKEN,
         with_voxel_center=TAKEN,
         legacy=TAKEN,
@@ -323,7 +323,7 @@ MMDET3D: Table = {
         sizes=TAKEN,
         scales=only([1], because="only anchors of one map can be decoded"),
         rotations=TAKEN,
-        custom_values=only([], [0, 0], because="only boxes of 7 values, and those with a velocity, can be decoded"),
+        custom_values=only([], [0, 0], because="only boxes of 7 values and boxes with a velocity can be decoded"),
         reshape_out=HARMLESS,
         size_per_range=only(True),
         align_corner=unset("only anchors in the middle of cells can be decoded"),
@@ -377,7 +377,7 @@ MMDET3D: Table = {
             "score_threshold": TAKEN,
             "max_pool_nms": unset("the largest value around a cell is not searched"),
             "use_rotate_nms": only(True, because="boxes are compared with their headings"),
-            # those below are read by no head; the box coder has its own
+            # no head reads the next keys; the box coder has its own
             "post_center_limit_range": HARMLESS,
             "max_per_img": HARMLESS,
             "out_size_factor": HARMLESS,
@@ -418,7 +418,7 @@ DET3D: Table = {
         type=TAKEN,
         num_filters=TAKEN,
         num_input_features=TAKEN,
-        with_distance=unset("the distance of a point is no value of pillar_features"),
+        with_distance=unset("pillar_features does not have the distance of a point"),
         voxel_size=TAKEN,
         pc_range=TAKEN,
         virtual=unset("virtual points cannot be converted"),
@@ -486,7 +486,7 @@ class Keys:
     table: Table
 
     def rule(self, path: str) -> Rule:
-        """The rule of a value that is no dict."""
+        """The rule of a value that is not a dict."""
         names = [name.removeprefix("pts_") if place == 1 else name for place, name in enumerate(path.split("."))]
         for count in range(len(names), 0, -1):
             rule = self.table.get(".".join(names[:count]))
@@ -523,7 +523,7 @@ class Keys:
 
 
 def walk(value: Any, path: str = "") -> Iterator[Tuple[str, Any]]:
-    """Every value that is no dict, with the path of its key. A dict of a list has the path of the list."""
+    """Every value that is not a dict, with the path of its key. A dict of a list has the path of the list."""
     if isinstance(value, dict):
         for key in sorted(value, key=lambda key: str(key).lower() not in ("name", "type")):
             yield from walk(value[key], f"{path}.{key}" if path else str(key))

@@ -33,7 +33,7 @@ def encoder_layers(
 
 
 def halved(widths: List[int]) -> List[int]:
-    """Of layers whose width in the configuration counts the largest values too: all but the last."""
+    """The layers' own widths. In all widths but the last, the configuration counts the largest values too."""
     return [width // 2 for width in widths[:-1]] + widths[-1:]
 
 
@@ -41,17 +41,17 @@ def halved(widths: List[int]) -> List[int]:
 class Backbone:
     """Levels of convolutions, each followed by an upsampling; the upsampled maps are joined."""
 
-    blocks: str  # what the names of the convolutions begin with
+    blocks: str  # the beginning of the convolutions' names
     first: int  # number of a block's first convolution: others follow at +3, each norm at +1
     deblocks: str
-    layers: List[int]  # convolutions of each level behind the first
+    layers: List[int]  # convolutions of each level after the first
     strides: List[int]
     channels: List[int]
     up_strides: List[float]
     up_channels: List[int]
     conv_for_no_stride: bool  # whether an upsampling by 1 is a convolution; otherwise a transposed one
-    eps: float = NORM_EPS  # of the norms behind convolutions
-    up_eps: float = NORM_EPS  # of those behind upsamplings
+    eps: float = NORM_EPS  # of the norms after convolutions
+    up_eps: float = NORM_EPS  # of the norms after upsamplings
 
     def check(self) -> None:
         lengths = {len(part) for part in (self.layers, self.strides, self.channels, self.up_strides, self.up_channels)}
@@ -88,7 +88,7 @@ class Backbone:
 
 
 def anchor_head(state: State, network: Network, x: Map, names: Dict[str, str], channels: Dict[str, int]) -> None:
-    """Convolutions of one cell. `names` are those of the layers, by map; a layer that the state lacks is left out."""
+    """Convolutions of one cell. `names` has the name of each map's layer. Layers that the state lacks are left out."""
     for output, name in names.items():
         if output == "dir_cls_preds" and f"{name}.weight" not in state:
             continue
@@ -97,24 +97,24 @@ def anchor_head(state: State, network: Network, x: Map, names: Dict[str, str], c
 
 @dataclasses.dataclass
 class CenterHead:
-    """A shared convolution, then for each task and each of its maps some more."""
+    """A shared convolution, then further convolutions for each task and each of its maps."""
 
     shared: Sequence[str]  # the shared convolution and its norm
     shared_channels: int
-    branch: Callable[[int, str], str]  # task and map -> what the names of its layers begin with
-    hidden: Callable[[str, int], Sequence[str]]  # that and a number -> convolution and norm
-    maps: Dict[str, str]  # the head's maps, as /v1/decode calls them -> as the state calls them
+    branch: Callable[[int, str], str]  # task and map -> the beginning of its layers' names
+    hidden: Callable[[str, int], Sequence[str]]  # this beginning and a number -> convolution and norm
+    maps: Dict[str, str]  # the head's maps: name in /v1/decode -> name in the state
     depth: Dict[str, int]  # convolutions of a map, the last with a bias and without a norm
     task_classes: List[int]
     shared_eps: float = CENTER_EPS  # of the norm of the shared convolution
     eps: float = CENTER_EPS  # of the other norms
-    last: Callable[[str, int], str] = "{}.{}".format  # what a map's names begin with, and a number -> last convolution
+    last: Callable[[str, int], str] = "{}.{}".format  # this beginning and a number -> last convolution
     reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)  # of maps, as in a Head
 
     CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
 
     def channels(self) -> Dict[str, int]:
-        """Of each map of all tasks."""
+        """The channels of each map, over all tasks."""
         tasks = len(self.task_classes)
         return {
             name: sum(self.task_classes) if name == "heatmap" else self.CHANNELS[name] * tasks for name in self.maps

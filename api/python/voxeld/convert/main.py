@@ -56,14 +56,14 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         required=True,
         metavar="FILE",
-        help="the configuration that it was made with",
+        help="the configuration that the checkpoint was made with",
     )
-    option("--output", "-o", type=pathlib.Path, required=True, metavar="DIR", help="the folder of the model")
-    option("--description", metavar="TEXT", help="what the service shows of the model")
-    option("--weights", choices=("float32", "float16"), default="float32", help="how the network's weights are stored")
-    option("--network", choices=("float32", "float16"), default="float32", help="what the network computes in")
-    option("--ignore", action="append", default=[], metavar="PREFIX", help="leave out tensors of the checkpoint")
-    option("--map", action="append", default=[], metavar="NAME=OUTPUT", help="the output of an ONNX file that is a map")
+    option("--output", "-o", type=pathlib.Path, required=True, metavar="DIR", help="the folder to write the model to")
+    option("--description", metavar="TEXT", help="a text that the service shows with the model")
+    option("--weights", choices=("float32", "float16"), default="float32", help="the type of the stored weights")
+    option("--network", choices=("float32", "float16"), default="float32", help="the type that the network computes in")
+    option("--ignore", action="append", default=[], metavar="PREFIX", help="leave out tensors named PREFIX...")
+    option("--map", action="append", default=[], metavar="NAME=OUTPUT", help="take the map NAME from the ONNX OUTPUT")
     return root
 
 

@@ -15,7 +15,7 @@ from .model import CheckpointPlan, Head, Voxels
 from .points import Points, below, columns_of, picked, points_of
 from .state import ConvertError, State
 
-PREFIXES = {"VoxelNet": "", "MVXFasterRCNN": "pts_", "CenterPoint": "pts_"}  # what the names of the parts begin with
+PREFIXES = {"VoxelNet": "", "MVXFasterRCNN": "pts_", "CenterPoint": "pts_"}  # the beginning of the parts' names
 ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "reg", "dir_cls_preds": "dir_cls"}
 PARTS = {
     "voxel_encoder": ("PillarFeatureNet", "HardVFE"),
@@ -93,7 +93,7 @@ def _voxels(config: Config) -> Voxels:
 
 
 def points(config: Config) -> Points:
-    """What the pipeline of tests loads. Joined sweeps have a time in place of the fifth column."""
+    """The columns that the pipeline of tests loads. Joined sweeps have a time in place of the fifth column."""
     data = below(config.values, "test_dataloader", "dataset") or below(config.values, "data", "test")
     kind, steps = data.get("type"), data.get("pipeline")
     columns, tanh = columns_of(kind), False
@@ -134,7 +134,7 @@ def _encoder(state: State, encoder: Config, name: str) -> List[fold.Layer]:
 
 
 def norm_eps(part: Config, default: float) -> float:
-    """Of mmcv's build_norm_layer, which does not know the default of the part."""
+    """The eps of the norms. With a norm_cfg without eps, mmcv takes its own default, not the default of the part."""
     return float(part.at("norm_cfg").number("eps", MMCV_EPS)) if "norm_cfg" in part else default
 
 

@@ -31,7 +31,7 @@ class Voxels:
     most: int  # pillars of a cloud
     columns: int = 0  # of a point
     any_height: bool = False  # whether points above and below the range are taken too
-    points: Points = dataclasses.field(default_factory=Points)  # those that the model was trained on
+    points: Points = dataclasses.field(default_factory=Points)  # the points that the model was trained on
 
     def __post_init__(self) -> None:
         for low, high, size in zip(self.bounds, self.bounds[3:], self.size):
@@ -50,14 +50,14 @@ class Voxels:
         return network.input(width, ny, nx)
 
     def check_strides(self, strides: Dict[str, int], height: int, width: int) -> None:
-        """Of a head's maps of so many cells, by the stride's key in the configuration."""
+        """Checks that the head's maps have the cells that the strides give. The keys are keys of the configuration."""
         nx, ny, _ = self.grid()
         for name, stride in strides.items():
             if (nx // stride, ny // stride) != (width, height):
                 raise ConvertError(f"{name} is {stride}, but the head's maps have {height} x {width} cells")
 
     def parameters(self) -> Dict[str, Any]:
-        """Those of /v1/voxelize."""
+        """The parameters of /v1/voxelize."""
         bounds, size = list(self.bounds), list(self.size)
         if self.any_height:  # one cell with the same middle
             middle = (bounds[2] + bounds[5]) / 2
@@ -74,24 +74,24 @@ class Voxels:
 
 
 class Reordered(NamedTuple):
-    channels: List[int]  # for each channel, which one of the network's it is
+    channels: List[int]  # for each channel, the number of the network's channel
     sign: int
 
 
 @dataclasses.dataclass
 class Head:
-    channels: Dict[str, int]  # of its maps, as /v1/decode calls them; a network may lack dir_cls_preds
+    channels: Dict[str, int]  # of its maps, by their names in /v1/decode; a network may lack dir_cls_preds
     strides: Dict[str, int]  # of its maps, by their key in the configuration
     decode: Dict[str, Any]  # parameters of /v1/decode
     class_names: List[str]  # in the order of the labels
-    notes: List[str] = dataclasses.field(default_factory=list)  # what will differ from the model's own program
+    notes: List[str] = dataclasses.field(default_factory=list)  # differences from the model's own program
     # Of maps whose channels /v1/decode has in another order or with another sign.
     reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
 class Plan:
-    """What a configuration says of a model."""
+    """The parts of a model that its configuration gives."""
 
     description: str
     voxels: Voxels
@@ -105,7 +105,7 @@ class Plan:
 
 @dataclasses.dataclass
 class CheckpointPlan(Plan):
-    """What a configuration says of a model whose layers are in a checkpoint."""
+    """The parts that a configuration gives of a model whose layers are in a checkpoint."""
 
     encoder: Callable[[State], List[Layer]]  # weight [width, inputs] and bias [width] of each layer
     build: Callable[[State, Network, Map], None]  # backbone and head
@@ -119,12 +119,12 @@ class CheckpointPlan(Plan):
 
 
 class AnyNetwork(Protocol):
-    """What a model needs of its network."""
+    """The members of a network that a model uses."""
 
     half: bool  # its input is float16
     input_name: str
     layout: str  # of its outputs
-    outputs: Dict[str, str]  # its name of each map, by what /v1/decode calls the map
+    outputs: Dict[str, str]  # name in /v1/decode -> the network's name of the map
 
     def cells(self) -> Tuple[int, int]: ...  # height and width of the maps
 
@@ -142,7 +142,7 @@ class Model:
     head: Head
 
     def found(self) -> List[str]:
-        """What there was, for people."""
+        """A summary of the model, for people."""
         named = self.voxels.points.parameters(self.voxels.columns).get("columns", [])
         names = f" ({', '.join(named)})" if named else ""
         shapes = ", then ".join(f"{weight.shape[0]} to {weight.shape[1]}" for weight, _ in self.encoder)
@@ -181,7 +181,7 @@ class Model:
         return tensors
 
     def write(self, folder: pathlib.Path) -> None:
-        """Writes the files, model.json last: a folder without it is no model."""
+        """Writes the files, model.json last: a folder without model.json is not a model."""
         from safetensors.numpy import save
 
         if (folder / MODEL).exists():

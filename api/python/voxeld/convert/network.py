@@ -30,7 +30,7 @@ class Network:
     input_name, layout = INPUT, "nhwc"
 
     def __init__(self, half: bool = False, half_weights: bool = False) -> None:
-        self.half = half  # input, weights and outputs are float16, and so is what is between them
+        self.half = half  # input, weights, outputs and all values between them are float16
         self._half_weights = half_weights and not half  # they are stored as float16, and cast when they are loaded
         self._nodes: List[Any] = []
         self._weights: List[Any] = []

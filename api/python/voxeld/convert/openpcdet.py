@@ -110,7 +110,7 @@ def _encoder(state: State, vfe: Config) -> List[fold.Layer]:
 def _backbone(config: Config) -> Backbone:
     return Backbone(
         blocks="backbone_2d.blocks",
-        first=1,  # behind the padding
+        first=1,  # after the padding
         deblocks="backbone_2d.deblocks",
         layers=config.integers("LAYER_NUMS"),
         strides=config.integers("LAYER_STRIDES"),

@@ -1,4 +1,4 @@
-"""What the points look like that a model was trained on, as far as its data set says so."""
+"""The points that a model was trained on, as far as its data set describes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Points:
     ground_z: Optional[float] = None
 
     def parameters(self, count: int) -> Dict[str, Any]:
-        """Those of /v1/voxelize for points of `count` columns. Without names, no column is known as the intensity."""
+        """The parameters of /v1/voxelize for points of `count` columns. Without names, the intensity is not known."""
         found: Dict[str, Any] = {}
         if len(set(self.columns)) == len(self.columns) == count and self.columns[:3] == XYZ:
             found["columns"] = self.columns
@@ -46,13 +46,13 @@ def _data_set(kind: Any) -> Optional[DataSet]:
 
 
 def columns_of(kind: Any) -> List[str]:
-    """Those of the data set's files; none of a data set that is not known."""
+    """The columns of the data set's files; none if the data set is not known."""
     data_set = _data_set(kind)
     return data_set.columns if data_set else []
 
 
 def points_of(kind: Any, columns: Sequence[str], tanh: bool = False) -> Points:
-    """Of a data set by the name of its class. `tanh` says whether the project takes the tanh of intensities."""
+    """The points of a data set, by the name of its class. With `tanh`, the project takes the tanh of intensities."""
     data_set = _data_set(kind)
     names = [TIMES.get(name, name) for name in columns]
     if not data_set:
@@ -61,7 +61,7 @@ def points_of(kind: Any, columns: Sequence[str], tanh: bool = False) -> Points:
 
 
 def picked(columns: Sequence[str], use: Any) -> List[str]:
-    """The columns that `use` has the numbers of, or that many; empty if there is one without a name."""
+    """The columns with the numbers in `use`, or the first `use` columns. Empty if one of them has no name."""
     numbers = range(use) if isinstance(use, int) else use
     if not isinstance(numbers, (list, tuple, range)) or not all(type(number) is int for number in numbers):
         return []

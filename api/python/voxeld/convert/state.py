@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-COUNTERS = ("num_batches_tracked", "global_step")  # what training counts
+COUNTERS = ("num_batches_tracked", "global_step")  # counters of training
 
 
 class ConvertError(Exception):
@@ -34,7 +34,7 @@ class State:
         return list(self._find(name).shape)
 
     def take(self, name: str, *shape: int) -> Array:
-        """The tensor as float64. All of its values are finite."""
+        """The tensor as float64. Refuses values that are not finite."""
         tensor = self._find(name)
         if tensor.shape != shape:
             raise ConvertError(f"{name} has the shape {list(tensor.shape)}; the configuration asks for {list(shape)}")

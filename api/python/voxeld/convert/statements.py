@@ -55,7 +55,7 @@ FUNCTIONS: Dict[str, Callable[..., Any]] = {
 
 
 def _downsample_factor(model: Dict[str, Any]) -> int:
-    """What det3d's function of configurations computes: the stride of the head's maps."""
+    """The result of det3d's function of configurations: the stride of the head's maps."""
     model = model.get("first_stage_cfg", model)
     neck = model["neck"]
     up = [*neck.get("us_layer_strides", []), 1][-1 - bool(neck.get("us_layer_strides"))]
@@ -101,7 +101,7 @@ class Imported:
 
 
 class Merging(Dict[Any, Any]):
-    """A dict of a base. Updates reach into the dicts below, as those of mmengine's ConfigDict do."""
+    """A dict of a base. An update also updates the dicts below, as with mmengine's ConfigDict."""
 
     def __init__(self, values: Dict[Any, Any]) -> None:
         super().__init__({key: merging(value) for key, value in values.items()})
@@ -223,7 +223,7 @@ class _File:
                 files = self._value(statement.value)  # type: ignore[attr-defined]
                 files = [files] if isinstance(files, str) else files
                 if not isinstance(files, (list, tuple)) or not all(isinstance(file, str) for file in files):
-                    self._refuse(statement, "_base_ is no list of files")
+                    self._refuse(statement, "_base_ is not a list of files")
                 return self._joined(statement, list(files))
         return None
 

@@ -17,7 +17,7 @@ Checkpoints = Callable[[Config, pathlib.Path], CheckpointPlan]
 PROJECTS: Dict[str, Checkpoints] = {"openpcdet": openpcdet.plan, "mmdet3d": mmdet3d.plan, "det3d": det3d.plan}
 YAML = (".yaml", ".yml")
 READERS = {"openpcdet": read_yaml, "mmdet3d": read_python, "det3d": read_python}
-ENCODERS = {  # what the names of an encoder's tensors begin with
+ENCODERS = {  # the beginning of the names of an encoder's tensors
     "openpcdet": ("vfe.",),
     "mmdet3d": ("voxel_encoder.", "pts_voxel_encoder."),
     "det3d": ("reader.",),
@@ -38,7 +38,7 @@ def _from_checkpoint(told: argparse.Namespace) -> Tuple[List[str], Model]:
     (path,) = told.config
     if (path.suffix in YAML) != (READERS[told.source] is read_yaml):
         wanted = "YAML, .yaml" if READERS[told.source] is read_yaml else "Python, .py, or the same as .json"
-        raise ConvertError(f"{path} is no configuration of {told.source}, whose configurations are {wanted}")
+        raise ConvertError(f"{path} is not a configuration of {told.source}; its configurations are {wanted}")
     state = read_state(told.checkpoint[0])
     _check_names(state, told.source)
     network = Network(told.network == "float16", told.weights == "float16")
@@ -69,7 +69,7 @@ def _from_onnx(told: argparse.Namespace) -> Tuple[List[str], Model]:
     check.check_encoder()
     check.check_network(network, plan.head.channels, plan.head.reordered)
     whole = "the whole network" if place.runs_whole else "the encoder"
-    return [f"onnx: cut at {place.map}; {whole} gives what the file gives"], plan.model(encoder, network)
+    return [f"onnx: cut at {place.map}; {whole} gives the same values as the file"], plan.model(encoder, network)
 
 
 def _named(pairs: List[str]) -> Dict[str, str]:
@@ -77,13 +77,13 @@ def _named(pairs: List[str]) -> Dict[str, str]:
     for pair in pairs:
         name, _, output = pair.partition("=")
         if name not in cut.NAMES or not output:
-            raise ConvertError(f"--map {pair} is no NAME=OUTPUT; names: {', '.join(cut.NAMES)}")
+            raise ConvertError(f"--map {pair} is not NAME=OUTPUT; names: {', '.join(cut.NAMES)}")
         named[name] = output
     return named
 
 
 def _plan(paths: List[pathlib.Path]) -> Plan:
-    """Of OpenPCDet's YAML, mmdetection3d's Python, or the parameters of Autoware, which are in several files."""
+    """The plan from OpenPCDet's YAML, mmdetection3d's Python, or Autoware's parameters, which are in several files."""
     path = paths[0]
     if path.suffix not in YAML:
         project: Any = mmdet3d.plan

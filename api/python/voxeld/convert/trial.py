@@ -63,16 +63,16 @@ def run(model: Any, feed: Mapping[str, Array], what: str) -> Dict[str, Array]:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         names = [output.name for output in session.get_outputs()]
         return dict(zip(names, session.run(names, dict(feed))))
-    except Exception as reason:  # the library has many
+    except Exception as reason:  # the library has many classes of errors
         raise ConvertError(f"{what} does not run: {str(reason).splitlines()[0]}") from None
 
 
 class Trial:
-    """Of one cut."""
+    """The trial of one cut."""
 
     def __init__(self, place: Cut, voxels: Voxels, layers: Sequence[Layer], rows: List[int]) -> None:
         self.place, self.layers = place, layers
-        read = {name for node in place.encoder.behind([place.features]) for name in node.input}
+        read = {name for node in place.encoder.computing([place.features]) for name in node.input}
         self.inputs = {name: value for name, value in place.encoder.inputs.items() if name in read}
         shape = self._rows_shape(place.encoder)
         cap = shape[1] or voxels.cap
@@ -112,7 +112,7 @@ class Trial:
 
     def check_encoder(self) -> None:
         graph, name = self.place.encoder, self.place.features
-        nodes = graph.behind([name])
+        nodes = graph.computing([name])
         part = graph.part(nodes, list(self.inputs.values()), [helper.make_empty_tensor_value_info(name)])
         found = run(part, self.feed(self.inputs), "the encoder")[name]
         expected = encoded(self.layers, self.pillars.features)
@@ -126,7 +126,7 @@ class Trial:
         dtype = np.float16 if network.half else np.float32
         grid = np.zeros((1, *network.size), dtype)
         grid[0, :, pillars.coords[:, 2], pillars.coords[:, 3]] = encoded(self.layers, pillars.features)
-        found = run(network.model(""), {network.input_name: grid}, "the network behind the scatter")
+        found = run(network.model(""), {network.input_name: grid}, "the network after the scatter")
         network.learn(found, channels)
         if self.place.runs_whole:
             graph = self.place.whole
