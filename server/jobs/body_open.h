@@ -6,10 +6,10 @@
 
 #include "server/jobs/job.h"
 
-// Whether so many bytes are whole rows, if the body is raw rows.
+// Whether this number of bytes is a whole number of rows, if the body is raw rows.
 bool body_is_whole(const struct job *job, int64_t bytes);
-// Splits so many bytes of raw rows among the clouds. Does nothing for other formats, which body_open splits. False with
-// an error.
+// Splits this number of bytes of raw rows among the clouds. Does nothing for other formats, which body_open splits.
+// False with an error.
 VX_WARN_UNUSED bool body_split(struct job *job, int64_t bytes, struct error *error);
 // Sets job->points, and splits the rows that body_split did not. `gpu` will run the job; NULL: the CPU will. Rows in
 // shared memory stay there if the GPU can read them there. False with an error in the job's result.

@@ -52,7 +52,7 @@ struct devices {
 VX_WARN_UNUSED bool devices_open(struct devices *devices, const struct options *options, struct error *error);
 void devices_close(struct devices *devices);
 
-// The device that does most of the work now: the first GPU that works, or the CPU.
+// The main device: the first GPU that works, or the CPU if none does.
 const struct device *devices_main(const struct devices *devices);
 int devices_in(const struct devices *devices, enum device_state state);  // how many GPUs
 

@@ -28,7 +28,7 @@ struct shared_tasks;
 
 struct helpers_use {
   int64_t at_work;  // helpers, now
-  // Since the start. Tasks that completed, those of them that helpers ran, and tasks that helpers gave up.
+  // Tasks since the start: all that completed, all that helpers completed, and all that helpers gave up.
   uint64_t tasks, helped, given_up;
 };
 

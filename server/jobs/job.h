@@ -187,7 +187,7 @@ bool job_refuse_stopped(struct job *job, const char *what);
 VX_WARN_UNUSED enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout,
                                          struct error *error);
 // Whether it may use its client's streams and regions of shared memory. A web page of another site may not, because its
-// requests look like those of the browser's user. False with an error.
+// requests look like requests of the browser's user. False with an error.
 VX_WARN_UNUSED bool job_may_use_state(const struct job *job, struct error *error);
 // Whether the tensors whose sizes are known before the run fit max_response_bytes. False with an error.
 VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct error *error);

@@ -67,7 +67,7 @@ VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *cli
 VX_WARN_UNUSED bool regions_unregister(struct regions *regions, const struct client *client, const char *name,
                                        struct error *error);
 // Writes the client's region of that name, or all (NULL), as a JSON array. Without a client (NULL) there are none.
-// False with an error: there is no region of that name.
+// False with an error if there is no region of that name.
 VX_WARN_UNUSED bool regions_write(struct regions *regions, const struct client *client, const char *name,
                                   struct text *out, struct error *error);
 
@@ -82,7 +82,7 @@ struct region_part {
   size_t reached;    // bytes from its beginning that the GPU accesses
   bool writes;       // a GPU or a copy may write to the part
 };
-// Opens a part of the client's region. False with an error: there is no such region, or no such part of it.
+// Opens a part of the client's region. False with an error if the region or the part does not exist.
 VX_WARN_UNUSED bool region_open(struct regions *regions, struct region_user user, const struct region_ref *ref,
                                 const char *parameter, struct region_part *part, struct error *error);
 // Closes the part, if it is open. No kernel may use its bytes any more.

@@ -16,7 +16,7 @@
 #include "server/config/options.h"
 #include "server/jobs/job.h"
 
-enum { SMALL_POINT_BYTES = 2048 };  // the most scratch that a lane keeps for each of `most_points`
+enum { SMALL_POINT_BYTES = 2048 };  // maximum scratch that a lane keeps for each of `most_points`
 
 struct small {
   struct lock lock;

@@ -1,8 +1,8 @@
-// A job and its stream (server/streams): the job waits for its turn, joins its own sweeps with those of the stream, and
+// A job and its stream (server/streams): the job waits for its turn, joins its own sweeps with the stream's sweeps, and
 // leaves its own sweeps to the stream if it succeeds.
 //
-// The buffer of the body becomes that of its sweep. Several sweeps of one body get copies. The joined rows become the
-// job's input, so both backends read the same rows. Errors are in the job's result.
+// The buffer of the body becomes the buffer of its sweep. Several sweeps of one body get copies. The joined rows become
+// the job's input, so both backends read the same rows. Errors are in the job's result.
 #ifndef VOXELD_SWEEPS_H
 #define VOXELD_SWEEPS_H
 
@@ -23,7 +23,7 @@ void sweeps_count(struct job *job);
 // Ends the turn of a job that has a result. If the job was answered, the stream keeps its sweeps.
 void sweeps_end(struct job *job);
 
-// The most rows that the gathered sweeps can have when joined.
+// The maximum number of rows of the gathered sweeps when joined.
 int64_t sweeps_rows(const struct gathered *gathered);
 // Writes the joined rows to `out`, which has room for sweeps_rows.
 void sweeps_write(const struct gathered *gathered, const struct stream_terms *terms, const struct sweep_shape *shape,

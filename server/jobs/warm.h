@@ -15,8 +15,8 @@ struct warm_progress {
 };
 
 // Logs each failure. A network that fails on a GPU runs on the CPU. If it runs nowhere, the model of the same name in
-// `before`, which has served until now, stays in its place; without such a model it is refused with the reason.
-// `before` is NULL if the detectors already serve. Ends early when `phase` is beyond PHASE_READY.
+// `before`, which has served until now, stays in its place. Without such a model, the network's model is refused with
+// the reason. `before` is NULL if the detectors already serve. Ends early when `phase` is beyond PHASE_READY.
 void warm_up(struct jobs *jobs, const struct options *options, struct detectors *detectors,
              const struct detectors *before, const atomic_int *phase, struct warm_progress *progress);
 

@@ -49,7 +49,7 @@ struct workers {
   int64_t used_ns, since_ns;    // processor time of all threads except the workers beside GPUs; when it was read
 };
 
-// Opens the lanes and starts the threads. `placement` is that of the queue of long jobs. False with a reason.
+// Opens the lanes and starts the threads. `placement` is the placement of long jobs. False with a reason.
 VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
                                   struct queue queues[VX_LANE_USES], struct placement *placement,
                                   struct helpers *helpers, struct error *error);
