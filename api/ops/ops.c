@@ -79,7 +79,8 @@ bool job_request_set(struct job_request *request, const char *name, size_t name_
 }
 
 bool job_request_is_given(const struct job_request *request, const char *name) {
-  return request->given[find(request, name)];
+  int row = find(request, name);
+  return row >= 0 && request->given[row];
 }
 
 // Whether a space precedes a digit: the space may have been a '+' in the query.

@@ -147,7 +147,7 @@ class Program(unittest.TestCase):
             (("--report=",), "needs a value"),
             (("--report", "/nowhere/report"), "No such file"),
             (("--compare", "/nowhere/report"), "No such file"),
-            (("--compare", rubbish), "is no report"),
+            (("--compare", rubbish), "is not a report"),
             (("--compare", newer), "has format 2, not 1"),
             (("--runs", "0"), "from 1 to 100"),
             (("--runs", "x"), "from 1 to 100"),

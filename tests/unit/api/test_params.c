@@ -469,8 +469,21 @@ static void as_many_clouds_as_allowed(void **state) {
   assert_string_equal(error.parameter, "point_counts");
 }
 
+static void a_parameter_that_the_operation_does_not_have_is_not_given(void **state) {
+  (void)state;
+  static struct job_request nms;
+  struct error reason;
+  job_request_init(&nms, VX_NMS);
+  assert_false(job_request_is_given(&nms, "format"));
+  memset(nms.given, true, sizeof nms.given);
+  assert_false(job_request_is_given(&nms, "format"));
+  assert_true(job_request_is_given(&nms, "timeout_ms"));
+  assert_false(job_request_set(&nms, "format", 6, "pcd", 3, &reason));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_parameter_that_the_operation_does_not_have_is_not_given),
       cmocka_unit_test(defaults_hold),
       cmocka_unit_test(every_value_is_read),
       cmocka_unit_test(the_first_word_replaces_that_of_a_preset),
