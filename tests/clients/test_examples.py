@@ -12,7 +12,7 @@ import unittest
 
 import numpy as np
 
-from daemon import PATIENCE, ROOT, Daemon
+from daemon import PATIENCE, ROOT, Daemon, voxeld_binary
 from rude_server import url_of
 
 PAGES = ("README.md", "docs/clients.md", "docs/streams.md")
@@ -52,7 +52,8 @@ class Examples(unittest.TestCase):
         cls.daemon.stop()
 
     def run_here(self, *arguments, **options):
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "api" / "python")}
+        path = f"{os.path.dirname(voxeld_binary())}:{os.environ['PATH']}"  # where voxeld.Server() looks
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "api" / "python"), "PATH": path}
         told = {"cwd": self.folder, "env": environment, "capture_output": True, "text": True, "timeout": PATIENCE}
         done = subprocess.run(arguments, **told, **options)
         self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
@@ -73,11 +74,12 @@ class Examples(unittest.TestCase):
         self.assertGreater((self.folder / "voxels.safetensors").stat().st_size, 0)
 
     def test_python(self):
-        program, torch = blocks("python")
+        program, own_daemon, torch = blocks("python")
         self.assertIn(ADDRESS, program)
         lines = self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon))).splitlines()
         self.assertRegex(lines[0], r"^\d+ voxels of \d+ points in [\d.]+ us$")
         self.assertRegex(lines[1], r"^400 bad-parameter voxel_size voxel_size .*allowed: above 0$")
+        self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon)) + own_daemon)
         compile(torch, "docs/clients.md", "exec")
         try:
             import torch as _  # noqa: F401
