@@ -38,6 +38,8 @@ Table = Dict[str, Rule]
 HEAD_OF_ITS_OWN = unset("only heads with one convolution for each map can be converted")
 STAGE = unset("only networks of pillars, one backbone and one head can be converted")
 RECTIFIED = unset("scores by a predicted overlap cannot be computed")
+DISTANCE = unset("pillar_features does not have the distance of a point")
+DEFORMABLE = unset("deformable convolutions cannot be converted")
 AUGMENTED = unset("a scan is detected once, without flips or scales")
 
 OPENPCDET: Table = {
@@ -86,7 +88,7 @@ OPENPCDET: Table = {
     # the network
     "MODEL.NAME": TAKEN,
     "MODEL.VFE.NAME": TAKEN,
-    "MODEL.VFE.WITH_DISTANCE": unset("pillar_features does not have the distance of a point"),
+    "MODEL.VFE.WITH_DISTANCE": DISTANCE,
     "MODEL.VFE.USE_ABSLOTE_XYZ": TAKEN,
     "MODEL.VFE.USE_CLUSTER_XYZ": HARMLESS,  # no encoder reads the key
     "MODEL.VFE.USE_NORM": TAKEN,
@@ -255,7 +257,7 @@ MMDET3D: Table = {
         type=TAKEN,
         in_channels=TAKEN,
         feat_channels=TAKEN,
-        with_distance=unset("pillar_features does not have the distance of a point"),
+        with_distance=DISTANCE,
         with_cluster_center=TAKEN,
         with_voxel_center=TAKEN,
         legacy=TAKEN,
@@ -360,7 +362,7 @@ MMDET3D: Table = {
     **{f"model.bbox_head.separate_head.{key}": HARMLESS for key in ("init_bias", "final_kernel", "head_conv", "bias")},
     "model.bbox_head.separate_head.conv_cfg.type": only("Conv2d"),
     "model.bbox_head.separate_head.conv_cfg.bias": HARMLESS,
-    "model.bbox_head.separate_head.dcn_config": unset("deformable convolutions cannot be converted"),
+    "model.bbox_head.separate_head.dcn_config": DEFORMABLE,
     **_norm("bbox_head.separate_head"),
     **{
         f"model.bbox_head.bbox_coder.{key}": TAKEN
@@ -418,7 +420,7 @@ DET3D: Table = {
         type=TAKEN,
         num_filters=TAKEN,
         num_input_features=TAKEN,
-        with_distance=unset("pillar_features does not have the distance of a point"),
+        with_distance=DISTANCE,
         voxel_size=TAKEN,
         pc_range=TAKEN,
         virtual=unset("virtual points cannot be converted"),
@@ -449,7 +451,7 @@ DET3D: Table = {
         init_bias=HARMLESS,
         share_conv_channel=TAKEN,
         num_hm_conv=TAKEN,
-        dcn_head=unset("deformable convolutions cannot be converted"),
+        dcn_head=DEFORMABLE,
     ),
     "model.bbox_head.tasks.num_class": HARMLESS,
     "model.bbox_head.tasks.class_names": TAKEN,
