@@ -8,7 +8,7 @@ from client import Raw, counters
 from daemon import BACKEND, ROOT, wait_until
 from http_case import VOXELIZE_SMALL, SharedDaemonCase, floats, message, run_voxeld
 
-WEB = ROOT / "server" / "pages" / "web"
+WEB = ROOT / "api" / "web"
 PRESETS = sorted(path.stem for path in (ROOT / "config" / "presets").glob("*.json"))
 
 
