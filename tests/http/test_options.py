@@ -1,5 +1,6 @@
 """The daemon's options, its start and its end."""
 
+import contextlib
 import json
 import pathlib
 import re
@@ -208,13 +209,13 @@ class Service(OptionsCase):
         listen = f"unix:{self.folder / 'socket'},127.0.0.1:0"
         command = [voxeld_binary(), "--demo", "--backend", "cpu", "--listen", listen]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        with subprocess.Popen(command, **pipes) as process:
-            self.addCleanup(process.kill)
+        with subprocess.Popen(command, **pipes) as process, contextlib.ExitStack() as on_failure:
+            on_failure.callback(process.kill)
             said = process.stdout.readline()
             page = re.fullmatch(r"open http://(127\.0\.0\.1:\d+)/ in a browser\n", said)
             self.assertTrue(page, said)
             self.daemon = Listener(page[1])
-            index = (ROOT / "server" / "pages" / "web" / "index.html").read_bytes()
+            index = (ROOT / "api" / "web" / "index.html").read_bytes()
             self.assertEqual(self.ok(self.ask("/")).body, index)
             process.terminate()
             self.assertEqual((process.stdout.read(), process.wait()), ("", 0))

@@ -215,7 +215,7 @@ PARAMETERS: List[Parameter] = [
         "outputs",
         ("voxelize",),
         (
-            "which tensors to return; without it voxel_coords, voxel_num_points and those that feature "
+            "which tensors to return; without it voxel_coords, voxel_num_points and the tensors that feature "
             "computes; with fps also sampled_indices and sampled_points"
         ),
         (
