@@ -250,8 +250,8 @@ PARAMETERS: List[Parameter] = [
         "matrix",
         ("transform",),
         (
-            "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it they stay, except "
-            "that -0 becomes 0"
+            "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, "
+            "except that -0 becomes 0"
         ),
         ("16 numbers, row by row, or 16 for each of up to 64 clouds; the last row of each matrix is " "0,0,0,1"),
     ),
