@@ -24,7 +24,7 @@ import numpy as np
 import tqdm
 
 import voxeld
-from daemon import PATIENCE, ROOT, voxeld_binary
+from daemon import PATIENCE, ROOT, started, voxeld_binary
 
 BUILD = pathlib.Path(voxeld_binary()).parents[1]
 VERSION = voxeld.__version__
@@ -172,10 +172,8 @@ class Wheels(unittest.TestCase):
         output = run(python, "-c", PROGRAM, env=environment, cwd=self.folder)
         self.assertEqual(output.splitlines(), [str(program.resolve()), "1"])
         demo = ("voxeld", "--demo", "--backend", "cpu", "--listen", "127.0.0.1:0")
-        with subprocess.Popen(
-            demo, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as process:
-            self.addCleanup(process.kill)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        with started(demo, env=environment, **pipes) as process:
             self.assertRegex(process.stdout.readline(), "^open http://127.0.0.1:[0-9]+/ in a browser$")
             self.assertEqual(os.path.realpath(f"/proc/{process.pid}/exe"), str(program.resolve()))  # no Python between
             process.terminate()

@@ -12,7 +12,7 @@ import unittest
 
 from client import HEAVY, VOXELIZE, Crowd, Daemon, Raw, head, heavy_jobs, heavy_rows, many_rows, post, rows
 from client import PATIENCE, Closed, FaultCase, is_sanitized, wait_until
-from daemon import voxeld_binary
+from daemon import started, voxeld_binary
 
 ARGS = ("--workers", "1", "--backend", "cpu", "--queue-depth", "256", "--drain-timeout-s", "120")
 SLOW = (
@@ -311,14 +311,11 @@ class Start(unittest.TestCase):
             ]
             environment = {**os.environ, "LD_PRELOAD": HANG_LIBRARY, "VOXELD_HANG": str(config)}
             streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-            with subprocess.Popen(command, env=environment, **streams) as process:
-                try:
-                    wait_until(pathlib.Path(f"{config}.opened").exists, "a daemon that reads its options")
-                    os.kill(self.child(process.pid) if prefix else process.pid, signal.SIGTERM)
-                    pathlib.Path(f"{config}.answers").touch()
-                    log = process.communicate(timeout=PATIENCE)[1]
-                finally:
-                    process.kill()
+            with started(command, env=environment, **streams) as process:
+                wait_until(pathlib.Path(f"{config}.opened").exists, "a daemon that reads its options")
+                os.kill(self.child(process.pid) if prefix else process.pid, signal.SIGTERM)
+                pathlib.Path(f"{config}.answers").touch()
+                log = process.communicate(timeout=PATIENCE)[1]
             return process.returncode, log
 
     def child(self, pid):

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 from credentials import Authority, TlsDaemon
-from daemon import PATIENCE, wait_until
+from daemon import PATIENCE, started, wait_until
 from http_case import CHUNKED, JSON, KITTI, SharedDaemonCase, TensorFile, scan
 
 LIMIT = 4 << 20
@@ -82,8 +82,7 @@ class Curl(SharedDaemonCase):
 
     def test_events_come_as_they_happen(self):
         command = ["curl", "-sSN", f"{self.url}/v1/events"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as curl:
-            self.addCleanup(curl.kill)
+        with started(command, stdout=subprocess.PIPE) as curl:
             self.assertEqual(curl.stdout.readline(), b"event: open\n")
             curl.terminate()
         quiet = lambda: self.daemon.status()["streams"]["subscribers"] == 0

@@ -1,6 +1,5 @@
 """The daemon's options, its start and its end."""
 
-import contextlib
 import json
 import pathlib
 import re
@@ -11,7 +10,7 @@ import tempfile
 import unittest
 
 from client import Raw
-from daemon import ROOT, Listener, voxeld_binary
+from daemon import ROOT, Listener, started, voxeld_binary
 from http_case import JSON, KITTI, VOXELIZE_SMALL, HttpCase, floats, has_ipv6, message, run_voxeld, scan
 
 ONE = floats(1, 1, 1, 1)
@@ -209,8 +208,7 @@ class Service(OptionsCase):
         listen = f"unix:{self.folder / 'socket'},127.0.0.1:0"
         command = [voxeld_binary(), "--demo", "--backend", "cpu", "--listen", listen]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        with subprocess.Popen(command, **pipes) as process, contextlib.ExitStack() as on_failure:
-            on_failure.callback(process.kill)
+        with started(command, **pipes) as process:
             said = process.stdout.readline()
             page = re.fullmatch(r"open http://(127\.0\.0\.1:\d+)/ in a browser\n", said)
             self.assertTrue(page, said)

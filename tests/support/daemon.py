@@ -7,6 +7,7 @@ sanitizer reports.
 The program is $VOXELD_BIN, or build/bin/voxeld. Standard library only.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -41,6 +42,16 @@ def is_sanitized():
     with open(voxeld_binary(), "rb") as file:
         program = file.read()
     return b"__asan_init" in program or b"__tsan_init" in program
+
+
+@contextlib.contextmanager
+def started(command, **options):
+    """A process for the block. It is killed however the block ends: a failed block must not wait for its end."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def wait_until(condition, what, patience=PATIENCE):
