@@ -9,7 +9,7 @@ enum { MOST_POINTS = (1 << 18) - 1 };  // their scratch usually fits VX_SCRATCH_
 static const int64_t longest_on_cpu_ns = 100 * NS_PER_MS;
 
 // Nanoseconds for a run, for each point, for each sample, and for each pair of both. Measured with scans of KITTI on an
-// H200 and on one thread of a Xeon (docs/measurements.md).
+// H200 and on one thread of a Xeon (docs/contribute/measurements.md).
 static const struct {
   double run, point, sample, pair;
 } constants[TARGETS] = {

@@ -1,4 +1,4 @@
-"""Triton's own Python client, of PyPI, against the service. The Python of docs/wires.md on KServe v2."""
+"""Triton's own Python client, of PyPI, against the service. The Python of docs/formats.md on KServe v2."""
 
 import os
 import re
@@ -22,7 +22,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-PAGE = (ROOT / "docs" / "wires.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("\n## KServe v2\n") :].split("\n## ")[1]
 SHARED = PAGE[PAGE.index("\n## Shared memory\n") :].split("\n## ")[1]
 PRESET = "kitti_second"

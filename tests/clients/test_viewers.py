@@ -1,5 +1,5 @@
 """The examples for Rerun and ROS 2, with stand-ins for both libraries that record what the examples show and publish.
-The commands of docs/wires.md on answers as files."""
+The commands of docs/formats.md on answers as files."""
 
 import importlib.util
 import io
@@ -22,7 +22,7 @@ from daemon import PATIENCE, ROOT, Daemon
 from rude_server import url_of
 
 EXAMPLES = ROOT / "api" / "python" / "examples"
-PAGE = (ROOT / "docs" / "wires.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("\n## Answers as files\n") :].split("\n## ")[1]
 PRESET = "kitti_second"
 
@@ -121,7 +121,7 @@ class Viewers(unittest.TestCase):
         self.assertEqual(points.dtype, np.float32)
         self.assertEqual(points.tolist(), [[t, 1.5, 65535] for t in range(1, 7)])
 
-    # ---- docs/wires.md ----
+    # ---- docs/formats.md ----
 
     def test_commands(self):
         commands = re.findall(r"^    \$ (curl (?:.*\\\n)*.*)$", SECTION, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The examples of docs/wires.md work: its commands and its Python run against a daemon."""
+"""The examples of docs/formats.md work: its commands and its Python run against a daemon."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from check import parse_by_hand
 from daemon import PATIENCE, ROOT, Daemon
 from rude_server import url_of
 
-TEXT = (ROOT / "docs" / "wires.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 ADDRESS = "http://localhost:8080"
 
 

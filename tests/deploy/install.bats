@@ -25,7 +25,7 @@ shared_files() {
     share/doc/voxeld/copyright share/doc/voxeld/examples/{haproxy.cfg,sensor.c}
   (cd "$root" && printf 'share/voxeld/%s\n' config/presets/*.json | sed 's#/config/#/#')
   (cd "$root" && find models -type f ! -name README.md -printf 'share/voxeld/%p\n')
-  (cd "$root" && find docs -name '*.md' -printf 'share/doc/voxeld/%P\n')
+  (cd "$root" && find docs -type f -printf 'share/doc/voxeld/%p\n')
   (cd "$root/docker" && find kubernetes -type f -printf 'share/doc/voxeld/examples/%p\n')
 }
 

@@ -427,7 +427,7 @@ class Figures(unittest.TestCase):
 
     def setUp(self):
         self.text = CONFIGURATION.read_text(encoding="utf-8")
-        self.page = " ".join((ROOT / "docs" / "balancing.md").read_text(encoding="utf-8").split())
+        self.page = " ".join((ROOT / "docs/operate/balancing.md").read_text(encoding="utf-8").split())
         options = describe()["options"]
         self.default = {option["name"]: option["default"] for option in options}
         self.inter, self.check = self.figure("inter #ms") / 1000, self.figure("timeout check #s")

@@ -72,7 +72,7 @@ class Description(FromImage):
     def test_it_is_as_small_as_the_page_says(self):
         if buildah.suite != "bookworm":
             self.skipTest("the page has the size on bookworm")
-        page = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs/operate/containers.md").read_text(encoding="utf-8")
         told = float(re.search(r"^\| `voxeld:cpu` \| ([\d.]+) MB \|", page, re.MULTILINE)[1])
         size, unit = re.fullmatch(r"([\d.]+) (MB|GB)", self.image.size).groups()
         self.assertAlmostEqual(float(size) * {"MB": 1, "GB": 1000}[unit], told, delta=told / 5)

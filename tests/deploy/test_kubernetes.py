@@ -86,7 +86,7 @@ class Kubernetes(unittest.TestCase):
     def test_images_are_those_of_this_version(self):
         # A tag that stays the same would neither be pulled again nor start a rollout.
         version = voxeld("--version").split()[1]
-        page = (ROOT / "docs" / "balancing.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs/operate/balancing.md").read_text(encoding="utf-8")
         for variant, folder in (("cpu", "."), ("gpu", "gpu"), ("cpu", "streams")):
             (image,) = document(f"{folder}/kustomization.yaml")["images"]
             self.assertEqual(image["newTag"], f"{version}-{variant}")

@@ -1,4 +1,4 @@
-"""docker/alerts.yml: each alert is a row of docs/operation.md and fires for its own cause and for no other. No alert
+"""docker/alerts.yml: each alert is a row of docs/operate/metrics.md and fires for its own cause alone. No alert
 fires in a drain, at a missed scrape or at a restart. promtool evaluates the rules over the samples of a real page."""
 
 import json
@@ -17,7 +17,7 @@ from tables import alerts
 
 RULES = yaml.safe_load((ROOT / "docker" / "alerts.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
 EXPRESSIONS = " ".join(rule["expr"] for rule in RULES)
-OPERATION = (ROOT / "docs" / "operation.md").read_text(encoding="utf-8")
+METRICS = (ROOT / "docs/operate/metrics.md").read_text(encoding="utf-8")
 KUBERNETES = yaml.safe_load((ROOT / "docker/kubernetes/base/deployment.yaml").read_text(encoding="utf-8"))
 SCRAPE = 10  # seconds, as in docker/prometheus.yml
 BEGIN = 60  # the scrape at which the change begins
@@ -125,7 +125,7 @@ def with_target(series):
 class Alerts(unittest.TestCase):
     def test_they_are_those_of_the_page(self):
         shown = [(r["expr"], r["for"], r["labels"]["severity"], r["annotations"]["summary"]) for r in RULES]
-        self.assertEqual(shown, alerts(OPERATION))
+        self.assertEqual(shown, alerts(METRICS))
         self.assertEqual(len({rule["alert"] for rule in RULES}), len(RULES))
         self.assertEqual({rule["labels"]["severity"] for rule in RULES}, {"critical", "warning"})
 

@@ -17,7 +17,8 @@ DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
 TOKENS = yaml.safe_load((DOCKER / "compose.tokens.yaml").read_text(encoding="utf-8"))
-OPERATION = (ROOT / "docs" / "operation.md").read_text(encoding="utf-8")
+PAGE = ROOT / "docs/operate/containers.md"
+OPTIONS = (ROOT / "docs/operate/options.md").read_text(encoding="utf-8")
 OURS = ("cpu", "gpu")
 SECONDS = {"s": 1, "m": 60}
 
@@ -25,7 +26,7 @@ SECONDS = {"s": 1, "m": 60}
 class Names(unittest.TestCase):
     def test_variables_are_options(self):
         known = {option["env"] for option in describe()["options"]}
-        for path in (DOCKER / "Dockerfile", *sorted(DOCKER.glob("compose*.yaml")), ROOT / "docs" / "containers.md"):
+        for path in (DOCKER / "Dockerfile", *sorted(DOCKER.glob("compose*.yaml")), PAGE):
             text = path.read_text(encoding="utf-8")
             for name in sorted(set(re.findall(r"\bVOXELD_[A-Z_]+\b", text)) - {"VOXELD_CUDA"}):  # of the build
                 with self.subTest(f"{path.name}: {name}"):
@@ -33,7 +34,7 @@ class Names(unittest.TestCase):
 
     def test_user_is_one(self):
         (user,) = set(re.search(r"^USER (\d+):(\d+)$", DOCKERFILE, re.MULTILINE).groups())
-        for path in (DOCKER / "kubernetes" / "base" / "deployment.yaml", ROOT / "docs" / "containers.md"):
+        for path in (DOCKER / "kubernetes" / "base" / "deployment.yaml", PAGE):
             text = path.read_text(encoding="utf-8").replace("chown 65534 docker/secrets/prometheus", "")
             named = set(re.findall(r"(?:runAsUser:|runAsGroup:|fsGroup:|user|user is|chown) (\d+)\b", text))
             self.assertEqual(named, {user}, path)
@@ -46,7 +47,7 @@ class Names(unittest.TestCase):
             self.assertEqual(COMPOSE["services"][name]["image"], f"voxeld:{version}-{name}")
 
     def test_arguments_are_those_of_the_page(self):
-        page = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
+        page = PAGE.read_text(encoding="utf-8")
         rows = re.findall(r"^\| ((?:`[A-Z]+`(?:, )?)+) \| (.*?) \|", page, re.MULTILINE)
         told = {name: default for names, default in rows for name in re.findall(r"[A-Z]+", names)}
         given = dict(re.findall(r"^ARG (\w+)=(.*)$", DOCKERFILE, re.MULTILINE))
@@ -128,7 +129,7 @@ class Services(unittest.TestCase):
             self.assertGreaterEqual(int(grace[:-1]) * SECONDS[grace[-1]], drain + AFTER_DRAIN)
 
     def test_the_end_of_a_stop_is_told(self):
-        self.assertIn(f"it ends within {AFTER_DRAIN} s more", " ".join(OPERATION.split()))
+        self.assertIn(f"it ends within {AFTER_DRAIN} s more", " ".join(OPTIONS.split()))
 
     def test_health_check_is_that_of_the_image(self):
         words = re.search(r"^HEALTHCHECK (.*) CMD (.*)$", DOCKERFILE, re.MULTILINE)

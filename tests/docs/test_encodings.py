@@ -1,4 +1,4 @@
-"""The commands of docs/wires.md on encodings work, one after the other."""
+"""The commands of docs/formats.md on encodings work, one after the other."""
 
 import pathlib
 import re
@@ -10,7 +10,7 @@ import unittest
 from client import tiled_rows
 from daemon import PATIENCE, ROOT, Daemon
 
-SECTION = (ROOT / "docs" / "wires.md").read_text(encoding="utf-8").split("\n## Encodings\n")[1].split("\n## ")[0]
+SECTION = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8").split("\n## Encodings\n")[1].split("\n## ")[0]
 ADDRESS = "localhost:8080"
 
 

@@ -177,7 +177,7 @@ class Glossary(unittest.TestCase):
     STRUCT = re.compile(r"^struct (?:\w+\([^)]*\)+ )?(\w+) \{", re.MULTILINE)
 
     def setUp(self):
-        page = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs/contribute/glossary.md").read_text(encoding="utf-8")
         self.words = self.rows(page)
         self.own = self.rows(page.partition("\n## server/\n")[2])
 

@@ -1,5 +1,5 @@
-"""docs/libmicrohttpd.md has the table of versions of server/http/library.c. It lists the traps that build/tests/traps
-tries, in the same order and words, with the results on this machine.
+"""docs/contribute/libmicrohttpd.md has the table of versions of server/http/library.c. It lists the traps that
+build/tests/traps tries, in the same order and words, with the results on this machine.
 
 Run as a program with the argument "show", this file prints the rows for the library of this machine, ready to paste.
 """
@@ -12,7 +12,7 @@ import unittest
 
 from daemon import ROOT
 
-PAGE = ROOT / "docs" / "libmicrohttpd.md"
+PAGE = ROOT / "docs/contribute/libmicrohttpd.md"
 PROGRAM = os.environ.get("VOXELD_TRAPS", str(ROOT / "build" / "tests" / "traps"))
 FILES = re.compile(r"`((?:server|tests|api)/[\w/]+\.\w+)`(?:: `(\w+)`)?")
 

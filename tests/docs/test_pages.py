@@ -11,7 +11,7 @@ from daemon import ROOT
 from tables import PAGE_TABLES, alerts, describe, normal, page_table, same_rows
 
 NO_METRIC = {"voxeld_server"}  # a Python package
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 

@@ -64,16 +64,16 @@ class Readme(unittest.TestCase):
             if page not in seen and page.suffix == ".md" and page.is_file():
                 seen.add(page)
                 ahead += [file for file, _ in links(page)]
-        for page in sorted({*ROOT.glob("*.md"), *DOCS.glob("*.md")}):
+        for page in sorted({*ROOT.glob("*.md"), *DOCS.rglob("*.md")}):
             with self.subTest(page.name):
                 self.assertIn(page, seen)
 
     def test_contents_name_every_page(self):
         text = read("README.md")
         contents = text[text.index("\n## Contents\n") :].split("\n## ")[1]
-        for page in sorted(DOCS.glob("*.md")):
+        for page in sorted(DOCS.rglob("*.md")):
             with self.subTest(page.name):
-                self.assertIn(f"(docs/{page.name})", contents)
+                self.assertIn(f"(docs/{page.relative_to(DOCS)})", contents)
 
     def test_contents_name_headings_in_their_order(self):
         text = read("README.md")
@@ -86,7 +86,8 @@ class Readme(unittest.TestCase):
         rows = cells("README.md", "work, with KITTI scans of 114,000 points")
         self.assertTrue(rows)
         number = r"\d[\d,]*(?:\.\d+)?"
-        measured = [set(re.findall(number, line)) for line in re.findall(r"^\|.*", read("docs/measurements.md"), re.M)]
+        page = read("docs/contribute/measurements.md")
+        measured = [set(re.findall(number, line)) for line in re.findall(r"^\|.*", page, re.M)]
         for row in rows:
             with self.subTest(row):
                 theirs, ours = (re.match(rf"({number}) [um]s", cell)[1] for cell in row[2:])
@@ -124,7 +125,7 @@ class Advice(unittest.TestCase):
 
 class Drawing(unittest.TestCase):
     def test_names_files_of_the_server(self):
-        drawing = ElementTree.parse(DOCS / "way.svg")
+        drawing = ElementTree.parse(DOCS / "contribute/way.svg")
         texts = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
         names = [text for text in texts if text.endswith(".c")]
         self.assertGreater(len(names), 3)
@@ -133,7 +134,7 @@ class Drawing(unittest.TestCase):
                 self.assertTrue(list((ROOT / "server").rglob(name)))
 
     def test_loads_nothing(self):
-        self.assertEqual(re.findall(r"href|url\((?!#)|@import|<script", read("docs/way.svg")), [])
+        self.assertEqual(re.findall(r"href|url\((?!#)|@import|<script", read("docs/contribute/way.svg")), [])
 
 
 class Names(unittest.TestCase):
@@ -153,7 +154,7 @@ class Names(unittest.TestCase):
         self.assertIn("Apache License\n                           Version 2.0, January 2004", read("LICENSE"))
 
     def test_home(self):
-        """Where the project is published stands in few files, and is the same in all: docs/releasing.md."""
+        """Where the project is published stands in few files, and is the same in all: docs/operate/releasing.md."""
         (home,) = re.findall(r'^HOME = "(.*)"', read("packaging/wheels"), re.MULTILINE)
         self.assertIn(f"HOMEPAGE_URL {home} ", read("CMakeLists.txt"))
         for name in ("api/python/pyproject.toml", "packaging/wheel/pyproject.toml"):

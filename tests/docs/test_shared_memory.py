@@ -1,4 +1,4 @@
-"""The commands of docs/wires.md on shared memory work, one after the other."""
+"""The commands of docs/formats.md on shared memory work, one after the other."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import unittest
 from client import tiled_rows
 from daemon import PATIENCE, ROOT, Daemon, Reply
 
-SECTION = (ROOT / "docs" / "wires.md").read_text(encoding="utf-8").split("\n## Shared memory\n")[1].split("\n## ")[0]
+SECTION = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8").split("\n## Shared memory\n")[1].split("\n## ")[0]
 ADDRESS = "localhost:8080"
 KEY = "/dev/shm/voxeld-scan"
 ANSWER = 50 << 20  # where the answer begins

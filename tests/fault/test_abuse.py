@@ -1,7 +1,7 @@
 """Floods: endless heads, bodies, chunks and pipelines, clients that drip or do not read, many of each at a time.
 
-During each flood another client is served, memory stays within the bound of docs/operation.md, and refusals are counted
-by reason. """
+During each flood another client is served, memory stays within the bound of docs/operate/options.md, and refusals are
+counted by reason. """
 
 import concurrent.futures
 import threading
@@ -14,8 +14,8 @@ from client import tiled_rows, wait_until
 BUDGET = 48 * MB
 LIMIT = 2 * MB
 CONNECTIONS = 100
-# The bound of docs/operation.md: the budget, 256 KiB a connection, 17 KiB a request, scratch (64 MiB kept by each of
-# two workers at most, but no scan here is large) and the program itself.
+# The bound of docs/operate/options.md: the budget, 256 KiB a connection, 17 KiB a request, scratch (64 MiB kept by each
+# of two workers at most, but no scan here is large) and the program itself.
 BOUND = BUDGET + CONNECTIONS * (256 + 17) * 1024
 OWN = 16 * MB
 OTHERS = ("127.0.0.21", "127.0.0.22")  # a single client may not hold two such answers

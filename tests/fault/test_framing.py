@@ -248,7 +248,7 @@ class Framing(FaultCase):
             "second size": b"40\r\n" + BODY + b"\r\n40\n" + BODY + b"\r\n0\r\n\r\n",
             "data": b"40\r\n" + BODY + b"\n40\r\n" + BODY + b"\r\n0\r\n\r\n",
         }
-        if self.daemon.library() >= (1, 0):  # older versions hide these: see docs/libmicrohttpd.md
+        if self.daemon.library() >= (1, 0):  # older versions hide these: see docs/contribute/libmicrohttpd.md
             cases["last data"] = b"40\r\n" + BODY + b"\n0\r\n\r\n"
             cases["last size"] = b"40\r\n" + BODY + b"\r\n0\n\r\n"
             cases["trailer"] = b"40\r\n" + BODY + b"\r\n0\r\nX: y\n\r\n"

@@ -1,5 +1,5 @@
-// Tries the traps of libmicrohttpd that docs/libmicrohttpd.md lists, on the library of this machine. Prints the
-// library's version, then one line per trap: its name, whether it holds, and its description, separated by tabs.
+// Tries the traps of libmicrohttpd that docs/contribute/libmicrohttpd.md lists, on the library of this machine. Prints
+// the library's version, then one line per trap: its name, whether it holds, and its description, separated by tabs.
 //
 // The words are "yes" and "no"; for a race "seen" and "not seen"; "untried" if this machine does not allow the try;
 // "died" if the try itself failed. Every trap has its own process, because some end it.

@@ -1,5 +1,5 @@
-"""The rows of the table in docs/platforms.md: record writes them, one file a row, and table reads them. Standard
-library."""
+"""The rows of the table in docs/operate/platforms.md: record writes them, one file a row, and table reads them.
+Standard library."""
 
 import dataclasses
 import pathlib

@@ -50,7 +50,7 @@ class Growth(unittest.TestCase):
             self.assertAlmostEqual(steps[0], step, places=2)
 
     def test_the_committed_figure_has_every_panel(self):
-        root = xml.parse(ROOT / "docs/growth.svg").getroot()
+        root = xml.parse(ROOT / "docs/contribute/growth.svg").getroot()
         texts = {text.text for text in root.iter(SVG + "text")}
         self.assertLessEqual({panel.title for panel in figure.PANELS.values()} | set(figure.SERIES), texts)
         width, height = map(float, root.get("viewBox").split()[2:])

@@ -47,7 +47,7 @@ static int64_t cost_us(enum target target, bool single, int64_t points, int64_t 
   return of.ns[target] == INT64_MAX ? -1 : of.ns[target] / NS_PER_US;
 }
 
-// Times of a machine with an H200, from docs/measurements.md.
+// Times of a machine with an H200, from docs/contribute/measurements.md.
 static void the_constants_give_what_was_measured(void **state) {
   (void)state;
   static const struct {
