@@ -93,7 +93,7 @@ export function showStreamCommands(name, token) {
   const path = `${location.origin}/v1/streams/${name}`;
   const secret = token ? " -H \"Authorization: Bearer $TOKEN\"" : "";
   const header = token ? ", headers={\"Authorization\": f\"Bearer {TOKEN}\"}" : "";
-  byId("curl").textContent = `curl${secret} -o last.safetensors ${shell(`${path}/last`)}\n`
+  byId("curl").textContent = `curl --fail-with-body${secret} -o last.safetensors ${shell(`${path}/last`)}\n`
     + `curl${secret} -N ${shell(`${path}/events`)}`;
   byId("python").textContent = "import urllib.request\nimport safetensors.numpy\n\n"
     + `request = urllib.request.Request(${python(`${path}/last`)}${header})\n`
@@ -107,8 +107,8 @@ const python = (text) => JSON.stringify(text);
 export function showCommands(name, parameters, columns, token, model) {
   const address = location.origin;
   const secret = token ? " -H \"Authorization: Bearer $TOKEN\"" : "";
-  const curl = (output, path) => `curl${secret} --data-binary ${shell(`@${name}`)} -o ${output}.safetensors \\\n`
-    + `  ${shell(address + path)}`;
+  const curl = (output, path) => `curl --fail-with-body${secret} --data-binary ${shell(`@${name}`)} \\\n`
+    + `  -o ${output}.safetensors ${shell(address + path)}`;
   const written = rowsOf({ ...parameters, num_features: columns });
   byId("curl").textContent = curl("voxels", pathOf("voxelize", parameters))
     + (model ? `\n${curl("boxes", pathOf("detect", { model, ...written }))}` : "");

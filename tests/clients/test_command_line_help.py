@@ -3,26 +3,19 @@
 import pathlib
 import re
 import shlex
-import signal
 import subprocess
 import tempfile
 import unittest
 from contextlib import redirect_stderr
 from io import StringIO
 
-import numpy as np
-
-import models
-from command_line import ENVIRONMENT, PROGRAM, Running, received, run, simulate
-from daemon import PATIENCE, ROOT, Daemon, wait_until
-from rude_server import token_file, url_of
+from command_line import ENVIRONMENT, PROGRAM, run
+from daemon import PATIENCE, ROOT
 from tables import describe
 from voxeld.cli import options, parameters
 from voxeld.shared import PARAMETERS
 
-PAGES = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/command-line.md")]
-COMMANDS = [re.findall(r"^    \$ (voxeld-client .*)$", page, re.MULTILINE) for page in PAGES]
-SOCKET = "/run/voxeld/voxeld.sock"
+PAGE = (ROOT / "docs/command-line.md").read_text(encoding="utf-8")
 
 
 class Tables(unittest.TestCase):
@@ -77,63 +70,12 @@ class Completion(unittest.TestCase):
         self.assertEqual((done.returncode, place.read_text().strip()), (0, "voxelize"))
 
 
-class Pages(unittest.TestCase):
-    """The commands of README.md and docs/command-line.md run as written, except for the service's address."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        for number, name in enumerate(("velodyne", "00/velodyne", "01/velodyne", "recorder")):
-            (cls.folder / name).mkdir(parents=True)
-            simulate(cls.folder / name / "000000.bin", number, 5000)
-        (cls.folder / "sweeps").mkdir()
-        for number in range(3):
-            simulate(cls.folder / "sweeps" / f"{number}.bin", number, 500)
-        (cls.folder / "poses.txt").write_text("".join(f"{number} {number} 0 0 0 0 0 1\n" for number in range(3)))
-        token, tokens = token_file(cls.folder)
-        (cls.folder / "token").write_text(f"{token}\n", encoding="utf-8")
-        given = ("--token-file", str(tokens), "--allow-anonymous", "yes")
-        served = models.served(cls.folder / "models", name="kitti")
-        cls.daemon = Daemon("--listen", f"unix:{cls.folder}/socket,127.0.0.1:0", *given, *served)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.daemon.stop()
-
-    def words(self, command):
-        """The arguments of a command. No file name on the pages has a blank."""
-        text = command.replace(SOCKET, f"{self.folder}/socket").removeprefix("voxeld-client ")
-        words = []
-        for word in shlex.split(text):
-            words += sorted(map(str, pathlib.Path(self.folder).glob(word))) if "*" in word else [word]
-        return words if "--server" in words else [*words, "--server", url_of(self.daemon)]
-
-    def test_readme(self):
-        (command,) = COMMANDS[0]
-        self.assertIn(command, COMMANDS[1])
-
-    def test_commands(self):
-        self.assertEqual(len(COMMANDS[1]), 15)
-        for command in COMMANDS[1]:
-            if "watch" not in command:
-                done = run(*self.words(command), cwd=self.folder)
-                self.assertEqual(done.status, 0, (command, done))
-        for name in ("out/000000.safetensors", "samples/000000.npz", "cropped/000000.mcap"):
-            self.assertTrue((self.folder / name).exists(), name)
-        for name in ("00", "01"):
-            self.assertEqual(received(self.folder / "sequences" / name / "velodyne" / "000000.safetensors"), 5000)
-        self.assertEqual(received(self.folder / "joined" / "2.safetensors"), 1500)
-        self.assertEqual(np.load(self.folder / "joined.npy").shape, (1500, 4))
-
-    def test_watch(self):
-        (command,) = [command for command in COMMANDS[1] if "watch" in command]
-        with Running(*self.words(command), cwd=self.folder) as running:
-            wait_until((self.folder / "recorded" / "000000.safetensors").exists, "the answer")
-            self.assertEqual(running.end(signal.SIGTERM).status, 0)
+class Page(unittest.TestCase):
+    """clients.examples runs the page's commands."""
 
     def test_options_exist(self):
         shown = "".join(run(name, "--help").output for name in ("voxelize", "detect", "watch"))
-        for option in sorted(set(re.findall(r"`(--[a-z-]+)", PAGES[1])) - {"--new-token"}):
+        for option in sorted(set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--new-token"}):
             self.assertIn(f" {option} ", shown.replace(",", " ").replace("]", " ").replace("\n", " "), option)
 
 

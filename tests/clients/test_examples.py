@@ -1,130 +1,242 @@
-"""The examples of README.md, docs/clients.md and docs/streams.md do what they say: their Python, C and shell blocks run
-against a daemon."""
+"""The examples of README.md and docs/*.md do what they say.
 
+The commands and programs of a page run in the order in which they stand, in one shell and one new folder. Beside them
+are what the quickstart leaves: a daemon at localhost:8080, scan.bin, and the variables VOXELD and PATH. Where a page
+shows the output, the output must be the same; `...` stands for any text, and blanks do not count.
+"""
+
+import contextlib
+import http.client
+import importlib.util
 import os
 import pathlib
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
-import numpy as np
+from daemon import BIN, PATIENCE, ROOT, SCAN, Daemon, voxeld_binary, wait_until
 
-from daemon import PATIENCE, ROOT, Daemon, voxeld_binary
-from rude_server import url_of
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SETS_UP = ("README.md", "quickstart.md")  # pages that start from a clone
+# Commands that are not run, by how they begin: they install, name files that only a reader has, or do not end.
+NOT_RUN = (
+    "git clone",
+    "./dev",
+    "pip install",
+    "docker",
+    "voxeld-convert openpcdet pointpillar_7728.pth",
+    "voxeld-convert onnx",
+    'python3 "$VOXELD/api/python/examples',
+    'python3 -c "from mmengine',
+    "curl -sSN",
+)
+C17 = ("-std=c17", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only")
+CXX17 = ("-x", "c++", "-std=c++17", "-Wall", "-Werror", "-fsyntax-only")
+ADDRESS = re.compile(r"(?<=localhost:|127\.0\.0\.1:)80\d\d\b")
+END = "voxeld-example-end"
 
-PAGES = ("README.md", "docs/clients.md", "docs/streams.md")
-README, PAGE, STREAMS = ((ROOT / name).read_text(encoding="utf-8") for name in PAGES)
-ADDRESS = "http://localhost:8080"
+
+class Step:
+    """A command with the lines of output that the page shows, or a program."""
+
+    def __init__(self, kind, text):
+        self.kind, self.text, self.shown = kind, text, []
+
+    def is_run(self):
+        return not self.text.removeprefix("sudo ").startswith(NOT_RUN)
 
 
-def blocks(language, page=PAGE):
-    return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+def steps(text):
+    """The examples of a page, in order."""
+    found = []
+    ended = None  # where the last program ended
+    for block in re.finditer(r"^```(\w+)\n((?:(?!```).*\n)*)```\n|((?:^ {4}.*\n|^\n(?= {4}))+)", text, re.MULTILINE):
+        if block[1]:
+            found.append(Step(block[1], block[2]))
+            ended = block.end()
+            continue
+        lines = re.sub(r"\\\n *", "", re.sub(r"^ {4}", "", block[3], flags=re.MULTILINE)).splitlines()
+        current = found[-1] if ended and text[ended : block.start()].isspace() else None  # output below a program
+        for line in lines:
+            if line.startswith("$ "):
+                current = Step("sh", re.sub(r"\s+# .*$", "", line[2:]))
+                found.append(current)
+            elif current:
+                current.shown.append(line)
+    return found
 
 
-def command(beginning, page=PAGE):
-    """The one shell line of docs/clients.md with this beginning."""
-    (line,) = re.findall(rf"^    \$ ({re.escape(beginning)}.*)$", page, re.MULTILINE)
-    return line
+def matches(shown, output):
+    """Whether the output is as shown."""
+    pattern = ".*".join(re.escape(re.sub(r"\s", "", part)) for part in shown.split("..."))
+    return re.fullmatch(pattern, re.sub(r"\s", "", output), re.DOTALL)
+
+
+def is_there(program):
+    """Whether a Python program's packages are here."""
+    names = set(re.findall(r"^(?:import|from) ([a-z_0-9]+)", program, re.MULTILINE))
+    return all(importlib.util.find_spec(name) for name in names)
+
+
+def write_checkpoint(folder):
+    """A checkpoint of OpenPCDet with random weights, and its configuration."""
+    import yaml
+
+    import test_convert as convert
+    from checkpoints import save_new, state_of
+
+    config = convert.pcdet_config()
+    config["MODEL"]["POST_PROCESSING"]["SCORE_THRESH"] = 0.01
+    (folder / "pointpillar.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    convert.write_base(folder)
+    save_new(folder / "pointpillar.pth", {"model_state": state_of(convert.pcdet_state())})
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+class Shell:
+    """A bash that runs commands one after the other, in a folder of its own. Its ports are free ones."""
+
+    def __init__(self, folder):
+        self.folder, self.ports = folder, {}
+        programs = folder / ".bin"
+        programs.mkdir()
+        for name, arguments in (
+            ("python3", '"$@"'),
+            ("voxeld-client", f'-m voxeld "$1" --server http://127.0.0.1:{self.port("8080")} "${{@:2}}"'),
+            ("voxeld-convert", '-c "import sys; from voxeld.convert.main import main; sys.exit(main())" "$@"'),
+        ):
+            (programs / name).write_text(f"#!/bin/bash\nexec {sys.executable} {arguments}\n", encoding="utf-8")
+            (programs / name).chmod(0o755)
+        path = (programs, pathlib.Path(voxeld_binary()).parent, pathlib.Path(SCAN).parent, BIN, os.environ["PATH"])
+        given = {name: value for name, value in os.environ.items() if not name.startswith("VOXELD_")}
+        self.environment = {
+            **{**given, "PATH": ":".join(map(str, path)), "PYTHONPATH": str(ROOT / "api" / "python")},
+            **{"VOXELD": str(ROOT), "VOXELD_LISTEN": f"127.0.0.1:{self.port('8080')}"},
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        self.errors = open(folder / ".errors", "w+", encoding="utf-8")
+        self.bash = subprocess.Popen(
+            ["bash"], cwd=folder, env=self.environment, text=True, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+        )  # fmt: skip
+
+    def port(self, name):
+        if name not in self.ports:
+            self.ports[name] = free_port()
+        return self.ports[name]
+
+    def here(self, text):
+        """The text with the ports of this shell."""
+        return ADDRESS.sub(lambda found: str(self.port(found[0])), text)
+
+    def run(self, command):
+        """The exit status and the output."""
+        command = self.here(command)
+        self.bash.stdin.write(f"{{ {command}\n}} </dev/null\nprintf '\\n%s %d\\n' {END} $?\n")
+        self.bash.stdin.flush()
+        output = ""
+        for line in self.bash.stdout:
+            if line.startswith(END):
+                break
+            output += line
+        else:
+            raise EOFError(f"the shell ended at: {command}")
+        if re.match(r"(\S*/)?voxeld .*&$", command):
+            wait_until(lambda: self.is_ready(command), f"an answer of: {command}\n{self.said()}")
+        return int(line.split()[1]), output
+
+    def is_ready(self, command):
+        (port,) = re.findall(r"--listen 127\.0\.0\.1:(\d+)", command) or [self.port("8080")]
+        with contextlib.suppress(OSError), contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as ask:
+            ask.request("GET", "/readyz")
+            return ask.getresponse().status == 200
+
+    def said(self):
+        self.errors.seek(0)
+        return self.errors.read()[-3000:]
+
+    def end(self):
+        self.bash.stdin.close()
+        self.bash.wait(PATIENCE)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.bash.pid, signal.SIGTERM)  # the daemons that the page started
+        self.bash.stdout.close()
+        self.errors.close()
 
 
 class Examples(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.daemon = Daemon()
-        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        points = np.random.default_rng(1).uniform((0, -40, -3, 0), (70, 40, 1, 1), (5000, 4)).astype("<f4")
-        for name in ("scan", "a", "b", "c"):
-            points.tofile(cls.folder / f"{name}.bin")
-        (cls.folder / "sweeps").mkdir()
-        for number in range(3):
-            sweep = points[number * 1000 :][:1000] * np.float32((1, 1, 1, 255))
-            sweep.tofile(cls.folder / "sweeps" / f"{number}.bin")
-        (cls.folder / "poses.txt").write_text("".join(f"{n / 8} {n} 0 0 0 0 0 1\n" for n in range(3)))
-        # The commands are meant for the root of the project.
-        for name in ("api", "build"):
-            (cls.folder / name).symlink_to(ROOT / name)
+    maxDiff = None
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.daemon.stop()
+    def check(self, page):
+        """Runs the examples of a page."""
+        text = page.read_text(encoding="utf-8")
+        found = steps(text)
+        if any("import onnxruntime" in step.text for step in found) and not importlib.util.find_spec("onnxruntime"):
+            self.skipTest("there is no ONNX Runtime here")
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        shell = Shell(folder)
+        self.addCleanup(shell.end)
+        if page.name in SETS_UP:
+            (folder / "voxeld").symlink_to(ROOT)
+        else:
+            self.enterContext(Daemon("--listen", shell.environment["VOXELD_LISTEN"]))
+            subprocess.run([SCAN, "--output", folder / "scan.bin"], check=True)
+            if "pointpillar.pth" in text:
+                write_checkpoint(folder)
+        for index, step in enumerate(found):
+            with self.subTest(f"{page.name}: {step.text}"):
+                if step.kind == "sh" and step.is_run():
+                    self.output(step, self.succeeded(shell, step.text))
+                elif step.kind == "python":
+                    self.python(shell, step)
+                elif step.kind == "c":
+                    compiles = next(later.text for later in found[index:] if later.text.startswith("cc "))
+                    self.c(shell, step, re.search(r"\S+\.c\b", compiles)[0])
 
-    def run_here(self, *arguments, **options):
-        path = f"{os.path.dirname(voxeld_binary())}:{os.environ['PATH']}"  # where voxeld.Server() looks
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "api" / "python"), "PATH": path}
-        told = {"cwd": self.folder, "env": environment, "capture_output": True, "text": True, "timeout": PATIENCE}
-        done = subprocess.run(arguments, **told, **options)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
-        return done.stdout
+    def succeeded(self, shell, command):
+        """The output."""
+        status, output = shell.run(command)
+        self.assertEqual(status, 0, f"{output}\n{shell.said()}")
+        return output
 
-    def test_readme(self):
-        (program,) = blocks("python", README)
-        self.assertIn(ADDRESS, program)
-        output = self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon)))
-        self.assertRegex(output, r"^\(\d+, 4\) float32 \[\]\n$")
+    def output(self, step, output):
+        shown = "\n".join(step.shown)
+        if shown:
+            self.assertTrue(matches(shown, output), f"shown:\n{shown}\nprinted:\n{output}")
 
-    def test_readme_makes_a_scan_and_sends_it(self):
-        lines = re.findall(r"^    \$ (build/bin/voxel-scan .*|curl .*)$", README, re.MULTILINE)
-        self.assertEqual(len(lines), 2)
-        for line in lines:
-            line = line.replace("curl ", "curl -sS --fail ", 1).replace(ADDRESS[7:], url_of(self.daemon))
-            self.run_here("sh", "-c", line)
-        self.assertGreater((self.folder / "voxels.safetensors").stat().st_size, 0)
+    def python(self, shell, step):
+        compile(step.text, "example", "exec")
+        if is_there(step.text):
+            program = shell.folder / ".program.py"
+            program.write_text(shell.here(step.text), encoding="utf-8")
+            self.output(step, self.succeeded(shell, f"{sys.executable} {program}"))
 
-    def test_python(self):
-        program, own_daemon, torch = blocks("python")
-        self.assertIn(ADDRESS, program)
-        lines = self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon))).splitlines()
-        self.assertRegex(lines[0], r"^\d+ voxels of \d+ points in [\d.]+ us$")
-        self.assertRegex(lines[1], r"^400 bad-parameter voxel_size voxel_size .*allowed: above 0$")
-        self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon)) + own_daemon)
-        compile(torch, "docs/clients.md", "exec")
-        try:
-            import torch as _  # noqa: F401
-        except ImportError:
-            self.skipTest("there is no torch here for the last example")
-        self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon)) + torch)
-
-    def built_and_run(self, program):
-        """Skips the test if there is no compiler or library."""
-        if not shutil.which("pkg-config"):
-            self.skipTest("there is no pkg-config here")
-        if subprocess.run(["pkg-config", "--exists", "libcurl", "jansson"]).returncode:
+    def c(self, shell, step, name):
+        """Both compilers take the program. The page's own command builds it."""
+        file = pathlib.Path(self.succeeded(shell, "pwd").strip(), name)
+        file.write_text(shell.here(step.text), encoding="utf-8")
+        needs = ["pkg-config", "--cflags", "libcurl", "jansson"]
+        if not shutil.which("pkg-config") or subprocess.run(needs, capture_output=True).returncode:
             self.skipTest("there is no libcurl here")
-        self.assertIn(ADDRESS, program)
-        (self.folder / "example.c").write_text(program.replace(ADDRESS, url_of(self.daemon)), encoding="utf-8")
-        self.run_here("sh", "-c", command("cc ").replace("cc ", "cc -Wall -Wextra -Werror ", 1))
-        return self.run_here("./example")
+        flags = ["-I", str(ROOT / "api" / "c"), *subprocess.check_output(needs, text=True).split()]
+        for compiler, options in (("cc", C17), ("c++", CXX17)):
+            if shutil.which(compiler):
+                done = subprocess.run([compiler, *options, *flags, file], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
 
-    def test_streams_in_python(self):
-        (program,) = blocks("python", STREAMS)
-        self.assertIn(ADDRESS, program)
-        lines = self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon))).splitlines()
-        ages = [re.fullmatch(r"\d+ voxels, ages (\[.*\])", line)[1] for line in lines]
-        self.assertEqual(ages, ["[0.0]", "[0.0, 0.125]", "[0.0, 0.125, 0.25]"])
 
-    def test_streams_in_c(self):
-        (program,) = blocks("c", STREAMS)
-        lines = self.built_and_run(program).splitlines()
-        self.assertEqual(lines[0], "0.0 s: 1000 points; the stream begins")
-        self.assertEqual(lines[2], "".join(f"{age} s: 1000 points; " for age in ("0.0", "0.1", "0.2")) + "joined")
-        line = command("build/bin/sensor ", STREAMS).replace("sensor ", f"sensor -u {url_of(self.daemon)} ", 1)
-        self.assertIn(" 3000 points: ", self.run_here("sh", "-c", f"{line} 2>errors").splitlines()[2])
-
-    def test_c(self):
-        (program,) = blocks("c")
-        self.assertRegex(self.built_and_run(program), r"^1 voxels of 4 values at 0x[0-9a-f]+[048c]0\n$")
-        line = command("build/bin/sensor ")
-        self.assertIn(ADDRESS, line)
-        self.assertIn(" -r 10 ", line)  # a slow machine may drop a scan at this rate
-        output = self.run_here("sh", "-c", line.replace(ADDRESS, url_of(self.daemon)).replace(" -r 10 ", " -r 1 "))
-        self.assertEqual(output.splitlines()[-1], "3 scans sent, 0 dropped")
-
-    def test_the_package_lies_where_pip_is_sent(self):
-        self.assertIn(f"`{command('pip install ')}`", README)
-        self.assertTrue((ROOT / command("pip install ").split()[2] / "pyproject.toml").exists())
+for _page in PAGES:
+    setattr(Examples, f"test_{_page.stem.lower().replace('-', '_')}", lambda self, page=_page: self.check(page))
 
 
 if __name__ == "__main__":

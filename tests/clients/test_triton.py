@@ -1,9 +1,7 @@
-"""Triton's own Python client, of PyPI, against the service. The Python of docs/formats.md on KServe v2."""
+"""Triton's own Python client, of PyPI, against the service."""
 
 import os
-import re
 import sys
-import textwrap
 import unittest
 import urllib.parse
 
@@ -12,7 +10,7 @@ from safetensors.numpy import save
 
 import check
 import voxeld
-from daemon import ROOT, OneDaemonCase
+from daemon import OneDaemonCase
 from rude_server import url_of
 
 try:
@@ -22,9 +20,6 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-PAGE = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
-SECTION = PAGE[PAGE.index("\n## KServe v2\n") :].split("\n## ")[1]
-SHARED = PAGE[PAGE.index("\n## Shared memory\n") :].split("\n## ")[1]
 PRESET = "kitti_second"
 HEAD = {"point_cloud_range": "0,-8,-3,8,8,1", "anchor_sizes": "4,2,1.5", "anchor_bottoms": "-1"}
 CENTER_HEAD = {"point_cloud_range": "0,-8,-3,8,8,1", "voxel_size": "0.2,0.2,4", "feature_map_stride": "4"}
@@ -341,18 +336,6 @@ class Triton(OneDaemonCase):
         with self.assertRaises(triton.InferenceServerException) as caught:
             self.client.register_cuda_shared_memory("gpu", b"", 0, 16)
         self.assertEqual((caught.exception.status(), self.client.get_cuda_shared_memory_status()), ("501", []))
-
-    def run_page(self, section):
-        """The result of the section's Python for some points."""
-        program = textwrap.dedent(re.search(r"```python\n(.*?)```", section, re.S)[1])
-        self.assertIn("localhost:8080", program)
-        local = {"points": random_points()}
-        exec(program.replace("localhost:8080", url_of(self.daemon).removeprefix("http://")), local)
-        self.assertEqual(local["coords"].tobytes(), self.plain(local["points"])["voxel_coords"].tobytes())
-
-    def test_the_python_of_the_page(self):
-        self.run_page(SECTION)
-        self.run_page(SHARED)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,9 @@
-"""The examples for Rerun and ROS 2, with stand-ins for both libraries that record what the examples show and publish.
-The commands of docs/formats.md on answers as files."""
+"""The examples for Rerun and ROS 2, with stand-ins for both libraries that record what the examples show and
+publish."""
 
 import importlib.util
 import io
-import json
 import pathlib
-import re
-import subprocess
 import sys
 import tempfile
 import types
@@ -18,12 +15,10 @@ from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
 
 import voxeld
-from daemon import PATIENCE, ROOT, Daemon
+from daemon import ROOT, Daemon
 from rude_server import url_of
 
 EXAMPLES = ROOT / "api" / "python" / "examples"
-PAGE = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
-SECTION = PAGE[PAGE.index("\n## Answers as files\n") :].split("\n## ")[1]
 PRESET = "kitti_second"
 
 
@@ -120,32 +115,6 @@ class Viewers(unittest.TestCase):
         points = load("ros2_voxels").points_of(cloud, ["t", "x", "ring"])
         self.assertEqual(points.dtype, np.float32)
         self.assertEqual(points.tolist(), [[t, 1.5, 65535] for t in range(1, 7)])
-
-    # ---- docs/formats.md ----
-
-    def test_commands(self):
-        commands = re.findall(r"^    \$ (curl (?:.*\\\n)*.*)$", SECTION, re.MULTILINE)
-        self.assertEqual(len(commands), 2)
-        for command in commands:
-            self.assertIn("localhost:8080", command)
-            line = command.replace("localhost:8080", self.url.removeprefix("http://")).replace("curl ", "curl -sSf ", 1)
-            subprocess.run(["sh", "-c", line], cwd=self.folder, check=True, timeout=PATIENCE)
-        blocks = re.findall(r"^```python\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
-        self.assertEqual(len(blocks), 2)
-        told = [
-            subprocess.run(
-                [sys.executable, "-c", block],
-                cwd=self.folder,
-                check=True,
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE,
-            ).stdout
-            for block in blocks
-        ]
-        voxels = len(self.voxels()["voxel_coords"])
-        self.assertIn(f"({voxels}, 4)", told[0])
-        self.assertIn(f"/voxels {voxels} x y z intensity count", told[1])
 
 
 if __name__ == "__main__":

@@ -15,6 +15,10 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
+def cells_of(line):
+    return re.split(r"(?<!\\ )\|", line)[1:-1]
+
+
 class Tables(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -22,13 +26,19 @@ class Tables(unittest.TestCase):
         cls.lines = [normal(line) for line in TEXT.splitlines()]
 
     def shown(self, header):
-        """The rows below a header, up to the end of that table."""
-        self.assertEqual(self.lines.count(header), 1, f"there should be one table with the header {header}")
-        rows = []
-        for line in self.lines[self.lines.index(header) + 2 :]:
-            if not line.startswith("|"):
-                break
-            rows.append(line)
+        """The rows of the tables with this header. A table may have more columns, which people write."""
+        columns = len(cells_of(header))
+        rows, inside = [], False
+        for line in self.lines:
+            if line.startswith(header.removesuffix("|")):
+                inside = True
+            elif not line.startswith("|"):
+                inside = False
+            elif inside and not line.startswith("| --"):
+                cells = cells_of(line)
+                self.assertTrue(all(cells[columns:]), line)
+                rows.append(normal("|" + "|".join(cells[:columns]) + "|"))
+        self.assertEqual(len(rows), len(set(rows)), "each row should be there once")
         return rows
 
     def check(self, name):

@@ -1,5 +1,5 @@
-"""Pages for readers: README is short and leads to every page, every link has a target, each problem and each warning
-has advice, and figures, names and the licence are the same everywhere."""
+"""Pages for readers: README and the users' pages are short, README leads to every page, every link has a target, curl
+fails loudly, and figures, names and the licence are the same everywhere."""
 
 import re
 import unittest
@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import yaml
 
 from daemon import ROOT
-from tables import code, describe
 
-LONGEST = 250  # lines of README
+LONGEST = 150  # lines of README
+WORDS = 20_000  # of docs/*.md, the pages for users, together
 DOCS = ROOT / "docs"
 SPDX = "Apache-2.0"
 
@@ -57,6 +57,9 @@ class Readme(unittest.TestCase):
     def test_is_short(self):
         self.assertLessEqual(len(read("README.md").splitlines()), LONGEST)
 
+    def test_pages_of_users_are_short(self):
+        self.assertLessEqual(sum(len(page.read_text(encoding="utf-8").split()) for page in DOCS.glob("*.md")), WORDS)
+
     def test_leads_to_every_page(self):
         seen, ahead = set(), [ROOT / "README.md"]
         while ahead:
@@ -74,12 +77,6 @@ class Readme(unittest.TestCase):
         for page in sorted(DOCS.rglob("*.md")):
             with self.subTest(page.name):
                 self.assertIn(f"(docs/{page.relative_to(DOCS)})", contents)
-
-    def test_contents_name_headings_in_their_order(self):
-        text = read("README.md")
-        named = re.findall(r"\]\(#([^)]*)\)", text[text.index("\n## Contents\n") :].split("\n| ")[0])
-        order = [line.lower().replace(" ", "-") for line in re.findall(r"^## (.*)", prose(text), re.MULTILINE)]
-        self.assertEqual(named, order[order.index("contents") + 1 :])
 
     def test_figures_are_those_of_the_measurements(self):
         """Both figures of a row are in one row of the measurements."""
@@ -104,26 +101,18 @@ class Links(unittest.TestCase):
                         self.assertIn(anchor, headings(file.read_text(encoding="utf-8")))
 
 
-class Advice(unittest.TestCase):
-    """Each row has a cause and a remedy."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.tables = describe()
-
-    def test_for_every_problem(self):
-        rows = cells("docs/troubleshooting.md", "status | problem")
-        expected = [(str(problem["status"]), code(problem["name"])) for problem in self.tables["problems"]]
-        self.assertEqual(sorted(tuple(row[:2]) for row in rows), sorted(expected))
-        self.assertTrue(all(all(row) and len(row) == 4 for row in rows))
-
-    def test_for_every_warning(self):
-        rows = cells("docs/parameters.md", "warning")
-        self.assertEqual(sorted(row[0] for row in rows), sorted(code(row["kind"]) for row in self.tables["warnings"]))
-        self.assertTrue(all(all(row) and len(row) == 3 for row in rows))
+class Commands(unittest.TestCase):
+    def test_curl_that_saves_a_file_fails_loudly(self):
+        """Without --fail-with-body curl writes the reason of a refusal into the file, and exits with 0."""
+        others = [ROOT / "api/openapi.yaml", ROOT / "api/web/panel.js", ROOT / "dev"]
+        for page in [*pages(), *others]:
+            text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+            for line in re.findall(r"^.*\bcurl\b.* (?:-o|--output) .*", text, re.MULTILINE):
+                with self.subTest(f"{page.relative_to(ROOT)}: {line.strip()}"):
+                    self.assertRegex(line, r"--fail-with-body|-o /dev/null|http_code")
 
 
-class Drawing(unittest.TestCase):
+class Drawings(unittest.TestCase):
     def test_names_files_of_the_server(self):
         drawing = ElementTree.parse(DOCS / "contribute/way.svg")
         texts = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
@@ -133,8 +122,11 @@ class Drawing(unittest.TestCase):
             with self.subTest(name):
                 self.assertTrue(list((ROOT / "server").rglob(name)))
 
-    def test_loads_nothing(self):
-        self.assertEqual(re.findall(r"href|url\((?!#)|@import|<script", read("docs/contribute/way.svg")), [])
+    def test_load_nothing(self):
+        for drawing in sorted(DOCS.rglob("*.svg")):
+            with self.subTest(drawing.name):
+                found = re.findall(r"href|url\((?!#)|@import|<script", drawing.read_text(encoding="utf-8"))
+                self.assertEqual(found, [])
 
 
 class Names(unittest.TestCase):

@@ -1,6 +1,6 @@
 """Floods: endless heads, bodies, chunks and pipelines, clients that drip or do not read, many of each at a time.
 
-During each flood another client is served, memory stays within the bound of docs/operate/options.md, and refusals are
+During each flood another client is served, memory stays within the bound of docs/operate/tuning.md, and refusals are
 counted by reason. """
 
 import concurrent.futures
@@ -14,7 +14,7 @@ from client import tiled_rows, wait_until
 BUDGET = 48 * MB
 LIMIT = 2 * MB
 CONNECTIONS = 100
-# The bound of docs/operate/options.md: the budget, 256 KiB a connection, 17 KiB a request, scratch (64 MiB kept by each
+# The bound of docs/operate/tuning.md: the budget, 256 KiB a connection, 17 KiB a request, scratch (64 MiB kept by each
 # of two workers at most, but no scan here is large) and the program itself.
 BOUND = BUDGET + CONNECTIONS * (256 + 17) * 1024
 OWN = 16 * MB

@@ -173,7 +173,8 @@ class OracleCase(OneDaemonCase):
         folder = tempfile.mkdtemp(prefix="voxeld-")
         with open(os.path.join(folder, "body.bin"), "wb") as file:
             file.write(body)
-        return f"curl --data-binary @{folder}/body.bin 'localhost:8080{path}' -o {folder}/answer.safetensors"
+        url = f"localhost:8080{path}"
+        return f"curl --fail-with-body --data-binary @{folder}/body.bin '{url}' -o {folder}/answer.safetensors"
 
     def fail_with(self, what, path, body, problems):
         self.fail(f"{what}:\n" + "\n".join(problems) + f"\nto see it again: {self.reproducer(path, body)}")

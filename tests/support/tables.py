@@ -12,6 +12,7 @@ import subprocess
 from daemon import voxeld_binary
 
 HEADS = {"decode_center": "decode"}  # operations that the parameter `head` chooses, and the one that has the endpoint
+ONE_HEAD = {"decode": "decode, anchor head", "decode_center": "decode, centre head"}
 AFTER_DRAIN = 9  # seconds that the end takes at most after drain_delay_s and drain_timeout_s; see server/daemon/drain.c
 
 
@@ -40,26 +41,42 @@ def path_of(endpoint):
     return endpoint["path"].replace("*", "{name}")
 
 
-# Table name: header cells, cells of one row.
+def takers(names, operations):
+    """Which operations take a parameter, as the page says it."""
+    others = [name for name in operations if name not in names]
+    if len(others) < 2:
+        return " ".join(["all", *(f"but {name}" for name in others)])
+    if set(ONE_HEAD) <= set(names):
+        return ", ".join(name for name in names if name not in HEADS)
+    return ", ".join(ONE_HEAD.get(name, name) for name in names)
+
+
+def parameters(tables):
+    """One entry for each parameter, with the operations that take it in `of`. A parameter that means something else
+    elsewhere has several."""
+    keys = [key for key in tables if key.endswith("parameters")]
+    operations = {key.removesuffix("parameters").removesuffix("_") or "voxelize": tables[key] for key in keys}
+    found = {}
+    for operation, entries in operations.items():
+        for entry in entries:
+            meaning = tuple(entry[key] for key in ("name", "default", "allowed", "doc"))
+            found.setdefault(meaning, (entry, []))[1].append(operation)
+    return [{**entry, "of": takers(names, operations)} for entry, names in found.values()]
+
+
+# Table name: header cells, cells of one row. The page may have more cells, which people write, and split the table.
 PAGE_TABLES = {
     "endpoints": (("endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
     "kserve_endpoints": (("KServe v2 endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
     "parameters": (
-        ("parameter", "default", "allowed", "meaning"),
-        lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
+        ("parameter", "of", "default", "allowed", "meaning"),
+        lambda r: (code(r["name"]), r["of"], code(r["default"]), r["allowed"], r["doc"]),
     ),
-    **{
-        f"{operation}_parameters": (
-            (f"parameter of {operation.replace('_', ', head=')}", "default", "allowed", "meaning"),
-            lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
-        )
-        for operation in ("fps", "transform", "nms", "decode", "decode_center", "scatter", "detect")
-    },
     "options": (
         ("option", "default", "allowed", "meaning"),
         lambda r: (code("--" + r["name"].replace("_", "-")), code(r["default"]), r["allowed"], r["doc"]),
     ),
-    "problems": (("status", "problem", "title"), lambda r: (r["status"], code(r["name"]), r["title"])),
+    "problems": (("status", "problem"), lambda r: (r["status"], code(r["name"]))),
     "answers": (("media type", "what"), lambda r: (code(r["media_type"]), r["doc"])),
     "warnings": (("warning", "when"), lambda r: (code(r["kind"]), r["doc"])),
     "metrics": (("metric", "type", "meaning"), lambda r: (code(r["name"]), r["type"], r["doc"])),
@@ -69,7 +86,7 @@ PAGE_TABLES = {
 def page_table(name, tables):
     """The header row and the other rows of one of these tables."""
     header, cells = PAGE_TABLES[name]
-    entries = tables[name.removeprefix("kserve_")]
+    entries = parameters(tables) if name == "parameters" else tables[name.removeprefix("kserve_")]
     if name.endswith("endpoints"):
         entries = [entry for entry in entries if entry["path"].startswith("/v2") == name.startswith("kserve_")]
     return row(*header), [row(*cells(entry)) for entry in entries]
