@@ -28,6 +28,7 @@ NOT_RUN = (
     "git clone",
     "./dev",
     "pip install",
+    "python3 -m venv",
     "docker",
     "voxeld-convert openpcdet pointpillar_7728.pth",
     "voxeld-convert onnx",
