@@ -28,7 +28,7 @@ bool route_is_probe(enum endpoint endpoint) {
 
 bool route_is_public(enum endpoint endpoint) {
   return route_is_probe(endpoint) || endpoint == ENDPOINT_VIEWER || endpoint == ENDPOINT_DASHBOARD ||
-         endpoint == ENDPOINT_WEB;
+         endpoint == ENDPOINT_REFERENCE || endpoint == ENDPOINT_WEB;
 }
 
 bool route_has_state(enum endpoint endpoint) {

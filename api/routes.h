@@ -37,6 +37,7 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the path of the endpoint names a model, w
   X(DESCRIBE, "GET", "/v1/describe", VX_OPS, "the tables of `voxeld --describe`, such as the parameters, as JSON")     \
   X(VIEWER, "GET", "/", VX_OPS, "a page that shows scans and their voxels, in a browser")                              \
   X(DASHBOARD, "GET", "/status", VX_OPS, "a page that shows the state of the service, in a browser")                   \
+  X(REFERENCE, "GET", "/docs", VX_OPS, "a page that shows the OpenAPI description, in a browser")                      \
   X(WEB, "GET", "/ui/*", VX_OPS, "the files of the pages")                                                             \
   X(KSERVE, "GET", "/v2", VX_OPS, "KServe v2: the server's name, version and extensions")                              \
   X(KSERVE_LIVE, "GET", "/v2/health/live", VX_OPS, "KServe v2: liveness")                                              \

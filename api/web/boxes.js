@@ -12,12 +12,13 @@ export const isBoxes = ({ name }) => name.toLowerCase().endsWith(ENDING);
 // A file of boxes belongs to a scan if its name begins with the scan's name without the ending.
 export const areFor = (boxes, scan) => boxes.name.startsWith(scan.name.replace(/\.[^.]*$/, "."));
 
-// The lines of one box, x, y, z of both ends of each.
+// The lines of one box: a list of six numbers, x, y, z of both ends.
 function linesOf([x, y, z, dx, dy, dz, heading]) {
   const cos = Math.cos(heading), sin = Math.sin(heading);
   const place = ([u, v, w]) => [x + u * dx * cos - v * dy * sin, y + u * dx * sin + v * dy * cos, z + w * dz];
   const corners = edges.map((corner) => corner.map((one) => one - 0.5));
-  return [...corners, [0.5, 0, 0], [0.5 + FRONT, 0, 0]].flatMap(place);
+  const ends = [...corners, [0.5, 0, 0], [0.5 + FRONT, 0, 0]].map(place);
+  return ends.flatMap((end, i) => (i % 2 ? [[...ends[i - 1], ...end]] : []));
 }
 
 const refusal = (detail) => new Refusal(null, { title: "No boxes", detail });
@@ -42,20 +43,36 @@ export function parseBoxes(name, buffer) {
   return found;
 }
 
-// [{ name, boxes, colour, lines }] for each label that occurs. Skips boxes with a lower score than `least`.
-// `boxes` is their number, `lines` a Float32Array.
-export function groupsOf({ number, columns, boxes, labels, scores, names }, least) {
-  const groups = new Map();
+// The boxes to draw: those with finite places and at least the score `least`.
+export function drawn({ number, columns, boxes, labels, scores, names }, least) {
+  const list = [];
   for (let i = 0; i < number; i++) {
-    if (scores?.[i] < least) continue;
+    const box = boxes.subarray(i * columns, i * columns + 7), score = scores?.[i];
+    if (score < least || !box.every(Number.isFinite)) continue;
     const label = Math.trunc(Number(labels?.[i])) || 0;
-    if (!groups.has(label)) groups.set(label, []);
-    const lines = linesOf(boxes.subarray(i * columns));
-    if (lines.every(Number.isFinite)) groups.get(label).push(...lines);
+    const colour = COLOURS[((label % COLOURS.length) + COLOURS.length) % COLOURS.length];
+    list.push({ name: names[label] ?? `label ${label}`, label, score, colour, box });
   }
-  return [...groups].sort(([a], [b]) => a - b).map(([label, lines]) => ({
-    name: names[label] ?? `label ${label}`, lines: new Float32Array(lines),
-    boxes: lines.length / (3 * (edges.length + 2)),
-    colour: COLOURS[((label % COLOURS.length) + COLOURS.length) % COLOURS.length],
-  }));
+  return list;
+}
+
+// [{ name, colour, boxes }] for each label that occurs; `boxes` is their number.
+export function groupsOf(list) {
+  const groups = new Map();
+  for (const { name, label, colour } of list) {
+    if (!groups.has(name)) groups.set(name, { name, label, colour, boxes: 0 });
+    groups.get(name).boxes++;
+  }
+  return [...groups.values()].sort((a, b) => a.label - b.label);
+}
+
+// Rows of nine, as Scene.setBoxes takes them.
+export const rowsOfLines = (list) => Float32Array.from(list.flatMap(({ box, colour }) =>
+  linesOf(box).flatMap((line) => [...line, ...colour])));
+
+// What is written at a box, and where: above its middle.
+export function labelOf({ name, score, box: [x, y, z, , , height, heading] }) {
+  const degrees = Math.round((180 / Math.PI) * Math.atan2(Math.sin(heading), Math.cos(heading)));
+  const parts = [name, ...(score === undefined ? [] : [score.toFixed(2)]), `${degrees}°`];
+  return { text: parts.join(" · "), place: [x, y, z + height / 2], score: score ?? 0 };
 }

@@ -1,7 +1,9 @@
 // A camera that orbits around a target. z is up; angles are radians, lengths metres.
 
-const FIELD = Math.PI / 4; // of view, from the bottom to the top
+const FIELD = Math.PI / 4; // of view, along the shorter side of the picture
 const STEEPEST = Math.PI / 2 - 0.001; // straight down has no up
+
+const tall = matchMedia("(orientation: portrait)"); // there a steeper view shows more of the ground
 
 const subtract = (a, b) => a.map((value, i) => value - b[i]);
 const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
@@ -18,15 +20,16 @@ export class Camera {
     this.look("reset");
   }
 
-  // Sets the box to which reset, top and side return. A camera that the user has not moved moves there at once.
-  frame(low, high) {
-    const size = subtract(high, low);
-    this.home = [...low.map((value, i) => value + size[i] / 2), 0.9 * Math.hypot(...size) || 1];
-    if (!this.moved) this.look("reset");
+  // Sets the target and the distance to which reset, top and side return. Moves there now only if `move`, and if the
+  // user has not moved the camera.
+  frame(target, distance, move) {
+    this.home = [...target, distance];
+    if (move && !this.moved) this.look("reset");
   }
 
   look(name) {
-    const [yaw, pitch] = { top: [-Math.PI, STEEPEST], side: [-Math.PI / 2, 0.02], reset: [-2.6, 0.55] }[name];
+    const reset = [-2.6, tall.matches ? 0.8 : 0.42];
+    const [yaw, pitch] = { top: [-Math.PI, STEEPEST], side: [-Math.PI / 2, 0.02], reset }[name];
     Object.assign(this, { yaw, pitch, target: this.home.slice(0, 3), distance: this.home[3], moved: name !== "reset" });
   }
 
@@ -36,7 +39,7 @@ export class Camera {
     this.moved = true;
   }
 
-  // Moves the target by parts of the view's height.
+  // Moves the target by parts of the view's shorter side.
   pan(x, y) {
     const { right, up } = this.axes();
     const scale = 2 * this.distance * Math.tan(FIELD / 2);
@@ -66,16 +69,25 @@ export class Camera {
     const eye = this.eye();
     const { right, up, back } = this.axes();
     const near = this.distance / 500, far = this.distance * 20 + 500;
-    const high = 1 / Math.tan(FIELD / 2), deep = (far + near) / (near - far), offset = (2 * far * near) / (near - far);
+    const deep = (far + near) / (near - far), offset = (2 * far * near) / (near - far);
+    const high = Math.min(1, aspect) / Math.tan(FIELD / 2);
     const shift = [-dot(right, eye), -dot(up, eye), -dot(back, eye)];
     const column = (x, y, z, w) => [(high / aspect) * x, high * y, deep * z + offset * w, -z];
     return new Float32Array([0, 1, 2].flatMap((i) => column(right[i], up[i], back[i], 0)).concat(column(...shift, 1)));
   }
 
+  // Where a place is in the view, x and y from -1 to 1, right and up. Null if the place is behind the eye.
+  project(place, aspect) {
+    const matrix = this.matrix(aspect);
+    const [x, y, , w] = [0, 1, 2, 3].map((row) =>
+      matrix[12 + row] + place.reduce((sum, value, i) => sum + matrix[4 * i + row] * value, 0));
+    return w > 0 ? [x / w, y / w] : null;
+  }
+
   // The ray through a place of the view; x and y go from -1 to 1, right and up.
   ray(x, y, aspect) {
     const { right, up, back } = this.axes();
-    const high = Math.tan(FIELD / 2);
+    const high = Math.tan(FIELD / 2) / Math.min(1, aspect);
     return { from: this.eye(), along: unit(right.map((r, i) => x * high * aspect * r + y * high * up[i] - back[i])) };
   }
 

@@ -6,6 +6,7 @@ import { byId, element, rowOf } from "./dom.js";
 
 const KEPT = 600; // seconds of values; as many are shown, and a minute at least
 const SHORTEST = 60;
+const STEPS = [15, 30, 60, 120]; // seconds between two marks of the time axis, of which there are at most five
 const WIDTH = 600, HEIGHT = 120; // of the drawing, which the page stretches
 const COLOURS = 8; // in status.css; lines beyond that number are dashed
 
@@ -22,6 +23,12 @@ function svg(name, attributes, ...children) {
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...children);
   return made;
+}
+
+// How long before now, as a reader writes it.
+function ago(seconds) {
+  if (seconds < 0.5) return "now";
+  return seconds % 60 ? `−${Math.round(seconds)} s` : `−${seconds / 60} min`;
 }
 
 // Rounds up to 1, 2, 5, 10, 20 and so on; or to a power of 2.
@@ -42,10 +49,12 @@ export class Chart {
     this.drawing = svg("svg", { viewBox, preserveAspectRatio: "none", role: "img", tabindex: 0 });
     this.top = element("span", { className: "top" });
     this.bottom = element("span", { className: "bottom" });
+    this.axis = element("div", { className: "axis" });
+    this.axis.setAttribute("aria-hidden", "true");
     this.table = element("table");
     const caption = element("figcaption", {}, element("h3", {}, title, element("small", { textContent: unit })));
     const plot = element("div", { className: "plot" }, this.drawing, this.top, this.bottom);
-    byId("charts").append(element("figure", { id }, caption, plot, this.table));
+    byId("charts").append(element("figure", { id }, caption, plot, this.axis, this.table));
     this.drawing.addEventListener("pointermove", (event) => this.point(event));
     this.drawing.addEventListener("pointerleave", () => setCursor(null));
     this.drawing.addEventListener("keydown", (event) => this.key(event));
@@ -125,24 +134,40 @@ export class Chart {
     return text;
   }
 
+  // The times to mark, in seconds before now: the cursor's, or regular ones.
+  marks(pointed) {
+    if (pointed) return [this.end() - pointed.time];
+    const step = STEPS.find((each) => this.span() <= 5 * each) ?? STEPS.at(-1);
+    return Array.from({ length: Math.ceil(this.span() / step) }, (_, i) => i * step);
+  }
+
+  // The label of a mark, which stays inside of the axis.
+  label(before) {
+    const part = 100 * (1 - before / this.span());
+    const label = element("span", { textContent: ago(before) });
+    Object.assign(label.style, { left: `${part}%`, transform: `translateX(-${part}%)` });
+    return label;
+  }
+
   draw() {
     const names = this.names(), scale = this.scale();
-    const shown = (cursor !== null && this.points.length && this.nearest(cursor)) || this.points.at(-1);
+    const pointed = cursor !== null && this.points.length ? this.nearest(cursor) : null;
+    const shown = pointed ?? this.points.at(-1);
     const value = (name) => this.format(shown?.values.get(name));
     const colour = (name) => `series-${this.slots.get(name) % COLOURS}`;
     const dashed = (name) => (this.slots.get(name) >= COLOURS ? " dashed" : "");
     const lines = names.map((name) => svg("path", { d: this.path(name, scale), class: colour(name) + dashed(name) }));
     const middle = svg("line", { x1: 0, x2: WIDTH, y1: HEIGHT / 2, y2: HEIGHT / 2, class: "grid" });
-    this.drawing.replaceChildren(middle, ...lines);
-    if (cursor !== null) {
-      const x = this.x(cursor);
-      this.drawing.append(svg("line", { x1: x, x2: x, y1: 0, y2: HEIGHT, class: "cursor" }));
-    }
+    const marks = this.marks(pointed);
+    const times = marks.map((before) => this.x(this.end() - before)).map((x) =>
+      svg("line", { x1: x, x2: x, y1: 0, y2: HEIGHT, class: pointed ? "cursor" : "grid" }));
+    this.drawing.replaceChildren(middle, ...times, ...lines);
+    this.axis.replaceChildren(...marks.map((before) => this.label(before)));
     const told = names.map((name) => `${name} ${value(name)}`).join(", ") || "nothing yet";
     this.drawing.setAttribute("aria-label", `${this.title}: ${told}`);
     [this.bottom.textContent, this.top.textContent] = scale.map(this.format);
     const swatch = (name) => element("span", { className: `swatch ${colour(name)}${dashed(name)}` });
-    const rows = names.map((name) => rowOf([swatch(name), name], value(name)));
+    const rows = names.map((name) => Object.assign(rowOf([swatch(name), name], value(name)), { title: name }));
     this.table.replaceChildren(...(rows.length ? rows : [rowOf(["none"], "")]));
   }
 }

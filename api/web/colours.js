@@ -1,9 +1,10 @@
 // Values of points and voxels, and the colours for them.
+import { quantiles } from "./spread.js";
 
 // The fates of points, with their colours. Points without finite coordinates cannot be drawn.
 export const FATES = [
-  ["kept", [70, 160, 90]],
-  ["over max_points_per_voxel", [225, 165, 40]],
+  ["kept", [60, 155, 80]],
+  ["over max_points_per_voxel", [200, 130, 0]],
   ["in range, but its voxel was dropped", [170, 90, 200]],
   ["out of range", [130, 130, 140]],
 ];
@@ -19,8 +20,12 @@ export const COLOURS = [
   ["fate", "what became of the point", "scan"],
 ];
 
-// Dark blue to yellow, by way of green: brightness rises all the way, so it reads without telling hues apart.
-const STOPS = [[52, 42, 110], [44, 93, 152], [33, 142, 141], [70, 185, 110], [160, 215, 70], [250, 230, 60]];
+// From blue to yellow, by way of green: brightness rises all the way, so it reads without telling hues apart. Each
+// colour has a contrast of 3:1 or more to a dark background, of 2:1 or more to a light one.
+const STOPS = {
+  light: [[52, 42, 110], [44, 93, 152], [30, 130, 138], [58, 158, 84], [140, 168, 36], [220, 166, 16]],
+  dark: [[112, 100, 214], [78, 128, 214], [44, 160, 170], [78, 194, 118], [168, 222, 78], [252, 234, 80]],
+};
 const STEPS = 256;
 
 function ramp(stops) {
@@ -41,19 +46,20 @@ function bands(colours) {
   return bytes;
 }
 
-const ramps = { values: ramp(STOPS), fates: bands(FATES.map(([, colour]) => colour)) };
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const fates = bands(FATES.map(([, colour]) => colour));
+const ramps = Object.fromEntries(Object.entries(STOPS).map(([scheme, stops]) => [scheme, ramp(stops)]));
+const backwards = ramp([...STOPS.dark].reverse());
 
-// 256 colours, four bytes each.
-export const rampOf = (name) => (name === "fate" ? ramps.fates : ramps.values);
+// 256 colours, four bytes each. The newest sweep, whose age is 0, has the highest contrast.
+export function rampOf(name) {
+  if (name === "fate") return fates;
+  return dark.matches ? (name === "age" ? backwards : ramps.dark) : ramps.light;
+}
 
-// The range of the values without the lowest and the highest 2 %, as [low, high]. Samples some thousands of values.
+// The range of the values without the lowest and the highest 2 %, as [low, high].
 function spread(values) {
-  const step = Math.max(1, Math.floor(values.length / 5000));
-  const some = [];
-  for (let i = 0; i < values.length; i += step) if (Number.isFinite(values[i])) some.push(values[i]);
-  some.sort((a, b) => a - b);
-  const low = some[Math.floor(0.02 * some.length)] ?? 0;
-  const high = some[Math.floor(0.98 * some.length)] ?? 1;
+  const [low, high] = quantiles(values.length, (i) => values[i], [0.02, 0.98]);
   return high > low ? [low, high] : [low, low + 1];
 }
 

@@ -16,10 +16,15 @@ export function rowOf(head, ...values) {
   return element("tr", {}, element("th", { scope: "row" }, ...head), ...cells);
 }
 
-// Shows a refusal of api.js; null hides the last one.
-export function showError(refusal) {
+// Shows a refusal of api.js, and what was refused; null hides the last one. A service that wants a token gets a field
+// for it.
+export function showError(refusal, refused) {
   const box = byId("error");
   box.hidden = !refusal;
-  if (refusal) box.replaceChildren(element("strong", { textContent: refusal.title ?? "Error" }), refusal.message);
-  else box.replaceChildren();
+  if (!refusal) return box.replaceChildren();
+  const head = refused ? `Refused: ${refused}` : refusal.title ?? "Error";
+  box.replaceChildren(element("strong", { textContent: head }), refusal.message);
+  if (refusal.status !== 401) return;
+  byId("token").parentElement.hidden = false;
+  byId("token").focus();
 }

@@ -5,7 +5,8 @@ import { element } from "./dom.js";
 const POSES = ["pose", "poses", "mount", "time", "times", "time_column"];
 const STREAMS = ["stream", "streams", "sweeps", ...POSES, "remove_close"];
 const OWN = ["outputs", "point_counts", "timeout_ms", "points_region", "output_region", ...STREAMS];
-const FIRST = ["preset", "point_cloud_range", "voxel_size", "max_points_per_voxel", "max_voxels", "fps"];
+const GRID = ["point_cloud_range", "voxel_size", "max_points_per_voxel", "max_voxels"];
+const FIRST = ["preset", ...GRID, "fps"];
 
 const textOf = (value) => (value === undefined || value === null ? "" : String(value));
 
@@ -26,7 +27,8 @@ function field(row, presets) {
 }
 
 export class Form {
-  // `parameters` are the rows of GET /v1/describe; changed() is called after each change of the user's.
+  // `parameters` are the rows of GET /v1/describe; changed() is called after each change of the user's. Another preset
+  // brings its own grid.
   constructor(form, parameters, presets, changed) {
     this.form = form;
     this.presets = presets;
@@ -37,7 +39,8 @@ export class Form {
     for (const row of this.rows) if (!FIRST.includes(row.name)) more.append(...field(row, presets));
     form.append(more);
     form.onsubmit = (event) => event.preventDefault();
-    form.onchange = () => {
+    form.onchange = ({ target }) => {
+      if (target.name === "preset") for (const name of GRID) this.input(name).value = "";
       this.placeholders();
       changed();
     };

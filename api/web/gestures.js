@@ -12,13 +12,14 @@ export function watchCanvas(canvas, camera, { redraw, done, pickAt }) {
 
   function drag(event, before) {
     const [x, y] = [event.clientX - before.clientX, event.clientY - before.clientY];
+    const side = Math.min(canvas.clientWidth, canvas.clientHeight);
     wandered += Math.abs(x) + Math.abs(y);
     if (fingers.size === 2) {
       const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, last]) => last);
       const apart = ({ clientX, clientY }) => Math.hypot(clientX - other.clientX, clientY - other.clientY) || 1;
       camera.zoom(apart(before) / apart(event));
-      camera.pan(x / 2 / canvas.clientHeight, y / 2 / canvas.clientHeight);
-    } else if (event.shiftKey || event.buttons & 6) camera.pan(x / canvas.clientHeight, y / canvas.clientHeight);
+      camera.pan(x / 2 / side, y / 2 / side);
+    } else if (event.shiftKey || event.buttons & 6) camera.pan(x / side, y / side);
     else camera.orbit(x / 200, y / 200);
     redraw();
   }

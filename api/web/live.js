@@ -1,5 +1,6 @@
 // A live stream: gets an event for each sweep, and fetches the points that the last request joined.
 import { follow, getJson, getTensors } from "./api.js";
+import { quantiles } from "./spread.js";
 
 const PAUSE = 2000; // milliseconds before the page asks again for events
 const SILENCE = 40000; // milliseconds; the service sends something every 15 s
@@ -10,21 +11,10 @@ const pathOf = (name, what) => `/v1/streams/${encodeURIComponent(name)}/${what}`
 
 export const listStreams = async () => (await getJson("/v1/streams")).streams.map(({ name }) => name).sort();
 
-// The range of the numbers without the lowest and highest 0.5 %, as [low, high].
-function spread(numbers) {
-  const sorted = numbers.filter(Number.isFinite).sort();
-  const at = (part) => sorted[Math.floor(part * (sorted.length - 1))] ?? 0;
-  return [at(0.005), at(0.995)];
-}
-
-// The range of nearly all points, as [low, high].
+// The range of all points but the farthest 0.5 % on each side, as [low, high].
 export function rangeOf({ points, columns }) {
-  const step = columns * Math.max(1, Math.floor(points.length / columns / 20000));
-  const ranges = [0, 1, 2].map((axis) => {
-    const values = [];
-    for (let i = axis; i < points.length; i += step) values.push(points[i]);
-    return spread(Float32Array.from(values));
-  });
+  const ranges = [0, 1, 2].map((axis) =>
+    quantiles(points.length / columns, (i) => points[i * columns + axis], [0.005, 0.995]));
   return [ranges.map(([low]) => low), ranges.map(([, high]) => high)];
 }
 

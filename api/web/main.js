@@ -1,20 +1,25 @@
 // The page: sends the user's choices to the service, and shows the answers in the scene and the panels.
 import { getJson, setToken } from "./api.js";
-import { areFor, groupsOf, isBoxes, parseBoxes } from "./boxes.js";
+import { areFor, drawn, groupsOf, isBoxes, labelOf, parseBoxes, rowsOfLines } from "./boxes.js";
 import { Camera } from "./camera.js";
 import { COLOURS, paint, rampOf } from "./colours.js";
 import { byId, element, showError, whole } from "./dom.js";
 import { Form } from "./form.js";
 import { watchCanvas } from "./gestures.js";
+import { Labels } from "./labels.js";
 import { listStreams, Live, rangeOf } from "./live.js";
 import { choose, chosen, detect, listModels } from "./models.js";
 import * as panel from "./panel.js";
 import { sampleScan } from "./sample.js";
-import { formatOf, pick, pointsOfVoxel, voxelize } from "./scan.js";
+import { columnsThatFit, formatOf, middleOf, pick, pointsOfVoxel, voxelize } from "./scan.js";
 import { Scene } from "./scene.js";
 
-const LAYERS = { points: "points", faces: "voxels", edges: "edges", samples: "samples", boxes: "boxes", box: "range" };
-const DEFAULT_PRESET = "kitti_second";
+const LAYERS = {
+  points: "points", faces: "voxels", edges: "wireframe", samples: "samples", boxes: "boxes", box: "range",
+};
+const OF_STREAMS = ["points", "box"]; // the layers that a stream has too
+const REFUSED = [400, 413, 415, 422]; // statuses of a refused file or value
+const FIRST = "preset=kitti_second&voxel_size=0.3,0.3,0.2"; // the state of a page whose address has none
 const PLAY_PAUSE = 100; // milliseconds between frames
 const POINTS_OF_VOXEL = 10;
 const SLOW = 50; // milliseconds; slower pictures are coarse while the user moves the camera
@@ -22,25 +27,34 @@ const REST = 250; // milliseconds without a move until the whole picture is draw
 
 const canvas = byId("canvas");
 const camera = new Camera();
+const labels = new Labels(byId("labels"));
 let scene, form, shown; // shown: the scene of a stream, or of a scan with `found`, its detections
 let frames = []; // { name, read() }; read returns the bytes
 let boxFiles = []; // files of boxes that the user opened
 let frame = 0, playing = false, picture = 0, slow, resting = 0;
+let framed = false; // whether the camera has its place for these frames or this stream
 let round = 0; // of Play
 let range = null; // of the first frame of the live stream
 
 // --- drawing ---
 
+const aspect = () => canvas.clientWidth / canvas.clientHeight;
+
+function draw(coarse) {
+  scene.draw(camera, coarse);
+  labels.draw((place) => scene.show.boxes ? camera.project(place, aspect()) : null);
+}
+
 function redraw() {
   cancelAnimationFrame(picture);
-  picture = requestAnimationFrame(() => scene.draw(camera));
+  picture = requestAnimationFrame(() => draw(false));
 }
 
 // Draws while the user moves the camera.
 function redrawMoving() {
   if (!slow) return redraw();
   cancelAnimationFrame(picture);
-  picture = requestAnimationFrame(() => scene.draw(camera, true));
+  picture = requestAnimationFrame(() => draw(true));
   clearTimeout(resting);
   resting = setTimeout(redraw, REST);
 }
@@ -48,6 +62,7 @@ function redrawMoving() {
 function theme() {
   const colour = getComputedStyle(document.body).backgroundColor.match(/[\d.]+/g).slice(0, 3);
   scene.background = colour.map((part) => part / 255);
+  repaint();
   redraw();
 }
 
@@ -62,6 +77,8 @@ function repaint() {
 
 function hand() {
   if (!shown) return;
+  camera.frame(...middleOf(shown), !framed);
+  framed = true;
   scene.setPoints(shown.points, shown.columns);
   scene.setVoxels(shown.voxels.cells, shown.low, shown.size);
   scene.setSamples(shown.samples, shown.columns);
@@ -75,8 +92,9 @@ function hand() {
 // Shows the boxes with at least the chosen score.
 function handBoxes() {
   if (!shown) return;
-  const groups = shown.found.flatMap((each) => groupsOf(each, Number(byId("least").value)));
-  scene.setBoxes(groups);
+  const boxes = shown.found.flatMap((each) => drawn(each, Number(byId("least").value))), groups = groupsOf(boxes);
+  scene.setBoxes(rowsOfLines(boxes));
+  labels.set(boxes.map(labelOf));
   panel.showClasses(groups);
   if (shown.stream) panel.showSweeps(shown.stream, live);
   else panel.showCounts(shown.metadata, groups);
@@ -85,10 +103,26 @@ function handBoxes() {
 
 // --- asking ---
 
-function refuse(refusal, state) {
-  showError(refusal);
+function refuse(refusal, state, refused) {
+  showError(refusal, refused);
   byId("state").textContent = state;
-  if (refusal.status === 401) byId("token").focus();
+}
+
+// Hides what is said about an earlier request.
+function settle() {
+  showError(null);
+  offerColumns("", []);
+  document.body.classList.remove("old");
+}
+
+// Offers other numbers of columns, one click each.
+function offerColumns(text, numbers) {
+  byId("columns").hidden = !numbers.length;
+  byId("columns").replaceChildren(`${text} `, ...numbers.map((number) => {
+    const button = element("button", { type: "button", textContent: `Use ${number} columns` });
+    button.onclick = () => (form.set({ fields: "", num_features: String(number) }), refresh());
+    return button;
+  }));
 }
 
 // The parameters of the request for a frame: the form's, and the format of the file.
@@ -118,46 +152,67 @@ async function refresh() {
 
 async function askOnce(one) {
   byId("state").textContent = `asking for ${one.name}`;
+  const parameters = parametersFor(one);
+  let bytes;
   try {
-    const parameters = parametersFor(one);
-    const model = chosen();
-    panel.showCommands(one.name, parameters, form.columns(), byId("token").value, model);
-    const found = await boxesOf(one), bytes = await one.read();
+    panel.showCommands(one.name, parameters, form.columns(), byId("token").value, chosen());
+    const found = await boxesOf(one);
+    bytes = await one.read();
     const answer = await voxelize(bytes, parameters);
     if (followed()) return;
-    shown = Object.assign(answer, { found });
-    showError(null);
-    form.mark(null);
-    const { metadata } = shown;
-    camera.frame(shown.low, shown.high);
-    hand();
-    panel.showVoxel(null);
-    panel.showTiming({ voxelize: metadata.timing_us });
-    const said = `${one.name}: ${whole(metadata.points.received)} points, ${whole(metadata.voxels.kept)} voxels in `
-      + milliseconds(metadata);
-    byId("state").textContent = model ? `${said}; asking ${model}` : said;
-    const heard = model && await askModel(model, bytes);
-    if (heard && !followed()) byId("state").textContent = `${said}; ${heard}`;
+    take(one.name, Object.assign(answer, { found }));
   } catch (refusal) {
     if (followed()) return;
-    form.mark(refusal.parameter);
-    if (!("status" in refusal)) console.error(refusal); // a defect of this page
-    refuse(refusal, "refused");
-    stop();
+    document.body.classList.add("old");
+    const isRaw = !parameters.format && !parameters.dtype && refusal.status === 400 && !refusal.parameter;
+    const others = isRaw ? columnsThatFit(bytes.byteLength, form.columns()) : [];
+    offerColumns("The size of the file fits other rows.", others);
+    return tell(refusal, one.name, parameters);
   }
+  if (chosen()) await askModel(chosen(), bytes, parameters);
+}
+
+// Shows an answer.
+function take(name, answer) {
+  const { metadata } = shown = answer;
+  settle();
+  form.mark(null);
+  for (const { kind, detail } of metadata.warnings)
+    if (kind === "num_features") offerColumns(`${detail}.`, detail.match(/(?<=look like )\d+/g));
+  hand();
+  panel.showVoxel(null);
+  panel.showTiming({ voxelize: metadata.timing_us });
+  const { points, voxels } = metadata;
+  byId("state").textContent = `${name}: ${whole(points.received)} points, ${whole(voxels.kept)} voxels in `
+    + milliseconds(metadata);
+}
+
+// Tells what was refused: a value, or `name`.
+function tell(refusal, name, parameters) {
+  const { status, parameter } = refusal;
+  const value = parameters[parameter] === undefined ? "" : `=${parameters[parameter]}`;
+  form.mark(parameter);
+  if (!("status" in refusal)) console.error(refusal); // a defect of this page
+  refuse(refusal, "refused", parameter ? parameter + value : REFUSED.includes(status) ? name : null);
+  stop();
 }
 
 const milliseconds = ({ timing_us: { total } }) => `${(total / 1000).toFixed(1)} ms`;
 
-// Adds the model's boxes to the scene. Returns a sentence about them.
-async function askModel(model, bytes) {
-  const { metadata } = shown;
-  const found = await detect(bytes, model, metadata.parameters);
-  if (followed()) return null;
-  shown.found.push(found);
-  handBoxes();
-  panel.showTiming({ voxelize: metadata.timing_us, detect: found.metadata.timing_us });
-  return `${whole(found.number)} boxes by ${model} in ${milliseconds(found.metadata)}`;
+// Adds the model's boxes to the scene.
+async function askModel(model, bytes, parameters) {
+  const { metadata } = shown, said = byId("state").textContent;
+  byId("state").textContent = `${said}; asking ${model}`;
+  try {
+    const found = await detect(bytes, model, metadata.parameters);
+    if (followed()) return;
+    shown.found.push(found);
+    handBoxes();
+    panel.showTiming({ voxelize: metadata.timing_us, detect: found.metadata.timing_us });
+    byId("state").textContent = `${said}; ${whole(found.number)} boxes by ${model} in ${milliseconds(found.metadata)}`;
+  } catch (refusal) {
+    if (!followed()) tell(refusal, model, parameters);
+  }
 }
 
 // --- streams ---
@@ -169,18 +224,17 @@ const live = new Live({
     range ??= rangeOf(frame);
     const [low, high] = range, { sweeps } = frame.stream;
     shown = Object.assign(frame, { low, high, size: [1, 1, 1] });
-    camera.frame(low, high);
     hand();
-    showError(null);
-    panel.showVoxel(null);
-    panel.showTiming({});
+    settle();
     byId("state").textContent = `${live.name}: ${whole(frame.ages.length)} points of ${sweeps.length} sweeps, live`;
   },
   say: (text) => (byId("state").textContent = `${live.name}: ${text}`),
   refuse: (refusal) => refuse(refusal, "refused"),
 });
 
-function offerColours(kind, colour = byId("colour").value) {
+// Offers what a scan or a stream has.
+function offer(kind, colour = byId("colour").value) {
+  document.body.classList.toggle("stream", kind === "stream");
   const select = byId("colour");
   for (const [i, [, , only = kind]] of COLOURS.entries())
     Object.assign(select.options[i], { disabled: only !== kind, hidden: only !== kind });
@@ -204,8 +258,9 @@ function followStream(name, colour = "age") {
   if (![...select.options].some(({ value }) => value === name)) select.append(new Option(name, name));
   select.value = name;
   range = null;
-  offerColours("stream", colour);
-  showError(null);
+  framed = false;
+  offer("stream", colour);
+  settle();
   live.start(name);
   live.say("asking");
   panel.showStreamCommands(name, byId("token").value);
@@ -215,7 +270,7 @@ function followStream(name, colour = "age") {
 function leaveStream() {
   live.stop();
   byId("stream").value = "";
-  offerColours("scan");
+  offer("scan");
 }
 
 // --- scans ---
@@ -243,6 +298,8 @@ function openSample() {
 function show(chosen) {
   stop();
   leaveStream();
+  openDrawer(null);
+  framed = false;
   frames = chosen;
   byId("frames").hidden = frames.length < 2;
   byId("frame").max = frames.length - 1;
@@ -290,9 +347,9 @@ function saveState() {
 }
 
 function restoreState() {
-  const state = new URLSearchParams(location.hash.slice(1));
+  const state = new URLSearchParams(location.hash.slice(1) || FIRST);
   const view = (name) => state.get(ofView(name));
-  form.set({ preset: DEFAULT_PRESET, ...(state.size ? { preset: "" } : {}), ...Object.fromEntries(state) });
+  form.set({ preset: "", ...Object.fromEntries(state) });
   if (COLOURS.some(([name]) => name === view("colour"))) byId("colour").value = view("colour");
   if (view("size")) byId("point-size").value = view("size");
   scene.pointSize = Number(byId("point-size").value);
@@ -302,7 +359,7 @@ function restoreState() {
     for (const name of Object.keys(LAYERS)) layer(name, view("layers").split(",").includes(name));
   if (view("camera")) camera.restore(view("camera"));
   if (view("stream")) followStream(view("stream"), view("colour") ?? undefined);
-  else offerColours("scan");
+  else offer("scan");
 }
 
 // --- what the user does ---
@@ -321,14 +378,25 @@ function setLeast(score) {
 
 function pickAt(x, y) {
   if (!shown || !(scene.show.faces || scene.show.edges)) return;
-  const number = pick(shown, camera.ray(x, y, canvas.clientWidth / canvas.clientHeight));
+  const number = pick(shown, camera.ray(x, y, aspect()));
   scene.picked = number;
   const { voxels: { cells, counts } } = shown;
   panel.showVoxel(number < 0 ? null : {
     number, count: counts[number], cell: [...cells.subarray(4 * number + 1, 4 * number + 4)].reverse(),
     points: pointsOfVoxel(shown, number, POINTS_OF_VOXEL),
   });
+  openDrawer(number < 0 ? null : "told");
+  byId("voxel").scrollIntoView({ block: "nearest" });
   redraw();
+}
+
+// On a narrow screen: shows one drawer, or none.
+function openDrawer(name) {
+  for (const button of document.querySelectorAll("[data-drawer]")) {
+    const open = button.dataset.drawer === name;
+    button.setAttribute("aria-expanded", String(open));
+    byId(button.dataset.drawer).classList.toggle("open", open);
+  }
 }
 
 function savePicture() {
@@ -355,11 +423,12 @@ async function copy(button) {
 function listen() {
   for (const [name, label] of COLOURS) byId("colour").append(new Option(label, name));
   byId("stream").append(new Option("none", ""));
-  offerColours("scan");
+  offer("scan");
   for (const [name, label] of Object.entries(LAYERS)) {
     const box = element("input", { type: "checkbox", id: `layer-${name}`, checked: scene.show[name] });
     box.onchange = () => (layer(name, box.checked), saveState());
-    byId("layers").append(element("label", {}, box, ` ${label}`));
+    const className = OF_STREAMS.includes(name) ? "" : "of-scans";
+    byId("layers").append(element("label", { className }, box, ` ${label}`));
   }
   byId("colour").onchange = () => (repaint(), saveState());
   byId("point-size").oninput = ({ target }) => {
@@ -369,6 +438,8 @@ function listen() {
   byId("point-size").onchange = saveState;
   for (const button of document.querySelectorAll("[data-look]"))
     button.onclick = () => (camera.look(button.dataset.look), redraw(), saveState());
+  for (const button of document.querySelectorAll("[data-drawer]"))
+    button.onclick = () => openDrawer(button.ariaExpanded === "true" ? null : button.dataset.drawer);
   for (const button of document.querySelectorAll("[data-copy]")) button.onclick = () => copy(button);
   byId("files").onchange = ({ target }) => (open(target.files), (target.value = ""));
   byId("sample").onclick = openSample;
@@ -403,7 +474,7 @@ async function begin() {
     if (followed()) return followStream(followed(), byId("colour").value);
     if (form) return refresh();
     form = new Form(byId("form"), parameters, presets, refresh);
-    showError(null);
+    settle();
     restoreState();
   } catch (refusal) {
     return refuse(refusal, refusal.status === 401 ? "the service wants a token" : "no answer");

@@ -81,7 +81,7 @@ export function showLegend(colour, label, [low, high]) {
 }
 
 export function showVoxel(voxel) {
-  if (!voxel) return byId("voxel").replaceChildren("Click one.");
+  if (!voxel) return byId("voxel").replaceChildren("Choose one.");
   const { number, cell, count, points } = voxel;
   const rows = points.map(({ row, values }) =>
     rowOf([`point ${whole(row)}`], values.map((value) => +value.toPrecision(4)).join(", ")));

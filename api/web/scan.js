@@ -1,5 +1,6 @@
 // A scan: its bytes, its points, and the service's answer for them.
 import { post } from "./api.js";
+import { quantiles } from "./spread.js";
 
 const FORMATS = { pcd: "pcd", ply: "ply" };
 
@@ -54,6 +55,25 @@ export async function voxelize(bytes, parameters) {
   scene.fates = fatesOf(scene, used, scene.low, scene.high, scene.voxels.counts.length);
   scene.samples = tensors.sampled_points?.data ?? new Float32Array();
   return scene;
+}
+
+const USUAL = [3, 4, 5]; // columns of a row: without intensity; with it; with a ring or a time too
+
+// The usual numbers of columns that a refused file of raw float32 rows may have instead of `columns`.
+export function columnsThatFit(bytes, columns) {
+  const fits = (number) => bytes % (4 * number) === 0;
+  return bytes && !fits(columns) ? USUAL.filter(fits) : [];
+}
+
+// Where most voxels of a scene are, or its points if it has no voxels: [the middle, a distance to look from].
+export function middleOf({ voxels: { cells }, points, columns, low, high, size }) {
+  const number = cells.length / 4;
+  const of = (axis) => number ? (i) => low[axis] + (cells[4 * i + 3 - axis] + 0.5) * size[axis]
+    : (i) => points[i * columns + axis];
+  const spreads = [0, 1, 2].map((axis) => quantiles(number || points.length / columns, of(axis), [0.1, 0.9]));
+  const wide = Math.hypot(...spreads.map(([first, last]) => last - first)) + (number && 10 * Math.hypot(...size));
+  const whole = Math.hypot(...high.map((value, axis) => value - low[axis]));
+  return [spreads.map(([first, last]) => (first + last) / 2), wide || whole];
 }
 
 // The nearest voxel that a ray meets, or -1.

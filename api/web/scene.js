@@ -18,12 +18,13 @@ const POINTS = `#version 300 es
   layout(location = 1) in float value;
   uniform mat4 view;
   uniform float size;
+  uniform vec4 plain; // of samples: a colour and 1; else 0
   out vec3 colour;
   ${COLOUR}
   void main() {
     gl_Position = view * vec4(place, 1);
     gl_PointSize = size;
-    colour = colour_of(value);
+    colour = plain.a > 0.0 ? plain.rgb : colour_of(value);
   }`;
 
 // Voxels come from textures, by the number of the vertex: instances would be far slower without a GPU. Of a box only
@@ -38,6 +39,7 @@ const BOXES = (corners, number) => `#version 300 es
   uniform vec3 low, size, eye;
   uniform int picked, stride;
   out vec3 colour;
+  out highp vec3 inside;
   ${COLOUR}
   void main() {
     int voxel = gl_VertexID / ${number} * stride;
@@ -46,24 +48,53 @@ const BOXES = (corners, number) => `#version 300 es
     bool chosen = voxel == picked;
     vec3 centre = low + (vec3(texelFetch(cells, texel, 0).wzy) + 0.5) * size;
     vec3 facing = 2.0 * step(centre, eye) - 1.0;
-    gl_Position = view * vec4(centre + (corner.xyz - 0.5) * facing * (chosen ? 1.15 : 0.96) * size, 1);
+    gl_Position = view * vec4(centre + (corner.xyz - 0.5) * facing * (chosen ? 1.15 : 1.0) * size, 1);
     colour = corner.w * (chosen ? vec3(1, 0.2, 0.2) : colour_of(texelFetch(values, texel, 0).r));
+    inside = corner.xyz;
   }`;
 
-const LINES = `#version 300 es
-  layout(location = 0) in vec3 place;
-  uniform mat4 view;
-  uniform vec3 plain;
-  uniform float size; // of samples, which are points
-  out vec3 colour;
+// Mixes the background into the edges of a face, so that neighbours of one colour read as boxes. Along one axis
+// `inside` is constant on a face; the middle one of three values leaves that axis out. Faces of a few pixels have no
+// edges.
+const FACES = `#version 300 es
+  precision highp float;
+  in vec3 colour;
+  in vec3 inside; // from 0 to 1 along each axis
+  uniform vec3 background;
+  out vec4 result;
+  float middle(vec3 v) { return max(min(v.x, v.y), min(max(v.x, v.y), v.z)); }
   void main() {
-    gl_Position = view * vec4(place, 1);
-    gl_PointSize = size;
-    colour = plain;
+    vec3 pixels = 1.0 / max(fwidth(inside), 1e-6); // of the whole face along each axis
+    float edge = 1.0 - smoothstep(0.5, 1.5, middle(min(inside, 1.0 - inside) * pixels));
+    float narrow = min(pixels.x, min(pixels.y, pixels.z));
+    result = vec4(mix(colour, background, 0.6 * edge * smoothstep(2.0, 10.0, narrow)), 1);
+  }`;
+
+// A line is a rectangle: WebGL's own lines are one pixel wide. The part behind the eye is left out.
+const LINES = `#version 300 es
+  layout(location = 0) in vec3 begin;
+  layout(location = 1) in vec3 end;
+  layout(location = 2) in vec3 own;
+  uniform mat4 view;
+  uniform vec2 pixels; // of the picture
+  uniform float size;
+  uniform vec4 plain; // a colour and 1, or 0: each line has its own colour
+  out vec3 colour;
+  const float nearest = 1e-3;
+  void main() {
+    vec4 a = view * vec4(begin, 1), b = view * vec4(end, 1);
+    if (a.w < nearest && b.w > nearest) a = mix(a, b, (nearest - a.w) / (b.w - a.w));
+    else if (b.w < nearest && a.w > nearest) b = mix(b, a, (nearest - b.w) / (a.w - b.w));
+    vec2 along = normalize((b.xy / b.w - a.xy / a.w) * pixels + 1e-9);
+    vec2 aside = vec2(-along.y, along.x) * size / pixels * (gl_VertexID % 2 == 0 ? 1.0 : -1.0);
+    vec4 at = gl_VertexID < 2 ? a : b;
+    gl_Position = at + vec4(aside * at.w, 0, 0);
+    colour = plain.a > 0.0 ? plain.rgb : own;
   }`;
 
 const FEW = 10; // a coarse picture has one of ten points and voxels; strides have at most 255 bytes
-const SAMPLE = [0.95, 0.15, 0.55], RANGE = [0.85, 0.35, 0.2];
+const SAMPLE = [0.95, 0.15, 0.55, 1], RANGE = [0.85, 0.35, 0.2, 1], OWN = [0, 0, 0, 0];
+const BOX_WIDTH = 2, RIM = 2; // CSS pixels; boxes have a rim in the colour of the background
 
 const corner = (number) => [number & 1, (number >> 1) & 1, (number >> 2) & 1];
 export const edges = [0, 1, 2, 3, 4, 5, 6, 7, 0, 2, 1, 3, 4, 6, 5, 7, 0, 4, 1, 5, 2, 6, 3, 7].map(corner);
@@ -112,20 +143,18 @@ export class Scene {
     const gl = this.gl;
     this.programs = { points: this.program(POINTS), lines: this.program(LINES) };
     for (const [name, corners] of Object.entries(boxes))
-      this.programs[name] = this.program(BOXES(vectors(corners), corners.length));
+      this.programs[name] = this.program(BOXES(vectors(corners), corners.length), name === "faces" ? FACES : FRAGMENT);
     this.arrays = {};
     this.buffers = {};
     for (const name of ["place", "value", "box", "boxes", "grid", "sample"])
       this.buffers[name] = gl.createBuffer();
-    this.vertexArray("grid", [[0, "grid", 3, 0]]);
-    this.vertexArray("box", [[0, "box", 3, 0]]);
-    this.vertexArray("boxes", [[0, "boxes", 3, 0]]);
-    this.vertexArray("samples", [[0, "sample", 3, 0]]);
+    for (const name of ["grid", "box"]) this.vertexArray(name, [[0, name, 24, 0], [1, name, 24, 12]], 1);
+    this.vertexArray("boxes", [[0, "boxes", 36, 0], [1, "boxes", 36, 12], [2, "boxes", 36, 24]], 1);
+    this.vertexArray("samples", [[0, "sample", 12, 0]]);
     for (const step of [1, FEW])
-      this.vertexArray(`points${step}`, [[0, "place", 3, 12 * step], [1, "value", 1, 4 * step]]);
+      this.vertexArray(`points${step}`, [[0, "place", 12 * step, 0], [1, "value", 4 * step, 0, 1]]);
     this.arrays.none = gl.createVertexArray();
-    this.counts = { points: 0, voxels: 0, samples: 0, box: 0, grid: 0 };
-    this.groups = [];
+    this.counts = { points: 0, voxels: 0, samples: 0, box: 0, grid: 0, boxes: 0 };
     this.textures = ["ramp", "cells", "values"].map(() => gl.createTexture());
     this.textures.forEach((texture, unit) => {
       gl.activeTexture(gl.TEXTURE0 + unit);
@@ -135,10 +164,10 @@ export class Scene {
     });
   }
 
-  program(vertex) {
+  program(vertex, fragment = FRAGMENT) {
     const gl = this.gl;
     const program = gl.createProgram();
-    for (const [type, source] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
+    for (const [type, source] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]]) {
       const shader = gl.createShader(type);
       gl.shaderSource(shader, source);
       gl.compileShader(shader);
@@ -148,7 +177,7 @@ export class Scene {
     if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost())
       throw new Error(`WebGL: ${gl.getProgramInfoLog(program)}`);
     const at = {};
-    for (const name of ["view", "size", "low", "eye", "range", "plain", "picked", "stride"])
+    for (const name of ["view", "size", "low", "eye", "range", "plain", "picked", "stride", "pixels", "background"])
       at[name] = gl.getUniformLocation(program, name);
     gl.useProgram(program);
     for (const [unit, name] of ["ramp", "cells", "values"].entries())
@@ -156,15 +185,17 @@ export class Scene {
     return { program, at };
   }
 
-  // Rows: location, buffer, components, stride.
-  vertexArray(name, rows) {
+  // Rows: location, buffer, stride, offset, number of components. With a divisor of 1 all vertices of a line have the
+  // same values.
+  vertexArray(name, rows, divisor = 0) {
     const gl = this.gl;
     this.arrays[name] = gl.createVertexArray();
     gl.bindVertexArray(this.arrays[name]);
-    for (const [location, buffer, components, stride] of rows) {
+    for (const [location, buffer, stride, offset, components = 3] of rows) {
       gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[buffer]);
       gl.enableVertexAttribArray(location);
-      gl.vertexAttribPointer(location, components, gl.FLOAT, false, stride, 0);
+      gl.vertexAttribPointer(location, components, gl.FLOAT, false, stride, offset);
+      gl.vertexAttribDivisor(location, divisor);
     }
     gl.bindVertexArray(null);
   }
@@ -211,24 +242,16 @@ export class Scene {
     this.counts.samples = this.fillPlaces("sample", points, columns);
   }
 
-  // The boxes of a detection: lines and colour of each group.
-  setBoxes(groups) {
-    const gl = this.gl;
-    gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers.boxes);
-    gl.bufferData(gl.ARRAY_BUFFER, groups.reduce((bytes, { lines }) => bytes + lines.byteLength, 0), gl.STATIC_DRAW);
-    let first = 0;
-    this.groups = groups.map(({ lines, colour }) => {
-      gl.bufferSubData(gl.ARRAY_BUFFER, 4 * 3 * first, lines);
-      const group = { colour, first, count: lines.length / 3 };
-      first += group.count;
-      return group;
-    });
+  // Rows of nine: both ends of a line, and its colour.
+  setBoxes(lines) {
+    this.fill("boxes", lines);
+    this.counts.boxes = lines.length / 9;
   }
 
   setBox(low, high) {
     for (const [name, lines] of [["box", boxLines(low, high)], ["grid", gridLines(low, high)]]) {
       this.fill(name, new Float32Array(lines));
-      this.counts[name] = lines.length / 3;
+      this.counts[name] = lines.length / 6;
     }
   }
 
@@ -250,20 +273,23 @@ export class Scene {
     return at;
   }
 
-  drawLines(name, matrix, plain, { mode = this.gl.LINES, first = 0, count = this.counts[name] } = {}) {
+  drawLines(name, matrix, plain, width = 1) {
     const gl = this.gl;
     const at = this.use("lines", matrix);
-    gl.uniform3fv(at.plain, plain);
-    gl.uniform1f(at.size, this.pointSize + 2);
+    gl.uniform4fv(at.plain, plain);
+    gl.uniform1f(at.size, width * this.scale);
+    gl.uniform2f(at.pixels, this.canvas.width, this.canvas.height);
     gl.bindVertexArray(this.arrays[name]);
-    gl.drawArrays(mode, first, count);
+    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, this.counts[name]);
   }
 
-  drawPoints(matrix, step) {
+  drawPoints(name, matrix, plain, size, count) {
     const gl = this.gl;
-    gl.uniform1f(this.use("points", matrix).size, this.pointSize);
-    gl.bindVertexArray(this.arrays[`points${step}`]);
-    gl.drawArrays(gl.POINTS, 0, Math.floor(this.counts.points / step));
+    const at = this.use("points", matrix);
+    gl.uniform4fv(at.plain, plain);
+    gl.uniform1f(at.size, size * this.scale);
+    gl.bindVertexArray(this.arrays[name]);
+    gl.drawArrays(gl.POINTS, 0, count);
   }
 
   drawVoxels(name, matrix, eye, step) {
@@ -275,6 +301,7 @@ export class Scene {
     gl.uniform3fv(at.eye, eye);
     gl.uniform1i(at.picked, this.picked);
     gl.uniform1i(at.stride, step);
+    gl.uniform3fv(at.background, this.background);
     gl.bindVertexArray(this.arrays.none);
     gl.drawArrays(name === "faces" ? gl.TRIANGLES : gl.LINES, 0, number * boxes[name].length);
   }
@@ -293,7 +320,7 @@ export class Scene {
     const step = coarse ? FEW : 1;
     this.canvas.toggleAttribute("data-coarse", coarse);
     const { canvas, show, counts } = this;
-    const scale = window.devicePixelRatio || 1;
+    const scale = this.scale = window.devicePixelRatio || 1;
     const width = Math.max(1, Math.round(canvas.clientWidth * scale));
     const height = Math.max(1, Math.round(canvas.clientHeight * scale));
     if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
@@ -303,14 +330,15 @@ export class Scene {
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     const matrix = camera.matrix(width / height);
     const faint = this.background.map((value) => value * 0.7 + 0.5 * 0.3);
-    if (show.box) this.drawLines("grid", matrix, faint);
+    if (show.box) this.drawLines("grid", matrix, [...faint, 1]);
     if (show.box) this.drawLines("box", matrix, RANGE);
-    if (show.points && counts.points) this.drawPoints(matrix, step);
+    if (show.points) this.drawPoints(`points${step}`, matrix, OWN, this.pointSize, Math.floor(counts.points / step));
     for (const name of ["faces", "edges"])
       if (show[name] && counts.voxels) this.drawVoxels(name, matrix, camera.eye(), step);
     gl.disable(gl.DEPTH_TEST); // samples are means: they lie inside of their voxels, as the points of objects in boxes
-    if (show.samples && counts.samples) this.drawLines("samples", matrix, SAMPLE, { mode: gl.POINTS });
-    if (show.boxes) for (const group of this.groups) this.drawLines("boxes", matrix, group.colour, group);
+    if (show.samples) this.drawPoints("samples", matrix, SAMPLE, this.pointSize + 2, counts.samples);
+    if (show.boxes) this.drawLines("boxes", matrix, [...this.background, 1], BOX_WIDTH + RIM);
+    if (show.boxes) this.drawLines("boxes", matrix, OWN, BOX_WIDTH);
     gl.bindVertexArray(null);
   }
 }

@@ -130,7 +130,7 @@ async function ask() {
     showError(refusal);
     for (const { chart } of CHARTS) if (chart.points.length) chart.add(performance.now() / 1000, new Map());
     showState(refusal.status === 401 ? "the service wants a token" : refusal.title ?? "error");
-    if (refusal.status === 401) return byId("token").focus(); // without a token the next request would fail too
+    if (refusal.status === 401) return; // without a token the next request would fail too
   }
   if (!paused) timer = setTimeout(ask, 1000 * Number(byId("every").value));
 }

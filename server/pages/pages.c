@@ -266,6 +266,7 @@ const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_DESCRIBE] = {.media_type = "application/json", .write = write_describe},
     [ENDPOINT_VIEWER] = WEB_PAGE("index.html"),
     [ENDPOINT_DASHBOARD] = WEB_PAGE("status.html"),
+    [ENDPOINT_REFERENCE] = WEB_PAGE("docs.html"),
     [ENDPOINT_WEB] = WEB_PAGE(NULL),
     [ENDPOINT_KSERVE_LIVE] = {.media_type = "application/json", .write = kserve_write_live},
     [ENDPOINT_KSERVE_READY] = {.media_type = "application/json", .write = kserve_write_ready},

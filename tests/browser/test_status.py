@@ -182,6 +182,66 @@ class StatusPage(browser.BrowserCase):
         count = len(self.points("queue"))
         wait_until(lambda: len(self.points("queue")) > count, "another scrape")
 
+    def axis(self, chart):
+        """The labels of the chart's times, with their middles as parts of its width."""
+        return self.browser.run(
+            "const {left, width} = document.querySelector(`#${arguments[0]} .plot`).getBoundingClientRect();"
+            "return [...document.querySelectorAll(`#${arguments[0]} .axis span`)].map((one) => {"
+            "  const area = one.getBoundingClientRect();"
+            "  return [one.textContent, ((area.left + area.right) / 2 - left) / width, area.left >= left - 1,"
+            "          area.right <= left + width + 1]})",
+            chart,
+        )
+
+    def test_charts_have_a_time_axis(self):
+        self.open()
+        wait_until(lambda: len(self.points("queue")) >= 3, "three scrapes")
+        self.browser.find("#pause").click()
+        marks = self.axis("memory")
+        self.assertEqual([text for text, *_ in marks], ["now", "−15 s", "−30 s", "−45 s"])
+        for i, (_, middle, *inside) in enumerate(marks):
+            self.assertAlmostEqual(middle, 1 - i / 4, delta=0.08)
+            self.assertEqual(inside, [True, True])
+        lines = "return [...document.querySelectorAll('#memory .grid')].map((one) => Number(one.getAttribute('x1')))"
+        self.assertLessEqual({600, 450, 300, 150}, set(self.browser.run(lines)))
+        self.browser.find("#memory svg").send_keys("\ue012\ue012")  # left, twice
+        (mark,) = self.axis("memory")
+        self.assertRegex(mark[0], r"^−[1-9] s$")
+        self.assertEqual([text for text, *_ in self.axis("jobs")], mark[:1])
+
+    def test_a_long_time_has_few_marks(self):
+        found = self.browser.driver.execute_async_script(
+            "const done = arguments[0];"
+            "import('/ui/chart.js').then(({ Chart }) => {"
+            "  const chart = new Chart({id: 'long', title: 'x', unit: 'y', format: String});"
+            "  const seen = [60, 75, 150, 300, 600].map((span) => {"
+            "    chart.points = [];"
+            "    for (const time of [0, span]) chart.add(time, new Map());"
+            "    return [...chart.axis.children].map((one) => one.textContent)});"
+            "  document.querySelector('#long').remove();"
+            "  done(seen)})"
+        )
+        self.assertEqual([len(marks) for marks in found], [4, 5, 5, 5, 5])
+        self.assertEqual(found[2], ["now", "−30 s", "−1 min", "−90 s", "−2 min"])
+        self.assertEqual(found[4], ["now", "−2 min", "−4 min", "−6 min", "−8 min"])
+
+    def test_the_rows_of_legends_are_one_line(self):
+        self.browser.emulate(phone=True)
+        self.addCleanup(self.browser.emulate)
+        self.open()
+        wait_until(lambda: self.points("queue"), "a scrape")
+        heights = self.browser.run(
+            "const cell = document.querySelector('#queue tr:last-child th');"
+            "cell.append(' and a name that is too long for one line of a chart on a phone');"
+            "return [...document.querySelectorAll('#queue tr')].map((row) => row.getBoundingClientRect().height)"
+        )
+        self.assertEqual(len(set(map(round, heights))), 1, heights)
+        titles = "return [...document.querySelectorAll('#queue tr')].map((row) => row.title)"
+        self.assertIn("waiting for the same client", self.browser.run(titles))
+        widths = "const one = document.querySelector('#queue'); return [one.scrollWidth, one.clientWidth]"
+        needed, there = self.browser.run(widths)
+        self.assertLessEqual(needed, there)
+
     def line(self, chart):
         """The chart's first line; "" if there is none."""
         return self.browser.run(

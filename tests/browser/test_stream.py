@@ -98,6 +98,19 @@ class Streams(StreamCase):
         self.assertNotIn("view.stream", self.browser.run("return location.hash"))
         wait_until(lambda: self.daemon.status()["streams"]["subscribers"] == 0, "the page has let the stream go")
 
+    def test_what_has_no_effect_on_a_stream_is_hidden(self):
+        of_scans = ("#form", "#model", "#least", "#timing", "#voxel", "#layer-faces", "#layer-edges", "#layer-samples",
+                    "#layer-boxes")  # fmt: skip
+        parts = ("#stream", "#sample", "#counts", "#curl", "#layer-points", "#layer-box", *of_scans)
+        displayed = lambda: {part for part in parts if self.browser.find(part).is_displayed()}
+        send(self.daemon, 1)
+        self.browser.open(self.daemon, FOLLOW)
+        self.browser.await_text("#state", "of 1 sweeps, live")
+        self.assertEqual(displayed(), set(parts) - set(of_scans))
+        self.browser.find("#sample").click()
+        self.browser.await_text("#state", " voxels in ")
+        self.assertEqual(displayed(), set(parts))
+
     def test_one_that_has_not_begun_is_awaited_and_its_end_is_told(self):
         self.browser.open(self.daemon, FOLLOW)
         self.browser.await_text("#state", "roof: waiting for its first sweep")

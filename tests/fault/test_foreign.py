@@ -51,7 +51,7 @@ OWN = {
     "an empty Host": ("Host:",),
 }
 # Paths that a user's browser may open for any page, since they reveal nothing about the user.
-PUBLIC = ("/", "/status", "/ui/main.js", "/healthz", "/readyz", "/v2/health/ready")
+PUBLIC = ("/", "/status", "/docs", "/ui/main.js", "/healthz", "/readyz", "/v2/health/ready")
 
 
 def part(offset, size):

@@ -97,7 +97,7 @@ class Tokens(AccessCase):
 
     def test_everything_but_health_and_the_page_needs_a_token(self):
         self.start_with_tokens()
-        for path in "/healthz /readyz /v2/health/live /v2/health/ready / /status /ui/style.css".split():
+        for path in "/healthz /readyz /v2/health/live /v2/health/ready / /status /docs /ui/style.css".split():
             with self.subTest(path):
                 self.ok(self.ask(path))
                 self.ok(self.ask(path, bearer("wrong")))

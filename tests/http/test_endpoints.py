@@ -116,15 +116,16 @@ class Endpoints(SharedDaemonCase):
                 self.assertEqual(reply.headers["Referrer-Policy"], "no-referrer")
                 self.assertEqual(reply.headers["Cache-Control"], "no-cache")
         self.assertEqual(self.ask("/").body, (WEB / "index.html").read_bytes())
-        reply = self.ask("/status")
-        self.assertEqual(reply.body, (WEB / "status.html").read_bytes())
-        self.assertIn("default-src 'none'", reply.headers["Content-Security-Policy"])
+        for path, name in (("/status", "status.html"), ("/docs", "docs.html")):
+            reply = self.ask(path)
+            self.assertEqual(reply.body, (WEB / name).read_bytes())
+            self.assertIn("default-src 'none'", reply.headers["Content-Security-Policy"])
         reply = self.ask("/ui/nothing.js")
         self.problem(reply, 404, "not-found")
         self.assertNotIn("Content-Security-Policy", reply.headers)
 
     def test_a_page_that_the_client_has_is_not_sent_again(self):
-        for path in ("/", "/status", "/ui/style.css"):
+        for path in ("/", "/status", "/docs", "/ui/style.css"):
             whole = self.ask(path)
             tag, size = whole.headers["Etag"], len(whole.body)
             self.assertEqual(tag, f'"{hashlib.sha256(whole.body).hexdigest()}"')
@@ -197,7 +198,7 @@ class Endpoints(SharedDaemonCase):
                 self.problem(self.ask("/v1/voxelize", method=method), 405, "method-not-allowed")
 
     def test_head_answers_the_headers_of_get_without_a_body(self):
-        for path in ("/healthz", "/v1/presets", "/openapi.yaml", "/", "/status", "/ui/style.css"):
+        for path in ("/healthz", "/v1/presets", "/openapi.yaml", "/", "/status", "/docs", "/ui/style.css"):
             with self.subTest(path), Raw(self.daemon) as connection:
                 size = len(self.ask(path).body)
                 connection.send(message(path, "Connection: close", method="HEAD"))

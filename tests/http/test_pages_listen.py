@@ -41,7 +41,7 @@ class PagesListen(HttpCase):
         self.ok(self.post(VOXELIZE_SMALL, ONE))
         self.daemon = Listener(self.daemon.page_listeners[0])
         api = "/healthz /readyz /metrics /v1/status /v1/presets /v1/presets/kitti_second /openapi.yaml"
-        for page in (*api.split(), "/", "/status", "/ui/style.css"):
+        for page in (*api.split(), "/", "/status", "/docs", "/ui/style.css"):
             with self.subTest(page):
                 self.ok(self.ask(page))
         for method in ("GET", "HEAD"):

@@ -14,6 +14,8 @@ try:
 except ImportError:  # Python before 3.10
     webdriver = None
 
+PHONE = 390, 844  # CSS pixels
+
 # A part of the view without buttons or texts, as fractions of its width and height.
 LEFT, RIGHT, TOP, BOTTOM = 0.3, 0.95, 0.2, 0.75
 
@@ -72,6 +74,18 @@ class Browser:
     def quit(self):
         self.driver.quit()
         self.folder.cleanup()
+
+    def emulate(self, phone=False, dark=False):
+        """Looks like a phone with a touch screen, or like a window; in a dark or a light scheme of colours."""
+        send = self.driver.execute_cdp_cmd
+        if phone:
+            size = {"width": PHONE[0], "height": PHONE[1], "deviceScaleFactor": 2, "mobile": True}
+            send("Emulation.setDeviceMetricsOverride", size)
+        else:
+            send("Emulation.clearDeviceMetricsOverride", {})
+        send("Emulation.setTouchEmulationEnabled", {"enabled": phone})
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        send("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def open(self, daemon, state=""):
         host, port = daemon.address

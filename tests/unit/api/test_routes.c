@@ -30,6 +30,7 @@ static void paths_match_exactly(void **state) {
                {"/", ENDPOINT_VIEWER, ""},
                {"//", ENDPOINT_UNKNOWN, NULL},
                {"/status", ENDPOINT_DASHBOARD, ""},
+               {"/docs", ENDPOINT_REFERENCE, ""},
                {"/ui/", ENDPOINT_UNKNOWN, NULL},
                {"/ui/style.css", ENDPOINT_WEB, "style.css"},
                {"/ui/../api", ENDPOINT_UNKNOWN, NULL},
@@ -126,8 +127,9 @@ static void probes_and_pages_for_browsers_need_no_credentials(void **state) {
     others += open && !probe;
   }
   assert_int_equal(probes, 4);
-  assert_int_equal(others, 3);
-  assert_true(route_is_public(ENDPOINT_VIEWER) && route_is_public(ENDPOINT_DASHBOARD) && route_is_public(ENDPOINT_WEB));
+  assert_int_equal(others, 4);
+  assert_true(route_is_public(ENDPOINT_VIEWER) && route_is_public(ENDPOINT_DASHBOARD) &&
+              route_is_public(ENDPOINT_REFERENCE) && route_is_public(ENDPOINT_WEB));
   assert_true(route_is_probe(ENDPOINT_HEALTHZ) && route_is_probe(ENDPOINT_READYZ));
   assert_true(route_is_probe(ENDPOINT_KSERVE_LIVE) && route_is_probe(ENDPOINT_KSERVE_READY));
 }
