@@ -11,7 +11,6 @@ import subprocess
 
 from daemon import voxeld_binary
 
-HEADS = {"decode_center": "decode"}  # operations that the parameter `head` chooses, and the one that has the endpoint
 AFTER_DRAIN = 9  # seconds that the end takes at most after drain_delay_s and drain_timeout_s; see server/daemon/drain.c
 
 
@@ -25,6 +24,16 @@ def voxeld(*arguments):
 
 def describe():
     return json.loads(voxeld("--describe"))
+
+
+def meaning(parameter):
+    """What a parameter means, after its unit."""
+    return "; ".join(part for part in (parameter["unit"], parameter["doc"]) if part)
+
+
+def shape_of(tensor):
+    """The shape and the types of a tensor."""
+    return f"[{', '.join(tensor['shape'])}] {' or '.join(tensor['dtypes'])}"
 
 
 def row(*cells):
@@ -44,16 +53,21 @@ def path_of(endpoint):
 PAGE_TABLES = {
     "endpoints": (("endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
     "kserve_endpoints": (("KServe v2 endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
-    "parameters": (
-        ("parameter", "default", "allowed", "meaning"),
-        lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
-    ),
     **{
         f"{operation}_parameters": (
-            (f"parameter of {operation.replace('_', ', head=')}", "default", "allowed", "meaning"),
-            lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
+            (f"parameter{whose}", "default", "allowed", "meaning"),
+            lambda r: (code(r["name"]), code(r["default"]), r["allowed"], meaning(r)),
         )
-        for operation in ("fps", "transform", "nms", "decode", "decode_center", "scatter", "detect")
+        for operation, whose in {
+            "voxelize": "",
+            "fps": " of fps",
+            "transform": " of transform",
+            "nms": " of nms",
+            "decode": " of decode",
+            "decode_center": " of decode, head=center",
+            "scatter": " of scatter",
+            "detect": " of detect",
+        }.items()
     },
     "options": (
         ("option", "default", "allowed", "meaning"),
@@ -66,10 +80,19 @@ PAGE_TABLES = {
 }
 
 
+def operation_of(name, tables):
+    """The row of an operation."""
+    (found,) = [row for row in tables["operations"] if row["name"] == name]
+    return found
+
+
 def page_table(name, tables):
     """The header row and the other rows of one of these tables."""
     header, cells = PAGE_TABLES[name]
-    entries = tables[name.removeprefix("kserve_")]
+    if name.endswith("_parameters"):
+        entries = operation_of(name.removesuffix("_parameters"), tables)["parameters"]
+    else:
+        entries = tables[name.removeprefix("kserve_")]
     if name.endswith("endpoints"):
         entries = [entry for entry in entries if entry["path"].startswith("/v2") == name.startswith("kserve_")]
     return row(*header), [row(*cells(entry)) for entry in entries]
