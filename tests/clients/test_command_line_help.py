@@ -16,9 +16,9 @@ import models
 from command_line import ENVIRONMENT, PROGRAM, Running, received, run, simulate
 from daemon import PATIENCE, ROOT, Daemon, wait_until
 from rude_server import token_file, url_of
-from tables import describe
+from tables import describe, operation_of
 from voxeld.cli import options, parameters
-from voxeld.shared import PARAMETERS
+from voxeld.shared import REGIONS
 
 PAGES = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/command-line.md")]
 COMMANDS = [re.findall(r"^    \$ (voxeld-client .*)$", page, re.MULTILINE) for page in PAGES]
@@ -33,9 +33,9 @@ class Tables(unittest.TestCase):
     def test_parameters(self):
         described = describe()
         for operation in parameters.OPERATIONS:
-            key = "parameters" if operation == "voxelize" else f"{operation}_parameters"
-            rows = [(row["name"], row["doc"], row["allowed"]) for row in described[key]]
-            others = ("preset", *parameters.SEVERAL, *PARAMETERS)
+            table = operation_of(operation, described)["parameters"]
+            rows = [(row["name"], row["doc"], row["allowed"]) for row in table]
+            others = ("preset", *parameters.SEVERAL, *REGIONS)
             expected = [row for row in rows if row[0] not in others]
             shown = [(row.name, row.doc, row.allowed) for row in parameters.parameters_of(operation)]
             self.assertEqual(sorted(shown), sorted(expected), operation)

@@ -63,7 +63,7 @@ class Examples(unittest.TestCase):
         (program,) = blocks("python", README)
         self.assertIn(ADDRESS, program)
         output = self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon)))
-        self.assertRegex(output, r"^\(\d+, 4\) float32 \[\]\n$")
+        self.assertRegex(output, r"^\(\d+, 4\) int32 \[\]\n$")
 
     def test_readme_makes_a_scan_and_sends_it(self):
         lines = re.findall(r"^    \$ (build/bin/voxel-scan .*|curl .*)$", README, re.MULTILINE)

@@ -181,14 +181,14 @@ class Values(DaemonCase):
         told = self.client.preset("kitti_pointpillar")["decode"]
         query = {name: ",".join(map(str, np.ravel(told[name]))) for name in told if name != "preset"}
         expected, kept, fates = boxes.decode(query, maps)
-        result = self.client.decode(maps, "kitti_pointpillar")
+        result = self.client.decode(**maps, preset="kitti_pointpillar")
         self.assert_tensors(expected, result)
         self.assertEqual((result.metadata["batch"]["kept"], result.metadata["anchors"]), (kept, fates))
         self.assertGreater(len(result["boxes"]), 0)
         again = self.client.nms(result["boxes"], result["scores"], preset="kitti_pointpillar")
         self.assertEqual(list(again["kept_indices"]), list(range(len(result["boxes"]))))
         del maps["dir_cls_preds"]
-        without = self.client.decode({**maps, "dir_cls_preds": None}, "kitti_pointpillar", nms_post_max=1)
+        without = self.client.decode(**maps, dir_cls_preds=None, preset="kitti_pointpillar", nms_post_max=1)
         self.assertEqual(without["boxes"].shape, (1, 7))
 
     def test_centre_maps_become_boxes(self):
@@ -198,11 +198,11 @@ class Values(DaemonCase):
         maps["vel"] = maps["vel"].astype(np.float32)  # after an odd number of float16 values
         query = {"head": "center", "point_cloud_range": "0,0,0,9,9,9", "voxel_size": "1,1,1", "feature_map_stride": "2"}
         expected, _, fates = centers.decode(query, maps)
-        result = self.client.decode(maps, **query)
+        result = self.client.decode(**maps, **query)
         self.assert_tensors(expected, result)
         self.assertEqual(result.metadata["candidates"], fates)
         with self.assertRaisesRegex(voxeld.Problem, "there is no parameter 'dir_bins'"):
-            self.client.decode(maps, **query, dir_bins=2)
+            self.client.decode(**maps, **query, dir_bins=2)
 
     def test_large_numbers_arrive(self):
         box = [-1e20, -1e20, -1e20, 1e20, 1e20, 1e20]  # str(1e20) has a +
@@ -256,11 +256,11 @@ class Values(DaemonCase):
             self.assertEqual(caught, [])
             for metadata_only in (False, True):
                 (told,) = client.voxelize(points, **GRID, max_voxels=1, metadata_only=metadata_only).warnings
-                self.assertEqual(told["kind"], "max_voxels")
-                self.assertRegex(told["detail"], "^max_voxels=1 was reached: [0-9]+ voxels and their [0-9]+ points")
+                self.assertEqual(told.kind, "max_voxels")
+                self.assertRegex(told.detail, "^max_voxels=1 was reached: [0-9]+ voxels and their [0-9]+ points")
             (of_far,) = client.voxelize(points + 1000, **GRID).warnings
         self.assertEqual(
-            [str(warning.message) for warning in caught], [f"{w['kind']}: {w['detail']}" for w in (told, of_far)]
+            [str(warning.message) for warning in caught], [f"{w.kind}: {w.detail}" for w in (told, of_far)]
         )
         for warning in caught:
             self.assertEqual((warning.category, warning.filename), (voxeld.RequestWarning, __file__))
@@ -369,7 +369,7 @@ class Points(DaemonCase):
             "type of a buffer said twice": (ValueError, array.array("f", points.reshape(-1)), {"dtype": "float16"}),
             "columns said twice": (ValueError, points, {"num_features": 4}),
             "counts said twice": (ValueError, [points], {"point_counts": [10]}),
-            "a bool": (TypeError, points, {"fps": True}),
+            "a parameter that there is not": (TypeError, points, {"max_voxel": 3}),
             "a header in a header": (ValueError, points, {"request_id": "a\r\nX: ö"}),
         }
         for name, (kind, given, parameters) in refused.items():

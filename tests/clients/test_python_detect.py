@@ -95,7 +95,7 @@ class Detect(OneDaemonCase):
             (lambda: self.client.detect(points, "other"), (400, "model")),
             (lambda: self.client.model("a/b"), (404, None)),
             (lambda: self.client.detect(narrow, "random"), (400, "num_features")),
-            (lambda: self.client.detect(points, "random", voxel_size=(1, 1, 1)), (400, "voxel_size")),
+            (lambda: self.client.file("detect", points, model="random", voxel_size=(1, 1, 1)), (400, "voxel_size")),
         ):
             with self.assertRaises(voxeld.Problem) as caught:
                 ask()
