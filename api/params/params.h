@@ -18,7 +18,7 @@ struct param;
 
 // A type of values: how to read values from text, how to write them as JSON, and which values are allowed.
 struct value_type {
-  const char *name;  // in --describe: of a value, or of the items of a list
+  const char *name;  // in --describe; api/python/generate.py has the type in Python for each name
   bool computed;     // params_write writes the value even if none was given
   // Reads the text at [value, end) into the record. False if the value is not allowed.
   bool (*read)(const struct param *param, const char *value, const char *end, void *record);
