@@ -83,7 +83,7 @@ struct result_row {
 struct operation {
   const char *head;       // the value of the parameter `head` that chooses this operation at its endpoint; or NULL
   enum body_format body;  // false only if the request says so
-  param_rows rows;
+  param_rows rows;        // a call of the Python client may give the first by its place
   const struct result_row *results;
   // The tensors to return if `outputs` is not given.
   vx_tensor_set (*tensors)(const struct job_request *request);

@@ -13,6 +13,7 @@ from safetensors.numpy import save
 import browser
 from credentials import TokenDaemon, new_token
 from daemon import wait_until
+from tables import meaning, operation_of
 
 RANGE = (0, -40, -3, 70.4, 40, 1)  # of kitti_second
 SHOWN = " voxels in "  # in the text of #state, once an answer is shown

@@ -79,4 +79,4 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {tensor.dtype}{list(tensor.shape)}" for name, tensor in self.tensors.items())
-        return f"<voxeld.Result {self.metadata.get('request_id')}: {shapes or 'metadata alone'}>"
+        return f"<voxeld.{type(self).__name__} {self.metadata.get('request_id')}: {shapes or 'metadata alone'}>"
