@@ -27,9 +27,12 @@ static void write_head(const struct param *param, const void *record, struct tex
 
 static const struct value_type value_head = {"string", true, read_head, write_head, NULL};
 
+static const char *const head_words[] = {"anchor", "center", NULL};
+
 const struct param param_head = {
     .name = "head",
     .type = &value_head,
+    .words = head_words,
     .allowed = "anchor or center",
     .doc = "the kind of head that made the maps in the body; without it, the preset's head, or anchor",
 };
@@ -42,6 +45,18 @@ const struct param param_class_names = {
     .most = VX_MAX_CLASSES,
     .allowed = "1 to 64 names, each once, of up to 255 bytes in all",
     .doc = "names of the labels; the body must have as many classes",
+};
+
+const struct result_row decoded_results[] = {
+    {VX_DECODED_BOXES,
+     "x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has vel or velocity is yes; the best "
+     "box of a cloud, or of one of its tasks, first",
+     NULL},
+    {VX_DECODED_SCORES, "sigmoid of the best logit of each box", NULL},
+    {VX_DECODED_LABELS, "class of each box, from 0", NULL},
+    {VX_BOX_INDICES, "flat index of the anchor, or of the class and cell, of each box in its cloud", NULL},
+    {VX_BOX_COUNTS, "boxes of each cloud", NULL},
+    {.doc = NULL},
 };
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

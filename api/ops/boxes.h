@@ -35,12 +35,13 @@ extern const char *const no_yes_words[];  // 0, 1
 // Chooses the decoder. It is read before the other parameters, since it chooses their table.
 extern const struct param param_head;
 extern const struct param param_class_names;
+extern const struct result_row decoded_results[];
 
 #define PARAM_MAPS_RANGE(member)                                                                                       \
   {                                                                                                                    \
     .name = "point_cloud_range", .type = &value_floats, .offset = FIELD(member), .least = 6,                           \
-    .allowed = "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",                                  \
-    .doc = "metres; the range that the maps cover",                                                                    \
+    .allowed = "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max", .unit = "metres",                \
+    .doc = "the range that the maps cover",                                                                            \
   }
 #define PARAM_SCORE_THRESHOLD(member)                                                                                  \
   {                                                                                                                    \

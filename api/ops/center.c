@@ -15,7 +15,8 @@ static const struct param voxel_size = {
     .offset = CENTER(voxel_size),
     .least = 3,
     .allowed = "x,y,z, finite, each above 0",
-    .doc = "metres; the size of the points' voxels; z is not used",
+    .unit = "metres",
+    .doc = "the size of the points' voxels; z is not used",
 };
 static const struct param feature_map_stride = {
     .name = "feature_map_stride",
@@ -57,7 +58,8 @@ static const struct param post_center_range = {
     .offset = CENTER(center_min),
     .least = 6,
     .allowed = "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
-    .doc = "metres; boxes with centres outside of this range are dropped; without it, no box is dropped",
+    .unit = "metres",
+    .doc = "boxes with centres outside of this range are dropped; without it, no box is dropped",
 };
 _Static_assert(CENTER(range_max) == CENTER(range_min) + 3 * sizeof(float) &&
                    CENTER(center_max) == CENTER(center_min) + 3 * sizeof(float),
@@ -79,7 +81,8 @@ static const struct param min_radius = {
     .least = 1,
     .most = VX_MAX_TASKS,
     .allowed = "a number of 0 or more, or one for each of task_classes",
-    .doc = "metres; with nms=circle, a box suppresses worse boxes whose centres are at most this far from its own "
+    .unit = "metres",
+    .doc = "with nms=circle, a box suppresses worse boxes whose centres are at most this far from its own "
            "centre",
 };
 static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.center.score_threshold);
@@ -165,6 +168,7 @@ const struct operation operation_decode_center = {
     .head = "center",
     .body = FORMAT_SAFETENSORS,
     .rows = rows,
+    .results = decoded_results,
     .tensors = tensors,
     .finish = finish,
     .count = count,

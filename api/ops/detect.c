@@ -17,6 +17,7 @@ static const struct param model = {
     .offset = FIELD(model),
     .allowed = "a name of GET /v1/models",
     .doc = "the model that detects",
+    .required = true,
 };
 // These override the model's `decode`. They are parameters of /v1/decode, and change neither the voxels nor the
 // network.
@@ -86,6 +87,28 @@ static const struct param *const rows[] = {&model,
                                            &param_timeout_ms,
                                            NULL};
 PARAM_ROWS_FIT(rows);
+
+static const struct result_row results[] = {
+    {VX_DECODED_BOXES,
+     "x, y, z, dx, dy, dz, heading, and the velocity along x and y if the model has it; the best box of a cloud, or of "
+     "one of its tasks, first",
+     NULL},
+    {VX_DECODED_SCORES, "score of each box, from 0 to 1", NULL},
+    {VX_DECODED_LABELS, "class of each box, from 0; class_names of the metadata has the names", NULL},
+    {VX_BOX_COUNTS, "boxes of each cloud", NULL},
+    {VX_BOX_INDICES, "flat index of the anchor, or of the class and cell, of each box in its cloud", WHEN_NAMED},
+    {VX_HEAD_CLS_PREDS, "logits of classes, channels last; of an anchor head", WHEN_NAMED},
+    {VX_HEAD_BOX_PREDS, "offsets of boxes; of an anchor head", WHEN_NAMED},
+    {VX_HEAD_DIR_CLS_PREDS, "logits of directions; of an anchor head that has directions", WHEN_NAMED},
+    {VX_HEAD_HEATMAP, "logits of classes, channels last; of a centre head", WHEN_NAMED},
+    {VX_HEAD_CENTER, "offsets of centres in a cell; of a centre head", WHEN_NAMED},
+    {VX_HEAD_HEIGHT, "z of centres; of a centre head", WHEN_NAMED},
+    {VX_HEAD_DIM, "logarithms of sizes; of a centre head", WHEN_NAMED},
+    {VX_HEAD_ROT, "cosines and sines of headings, in the order that the model has; of a centre head", WHEN_NAMED},
+    {VX_HEAD_VEL, "velocities along x and y; of a centre head that has velocities", WHEN_NAMED},
+    {VX_BEV_FEATURES, "the network's input: the pillars' features as a map", WHEN_NAMED},
+    {.doc = NULL},
+};
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
@@ -179,6 +202,7 @@ static void write_detection(const struct vx_job *job, struct text *out) {
 
 const struct operation operation_detect = {
     .rows = rows,
+    .results = results,
     .tensors = tensors,
     .finish = finish,
     .split = split,

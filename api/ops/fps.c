@@ -15,10 +15,18 @@ static const struct param start = PARAM_START(job.params.fps.sampling.start);
 static const struct param outputs = PARAM_OUTPUTS(VX_SAMPLED_TENSORS, "sampled_indices and sampled_points");
 
 static const struct param *const rows[] = {
-    &param_preset,        &param_num_features, &param_dtype, &param_format, &param_fields, &param_intensity_scale,
-    &param_point_counts,  PARAMS_OF_STREAMS,   &num_samples, &start,        &outputs,      &param_points_region,
-    &param_output_region, &param_timeout_ms,   NULL};
+    &num_samples,  &param_preset,          &param_num_features,  &param_dtype,      &param_format,
+    &param_fields, &param_intensity_scale, &param_point_counts,  PARAMS_OF_STREAMS, &start,
+    &outputs,      &param_points_region,   &param_output_region, &param_timeout_ms, NULL};
 PARAM_ROWS_FIT(rows);
+
+static const struct result_row results[] = {
+    {VX_SAMPLED_INDICES, "number of the point in its own cloud, in the order of choice", NULL},
+    {VX_SAMPLED_POINTS, "the point's row, widened to float32", NULL},
+    {VX_SAMPLED_DISTANCES, "distance to the nearest point chosen before; infinite for the first of a cloud",
+     WHEN_NAMED},
+    {.doc = NULL},
+};
 
 static vx_tensor_set tensors(const struct job_request *request) {
   (void)request;
@@ -45,6 +53,7 @@ static bool split(struct job_request *request, struct error *error) {
 
 const struct operation operation_fps = {
     .rows = rows,
+    .results = results,
     .tensors = tensors,
     .finish = finish,
     .split = split,

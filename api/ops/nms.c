@@ -20,6 +20,11 @@ static const struct param *const rows[] = {
     &outputs,      &param_points_region, &param_output_region, &param_timeout_ms, NULL};
 PARAM_ROWS_FIT(rows);
 
+static const struct result_row results[] = {
+    {VX_KEPT_INDICES, "the rows of the kept boxes, in the order of their ranks, counted over all clouds", NULL},
+    {.doc = NULL},
+};
+
 static vx_tensor_set tensors(const struct job_request *request) {
   (void)request;
   return VX_NMS_TENSORS;
@@ -38,6 +43,7 @@ static bool split(struct job_request *request, struct error *error) {
 const struct operation operation_nms = {
     .body = FORMAT_SAFETENSORS,
     .rows = rows,
+    .results = results,
     .tensors = tensors,
     .finish = finish,
     .split = split,

@@ -257,11 +257,3 @@ struct vx_job job_request_job(const struct job_request *request, const void *poi
 void job_request_write(const struct job_request *request, struct text *out) {
   params_write(rows_of(request), request->given, request, out);
 }
-
-void operations_describe(struct text *out) {
-  for (enum vx_op op = 0; op < VX_OPS; op++) {
-    // The first operation's member is named `parameters`, since clients read that name.
-    json_printf(out, op ? "%s_parameters:" : "parameters:", vx_operation_of(op)->name);
-    params_describe(operations[op]->rows, out);
-  }
-}

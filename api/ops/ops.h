@@ -71,11 +71,20 @@ struct job_request {
 enum { JOB_REQUEST_HEAD = offsetof(struct job_request, sent.points) };  // bytes before the lists
 _Static_assert(JOB_REQUEST_HEAD <= 4096, "each request clears this part, so it must be small");
 
+// A tensor that an operation can return, for readers.
+struct result_row {
+  enum vx_tensor tensor;
+  const char *doc;   // order of the rows and meaning of the values; NULL: no more rows
+  const char *when;  // the requests that get the tensor; NULL = all, unless their `outputs` leaves it out
+};
+#define WHEN_NAMED "if outputs names it"
+
 // A row of the table of operations.
 struct operation {
   const char *head;       // the value of the parameter `head` that chooses this operation at its endpoint; or NULL
   enum body_format body;  // false only if the request says so
-  param_rows rows;
+  param_rows rows;        // a call of the Python client may give the first by its place
+  const struct result_row *results;
   // The tensors to return if `outputs` is not given.
   vx_tensor_set (*tensors)(const struct job_request *request);
   // Checks the parameters against each other. False with an error.
@@ -150,8 +159,9 @@ int32_t job_request_columns(const struct job_request *request);
 // Writes the effective parameters as a JSON object.
 void job_request_write(const struct job_request *request, struct text *out);
 
-// Writes the rows of all operations as members of a JSON object, for --describe.
+// Write JSON arrays for --describe: all operations, with their parameters and tensors; the sizes that shapes name.
 void operations_describe(struct text *out);
+void sizes_describe(struct text *out);
 
 // Chooses the detector of a request before its query is read. Sets the parameters for which the detector's model has
 // values: these parameters count as given, and the query may change them.

@@ -96,5 +96,6 @@ const struct param param_timeout_ms = {
     .least = 0,
     .most = 3600000,
     .initial = "0",
-    .doc = "milliseconds after which a job that still waits or runs is answered 504; 0 = the server's own limit",
+    .unit = "milliseconds",
+    .doc = "time after which a job that still waits or runs is answered 504; 0 = the server's own limit",
 };

@@ -45,6 +45,12 @@ static const struct param *const rows[] = {&param_preset,        &grid_size,    
                                            &param_points_region, &param_output_region, &param_timeout_ms, NULL};
 PARAM_ROWS_FIT(rows);
 
+static const struct result_row results[] = {
+    {VX_BEV_FEATURES,
+     "value c of a row at channel c*nz + z, row y, column x; zeros elsewhere; the dtype is that of features", NULL},
+    {.doc = NULL},
+};
+
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
 static vx_tensor_set tensors(const struct job_request *request) {
@@ -67,6 +73,7 @@ static bool finish(struct job_request *request, struct error *error) {
 const struct operation operation_scatter = {
     .body = FORMAT_SAFETENSORS,
     .rows = rows,
+    .results = results,
     .tensors = tensors,
     .finish = finish,
 };

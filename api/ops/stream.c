@@ -75,7 +75,8 @@ const struct param param_time = {
     .type = &value_double,
     .offset = FIELD(stream.time),
     .allowed = TIME_ALLOWED,
-    .doc = "seconds; the time of the sweep, by any clock that never goes back",
+    .unit = "seconds",
+    .doc = "the time of the sweep, by any clock that never goes back",
 };
 
 const struct param param_times = {
@@ -85,6 +86,7 @@ const struct param param_times = {
     .second = FIELD(sent.num_times),
     .most = STREAM_SWEEPS_MAX,
     .allowed = "up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before",
+    .unit = "seconds",
     .doc = "instead of time, for a body with several sweeps: the time of each sweep, the newest first",
 };
 
@@ -101,7 +103,8 @@ const struct param param_remove_close = {
     .type = &value_length,
     .offset = FIELD(stream.remove_close),
     .allowed = "a finite number above 0",
-    .doc = "metres; removes from each sweep the points whose |x| and |y| are both below this, before they are moved",
+    .unit = "metres",
+    .doc = "removes from each sweep the points whose |x| and |y| are both below this, before they are moved",
 };
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ static void write_crop(const struct param *param, const void *record, struct tex
   json_printf(out, "]");
 }
 
-static const struct value_type value_crop = {"list", false, read_crop, write_crop, NULL};
+static const struct value_type value_crop = {"floats", false, read_crop, write_crop, NULL};
 
 // Reads boxes separated by semicolons.
 static bool read_cut(const struct param *param, const char *value, const char *end, void *record) {
@@ -90,7 +90,7 @@ static void write_cut(const struct param *param, const void *record, struct text
   json_end(out);
 }
 
-static const struct value_type value_cut = {"string", false, read_cut, write_cut, NULL};
+static const struct value_type value_cut = {"boxes", false, read_cut, write_cut, NULL};
 
 static const struct param matrix = {
     .name = "matrix",
@@ -104,14 +104,16 @@ static const struct param crop = {
     .type = &value_crop,
     .initial = "off",
     .allowed = "off, or x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
-    .doc = "metres; removes moved points outside of this box",
+    .unit = "metres",
+    .doc = "removes moved points outside of this box",
 };
 static const struct param cut = {
     .name = "cut",
     .type = &value_cut,
     .initial = "off",
     .allowed = "off, or up to 64 boxes in the form of crop, separated by semicolons",
-    .doc = "metres; removes moved points inside any of these boxes, such as points on the vehicle itself",
+    .unit = "metres",
+    .doc = "removes moved points inside any of these boxes, such as points on the vehicle itself",
 };
 static const struct param outputs = PARAM_OUTPUTS(VX_TRANSFORM_TENSORS, "points and point_indices");
 
@@ -120,6 +122,12 @@ static const struct param *const rows[] = {
     &param_point_counts,  PARAMS_OF_STREAMS,    &matrix,           &crop,         &cut,          &outputs,
     &param_points_region, &param_output_region, &param_timeout_ms, NULL};
 PARAM_ROWS_FIT(rows);
+
+static const struct result_row results[] = {
+    {VX_MOVED_POINTS, "the moved points in the order of the body, widened to float32", NULL},
+    {VX_POINT_INDICES, "the row of each point in the body, counted over all clouds", NULL},
+    {.doc = NULL},
+};
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
@@ -179,6 +187,7 @@ static void bind(const struct job_request *request, struct vx_job *job) {
 
 const struct operation operation_transform = {
     .rows = rows,
+    .results = results,
     .tensors = tensors,
     .finish = finish,
     .split = split,

@@ -42,7 +42,7 @@ static void write_block_filter(const struct param *param, const void *record, st
   json_printf(out, "]");
 }
 
-static const struct value_type value_block_filter = {"list", false, read_block_filter, write_block_filter, NULL};
+static const struct value_type value_block_filter = {"floats", false, read_block_filter, write_block_filter, NULL};
 
 static const struct param point_cloud_range = {
     .name = "point_cloud_range",
@@ -50,7 +50,8 @@ static const struct param point_cloud_range = {
     .offset = FIELD(job.params.voxelize.range_min),
     .least = 6,
     .allowed = "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
-    .doc = "metres; a point is in range if its cell index is inside the grid",
+    .unit = "metres",
+    .doc = "a point is in range if its cell index is inside the grid",
 };
 _Static_assert(FIELD(job.params.voxelize.range_max) == FIELD(job.params.voxelize.range_min) + 3 * sizeof(float),
                "point_cloud_range is read as six floats");
@@ -60,7 +61,8 @@ static const struct param voxel_size = {
     .offset = FIELD(job.params.voxelize.voxel_size),
     .least = 3,
     .allowed = "x,y,z, finite, each above 0",
-    .doc = "metres",
+    .unit = "metres",
+    .doc = "size of a voxel along x, y and z",
 };
 static const struct param max_points_per_voxel = {
     .name = "max_points_per_voxel",
@@ -156,7 +158,8 @@ static const struct param ground_z = {
     .type = &value_double,
     .offset = FIELD(expected.ground_z),
     .allowed = "a finite number",
-    .doc = "metres; where the model expects the ground; a ground more than 1 m off gets a warning",
+    .unit = "metres",
+    .doc = "where the model expects the ground; a ground more than 1 m off gets a warning",
 };
 static const struct param outputs = PARAM_OUTPUTS(
     VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_SAMPLED_TENSORS,
@@ -191,6 +194,34 @@ static const struct param *const rows[] = {&param_preset,
                                            &param_timeout_ms,
                                            NULL};
 PARAM_ROWS_FIT(rows);
+
+static const struct result_row results[] = {
+    {VX_VOXEL_COORDS, "batch, z, y, x of each voxel, in the order that the parameter order says", NULL},
+    {VX_VOXEL_NUM_POINTS, "points that each voxel keeps", NULL},
+    {VX_VOXELS, "the points that each voxel keeps, in the order of the body; fill pads them", "with feature=points"},
+    {VX_VOXEL_FEATURES, "mean of the points that each voxel keeps", "with feature=mean"},
+    {VX_PILLAR_FEATURES,
+     "the point, its offset from the voxel's mean x, y, z, its offset from the voxel's centre; zeros in padding",
+     "with feature=pillar"},
+    {VX_POINT_VOXEL_IDS, "row of each point's voxel; -1 if the point is dropped", WHEN_NAMED},
+    {VX_VOXEL_POINT_MASK, "1 for a point of voxels, 0 for padding", WHEN_NAMED},
+    {VX_SAMPLED_INDICES, "row of the sample among its cloud's voxels, in the order of choice", "with fps"},
+    {VX_SAMPLED_POINTS, "the sample's mean", "with fps"},
+    {VX_SAMPLED_DISTANCES, "distance to the nearest voxel chosen before; infinite for the first of a cloud",
+     "with fps, " WHEN_NAMED},
+    {VX_BEV_FEATURES, "voxel_features at channel c*nz + z, row y, column x; zeros elsewhere", WHEN_NAMED},
+    {VX_OCCUPANCY, "1 if a point in range is in the cell", WHEN_NAMED},
+    {VX_OCCUPANCY_COUNTS, "number of points in range in the cell", WHEN_NAMED},
+    {VX_OCCUPANCY_PACKED, "occupancy as bits; cell x is bit x % 8, the lowest first, of byte x / 8", WHEN_NAMED},
+    {VX_BEV_MAX_HEIGHT, "largest z of the points in range above the cell; 0 if there is no such point", WHEN_NAMED},
+    {VX_BEV_MIN_HEIGHT, "smallest z of these points; 0 if there is no such point", WHEN_NAMED},
+    {VX_BEV_MAX_INTENSITY, "largest finite intensity of these points; 0 if there is no such point", WHEN_NAMED},
+    {VX_BEV_TOP_INTENSITY,
+     "intensity of the highest of these points, of equally high points the first; 0 if there is no such point",
+     WHEN_NAMED},
+    {VX_BEV_DENSITY, "min(1, ln(n + 1) / ln 64) of n points", WHEN_NAMED},
+    {.doc = NULL},
+};
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
@@ -323,6 +354,7 @@ static void write_grid(const struct vx_job *job, struct text *out) {
 
 const struct operation operation_voxelize = {
     .rows = rows,
+    .results = results,
     .tensors = tensors,
     .finish = finish,
     .split = split,

@@ -36,15 +36,3 @@ void params_write(param_rows rows, const bool *given, const void *record, struct
   }
   json_printf(out, "}");
 }
-
-void params_describe(param_rows rows, struct text *out) {
-  json_printf(out, "[");
-  for (; *rows; rows++) {
-    json_printf(out, "{name:%s type:%s default:%s allowed:", (*rows)->name, (*rows)->type->name, (*rows)->initial);
-    json_begin_string(out);
-    param_allowed(*rows, out);
-    json_end(out);
-    json_printf(out, "doc:%s}", (*rows)->doc);
-  }
-  json_printf(out, "]");
-}

@@ -18,7 +18,7 @@ struct param;
 
 // A type of values: how to read values from text, how to write them as JSON, and which values are allowed.
 struct value_type {
-  const char *name;  // in --describe
+  const char *name;  // in --describe; api/python/generate.py has the type in Python for each name
   bool computed;     // params_write writes the value even if none was given
   // Reads the text at [value, end) into the record. False if the value is not allowed.
   bool (*read)(const struct param *param, const char *value, const char *end, void *record);
@@ -36,7 +36,9 @@ struct param {
   const char *const *words;  // names of the values in order, then NULL
   const char *initial;       // the default's text; NULL = none
   const char *allowed;       // the allowed values in words; NULL = the type writes them
+  const char *unit;          // of the numbers; NULL = none. Readers put it before the doc.
   const char *doc;
+  bool required;       // each request must give it
   bool names_tensors;  // decides which tensors are returned: if a query gives it, a preset's `outputs` does not count
 };
 
@@ -58,7 +60,5 @@ void params_init(param_rows rows, void *record);
 // Writes a JSON object of the values that were given, have a default or are computed. `given` has one entry for each
 // row.
 void params_write(param_rows rows, const bool *given, const void *record, struct text *out);
-// Writes the rows as a JSON array, for --describe.
-void params_describe(param_rows rows, struct text *out);
 
 #endif

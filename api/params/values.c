@@ -99,14 +99,16 @@ void value_write_floats(const float *values, int64_t count, struct text *out) {
   json_printf(out, "]");
 }
 
+static bool read_float(const struct param *param, const char *value, const char *end, void *record) {
+  return value_take_floats(&value, end, FIELD(record, param->offset), 1) && value_ended(value, end);
+}
+
 static bool read_factor(const struct param *param, const char *value, const char *end, void *record) {
-  float *out = FIELD(record, param->offset);
-  return value_take_floats(&value, end, out, 1) && value_ended(value, end) && *out != 0;
+  return read_float(param, value, end, record) && *(float *)FIELD(record, param->offset) != 0;
 }
 
 static bool read_length(const struct param *param, const char *value, const char *end, void *record) {
-  float *out = FIELD(record, param->offset);
-  return value_take_floats(&value, end, out, 1) && value_ended(value, end) && *out > 0;
+  return read_float(param, value, end, record) && *(float *)FIELD(record, param->offset) > 0;
 }
 
 static bool read_double(const struct param *param, const char *value, const char *end, void *record) {
@@ -150,8 +152,8 @@ static void write_rows(const struct param *param, const void *record, struct tex
 }
 
 static bool read_fraction(const struct param *param, const char *value, const char *end, void *record) {
-  float *out = FIELD(record, param->offset);
-  return value_take_floats(&value, end, out, 1) && value_ended(value, end) && *out >= 0 && *out <= 1;
+  const float *out = FIELD(record, param->offset);
+  return read_float(param, value, end, record) && *out >= 0 && *out <= 1;
 }
 
 static void allow_fraction(const struct param *param, struct text *out) {
@@ -159,7 +161,7 @@ static void allow_fraction(const struct param *param, struct text *out) {
   text_put(out, "a number from 0 to 1");
 }
 
-static void write_factor(const struct param *param, const void *record, struct text *out) {
+static void write_float(const struct param *param, const void *record, struct text *out) {
   json_put_float(out, *(const float *)CONST_FIELD(record, param->offset));
 }
 
@@ -280,6 +282,15 @@ static void allow_tensors(const struct param *param, struct text *out) {
   list_names(param, tensor_of, (uint64_t)param->most, ", ", out);
 }
 
+void value_write_words(const struct param *param, struct text *out) {
+  if (param->words)
+    write_set(param, word_of, UINT64_MAX, out);
+  else if (param->type == &value_tensors)
+    write_set(param, tensor_of, (uint64_t)param->most, out);
+  else
+    json_put_string(out, NULL);
+}
+
 // ---- text -----------------------------------------------------------------------------------------------------------
 
 static bool read_text(const struct param *param, const char *value, const char *end, void *record) {
@@ -342,14 +353,15 @@ static void write_names(const struct param *param, const void *record, struct te
 const struct value_type value_int = {"int", false, read_int, write_int, allow_int};
 const struct value_type value_word = {"string", false, read_word, write_word, allow_word};
 const struct value_type value_words = {"list", false, read_words, write_words, allow_words};
+const struct value_type value_float = {"float", false, read_float, write_float, NULL};
 const struct value_type value_floats = {"floats", false, read_floats, write_floats, NULL};
 const struct value_type value_counts = {"ints", false, read_counts, write_counts, NULL};
 const struct value_type value_text = {"string", false, read_text, write_text, NULL};
 const struct value_type value_rows = {"floats", false, read_rows, write_rows, NULL};
-const struct value_type value_factor = {"float", false, read_factor, write_factor, NULL};
-const struct value_type value_fraction = {"float", false, read_fraction, write_factor, allow_fraction};
-const struct value_type value_length = {"float", false, read_length, write_factor, NULL};
-const struct value_type value_double = {"double", false, read_double, write_double, NULL};
-const struct value_type value_doubles = {"doubles", false, read_doubles, write_doubles, NULL};
+const struct value_type value_factor = {"float", false, read_factor, write_float, NULL};
+const struct value_type value_fraction = {"float", false, read_fraction, write_float, allow_fraction};
+const struct value_type value_length = {"float", false, read_length, write_float, NULL};
+const struct value_type value_double = {"float", false, read_double, write_double, NULL};
+const struct value_type value_doubles = {"floats", false, read_doubles, write_doubles, NULL};
 const struct value_type value_names = {"list", false, read_names, write_names, NULL};
 const struct value_type value_tensors = {"list", true, read_tensors, write_tensors, allow_tensors};

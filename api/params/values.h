@@ -8,6 +8,7 @@
 extern const struct value_type value_int;       // int32, from least to most
 extern const struct value_type value_word;      // int32: the index in `words`
 extern const struct value_type value_words;     // uint32: a set of `words`, each once
+extern const struct value_type value_float;     // float
 extern const struct value_type value_floats;    // float[least], exactly that many
 extern const struct value_type value_rows;      // float[up to most][least]; second: int32, the number of rows
 extern const struct value_type value_counts;    // int32[up to most], each 0 or more; second: int32, their number
@@ -47,5 +48,7 @@ void value_write_floats(const float *values, int64_t count, struct text *out);
 void value_write_doubles(const double *values, int32_t count, struct text *out);
 void value_write_counts(const int32_t *values, int32_t count, struct text *out);
 void value_write_names(const char *names, struct text *out);  // a list that value_names has read
+// The words that a value, or the items of a list, may be. null if they are no words.
+void value_write_words(const struct param *param, struct text *out);
 
 #endif

@@ -10,15 +10,13 @@ const FIRST = ["preset", ...GRID, "fps"];
 
 const textOf = (value) => (value === undefined || value === null ? "" : String(value));
 
-function choicesOf({ type, allowed }) {
-  const words = allowed.split(" or ");
-  return type === "string" && words.length > 1 && words.every((word) => /^\w+$/.test(word)) ? words : null;
-}
+const choicesOf = ({ type, values }) => (type === "string" ? values : null);
+const docOf = ({ unit, doc }) => (unit ? `${unit}; ${doc}` : doc);
 
 function field(row, presets) {
   const words = row.name === "preset" ? presets.map(({ name }) => name) : choicesOf(row);
   const id = `parameter-${row.name}`;
-  const doc = element("small", { id: `${id}-doc`, textContent: row.doc });
+  const doc = element("small", { id: `${id}-doc`, textContent: docOf(row) });
   const input = words
     ? element("select", { id, name: row.name }, new Option("", ""), ...words.map((word) => new Option(word, word)))
     : element("input", { id, name: row.name, title: row.allowed, spellcheck: false });

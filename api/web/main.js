@@ -469,10 +469,11 @@ function listen() {
 async function begin() {
   try {
     const pages = [getJson("/v1/describe"), getJson("/v1/presets"), listModels()];
-    const [{ parameters }, { presets }] = await Promise.all(pages);
+    const [{ operations }, { presets }] = await Promise.all(pages);
     await offerStreams();
     if (followed()) return followStream(followed(), byId("colour").value);
     if (form) return refresh();
+    const { parameters } = operations.find(({ name }) => name === "voxelize");
     form = new Form(byId("form"), parameters, presets, refresh);
     settle();
     restoreState();

@@ -13,6 +13,7 @@ from safetensors.numpy import save
 import browser
 from credentials import TokenDaemon, new_token
 from daemon import wait_until
+from tables import meaning, operation_of
 
 RANGE = (0, -40, -3, 70.4, 40, 1)  # of kitti_second
 SHOWN = " voxels in "  # in the text of #state, once an answer is shown
@@ -83,13 +84,13 @@ class Page(PageCase):
 
     def test_every_field_has_a_label_and_every_parameter_a_field(self):
         self.open()
-        rows = self.daemon.get("/v1/describe").json()["parameters"]
+        rows = operation_of("voxelize", self.daemon.get("/v1/describe").json())["parameters"]
         for row in rows:
             if row["name"] not in OWN + STREAMS:
                 with self.subTest(row["name"]):
                     field = self.browser.find(f"#parameter-{row['name']}")
                     told = self.browser.find("#" + field.get_attribute("aria-describedby"))
-                    self.assertEqual(told.get_attribute("textContent"), row["doc"])
+                    self.assertEqual(told.get_attribute("textContent"), meaning(row))
         nameless = self.browser.run(
             "return [...document.querySelectorAll('input, select, button, #canvas')].filter((one) =>"
             " !one.labels?.length && !one.textContent.trim() && !one.ariaLabel).map((one) => one.outerHTML)"

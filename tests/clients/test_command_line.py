@@ -294,7 +294,7 @@ class Commands(OneDaemonCase):
         self.add("a.bin")
         done = self.voxelize("--server", f"unix:{self.folder}/none", "--retries", 0)
         self.assertEqual(done.status, 1)
-        self.assertIn(f"no answer from unix:{self.folder}/none: ", done.errors)
+        self.assertIn(f"no answer from unix:{self.folder}/none: nobody listens there; `voxeld --listen", done.errors)
         self.assertFalse(self.output.exists())
 
     def test_a_service_that_goes_ends_the_run(self):

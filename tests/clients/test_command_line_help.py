@@ -11,9 +11,9 @@ from io import StringIO
 
 from command_line import ENVIRONMENT, PROGRAM, run
 from daemon import PATIENCE, ROOT
-from tables import describe
+from tables import describe, operation_of
 from voxeld.cli import options, parameters
-from voxeld.shared import PARAMETERS
+from voxeld.shared import REGIONS
 
 PAGE = (ROOT / "docs/command-line.md").read_text(encoding="utf-8")
 
@@ -26,9 +26,9 @@ class Tables(unittest.TestCase):
     def test_parameters(self):
         described = describe()
         for operation in parameters.OPERATIONS:
-            key = "parameters" if operation == "voxelize" else f"{operation}_parameters"
-            rows = [(row["name"], row["doc"], row["allowed"]) for row in described[key]]
-            others = ("preset", *parameters.SEVERAL, *PARAMETERS)
+            table = operation_of(operation, described)["parameters"]
+            rows = [(row["name"], row["doc"], row["allowed"]) for row in table]
+            others = ("preset", *parameters.SEVERAL, *REGIONS)
             expected = [row for row in rows if row[0] not in others]
             shown = [(row.name, row.doc, row.allowed) for row in parameters.parameters_of(operation)]
             self.assertEqual(sorted(shown), sorted(expected), operation)

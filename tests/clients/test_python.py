@@ -30,6 +30,7 @@ import transform
 import voxeld
 from credentials import Authority, TlsDaemon
 from daemon import Daemon, wait_until
+from tables import describe, operation_of
 from voxeld import encodings
 from rude_server import GRID, RudeServer, status_document, token_file, url_of
 
@@ -181,14 +182,15 @@ class Values(DaemonCase):
         told = self.client.preset("kitti_pointpillar")["decode"]
         query = {name: ",".join(map(str, np.ravel(told[name]))) for name in told if name != "preset"}
         expected, kept, fates = boxes.decode(query, maps)
-        result = self.client.decode(maps, "kitti_pointpillar")
+        result = self.client.decode(**maps, preset="kitti_pointpillar")
         self.assert_tensors(expected, result)
         self.assertEqual((result.metadata["batch"]["kept"], result.metadata["anchors"]), (kept, fates))
+        self.assertEqual(result.metadata["parameters"]["dir_offset"], told["dir_offset"])
         self.assertGreater(len(result["boxes"]), 0)
         again = self.client.nms(result["boxes"], result["scores"], preset="kitti_pointpillar")
         self.assertEqual(list(again["kept_indices"]), list(range(len(result["boxes"]))))
         del maps["dir_cls_preds"]
-        without = self.client.decode({**maps, "dir_cls_preds": None}, "kitti_pointpillar", nms_post_max=1)
+        without = self.client.decode(**maps, dir_cls_preds=None, preset="kitti_pointpillar", nms_post_max=1)
         self.assertEqual(without["boxes"].shape, (1, 7))
 
     def test_centre_maps_become_boxes(self):
@@ -198,11 +200,11 @@ class Values(DaemonCase):
         maps["vel"] = maps["vel"].astype(np.float32)  # after an odd number of float16 values
         query = {"head": "center", "point_cloud_range": "0,0,0,9,9,9", "voxel_size": "1,1,1", "feature_map_stride": "2"}
         expected, _, fates = centers.decode(query, maps)
-        result = self.client.decode(maps, **query)
+        result = self.client.decode(**maps, **query)
         self.assert_tensors(expected, result)
         self.assertEqual(result.metadata["candidates"], fates)
         with self.assertRaisesRegex(voxeld.Problem, "there is no parameter 'dir_bins'"):
-            self.client.decode(maps, **query, dir_bins=2)
+            self.client.decode(**maps, **query, dir_bins=2)
 
     def test_large_numbers_arrive(self):
         box = [-1e20, -1e20, -1e20, 1e20, 1e20, 1e20]  # str(1e20) has a +
@@ -256,11 +258,11 @@ class Values(DaemonCase):
             self.assertEqual(caught, [])
             for metadata_only in (False, True):
                 (told,) = client.voxelize(points, **GRID, max_voxels=1, metadata_only=metadata_only).warnings
-                self.assertEqual(told["kind"], "max_voxels")
-                self.assertRegex(told["detail"], "^max_voxels=1 was reached: [0-9]+ voxels and their [0-9]+ points")
+                self.assertEqual(told.kind, "max_voxels")
+                self.assertRegex(told.detail, "^max_voxels=1 was reached: [0-9]+ voxels and their [0-9]+ points")
             (of_far,) = client.voxelize(points + 1000, **GRID).warnings
         self.assertEqual(
-            [str(warning.message) for warning in caught], [f"{w['kind']}: {w['detail']}" for w in (told, of_far)]
+            [str(warning.message) for warning in caught], [f"{w.kind}: {w.detail}" for w in (told, of_far)]
         )
         for warning in caught:
             self.assertEqual((warning.category, warning.filename), (voxeld.RequestWarning, __file__))
@@ -369,7 +371,7 @@ class Points(DaemonCase):
             "type of a buffer said twice": (ValueError, array.array("f", points.reshape(-1)), {"dtype": "float16"}),
             "columns said twice": (ValueError, points, {"num_features": 4}),
             "counts said twice": (ValueError, [points], {"point_counts": [10]}),
-            "a bool": (TypeError, points, {"fps": True}),
+            "a parameter that there is not": (TypeError, points, {"max_voxel": 3}),
             "a header in a header": (ValueError, points, {"request_id": "a\r\nX: ö"}),
         }
         for name, (kind, given, parameters) in refused.items():
@@ -385,6 +387,65 @@ class Points(DaemonCase):
             feature=None,
         )
         self.assertEqual(result.metadata["parameters"]["max_voxels"], 7)
+
+
+class Tensors(DaemonCase):
+    """The tables of the service are true of its answers, and each result has its tensors as attributes."""
+
+    def same(self, operation, sparing, whole):
+        """Checks an answer with as few tensors as `outputs` does not name, and one with all tensors."""
+        rows = operation_of(operation, describe())["tensors"]
+        self.assertEqual(set(whole), {row["name"] for row in rows})
+        self.assertEqual(set(sparing), {row["name"] for row in rows if not row["when"]})
+        for name, shape, dtypes in ((row["name"], row["shape"], row["dtypes"]) for row in rows):
+            tensor = getattr(whole, name)
+            self.assertIs(tensor, whole[name])
+            self.assertIs(getattr(sparing, name), sparing.get(name), f"{name} of {operation}")
+            self.assertIn(tensor.dtype.name, dtypes)
+            self.assertEqual(len(shape), tensor.ndim, f"{name} of {operation}")
+            for size, extent in zip(shape, tensor.shape):
+                self.assertTrue(not size.isdigit() or int(size) == extent, f"{name} of {operation}")
+
+    def all_of(self, operation):
+        return [row["name"] for row in operation_of(operation, describe())["tensors"]]
+
+    def test_voxelize(self):
+        points = random_points(100)
+        none = ["voxel_coords", "voxel_num_points"]
+        whole = {"feature": ["points", "mean", "pillar"], "fps": 5, "outputs": self.all_of("voxelize")}
+        sparing = self.client.voxelize(points, **GRID, outputs=none)
+        self.same("voxelize", sparing, self.client.voxelize(points, **GRID, **whole))
+        self.assertIsNone(sparing.voxels)
+        self.assertEqual(set(self.client.voxelize(points, **GRID, feature="points")), {*none, "voxels"})
+        self.assertEqual(set(self.client.voxelize(points, **GRID, feature="pillar")), {*none, "pillar_features"})
+        self.assertEqual(set(self.client.voxelize(points, **GRID)), {*none, "voxel_features"})
+
+    def test_others_on_points(self):
+        for operation, parameters in (("fps", {"num_samples": 5}), ("transform", {})):
+            ask = getattr(self.client, operation)
+            whole = ask(random_points(100), **parameters, outputs=self.all_of(operation))
+            self.same(operation, ask(random_points(100), **parameters), whole)
+
+    def test_scatter_and_nms(self):
+        map_of = self.client.scatter([[1, 2]], [[0, 0, 0, 1]], grid_size=[2, 1, 1])
+        self.same("scatter", map_of, map_of)
+        kept = self.client.nms([[0, 0, 0, 1, 1, 1, 0]], [0.5])
+        self.same("nms", kept, kept)
+
+    def test_decode(self):
+        maps = {name: np.zeros((2, 2, n), np.float32) for name, n in zip(centers.MAPS, (3, 2, 1, 3, 2, 2))}
+        grid = {"point_cloud_range": (0, 0, 0, 9, 9, 9), "voxel_size": (1, 1, 1), "feature_map_stride": 2}
+        found = self.client.decode(**maps, **grid, head="center")
+        self.same("decode_center", found, found)
+        maps = {name: np.zeros((2, 2, n), np.float32) for name, n in (("cls_preds", 18), ("box_preds", 42))}
+        found = self.client.decode(**maps, preset="kitti_pointpillar")
+        self.same("decode", found, found)
+
+    def test_an_answer_without_a_tensor(self):
+        result = self.client.voxelize(random_points(10), **GRID, metadata_only=True)
+        with self.assertRaisesRegex(AttributeError, "the answer has no voxel_coords: the request's outputs or"):
+            result.voxel_coords
+        self.assertIsNone(result.voxel_features)
 
 
 class Asking(DaemonCase):

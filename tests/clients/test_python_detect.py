@@ -11,6 +11,7 @@ import models
 import voxeld
 from daemon import OneDaemonCase
 from rude_server import url_of
+from tables import describe, operation_of
 
 DEFAULT = ["boxes", "scores", "labels", "box_counts"]
 
@@ -68,6 +69,12 @@ class Detect(OneDaemonCase):
         result = self.client.detect(scan(500), "random", outputs=names)
         self.assertEqual(sorted(result), sorted(names))
         self.assertEqual(result["bev_features"].shape, (1, models.WIDTH, models.CELLS, models.CELLS))
+        for row in operation_of("detect", describe())["tensors"]:
+            self.assertEqual(row["name"] in DEFAULT, not row["when"], row["name"])
+            if row["name"] in result:
+                tensor = getattr(result, row["name"])
+                self.assertIs(tensor, result[row["name"]])
+                self.assertEqual((tensor.ndim, tensor.dtype.name in row["dtypes"]), (len(row["shape"]), True))
         halves = self.client.detect(scan(500).astype("<f2"), "random", outputs="box_counts")
         self.assertEqual(list(halves), ["box_counts"])
 
@@ -95,7 +102,7 @@ class Detect(OneDaemonCase):
             (lambda: self.client.detect(points, "other"), (400, "model")),
             (lambda: self.client.model("a/b"), (404, None)),
             (lambda: self.client.detect(narrow, "random"), (400, "num_features")),
-            (lambda: self.client.detect(points, "random", voxel_size=(1, 1, 1)), (400, "voxel_size")),
+            (lambda: self.client.file("detect", points, model="random", voxel_size=(1, 1, 1)), (400, "voxel_size")),
         ):
             with self.assertRaises(voxeld.Problem) as caught:
                 ask()

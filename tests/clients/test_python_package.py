@@ -1,11 +1,14 @@
 """The Python package as such: types, version, the oldest Python, and a wheel that is built, installed and used."""
 
 import ast
+import inspect
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -30,10 +33,57 @@ def run(*arguments, **options):
     return done.stdout
 
 
+def copy_of_package(folder):
+    """A copy of the package's folder, without what builds leave in the folder."""
+    source = pathlib.Path(folder, "source")
+    ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__", ".mypy_cache")
+    return shutil.copytree(PACKAGE, source, ignore=ignored)
+
+
+def lines_of(path):
+    """The lines of a file, each with its number."""
+    return enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+
+
 class Package(unittest.TestCase):
     def test_types(self):
         cache = ROOT / "build" / "mypy"
         run(sys.executable, "-m", "mypy", "--cache-dir", str(cache), cwd=PACKAGE)  # strict, as pyproject.toml says
+
+    def test_types_of_programs(self):
+        """mypy refuses the lines of bad.py that say so, and no others."""
+        programs = ROOT / "tests" / "clients" / "typed"
+        asked = (sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / "build" / "mypy-programs"))
+        done = subprocess.run(
+            [*asked, "good.py", "bad.py"],
+            env={**os.environ, "MYPYPATH": str(PACKAGE)},
+            cwd=programs,
+            capture_output=True,
+            text=True,
+        )
+        found = re.findall(r"^(\S+?):(\d+): error: ", done.stdout, re.MULTILINE)
+        refused = {("bad.py", number) for number, line in lines_of(programs / "bad.py") if line.endswith("# refused")}
+        self.assertEqual({(name, int(number)) for name, number in found}, refused, done.stdout + done.stderr)
+
+    def test_operations_are_those_of_the_service(self):
+        described = run(voxeld_binary(), "--describe")
+        written = run(sys.executable, str(PACKAGE / "generate.py"), input=described)
+        file = PACKAGE / "voxeld" / "operations.py"
+        command = f"build/bin/voxeld --describe | python3 api/python/generate.py > {file.relative_to(ROOT)}"
+        self.assertTrue(file.read_text(encoding="utf-8") == written, f"{file} is stale. Write it again: {command}")
+
+    def test_help(self):
+        """help() has each parameter with its unit, and each tensor with its shape, order and type."""
+        signature, text = inspect.signature(voxeld.Client.voxelize), inspect.getdoc(voxeld.Client.voxelize)
+        self.assertEqual(signature.parameters["max_voxels"].annotation, "Optional[int]")
+        self.assertEqual(signature.return_annotation, "VoxelizeResult")
+        for line in (
+            "    voxel_size: metres; size of a voxel along x, y and z; allowed: x,y,z, finite, each above 0",
+            "    voxel_coords: [V, 4] int32; batch, z, y, x of each voxel, in the order that the parameter order says",
+        ):
+            self.assertIn(line, text.splitlines())
+        for name in set(signature.parameters) - {"self"}:
+            self.assertRegex(text, rf"(?m)^    {name}: ")
 
     def test_the_oldest_python_can_read_it(self):
         for path in (PACKAGE / "voxeld").rglob("*.py"):
@@ -42,12 +92,18 @@ class Package(unittest.TestCase):
     def test_it_has_the_version_of_the_service(self):
         self.assertEqual(run(voxeld_binary(), "--version").split()[1], voxeld.__version__)
 
+    def test_a_source_package_has_the_types(self):
+        with tempfile.TemporaryDirectory() as folder:
+            code = f"from setuptools.build_meta import build_sdist; print(build_sdist({folder!r}))"
+            name = run(sys.executable, "-c", code, cwd=copy_of_package(folder)).splitlines()[-1]
+            with tarfile.open(pathlib.Path(folder, name)) as archive:
+                files = {pathlib.PurePath(*pathlib.PurePath(name).parts[1:]) for name in archive.getnames()}
+        for path in ("voxeld/py.typed", "voxeld/operations.py", "README.md", "LICENSE", "pyproject.toml"):
+            self.assertIn(pathlib.PurePath(path), files)
+
     def test_a_wheel_is_built_installed_and_used(self):
         with tempfile.TemporaryDirectory() as folder:
-            source, fresh = pathlib.Path(folder, "source"), pathlib.Path(folder, "fresh")
-            shutil.copytree(
-                PACKAGE, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__", ".mypy_cache")
-            )
+            source, fresh = copy_of_package(folder), pathlib.Path(folder, "fresh")
             pip = ("-m", "pip", "--disable-pip-version-check", "--no-input")
             run(
                 sys.executable,

@@ -175,13 +175,38 @@ class Retries(RudeCase):
 
     def test_nobody_listens(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            address = listener.getsockname()
-        client = self.enterContext(voxeld.Client("http://{}:{}".format(*address), retries=2))
+            address = "{}:{}".format(*listener.getsockname())
+        client = self.enterContext(voxeld.Client(f"http://{address}", retries=2))
         with mock.patch("voxeld.transport.time.sleep") as sleep:
             error = self.refused(client, voxeld.TransportError)
             self.assertFalse(client.ready())
         self.assertIsInstance(error.__cause__, ConnectionRefusedError)
+        self.assertEqual((error.attempts, sleep.call_count), (1, 0))
+        self.assertRegex(str(error), f"^http://{address}: nobody listens there; `voxeld --listen {address}` starts")
+
+    def test_nobody_listens_at_the_path_of_a_socket(self):
+        client = self.enterContext(voxeld.Client("unix:/tmp/there is no socket"))
+        error = self.refused(client, voxeld.TransportError)
+        self.assertIsInstance(error.__cause__, FileNotFoundError)
+        self.assertRegex(str(error), "^unix:/tmp/there is no socket: nobody listens there; `voxeld --listen unix:")
+
+    def test_nobody_listens_on_another_machine(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            url = "http://{}:{}".format(*listener.getsockname())
+        client = self.enterContext(voxeld.Client(url, retries=2))
+        with mock.patch("voxeld.connection.LOOPBACK", ()), mock.patch("voxeld.transport.time.sleep") as sleep:
+            error = self.refused(client, voxeld.TransportError)
         self.assertEqual((error.attempts, sleep.call_count), (3, 2))
+        self.assertRegex(str(error), f"^{url}: nobody listens there; is the URL right")
+
+    def test_nobody_listens_any_more(self):
+        with RudeServer(status_document()) as server:
+            client = self.enterContext(voxeld.Client(url_of(server), retries=2))
+            client.status()
+        with mock.patch("voxeld.transport.time.sleep") as sleep:
+            error = self.refused(client, voxeld.TransportError)
+        self.assertEqual((error.attempts, sleep.call_count), (3, 2))
+        self.assertIn(url_of(server), str(error))
 
     def test_every_error_counts_them(self):
         damaged = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["overlap"])

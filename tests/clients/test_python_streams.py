@@ -144,12 +144,12 @@ class Streams(StreamCase):
         self.assertIn("points_region", result.metadata["parameters"])
 
     def test_what_an_answer_joined_is_told_in_types(self):
-        stream = self.client.stream("s", 3, **GRID)
+        stream = self.client.stream("s", 3, remove_close=2, **GRID)
         first = stream.send(sweep(1), HERE, 10)
         self.assertEqual((first.stream.name, first.stream.frame, first.stream.time), ("s", "s", 10.0))
-        self.assertEqual((first.stream.begun, first.stream.asked, first.warnings[0]["kind"]), (True, 3, "fewer_sweeps"))
+        self.assertEqual((first.stream.begun, first.stream.asked, first.warnings[0].kind), (True, 3, "fewer_sweeps"))
         rows = np.vstack([sweep(2), [[np.nan, 0, 0, 0]]]).astype("<f4")
-        now = stream.send(rows, HERE, 10.5, remove_close=2, metadata_only=True)
+        now = stream.send(rows, HERE, 10.5, metadata_only=True)
         removed = int(np.sum((abs(sweep(2)[:, :2]) < 2).all(axis=1)))
         self.assertEqual(now.stream.sweeps[0][:-1], ("s", 10.5, 0.0, 301, removed, 301 - removed, 1))
         self.assertEqual((now.stream.sweeps[1].time, now.stream.sweeps[1].age), (10.0, 0.5))
@@ -219,7 +219,7 @@ class Streams(StreamCase):
         with self.assertRaisesRegex(TypeError, "sweeps"):
             stream.send(sweep(1), HERE, 6, sweeps=3)
         with self.assertRaisesRegex(TypeError, "expected an array"):
-            self.client.stream("s", 2, keep=True, **GRID).send(sweep(1).tobytes(), HERE, 6, num_features=4)
+            self.client.stream("s", 2, keep=True, num_features=4, **GRID).send(sweep(1).tobytes(), HERE, 6)
         self.assertEqual(stream.status()["sweeps"][0]["time"], 5)
 
     def test_threads_have_streams_of_their_own(self):

@@ -6,7 +6,9 @@ import unittest
 import yaml
 
 from daemon import ROOT
-from tables import HEADS, describe, path_of
+from tables import describe, meaning, path_of
+from tables import row as table_row
+from tables import same_rows, shape_of
 
 OPENAPI = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text(encoding="utf-8"))
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
@@ -74,28 +76,25 @@ class OpenApi(unittest.TestCase):
                 self.assertEqual(documented[name]["summary"], described[name]["doc"])
 
     def test_parameters(self):
-        tables = {}
-        for table, path in self.operations():
-            rows = tables.setdefault(path, {})
-            for row in self.tables[table]:
-                self.assertEqual(rows.setdefault(row["name"], row), row, f"two tables of {path}")
-        for path, described in tables.items():
+        for path, described in self.operations("parameters").items():
             rows = [resolve(p) for p in OPENAPI["paths"][path]["post"]["parameters"]]
             documented = by([p for p in rows if p["in"] == "query"], lambda p: p["name"])
             for name in self.same_names(described, documented):
                 with self.subTest(f"{name} of {path}"):
                     self.same_parameter(described[name], documented[name])
 
-    def operations(self):
-        """The table of each operation's parameters, and the path of its endpoint."""
-        for table in self.tables:
-            if table.endswith("parameters"):
-                operation = table.removesuffix("parameters").rstrip("_") or "voxelize"
-                yield table, "/v1/" + HEADS.get(operation, operation)
+    def operations(self, member):
+        """By the path of each endpoint: the rows of its operations, by their names. They must agree on a name."""
+        paths = {}
+        for operation in self.tables["operations"]:
+            rows = paths.setdefault(operation["path"], {})
+            for row in operation[member]:
+                self.assertEqual(rows.setdefault(row["name"], row), row, f"two operations of {operation['path']}")
+        return paths
 
     def same_parameter(self, described, documented):
         schema, allowed = documented["schema"], described["allowed"]
-        doc = described["doc"]
+        doc = meaning(described)
         if integer := INTEGER.fullmatch(allowed):
             self.assertEqual((schema["minimum"], schema["maximum"]), (int(integer[1]), int(integer[2])))
         elif "enum" in schema:
@@ -103,6 +102,9 @@ class OpenApi(unittest.TestCase):
         else:
             doc += "; allowed: " + allowed
         self.assertEqual(documented["description"], doc)
+        self.assertEqual(documented.get("required", False), described["required"])
+        if described["values"]:
+            self.assertEqual(schema.get("items", schema)["enum"], described["values"])
         default = schema.get("default")
         listed = ",".join(map(str, default)) if isinstance(default, list) else default
         text = listed if listed is None else str(listed)
@@ -137,21 +139,22 @@ class OpenApi(unittest.TestCase):
                         self.assertTrue("default" in responses or {"400", "405", "408", "413"} <= responses)
 
     def test_tensors(self):
-        described = [entry["name"] if isinstance(entry, dict) else entry for entry in self.tables["tensors"]]
-        self.same_names(described, OPENAPI["components"]["schemas"]["TensorName"]["enum"])
+        self.same_names(self.tables["tensors"], OPENAPI["components"]["schemas"]["TensorName"]["enum"])
 
     def test_answers(self):
         types = [answer["media_type"] for answer in self.tables["answers"]]
-        for _, path in self.operations():
+        for path in self.operations("tensors"):
             self.same_names(types, OPENAPI["paths"][path]["post"]["responses"]["200"]["content"])
 
     def test_tensors_have_a_row_in_the_answers(self):
-        for table, path in self.operations():
-            allowed = by(self.tables[table], lambda p: p["name"])["outputs"]["allowed"]
-            names = allowed.removeprefix("a list of ").split(", ")
+        for path, tensors in self.operations("tensors").items():
+            self.assertEqual(sorted(tensors), sorted(self.operations("parameters")[path]["outputs"]["values"]))
             content = OPENAPI["paths"][path]["post"]["responses"]["200"]["content"]
             text = content["application/vnd.safetensors"]["schema"]["description"]
-            self.same_names(names, re.findall(r"^\| (\w+) \| \[", text, re.MULTILINE))
+            rows = tensors.values()
+            expected = [table_row(r["name"], shape_of(r), r["doc"], r["when"] or "always") for r in rows]
+            shown = [line for line in text.splitlines() if line.startswith("| ") and " | [" in line]
+            same_rows(self, expected, shown, f"{path} of openapi.yaml")
 
 
 if __name__ == "__main__":

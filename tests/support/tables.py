@@ -28,6 +28,16 @@ def describe():
     return json.loads(voxeld("--describe"))
 
 
+def meaning(parameter):
+    """What a parameter means, after its unit."""
+    return "; ".join(part for part in (parameter["unit"], parameter["doc"]) if part)
+
+
+def shape_of(tensor):
+    """The shape and the types of a tensor."""
+    return f"[{', '.join(tensor['shape'])}] {' or '.join(tensor['dtypes'])}"
+
+
 def row(*cells):
     return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 
@@ -54,13 +64,12 @@ def takers(names, operations):
 def parameters(tables):
     """One entry for each parameter, with the operations that take it in `of`. A parameter that means something else
     elsewhere has several."""
-    keys = [key for key in tables if key.endswith("parameters")]
-    operations = {key.removesuffix("parameters").removesuffix("_") or "voxelize": tables[key] for key in keys}
     found = {}
-    for operation, entries in operations.items():
-        for entry in entries:
-            meaning = tuple(entry[key] for key in ("name", "default", "allowed", "doc"))
-            found.setdefault(meaning, (entry, []))[1].append(operation)
+    for operation in tables["operations"]:
+        for entry in operation["parameters"]:
+            same = tuple(entry[key] for key in ("name", "default", "allowed", "unit", "doc"))
+            found.setdefault(same, (entry, []))[1].append(operation["name"])
+    operations = [operation["name"] for operation in tables["operations"]]
     return [{**entry, "of": takers(names, operations)} for entry, names in found.values()]
 
 
@@ -70,7 +79,7 @@ PAGE_TABLES = {
     "kserve_endpoints": (("KServe v2 endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
     "parameters": (
         ("parameter", "of", "default", "allowed", "meaning"),
-        lambda r: (code(r["name"]), r["of"], code(r["default"]), r["allowed"], r["doc"]),
+        lambda r: (code(r["name"]), r["of"], code(r["default"]), r["allowed"], meaning(r)),
     ),
     "options": (
         ("option", "default", "allowed", "meaning"),
@@ -81,6 +90,12 @@ PAGE_TABLES = {
     "warnings": (("warning", "when"), lambda r: (code(r["kind"]), r["doc"])),
     "metrics": (("metric", "type", "meaning"), lambda r: (code(r["name"]), r["type"], r["doc"])),
 }
+
+
+def operation_of(name, tables):
+    """The row of an operation."""
+    (found,) = [row for row in tables["operations"] if row["name"] == name]
+    return found
 
 
 def page_table(name, tables):

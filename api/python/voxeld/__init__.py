@@ -21,6 +21,8 @@ from .errors import (
     StreamWarning,
     TransportError,
 )
+from .operations import *
+from .operations import __all__ as _operations
 from .result import Result
 from .server import Server
 from .stream import Stream
@@ -43,4 +45,5 @@ __all__ = [
     "Sweep",
     "TransportError",
     "__version__",
+    *_operations,
 ]

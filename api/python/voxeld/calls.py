@@ -8,7 +8,7 @@ import sys
 import urllib.parse
 import warnings
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Type, TypeVar
+from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Type, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,19 @@ from numpy.typing import NDArray
 from . import reading, tensors
 from .connection import Answer, Endpoint, Request
 from .encodings import encoder_of
-from .errors import BadAnswer, Error, Problem, RequestWarning, SharedMemoryWarning, TransportError
+from .errors import BadAnswer, Error, Problem, SharedMemoryWarning, TransportError
+from .operations import PARAMETERS
+from .parameters import text_of, text_of_boxes
+from .points import body_of
 from .reading import JSON, TENSORS
 from .result import Result
-from .shared import PARAMETERS, Slots, Unavailable
+from .shared import REGIONS, Slots, Unavailable
 from .transport import Transport
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Result)
+HEADERS = {"request_id": "X-Request-Id", "traceparent": "traceparent"}  # arguments that are headers
+BOXES = {row.name for row in PARAMETERS if row.type == "boxes"}
 EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # left to Result.warnings, since Stream warns about lost sweeps
 
 
@@ -49,43 +55,42 @@ class Calls:
 
     # --- computing ---
 
-    def compute(
-        self,
-        operation: str,
-        body: List[memoryview],
-        parameters: Mapping[str, Any],
-        metadata_only: bool,
-        request_id: Optional[str],
-        traceparent: Optional[str],
-        kind: Optional[str] = None,
-    ) -> Result:
-        """The result of an operation. `kind` is the media type of the body, if the body is not rows."""
-        accept = JSON if metadata_only else TENSORS
-        request = self._request(operation, body, parameters, accept, request_id, traceparent, kind)
-        if metadata_only:
-            result = self._deliver(request, reading.metadata, None)
-        else:
-            result = self._deliver(request, reading.tensors, lambda file: Result(*tensors.parse(file)))
-        self._warn(result)
-        return result
+    def points(self, operation: str, kind: Type[R], told: Mapping[str, Any]) -> R:
+        """The result of an operation on points. `told` are the arguments of the client's method, by their names."""
+        body, given = _with_points(told)
+        return self._compute(operation, kind, body, given, None)
 
-    def file(
-        self,
-        operation: str,
-        body: List[memoryview],
-        parameters: Mapping[str, Any],
-        media_type: str,
-        request_id: Optional[str],
-        traceparent: Optional[str],
-    ) -> NDArray[np.uint8]:
-        """The answer as the bytes of a file."""
+    def tensors(self, operation: str, kind: Type[R], inputs: Mapping[str, List[str]], told: Mapping[str, Any]) -> R:
+        """The same for an operation whose body is tensors. `inputs` are their names, with the types of each."""
+        given = _given(told)
+        body = tensors.pack({name: (given.pop(name), dtypes) for name, dtypes in inputs.items() if name in given})
+        return self._compute(operation, kind, body, given, TENSORS)
+
+    def file(self, operation: str, media_type: str, told: Mapping[str, Any]) -> NDArray[np.uint8]:
+        """The answer as the bytes of a file. `told` has `parameters` beside the points."""
 
         def read(answer: Answer) -> NDArray[np.uint8]:
             reading.expect(answer, media_type)
             return answer.body
 
-        request = self._request(operation, body, parameters, media_type, request_id, traceparent, None)
-        return self._deliver(request, read, lambda file: file)
+        terms = {name: told[name] for name in HEADERS}
+        body, given = _with_points({"points": told["points"], **told["parameters"], **terms})
+        return self._deliver(self._request(operation, body, given, media_type, None), read, lambda file: file)
+
+    def _compute(
+        self, operation: str, kind: Type[R], body: List[memoryview], given: Dict[str, Any], media_type: Optional[str]
+    ) -> R:
+        """`media_type` is that of the body, if the body is not rows."""
+        if given.pop("metadata_only", False):
+            request = self._request(operation, body, given, JSON, media_type)
+            result = self._deliver(request, lambda answer: kind({}, reading.document(answer)), None)
+        else:
+            request = self._request(operation, body, given, TENSORS, media_type)
+            result = self._deliver(
+                request, lambda answer: reading.tensors(answer, kind), lambda file: kind(*tensors.parse(file))
+            )
+        self._warn(result)
+        return result
 
     # --- asking ---
 
@@ -116,17 +121,15 @@ class Calls:
     # --- requests ---
 
     def _request(
-        self,
-        operation: str,
-        body: List[memoryview],
-        parameters: Mapping[str, Any],
-        accept: str,
-        request_id: Optional[str],
-        traceparent: Optional[str],
-        kind: Optional[str],
+        self, operation: str, body: List[memoryview], given: Mapping[str, Any], accept: str, media_type: Optional[str]
     ) -> Request:
-        headers = {"Accept": accept, "Content-Type": kind, "X-Request-Id": request_id, "traceparent": traceparent}
-        texts = {name: text_of(value) for name, value in without_none(parameters).items()}
+        headers = {"Accept": accept, "Content-Type": media_type}
+        headers.update({header: given.get(name) for name, header in HEADERS.items()})
+        texts = {
+            name: (text_of_boxes if name in BOXES else text_of)(value)
+            for name, value in given.items()
+            if name not in HEADERS
+        }
         target = f"/v1/{urllib.parse.quote(operation, safe='')}?{urllib.parse.urlencode(texts, safe=',')}"
         return Request("POST", target, {**self._headers, **without_none(headers)}, body)
 
@@ -170,25 +173,25 @@ class Calls:
         except OSError:  # /dev/shm is full
             pass
         except Error as failure:
-            ours = isinstance(failure, Problem) and failure.parameter in PARAMETERS
+            ours = isinstance(failure, Problem) and failure.parameter in REGIONS
             if not failure.temporary and not ours:
                 raise
         return None
 
     # --- warnings ---
 
-    def warn(self, text: str, kind: Type[UserWarning]) -> None:
-        warnings.warn(text, kind, stacklevel=_caller())
+    def warn(self, warning: UserWarning) -> None:
+        warnings.warn(warning, stacklevel=_caller())
 
     def _share_no_more(self, reason: Unavailable) -> None:
         self._slots = None
-        self.warn(f"points go through the socket: {reason}", SharedMemoryWarning)
+        self.warn(SharedMemoryWarning(f"points go through the socket: {reason}"))
 
     def _warn(self, result: Result) -> None:
         for warning in result.warnings:
-            if warning["kind"] not in self._warned:
-                self._warned.add(warning["kind"])
-                self.warn(f"{warning['kind']}: {warning['detail']}", RequestWarning)
+            if warning.kind not in self._warned:
+                self._warned.add(warning.kind)
+                self.warn(warning)
 
 
 def _caller() -> int:
@@ -204,10 +207,13 @@ def without_none(values: Mapping[str, Any]) -> Dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def text_of(value: Any) -> str:
-    """The text of a parameter in a query. The items of a list are separated by commas."""
-    if isinstance(value, bool):
-        raise TypeError("no parameter is a bool")
-    if hasattr(value, "tolist"):  # numpy's arrays and scalars
-        value = value.tolist()
-    return ",".join(text_of(item) for item in value) if isinstance(value, (list, tuple)) else str(value)
+def _given(told: Mapping[str, Any]) -> Dict[str, Any]:
+    """The arguments that are given, from the locals of a method."""
+    return {name: value for name, value in told.items() if name != "self" and value is not None}
+
+
+def _with_points(told: Mapping[str, Any]) -> Tuple[List[memoryview], Dict[str, Any]]:
+    """The body of the points, and the other arguments that are given, with those that follow from the points."""
+    given = _given({name: value for name, value in told.items() if name != "points"})
+    body, described = body_of(told["points"], given)
+    return body, {**given, **described}

@@ -29,12 +29,14 @@ READ_AHEAD = 1 << 16  # bytes of the reader's buffer; the rest of a body is rece
 PIECE = 1 << 20  # bytes of a piece of an answer without a length
 LARGEST_ANSWER = 1 << 36  # bytes: the largest answer that a service can be configured to give
 UNIX = "unix:"
+LOOPBACK = ("localhost", "127.", "::1")
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """Where the service is and how it is reached."""
 
+    url: str  # as given
     host: str  # as in the Host header
     address: Any  # for the socket: (host, port), or a path
     tls: Optional[ssl.SSLContext]
@@ -46,7 +48,7 @@ class Endpoint:
         if url.startswith(UNIX):
             if tls is not None:
                 raise ValueError("TLS is for https://")
-            return Endpoint("localhost", url[len(UNIX) :], None)
+            return Endpoint(url, "localhost", url[len(UNIX) :], None)
         parts = urllib.parse.urlsplit(url)
         secure = parts.scheme == "https"
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
@@ -58,7 +60,22 @@ class Endpoint:
             raise ValueError("TLS is for https://")
         address = (parts.hostname, parts.port or (443 if secure else 80))
         context = (tls or ssl.create_default_context()) if secure else None
-        return Endpoint(parts.netloc, address, context, parts.path.rstrip("/"))
+        return Endpoint(url, parts.netloc, address, context, parts.path.rstrip("/"))
+
+    def is_local(self) -> bool:
+        """Whether the service is on this machine."""
+        return isinstance(self.address, str) or self.address[0].startswith(LOOPBACK)
+
+    def hint(self) -> str:
+        """What to do if nobody listens."""
+        if not self.is_local() or self.tls:
+            return "is the URL right, and does the service run?"
+        if isinstance(self.address, str):
+            listen = self.url
+        else:
+            host = "127.0.0.1" if self.address[0] == "localhost" else self.address[0]
+            listen = f"[{host}]:{self.address[1]}" if ":" in host else f"{host}:{self.address[1]}"
+        return f"`voxeld --listen {listen}` starts a service, and voxeld.Server() one of your own"
 
     def connect(self, seconds: float) -> socket.socket:
         if isinstance(self.address, str):

@@ -13,7 +13,7 @@ import json
 import socket
 import ssl
 from email.message import Message
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 TYPE_PREFIX = "urn:voxeld:problem:"
 EXCERPT = 300  # characters to quote from an answer that is not a problem document
@@ -43,7 +43,26 @@ class ServerError(Error):
 
 
 class RequestWarning(UserWarning):
-    """The service answered, but the request may not be what the caller meant: see Result.warnings."""
+    """The service answered, but the request may not be what the caller meant. `kind` is a word, such as max_voxels;
+    `detail` says what the service saw. Result.warnings has the warnings of a request."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(kind, detail)
+        self.kind, self.detail = kind, detail
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}"
+
+
+def warnings_of(metadata: Mapping[str, Any]) -> List[RequestWarning]:
+    """The warnings in the metadata of an answer."""
+    told = metadata.get("warnings", [])
+    if not isinstance(told, list) or not all(isinstance(item, dict) for item in told):
+        raise BadAnswer("the metadata's warnings are no list of kinds and details")
+    pairs = [(item.get("kind"), item.get("detail")) for item in told]
+    if not all(isinstance(part, str) for pair in pairs for part in pair):
+        raise BadAnswer("the metadata's warnings are no list of kinds and details")
+    return [RequestWarning(*pair) for pair in pairs]
 
 
 class StreamWarning(UserWarning):
@@ -55,11 +74,13 @@ class SharedMemoryWarning(UserWarning):
 
 
 class TransportError(Error):
-    """No complete answer came. `__cause__` is the exception that says why."""
+    """No complete answer came. The message names the service's URL; `__cause__` is the exception that says why."""
 
     @staticmethod
-    def of(reason: Exception) -> TransportError:
-        error = TransportError(f"{type(reason).__name__}: {reason}")
+    def of(reason: Exception, url: str, what: str = "") -> TransportError:
+        """`what` is what the exception means, if more is known than the exception says."""
+        told = f"{type(reason).__name__}: {reason}"
+        error = TransportError(f"{url}: {f'{what} ({told})' if what else told}")
         error.__cause__ = reason
         error.temporary = _may_pass(reason)
         return error

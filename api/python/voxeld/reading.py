@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Type, TypeVar
 
 from . import tensors as files
 from .connection import Answer
@@ -11,14 +11,15 @@ from .errors import BadAnswer
 from .result import Result
 from .shared import ANSWER_ROOM
 
+R = TypeVar("R", bound=Result)
 TENSORS = "application/vnd.safetensors"
 JSON = "application/json"
 PLAIN = "text/plain"
 
 
-def tensors(answer: Answer) -> Result:
+def tensors(answer: Answer, kind: Type[R]) -> R:
     expect(answer, TENSORS)
-    return Result(*files.parse(answer.body))
+    return kind(*files.parse(answer.body))
 
 
 def length(answer: Answer) -> int:
@@ -28,10 +29,6 @@ def length(answer: Answer) -> int:
     if not isinstance(size, int) or not 0 <= size <= ANSWER_ROOM:
         raise BadAnswer("the answer does not say what is in shared memory")
     return size
-
-
-def metadata(answer: Answer) -> Result:
-    return Result({}, document(answer))
 
 
 def expect(answer: Answer, kind: str) -> None:

@@ -6,15 +6,16 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Type, Ty
 
 from numpy.typing import NDArray
 
-from .errors import BadAnswer
+from .errors import BadAnswer, RequestWarning, warnings_of
 from .sweeps import Joined
 
 T = TypeVar("T")
 
 
 class Result(Mapping[str, "NDArray[Any]"]):
-    """The tensors, as a mapping: result["voxel_coords"]. All are writable views of one buffer,
-    which holds the whole answer. Copy a tensor to keep it without the others.
+    """The tensors, as a mapping: result["voxel_coords"]. The result of each operation also has them as attributes:
+    result.voxel_coords. All are writable views of one buffer, which holds the whole answer. Copy a tensor to keep it
+    without the others.
 
     tensors   the same as a dict
     metadata  what the service says of the request: parameters, counts, batch, warnings, timing
@@ -38,13 +39,10 @@ class Result(Mapping[str, "NDArray[Any]"]):
         return self._told("timing_us", dict)
 
     @property
-    def warnings(self) -> List[Dict[str, str]]:
+    def warnings(self) -> List[RequestWarning]:
         """Why the request may not be what the caller meant. Each warning has a kind and a detail. Empty if there is no
         warning."""
-        told = self.metadata.get("warnings", [])
-        if not isinstance(told, list) or not all(_is_warning(item) for item in told):
-            raise BadAnswer("the metadata's warnings are no list of kinds and details")
-        return told
+        return warnings_of(self.metadata)
 
     @property
     def stream(self) -> Optional[Joined]:
@@ -64,6 +62,12 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
         return {name: torch.from_dlpack(tensor) for name, tensor in self.tensors.items()}
 
+    def _tensor(self, name: str) -> NDArray[Any]:
+        """A tensor that the answer has unless the request left it out."""
+        if name not in self.tensors:
+            raise AttributeError(f"the answer has no {name}: the request's outputs or metadata_only left it out")
+        return self.tensors[name]
+
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.tensors[name]
 
@@ -75,8 +79,4 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {tensor.dtype}{list(tensor.shape)}" for name, tensor in self.tensors.items())
-        return f"<voxeld.Result {self.metadata.get('request_id')}: {shapes or 'metadata alone'}>"
-
-
-def _is_warning(item: Any) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("kind"), str) and isinstance(item.get("detail"), str)
+        return f"<voxeld.{type(self).__name__} {self.metadata.get('request_id')}: {shapes or 'metadata alone'}>"

@@ -27,9 +27,8 @@ FOLDER = "/dev/shm"
 PREFIX = "voxeld"  # the prefix of keys to use if the service allows none: its refusal then says why
 POINTS_ROOM = 1 << 26  # bytes for points; more if a request needs more
 ANSWER_ROOM = 1 << 30  # bytes for the answer
-PARAMETERS = ("points_region", "output_region")
+REGIONS = ("points_region", "output_region")  # parameters
 PATIENCE = 1.0  # seconds in which close() unregisters regions
-LOOPBACK = ("localhost", "127.", "::1")
 
 
 class Unavailable(Exception):
@@ -96,9 +95,8 @@ class Slots:
     """The slots of a client. Threads may share them. A forked process makes its own slots."""
 
     def __init__(self, transport: Transport, endpoint: Endpoint, headers: dict[str, str]) -> None:
-        host = endpoint.address if isinstance(endpoint.address, str) else endpoint.address[0]
-        if not isinstance(endpoint.address, str) and not host.startswith(LOOPBACK):
-            raise Unavailable(f"{host} is not this machine (localhost, or a Unix socket)")
+        if not endpoint.is_local():
+            raise Unavailable(f"{endpoint.address[0]} is not this machine (localhost, or a Unix socket)")
         if not os.path.isdir(FOLDER):
             raise Unavailable(f"this system has no {FOLDER}")
         self._transport, self._headers = transport, headers
@@ -128,7 +126,7 @@ class Slots:
         try:
             yield slot
         except Problem as problem:
-            if problem.parameter in PARAMETERS:
+            if problem.parameter in REGIONS:
                 slot.close()
             else:
                 self._give(slot)

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import urllib.parse
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Generic,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+)
 
 import numpy as np
 
 from . import reading
-from .calls import Calls
 from .connection import Answer
 from .errors import BadAnswer, Error, Problem, StreamWarning
+from .parameters import Numbers
 from .points import Points, array_of
 from .result import Result
 from .sweeps import Joined
 
+if TYPE_CHECKING:
+    from .calls import Calls
+
 T = TypeVar("T")
-Pose = Any  # a 4x4 matrix, its 16 numbers, or x, y, z, qw, qx, qy, qz
+R = TypeVar("R", bound=Result)
 
 
 class _Kept(NamedTuple):
@@ -25,7 +41,7 @@ class _Kept(NamedTuple):
     points: Any  # an array, if the sweep is kept
 
 
-class Stream:
+class Stream(Generic[R]):
     """Client.stream makes a stream. One thread at a time may use a stream; each sensor may have its own thread.
 
     A sweep with a time that was already sent replaces the earlier one, so a send may be repeated.
@@ -34,16 +50,17 @@ class Stream:
     def __init__(
         self,
         calls: Calls,
-        compute: Callable[..., Result],
+        operation: str,
+        kind: Type[R],
         name: str,
         sweeps: int,
         streams: Optional[Sequence[str]],
-        mount: Optional[Pose],
+        mount: Optional[Numbers],
         keep: bool,
         parameters: Dict[str, Any],
     ) -> None:
         self.name, self.sweeps = name, sweeps
-        self._calls, self._compute, self._parameters = calls, compute, parameters
+        self._calls, self._operation, self._kind, self._parameters = calls, operation, kind, parameters
         self._streams = streams and list(streams)
         self._mount = None if mount is None else _numbers("mount", mount)
         self._keep = keep
@@ -52,24 +69,33 @@ class Stream:
         self._joined: Tuple[float, ...] = ()  # the times in the last answer
 
     def send(
-        self, points: Points, pose: Pose, time: float, *, mount: Optional[Pose] = None, **parameters: Any
-    ) -> Result:
+        self,
+        points: Points,
+        pose: Numbers,
+        time: float,
+        *,
+        mount: Optional[Numbers] = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> R:
         """The result of the sweep, joined with earlier sweeps; Result.stream lists the joined sweeps.
 
         points: as for Client.voxelize, but one cloud in its sensor's frame. pose: where it was taken, from that frame
         (with a mount, the vehicle's) to a fixed frame: a 4x4 matrix, its 16 numbers, or x, y, z, qw, qx, qy,
-        qz. time: seconds, by any clock that never goes back. mount: the sensor on its vehicle, from now on. parameters:
-        instead of those of the stream; also metadata_only, request_id and traceparent.
+        qz. time: seconds, by any clock that never goes back. mount: the sensor on its vehicle, from now on. The other
+        arguments are those of Client.voxelize.
 
         Result.lost has the times of sweeps that the service no longer had, and a StreamWarning says so: the service was
         restarted, another server answers, or there was no room. With keep=True these sweeps are then sent again.
         """
+        terms = {"metadata_only": metadata_only, "request_id": request_id, "traceparent": traceparent}
         if mount is not None:
             self._mount = _numbers("mount", mount)
         newest = _Kept(float(time), _numbers("pose", pose), array_of(points) if self._keep else points)
         older = [sweep for sweep in self._kept if sweep.time < newest.time and len(sweep.pose) == len(newest.pose)]
         try:
-            result = self._send(newest, older if self._gap else [], parameters)
+            result = self._send(newest, older if self._gap else [], terms)
         except Error as failure:
             if _may_join_later(failure):
                 self._remember(newest, older, True)
@@ -81,7 +107,7 @@ class Stream:
         kept = any(sweep.time in lost for sweep in older)
         if kept and not told.evicted and not told.expired:  # otherwise the service has no room for them
             try:
-                result = self._send(newest, older, parameters)
+                result = self._send(newest, older, terms)
             except Error:
                 gap = True  # the sweep itself is answered
         result.lost = lost
@@ -97,7 +123,7 @@ class Stream:
 
     def last(self) -> Result:
         """The points that the stream's last request joined, as `points`; Problem 404 if there are none."""
-        return self._look(reading.tensors, "/last")
+        return self._look(lambda answer: reading.tensors(answer, Result), "/last")
 
     def delete(self) -> bool:
         """Drops the sweeps, so that the next sweep begins the stream anew. False if there were none."""
@@ -113,22 +139,23 @@ class Stream:
     def __repr__(self) -> str:
         return f"<voxeld.Stream {self.name}: {self.sweeps} sweeps>"
 
-    def _send(self, newest: _Kept, older: List[_Kept], parameters: Dict[str, Any]) -> Result:
+    def _send(self, newest: _Kept, older: List[_Kept], terms: Dict[str, Any]) -> R:
         """Sends the sweep with the older ones in the same body or, if the service refuses this, alone."""
         if older:
             sweeps = [newest, *older]
             told = {"times": [sweep.time for sweep in sweeps], "poses": [sweep.pose for sweep in sweeps]}
             try:
-                return self._ask([sweep.points for sweep in sweeps], told, parameters)
+                return self._ask([sweep.points for sweep in sweeps], told, terms)
             except Problem as problem:
                 if _may_join_later(problem):
                     raise
                 self._warn(f"the service takes no older sweeps: {problem}")
-        return self._ask(newest.points, {"time": newest.time, "pose": newest.pose}, parameters)
+        return self._ask(newest.points, {"time": newest.time, "pose": newest.pose}, terms)
 
-    def _ask(self, points: Points, told: Dict[str, Any], parameters: Dict[str, Any]) -> Result:
+    def _ask(self, points: Points, told: Dict[str, Any], terms: Dict[str, Any]) -> R:
         own = {"stream": self.name, "streams": self._streams, "sweeps": self.sweeps, "mount": self._mount}
-        return self._compute(points, **own, **told, **{**self._parameters, **parameters})
+        given = {**self._parameters, **own, **told, **terms}
+        return self._calls.points(self._operation, self._kind, {"points": points, **given})
 
     def _remember(self, newest: _Kept, older: List[_Kept], gap: bool) -> None:
         self._gap = gap and self._keep
@@ -137,7 +164,7 @@ class Stream:
             self._kept = [kept, *older][: self.sweeps - 1]
 
     def _warn(self, text: str) -> None:
-        self._calls.warn(f"stream {self.name}: {text}", StreamWarning)
+        self._calls.warn(StreamWarning(f"stream {self.name}: {text}"))
 
     def _look(self, read: Callable[[Answer], T], rest: str = "", method: str = "GET") -> T:
         """Asks for a page of the stream. A balancer finds the server of several sensors by the first sensor."""
@@ -166,7 +193,7 @@ def _reason(told: Joined) -> str:
     return "they were too old" if told.expired else "another server may have answered before"
 
 
-def _numbers(name: str, pose: Pose) -> List[float]:
+def _numbers(name: str, pose: Numbers) -> List[float]:
     numbers = np.asarray(pose, np.float64)
     if numbers.shape not in ((4, 4), (16,), (7,)):
         raise ValueError(f"{name} has the shape {numbers.shape}; expected 4x4, 16 numbers, or x, y, z, qw, qx, qy, qz")

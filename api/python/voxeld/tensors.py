@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,28 +37,29 @@ def buffer(length: int) -> NDArray[np.uint8]:
     return room[start : start + length]
 
 
-def float_type(values: Any) -> str:
-    """The type of an array of float16 or float32 in a file; F32 for anything else."""
-    return "F16" if np.asarray(values).dtype == DTYPES["F16"] else "F32"
-
-
-def pack(given: Mapping[str, Tuple[Any, str]]) -> List[memoryview]:
-    """A file of arrays with the given dtypes. Lists of numbers are converted. TypeError for arrays of another dtype."""
+def pack(given: Mapping[str, Tuple[Any, Sequence[str]]]) -> List[memoryview]:
+    """A file of arrays, each of one of the dtypes beside it. Lists of numbers are converted to the first of them.
+    TypeError for arrays of another dtype."""
     header: Dict[str, Any] = {}
     pieces, end = [], 0
+    arrays = {name: _array(name, *item) for name, item in given.items()}
     # The widest types come first, so that each tensor begins at a multiple of the size of its numbers.
-    for name, (values, dtype) in sorted(given.items(), key=lambda item: -DTYPES[item[1][1]].itemsize):
-        expected = DTYPES[dtype]
-        array: NDArray[Any] = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, expected)
-        if array.dtype != expected:
-            raise TypeError(f"{name} has the dtype {array.dtype}; expected {expected.name}")
+    for name, array in sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize):
         piece = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [end, end + piece.nbytes]}
+        (word,) = [word for word, dtype in DTYPES.items() if dtype == array.dtype]
+        header[name] = {"dtype": word, "shape": array.shape, "data_offsets": [end, end + piece.nbytes]}
         pieces.append(piece)
         end += piece.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     return [memoryview(len(text).to_bytes(8, "little") + text), *pieces]
+
+
+def _array(name: str, values: Any, dtypes: Sequence[str]) -> NDArray[Any]:
+    array = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtypes[0])
+    if not any(array.dtype == np.dtype(dtype) for dtype in dtypes):
+        raise TypeError(f"{name} has the dtype {array.dtype}; expected {' or '.join(dtypes)}")
+    return array
 
 
 def parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, Any]]:

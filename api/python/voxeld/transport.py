@@ -81,6 +81,7 @@ class Transport:
         self._endpoint = endpoint
         self._timeout, self._deadline, self._retries, self._backoff = timeout, deadline, retries, backoff
         self._pool = Pool(idle_connections)
+        self._reached = False  # whether there was a connection
 
     def deadline(self) -> float:
         """The deadline of a call that begins now, by time.monotonic."""
@@ -107,12 +108,14 @@ class Transport:
             except Error as reason:
                 failure = reason
             except OSError as reason:
-                failure = TransportError.of(reason)
+                failure = TransportError.of(reason, self._endpoint.url)
             except MemoryError:
                 failure = BadAnswer("there is no memory for so large an answer")
             failure.attempts = attempt
             pause = self._pause(attempt, failure)
-            if not failure.temporary or attempt > most or time.monotonic() + pause >= until:
+            # On this machine a service that nobody has started yet is hardly about to start.
+            hopeless = self._endpoint.is_local() and not self._reached
+            if not failure.temporary or hopeless or attempt > most or time.monotonic() + pause >= until:
                 raise failure
             time.sleep(pause)
         raise AssertionError("not reached")
@@ -127,7 +130,15 @@ class Transport:
                 return self._exchange(connection, request, until)
             except (ConnectionError, ssl.SSLEOFError):
                 pass  # the service closed the idle connection: retry at once with a new one
-        return self._exchange(Connection(self._endpoint, self._timeout, until), request, until)
+        return self._exchange(self._connect(until), request, until)
+
+    def _connect(self, until: float) -> Connection:
+        try:
+            connection = Connection(self._endpoint, self._timeout, until)
+        except (ConnectionRefusedError, FileNotFoundError) as reason:
+            raise TransportError.of(reason, self._endpoint.url, f"nobody listens there; {self._endpoint.hint()}")
+        self._reached = True
+        return connection
 
     def _exchange(self, connection: Connection, request: Request, until: float) -> Answer:
         try:

@@ -402,9 +402,9 @@ static void samples_are_shown(void **state) {
     const char *query, *shown;
   } cases[] = {
       {VX_FPS, "num_samples=5",
-       "{\"num_features\":4,\"dtype\":\"float32\",\"num_samples\":5,\"start\":0,"
+       "{\"num_samples\":5,\"num_features\":4,\"dtype\":\"float32\",\"start\":0,"
        "\"outputs\":[\"sampled_indices\",\"sampled_points\"],\"timeout_ms\":0}"},
-      {VX_FPS, "num_samples=5,0&point_counts=6,7", "\"point_counts\":[6,7],\"num_samples\":[5,0],"},
+      {VX_FPS, "num_samples=5,0&point_counts=6,7", "{\"num_samples\":[5,0],"},
       {VX_VOXELIZE, GRID "&fps=5&start=3", "\"fps\":5,\"start\":3,"},
       {VX_VOXELIZE, GRID "&fps=5,6&point_counts=1,2", "\"fps\":[5,6],\"start\":0,"},
   };

@@ -16,8 +16,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import tensors
-from ..errors import BadAnswer
+from .. import errors, tensors
+from ..errors import BadAnswer, RequestWarning
 
 Body = NDArray[np.uint8]
 PART = ".part"
@@ -30,11 +30,10 @@ class Kind(NamedTuple):
     metadata: Callable[[Body], Dict[str, Any]]
 
 
-def warnings_of(kind: str, body: Body) -> List[Dict[str, str]]:
+def warnings_of(kind: str, body: Body) -> List[RequestWarning]:
     """The warnings of the service. BadAnswer if this is not a file of this kind."""
     try:
-        told = KINDS[kind].metadata(body).get("warnings", [])
-        return [{"kind": str(warning["kind"]), "detail": str(warning["detail"])} for warning in told]
+        return errors.warnings_of(KINDS[kind].metadata(body))
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, zipfile.BadZipFile) as reason:
         raise BadAnswer(f"the answer is not a valid {kind} file: {reason}") from None
 

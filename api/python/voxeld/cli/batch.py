@@ -11,8 +11,8 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..client import Client
-from ..errors import Error, Problem
-from .answers import KINDS, Writer, warnings_of
+from ..errors import Error, Problem, RequestWarning
+from .answers import KINDS, Body, Writer, warnings_of
 from .scans import Scan, stamp
 
 PATIENCE = 5.0  # seconds in which running requests may end after a signal
@@ -30,24 +30,25 @@ class Job:
 
     def __init__(self, client: Client, operation: str, kind: str, parameters: Dict[str, Any]) -> None:
         self._client, self._operation, self._kind, self._parameters = client, operation, kind, parameters
+        self._file: Callable[..., Body] = client.file
         self._writer = Writer()
 
     def check(self) -> None:
         """Asks for the answer to a scan without points. Raises Problem if the service would refuse every scan, and an
         Error if there is no service. Ignores other refusals, which are about the points."""
         try:
-            self._client.file(self._operation, b"", KINDS[self._kind].media_type, **self._parameters)
+            self._file(self._operation, b"", KINDS[self._kind].media_type, **self._parameters)
         except Problem as problem:
             if problem.status in DENIED or problem.kind == "bad-parameter" or problem.temporary:
                 raise
 
-    def run(self, scan: Scan) -> List[Dict[str, str]]:
+    def run(self, scan: Scan) -> List[RequestWarning]:
         """Writes the answer to one scan and returns the warnings. Raises Stop if all other scans would fail as well."""
         before = stamp(scan.path)
         points, told = scan.read(self._parameters)
         try:
             media_type = KINDS[self._kind].media_type
-            body = self._client.file(self._operation, points, media_type, **self._parameters, **told)
+            body = self._file(self._operation, points, media_type, **self._parameters, **told)
         except Problem as problem:
             if is_final(problem, scan):
                 raise Stop(str(problem)) from None
@@ -92,15 +93,15 @@ class Report:
         with self._lock:
             self._closed = True
 
-    def add(self, scan: Scan, warnings: List[Dict[str, str]]) -> None:
+    def add(self, scan: Scan, warnings: List[RequestWarning]) -> None:
         with self._lock:
             if self._closed:
                 return
             self.done += 1
             self.errors.pop(scan, None)
             for warning in warnings:
-                times, detail = self.warnings.get(warning["kind"], (0, warning["detail"]))
-                self.warnings[warning["kind"]] = times + 1, detail
+                times, detail = self.warnings.get(warning.kind, (0, warning.detail))
+                self.warnings[warning.kind] = times + 1, detail
             self._on_done(scan)
 
     def fail(self, scan: Scan, reason: str) -> None:

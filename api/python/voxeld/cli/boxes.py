@@ -9,8 +9,10 @@ from typing import Any, Dict, List
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import tensors
 from ..client import Client
-from ..errors import BadAnswer, Problem
+from ..errors import BadAnswer, Problem, RequestWarning
+from ..operations import DetectResult
 from ..result import Result
 from .batch import Job, Stop, is_final, printable
 from .parameters import DETECT
@@ -28,10 +30,10 @@ class Printer(Job):
         super().__init__(client, DETECT, "safetensors", parameters)
         self._as_json = as_json
 
-    def run(self, scan: Scan) -> List[Dict[str, str]]:
+    def run(self, scan: Scan) -> List[RequestWarning]:
         points, told = scan.read(self._parameters)
         try:
-            result = self._client.detect(points, **{"model": None, **self._parameters, **told})
+            result = DetectResult(*tensors.parse(self._file(DETECT, points, **self._parameters, **told)))
         except Problem as problem:
             if is_final(problem, scan):
                 raise Stop(str(problem)) from None

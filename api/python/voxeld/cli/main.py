@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..client import Client
-from ..errors import Error, Problem, RequestWarning, SharedMemoryWarning
+from ..errors import Error, Problem, RequestWarning, SharedMemoryWarning, TransportError
 from . import options, pages
 from .answers import Writer
 from .batch import Job, Report, Signals, Stop, Workers, say
@@ -42,6 +42,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return _end(USAGE, str(reason))
     except Problem as problem:
         return _end(USAGE if problem.kind == "bad-parameter" else FAILED, str(problem))
+    except TransportError as reason:  # which names the server
+        return _end(FAILED, f"no answer from {reason}")
     except Error as reason:
         return _end(FAILED, f"no answer from {told.server}: {reason}")
     except BrokenPipeError:  # the reader has closed the output

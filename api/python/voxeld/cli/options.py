@@ -119,7 +119,7 @@ def parser() -> argparse.ArgumentParser:
         group = command.add_argument_group("parameters of the service")
         _add_parameters(group, with_preset=not prints)
         for parameter in parameters_of(operation):
-            text = f"{parameter.doc}; allowed: {parameter.allowed}".replace("%", "%%")
+            text = parameter.text().replace("%", "%%")
             group.add_argument(option_of(parameter.name), dest=f"p_{parameter.name}", metavar="VALUE", help=text)
 
     watch = _add_command(

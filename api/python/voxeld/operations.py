@@ -1,0 +1,1856 @@
+"""The operations of the service: parameters, results, and the methods of Client. Written by generate.py; do not edit.
+
+To write this file again, run in the repository:
+
+    $ build/bin/voxeld --describe | python3 api/python/generate.py > api/python/voxeld/operations.py
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, List, Literal, Optional, Sequence, Type, TypedDict, Union, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .parameters import Flag, Ints, Numbers, Parameter
+from .points import Points
+from .result import Result
+from .stream import Stream
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .calls import Calls
+
+__all__ = [
+    "DecodeResult",
+    "DetectParameters",
+    "DetectResult",
+    "DetectSweepParameters",
+    "FpsParameters",
+    "FpsResult",
+    "FpsSweepParameters",
+    "NmsResult",
+    "ScatterResult",
+    "SweepParameters",
+    "TransformParameters",
+    "TransformResult",
+    "TransformSweepParameters",
+    "VoxelizeParameters",
+    "VoxelizeResult",
+    "VoxelizeSweepParameters",
+]
+
+VoxelizeFeature = Literal[
+    "points",
+    "mean",
+    "pillar",
+]
+
+VoxelizeOutputs = Literal[
+    "voxel_coords",
+    "voxel_num_points",
+    "voxels",
+    "voxel_features",
+    "pillar_features",
+    "point_voxel_ids",
+    "voxel_point_mask",
+    "sampled_indices",
+    "sampled_points",
+    "sampled_distances",
+    "bev_features",
+    "occupancy",
+    "occupancy_counts",
+    "occupancy_packed",
+    "bev_max_height",
+    "bev_min_height",
+    "bev_max_intensity",
+    "bev_top_intensity",
+    "bev_density",
+]
+
+FpsOutputs = Literal[
+    "sampled_indices",
+    "sampled_points",
+    "sampled_distances",
+]
+
+TransformOutputs = Literal[
+    "points",
+    "point_indices",
+]
+
+NmsOutputs = Literal["kept_indices"]
+
+DecodeOutputs = Literal[
+    "boxes",
+    "scores",
+    "labels",
+    "box_indices",
+    "box_counts",
+]
+
+ScatterOutputs = Literal["bev_features"]
+
+DetectOutputs = Literal[
+    "boxes",
+    "scores",
+    "labels",
+    "box_indices",
+    "box_counts",
+    "cls_preds",
+    "box_preds",
+    "dir_cls_preds",
+    "heatmap",
+    "center",
+    "height",
+    "dim",
+    "rot",
+    "vel",
+    "bev_features",
+]
+
+NMS: Dict[str, List[str]] = {
+    "boxes": ["float32"],
+    "scores": ["float32"],
+    "labels": ["int32"],
+}
+
+DECODE: Dict[str, List[str]] = {
+    "cls_preds": ["float32", "float16"],
+    "box_preds": ["float32", "float16"],
+    "dir_cls_preds": ["float32", "float16"],
+    "heatmap": ["float32", "float16"],
+    "center": ["float32", "float16"],
+    "height": ["float32", "float16"],
+    "dim": ["float32", "float16"],
+    "rot": ["float32", "float16"],
+    "vel": ["float32", "float16"],
+}
+
+SCATTER: Dict[str, List[str]] = {
+    "features": ["float32", "float16"],
+    "voxel_coords": ["int32"],
+}
+
+PARAMETERS: List[Parameter] = [
+    Parameter(
+        "preset",
+        ("voxelize", "fps", "transform"),
+        "string",
+        None,
+        None,
+        "a name of GET /v1/presets",
+        "a named parameter set; the query overrides it",
+    ),
+    Parameter(
+        "num_features",
+        ("voxelize", "fps", "transform", "detect"),
+        "int",
+        None,
+        "4",
+        "a whole number from 3 to 64",
+        "number of columns of a row (C); x, y and z come first",
+    ),
+    Parameter(
+        "dtype",
+        ("voxelize", "fps", "transform", "detect"),
+        "string",
+        None,
+        "float32",
+        "float32 or float16",
+        "type of the body's values",
+    ),
+    Parameter(
+        "format",
+        ("voxelize", "fps", "transform", "detect"),
+        "string",
+        None,
+        None,
+        "raw or pcd or ply or pointcloud2 or safetensors",
+        "format of the body's points; without it raw: rows of dtype",
+    ),
+    Parameter(
+        "fields",
+        ("voxelize", "fps", "transform", "detect"),
+        "list",
+        None,
+        None,
+        "3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places",
+        "names of the columns of a row, which also set num_features; for a file, the fields to take",
+    ),
+    Parameter(
+        "intensity_scale",
+        ("voxelize", "fps", "transform", "detect"),
+        "float",
+        None,
+        None,
+        "a finite number other than 0",
+        "multiplies the column named intensity",
+    ),
+    Parameter(
+        "point_counts",
+        ("voxelize", "fps", "transform", "detect"),
+        "ints",
+        None,
+        None,
+        "1 to 1024 whole numbers that add up to the rows of the body",
+        "splits the body into a batch of clouds or, with stream, into sweeps, the newest first",
+    ),
+    Parameter(
+        "stream",
+        ("voxelize", "fps", "transform", "detect"),
+        "string",
+        None,
+        None,
+        "1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'",
+        (
+            "the body is a sweep of this stream of the client; the server keeps the sweep and joins it with earlier "
+            "sweeps"
+        ),
+    ),
+    Parameter(
+        "streams",
+        ("voxelize", "fps", "transform", "detect"),
+        "list",
+        None,
+        None,
+        "1 to 8 names of streams, each once",
+        (
+            "the streams to join; their points are moved into the frame of the first stream; without it, only the "
+            "stream of the body is joined"
+        ),
+    ),
+    Parameter(
+        "sweeps",
+        ("voxelize", "fps", "transform", "detect"),
+        "int",
+        None,
+        None,
+        "a whole number from 1 to 32",
+        (
+            "number of sweeps to join from each stream, the newest first; the stream of the body keeps this many; "
+            "without it, the number of sweeps in the body"
+        ),
+    ),
+    Parameter(
+        "pose",
+        ("voxelize", "fps", "transform", "detect"),
+        "floats",
+        None,
+        None,
+        "16 numbers, row by row, or x,y,z,qw,qx,qy,qz",
+        (
+            "pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to a "
+            "fixed frame"
+        ),
+    ),
+    Parameter(
+        "poses",
+        ("voxelize", "fps", "transform", "detect"),
+        "floats",
+        None,
+        None,
+        "up to 32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7",
+        "instead of pose, for a body with several sweeps: the pose of each sweep, in order",
+    ),
+    Parameter(
+        "mount",
+        ("voxelize", "fps", "transform", "detect"),
+        "floats",
+        None,
+        None,
+        "16 numbers, row by row, or x,y,z,qw,qx,qy,qz",
+        "transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps",
+    ),
+    Parameter(
+        "time",
+        ("voxelize", "fps", "transform", "detect"),
+        "float",
+        "seconds",
+        None,
+        "seconds from -1e12 to 1e12",
+        "the time of the sweep, by any clock that never goes back",
+    ),
+    Parameter(
+        "times",
+        ("voxelize", "fps", "transform", "detect"),
+        "floats",
+        "seconds",
+        None,
+        "up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before",
+        "instead of time, for a body with several sweeps: the time of each sweep, the newest first",
+    ),
+    Parameter(
+        "time_column",
+        ("voxelize", "fps", "transform", "detect"),
+        "string",
+        None,
+        None,
+        "no or yes",
+        "yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep",
+    ),
+    Parameter(
+        "remove_close",
+        ("voxelize", "fps", "transform", "detect"),
+        "float",
+        "metres",
+        None,
+        "a finite number above 0",
+        "removes from each sweep the points whose |x| and |y| are both below this, before they are moved",
+    ),
+    Parameter(
+        "point_cloud_range",
+        ("voxelize",),
+        "floats",
+        "metres",
+        None,
+        "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
+        "a point is in range if its cell index is inside the grid",
+    ),
+    Parameter(
+        "voxel_size",
+        ("voxelize",),
+        "floats",
+        "metres",
+        None,
+        "x,y,z, finite, each above 0",
+        "size of a voxel along x, y and z",
+    ),
+    Parameter(
+        "max_points_per_voxel",
+        ("voxelize",),
+        "int",
+        None,
+        "32",
+        "a whole number from 0 to 1024",
+        "P: a voxel keeps its first P points; 0 = no cap (dynamic voxelization)",
+    ),
+    Parameter(
+        "max_voxels",
+        ("voxelize",),
+        "int",
+        None,
+        "40000",
+        "a whole number from 1 to 16777216",
+        "maximum number of voxels per cloud: the first that appear are kept",
+    ),
+    Parameter(
+        "feature",
+        ("voxelize",),
+        "list",
+        None,
+        "mean",
+        "a list of points, mean, pillar",
+        "which tensors are computed",
+    ),
+    Parameter(
+        "feature_dtype",
+        ("voxelize",),
+        "string",
+        None,
+        "float32",
+        "float32 or float16",
+        "type of voxel_features, pillar_features and bev_features",
+    ),
+    Parameter(
+        "order",
+        ("voxelize",),
+        "string",
+        None,
+        "first",
+        "first or key",
+        "voxels by first appearance (spconv), or by ascending batch, x, y, z (torch.unique of dynamic VFEs)",
+    ),
+    Parameter(
+        "fill",
+        ("voxelize",),
+        "string",
+        None,
+        "zero",
+        "zero or mean",
+        "what pads voxels: zeros or the voxel's mean (spconv full_mean)",
+    ),
+    Parameter(
+        "block_filter",
+        ("voxelize",),
+        "floats",
+        None,
+        "off",
+        "off, or block_factor,block_size,height_threshold,height_high_threshold (factor 1 or more, size 1 to 32)",
+        (
+            "keeps a voxel only if the heights around it span more than the first threshold and less than the second "
+            "(spconv)"
+        ),
+    ),
+    Parameter(
+        "fps",
+        ("voxelize",),
+        "int or ints",
+        None,
+        "off",
+        "off, or whole numbers from 0 to 2147483647: one for all clouds, or one for each",
+        "number of voxels to choose from each cloud by farthest point sampling of their means",
+    ),
+    Parameter(
+        "start",
+        ("voxelize", "fps"),
+        "int",
+        None,
+        "0",
+        "a whole number from 0 to 2147483647",
+        (
+            "sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at least "
+            "this number"
+        ),
+    ),
+    Parameter(
+        "columns",
+        ("voxelize",),
+        "list",
+        None,
+        None,
+        "3 to 64 different names, beginning with x,y,z",
+        "names of the columns that the model expects, such as x,y,z,intensity,time",
+    ),
+    Parameter(
+        "intensity_range",
+        ("voxelize",),
+        "floats",
+        None,
+        None,
+        "min,max, finite, min below max",
+        "the intensity that the model expects; another range gets a warning",
+    ),
+    Parameter(
+        "ground_z",
+        ("voxelize",),
+        "float",
+        "metres",
+        None,
+        "a finite number",
+        "where the model expects the ground; a ground more than 1 m off gets a warning",
+    ),
+    Parameter(
+        "outputs",
+        ("voxelize",),
+        "list",
+        None,
+        None,
+        (
+            "a list of voxel_coords, voxel_num_points, voxels, voxel_features, pillar_features, point_voxel_ids, "
+            "voxel_point_mask, sampled_indices, sampled_points, sampled_distances, bev_features, occupancy, "
+            "occupancy_counts, occupancy_packed, bev_max_height, bev_min_height, bev_max_intensity, bev_top_intensity,"
+            " bev_density"
+        ),
+        (
+            "which tensors to return; without it voxel_coords, voxel_num_points and the tensors that feature computes;"
+            " with fps also sampled_indices and sampled_points"
+        ),
+    ),
+    Parameter(
+        "timeout_ms",
+        ("voxelize", "fps", "transform", "detect"),
+        "int",
+        "milliseconds",
+        "0",
+        "a whole number from 0 to 3600000",
+        "time after which a job that still waits or runs is answered 504; 0 = the server's own limit",
+    ),
+    Parameter(
+        "num_samples",
+        ("fps",),
+        "int or ints",
+        None,
+        None,
+        "whole numbers from 0 to 2147483647: one for all clouds, or one for each",
+        (
+            "number of points to choose from each cloud (M); one number gives tensors [B, M]; a list gives the samples"
+            " of all clouds one after another"
+        ),
+    ),
+    Parameter(
+        "outputs",
+        ("fps",),
+        "list",
+        None,
+        None,
+        "a list of sampled_indices, sampled_points, sampled_distances",
+        "which tensors to return; without it sampled_indices and sampled_points",
+    ),
+    Parameter(
+        "matrix",
+        ("transform",),
+        "floats",
+        None,
+        None,
+        "16 numbers, row by row, or 16 for each of up to 64 clouds; the last row of each matrix is 0,0,0,1",
+        (
+            "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except that -0"
+            " becomes 0"
+        ),
+    ),
+    Parameter(
+        "crop",
+        ("transform",),
+        "floats",
+        "metres",
+        "off",
+        "off, or x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
+        "removes moved points outside of this box",
+    ),
+    Parameter(
+        "cut",
+        ("transform",),
+        "boxes",
+        "metres",
+        "off",
+        "off, or up to 64 boxes in the form of crop, separated by semicolons",
+        "removes moved points inside any of these boxes, such as points on the vehicle itself",
+    ),
+    Parameter(
+        "outputs",
+        ("transform",),
+        "list",
+        None,
+        None,
+        "a list of points, point_indices",
+        "which tensors to return; without it points and point_indices",
+    ),
+    Parameter(
+        "model",
+        ("detect",),
+        "string",
+        None,
+        None,
+        "a name of GET /v1/models",
+        "the model that detects",
+    ),
+    Parameter(
+        "score_threshold",
+        ("detect",),
+        "float",
+        None,
+        None,
+        "a number from 0 to 1",
+        (
+            "boxes with a lower score are dropped; a centre head also drops boxes with exactly this score; without it "
+            "the model's value"
+        ),
+    ),
+    Parameter(
+        "max_objects",
+        ("detect",),
+        "int",
+        None,
+        None,
+        "a whole number from 1 to 1048576",
+        "for a centre head: maximum number of candidates per task that become boxes; without it the model's value",
+    ),
+    Parameter(
+        "nms_threshold",
+        ("detect",),
+        "float",
+        None,
+        None,
+        "a number from 0 to 1",
+        "the same as iou_threshold of /v1/nms; not for models that suppress by distance; without it the model's value",
+    ),
+    Parameter(
+        "nms_pre_max",
+        ("detect",),
+        "int",
+        None,
+        None,
+        "a whole number from 1 to 1048576",
+        "maximum number of boxes to compare per cloud, or per task of a centre head; without it the model's value",
+    ),
+    Parameter(
+        "nms_post_max",
+        ("detect",),
+        "int",
+        None,
+        None,
+        "a whole number from 1 to 1048576",
+        "maximum number of boxes to keep per cloud, or per task of a centre head; without it the model's value",
+    ),
+    Parameter(
+        "class_agnostic",
+        ("detect",),
+        "string",
+        None,
+        None,
+        "no or yes",
+        "whether a box also suppresses boxes with other labels; without it the model's value",
+    ),
+    Parameter(
+        "outputs",
+        ("detect",),
+        "list",
+        None,
+        None,
+        (
+            "a list of boxes, scores, labels, box_indices, box_counts, cls_preds, box_preds, dir_cls_preds, heatmap, "
+            "center, height, dim, rot, vel, bev_features"
+        ),
+        "which tensors to return; without it boxes, scores, labels and box_counts",
+    ),
+]
+
+
+class SweepParameters(TypedDict, total=False):
+    """The parameters of sweeps, which operations on points have."""
+
+    stream: Optional[str]
+    streams: Optional[Sequence[str]]
+    sweeps: Optional[int]
+    pose: Optional[Numbers]
+    poses: Optional[Numbers]
+    mount: Optional[Numbers]
+    time: Optional[float]
+    times: Optional[Numbers]
+
+
+class VoxelizeParameters(TypedDict, total=False):
+    """The parameters of voxelize, without those of sweeps."""
+
+    preset: Optional[str]
+    num_features: Optional[int]
+    dtype: Optional[Literal["float32", "float16"]]
+    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    fields: Optional[Sequence[str]]
+    intensity_scale: Optional[float]
+    point_counts: Optional[Ints]
+    time_column: Optional[Flag]
+    remove_close: Optional[float]
+    point_cloud_range: Optional[Numbers]
+    voxel_size: Optional[Numbers]
+    max_points_per_voxel: Optional[int]
+    max_voxels: Optional[int]
+    feature: Optional[Union[VoxelizeFeature, Sequence[VoxelizeFeature]]]
+    feature_dtype: Optional[Literal["float32", "float16"]]
+    order: Optional[Literal["first", "key"]]
+    fill: Optional[Literal["zero", "mean"]]
+    block_filter: Optional[Union[Literal["off"], Numbers]]
+    fps: Optional[Union[Literal["off"], int, Ints]]
+    start: Optional[int]
+    columns: Optional[Sequence[str]]
+    intensity_range: Optional[Numbers]
+    ground_z: Optional[float]
+    outputs: Optional[Union[VoxelizeOutputs, Sequence[VoxelizeOutputs]]]
+    timeout_ms: Optional[int]
+
+
+class VoxelizeSweepParameters(VoxelizeParameters, SweepParameters, total=False):
+    """The parameters of voxelize."""
+
+
+class FpsParameters(TypedDict, total=False):
+    """The parameters of fps, without those of sweeps."""
+
+    num_samples: Optional[Union[int, Ints]]
+    preset: Optional[str]
+    num_features: Optional[int]
+    dtype: Optional[Literal["float32", "float16"]]
+    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    fields: Optional[Sequence[str]]
+    intensity_scale: Optional[float]
+    point_counts: Optional[Ints]
+    time_column: Optional[Flag]
+    remove_close: Optional[float]
+    start: Optional[int]
+    outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]]
+    timeout_ms: Optional[int]
+
+
+class FpsSweepParameters(FpsParameters, SweepParameters, total=False):
+    """The parameters of fps."""
+
+
+class TransformParameters(TypedDict, total=False):
+    """The parameters of transform, without those of sweeps."""
+
+    preset: Optional[str]
+    num_features: Optional[int]
+    dtype: Optional[Literal["float32", "float16"]]
+    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    fields: Optional[Sequence[str]]
+    intensity_scale: Optional[float]
+    point_counts: Optional[Ints]
+    time_column: Optional[Flag]
+    remove_close: Optional[float]
+    matrix: Optional[Numbers]
+    crop: Optional[Union[Literal["off"], Numbers]]
+    cut: Optional[Union[Literal["off"], Numbers]]
+    outputs: Optional[Union[TransformOutputs, Sequence[TransformOutputs]]]
+    timeout_ms: Optional[int]
+
+
+class TransformSweepParameters(TransformParameters, SweepParameters, total=False):
+    """The parameters of transform."""
+
+
+class DetectParameters(TypedDict, total=False):
+    """The parameters of detect, without those of sweeps."""
+
+    model: Optional[str]
+    num_features: Optional[int]
+    dtype: Optional[Literal["float32", "float16"]]
+    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    fields: Optional[Sequence[str]]
+    intensity_scale: Optional[float]
+    point_counts: Optional[Ints]
+    time_column: Optional[Flag]
+    remove_close: Optional[float]
+    score_threshold: Optional[float]
+    max_objects: Optional[int]
+    nms_threshold: Optional[float]
+    nms_pre_max: Optional[int]
+    nms_post_max: Optional[int]
+    class_agnostic: Optional[Flag]
+    outputs: Optional[Union[DetectOutputs, Sequence[DetectOutputs]]]
+    timeout_ms: Optional[int]
+
+
+class DetectSweepParameters(DetectParameters, SweepParameters, total=False):
+    """The parameters of detect."""
+
+
+class VoxelizeResult(Result):
+    """The tensors of voxelize.
+
+    Sizes: N rows of the body, of all clouds; C columns of a row; V voxels of all clouds; P max_points_per_voxel; B
+    clouds of the batch; M samples of a cloud; if each cloud has its own number, [B, M] is [samples of all]; ny cells
+    of a grid or a map along y; nx cells of a grid or a map along x; nz cells of a grid along z.
+    """
+
+    @property
+    def voxel_coords(self) -> NDArray[np.int32]:
+        """[V, 4] int32: batch, z, y, x of each voxel, in the order that the parameter order says."""
+        return self._tensor("voxel_coords")
+
+    @property
+    def voxel_num_points(self) -> NDArray[np.int32]:
+        """[V] int32: points that each voxel keeps."""
+        return self._tensor("voxel_num_points")
+
+    @property
+    def voxels(self) -> Optional[NDArray[np.float32]]:
+        """[V, P, C] float32: the points that each voxel keeps, in the order of the body; fill pads them. Only with
+        feature=points, else None.
+        """
+        return self.tensors.get("voxels")
+
+    @property
+    def voxel_features(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[V, C] float32 or float16: mean of the points that each voxel keeps. Only with feature=mean, else None."""
+        return self.tensors.get("voxel_features")
+
+    @property
+    def pillar_features(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[V, P, C+6] float32 or float16: the point, its offset from the voxel's mean x, y, z, its offset from the
+        voxel's centre; zeros in padding. Only with feature=pillar, else None.
+        """
+        return self.tensors.get("pillar_features")
+
+    @property
+    def point_voxel_ids(self) -> Optional[NDArray[np.int32]]:
+        """[N] int32: row of each point's voxel; -1 if the point is dropped. Only if outputs names it, else None."""
+        return self.tensors.get("point_voxel_ids")
+
+    @property
+    def voxel_point_mask(self) -> Optional[NDArray[np.uint8]]:
+        """[V, P] uint8: 1 for a point of voxels, 0 for padding. Only if outputs names it, else None."""
+        return self.tensors.get("voxel_point_mask")
+
+    @property
+    def sampled_indices(self) -> Optional[NDArray[np.int32]]:
+        """[B, M] int32: row of the sample among its cloud's voxels, in the order of choice. Only with fps, else
+        None.
+        """
+        return self.tensors.get("sampled_indices")
+
+    @property
+    def sampled_points(self) -> Optional[NDArray[np.float32]]:
+        """[B, M, C] float32: the sample's mean. Only with fps, else None."""
+        return self.tensors.get("sampled_points")
+
+    @property
+    def sampled_distances(self) -> Optional[NDArray[np.float32]]:
+        """[B, M] float32: distance to the nearest voxel chosen before; infinite for the first of a cloud. Only with
+        fps, if outputs names it, else None.
+        """
+        return self.tensors.get("sampled_distances")
+
+    @property
+    def bev_features(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, C*nz, ny, nx] float32 or float16: voxel_features at channel c*nz + z, row y, column x; zeros
+        elsewhere. Only if outputs names it, else None.
+        """
+        return self.tensors.get("bev_features")
+
+    @property
+    def occupancy(self) -> Optional[NDArray[np.uint8]]:
+        """[B, nz, ny, nx] uint8: 1 if a point in range is in the cell. Only if outputs names it, else None."""
+        return self.tensors.get("occupancy")
+
+    @property
+    def occupancy_counts(self) -> Optional[NDArray[np.int32]]:
+        """[B, nz, ny, nx] int32: number of points in range in the cell. Only if outputs names it, else None."""
+        return self.tensors.get("occupancy_counts")
+
+    @property
+    def occupancy_packed(self) -> Optional[NDArray[np.uint8]]:
+        """[B, nz, ny, ceil(nx/8)] uint8: occupancy as bits; cell x is bit x % 8, the lowest first, of byte x / 8.
+        Only if outputs names it, else None.
+        """
+        return self.tensors.get("occupancy_packed")
+
+    @property
+    def bev_max_height(self) -> Optional[NDArray[np.float32]]:
+        """[B, ny, nx] float32: largest z of the points in range above the cell; 0 if there is no such point. Only if
+        outputs names it, else None.
+        """
+        return self.tensors.get("bev_max_height")
+
+    @property
+    def bev_min_height(self) -> Optional[NDArray[np.float32]]:
+        """[B, ny, nx] float32: smallest z of these points; 0 if there is no such point. Only if outputs names it,
+        else None.
+        """
+        return self.tensors.get("bev_min_height")
+
+    @property
+    def bev_max_intensity(self) -> Optional[NDArray[np.float32]]:
+        """[B, ny, nx] float32: largest finite intensity of these points; 0 if there is no such point. Only if
+        outputs names it, else None.
+        """
+        return self.tensors.get("bev_max_intensity")
+
+    @property
+    def bev_top_intensity(self) -> Optional[NDArray[np.float32]]:
+        """[B, ny, nx] float32: intensity of the highest of these points, of equally high points the first; 0 if
+        there is no such point. Only if outputs names it, else None.
+        """
+        return self.tensors.get("bev_top_intensity")
+
+    @property
+    def bev_density(self) -> Optional[NDArray[np.float32]]:
+        """[B, ny, nx] float32: min(1, ln(n + 1) / ln 64) of n points. Only if outputs names it, else None."""
+        return self.tensors.get("bev_density")
+
+
+class FpsResult(Result):
+    """The tensors of fps.
+
+    Sizes: C columns of a row; B clouds of the batch; M samples of a cloud; if each cloud has its own number, [B, M]
+    is [samples of all].
+    """
+
+    @property
+    def sampled_indices(self) -> NDArray[np.int32]:
+        """[B, M] int32: number of the point in its own cloud, in the order of choice."""
+        return self._tensor("sampled_indices")
+
+    @property
+    def sampled_points(self) -> NDArray[np.float32]:
+        """[B, M, C] float32: the point's row, widened to float32."""
+        return self._tensor("sampled_points")
+
+    @property
+    def sampled_distances(self) -> Optional[NDArray[np.float32]]:
+        """[B, M] float32: distance to the nearest point chosen before; infinite for the first of a cloud. Only if
+        outputs names it, else None.
+        """
+        return self.tensors.get("sampled_distances")
+
+
+class TransformResult(Result):
+    """The tensors of transform.
+
+    Sizes: C columns of a row; K kept points or boxes of all clouds.
+    """
+
+    @property
+    def points(self) -> NDArray[np.float32]:
+        """[K, C] float32: the moved points in the order of the body, widened to float32."""
+        return self._tensor("points")
+
+    @property
+    def point_indices(self) -> NDArray[np.int32]:
+        """[K] int32: the row of each point in the body, counted over all clouds."""
+        return self._tensor("point_indices")
+
+
+class NmsResult(Result):
+    """The tensors of nms.
+
+    Sizes: K kept points or boxes of all clouds.
+    """
+
+    @property
+    def kept_indices(self) -> NDArray[np.int32]:
+        """[K] int32: the rows of the kept boxes, in the order of their ranks, counted over all clouds."""
+        return self._tensor("kept_indices")
+
+
+class DecodeResult(Result):
+    """The tensors of decode.
+
+    Sizes: B clouds of the batch; K kept points or boxes of all clouds.
+    """
+
+    @property
+    def boxes(self) -> NDArray[np.float32]:
+        """[K, 7 or 9] float32: x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has vel or
+        velocity is yes; the best box of a cloud, or of one of its tasks, first.
+        """
+        return self._tensor("boxes")
+
+    @property
+    def scores(self) -> NDArray[np.float32]:
+        """[K] float32: sigmoid of the best logit of each box."""
+        return self._tensor("scores")
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        """[K] int32: class of each box, from 0."""
+        return self._tensor("labels")
+
+    @property
+    def box_indices(self) -> NDArray[np.int32]:
+        """[K] int32: flat index of the anchor, or of the class and cell, of each box in its cloud."""
+        return self._tensor("box_indices")
+
+    @property
+    def box_counts(self) -> NDArray[np.int32]:
+        """[B] int32: boxes of each cloud."""
+        return self._tensor("box_counts")
+
+
+class ScatterResult(Result):
+    """The tensors of scatter.
+
+    Sizes: C columns of a row; B clouds of the batch; ny cells of a grid or a map along y; nx cells of a grid or a
+    map along x; nz cells of a grid along z.
+    """
+
+    @property
+    def bev_features(self) -> NDArray[Union[np.float32, np.float16]]:
+        """[B, C*nz, ny, nx] float32 or float16: value c of a row at channel c*nz + z, row y, column x; zeros
+        elsewhere; the dtype is that of features.
+        """
+        return self._tensor("bev_features")
+
+
+class DetectResult(Result):
+    """The tensors of detect.
+
+    Sizes: C columns of a row; B clouds of the batch; K kept points or boxes of all clouds; ny cells of a grid or a
+    map along y; nx cells of a grid or a map along x; L classes of all anchors of a cell; of a centre head, classes;
+    O box values of all anchors of a cell; D direction bins of all anchors of a cell; nz cells of a grid along z; T
+    tasks of a centre head; H cells of the network's maps along y; W cells of the network's maps along x.
+    """
+
+    @property
+    def boxes(self) -> NDArray[np.float32]:
+        """[K, 7 or 9] float32: x, y, z, dx, dy, dz, heading, and the velocity along x and y if the model has it; the
+        best box of a cloud, or of one of its tasks, first.
+        """
+        return self._tensor("boxes")
+
+    @property
+    def scores(self) -> NDArray[np.float32]:
+        """[K] float32: score of each box, from 0 to 1."""
+        return self._tensor("scores")
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        """[K] int32: class of each box, from 0; class_names of the metadata has the names."""
+        return self._tensor("labels")
+
+    @property
+    def box_counts(self) -> NDArray[np.int32]:
+        """[B] int32: boxes of each cloud."""
+        return self._tensor("box_counts")
+
+    @property
+    def box_indices(self) -> Optional[NDArray[np.int32]]:
+        """[K] int32: flat index of the anchor, or of the class and cell, of each box in its cloud. Only if outputs
+        names it, else None.
+        """
+        return self.tensors.get("box_indices")
+
+    @property
+    def cls_preds(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, H, W, L] float32 or float16: logits of classes, channels last; of an anchor head. Only if outputs
+        names it, else None.
+        """
+        return self.tensors.get("cls_preds")
+
+    @property
+    def box_preds(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, H, W, O] float32 or float16: offsets of boxes; of an anchor head. Only if outputs names it, else None."""
+        return self.tensors.get("box_preds")
+
+    @property
+    def dir_cls_preds(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, H, W, D] float32 or float16: logits of directions; of an anchor head that has directions. Only if
+        outputs names it, else None.
+        """
+        return self.tensors.get("dir_cls_preds")
+
+    @property
+    def heatmap(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, H, W, L] float32 or float16: logits of classes, channels last; of a centre head. Only if outputs names
+        it, else None.
+        """
+        return self.tensors.get("heatmap")
+
+    @property
+    def center(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, H, W, 2*T] float32 or float16: offsets of centres in a cell; of a centre head. Only if outputs names
+        it, else None.
+        """
+        return self.tensors.get("center")
+
+    @property
+    def height(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, H, W, T] float32 or float16: z of centres; of a centre head. Only if outputs names it, else None."""
+        return self.tensors.get("height")
+
+    @property
+    def dim(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, H, W, 3*T] float32 or float16: logarithms of sizes; of a centre head. Only if outputs names it, else
+        None.
+        """
+        return self.tensors.get("dim")
+
+    @property
+    def rot(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, H, W, 2*T] float32 or float16: cosines and sines of headings, in the order that the model has; of a
+        centre head. Only if outputs names it, else None.
+        """
+        return self.tensors.get("rot")
+
+    @property
+    def vel(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, H, W, 2*T] float32 or float16: velocities along x and y; of a centre head that has velocities. Only if
+        outputs names it, else None.
+        """
+        return self.tensors.get("vel")
+
+    @property
+    def bev_features(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, C*nz, ny, nx] float32 or float16: the network's input: the pillars' features as a map. Only if outputs
+        names it, else None.
+        """
+        return self.tensors.get("bev_features")
+
+
+class Operations:
+    """The methods of Client that compute."""
+
+    _calls: Calls
+
+    def voxelize(
+        self,
+        points: Points,
+        preset: Optional[str] = None,
+        *,
+        num_features: Optional[int] = None,
+        dtype: Optional[Literal["float32", "float16"]] = None,
+        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        fields: Optional[Sequence[str]] = None,
+        intensity_scale: Optional[float] = None,
+        point_counts: Optional[Ints] = None,
+        stream: Optional[str] = None,
+        streams: Optional[Sequence[str]] = None,
+        sweeps: Optional[int] = None,
+        pose: Optional[Numbers] = None,
+        poses: Optional[Numbers] = None,
+        mount: Optional[Numbers] = None,
+        time: Optional[float] = None,
+        times: Optional[Numbers] = None,
+        time_column: Optional[Flag] = None,
+        remove_close: Optional[float] = None,
+        point_cloud_range: Optional[Numbers] = None,
+        voxel_size: Optional[Numbers] = None,
+        max_points_per_voxel: Optional[int] = None,
+        max_voxels: Optional[int] = None,
+        feature: Optional[Union[VoxelizeFeature, Sequence[VoxelizeFeature]]] = None,
+        feature_dtype: Optional[Literal["float32", "float16"]] = None,
+        order: Optional[Literal["first", "key"]] = None,
+        fill: Optional[Literal["zero", "mean"]] = None,
+        block_filter: Optional[Union[Literal["off"], Numbers]] = None,
+        fps: Optional[Union[Literal["off"], int, Ints]] = None,
+        start: Optional[int] = None,
+        columns: Optional[Sequence[str]] = None,
+        intensity_range: Optional[Numbers] = None,
+        ground_z: Optional[float] = None,
+        outputs: Optional[Union[VoxelizeOutputs, Sequence[VoxelizeOutputs]]] = None,
+        timeout_ms: Optional[int] = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> VoxelizeResult:
+        """Points in, voxels out.
+
+        Args:
+            points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes: rows as the service
+                takes them or, with format, a file, described by the parameters. Arrays are numpy arrays, objects in
+                CPU memory with __array__ or __dlpack__, or buffers of such numbers.
+            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
+                64; default: 4
+            dtype: type of the body's values; default: float32
+            format: format of the body's points; without it raw: rows of dtype
+            fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
+                allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
+            intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
+            point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
+                allowed: 1 to 1024 whole numbers that add up to the rows of the body
+            stream: the body is a sweep of this stream of the client; the server keeps the sweep and joins it with
+                earlier sweeps; allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
+                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
+                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            pose: pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to
+                a fixed frame; allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: instead of pose, for a body with several sweeps: the pose of each sweep, in order; allowed: up to
+                32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7
+            mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
+                allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
+                1e12
+            times: seconds; instead of time, for a body with several sweeps: the time of each sweep, the newest
+                first; allowed: up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the
+                one before
+            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
+                they are moved; allowed: a finite number above 0
+            point_cloud_range: metres; a point is in range if its cell index is inside the grid; allowed:
+                x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
+            voxel_size: metres; size of a voxel along x, y and z; allowed: x,y,z, finite, each above 0
+            max_points_per_voxel: P: a voxel keeps its first P points; 0 = no cap (dynamic voxelization); allowed: a
+                whole number from 0 to 1024; default: 32
+            max_voxels: maximum number of voxels per cloud: the first that appear are kept; allowed: a whole number
+                from 1 to 16777216; default: 40000
+            feature: which tensors are computed; default: mean
+            feature_dtype: type of voxel_features, pillar_features and bev_features; default: float32
+            order: voxels by first appearance (spconv), or by ascending batch, x, y, z (torch.unique of dynamic
+                VFEs); default: first
+            fill: what pads voxels: zeros or the voxel's mean (spconv full_mean); default: zero
+            block_filter: keeps a voxel only if the heights around it span more than the first threshold and less
+                than the second (spconv); allowed: off, or
+                block_factor,block_size,height_threshold,height_high_threshold (factor 1 or more, size 1 to 32);
+                default: off
+            fps: number of voxels to choose from each cloud by farthest point sampling of their means; allowed: off,
+                or whole numbers from 0 to 2147483647: one for all clouds, or one for each; default: off
+            start: sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at
+                least this number; allowed: a whole number from 0 to 2147483647; default: 0
+            columns: names of the columns that the model expects, such as x,y,z,intensity,time; allowed: 3 to 64
+                different names, beginning with x,y,z
+            intensity_range: the intensity that the model expects; another range gets a warning; allowed: min,max,
+                finite, min below max
+            ground_z: metres; where the model expects the ground; a ground more than 1 m off gets a warning; allowed:
+                a finite number
+            outputs: which tensors to return; without it voxel_coords, voxel_num_points and the tensors that feature
+                computes; with fps also sampled_indices and sampled_points
+            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
+                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata_only: make no tensors
+            request_id: id of the request in the service's log; without it, the service makes one
+            traceparent: W3C trace context of the request, for the service's log
+
+        Returns the tensors, as attributes and as a mapping:
+            voxel_coords: [V, 4] int32; batch, z, y, x of each voxel, in the order that the parameter order says
+            voxel_num_points: [V] int32; points that each voxel keeps
+            voxels: [V, P, C] float32; the points that each voxel keeps, in the order of the body; fill pads them;
+                only with feature=points
+            voxel_features: [V, C] float32 or float16; mean of the points that each voxel keeps; only with
+                feature=mean
+            pillar_features: [V, P, C+6] float32 or float16; the point, its offset from the voxel's mean x, y, z, its
+                offset from the voxel's centre; zeros in padding; only with feature=pillar
+            point_voxel_ids: [N] int32; row of each point's voxel; -1 if the point is dropped; only if outputs names
+                it
+            voxel_point_mask: [V, P] uint8; 1 for a point of voxels, 0 for padding; only if outputs names it
+            sampled_indices: [B, M] int32; row of the sample among its cloud's voxels, in the order of choice; only
+                with fps
+            sampled_points: [B, M, C] float32; the sample's mean; only with fps
+            sampled_distances: [B, M] float32; distance to the nearest voxel chosen before; infinite for the first of
+                a cloud; only with fps, if outputs names it
+            bev_features: [B, C*nz, ny, nx] float32 or float16; voxel_features at channel c*nz + z, row y, column x;
+                zeros elsewhere; only if outputs names it
+            occupancy: [B, nz, ny, nx] uint8; 1 if a point in range is in the cell; only if outputs names it
+            occupancy_counts: [B, nz, ny, nx] int32; number of points in range in the cell; only if outputs names it
+            occupancy_packed: [B, nz, ny, ceil(nx/8)] uint8; occupancy as bits; cell x is bit x % 8, the lowest
+                first, of byte x / 8; only if outputs names it
+            bev_max_height: [B, ny, nx] float32; largest z of the points in range above the cell; 0 if there is no
+                such point; only if outputs names it
+            bev_min_height: [B, ny, nx] float32; smallest z of these points; 0 if there is no such point; only if
+                outputs names it
+            bev_max_intensity: [B, ny, nx] float32; largest finite intensity of these points; 0 if there is no such
+                point; only if outputs names it
+            bev_top_intensity: [B, ny, nx] float32; intensity of the highest of these points, of equally high points
+                the first; 0 if there is no such point; only if outputs names it
+            bev_density: [B, ny, nx] float32; min(1, ln(n + 1) / ln 64) of n points; only if outputs names it
+
+        Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
+        TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
+        value counts, else the default.
+        """
+        return self._calls.points("voxelize", VoxelizeResult, locals())
+
+    def fps(
+        self,
+        points: Points,
+        num_samples: Optional[Union[int, Ints]] = None,
+        *,
+        preset: Optional[str] = None,
+        num_features: Optional[int] = None,
+        dtype: Optional[Literal["float32", "float16"]] = None,
+        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        fields: Optional[Sequence[str]] = None,
+        intensity_scale: Optional[float] = None,
+        point_counts: Optional[Ints] = None,
+        stream: Optional[str] = None,
+        streams: Optional[Sequence[str]] = None,
+        sweeps: Optional[int] = None,
+        pose: Optional[Numbers] = None,
+        poses: Optional[Numbers] = None,
+        mount: Optional[Numbers] = None,
+        time: Optional[float] = None,
+        times: Optional[Numbers] = None,
+        time_column: Optional[Flag] = None,
+        remove_close: Optional[float] = None,
+        start: Optional[int] = None,
+        outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]] = None,
+        timeout_ms: Optional[int] = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> FpsResult:
+        """Points in, farthest point samples out.
+
+        Args:
+            points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes: rows as the service
+                takes them or, with format, a file, described by the parameters. Arrays are numpy arrays, objects in
+                CPU memory with __array__ or __dlpack__, or buffers of such numbers.
+            num_samples: number of points to choose from each cloud (M); one number gives tensors [B, M]; a list
+                gives the samples of all clouds one after another; allowed: whole numbers from 0 to 2147483647: one
+                for all clouds, or one for each
+            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
+                64; default: 4
+            dtype: type of the body's values; default: float32
+            format: format of the body's points; without it raw: rows of dtype
+            fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
+                allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
+            intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
+            point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
+                allowed: 1 to 1024 whole numbers that add up to the rows of the body
+            stream: the body is a sweep of this stream of the client; the server keeps the sweep and joins it with
+                earlier sweeps; allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
+                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
+                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            pose: pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to
+                a fixed frame; allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: instead of pose, for a body with several sweeps: the pose of each sweep, in order; allowed: up to
+                32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7
+            mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
+                allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
+                1e12
+            times: seconds; instead of time, for a body with several sweeps: the time of each sweep, the newest
+                first; allowed: up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the
+                one before
+            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
+                they are moved; allowed: a finite number above 0
+            start: sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at
+                least this number; allowed: a whole number from 0 to 2147483647; default: 0
+            outputs: which tensors to return; without it sampled_indices and sampled_points
+            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
+                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata_only: make no tensors
+            request_id: id of the request in the service's log; without it, the service makes one
+            traceparent: W3C trace context of the request, for the service's log
+
+        Returns the tensors, as attributes and as a mapping:
+            sampled_indices: [B, M] int32; number of the point in its own cloud, in the order of choice
+            sampled_points: [B, M, C] float32; the point's row, widened to float32
+            sampled_distances: [B, M] float32; distance to the nearest point chosen before; infinite for the first of
+                a cloud; only if outputs names it
+
+        Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
+        TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
+        value counts, else the default.
+        """
+        return self._calls.points("fps", FpsResult, locals())
+
+    def transform(
+        self,
+        points: Points,
+        preset: Optional[str] = None,
+        *,
+        num_features: Optional[int] = None,
+        dtype: Optional[Literal["float32", "float16"]] = None,
+        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        fields: Optional[Sequence[str]] = None,
+        intensity_scale: Optional[float] = None,
+        point_counts: Optional[Ints] = None,
+        stream: Optional[str] = None,
+        streams: Optional[Sequence[str]] = None,
+        sweeps: Optional[int] = None,
+        pose: Optional[Numbers] = None,
+        poses: Optional[Numbers] = None,
+        mount: Optional[Numbers] = None,
+        time: Optional[float] = None,
+        times: Optional[Numbers] = None,
+        time_column: Optional[Flag] = None,
+        remove_close: Optional[float] = None,
+        matrix: Optional[Numbers] = None,
+        crop: Optional[Union[Literal["off"], Numbers]] = None,
+        cut: Optional[Union[Literal["off"], Numbers]] = None,
+        outputs: Optional[Union[TransformOutputs, Sequence[TransformOutputs]]] = None,
+        timeout_ms: Optional[int] = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> TransformResult:
+        """Points in, moved and filtered points out.
+
+        Args:
+            points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes: rows as the service
+                takes them or, with format, a file, described by the parameters. Arrays are numpy arrays, objects in
+                CPU memory with __array__ or __dlpack__, or buffers of such numbers.
+            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
+                64; default: 4
+            dtype: type of the body's values; default: float32
+            format: format of the body's points; without it raw: rows of dtype
+            fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
+                allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
+            intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
+            point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
+                allowed: 1 to 1024 whole numbers that add up to the rows of the body
+            stream: the body is a sweep of this stream of the client; the server keeps the sweep and joins it with
+                earlier sweeps; allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
+                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
+                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            pose: pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to
+                a fixed frame; allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: instead of pose, for a body with several sweeps: the pose of each sweep, in order; allowed: up to
+                32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7
+            mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
+                allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
+                1e12
+            times: seconds; instead of time, for a body with several sweeps: the time of each sweep, the newest
+                first; allowed: up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the
+                one before
+            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
+                they are moved; allowed: a finite number above 0
+            matrix: moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except
+                that -0 becomes 0; allowed: 16 numbers, row by row, or 16 for each of up to 64 clouds; the last row
+                of each matrix is 0,0,0,1
+            crop: metres; removes moved points outside of this box; allowed: off, or
+                x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max; default: off
+            cut: metres; removes moved points inside any of these boxes, such as points on the vehicle itself;
+                allowed: off, or up to 64 boxes in the form of crop, separated by semicolons; default: off
+            outputs: which tensors to return; without it points and point_indices
+            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
+                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata_only: make no tensors
+            request_id: id of the request in the service's log; without it, the service makes one
+            traceparent: W3C trace context of the request, for the service's log
+
+        Returns the tensors, as attributes and as a mapping:
+            points: [K, C] float32; the moved points in the order of the body, widened to float32
+            point_indices: [K] int32; the row of each point in the body, counted over all clouds
+
+        Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
+        TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
+        value counts, else the default.
+        """
+        return self._calls.points("transform", TransformResult, locals())
+
+    def nms(
+        self,
+        boxes: ArrayLike,
+        scores: ArrayLike,
+        labels: Optional[ArrayLike] = None,
+        preset: Optional[str] = None,
+        *,
+        box_counts: Optional[Ints] = None,
+        iou_threshold: Optional[float] = None,
+        nms_pre_max: Optional[int] = None,
+        nms_post_max: Optional[int] = None,
+        class_agnostic: Optional[Flag] = None,
+        outputs: Optional[Union[NmsOutputs, Sequence[NmsOutputs]]] = None,
+        timeout_ms: Optional[int] = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> NmsResult:
+        """Boxes in; the boxes left after non-maximum suppression out.
+
+        Args:
+            boxes: [N, 7] float32
+            scores: [N] float32
+            labels: [N] int32; may be left out
+            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            box_counts: splits the boxes into a batch of clouds; boxes of different clouds are not compared; allowed:
+                1 to 1024 whole numbers that add up to the boxes of the body
+            iou_threshold: a box is suppressed if its overlap with a kept box of higher rank is more than this part
+                of the area of their union, seen from above; allowed: a number from 0 to 1; default: 0.01
+            nms_pre_max: maximum number of boxes to compare per cloud: those with the highest scores; allowed: a
+                whole number from 1 to 1048576; default: 4096
+            nms_post_max: maximum number of boxes to keep per cloud; allowed: a whole number from 1 to 1048576;
+                default: 500
+            class_agnostic: whether a box also suppresses boxes with other labels; default: yes
+            outputs: which tensors to return; without it kept_indices
+            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
+                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata_only: make no tensors
+            request_id: id of the request in the service's log; without it, the service makes one
+            traceparent: W3C trace context of the request, for the service's log
+
+        Returns the tensors, as attributes and as a mapping:
+            kept_indices: [K] int32; the rows of the kept boxes, in the order of their ranks, counted over all clouds
+
+        Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
+        TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
+        value counts, else the default.
+        """
+        return self._calls.tensors("nms", NmsResult, NMS, locals())
+
+    def decode(
+        self,
+        *,
+        cls_preds: Optional[ArrayLike] = None,
+        box_preds: Optional[ArrayLike] = None,
+        dir_cls_preds: Optional[ArrayLike] = None,
+        heatmap: Optional[ArrayLike] = None,
+        center: Optional[ArrayLike] = None,
+        height: Optional[ArrayLike] = None,
+        dim: Optional[ArrayLike] = None,
+        rot: Optional[ArrayLike] = None,
+        vel: Optional[ArrayLike] = None,
+        preset: Optional[str] = None,
+        head: Optional[Literal["anchor", "center"]] = None,
+        point_cloud_range: Optional[Numbers] = None,
+        anchor_sizes: Optional[Numbers] = None,
+        anchor_bottoms: Optional[Numbers] = None,
+        anchor_rotations: Optional[Numbers] = None,
+        velocity: Optional[Flag] = None,
+        align_center: Optional[Flag] = None,
+        dir_offset: Optional[float] = None,
+        dir_limit_offset: Optional[float] = None,
+        dir_bins: Optional[int] = None,
+        score_threshold: Optional[float] = None,
+        nms_threshold: Optional[float] = None,
+        nms_pre_max: Optional[int] = None,
+        nms_post_max: Optional[int] = None,
+        class_agnostic: Optional[Flag] = None,
+        class_names: Optional[Sequence[str]] = None,
+        outputs: Optional[Union[DecodeOutputs, Sequence[DecodeOutputs]]] = None,
+        timeout_ms: Optional[int] = None,
+        voxel_size: Optional[Numbers] = None,
+        feature_map_stride: Optional[int] = None,
+        task_classes: Optional[Ints] = None,
+        rot_order: Optional[Literal["cos_sin", "sin_cos"]] = None,
+        max_objects: Optional[int] = None,
+        nms: Optional[Literal["rotated", "circle"]] = None,
+        post_center_range: Optional[Numbers] = None,
+        min_radius: Optional[Numbers] = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> DecodeResult:
+        """A detection head's maps in, boxes out.
+
+        Args:
+            cls_preds: [B, ny, nx, L] float32 or float16
+            box_preds: [B, ny, nx, O] float32 or float16
+            dir_cls_preds: [B, ny, nx, D] float32 or float16; may be left out
+            heatmap: [B, ny, nx, L] float32 or float16
+            center: [B, ny, nx, 2*T] float32 or float16
+            height: [B, ny, nx, T] float32 or float16
+            dim: [B, ny, nx, 3*T] float32 or float16
+            rot: [B, ny, nx, 2*T] float32 or float16
+            vel: [B, ny, nx, 2*T] float32 or float16; may be left out
+            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            head: the kind of head that made the maps in the body; without it, the preset's head, or anchor
+            point_cloud_range: metres; the range that the maps cover; allowed: x_min,y_min,z_min,x_max,y_max,z_max,
+                finite, each min below its max
+            anchor_sizes: metres; each cell has an anchor for every size and rotation; allowed: dx,dy,dz for each of
+                1 to 16 sizes, each above 0
+            anchor_bottoms: metres; z of the bottom of the anchors, for each size; allowed: a number for each size
+            anchor_rotations: radians; rotations of the anchors; allowed: 1 to 8 numbers; default: 0,1.57
+            velocity: whether box_preds has nine values for an anchor: the last two are the velocity along x and y;
+                default: no
+            align_center: whether anchors are at the centres of the maps' cells; if not, the outer anchors lie on the
+                ends of the range; default: no
+            dir_offset: radians; the start of the first bin of directions; allowed: a finite number; default: 0.78539
+            dir_limit_offset: headings of the first bin begin this many bins below dir_offset; allowed: a finite
+                number; default: 0
+            dir_bins: number of directions per anchor in dir_cls_preds; allowed: a whole number from 1 to 16;
+                default: 2
+            score_threshold: boxes with a lower score are dropped; head=center also drops boxes with exactly this
+                score; allowed: a number from 0 to 1; default: 0.1
+            nms_threshold: the same as iou_threshold of /v1/nms; allowed: a number from 0 to 1; default: 0.01
+            nms_pre_max: maximum number of boxes to compare per cloud, or per task of a centre head: those with the
+                highest scores; allowed: a whole number from 1 to 1048576; default: 4096
+            nms_post_max: maximum number of boxes to keep per cloud, or per task of a centre head; allowed: a whole
+                number from 1 to 1048576; default: 500
+            class_agnostic: whether a box also suppresses boxes with other labels; default: yes
+            class_names: names of the labels; the body must have as many classes; allowed: 1 to 64 names, each once,
+                of up to 255 bytes in all
+            outputs: which tensors to return; without it all
+            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
+                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            voxel_size: metres; the size of the points' voxels; z is not used; allowed: x,y,z, finite, each above 0
+            feature_map_stride: voxels per cell of the maps, along x and along y; allowed: a whole number from 1 to
+                1024
+            task_classes: number of classes of each task; each task is decoded separately; without it one task has
+                all classes; allowed: 1 to 32 whole numbers, each 1 or more, that add up to the channels of heatmap
+            rot_order: meaning of the two channels of rot: cos_sin in OpenPCDet, sin_cos in mmdetection3d and
+                Autoware; default: cos_sin
+            max_objects: maximum number of candidates per task that become boxes: those with the highest scores;
+                allowed: a whole number from 1 to 1048576; default: 500
+            nms: rotated: a better box suppresses a box that it overlaps by more than nms_threshold; circle: a box
+                within min_radius; default: rotated
+            post_center_range: metres; boxes with centres outside of this range are dropped; without it, no box is
+                dropped; allowed: x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
+            min_radius: metres; with nms=circle, a box suppresses worse boxes whose centres are at most this far from
+                its own centre; allowed: a number of 0 or more, or one for each of task_classes
+            metadata_only: make no tensors
+            request_id: id of the request in the service's log; without it, the service makes one
+            traceparent: W3C trace context of the request, for the service's log
+
+        Returns the tensors, as attributes and as a mapping:
+            boxes: [K, 7 or 9] float32; x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has
+                vel or velocity is yes; the best box of a cloud, or of one of its tasks, first
+            scores: [K] float32; sigmoid of the best logit of each box
+            labels: [K] int32; class of each box, from 0
+            box_indices: [K] int32; flat index of the anchor, or of the class and cell, of each box in its cloud
+            box_counts: [B] int32; boxes of each cloud
+
+        Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
+        TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
+        value counts, else the default.
+        """
+        return self._calls.tensors("decode", DecodeResult, DECODE, locals())
+
+    def scatter(
+        self,
+        features: ArrayLike,
+        voxel_coords: ArrayLike,
+        preset: Optional[str] = None,
+        *,
+        grid_size: Optional[Ints] = None,
+        batch_size: Optional[int] = None,
+        outputs: Optional[Union[ScatterOutputs, Sequence[ScatterOutputs]]] = None,
+        timeout_ms: Optional[int] = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> ScatterResult:
+        """Voxels' features in, a dense map out.
+
+        Args:
+            features: [N, C] float32 or float16
+            voxel_coords: [N, 4] int32
+            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            grid_size: number of cells of the grid along x, y and z, as in the metadata of /v1/voxelize; allowed:
+                nx,ny,nz, whole numbers from 1 to 2147483647
+            batch_size: number of clouds in the batch (B); some may have no voxels; allowed: a whole number from 1 to
+                1024; default: 1
+            outputs: which tensors to return; without it bev_features
+            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
+                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata_only: make no tensors
+            request_id: id of the request in the service's log; without it, the service makes one
+            traceparent: W3C trace context of the request, for the service's log
+
+        Returns the tensors, as attributes and as a mapping:
+            bev_features: [B, C*nz, ny, nx] float32 or float16; value c of a row at channel c*nz + z, row y, column
+                x; zeros elsewhere; the dtype is that of features
+
+        Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
+        TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
+        value counts, else the default.
+        """
+        return self._calls.tensors("scatter", ScatterResult, SCATTER, locals())
+
+    def detect(
+        self,
+        points: Points,
+        model: str,
+        *,
+        num_features: Optional[int] = None,
+        dtype: Optional[Literal["float32", "float16"]] = None,
+        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        fields: Optional[Sequence[str]] = None,
+        intensity_scale: Optional[float] = None,
+        point_counts: Optional[Ints] = None,
+        stream: Optional[str] = None,
+        streams: Optional[Sequence[str]] = None,
+        sweeps: Optional[int] = None,
+        pose: Optional[Numbers] = None,
+        poses: Optional[Numbers] = None,
+        mount: Optional[Numbers] = None,
+        time: Optional[float] = None,
+        times: Optional[Numbers] = None,
+        time_column: Optional[Flag] = None,
+        remove_close: Optional[float] = None,
+        score_threshold: Optional[float] = None,
+        max_objects: Optional[int] = None,
+        nms_threshold: Optional[float] = None,
+        nms_pre_max: Optional[int] = None,
+        nms_post_max: Optional[int] = None,
+        class_agnostic: Optional[Flag] = None,
+        outputs: Optional[Union[DetectOutputs, Sequence[DetectOutputs]]] = None,
+        timeout_ms: Optional[int] = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> DetectResult:
+        """Points in; boxes detected by a model out.
+
+        Args:
+            points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes: rows as the service
+                takes them or, with format, a file, described by the parameters. Arrays are numpy arrays, objects in
+                CPU memory with __array__ or __dlpack__, or buffers of such numbers.
+            model: the model that detects; allowed: a name of GET /v1/models
+            num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
+                64; default: 4
+            dtype: type of the body's values; default: float32
+            format: format of the body's points; without it raw: rows of dtype
+            fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
+                allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
+            intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
+            point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
+                allowed: 1 to 1024 whole numbers that add up to the rows of the body
+            stream: the body is a sweep of this stream of the client; the server keeps the sweep and joins it with
+                earlier sweeps; allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
+                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
+                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            pose: pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to
+                a fixed frame; allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: instead of pose, for a body with several sweeps: the pose of each sweep, in order; allowed: up to
+                32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7
+            mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
+                allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
+                1e12
+            times: seconds; instead of time, for a body with several sweeps: the time of each sweep, the newest
+                first; allowed: up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the
+                one before
+            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
+                they are moved; allowed: a finite number above 0
+            score_threshold: boxes with a lower score are dropped; a centre head also drops boxes with exactly this
+                score; without it the model's value; allowed: a number from 0 to 1
+            max_objects: for a centre head: maximum number of candidates per task that become boxes; without it the
+                model's value; allowed: a whole number from 1 to 1048576
+            nms_threshold: the same as iou_threshold of /v1/nms; not for models that suppress by distance; without it
+                the model's value; allowed: a number from 0 to 1
+            nms_pre_max: maximum number of boxes to compare per cloud, or per task of a centre head; without it the
+                model's value; allowed: a whole number from 1 to 1048576
+            nms_post_max: maximum number of boxes to keep per cloud, or per task of a centre head; without it the
+                model's value; allowed: a whole number from 1 to 1048576
+            class_agnostic: whether a box also suppresses boxes with other labels; without it the model's value
+            outputs: which tensors to return; without it boxes, scores, labels and box_counts
+            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
+                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata_only: make no tensors
+            request_id: id of the request in the service's log; without it, the service makes one
+            traceparent: W3C trace context of the request, for the service's log
+
+        Returns the tensors, as attributes and as a mapping:
+            boxes: [K, 7 or 9] float32; x, y, z, dx, dy, dz, heading, and the velocity along x and y if the model has
+                it; the best box of a cloud, or of one of its tasks, first
+            scores: [K] float32; score of each box, from 0 to 1
+            labels: [K] int32; class of each box, from 0; class_names of the metadata has the names
+            box_counts: [B] int32; boxes of each cloud
+            box_indices: [K] int32; flat index of the anchor, or of the class and cell, of each box in its cloud;
+                only if outputs names it
+            cls_preds: [B, H, W, L] float32 or float16; logits of classes, channels last; of an anchor head; only if
+                outputs names it
+            box_preds: [B, H, W, O] float32 or float16; offsets of boxes; of an anchor head; only if outputs names it
+            dir_cls_preds: [B, H, W, D] float32 or float16; logits of directions; of an anchor head that has
+                directions; only if outputs names it
+            heatmap: [B, H, W, L] float32 or float16; logits of classes, channels last; of a centre head; only if
+                outputs names it
+            center: [B, H, W, 2*T] float32 or float16; offsets of centres in a cell; of a centre head; only if
+                outputs names it
+            height: [B, H, W, T] float32 or float16; z of centres; of a centre head; only if outputs names it
+            dim: [B, H, W, 3*T] float32 or float16; logarithms of sizes; of a centre head; only if outputs names it
+            rot: [B, H, W, 2*T] float32 or float16; cosines and sines of headings, in the order that the model has;
+                of a centre head; only if outputs names it
+            vel: [B, H, W, 2*T] float32 or float16; velocities along x and y; of a centre head that has velocities;
+                only if outputs names it
+            bev_features: [B, C*nz, ny, nx] float32 or float16; the network's input: the pillars' features as a map;
+                only if outputs names it
+
+        Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
+        TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
+        value counts, else the default.
+        """
+        return self._calls.points("detect", DetectResult, locals())
+
+    @overload
+    def file(
+        self,
+        operation: Literal["voxelize"],
+        points: Points,
+        media_type: str = "application/vnd.safetensors",
+        *,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Unpack[VoxelizeSweepParameters],
+    ) -> NDArray[np.uint8]: ...
+    @overload
+    def file(
+        self,
+        operation: Literal["fps"],
+        points: Points,
+        media_type: str = "application/vnd.safetensors",
+        *,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Unpack[FpsSweepParameters],
+    ) -> NDArray[np.uint8]: ...
+    @overload
+    def file(
+        self,
+        operation: Literal["transform"],
+        points: Points,
+        media_type: str = "application/vnd.safetensors",
+        *,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Unpack[TransformSweepParameters],
+    ) -> NDArray[np.uint8]: ...
+    @overload
+    def file(
+        self,
+        operation: Literal["detect"],
+        points: Points,
+        media_type: str = "application/vnd.safetensors",
+        *,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Unpack[DetectSweepParameters],
+    ) -> NDArray[np.uint8]: ...
+    def file(
+        self,
+        operation: str,
+        points: Points,
+        media_type: str = "application/vnd.safetensors",
+        *,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Any,
+    ) -> NDArray[np.uint8]:
+        """The answer of an operation on points as the bytes of a file, whose kind is `media_type`:
+        application/vnd.safetensors, application/x-npz or application/x-mcap. The other arguments are those of the
+        operation. No warnings are shown."""
+        return self._calls.file(operation, media_type, locals())
+
+    @overload
+    def stream(
+        self,
+        name: str,
+        sweeps: int,
+        *,
+        operation: Literal["voxelize"] = "voxelize",
+        streams: Optional[Sequence[str]] = None,
+        mount: Optional[Numbers] = None,
+        keep: bool = False,
+        **parameters: Unpack[VoxelizeParameters],
+    ) -> Stream[VoxelizeResult]: ...
+    @overload
+    def stream(
+        self,
+        name: str,
+        sweeps: int,
+        *,
+        operation: Literal["fps"],
+        streams: Optional[Sequence[str]] = None,
+        mount: Optional[Numbers] = None,
+        keep: bool = False,
+        **parameters: Unpack[FpsParameters],
+    ) -> Stream[FpsResult]: ...
+    @overload
+    def stream(
+        self,
+        name: str,
+        sweeps: int,
+        *,
+        operation: Literal["transform"],
+        streams: Optional[Sequence[str]] = None,
+        mount: Optional[Numbers] = None,
+        keep: bool = False,
+        **parameters: Unpack[TransformParameters],
+    ) -> Stream[TransformResult]: ...
+    @overload
+    def stream(
+        self,
+        name: str,
+        sweeps: int,
+        *,
+        operation: Literal["detect"],
+        streams: Optional[Sequence[str]] = None,
+        mount: Optional[Numbers] = None,
+        keep: bool = False,
+        **parameters: Unpack[DetectParameters],
+    ) -> Stream[DetectResult]: ...
+    def stream(
+        self,
+        name: str,
+        sweeps: int,
+        *,
+        operation: str = "voxelize",
+        streams: Optional[Sequence[str]] = None,
+        mount: Optional[Numbers] = None,
+        keep: bool = False,
+        **parameters: Any,
+    ) -> Stream[Any]:
+        """A sensor's stream. send() joins a sweep with earlier sweeps, `sweeps` in all, and computes the result.
+
+        Args:
+            name: the stream
+            sweeps: number of sweeps to join from each stream, the newest first
+            operation: what is computed of the joined points; the other arguments are its parameters, such as preset,
+                time_column=True or remove_close=1
+            streams: several sensors' streams, of which this is one, to join in the frame of the first
+            mount: transform from the sensor's frame to the vehicle's, in any form of a pose
+            keep: older sweeps stay here too, as copies, and are sent again if the service has lost them; points must
+                then be arrays
+        """
+        results: Dict[str, Type[Result]] = {
+            "voxelize": VoxelizeResult,
+            "fps": FpsResult,
+            "transform": TransformResult,
+            "detect": DetectResult,
+        }
+        if operation not in results:
+            raise ValueError(f"operation is {operation!r}; expected {', '.join(results)}")
+        result = results[operation]
+        return Stream(self._calls, operation, result, name, sweeps, streams, mount, keep, parameters)

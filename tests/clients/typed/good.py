@@ -1,0 +1,47 @@
+"""A user's program that mypy --strict accepts. clients.python_package runs mypy on it."""
+
+from typing import List, Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+import voxeld
+
+points = np.zeros((100, 4), np.float32)
+HERE = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+FEW: voxeld.VoxelizeParameters = {"max_voxels": 100, "feature": ["points", "mean"]}
+
+with voxeld.Client("http://localhost:8080") as client:
+    voxels = client.voxelize(points, "kitti_second", max_voxels=3, voxel_size=(0.05, 0.05, 0.1), outputs="voxels")
+    coords: NDArray[np.int32] = voxels.voxel_coords
+    rows: Optional[NDArray[np.float32]] = voxels.voxels
+    means: Optional[NDArray[Union[np.float32, np.float16]]] = voxels.voxel_features
+    if voxels.voxels is not None:
+        print(voxels.voxels.shape, voxels["voxels"].dtype, voxels.metadata["points"], voxels.timing["total"])
+    kinds: List[str] = [warning.kind for warning in voxels.warnings if warning.detail]
+    client.voxelize(points, **FEW)
+    client.voxelize([points, points], time_column=True, block_filter="off", fps=[10, 20], columns="x,y,z")
+    client.voxelize(points.tobytes(), num_features=4, dtype="float32", point_counts=[60, 40], metadata_only=True)
+
+    samples: NDArray[np.float32] = client.fps(points, 2048, preset="mine", timeout_ms=100).sampled_points
+    moved: voxeld.TransformResult = client.transform(
+        points, matrix=np.eye(4), crop=(-1, -1, -1, 1, 1, 1), cut=[(0, 0, 0, 1, 1, 1), (2, 2, 2, 3, 3, 3)]
+    )
+    indices: NDArray[np.int32] = moved.point_indices
+    found = client.detect(points, "kitti", score_threshold=0.3, request_id="mine")
+    kept = client.nms(found.boxes, found.scores, found.labels, iou_threshold=0.1, class_agnostic="no")
+    again = client.nms([[0, 0, 0, 1, 1, 1, 0]], [0.5]).kept_indices
+    client.scatter(np.zeros((3, 64), np.float16), np.zeros((3, 4), np.int32), grid_size=(2, 2, 1)).bev_features
+    boxes: NDArray[np.float32] = client.decode(heatmap=points, center=points, head="center", rot_order="sin_cos").boxes
+
+    lidar = client.stream("roof", 10, preset="nuscenes_centerpoint_voxel0075", time_column="yes", keep=True)
+    near: NDArray[np.int32] = lidar.send(points, HERE, 1.5, metadata_only=False).voxel_coords
+    boxed: voxeld.Stream[voxeld.DetectResult] = client.stream("roof", 10, operation="detect", model="kitti")
+    file: NDArray[np.uint8] = client.file("fps", points, "application/x-npz", num_samples=5, pose=HERE, time=1.0)
+
+try:
+    voxeld.Client().status()
+except voxeld.Problem as problem:
+    print(problem.status, problem.parameter)
+except voxeld.TransportError as error:
+    print(error, error.attempts)
