@@ -25,13 +25,13 @@
 #ifndef VOXELD_CENTER_H
 #define VOXELD_CENTER_H
 
-#include "kernels/boxes.h"
+#include "kernels/head.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { VX_MAX_TASKS = 32, VX_MAX_STRIDE = 1024 };
+enum { VX_MAX_STRIDE = 1024 };
 
 // The inputs, in this order.
 enum { VX_HEATMAP, VX_CENTER, VX_HEIGHT, VX_DIM, VX_ROT, VX_VEL };
@@ -39,15 +39,14 @@ enum { VX_HEATMAP, VX_CENTER, VX_HEIGHT, VX_DIM, VX_ROT, VX_VEL };
 enum vx_rot_order { VX_COS_SIN, VX_SIN_COS };
 
 struct vx_decode_center {
-  float range_min[3], range_max[3];    // metres; min < max
-  float voxel_size[3];                 // metres, each above 0; z is not used
-  int32_t stride;                      // voxels per cell along x and y; 1..VX_MAX_STRIDE
-  int32_t num_tasks;                   // 0: one task has all classes
-  int32_t task_classes[VX_MAX_TASKS];  // 1 or more each, at most VX_MAX_CLASSES together
-  int32_t rot_order;                   // enum vx_rot_order
-  float score_threshold;               // 0..1
-  int32_t max_objects;                 // per task; 1..VX_MAX_RANKED
-  int32_t limited;                     // 1: centres must be within center_min and center_max
+  float range_min[3], range_max[3];  // metres; min < max
+  float voxel_size[3];               // metres, each above 0; z is not used
+  int32_t stride;                    // voxels per cell along x and y; 1..VX_MAX_STRIDE
+  struct vx_head_tasks tasks;
+  int32_t rot_order;      // enum vx_rot_order
+  float score_threshold;  // 0..1
+  int32_t max_objects;    // per task; 1..VX_MAX_RANKED
+  int32_t limited;        // 1: centres must be within center_min and center_max
   float center_min[3], center_max[3];
   int32_t num_radii;  // 1: one radius for all tasks; else one per task
   float radii[VX_MAX_TASKS];

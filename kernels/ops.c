@@ -40,20 +40,20 @@ static void add_transform_sizes(const struct vx_job *job, struct vx_sizes *sizes
 
 static void add_nms_sizes(const struct vx_job *job, struct vx_sizes *sizes) { sizes->kept = job->counts.kept; }
 
-// All maps have the height and width of `cls_preds`. The channels of `cls_preds` give the number of classes.
+// All maps have the height and width of `cls_preds`. Without tasks, its channels give the number of classes.
 static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_decode *params = &job->params.decode;
-  int64_t anchors = (int64_t)params->num_sizes * params->num_rotations;
+  int64_t anchors = vx_cell_anchors(params);
   const int64_t *dims = job->inputs[VX_CLS_PREDS].dims;
   // If a dimension is 0, the others may be of any size.
   bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0 || dims[3] == 0;
-  sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * anchors;
+  sizes->logits = vx_cell_logits(params, dims[3]);
+  sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * (params->labels == VX_LABELS_ALL ? sizes->logits : anchors);
   sizes->kept = job->counts.kept;
   sizes->height = dims[1];
   sizes->width = dims[2];
-  sizes->logits = anchors == 0 ? 0 : dims[3] / anchors * anchors;
   sizes->decoded = vx_decoded_values(params);
-  sizes->offsets = anchors * sizes->decoded;
+  sizes->offsets = anchors * vx_code_values(params);
   sizes->bins = anchors * params->dir_bins;
 }
 
@@ -66,9 +66,9 @@ static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->kept = job->counts.kept;
   sizes->height = dims[1];
   sizes->width = dims[2];
-  sizes->logits = params->num_tasks == 0 ? dims[3] : 0;
-  for (int32_t task = 0; task < params->num_tasks; task++) sizes->logits += params->task_classes[task];
-  sizes->tasks = params->num_tasks == 0 ? 1 : params->num_tasks;
+  sizes->logits = params->tasks.count == 0 ? dims[3] : 0;
+  for (int32_t task = 0; task < params->tasks.count; task++) sizes->logits += params->tasks.classes[task];
+  sizes->tasks = params->tasks.count == 0 ? 1 : params->tasks.count;
   sizes->decoded = job->inputs[VX_VEL].rank == 0 ? VX_BOX_VALUES : VX_MOVING_BOX_VALUES;
 }
 
@@ -115,11 +115,24 @@ static int64_t pairs_of(const struct vx_nms *nms, int64_t boxes) {
 }
 
 static int64_t nms_pairs(const struct vx_job *job, int64_t rows) { return pairs_of(&job->params.nms, rows); }
-static int64_t decode_pairs(const struct vx_job *job, int64_t rows) { return pairs_of(&job->params.decode.nms, rows); }
+
+// An anchor that is compared has as many boxes as labels=all gives it in its group.
+static int64_t decode_pairs(const struct vx_job *job, int64_t rows) {
+  const struct vx_decode *params = &job->params.decode;
+  struct vx_decode whole = vx_with_tasks(params, vx_cell_logits(params, job->inputs[VX_CLS_PREDS].dims[3]));
+  struct vx_head_groups groups = vx_head_groups_of(&whole.tasks, (enum vx_nms_groups)params->nms_groups);
+  int64_t pairs = 0;
+  for (int32_t group = 0; group < groups.count; group++) {
+    struct vx_nms nms = params->nms;
+    if (params->labels == VX_LABELS_ALL) nms.pre_max *= groups.first[group + 1] - groups.first[group];
+    pairs += pairs_of(&nms, rows);
+  }
+  return pairs;
+}
 
 static int64_t center_pairs(const struct vx_job *job, int64_t rows) {
   const struct vx_decode_center *params = &job->params.center;
-  int64_t tasks = params->num_tasks == 0 ? 1 : params->num_tasks;
+  int64_t tasks = params->tasks.count == 0 ? 1 : params->tasks.count;
   return tasks * pairs_of(&params->nms, rows < params->max_objects ? rows : params->max_objects);
 }
 

@@ -25,15 +25,8 @@ static const struct param feature_map_stride = {
     .most = VX_MAX_STRIDE,
     .doc = "voxels per cell of the maps, along x and along y",
 };
-static const struct param task_classes = {
-    .name = "task_classes",
-    .type = &value_counts,
-    .offset = CENTER(task_classes),
-    .second = CENTER(num_tasks),
-    .most = VX_MAX_TASKS,
-    .allowed = "1 to 32 whole numbers, each 1 or more, that add up to the channels of heatmap",
-    .doc = "number of classes of each task; each task is decoded separately; without it one task has all classes",
-};
+static const struct param task_classes =
+    PARAM_TASK_CLASSES(job.params.center.tasks.classes, job.params.center.tasks.count);
 static const struct param rot_order = {
     .name = "rot_order",
     .type = &value_word,
@@ -84,8 +77,8 @@ static const struct param min_radius = {
 };
 static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.center.score_threshold);
 static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.center.nms.iou_threshold);
-static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.center.nms.pre_max, CLOUD_OR_TASK);
-static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.center.nms.post_max, CLOUD_OR_TASK);
+static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.center.nms.pre_max, TASK_OR_CLASS);
+static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.center.nms.post_max, TASK_OR_CLASS);
 static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.center.nms.class_agnostic);
 static const struct param outputs = PARAM_OUTPUTS(VX_DECODE_TENSORS, "all");
 
@@ -105,26 +98,14 @@ static vx_tensor_set tensors(const struct job_request *request) {
   return VX_DECODE_TENSORS;
 }
 
-static bool check_tasks(const struct vx_decode_center *params, struct error *error) {
-  int64_t classes = 0;
-  for (int32_t task = 0; task < params->num_tasks; task++) {
-    classes += params->task_classes[task];
-    if (params->task_classes[task] < 1)
-      return error_refuse(error, ERROR_BAD_PARAMETER, "task_classes", "task_classes has 0; allowed: 1 or more");
-  }
-  return classes <= VX_MAX_CLASSES ||
-         error_refuse(error, ERROR_BAD_PARAMETER, "task_classes",
-                      "task_classes add up to %lld classes; allowed: up to %d", (long long)classes, VX_MAX_CLASSES);
-}
-
 static bool check_radii(const struct job_request *request, struct error *error) {
   const struct vx_decode_center *params = &request->job.params.center;
   if (params->nms.circle && params->num_radii == 0)
     return error_refuse(error, ERROR_BAD_PARAMETER, "min_radius", "min_radius is missing; nms=circle needs it");
-  if (params->num_radii > 1 && params->num_radii != params->num_tasks)
+  if (params->num_radii > 1 && params->num_radii != params->tasks.count)
     return error_refuse(error, ERROR_BAD_PARAMETER, "min_radius",
                         "min_radius has %d numbers for %d task_classes; allowed: one, or one for each",
-                        (int)params->num_radii, (int)params->num_tasks);
+                        (int)params->num_radii, (int)params->tasks.count);
   for (int32_t i = 0; i < params->num_radii; i++)
     if (!(params->radii[i] >= 0))
       return error_refuse(error, ERROR_BAD_PARAMETER, "min_radius", "min_radius has %g; allowed: 0 or more",
@@ -144,7 +125,7 @@ static bool finish(struct job_request *request, struct error *error) {
     if (!(params->voxel_size[a] > 0))
       return error_refuse(error, ERROR_BAD_PARAMETER, "voxel_size", "voxel_size along %c is %g; allowed: above 0",
                           "xyz"[a], (double)params -> voxel_size[a]);
-  return check_tasks(params, error) && check_radii(request, error);
+  return boxes_check_tasks(&params->tasks, error) && check_radii(request, error);
 }
 
 // A cloud has one candidate for each class in each cell.

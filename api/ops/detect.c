@@ -47,7 +47,7 @@ static const struct param nms_pre_max = {
     .offset = FIELD(job.params.detect.nms.pre_max),
     .least = 1,
     .most = VX_MAX_RANKED,
-    .doc = "maximum number of boxes to compare per cloud, or per task of a centre head" OF_MODEL,
+    .doc = "maximum number of boxes to compare per task, or per class with nms_groups=class" OF_MODEL,
 };
 static const struct param nms_post_max = {
     .name = "nms_post_max",
@@ -55,7 +55,7 @@ static const struct param nms_post_max = {
     .offset = FIELD(job.params.detect.nms.post_max),
     .least = 1,
     .most = VX_MAX_RANKED,
-    .doc = "maximum number of boxes to keep per cloud, or per task of a centre head" OF_MODEL,
+    .doc = "maximum number of boxes to keep per task, or per class with nms_groups=class" OF_MODEL,
 };
 static const struct param class_agnostic = {
     .name = "class_agnostic",

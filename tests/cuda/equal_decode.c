@@ -161,11 +161,12 @@ static struct vx_job random_anchors(struct random *random, const struct shape *s
 // Divides the classes among the tasks at random.
 static void random_tasks(struct random *random, int32_t classes, struct vx_decode_center *params) {
   while (classes > 0 && !random_one_in(random, 8)) {
-    int32_t own = params->num_tasks == VX_MAX_TASKS - 1 ? classes : 1 + random_below(random, classes < 3 ? classes : 3);
-    params->task_classes[params->num_tasks++] = own;
+    int32_t own =
+        params->tasks.count == VX_MAX_TASKS - 1 ? classes : 1 + random_below(random, classes < 3 ? classes : 3);
+    params->tasks.classes[params->tasks.count++] = own;
     classes -= own;
   }
-  if (params->num_tasks > 0 && classes > 0) params->task_classes[params->num_tasks - 1] += classes;
+  if (params->tasks.count > 0 && classes > 0) params->tasks.classes[params->tasks.count - 1] += classes;
 }
 
 static struct vx_job random_centers(struct random *random, const struct shape *shape) {
@@ -181,7 +182,7 @@ static struct vx_job random_centers(struct random *random, const struct shape *s
   random_range(random, params->range_min, params->range_max);
   random_range(random, params->center_min, params->center_max);
   random_tasks(random, shape->classes, params);
-  int64_t tasks = params->num_tasks == 0 ? 1 : params->num_tasks;
+  int64_t tasks = params->tasks.count == 0 ? 1 : params->tasks.count;
   params->nms.circle = random_one_in(random, 2);
   params->num_radii = random_one_in(random, 2) ? 1 : (int32_t)tasks;
   for (int i = 0; i < VX_MAX_TASKS; i++) params->radii[i] = random_one_in(random, 4) ? 0 : 4 * random_unit(random);

@@ -5,26 +5,10 @@ import math
 
 import numpy as np
 
-from boxes import Rectangle, exp, horner, is_valid, keep, list_of, sigmoid, suppresses
+from boxes import Rectangle, atan2, exp, is_valid, keep, list_of, sigmoid, suppresses
 
 MAPS = ("heatmap", "center", "height", "dim", "rot", "vel")
 FATES = ("below_threshold", "over_max_objects", "invalid", "outside", "over_pre_max", "suppressed", "over_post_max")
-ATAN = (1 / 17, -1 / 15, 1 / 13, -1 / 11, 1 / 9, -1 / 7, 1 / 5, -1 / 3)
-
-
-def atan2(y, x):
-    """Of finite numbers."""
-    least, most = sorted((abs(x), abs(y)))
-    u = least / most if most > 0 else 0.0
-    for _ in range(3):
-        u = u / (1 + math.sqrt(1 + u * u))
-    z = u * u
-    angle = 8 * (u + (u * z) * horner(ATAN, z))
-    if abs(y) > abs(x):
-        angle = math.pi / 2 - angle
-    if x < 0:
-        angle = math.pi - angle
-    return -angle if y < 0 else angle
 
 
 def near(a, b, radius):

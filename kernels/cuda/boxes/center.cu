@@ -116,7 +116,7 @@ static void lay_out_tasks(struct center_head *head) {
   const struct vx_decode_center *params = &head->params;
   uint32_t label = 0;
   for (uint32_t task = 0; task < head->tasks; task++) {
-    uint32_t classes = params->num_tasks == 0 ? head->classes : (uint32_t)params->task_classes[task];
+    uint32_t classes = params->tasks.count == 0 ? head->classes : (uint32_t)params->tasks.classes[task];
     head->task_first[task] = label * head->cells;
     for (uint32_t i = 0; i < classes; i++) head->task_of[label++] = (unsigned char)task;
   }

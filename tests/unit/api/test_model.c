@@ -116,7 +116,7 @@ static void inputs_are_those_of_the_operation(void **state) {
   ask(VX_DECODE_CENTER, "task_classes", "1,2,2");
   root = written(&(struct model){"centers", &request, true, NULL, MODEL_VERSION, NULL, NULL}, model_write_metadata);
   inputs = json_object_get(root, "inputs");
-  assert_tensor(inputs, 0, "heatmap", "shape", "[-1,-1,-1,-1]");
+  assert_tensor(inputs, 0, "heatmap", "shape", "[-1,-1,-1,5]");
   assert_tensor(inputs, 3, "dim", "shape", "[-1,-1,-1,9]");
   assert_tensor(json_object_get(root, "outputs"), 0, "boxes", "shape", "[-1,-1]");
   json_decref(root);

@@ -132,8 +132,8 @@ static struct vx_job center_job(const float *logits) {
                                            .range_max = {100, 100, 1},
                                            .voxel_size = {0.5f, 1, 1},
                                            .stride = 8,
-                                           .num_tasks = TASKS,
-                                           .task_classes = {1, 2},
+                                           .tasks.count = TASKS,
+                                           .tasks.classes = {1, 2},
                                            .score_threshold = 0.5f,
                                            .max_objects = 100,
                                            .nms = {0.1f, 100, 100, 1, 0, 0}},
@@ -223,7 +223,7 @@ static void tasks_must_have_all_classes(void **state) {
   (void)state;
   const float logits[CELLS][ALL] = {{0}};
   struct vx_job asked = center_job(logits[0]);
-  asked.params.center.task_classes[1] = 3;
+  asked.params.center.tasks.classes[1] = 3;
   struct outcome outcome = run_centers(&asked);
   assert_int_equal(outcome.status, VX_REFUSED);
   assert_non_null(strstr(outcome.error.text, "heatmap has a wrong type or shape"));

@@ -124,13 +124,13 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "nms_pre_max",
         (DETECT,),
-        "maximum number of boxes to compare per cloud, or per task of a centre head; without it the model's value",
+        "maximum number of boxes to compare per task, or per class with nms_groups=class; without it the model's value",
         "a whole number from 1 to 1048576",
     ),
     Parameter(
         "nms_post_max",
         (DETECT,),
-        "maximum number of boxes to keep per cloud, or per task of a centre head; without it the model's value",
+        "maximum number of boxes to keep per task, or per class with nms_groups=class; without it the model's value",
         "a whole number from 1 to 1048576",
     ),
     Parameter(
