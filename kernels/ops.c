@@ -57,6 +57,14 @@ static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->bins = anchors * params->dir_bins;
 }
 
+// The logits of all clouds are numbered.
+static enum vx_status check_decode(const struct vx_job *job, struct error *error) {
+  const int64_t *dims = job->inputs[VX_CLS_PREDS].dims;
+  int64_t cells = dims[0] * dims[1] * dims[2];  // at most VX_MAX_POINTS, unless there are no items
+  if (job->counts.received == 0 || dims[3] == 0 || cells <= VX_MAX_POINTS / dims[3]) return VX_OK;
+  return vx_refuse(error, "cls_preds has more than %lld values", (long long)VX_MAX_POINTS);
+}
+
 // If one dimension is 0, the others may have any size.
 static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_decode_center *params = &job->params.center;
@@ -232,6 +240,7 @@ static const struct vx_operation operations[VX_OPS] = {
                    .fates = SUPPRESSION | VX_FATE_BIT(VX_FATE_BELOW_THRESHOLD),
                    .rows = "kept",
                    .add_sizes = add_decode_sizes,
+                   .check = check_decode,
                    .pairs = decode_pairs},
     [VX_SCATTER] = {.name = "scatter",
                     .items = VX_VOXEL_ITEMS,

@@ -26,9 +26,9 @@ static __device__ struct cuda_finding cuda_judge(const struct center_head &head,
   uint32_t label = (uint32_t)(at % head.classes), cloud = (uint32_t)(flat / head.cells), task = head.task_of[label];
   finding.logit = cuda_map_value(head.maps[VX_HEATMAP], at);
   finding.listed = true;
-  finding.segment = cloud * head.tasks + task;
-  finding.first = cloud * head.task_first[head.tasks] + head.task_first[task];
-  finding.number = label * head.cells + (uint32_t)(flat % head.cells) - head.task_first[task];
+  finding.segment = cloud * head.groups + task;
+  finding.first = cloud * head.group_first[head.groups] + head.group_first[task];
+  finding.number = label * head.cells + (uint32_t)(flat % head.cells) - head.group_first[task];
   return finding;
 }
 
@@ -51,9 +51,9 @@ static __device__ struct vx_center_values values_at(const struct cuda_map *maps,
 // Decodes the box of a candidate of a segment. Returns its fate so far: kept, invalid or outside.
 static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t segment, uint32_t number,
                                         float box[VX_MOVING_BOX_VALUES]) {
-  uint32_t cloud = segment / head.tasks, task = segment % head.tasks;
+  uint32_t cloud = segment / head.groups, task = segment % head.groups;
   uint32_t cell = number % head.cells;  // if the job was stopped, the number is undefined
-  struct vx_center_values values = values_at(head.maps, ((uint64_t)cloud * head.cells + cell) * head.tasks + task);
+  struct vx_center_values values = values_at(head.maps, ((uint64_t)cloud * head.cells + cell) * head.groups + task);
   vx_center_box(&head.params, cell / head.width, cell % head.width, &values, box);
   if (!vx_is_valid_center(&values, box)) return VX_FATE_INVALID;
   return vx_is_outside(&head.params, box) ? VX_FATE_OUTSIDE : VX_FATE_KEPT;
@@ -66,7 +66,7 @@ static __device__ uint32_t make_boxes(const struct cuda_view &v, const struct ce
                                       uint32_t count) {
   uint64_t *ranked = head.ranked + cuda_ranked_begin(head.segments, head.most_ranked, segment);
   uint64_t first = cuda_ranked_begin(head.segments, head.most_made, segment);
-  uint32_t made = 0, first_class = head.task_first[segment % head.tasks] / head.cells, invalid = 0, outside = 0;
+  uint32_t made = 0, first_class = head.group_first[segment % head.groups] / head.cells, invalid = 0, outside = 0;
   for (uint32_t begin = 0; begin < count; begin += MAKE_BLOCK) {
     uint32_t rank = begin + threadIdx.x, more;
     uint64_t key = rank < count ? ranked[rank] : 0;
@@ -78,6 +78,7 @@ static __device__ uint32_t make_boxes(const struct cuda_view &v, const struct ce
     if (fate == VX_FATE_KEPT && place < head.most_made) {
       ranked[place] = key;
       head.labels[first + place] = (int32_t)(first_class + (uint32_t)key / head.cells);
+      head.indices[first + place] = (int32_t)(first_class * head.cells + (uint32_t)key);
       cuda_store_box(head, first + place, box);
     }
     made += more;
@@ -115,12 +116,12 @@ static enum vx_status make(const struct cuda_run *run, const struct center_head 
 static void lay_out_tasks(struct center_head *head) {
   const struct vx_decode_center *params = &head->params;
   uint32_t label = 0;
-  for (uint32_t task = 0; task < head->tasks; task++) {
+  for (uint32_t task = 0; task < head->groups; task++) {
     uint32_t classes = params->tasks.count == 0 ? head->classes : (uint32_t)params->tasks.classes[task];
-    head->task_first[task] = label * head->cells;
+    head->group_first[task] = label * head->cells;
     for (uint32_t i = 0; i < classes; i++) head->task_of[label++] = (unsigned char)task;
   }
-  head->task_first[head->tasks] = label * head->cells;
+  head->group_first[head->groups] = label * head->cells;
 }
 
 enum vx_status cuda_decode_center(struct cuda_run *run, struct error *error) {
@@ -132,7 +133,7 @@ enum vx_status cuda_decode_center(struct cuda_run *run, struct error *error) {
   head.classes = (uint32_t)sizes.logits;
   head.cells = (uint32_t)(sizes.height * sizes.width);
   head.width = (uint32_t)sizes.width;
-  head.tasks = (uint32_t)sizes.tasks;
+  head.groups = (uint32_t)sizes.tasks;
   head.values = (uint32_t)sizes.decoded;
   head.most_ranked = (uint32_t)head.params.max_objects;
   head.some_left_out = true;
