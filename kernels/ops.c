@@ -257,7 +257,8 @@ static const struct vx_operation operations[VX_OPS] = {
                           .items = VX_CANDIDATE_ITEMS,
                           .inputs = {MAP("heatmap", VX_EXTENT_LOGITS, true), MAP("center", VX_EXTENT_TASKS_2, true),
                                      MAP("height", VX_EXTENT_TASKS, true), MAP("dim", VX_EXTENT_TASKS_3, true),
-                                     MAP("rot", VX_EXTENT_TASKS_2, true), MAP("vel", VX_EXTENT_TASKS_2, false)},
+                                     MAP("rot", VX_EXTENT_TASKS_2, true), MAP("vel", VX_EXTENT_TASKS_2, false),
+                                     MAP("iou", VX_EXTENT_TASKS, false)},
                           .tensors = VX_DECODE_TENSORS,
                           .map = VX_HEAD_HEATMAP,
                           .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_DECODE) |

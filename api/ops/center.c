@@ -6,7 +6,8 @@
 #define CENTER(member) FIELD(job.params.center.member)
 
 static const char *const rot_words[] = {"cos_sin", "sin_cos", NULL};  // enum vx_rot_order
-static const char *const nms_words[] = {"rotated", "circle", NULL};   // vx_nms.circle
+#define POWERS "a number from 0 to 16, or one for each class"
+static const char *const nms_words[] = {"rotated", "circle", NULL};  // vx_nms.circle
 
 static const struct param point_cloud_range = PARAM_MAPS_RANGE(job.params.center.range_min);
 static const struct param voxel_size = {
@@ -75,6 +76,35 @@ static const struct param min_radius = {
     .doc = "metres; with nms=circle, a box suppresses worse boxes whose centres are at most this far from its own "
            "centre",
 };
+static const struct param iou_power = {
+    .name = "iou_power",
+    .type = &value_rows,
+    .offset = CENTER(iou_powers),
+    .second = CENTER(num_iou_powers),
+    .least = 1,
+    .most = VX_MAX_CLASSES,
+    .allowed = POWERS,
+    .doc =
+        "with the map iou, the score of a box becomes score^score_power * overlap^iou_power; overlap is (iou + 1) / 2, "
+        "from 0 to 1",
+};
+static const struct param score_power = {
+    .name = "score_power",
+    .type = &value_rows,
+    .offset = CENTER(score_powers),
+    .second = CENTER(num_score_powers),
+    .least = 1,
+    .most = VX_MAX_CLASSES,
+    .initial = "1",
+    .allowed = POWERS,
+    .doc = "see iou_power",
+};
+static const struct param rectified_threshold = {
+    .name = "rectified_threshold",
+    .type = &value_fraction,
+    .offset = CENTER(rectified_threshold),
+    .doc = "with the map iou, boxes whose new score is not above this are dropped; without it, no box is dropped",
+};
 static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.center.score_threshold);
 static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.center.nms.iou_threshold);
 static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.center.nms.pre_max, TASK_OR_CLASS);
@@ -82,13 +112,31 @@ static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.center.nm
 static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.center.nms.class_agnostic);
 static const struct param outputs = PARAM_OUTPUTS(VX_DECODE_TENSORS, "all");
 
-static const struct param *const rows[] = {
-    &param_preset,       &param_head,   &point_cloud_range,   &voxel_size,
-    &feature_map_stride, &task_classes, &rot_order,           &max_objects,
-    &score_threshold,    &nms,          &post_center_range,   &min_radius,
-    &nms_threshold,      &nms_pre_max,  &nms_post_max,        &class_agnostic,
-    &param_class_names,  &outputs,      &param_points_region, &param_output_region,
-    &param_timeout_ms,   NULL};
+static const struct param *const rows[] = {&param_preset,
+                                           &param_head,
+                                           &point_cloud_range,
+                                           &voxel_size,
+                                           &feature_map_stride,
+                                           &task_classes,
+                                           &rot_order,
+                                           &max_objects,
+                                           &score_threshold,
+                                           &iou_power,
+                                           &score_power,
+                                           &rectified_threshold,
+                                           &nms,
+                                           &post_center_range,
+                                           &min_radius,
+                                           &nms_threshold,
+                                           &nms_pre_max,
+                                           &nms_post_max,
+                                           &class_agnostic,
+                                           &param_class_names,
+                                           &outputs,
+                                           &param_points_region,
+                                           &param_output_region,
+                                           &param_timeout_ms,
+                                           NULL};
 PARAM_ROWS_FIT(rows);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
@@ -113,10 +161,19 @@ static bool check_radii(const struct job_request *request, struct error *error) 
   return true;
 }
 
+static bool check_powers(const char *name, const float *powers, int32_t count, struct error *error) {
+  for (int32_t i = 0; i < count; i++)
+    if (!(powers[i] >= 0 && powers[i] <= VX_MAX_POWER))
+      return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s has %g; allowed: 0 to %d", name, (double)powers[i],
+                          VX_MAX_POWER);
+  return true;
+}
+
 static bool finish(struct job_request *request, struct error *error) {
   static const char *const needed[] = {"point_cloud_range", "voxel_size", "feature_map_stride", NULL};
   struct vx_decode_center *params = &request->job.params.center;
   params->limited = job_request_is_given(request, "post_center_range");
+  if (!job_request_is_given(request, "rectified_threshold")) params->rectified_threshold = -1;
   if (!boxes_check_given(request, needed, error) ||
       !boxes_check_range("point_cloud_range", params->range_min, params->range_max, error) ||
       (params->limited && !boxes_check_range("post_center_range", params->center_min, params->center_max, error)))
@@ -125,7 +182,28 @@ static bool finish(struct job_request *request, struct error *error) {
     if (!(params->voxel_size[a] > 0))
       return error_refuse(error, ERROR_BAD_PARAMETER, "voxel_size", "voxel_size along %c is %g; allowed: above 0",
                           "xyz"[a], (double)params -> voxel_size[a]);
-  return boxes_check_tasks(&params->tasks, error) && check_radii(request, error);
+  return boxes_check_tasks(&params->tasks, error) && check_radii(request, error) &&
+         check_powers("iou_power", params->iou_powers, params->num_iou_powers, error) &&
+         check_powers("score_power", params->score_powers, params->num_score_powers, error);
+}
+
+static bool check_power_count(const char *name, int64_t count, int64_t classes, struct error *error) {
+  return count <= 1 || count == classes ||
+         error_refuse(error, ERROR_BAD_BODY, name,
+                      "%s has %lld numbers for %lld classes; allowed: one, or one for each", name, (long long)count,
+                      (long long)classes);
+}
+
+// Either both the map iou and its power are given, or neither is.
+static bool check_iou(const struct job_request *request, int64_t classes, struct error *error) {
+  const struct vx_decode_center *params = &request->job.params.center;
+  bool has_map = request->job.inputs[VX_IOU].rank != 0, has_power = params->num_iou_powers > 0;
+  if (has_map && !has_power)
+    return error_refuse(error, ERROR_BAD_PARAMETER, "iou_power", "iou_power is missing; the input iou needs it");
+  if (has_power && !has_map)
+    return error_refuse(error, ERROR_BAD_BODY, "iou_power", "the input iou is missing; iou_power needs it");
+  return check_power_count("iou_power", params->num_iou_powers, classes, error) &&
+         check_power_count("score_power", params->num_score_powers, classes, error);
 }
 
 // A cloud has one candidate for each class in each cell.
@@ -139,7 +217,7 @@ static bool count(struct job_request *request, struct error *error) {
     return error_refuse(error, ERROR_BAD_BODY, "task_classes",
                         "the input heatmap has %lld channels; task_classes add up to %lld", (long long)channels,
                         (long long)classes);
-  return boxes_count(request, classes, error);
+  return check_iou(request, classes, error) && boxes_count(request, classes, error);
 }
 
 const struct operation operation_decode_center = {

@@ -184,6 +184,11 @@ static struct vx_job random_anchors(struct random *random, const struct shape *s
   return asked;
 }
 
+static void random_powers(struct random *random, int32_t classes, int32_t *count, float powers[VX_MAX_CLASSES]) {
+  *count = random_one_in(random, 2) ? 1 : classes;
+  for (int i = 0; i < *count; i++) powers[i] = random_one_in(random, 4) ? 0 : 3 * random_unit(random);
+}
+
 static struct vx_job random_centers(struct random *random, const struct shape *shape) {
   struct vx_job asked = {.op = VX_DECODE_CENTER};
   struct vx_decode_center *params = &asked.params.center;
@@ -208,6 +213,12 @@ static struct vx_job random_centers(struct random *random, const struct shape *s
   asked.inputs[VX_DIM] = map_of(random, shape, tasks * 3);
   asked.inputs[VX_ROT] = map_of(random, shape, tasks * 2);
   if (random_one_in(random, 2)) asked.inputs[VX_VEL] = map_of(random, shape, tasks * 2);
+  if (random_one_in(random, 2)) {
+    asked.inputs[VX_IOU] = map_of(random, shape, tasks);
+    random_powers(random, shape->classes, &params->num_score_powers, params->score_powers);
+    random_powers(random, shape->classes, &params->num_iou_powers, params->iou_powers);
+    params->rectified_threshold = random_one_in(random, 2) ? -1 : random_unit(random) / 2;
+  }
   return asked;
 }
 

@@ -106,6 +106,11 @@ static void check_anchor_head(const struct vx_decode *head) {
   check_nms(&head->nms);
 }
 
+static void check_powers(const float *powers, int32_t count) {
+  assert(count >= 0 && count <= VX_MAX_CLASSES);
+  for (int32_t i = 0; i < count; i++) assert(powers[i] >= 0 && powers[i] <= VX_MAX_POWER);
+}
+
 static void check_center_head(const struct vx_decode_center *head) {
   check_tasks(&head->tasks);
   assert(head->num_radii <= VX_MAX_TASKS);
@@ -116,6 +121,9 @@ static void check_center_head(const struct vx_decode_center *head) {
   assert(head->max_objects >= 1 && head->max_objects <= VX_MAX_RANKED);
   assert(head->score_threshold >= 0 && head->score_threshold <= 1);
   check_ranges(head->range_min, head->range_max);
+  check_powers(head->iou_powers, head->num_iou_powers);
+  check_powers(head->score_powers, head->num_score_powers);
+  assert(head->rectified_threshold == -1 || (head->rectified_threshold >= 0 && head->rectified_threshold <= 1));
   if (head->limited) check_ranges(head->center_min, head->center_max);
   check_nms(&head->nms);
 }

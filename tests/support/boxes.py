@@ -147,6 +147,7 @@ def nms(query, tensors):
 
 # ---- decoding -------------------------------------------------------------------------------------------------------
 
+ARTANH = tuple(1 / n for n in range(19, 1, -2))
 EXP = tuple(1 / math.factorial(n) for n in range(13, -1, -1))
 
 
@@ -156,6 +157,24 @@ def exp(x):
     k = math.floor(x * float.fromhex("0x1.71547652b82fep+0") + 0.5)
     r = (x - k * float.fromhex("0x1.62e42feep-1")) - k * float.fromhex("0x1.a39ef35793c76p-33")
     return horner(EXP, r) * 2.0**k
+
+
+def log(x):
+    """Of a number above 0."""
+    m, k = math.frexp(x)
+    m, k = m * 2, k - 1
+    if m > float.fromhex("0x1.6a09e667f3bcdp+0"):
+        m, k = m / 2, k + 1
+    u = (m - 1) / (m + 1)
+    z = u * u
+    low = k * float.fromhex("0x1.a39ef35793c76p-33") + 2 * (u + (u * z) * horner(ARTANH, z))
+    return k * float.fromhex("0x1.62e42feep-1") + low
+
+
+def power(x, exponent):
+    if exponent == 0:
+        return 1.0
+    return exp(float(exponent) * log(float(x))) if x > 0 else 0.0
 
 
 def sigmoid(x):

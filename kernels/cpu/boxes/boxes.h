@@ -54,7 +54,7 @@ bool cpu_any_reaches(const float *logits, int32_t count, float least);
 struct cpu_candidate {
   int32_t index;  // flat, in its cloud
   int32_t label;
-  float logit;
+  float logit;  // of a box whose score is rectified: that score
 };
 
 // The candidates of a cloud. Each class belongs to a bucket; the listed candidates lie bucket by bucket.
@@ -79,10 +79,13 @@ void cpu_listing_sort(struct cpu_listing *listing);
 // Ranks the listed candidates begin .. end - 1 by falling logit, then by their order. Returns their numbers in
 // `listed`.
 const struct cpu_keyed *cpu_listing_rank(struct cpu_listing *listing, int32_t begin, int32_t end);
+// The first `count` of these numbers, in the candidates' order.
+const struct cpu_keyed *cpu_listing_unrank(struct cpu_listing *listing, const struct cpu_keyed *ranked, int32_t count);
 
 struct cpu_found {
   struct vx_job *job;
   int64_t values;  // of a box in the answer, with or without a velocity
+  bool rectified;  // boxes are ranked by rectified scores
   struct cpu_suppressor suppressor;
   // The boxes of the current group of the current cloud, in the order in which they were added.
   int32_t count;

@@ -68,28 +68,38 @@ static struct vx_center_values values_at(const struct center *center, int64_t at
   read_values(&inputs[VX_DIM], at * 3, 3, values.dim);
   read_values(&inputs[VX_ROT], at * 2, 2, values.rot);
   read_values(&inputs[VX_VEL], at * 2, 2, values.vel);
+  read_values(&inputs[VX_IOU], at, 1, &values.iou);
   return values;
 }
 
-// Decodes the best of the task's listed candidates, and adds the boxes that are valid and not outside.
-static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end) {
+// Decodes a candidate, and adds its box if it is valid and not outside.
+static void add_box(struct center *center, int32_t cloud, int32_t task, struct cpu_candidate candidate) {
+  const struct vx_decode_center *params = center->params;
   struct vx_counts *counts = &center->job->counts;
+  int64_t cell = candidate.index % center->cells, width = center->sizes.width;
+  float box[VX_MOVING_BOX_VALUES];
+  struct vx_center_values values = values_at(center, ((int64_t)cloud * center->cells + cell) * center->tasks + task);
+  vx_center_box(params, cell / width, cell % width, &values, box);
+  if (center->found.rectified)
+    candidate.logit = vx_rectified_score(params, candidate.label, candidate.logit, values.iou);
+  if (!vx_is_valid_center(&values, box))
+    counts->invalid++;
+  else if (vx_is_outside(params, box))
+    counts->outside++;
+  else if (center->found.rectified && !(candidate.logit > params->rectified_threshold))
+    counts->below_threshold++;
+  else
+    cpu_found_add(&center->found, &candidate, box);
+}
+
+// Adds the boxes of the task's best candidates, of those from begin to end - 1 in the list: by rank, or by index if
+// their scores are rectified.
+static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end) {
   int32_t count = end - begin, objects = at_most(count, center->params->max_objects);
   const struct cpu_keyed *sorted = cpu_listing_rank(&center->listing, begin, end);
-  counts->over_max_objects += count - objects;
-  VX_EACH_ROW(center->job->stop, i, 0, objects) {
-    const struct cpu_candidate *candidate = &center->listing.listed[sorted[i].number];
-    int64_t cell = candidate->index % center->cells, width = center->sizes.width;
-    float box[VX_MOVING_BOX_VALUES];
-    struct vx_center_values values = values_at(center, ((int64_t)cloud * center->cells + cell) * center->tasks + task);
-    vx_center_box(center->params, cell / width, cell % width, &values, box);
-    if (!vx_is_valid_center(&values, box))
-      counts->invalid++;
-    else if (vx_is_outside(center->params, box))
-      counts->outside++;
-    else
-      cpu_found_add(&center->found, candidate, box);
-  }
+  center->job->counts.over_max_objects += count - objects;
+  if (center->found.rectified) sorted = cpu_listing_unrank(&center->listing, sorted, objects);
+  VX_EACH_ROW(center->job->stop, i, 0, objects) add_box(center, cloud, task, center->listing.listed[sorted[i].number]);
 }
 
 // ---- all together ---------------------------------------------------------------------------------------------------
@@ -130,8 +140,10 @@ enum vx_status cpu_decode_center(struct vx_lane *lane, struct vx_job *job, struc
   center.listing = (struct cpu_listing){.stop = job->stop, .buckets = center.classes};
   for (int32_t label = 0; label < center.classes; label++) center.listing.bucket_of[label] = (unsigned char)label;
   center.least_logit = vx_least_logit(params->score_threshold, true);
-  center.found = (struct cpu_found){
-      .job = job, .values = center.sizes.decoded, .suppressor = {.stop = job->stop, .params = &center.nms}};
+  center.found = (struct cpu_found){.job = job,
+                                    .values = center.sizes.decoded,
+                                    .rectified = job->inputs[VX_IOU].rank != 0,
+                                    .suppressor = {.stop = job->stop, .params = &center.nms}};
   lay_out(&center, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
   if (status != VX_OK) return status;

@@ -52,6 +52,13 @@ const struct cpu_keyed *cpu_listing_rank(struct cpu_listing *listing, int32_t be
   return cpu_sort(listing->stop, listing->keys, listing->spare, count, 32);
 }
 
+const struct cpu_keyed *cpu_listing_unrank(struct cpu_listing *listing, const struct cpu_keyed *ranked, int32_t count) {
+  bool in_keys = ranked == listing->keys;
+  struct cpu_keyed *keys = in_keys ? listing->keys : listing->spare;
+  VX_EACH_ROW(listing->stop, i, 0, count) keys[i].key = (uint64_t)keys[i].number;
+  return cpu_sort(listing->stop, keys, in_keys ? listing->spare : listing->keys, count, 32);
+}
+
 // ---- boxes ----------------------------------------------------------------------------------------------------------
 
 void cpu_found_lay_out(struct cpu_found *found, uint64_t most, uint64_t chosen, struct cpu_arena *arena) {
@@ -106,7 +113,7 @@ static void write_tensors(const struct cpu_found *found, const struct vx_layout 
   if (at[VX_DECODED_BOXES]) memcpy(at[VX_DECODED_BOXES], found->chosen_boxes, layout->shape[VX_DECODED_BOXES].bytes);
   if (at[VX_BOX_COUNTS]) memcpy(at[VX_BOX_COUNTS], found->job->row_counts, layout->shape[VX_BOX_COUNTS].bytes);
   VX_EACH_ROW(found->job->stop, i, 0, found->num_chosen) {
-    if (scores) scores[i] = vx_sigmoid(found->chosen[i].logit);
+    if (scores) scores[i] = found->rectified ? found->chosen[i].logit : vx_sigmoid(found->chosen[i].logit);
     if (labels) labels[i] = found->chosen[i].label;
     if (indices) indices[i] = found->chosen[i].index;
   }

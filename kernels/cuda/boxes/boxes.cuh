@@ -171,6 +171,7 @@ struct cuda_found {
   uint32_t most_made;                        // most boxes of a segment, for cuda_ranked_begin
   uint32_t values;                           // of a box
   bool some_left_out;                        // not all ranked candidates become boxes: num_made says how many do
+  bool rectified;                            // boxes are ranked by rectified scores, not by logits
   uint32_t num_radii;                        // radii of the groups' circles, or one for all; 0: no circles
   float radii[VX_MAX_TASKS];
   struct cuda_map maps[VX_MAX_INPUTS];

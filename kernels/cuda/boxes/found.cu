@@ -156,7 +156,8 @@ static __device__ void write_row(const struct cuda_found &found, const found_ten
   int32_t *labels = tensors.of<int32_t>(VX_DECODED_LABELS), *indices = tensors.of<int32_t>(VX_BOX_INDICES);
   for (uint32_t i = 0; boxes && i < found.values; i++)
     boxes[(uint64_t)row * found.values + i] = found.boxes[(first + rank) * found.values + i];
-  if (scores) scores[row] = vx_sigmoid(vx_score_of_key((uint32_t)(key >> 32)));
+  float value = vx_score_of_key((uint32_t)(key >> 32));
+  if (scores) scores[row] = found.rectified ? value : vx_sigmoid(value);
   if (labels) labels[row] = found.labels[first + rank];
   if (indices) indices[row] = found.indices[first + rank];
 }

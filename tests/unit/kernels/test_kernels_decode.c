@@ -219,6 +219,43 @@ static void velocities_make_longer_boxes(void **state) {
   free(outcome.block);
 }
 
+// The logit of the first cell is higher, but its box has half the overlap.
+static void overlaps_rectify_scores(void **state) {
+  (void)state;
+  const float logits[CELLS][ALL] = {{2, 0, 0}, {1, 0, 0}, {1, 0, 0}, {3, 0, 0}};
+  const float ious[CELLS][TASKS] = {{0}, {1}, {2}, {NAN}};  // above 1 the overlap is 1
+  struct vx_job asked = center_job(logits[0]);
+  asked.inputs[VX_IOU] = (struct vx_input){VX_FLOAT32, 4, {1, 1, CELLS, TASKS}, ious};
+  asked.params.center.num_score_powers = 1;
+  asked.params.center.score_powers[0] = 1;
+  asked.params.center.num_iou_powers = ALL;
+  asked.params.center.iou_powers[0] = 2;
+  asked.params.center.rectified_threshold = -1;
+  struct outcome outcome = run_centers(&asked);
+  assert_indices(&outcome, 3, (int32_t[]){1, 2, 0});
+  assert_memory_equal(tensor(&outcome, VX_DECODED_SCORES), ((float[]){vx_sigmoid(1), vx_sigmoid(1), vx_sigmoid(2) / 4}),
+                      3 * sizeof(float));
+  assert_int_equal(outcome.counts.invalid, 1);
+  free(outcome.block);
+  asked.params.center.rectified_threshold = vx_sigmoid(2) / 4;  // the threshold itself is too low
+  asked.params.center.max_objects = 2;                          // the best logits: the last cell and the first
+  outcome = run_centers(&asked);
+  assert_indices(&outcome, 0, NULL);
+  assert_int_equal(outcome.counts.over_max_objects, 2);
+  assert_int_equal(outcome.counts.below_threshold, ALL * CELLS - 2 - 1 - 1 + 1);
+  free(outcome.block);
+}
+
+static void powers_are_near(void **state) {
+  (void)state;
+  for (float x = 0x1p-149f; x <= 1; x = x * 1.37f + 0x1p-149f)
+    for (float power = 0; power <= VX_MAX_POWER; power += 0.37f) {
+      double expected = pow((double)x, (double)power);
+      assert_true(expected < 1e-50 || fabs(vx_power(x, power) / expected - 1) < 1e-13);
+    }
+  assert_true(vx_power(1, 0.7f) == 1 && vx_power(0, 0) == 1 && vx_power(0, 0.1f) == 0);
+}
+
 static void tasks_must_have_all_classes(void **state) {
   (void)state;
   const float logits[CELLS][ALL] = {{0}};
@@ -255,6 +292,8 @@ int main(void) {
       cmocka_unit_test(centers_have_fates),
       cmocka_unit_test(circles_suppress),
       cmocka_unit_test(velocities_make_longer_boxes),
+      cmocka_unit_test(overlaps_rectify_scores),
+      cmocka_unit_test(powers_are_near),
       cmocka_unit_test(tasks_must_have_all_classes),
       cmocka_unit_test(the_least_logit_is_the_least),
   };

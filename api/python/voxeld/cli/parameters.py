@@ -280,7 +280,7 @@ PARAMETERS: List[Parameter] = [
         "which tensors to return; without it boxes, scores, labels and box_counts",
         (
             "a list of boxes, scores, labels, box_indices, box_counts, cls_preds, box_preds, dir_cls_preds, "
-            "heatmap, center, height, dim, rot, vel, bev_features"
+            "heatmap, center, height, dim, rot, vel, iou, bev_features"
         ),
     ),
 ]

@@ -71,7 +71,7 @@ def _head(model: Config, voxels: Voxels) -> Head:
         "yaw_norm_thresholds and Autoware's suppression by overlap, which follows its circle NMS, are not applied",
     ]
     # dim is the width before the length; an angle a of rot is the heading -a - pi/2, of sine -cos a and cosine -sin a.
-    reordered = {"dim": Reordered([1, 0, 2], 1), "rot": Reordered([1, 0], -1)}
+    reordered = {"dim": Reordered([1, 0, 2]), "rot": Reordered([1, 0], -1)}
     return Head(channels, {"ros__parameters.downsample_factor": stride}, decode, classes, notes, reordered)
 
 

@@ -37,7 +37,7 @@ def unset(because: str) -> Rule:
 Table = Dict[str, Rule]
 HEAD_OF_ITS_OWN = unset("only heads with one convolution for each map can be converted")
 STAGE = unset("only networks of pillars, one backbone and one head can be converted")
-RECTIFIED = unset("scores by a predicted overlap cannot be computed")
+OTHER_HEAD = unset("only AnchorHeadSingle and CenterHead can be converted")
 DISTANCE = unset("pillar_features does not have the distance of a point")
 DEFORMABLE = unset("deformable convolutions cannot be converted")
 AUGMENTED = unset("a scan is detected once, without flips or scales")
@@ -156,18 +156,17 @@ OPENPCDET: Table = {
     "MODEL.DENSE_HEAD.SEPARATE_HEAD_CFG.HEAD_ORDER": TAKEN,
     **{
         f"MODEL.DENSE_HEAD.SEPARATE_HEAD_CFG.HEAD_DICT.{name}.{key}": rule
-        for name in ("center", "center_z", "dim", "rot", "vel")
+        for name in ("center", "center_z", "dim", "rot", "vel", "iou")
         for key, rule in (("out_channels", HARMLESS), ("num_conv", TAKEN))
     },
-    "MODEL.DENSE_HEAD.SEPARATE_HEAD_CFG.HEAD_DICT.iou": HARMLESS,  # --ignore leaves its tensors out
     "MODEL.DENSE_HEAD.IOU_REG_LOSS": HARMLESS,
-    "MODEL.DENSE_HEAD.IOU_BRANCH": RECTIFIED,
-    "MODEL.DENSE_HEAD.RECTIFIER": RECTIFIED,
+    "MODEL.DENSE_HEAD.IOU_BRANCH": OTHER_HEAD,
+    "MODEL.DENSE_HEAD.RECTIFIER": OTHER_HEAD,
     "MODEL.DENSE_HEAD.POST_PROCESSING.SCORE_THRESH": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.POST_CENTER_LIMIT_RANGE": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.MAX_OBJ_PER_SAMPLE": TAKEN,
-    "MODEL.DENSE_HEAD.POST_PROCESSING.USE_IOU_TO_RECTIFY_SCORE": RECTIFIED,
-    "MODEL.DENSE_HEAD.POST_PROCESSING.IOU_RECTIFIER": HARMLESS,  # read only with the key above
+    "MODEL.DENSE_HEAD.POST_PROCESSING.USE_IOU_TO_RECTIFY_SCORE": TAKEN,
+    "MODEL.DENSE_HEAD.POST_PROCESSING.IOU_RECTIFIER": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.NMS_CONFIG.NMS_TYPE": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.NMS_CONFIG.NMS_THRESH": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.NMS_CONFIG.NMS_PRE_MAXSIZE": TAKEN,
@@ -447,6 +446,7 @@ DET3D: Table = {
         dataset=HARMLESS,
         weight=HARMLESS,
         code_weights=HARMLESS,
+        iou_weight=HARMLESS,
         logger=HARMLESS,
         init_bias=HARMLESS,
         share_conv_channel=TAKEN,
@@ -455,13 +455,14 @@ DET3D: Table = {
     ),
     "model.bbox_head.tasks.num_class": HARMLESS,
     "model.bbox_head.tasks.class_names": TAKEN,
-    **{f"model.bbox_head.common_heads.{name}": TAKEN for name in ("reg", "height", "dim", "rot", "vel")},
+    **{f"model.bbox_head.common_heads.{name}": TAKEN for name in ("reg", "height", "dim", "rot", "vel", "iou")},
     **{
         f"model.{key}": STAGE
         for key in ("first_stage_cfg", "second_stage_modules", "roi_head", "NMS_POST_MAXSIZE", "num_point", "freeze")
     },
     "test_cfg.post_center_limit_range": TAKEN,
     "test_cfg.score_threshold": TAKEN,
+    "test_cfg.cf_weight": TAKEN,
     "test_cfg.pc_range": TAKEN,
     "test_cfg.voxel_size": TAKEN,
     "test_cfg.out_size_factor": TAKEN,

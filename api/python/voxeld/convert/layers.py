@@ -111,7 +111,7 @@ class CenterHead:
     last: Callable[[str, int], str] = "{}.{}".format  # this beginning and a number -> last convolution
     reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)  # of maps, as in a Head
 
-    CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
+    CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2, "iou": 1}
 
     def channels(self) -> Dict[str, int]:
         """The channels of each map, over all tasks."""
@@ -139,6 +139,6 @@ class CenterHead:
         side = state.shape(f"{last}.weight")[-1]
         weight, bias = fold.conv(state, last, channels, x.channels, side)
         if output in self.reordered:
-            order, sign = self.reordered[output]
-            weight, bias = weight[order] * sign, bias[order] * sign
+            order, factor, offset = self.reordered[output]
+            weight, bias = weight[order] * factor, bias[order] * factor + offset
         return network.conv(x, (weight, bias), padding=side // 2)

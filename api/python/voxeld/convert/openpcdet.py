@@ -5,6 +5,8 @@ from __future__ import annotations
 import pathlib
 from typing import Any, Dict, List, Tuple
 
+import numpy as np
+
 from . import fold
 from .config import Config
 from .keys import OPENPCDET, Keys
@@ -195,6 +197,9 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     maps = {"heatmap": "hm", "center": "center", "height": "center_z", "dim": "dim", "rot": "rot"}
     if "vel" in head.at("SEPARATE_HEAD_CFG").names("HEAD_ORDER"):
         maps["vel"] = "vel"
+    powers = _powers(after, classes, order) if "iou" in branches else {}
+    if powers:
+        maps["iou"] = "iou"
     depth = {output: int(branches.at(name).number("num_conv")) for output, name in maps.items() if name != "hm"}
     center = CenterHead(
         shared=("dense_head.shared_conv.0", "dense_head.shared_conv.1"),
@@ -216,6 +221,7 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
         "rot_order": "cos_sin",
         "max_objects": after.whole("MAX_OBJ_PER_SAMPLE"),
         "score_threshold": after.number("SCORE_THRESH"),
+        **powers,
         "post_center_range": after.numbers("POST_CENTER_LIMIT_RANGE", 6),
         "nms": "rotated",
         **_nms(after.at("NMS_CONFIG")),
@@ -223,6 +229,17 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     }
     strides = {f"{head.path}.TARGET_ASSIGNER_CONFIG.FEATURE_MAP_STRIDE": stride}
     return Head(center.channels(), strides, decode, order), center.build
+
+
+def _powers(after: Config, classes: List[str], order: List[str]) -> Dict[str, Any]:
+    """The powers of the predicted overlap and of the score, in the order of the labels. OpenPCDet computes float32."""
+    if not after.get("USE_IOU_TO_RECTIFY_SCORE", False):
+        return {}
+    powers = after.numbers("IOU_RECTIFIER")
+    if len(powers) < len(classes) or not all(0 <= power <= 1 for power in powers):
+        raise ConvertError(f"{after.path}.IOU_RECTIFIER is {powers}; expected a number from 0 to 1 for each class")
+    of_labels = [powers[classes.index(name)] for name in order]
+    return {"iou_power": of_labels, "score_power": [float(str(1 - np.float32(power))) for power in of_labels]}
 
 
 HEADS = {"AnchorHeadSingle": _anchor_head, "CenterHead": _center_head}
