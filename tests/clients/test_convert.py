@@ -571,7 +571,7 @@ class Convert(unittest.TestCase):
         self.check_anchor_maps(state, head, ("backbone.blocks", "neck.deblocks", 0), MMDET_SPEC, document)
         decode = document["decode"]
         self.assertEqual(decode["anchor_bottoms"], [-0.6, -0.6, -1.78])
-        self.assertEqual(decode["align_center"], "yes")
+        self.assertEqual((decode["align_center"], decode["labels"], decode["class_agnostic"]), ("yes", "all", "no"))
         self.assertEqual(document["voxelize"]["max_voxels"], 40000)
 
     def test_mmdet3d_centers(self):

@@ -79,6 +79,11 @@ def scaled_file():
     return text.replace('num_class=2, class_names=["truck", "bus"]', 'num_class=1, class_names=["bus"]')
 
 
+def moving_file():
+    """Caps that drop boxes."""
+    return convert.MMDET_MVX_FILE.replace("nms_pre=1000", "nms_pre=300").replace("max_num=500", "max_num=120")
+
+
 class Detect(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -96,7 +101,7 @@ class Detect(unittest.TestCase):
         cls.run_converter("det3d", "scaled.safetensors", "scaled", "scaled.py")
         cls.convert("anchors", convert.pcdet_state(), convert.pcdet_config())
         save_file(convert.mmdet_moving_state(), cls.folder / "moving.safetensors")
-        (cls.folder / "moving.py").write_text(convert.MMDET_MVX_FILE, encoding="utf-8")
+        (cls.folder / "moving.py").write_text(moving_file(), encoding="utf-8")
         cls.run_converter("mmdet3d", "moving.safetensors", "moving", "moving.py")
         exports.scattered(cls.folder / "exported.onnx")
         cls.run_converter("onnx", "exported.onnx", "cut")
@@ -261,6 +266,19 @@ class Detect(unittest.TestCase):
         self.assertEqual(tensors["boxes"].shape[1], 9)
         self.assertEqual(tensors["box_preds"].shape[3], 36)
         self.check_boxes("moving", tensors, {name: np.ascontiguousarray(tensors[name]) for name in exports.ANCHOR_MAPS})
+
+    def test_each_class_of_an_anchor(self):
+        tensors, metadata, maps = self.stages("moving")
+        ranges = [[0.1, -1.8, -1.8, 3.7, 1.8, -1.8], [0.1, -1.8, -1.7, 3.7, 1.8, -1.7]]
+        anchors = heads.aligned_anchors(
+            maps["cls_preds"].shape[:2], ranges, [[4.6, 1.95, 1.7], [6.7, 2.45, 2.7]], [0, 1.57]
+        )
+        test = {"nms_pre": 300, "nms_thr": 0.2, "score_thr": 0.05, "max_num": 120}
+        self.check_rows(tensors, heads.multilabel_anchors(maps, anchors, 9, -0.7854, test))
+        of_anchor = np.unique(tensors["box_indices"], return_counts=True)[1]
+        self.assertGreater(of_anchor.max(), 1)  # an anchor has a box of each class
+        for fate in ("over_pre_max", "suppressed", "over_post_max"):
+            self.assertGreater(metadata["anchors"][fate], 0, fate)
 
     def test_an_onnx_file_that_was_cut(self):
         points = self.scan(4)

@@ -19,6 +19,41 @@ def suppress(rows, threshold, pre_max, post_max, by_label=False):
     return [rows[i] for i in kept]
 
 
+# ---- anchors of mmdetection3d ---------------------------------------------------------------------------------------
+
+
+def aligned_anchors(shape, ranges, sizes, rotations):
+    """AlignedAnchor3DRangeGenerator: x, y and z of the bottom, sizes, rotation; [H * W * sizes * rotations, 7]."""
+    height, width = shape
+    anchors = np.zeros((height, width, len(sizes), len(rotations), 7))
+    for number, ((x0, y0, z, x1, y1, _), size) in enumerate(zip(ranges, sizes)):
+        anchors[:, :, number, :, 0] = (np.linspace(x0, x1, width + 1)[:-1] + (x1 - x0) / width / 2)[None, :, None]
+        anchors[:, :, number, :, 1] = (np.linspace(y0, y1, height + 1)[:-1] + (y1 - y0) / height / 2)[:, None, None]
+        anchors[:, :, number, :, 2] = z
+        anchors[:, :, number, :, 3:6] = size
+    anchors[..., 6] = rotations
+    return anchors.reshape(-1, 7)
+
+
+def multilabel_anchors(maps, anchors, values, offset, test):
+    """Anchor3DHead with its classes by the sigmoid. test: its test_cfg. The z of a box is that of its centre."""
+    logits = maps["cls_preds"].reshape(len(anchors), -1)
+    moves, bins = maps["box_preds"].reshape(-1, values).astype(float), maps["dir_cls_preds"].reshape(-1, 2)
+    best = np.argsort(-logits.max(1), kind="stable")[: test["nms_pre"]]
+    anchors, moves, scores, bins = anchors[best], moves[best], sigmoid(logits[best]), bins[best]
+    diagonal = np.hypot(anchors[:, 3], anchors[:, 4])[:, None]
+    place = moves[:, :2] * diagonal + anchors[:, :2]
+    z = moves[:, 2:3] * anchors[:, 5:6] + anchors[:, 2:3] + anchors[:, 5:6] / 2
+    turn = moves[:, 6:7] + anchors[:, 6:7] - offset
+    turn = turn - np.floor(turn / np.pi) * np.pi + offset + np.pi * bins.argmax(1)[:, None]
+    boxes = np.concatenate([place, z, np.exp(moves[:, 3:6]) * anchors[:, 3:6], turn, moves[:, 7:]], axis=1)
+    found = []
+    for label in range(scores.shape[1]):
+        rows = [(boxes[i], scores[i, label], label) for i in np.flatnonzero(scores[:, label] > test["score_thr"])]
+        found += suppress(rows, test["nms_thr"], len(rows), len(rows))
+    return sorted(found, key=lambda row: -row[1])[: test["max_num"]]
+
+
 # ---- CenterPoint ----------------------------------------------------------------------------------------------------
 
 
