@@ -9,8 +9,10 @@
 //   rot      the heading's cosine and sine, or its sine and cosine
 //   vel      the velocity along x and y; optional
 //   iou      the box's overlap (IoU) with its object, as the head predicts it, times 2, minus 1; optional
-// A candidate is a class at a cell. Its flat index in its cloud is (class * H + row) * W + column. Classes are numbered
-// through all tasks. The candidate's box is computed in binary32, in this order:
+// A candidate is a class at a cell. With best_class, only the best class of each task at each cell is a candidate: NaN
+// is ignored; of equal logits the first class wins. A candidate's flat index in its cloud is
+// (class * H + row) * W + column. Classes are numbered through all tasks. The candidate's box is computed in binary32,
+// in this order:
 //   x = ((column + offset) * stride) * voxel size + range min; y in the same way, with the row
 //   z = height; dx, dy, dz = the exponentials
 // The heading is the angle of cosine and sine, computed in binary64 and rounded once.
@@ -50,6 +52,7 @@ struct vx_decode_center {
   float voxel_size[3];               // metres, each above 0; z is not used
   int32_t stride;                    // voxels per cell along x and y; 1..VX_MAX_STRIDE
   struct vx_head_tasks tasks;
+  int32_t best_class;     // 1: a cell has one candidate per task; 0: one per class
   int32_t rot_order;      // enum vx_rot_order
   float score_threshold;  // 0..1
   int32_t max_objects;    // per task; 1..VX_MAX_RANKED

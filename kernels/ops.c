@@ -70,13 +70,13 @@ static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_decode_center *params = &job->params.center;
   const int64_t *dims = job->inputs[VX_HEATMAP].dims;
   bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0;  // the other dimensions may then have any size
-  sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * dims[3];
+  sizes->tasks = params->tasks.count == 0 ? 1 : params->tasks.count;
+  sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * (params->best_class ? sizes->tasks : dims[3]);
   sizes->kept = job->counts.kept;
   sizes->height = dims[1];
   sizes->width = dims[2];
   sizes->logits = params->tasks.count == 0 ? dims[3] : 0;
   for (int32_t task = 0; task < params->tasks.count; task++) sizes->logits += params->tasks.classes[task];
-  sizes->tasks = params->tasks.count == 0 ? 1 : params->tasks.count;
   sizes->decoded = job->inputs[VX_VEL].rank == 0 ? VX_BOX_VALUES : VX_MOVING_BOX_VALUES;
 }
 

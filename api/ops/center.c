@@ -5,7 +5,8 @@
 
 #define CENTER(member) FIELD(job.params.center.member)
 
-static const char *const rot_words[] = {"cos_sin", "sin_cos", NULL};  // enum vx_rot_order
+static const char *const rot_words[] = {"cos_sin", "sin_cos", NULL};   // enum vx_rot_order
+static const char *const cell_labels_words[] = {"all", "best", NULL};  // vx_decode_center.best_class
 #define POWERS "a number from 0 to 16, or one for each class"
 static const char *const nms_words[] = {"rotated", "circle", NULL};  // vx_nms.circle
 
@@ -35,6 +36,14 @@ static const struct param rot_order = {
     .words = rot_words,
     .initial = "cos_sin",
     .doc = "meaning of the two channels of rot: cos_sin in OpenPCDet, sin_cos in mmdetection3d and Autoware",
+};
+static const struct param cell_labels = {
+    .name = "cell_labels",
+    .type = &value_word,
+    .offset = CENTER(best_class),
+    .words = cell_labels_words,
+    .initial = "all",
+    .doc = "best: a cell gives a box of the best class of each task; all: a box of each class above score_threshold",
 };
 static const struct param max_objects = {
     .name = "max_objects",
@@ -112,31 +121,19 @@ static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.center.nm
 static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.center.nms.class_agnostic);
 static const struct param outputs = PARAM_OUTPUTS(VX_DECODE_TENSORS, "all");
 
-static const struct param *const rows[] = {&param_preset,
-                                           &param_head,
-                                           &point_cloud_range,
-                                           &voxel_size,
-                                           &feature_map_stride,
-                                           &task_classes,
-                                           &rot_order,
-                                           &max_objects,
-                                           &score_threshold,
-                                           &iou_power,
-                                           &score_power,
-                                           &rectified_threshold,
-                                           &nms,
-                                           &post_center_range,
-                                           &min_radius,
-                                           &nms_threshold,
-                                           &nms_pre_max,
-                                           &nms_post_max,
-                                           &class_agnostic,
-                                           &param_class_names,
-                                           &outputs,
-                                           &param_points_region,
-                                           &param_output_region,
-                                           &param_timeout_ms,
-                                           NULL};
+static const struct param *const rows[] = {&param_preset,        &param_head,
+                                           &point_cloud_range,   &voxel_size,
+                                           &feature_map_stride,  &task_classes,
+                                           &rot_order,           &cell_labels,
+                                           &max_objects,         &score_threshold,
+                                           &iou_power,           &score_power,
+                                           &rectified_threshold, &nms,
+                                           &post_center_range,   &min_radius,
+                                           &nms_threshold,       &nms_pre_max,
+                                           &nms_post_max,        &class_agnostic,
+                                           &param_class_names,   &outputs,
+                                           &param_points_region, &param_output_region,
+                                           &param_timeout_ms,    NULL};
 PARAM_ROWS_FIT(rows);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

@@ -194,6 +194,7 @@ static struct vx_job random_centers(struct random *random, const struct shape *s
   struct vx_decode_center *params = &asked.params.center;
   *params = (struct vx_decode_center){.voxel_size = {0.1f, 0.2f, 0.2f},
                                       .stride = 1 + random_below(random, 8),
+                                      .best_class = random_one_in(random, 2),
                                       .rot_order = random_one_in(random, 2) ? VX_COS_SIN : VX_SIN_COS,
                                       .score_threshold = random_threshold(random),
                                       .max_objects = random_limit(random),

@@ -25,6 +25,7 @@ def random_query(rng, tasks):
         query["task_classes"] = ",".join(map(str, tasks))
     for name, values in (
         ("rot_order", ["cos_sin", "sin_cos"]),
+        ("cell_labels", ["all", "best"]),
         ("feature_map_stride", ["3", "7"]),
         ("max_objects", ["1", "5", "64"]),
         ("score_threshold", ["0", "0.3", "0.5", "1"]),

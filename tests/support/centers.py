@@ -26,6 +26,7 @@ class Head:
         self.tasks = [int(n) for n in query.get("task_classes", str(classes)).split(",")]
         self.cos_first = query.get("rot_order", "cos_sin") == "cos_sin"
         self.threshold = list_of(query, "score_threshold", "0.1")[0]
+        self.best = query.get("cell_labels", "all") == "best"
         self.most = int(query.get("max_objects", "500"))
         self.limits = list_of(query, "post_center_range").reshape(2, 3) if "post_center_range" in query else None
         self.circle = query.get("nms", "rotated") == "circle"
@@ -67,10 +68,13 @@ def decode_task(head, task, maps, told):
     heatmap, *rest = maps
     height, width = heatmap.shape[:2]
     first = sum(head.tasks[:task])
-    logits = np.moveaxis(heatmap[..., first : first + head.tasks[task]], 2, 0).reshape(-1)
-    found = [i for i, logit in enumerate(logits) if logit > -np.inf and sigmoid(logit) > head.threshold]
+    logits = np.moveaxis(heatmap[..., first : first + head.tasks[task]], 2, 0).reshape(head.tasks[task], -1)
+    best = np.where(np.isnan(logits), -np.inf, logits).argmax(0)
+    listed = (best == np.arange(head.tasks[task])[:, None]).reshape(-1) | (not head.best)
+    logits = logits.reshape(-1)
+    found = [i for i, logit in enumerate(logits) if listed[i] and logit > -np.inf and sigmoid(logit) > head.threshold]
     found.sort(key=lambda i: -float(logits[i]))
-    told["below_threshold"] += len(logits) - len(found)
+    told["below_threshold"] += int(listed.sum()) - len(found)
     told["over_max_objects"] += len(found[head.most :])
     boxes = []
     for i in found[: head.most]:
@@ -115,7 +119,8 @@ def decode(query, tensors):
     maps = [maps[name].astype(np.float32) for name in MAPS]
     # One axis for the tasks, after the axes of the cells.
     maps[1:] = [one.reshape(clouds, height, width, len(head.tasks), -1) if one.size else one for one in maps[1:]]
-    told = {"received": maps[0].size, "kept": 0, **dict.fromkeys(FATES, 0)}
+    items = clouds * height * width * len(head.tasks) if head.best else maps[0].size
+    told = {"received": items, "kept": 0, **dict.fromkeys(FATES, 0)}
     chosen, batch = [], []
     with np.errstate(all="ignore"):
         for cloud in range(clouds):

@@ -27,7 +27,7 @@ enum {
 static int32_t at_most(int64_t count, int64_t limit) { return (int32_t)(count < limit ? count : limit); }
 
 static void lay_out(struct center *center, struct cpu_arena *arena) {
-  uint64_t most = (uint64_t)center->cells * (uint64_t)center->classes;
+  uint64_t most = (uint64_t)(center->sizes.rows / center->sizes.clouds);
   int32_t objects = at_most((int64_t)most, center->params->max_objects);
   uint64_t each = (uint64_t)at_most(objects, center->params->nms.post_max) * (uint64_t)center->tasks;
   uint64_t chosen = (each < most ? each : most) * (uint64_t)center->sizes.clouds;
@@ -37,6 +37,15 @@ static void lay_out(struct center *center, struct cpu_arena *arena) {
 }
 
 // ---- candidates -----------------------------------------------------------------------------------------------------
+
+// Whether the class has the first of the largest logits of its task. The logits are those of a cell.
+static bool is_best(const struct center *center, const float *logits, int32_t label) {
+  int32_t task = center->groups.of_class[label];
+  bool best = true;
+  for (int32_t i = center->groups.first[task]; i < center->groups.first[task + 1]; i++)
+    best = best && !(i < label ? logits[i] >= logits[label] : logits[i] > logits[label]);
+  return best;
+}
 
 // Finds the candidates of a cloud, cell by cell.
 static void find_candidates(struct center *center, int32_t cloud) {
@@ -48,7 +57,8 @@ static void find_candidates(struct center *center, int32_t cloud) {
     const float *logits = cpu_map_values(map, ((int64_t)cloud * cells + begin) * classes, count, center->widened);
     for (int32_t i = cpu_any_reaches(logits, count, center->least_logit) ? 0 : count; i < count; i++) {
       int32_t label = i % classes, cell = begin + i / classes;
-      if (logits[i] >= center->least_logit && logits[i] > -INFINITY)
+      bool reaches = logits[i] >= center->least_logit && logits[i] > -INFINITY;
+      if (reaches && (!center->params->best_class || is_best(center, logits + (i - label), label)))
         cpu_listing_add(&center->listing, (struct cpu_candidate){label * cells + cell, label, logits[i]});
     }
   }

@@ -15,8 +15,8 @@ VX_WARN_UNUSED enum vx_status cuda_decode_center(struct cuda_run *run, struct er
 
 // ---- segments -------------------------------------------------------------------------------------------------------
 //
-// A segment has its own ranks. It is a cloud, or a group of a cloud's classes. This part says where segments lie in arrays, and
-// how kernels share them among their blocks.
+// A segment has its own ranks. It is a cloud, or a group of a cloud's classes. This part says where segments lie in
+// arrays, and how kernels share them among their blocks.
 
 // The segments of an array. The array has room for the most items of each segment; only the device knows the numbers.
 struct cuda_segments {
@@ -145,6 +145,17 @@ static __device__ inline uint32_t cuda_first_largest(const struct cuda_map &map,
       largest = value;
       best = i;
     }
+  }
+  return best;
+}
+
+// Whether none of the `count` values is larger than value `own`, and no earlier value equals it. NaN is neither.
+static __device__ inline bool cuda_is_best(const struct cuda_map &map, uint64_t first, uint32_t count, uint32_t own,
+                                           float value) {
+  bool best = true;
+  for (uint32_t i = 0; i < count && best; i++) {
+    float other = cuda_map_value(map, first + i);
+    best = !(i < own ? other >= value : other > value);
   }
   return best;
 }

@@ -16,7 +16,7 @@ enum { MAKE_BLOCK = 512 };
 struct center_head : cuda_found {
   struct vx_decode_center params;
   uint32_t classes, cells, width;
-  unsigned char task_of[VX_MAX_CLASSES];
+  struct vx_head_groups tasks;
   uint32_t *num_listed;  // [segments]: number of ranked candidates, before max_objects
   bool rectifying;       // this pass makes the keys of rectified scores
 };
@@ -26,9 +26,12 @@ struct center_head : cuda_found {
 static __device__ struct cuda_finding cuda_judge(const struct center_head &head, uint64_t at) {
   struct cuda_finding finding = {};
   uint64_t flat = at / head.classes;  // the cell among those of all clouds
-  uint32_t label = (uint32_t)(at % head.classes), cloud = (uint32_t)(flat / head.cells), task = head.task_of[label];
+  uint32_t label = (uint32_t)(at % head.classes), cloud = (uint32_t)(flat / head.cells),
+           task = head.tasks.of_class[label];
   finding.logit = cuda_map_value(head.maps[VX_HEATMAP], at);
-  finding.listed = true;
+  uint32_t first = (uint32_t)head.tasks.first[task], count = (uint32_t)head.tasks.first[task + 1] - first;
+  finding.listed = !head.params.best_class || cuda_is_best(head.maps[VX_HEATMAP], flat * head.classes + first, count,
+                                                           label - first, finding.logit);
   finding.segment = cloud * head.groups + task;
   finding.first = cloud * head.group_first[head.groups] + head.group_first[task];
   finding.number = label * head.cells + (uint32_t)(flat % head.cells);
@@ -145,16 +148,12 @@ static enum vx_status make(const struct cuda_run *run, struct center_head *head,
 
 // ---- the job --------------------------------------------------------------------------------------------------------
 
-// Fills the tasks' classes and candidates.
+// Fills the tasks' classes and the places of their keys.
 static void lay_out_tasks(struct center_head *head) {
-  const struct vx_decode_center *params = &head->params;
-  uint32_t label = 0;
-  for (uint32_t task = 0; task < head->groups; task++) {
-    uint32_t classes = params->tasks.count == 0 ? head->classes : (uint32_t)params->tasks.classes[task];
-    head->group_first[task] = label * head->cells;
-    for (uint32_t i = 0; i < classes; i++) head->task_of[label++] = (unsigned char)task;
-  }
-  head->group_first[head->groups] = label * head->cells;
+  struct vx_head_tasks tasks = vx_head_tasks_of(&head->params.tasks, head->classes);
+  head->tasks = vx_head_groups_of(&tasks, VX_GROUP_TASK);
+  for (uint32_t task = 0; task <= head->groups; task++)
+    head->group_first[task] = (head->params.best_class ? task : (uint32_t)head->tasks.first[task]) * head->cells;
 }
 
 enum vx_status cuda_decode_center(struct cuda_run *run, struct error *error) {

@@ -65,25 +65,15 @@ static __device__ void make_box(const struct anchor_head &head, uint32_t cloud, 
 
 // ---- find -----------------------------------------------------------------------------------------------------------
 
-// Whether no logit of the anchor is above that of the class, and no earlier one equals it. NaN is neither.
-static __device__ bool is_best(const struct cuda_map &logits, uint64_t first, uint32_t classes, uint32_t label,
-                               float logit) {
-  bool best = true;
-  for (uint32_t i = 0; i < classes && best; i++) {
-    float other = cuda_map_value(logits, first + i);
-    best = !(i < label ? other >= logit : other > logit);
-  }
-  return best;
-}
-
 static __device__ struct cuda_finding cuda_judge(const struct anchor_head &head, uint64_t at) {
   struct cuda_finding finding = {};
   uint32_t cloud = (uint32_t)(at / head.per_cloud), number = (uint32_t)(at % head.per_cloud);
   struct logit own = logit_of(head, cloud, number);
   bool all = head.params.labels == VX_LABELS_ALL;
   finding.logit = cuda_map_value(head.maps[VX_CLS_PREDS], at);
-  bool best = (all && !head.shared) || is_best(head.maps[VX_CLS_PREDS], own.first, (uint32_t)own.anchor.num_classes,
-                                               own.label - (uint32_t)own.anchor.first_class, finding.logit);
+  bool best =
+      (all && !head.shared) || cuda_is_best(head.maps[VX_CLS_PREDS], own.first, (uint32_t)own.anchor.num_classes,
+                                            own.label - (uint32_t)own.anchor.first_class, finding.logit);
   if (!best && !all) return finding;
   float box[VX_MOVING_BOX_VALUES];
   uint32_t group = head.group_of[own.label];

@@ -246,6 +246,19 @@ static void overlaps_rectify_scores(void **state) {
   free(outcome.block);
 }
 
+// Of the second task, with the classes 1 and 2, each cell gives the box of one class. Of equal logits the first wins.
+static void a_cell_may_give_its_best_class(void **state) {
+  (void)state;
+  const float logits[CELLS][ALL] = {{0, 1, 2}, {0, 3, 3}, {0, NAN, 1}, {0, NAN, -1}};  // 0 is too little
+  struct vx_job asked = center_job(logits[0]);
+  asked.params.center.best_class = 1;
+  struct outcome outcome = run_on(lane, &asked, logits, 1, (int32_t[]){CELLS * TASKS});
+  assert_indices(&outcome, 3, (int32_t[]){CELLS + 1, 2 * CELLS, 2 * CELLS + 2});
+  assert_int_equal(outcome.counts.received, CELLS * TASKS);
+  assert_int_equal(outcome.counts.below_threshold, CELLS + 1);
+  free(outcome.block);
+}
+
 static void powers_are_near(void **state) {
   (void)state;
   for (float x = 0x1p-149f; x <= 1; x = x * 1.37f + 0x1p-149f)
@@ -293,6 +306,7 @@ int main(void) {
       cmocka_unit_test(circles_suppress),
       cmocka_unit_test(velocities_make_longer_boxes),
       cmocka_unit_test(overlaps_rectify_scores),
+      cmocka_unit_test(a_cell_may_give_its_best_class),
       cmocka_unit_test(powers_are_near),
       cmocka_unit_test(tasks_must_have_all_classes),
       cmocka_unit_test(the_least_logit_is_the_least),

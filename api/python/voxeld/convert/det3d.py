@@ -128,6 +128,7 @@ def _head(config: Config, voxels: Voxels) -> Tuple[Head, CenterHead]:
         "feature_map_stride": stride,
         "task_classes": center.task_classes,
         "rot_order": "sin_cos",
+        "cell_labels": "best",
         "max_objects": MOST_OBJECTS,
         "score_threshold": threshold,
         **rectified,
@@ -135,11 +136,9 @@ def _head(config: Config, voxels: Voxels) -> Tuple[Head, CenterHead]:
         **_suppression(test, len(classes)),
         "class_agnostic": "yes",
     }
-    notes = ["a cell may give a box of each class above score_threshold, where det3d takes the cell's best class alone"]
-    single = all(len(names) == 1 for names in classes)
     order = [name for names in classes for name in names]
     strides = {f"{test.path}.out_size_factor": stride}
-    return Head(center.channels(), strides, decode, order, [] if single else notes), center
+    return Head(center.channels(), strides, decode, order), center
 
 
 def _suppression(test: Config, tasks: int) -> Dict[str, Any]:
