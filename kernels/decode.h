@@ -33,6 +33,7 @@
 #define VOXELD_ANCHOR_DECODE_H
 
 #include "kernels/head.h"
+#include "kernels/host_device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -76,12 +77,12 @@ struct vx_decode {
 };
 
 // Values of a box in the answer.
-static inline int32_t vx_decoded_values(const struct vx_decode *decode) {
+VX_SHARED int32_t vx_decoded_values(const struct vx_decode *decode) {
   return decode->velocity ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
 }
 
 // Values of an anchor in `box_preds`.
-static inline int32_t vx_code_values(const struct vx_decode *decode) {
+VX_SHARED int32_t vx_code_values(const struct vx_decode *decode) {
   return vx_decoded_values(decode) + (decode->heading == VX_HEADING_COS_SIN ? 1 : 0);
 }
 
