@@ -329,18 +329,6 @@ MMDET3D: Table = {
         size_per_range=only(True),
         align_corner=unset("only anchors in the middle of cells can be decoded"),
     ),
-    **{
-        f"model.test_cfg.{key}": rule
-        for key, rule in {
-            "use_rotate_nms": only(True, because="boxes are compared with their headings"),
-            "nms_across_levels": HARMLESS,  # there is one level
-            "nms_thr": TAKEN,
-            "score_thr": TAKEN,
-            "min_bbox_size": HARMLESS,  # no head reads the key
-            "nms_pre": TAKEN,
-            "max_num": TAKEN,
-        }.items()
-    },
     # heads of centres
     **_part(
         "bbox_head",
@@ -367,29 +355,22 @@ MMDET3D: Table = {
         f"model.bbox_head.bbox_coder.{key}": TAKEN
         for key in ("pc_range", "voxel_size", "out_size_factor", "post_center_range", "max_num", "score_threshold")
     },
+    # both heads; MVXFasterRCNN and CenterPoint have the keys below `pts`
     **{
-        f"model.test_cfg.pts.{key}": rule
+        f"model.test_cfg.{place}{key}": rule
+        for place in ("", "pts.")
         for key, rule in {
-            "nms_type": TAKEN,
-            "nms_thr": TAKEN,
-            "pre_max_size": TAKEN,
-            "post_max_size": TAKEN,
-            "min_radius": TAKEN,
-            "score_threshold": TAKEN,
-            "max_pool_nms": unset("the largest value around a cell is not searched"),
+            **{key: TAKEN for key in ("nms_thr", "score_thr", "nms_pre", "max_num")},
+            **{key: TAKEN for key in ("nms_type", "pre_max_size", "post_max_size", "min_radius", "score_threshold")},
             "use_rotate_nms": only(True, because="boxes are compared with their headings"),
-            # no head reads the next keys; the box coder has its own
+            "max_pool_nms": unset("the largest value around a cell is not searched"),
+            "nms_across_levels": HARMLESS,  # there is one level
+            "min_bbox_size": HARMLESS,  # no head reads this key and the next ones; box coders have their own
             "post_center_limit_range": HARMLESS,
             "max_per_img": HARMLESS,
             "out_size_factor": HARMLESS,
             "voxel_size": HARMLESS,
             "pc_range": HARMLESS,
-            "min_bbox_size": HARMLESS,
-            "nms_across_levels": HARMLESS,
-            # of heads of anchors
-            "nms_pre": TAKEN,
-            "score_thr": TAKEN,
-            "max_num": TAKEN,
         }.items()
     },
     # parts of other heads, necks and backbones, which are refused by their types
