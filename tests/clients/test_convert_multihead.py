@@ -89,7 +89,7 @@ class Variant:
         ]
         parts = [{"HEAD_CLS_NAME": task} for task in TASKS]
         if self.deep:
-            parts[1].update(LAYER_NUMS=[1], LAYER_STRIDES=[1], NUM_FILTERS=[6])
+            parts[1].update(LAYER_NUMS=[1], LAYER_STRIDES=[1], NUM_FILTERS=[8])
         coder = {"code_size": 9 if self.moving else 7, "encode_angle_by_sincos": self.turned}
         head = {
             "NAME": "AnchorHeadMulti",
@@ -117,16 +117,15 @@ class Variant:
         weights.weight("dense_head.shared_conv.0", 8, 16, 3, 3)
         weights.norm("dense_head.shared_conv.1", 8)
         for number, task in enumerate(TASKS):
-            place, width = f"dense_head.rpn_heads.{number}", 8
+            place = f"dense_head.rpn_heads.{number}"
             labels = [CLASSES.index(name) + 1 for name in task]
             weights.state[f"{place}.head_label_indices"] = np.array(labels)
             if self.deep and number == 1:
-                for k, inputs in ((1, 8), (4, 6)):
-                    weights.weight(f"{place}.blocks.0.{k}", 6, inputs, 3, 3)
-                    weights.norm(f"{place}.blocks.0.{k + 1}", 6)
-                width = 6
+                for k in (1, 4):
+                    weights.weight(f"{place}.blocks.0.{k}", 8, 8, 3, 3)
+                    weights.norm(f"{place}.blocks.0.{k + 1}", 8)
             for name, channels, behind in sum(self.layers(place, task).values(), []):
-                make_layer(weights, name, channels, behind, width)
+                make_layer(weights, name, channels, behind, 8)
         return weights.state
 
     def maps(self, state, features):
