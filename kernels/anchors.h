@@ -23,19 +23,51 @@ VX_SHARED float vx_turn_heading(const struct vx_decode *decode, float heading, i
   return (float)(((v - floor(v / period + (double)decode->dir_limit_offset) * period) + offset) + period * bin);
 }
 
-// Decodes anchor `a` of a cell with the values `t` of the map. Without a velocity, the last two are 0.
+// An anchor of a cell, and its logits.
+struct vx_anchor {
+  int32_t number;                    // in the cell
+  int32_t first;                     // its first logit, in the cell
+  int32_t first_class, num_classes;  // the classes of its task
+};
+
+// The anchor of a cell's logit. `decode` has at least one task.
+VX_SHARED struct vx_anchor vx_anchor_of(const struct vx_decode *decode, int32_t logit) {
+  struct vx_anchor anchor = {0, 0, 0, 0};
+  for (int32_t task = 0;; task++) {
+    int32_t classes = decode->tasks.classes[task], anchors = decode->task_sizes[task] * decode->num_rotations;
+    int32_t within = (logit - anchor.first) / classes;
+    bool here = within < anchors || task + 1 == decode->tasks.count;
+    anchor.number += here ? within : anchors;
+    anchor.first += (here ? within : anchors) * classes;
+    anchor.num_classes = classes;
+    if (here) return anchor;
+    anchor.first_class += classes;
+  }
+}
+
+// The heading of an anchor's box before its direction is known; NaN if a value of the map is not finite.
+VX_SHARED float vx_anchor_heading(const struct vx_decode *decode, float rotation, const float *t) {
+  double sine, cosine;
+  if (decode->heading == VX_HEADING_ANGLE) return t[0] + rotation;
+  vx_sincos((double)rotation, &sine, &cosine);
+  float x = t[0] + (float)cosine, y = t[1] + (float)sine;
+  return vx_is_finite(x) && vx_is_finite(y) ? (float)vx_atan2((double)y, (double)x) : NAN;
+}
+
+// Decodes anchor `a` of a cell with the values `t` of the map. Values that the map does not have are 0.
 VX_SHARED void vx_decode_box(const struct vx_decode *decode, int32_t a, float x, float y,
-                             const float t[VX_MOVING_BOX_VALUES], float box[VX_MOVING_BOX_VALUES]) {
+                             const float t[VX_MAX_CODE_VALUES], float box[VX_MOVING_BOX_VALUES]) {
   const float *size = decode->sizes[a / decode->num_rotations];
   float z = (float)((double)decode->bottoms[a / decode->num_rotations] + (double)size[2] / 2);
   float diagonal = sqrtf(size[0] * size[0] + size[1] * size[1]);
+  int32_t velocity = decode->heading == VX_HEADING_ANGLE ? VX_BOX_VALUES : VX_BOX_VALUES + 1;
   box[0] = t[0] * diagonal + x;
   box[1] = t[1] * diagonal + y;
   box[2] = t[2] * size[2] + z;
   for (int i = 0; i < 3; i++) box[3 + i] = vx_exp_float(t[3 + i]) * size[i];
-  box[6] = t[6] + decode->rotations[a % decode->num_rotations];
-  box[7] = t[7];
-  box[8] = t[8];
+  box[6] = vx_anchor_heading(decode, decode->rotations[a % decode->num_rotations], t + 6);
+  box[7] = t[velocity];
+  box[8] = t[velocity + 1];
 }
 
 VX_SHARED bool vx_is_valid_anchor(const float box[VX_MOVING_BOX_VALUES]) {

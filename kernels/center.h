@@ -8,50 +8,63 @@
 //   dim      the logarithms of dx, dy, dz
 //   rot      the heading's cosine and sine, or its sine and cosine
 //   vel      the velocity along x and y; optional
-// A candidate is a class at a cell. Its flat index in its cloud is (class * H + row) * W + column. Classes are numbered
-// through all tasks. The candidate's box is computed in binary32, in this order:
+//   iou      the box's overlap (IoU) with its object, as the head predicts it, times 2, minus 1; optional
+// A candidate is a class at a cell. With best_class, only the best class of each task at each cell is a candidate: NaN
+// is ignored; of equal logits the first class wins. A candidate's flat index in its cloud is
+// (class * H + row) * W + column. Classes are numbered through all tasks. The candidate's box is computed in binary32,
+// in this order:
 //   x = ((column + offset) * stride) * voxel size + range min; y in the same way, with the row
 //   z = height; dx, dy, dz = the exponentials
 // The heading is the angle of cosine and sine, computed in binary64 and rounded once.
 //
+// The score of a candidate is the sigmoid of its logit, in binary32. With `iou`, the score of its box is rectified:
+// score^score_power * overlap^iou_power, with the powers of its class. The overlap is (iou + 1) * 0.5 in binary32, at
+// least 0 and at most 1. The powers (vx_power of exact.h) and the product are in binary64; the product is rounded once.
+//
 // Each task is decoded separately. Candidates are ranked by falling logit, then by rising index. A candidate has one
 // fate, the first of these that applies:
-//   below_threshold   the sigmoid of its logit, in binary32, is not more than score_threshold; or the logit is NaN
+//   below_threshold   its score is not more than score_threshold, or its logit is NaN
 //   over_max_objects  max_objects candidates of its task rank before it
-//   invalid           a value of the box, of rot or of vel is not finite
+//   invalid           a value of the box, of rot, of vel or of iou is not finite
 //   outside           the centre is not within center_min <= x, y, z <= center_max
+//   below_threshold   its rectified score is not more than rectified_threshold
 //   over_pre_max, suppressed, over_post_max, kept  as boxes.h says, among the boxes of its task
-// The kept boxes of a cloud are listed task by task.
+// Boxes have the ranks of their candidates. With `iou` they are ranked by falling rectified score, then by rising
+// index. The kept boxes of a cloud are listed task by task.
 #ifndef VOXELD_CENTER_H
 #define VOXELD_CENTER_H
 
-#include "kernels/boxes.h"
+#include "kernels/head.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { VX_MAX_TASKS = 32, VX_MAX_STRIDE = 1024 };
+enum { VX_MAX_STRIDE = 1024, VX_MAX_POWER = 16 };
 
 // The inputs, in this order.
-enum { VX_HEATMAP, VX_CENTER, VX_HEIGHT, VX_DIM, VX_ROT, VX_VEL };
+enum { VX_HEATMAP, VX_CENTER, VX_HEIGHT, VX_DIM, VX_ROT, VX_VEL, VX_IOU };
 
 enum vx_rot_order { VX_COS_SIN, VX_SIN_COS };
 
 struct vx_decode_center {
-  float range_min[3], range_max[3];    // metres; min < max
-  float voxel_size[3];                 // metres, each above 0; z is not used
-  int32_t stride;                      // voxels per cell along x and y; 1..VX_MAX_STRIDE
-  int32_t num_tasks;                   // 0: one task has all classes
-  int32_t task_classes[VX_MAX_TASKS];  // 1 or more each, at most VX_MAX_CLASSES together
-  int32_t rot_order;                   // enum vx_rot_order
-  float score_threshold;               // 0..1
-  int32_t max_objects;                 // per task; 1..VX_MAX_RANKED
-  int32_t limited;                     // 1: centres must be within center_min and center_max
+  float range_min[3], range_max[3];  // metres; min < max
+  float voxel_size[3];               // metres, each above 0; z is not used
+  int32_t stride;                    // voxels per cell along x and y; 1..VX_MAX_STRIDE
+  struct vx_head_tasks tasks;
+  int32_t best_class;     // 1: a cell has one candidate per task; 0: one per class
+  int32_t rot_order;      // enum vx_rot_order
+  float score_threshold;  // 0..1
+  int32_t max_objects;    // per task; 1..VX_MAX_RANKED
+  int32_t limited;        // 1: centres must be within center_min and center_max
   float center_min[3], center_max[3];
   int32_t num_radii;  // 1: one radius for all tasks; else one per task
   float radii[VX_MAX_TASKS];
-  struct vx_nms nms;  // the radius of a task, from `radii`, replaces its radius
+  // Of scores, if there is an iou: one power for all classes, or one per class; each 0..VX_MAX_POWER.
+  int32_t num_score_powers, num_iou_powers;
+  float score_powers[VX_MAX_CLASSES], iou_powers[VX_MAX_CLASSES];
+  float rectified_threshold;  // 0..1; less than 0: no rectified score is below it
+  struct vx_nms nms;          // the radius of a task, from `radii`, replaces its radius
 };
 
 #ifdef __cplusplus

@@ -10,7 +10,7 @@
 
 // The values of one task at one cell.
 struct vx_center_values {
-  float offset[2], height, dim[3], rot[2], vel[2];
+  float offset[2], height, dim[3], rot[2], vel[2], iou;
 };
 
 // Computes the box of a cell, with its velocity.
@@ -28,10 +28,20 @@ VX_SHARED void vx_center_box(const struct vx_decode_center *center, int64_t row,
   box[8] = values->vel[1];
 }
 
+// The score of a box of the class `label`, rectified with the predicted overlap.
+VX_SHARED float vx_rectified_score(const struct vx_decode_center *center, int32_t label, float logit, float iou) {
+  float overlap = (iou + 1) * 0.5f;
+  overlap = overlap > 0 ? overlap : 0;
+  overlap = overlap < 1 ? overlap : 1;
+  float score_power = center->score_powers[center->num_score_powers > 1 ? label : 0];
+  float iou_power = center->iou_powers[center->num_iou_powers > 1 ? label : 0];
+  return (float)(vx_power(vx_sigmoid(logit), score_power) * vx_power(overlap, iou_power));
+}
+
 // Whether the box is valid. Checks rot itself, because vx_atan2 can turn NaN into a number.
 VX_SHARED bool vx_is_valid_center(const struct vx_center_values *values, const float box[VX_MOVING_BOX_VALUES]) {
-  return vx_is_finite(values->rot[0]) && vx_is_finite(values->rot[1]) && vx_is_finite(box[7]) && vx_is_finite(box[8]) &&
-         vx_is_valid_box(box, 0);
+  return vx_is_finite(values->rot[0]) && vx_is_finite(values->rot[1]) && vx_is_finite(values->iou) &&
+         vx_is_finite(box[7]) && vx_is_finite(box[8]) && vx_is_valid_box(box, 0);
 }
 
 VX_SHARED bool vx_is_outside(const struct vx_decode_center *center, const float box[VX_BOX_VALUES]) {

@@ -1,25 +1,18 @@
-// What both backends compute before they decode; see decode.h. Pure functions: any thread may call them.
+// See decode.h. Pure functions: any thread may call them.
 #include "kernels/decode.h"
 
-#include "kernels/exact.h"
-
-// Maps 0 .. 2^32 - 1 to all floats in rising order, from -inf to +inf. The NaNs are at both ends.
-static float float_of_order(uint32_t order) {
-  uint32_t bits = order >> 31 != 0 ? order ^ 0x80000000u : ~order;
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
+int64_t vx_cell_logits(const struct vx_decode *decode, int64_t channels) {
+  int64_t anchors = vx_cell_anchors(decode), logits = 0;
+  if (decode->tasks.count == 0) return anchors == 0 ? 0 : channels / anchors * anchors;
+  for (int32_t task = 0; task < decode->tasks.count; task++)
+    logits += (int64_t)decode->task_sizes[task] * decode->num_rotations * decode->tasks.classes[task];
+  return logits;
 }
 
-float vx_least_logit(float score_threshold, bool strict) {
-  uint32_t low = 0x007fffffu, high = 0xff800001u;  // -inf, and the NaN after +inf
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    float score = vx_sigmoid(float_of_order(middle));
-    if (strict ? score > score_threshold : score >= score_threshold)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return float_of_order(low);
+struct vx_decode vx_with_tasks(const struct vx_decode *decode, int64_t logits) {
+  struct vx_decode whole = *decode;
+  int64_t anchors = vx_cell_anchors(decode);
+  whole.tasks = vx_head_tasks_of(&decode->tasks, anchors == 0 ? 0 : logits / anchors);
+  if (decode->tasks.count == 0) whole.task_sizes[0] = decode->num_sizes;
+  return whole;
 }

@@ -1,36 +1,50 @@
 // Decode of an anchor head: a detection head's maps in, boxes out.
 //
-// The inputs are [B, H, W, channels], float32 or float16. float16 is widened to float32. `cls_preds` has A * K
-// channels, the logits of K classes for each of A anchors. `box_preds` has A * 7 channels, or A * 9 if boxes have a
-// velocity. The optional `dir_cls_preds` has A * dir_bins. The anchors of a cell are its sizes, each with every
-// rotation. The flat index of an anchor in its cloud is (row * W + column) * A + a.
+// The inputs are [B, H, W, channels], float32 or float16. float16 is widened to float32. A cell has A anchors: its
+// sizes, each with every rotation. The sizes are divided among the head's tasks (head.h), in order. An anchor has a
+// logit for each class of its task.
+//   cls_preds      for each anchor its logits: L channels in all
+//   box_preds      for each anchor its values t: 7, or 8 with a heading of cosine and sine; 2 more with a velocity
+//   dir_cls_preds  for each anchor the logits of dir_bins directions; optional
+// The flat index of an anchor in its cloud is (row * W + column) * A + a, that of a logit (row * W + column) * L + l.
 //
-// An anchor's best logit is its largest. NaN is ignored; of equal logits the first class wins. The anchor box is
-// computed in binary64 and rounded once, with n columns:
+// The anchor box is computed in binary64 and rounded once, with n columns:
 //   x = ((max - min) * column) / (n - 1) + min, or min if n is 1; with align_center column + 0.5 and n; y the same way
 //   z = bottom + dz / 2
 // Its diagonal is d = sqrt(dx * dx + dy * dy), in binary32. The values t of the map give the box, in binary32:
 //   t0 * d + x, t1 * d + y, t2 * dz + z, exp(t3) * dx, exp(t4) * dy, exp(t5) * dz, t6 + rotation
-// The velocity of the box along x and y is t7, t8.
+// A heading of cosine and sine is instead the angle of t6 + cos(rotation), t7 + sin(rotation). cos, sin and the angle
+// are computed in binary64 and rounded once, the sums in binary32. The last two values are the velocity along x and y.
 // With `dir_cls_preds`, the heading r is replaced, in binary64 and rounded once. The period is 2 pi / dir_bins; `bin`
 // is the first of the anchor's largest bins:
 //   v = r - dir_offset; ((v - floor(v / period + dir_limit_offset) * period) + dir_offset) + period * bin
 //
-// Anchors are ranked by falling best logit, then by rising index. Each anchor has one fate, the first of these that
-// applies:
-//   below_threshold  the sigmoid of the best logit, in binary32, is less than score_threshold
+// A candidate is a logit that gives a box. With labels=best, the items are the anchors: each has one candidate, its
+// largest logit. NaN is ignored; of equal logits the first class wins. With labels=all, the items are the logits: each
+// is a candidate.
+//
+// Each item has one fate, the first of these that applies:
+//   below_threshold  the sigmoid of its candidate, in binary32, is less than score_threshold; or the logit is NaN
 //   invalid          a value of the box or its velocity is not finite, or the heading is not from -65536 to 65536
-//   over_pre_max, suppressed, over_post_max, kept  as boxes.h says
+//   over_pre_max     pre_max anchors of its group rank before its anchor. The best candidates of the anchors in this
+//                    group rank them, by falling logit, then by rising index
+//   suppressed, over_post_max, kept  as boxes.h says, among the boxes of its group
 #ifndef VOXELD_ANCHOR_DECODE_H
 #define VOXELD_ANCHOR_DECODE_H
 
-#include "kernels/boxes.h"
+#include "kernels/head.h"
+#include "kernels/host_device.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { VX_MAX_ANCHOR_SIZES = 16, VX_MAX_ANCHOR_ROTATIONS = 8, VX_MAX_DIR_BINS = 16, VX_MAX_CLASSES = 64 };
+enum {
+  VX_MAX_ANCHOR_SIZES = 16,
+  VX_MAX_ANCHOR_ROTATIONS = 8,
+  VX_MAX_DIR_BINS = 16,
+  VX_MAX_CODE_VALUES = VX_MOVING_BOX_VALUES + 1,  // of an anchor in box_preds
+};
 
 // The inputs, in this order.
 enum { VX_CLS_PREDS, VX_BOX_PREDS, VX_DIR_CLS_PREDS };
@@ -39,27 +53,47 @@ enum { VX_CLS_PREDS, VX_BOX_PREDS, VX_DIR_CLS_PREDS };
   (VX_TENSOR_BIT(VX_DECODED_BOXES) | VX_TENSOR_BIT(VX_DECODED_SCORES) | VX_TENSOR_BIT(VX_DECODED_LABELS) |             \
    VX_TENSOR_BIT(VX_BOX_INDICES) | VX_TENSOR_BIT(VX_BOX_COUNTS))
 
+enum vx_labels { VX_LABELS_BEST, VX_LABELS_ALL };
+enum vx_heading { VX_HEADING_ANGLE, VX_HEADING_COS_SIN };
+
 struct vx_decode {
   float range_min[3], range_max[3];  // metres; min < max
   int32_t num_sizes, num_rotations;  // A = num_sizes * num_rotations
   float sizes[VX_MAX_ANCHOR_SIZES][3];
   float bottoms[VX_MAX_ANCHOR_SIZES];  // z of the bottoms of the anchors
   float rotations[VX_MAX_ANCHOR_ROTATIONS];
-  int32_t velocity;      // 1: boxes have one
+  struct vx_head_tasks tasks;
+  int32_t num_task_sizes;            // 0 if there are no tasks, else their number
+  int32_t task_sizes[VX_MAX_TASKS];  // sizes of each task, 1 or more, which add up to num_sizes
+  int32_t heading;                   // enum vx_heading
+  int32_t velocity;                  // 1: boxes have one
   int32_t align_center;  // 1: anchors are at the centres of cells; 0: the outer anchors are at the ends of the range
   float dir_offset, dir_limit_offset;
   int32_t dir_bins;
+  int32_t labels;         // enum vx_labels
   float score_threshold;  // 0..1
-  struct vx_nms nms;
+  int32_t nms_groups;     // enum vx_nms_groups
+  struct vx_nms nms;      // of a group
 };
 
-// Values of a box in `box_preds` and in the answer.
-static inline int32_t vx_decoded_values(const struct vx_decode *decode) {
+// Values of a box in the answer.
+VX_SHARED int32_t vx_decoded_values(const struct vx_decode *decode) {
   return decode->velocity ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
 }
 
-// The least logit whose sigmoid is at least the threshold or, if `strict`, above it; NaN if there is none.
-float vx_least_logit(float score_threshold, bool strict);
+// Values of an anchor in `box_preds`.
+VX_SHARED int32_t vx_code_values(const struct vx_decode *decode) {
+  return vx_decoded_values(decode) + (decode->heading == VX_HEADING_COS_SIN ? 1 : 0);
+}
+
+static inline int32_t vx_cell_anchors(const struct vx_decode *decode) {
+  return decode->num_sizes * decode->num_rotations;
+}
+
+// Logits of a cell, if cls_preds has `channels` channels.
+int64_t vx_cell_logits(const struct vx_decode *decode, int64_t channels);
+// The same parameters, with at least one task.
+struct vx_decode vx_with_tasks(const struct vx_decode *decode, int64_t logits);
 
 #ifdef __cplusplus
 }

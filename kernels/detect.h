@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { VX_DETECTOR_MAPS = 6 };  // most inputs that a decoder has
+enum { VX_DETECTOR_MAPS = 7 };  // most inputs that a decoder has
 
 // One input of the decoder, for one cloud: the maps in one output of the network.
 struct vx_detector_map {
@@ -62,7 +62,7 @@ struct vx_detect {
   (VX_TENSOR_BIT(VX_HEAD_CLS_PREDS) | VX_TENSOR_BIT(VX_HEAD_BOX_PREDS) | VX_TENSOR_BIT(VX_HEAD_DIR_CLS_PREDS))
 #define VX_CENTER_MAPS                                                                                                 \
   (VX_TENSOR_BIT(VX_HEAD_HEATMAP) | VX_TENSOR_BIT(VX_HEAD_CENTER) | VX_TENSOR_BIT(VX_HEAD_HEIGHT) |                    \
-   VX_TENSOR_BIT(VX_HEAD_DIM) | VX_TENSOR_BIT(VX_HEAD_ROT) | VX_TENSOR_BIT(VX_HEAD_VEL))
+   VX_TENSOR_BIT(VX_HEAD_DIM) | VX_TENSOR_BIT(VX_HEAD_ROT) | VX_TENSOR_BIT(VX_HEAD_VEL) | VX_TENSOR_BIT(VX_HEAD_IOU))
 #define VX_HEAD_TENSORS (VX_ANCHOR_MAPS | VX_CENTER_MAPS)
 #define VX_DETECT_TENSORS (VX_DECODE_TENSORS | VX_TENSOR_BIT(VX_BEV_FEATURES) | VX_HEAD_TENSORS)
 

@@ -52,6 +52,34 @@ VX_SHARED double vx_exp(double x) {
 // e^x rounded to binary32: the nearest float to e^x. Overflow and NaN give +inf.
 VX_SHARED float vx_exp_float(float x) { return (float)vx_exp(x); }
 
+// ln x, for x from 2^-1000 to 2^1000: the exponent's multiple of ln 2, plus twice the inverse hyperbolic tangent of
+// (m - 1) / (m + 1) for a factor m from sqrt(1 / 2) to sqrt(2).
+VX_SHARED double vx_log(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  int k = (int)(bits >> 52) - 1023;
+  double m = x * vx_power_of_two(-k);
+  k = m > 0x1.6a09e667f3bcdp+0 ? k + 1 : k;
+  m = m > 0x1.6a09e667f3bcdp+0 ? m / 2 : m;
+  double u = (m - 1) / (m + 1), z = u * u;
+  double p = 1.0 / 19;
+  p = p * z + 1.0 / 17;
+  p = p * z + 1.0 / 15;
+  p = p * z + 1.0 / 13;
+  p = p * z + 1.0 / 11;
+  p = p * z + 1.0 / 9;
+  p = p * z + 1.0 / 7;
+  p = p * z + 1.0 / 5;
+  p = p * z + 1.0 / 3;
+  return k * 0x1.62e42feep-1 + (k * 0x1.a39ef35793c76p-33 + 2 * (u + (u * z) * p));
+}
+
+// x^power = e^(power ln x), for x from 0 to 1 and a power of 0 or more. 0^0 is 1. Results below e^-128 are e^-128.
+VX_SHARED double vx_power(float x, float power) {
+  if (power == 0) return 1;
+  return x > 0 ? vx_exp((double)power * vx_log((double)x)) : 0;
+}
+
 // 1 / (1 + e^-x). Never falls as x grows. NaN gives 0 or nearly 0.
 VX_SHARED float vx_sigmoid(float x) { return (float)(1 / (1 + vx_exp(-(double)x))); }
 

@@ -40,7 +40,7 @@ enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_DECODE, VX_SCATTER, V
 // The numbers of a job's inputs: their positions in the operation's row. The first input has one row per item of the
 // operation. For most operations it is `points`: [N, C], with x, y and z first.
 enum { VX_POINTS, VX_MATRIX };
-enum { VX_MAX_INPUTS = 6 };
+enum { VX_MAX_INPUTS = 7 };
 
 // Makes the input `points`, [rows, columns].
 static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, int32_t columns, const void *data) {

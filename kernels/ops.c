@@ -40,21 +40,29 @@ static void add_transform_sizes(const struct vx_job *job, struct vx_sizes *sizes
 
 static void add_nms_sizes(const struct vx_job *job, struct vx_sizes *sizes) { sizes->kept = job->counts.kept; }
 
-// All maps have the height and width of `cls_preds`. The channels of `cls_preds` give the number of classes.
+// All maps have the height and width of `cls_preds`. Without tasks, its channels give the number of classes.
 static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_decode *params = &job->params.decode;
-  int64_t anchors = (int64_t)params->num_sizes * params->num_rotations;
+  int64_t anchors = vx_cell_anchors(params);
   const int64_t *dims = job->inputs[VX_CLS_PREDS].dims;
   // If a dimension is 0, the others may be of any size.
   bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0 || dims[3] == 0;
-  sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * anchors;
+  sizes->logits = vx_cell_logits(params, dims[3]);
+  sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * (params->labels == VX_LABELS_ALL ? sizes->logits : anchors);
   sizes->kept = job->counts.kept;
   sizes->height = dims[1];
   sizes->width = dims[2];
-  sizes->logits = anchors == 0 ? 0 : dims[3] / anchors * anchors;
   sizes->decoded = vx_decoded_values(params);
-  sizes->offsets = anchors * sizes->decoded;
+  sizes->offsets = anchors * vx_code_values(params);
   sizes->bins = anchors * params->dir_bins;
+}
+
+// The logits of all clouds are numbered.
+static enum vx_status check_decode(const struct vx_job *job, struct error *error) {
+  const int64_t *dims = job->inputs[VX_CLS_PREDS].dims;
+  int64_t cells = dims[0] * dims[1] * dims[2];  // at most VX_MAX_POINTS, unless there are no items
+  if (job->counts.received == 0 || dims[3] == 0 || cells <= VX_MAX_POINTS / dims[3]) return VX_OK;
+  return vx_refuse(error, "cls_preds has more than %lld values", (long long)VX_MAX_POINTS);
 }
 
 // If one dimension is 0, the others may have any size.
@@ -62,13 +70,13 @@ static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_decode_center *params = &job->params.center;
   const int64_t *dims = job->inputs[VX_HEATMAP].dims;
   bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0;  // the other dimensions may then have any size
-  sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * dims[3];
+  sizes->tasks = params->tasks.count == 0 ? 1 : params->tasks.count;
+  sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * (params->best_class ? sizes->tasks : dims[3]);
   sizes->kept = job->counts.kept;
   sizes->height = dims[1];
   sizes->width = dims[2];
-  sizes->logits = params->num_tasks == 0 ? dims[3] : 0;
-  for (int32_t task = 0; task < params->num_tasks; task++) sizes->logits += params->task_classes[task];
-  sizes->tasks = params->num_tasks == 0 ? 1 : params->num_tasks;
+  sizes->logits = params->tasks.count == 0 ? dims[3] : 0;
+  for (int32_t task = 0; task < params->tasks.count; task++) sizes->logits += params->tasks.classes[task];
   sizes->decoded = job->inputs[VX_VEL].rank == 0 ? VX_BOX_VALUES : VX_MOVING_BOX_VALUES;
 }
 
@@ -115,11 +123,24 @@ static int64_t pairs_of(const struct vx_nms *nms, int64_t boxes) {
 }
 
 static int64_t nms_pairs(const struct vx_job *job, int64_t rows) { return pairs_of(&job->params.nms, rows); }
-static int64_t decode_pairs(const struct vx_job *job, int64_t rows) { return pairs_of(&job->params.decode.nms, rows); }
+
+// An anchor that is compared has as many boxes as labels=all gives it in its group.
+static int64_t decode_pairs(const struct vx_job *job, int64_t rows) {
+  const struct vx_decode *params = &job->params.decode;
+  struct vx_decode whole = vx_with_tasks(params, vx_cell_logits(params, job->inputs[VX_CLS_PREDS].dims[3]));
+  struct vx_head_groups groups = vx_head_groups_of(&whole.tasks, (enum vx_nms_groups)params->nms_groups);
+  int64_t pairs = 0;
+  for (int32_t group = 0; group < groups.count; group++) {
+    struct vx_nms nms = params->nms;
+    if (params->labels == VX_LABELS_ALL) nms.pre_max *= groups.first[group + 1] - groups.first[group];
+    pairs += pairs_of(&nms, rows);
+  }
+  return pairs;
+}
 
 static int64_t center_pairs(const struct vx_job *job, int64_t rows) {
   const struct vx_decode_center *params = &job->params.center;
-  int64_t tasks = params->num_tasks == 0 ? 1 : params->num_tasks;
+  int64_t tasks = params->tasks.count == 0 ? 1 : params->tasks.count;
   return tasks * pairs_of(&params->nms, rows < params->max_objects ? rows : params->max_objects);
 }
 
@@ -219,6 +240,7 @@ static const struct vx_operation operations[VX_OPS] = {
                    .fates = SUPPRESSION | VX_FATE_BIT(VX_FATE_BELOW_THRESHOLD),
                    .rows = "kept",
                    .add_sizes = add_decode_sizes,
+                   .check = check_decode,
                    .pairs = decode_pairs},
     [VX_SCATTER] = {.name = "scatter",
                     .items = VX_VOXEL_ITEMS,
@@ -235,7 +257,8 @@ static const struct vx_operation operations[VX_OPS] = {
                           .items = VX_CANDIDATE_ITEMS,
                           .inputs = {MAP("heatmap", VX_EXTENT_LOGITS, true), MAP("center", VX_EXTENT_TASKS_2, true),
                                      MAP("height", VX_EXTENT_TASKS, true), MAP("dim", VX_EXTENT_TASKS_3, true),
-                                     MAP("rot", VX_EXTENT_TASKS_2, true), MAP("vel", VX_EXTENT_TASKS_2, false)},
+                                     MAP("rot", VX_EXTENT_TASKS_2, true), MAP("vel", VX_EXTENT_TASKS_2, false),
+                                     MAP("iou", VX_EXTENT_TASKS, false)},
                           .tensors = VX_DECODE_TENSORS,
                           .map = VX_HEAD_HEATMAP,
                           .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_DECODE) |

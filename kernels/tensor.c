@@ -43,6 +43,7 @@ static const struct tensor_row {
     [VX_HEAD_DIM] = {"dim", VX_FLOAT32, HEAD(VX_EXTENT_TASKS_3)},
     [VX_HEAD_ROT] = {"rot", VX_FLOAT32, HEAD(VX_EXTENT_TASKS_2)},
     [VX_HEAD_VEL] = {"vel", VX_FLOAT32, HEAD(VX_EXTENT_TASKS_2)},
+    [VX_HEAD_IOU] = {"iou", VX_FLOAT32, HEAD(VX_EXTENT_TASKS)},
     [VX_BEV_FEATURES] = {"bev_features",
                          VX_FLOAT32,
                          {VX_EXTENT_CLOUDS, VX_EXTENT_CHANNELS, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH}},

@@ -77,6 +77,18 @@ bool boxes_check_range(const char *name, const float min[3], const float max[3],
   return true;
 }
 
+bool boxes_check_tasks(const struct vx_head_tasks *tasks, struct error *error) {
+  int64_t classes = 0;
+  for (int32_t task = 0; task < tasks->count; task++) {
+    classes += tasks->classes[task];
+    if (tasks->classes[task] < 1)
+      return error_refuse(error, ERROR_BAD_PARAMETER, "task_classes", "task_classes has 0; allowed: 1 or more");
+  }
+  return classes <= VX_MAX_CLASSES ||
+         error_refuse(error, ERROR_BAD_PARAMETER, "task_classes",
+                      "task_classes add up to %lld classes; allowed: up to %d", (long long)classes, VX_MAX_CLASSES);
+}
+
 static const char *first_map(const struct job_request *request) {
   return vx_operation_of(request->job.op)->inputs[0].name;
 }

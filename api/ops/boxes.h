@@ -30,13 +30,19 @@ extern const char *const no_yes_words[];  // 0, 1
 
 // ---- decoders: the operations of POST /v1/decode --------------------------------------------------------------------
 
-#define CLOUD_OR_TASK "cloud, or per task of a centre head"
+#define TASK_OR_CLASS "task, or per class with nms_groups=class"
 
 // Chooses the decoder. It is read before the other parameters, since it chooses their table.
 extern const struct param param_head;
 extern const struct param param_class_names;
 extern const struct result_row decoded_results[];
 
+#define PARAM_TASK_CLASSES(member, number)                                                                             \
+  {                                                                                                                    \
+    .name = "task_classes", .type = &value_counts, .offset = FIELD(member), .second = FIELD(number),                   \
+    .most = VX_MAX_TASKS, .allowed = "1 to 32 whole numbers, each 1 or more, that add up to the number of classes",    \
+    .doc = "number of classes of each task; without it one task has all classes",                                      \
+  }
 #define PARAM_MAPS_RANGE(member)                                                                                       \
   {                                                                                                                    \
     .name = "point_cloud_range", .type = &value_floats, .offset = FIELD(member), .least = 6,                           \
@@ -58,6 +64,7 @@ extern const struct result_row decoded_results[];
 VX_WARN_UNUSED bool boxes_check_given(const struct job_request *request, const char *const *needed,
                                       struct error *error);
 VX_WARN_UNUSED bool boxes_check_range(const char *name, const float min[3], const float max[3], struct error *error);
+VX_WARN_UNUSED bool boxes_check_tasks(const struct vx_head_tasks *tasks, struct error *error);
 // Checks the first map, which has `classes` classes, and counts the items of each cloud. False with an error.
 VX_WARN_UNUSED bool boxes_count(struct job_request *request, int64_t classes, struct error *error);
 // Checks that the first map has a shape in which classes can be counted. False with an error.

@@ -5,8 +5,10 @@
 
 #define CENTER(member) FIELD(job.params.center.member)
 
-static const char *const rot_words[] = {"cos_sin", "sin_cos", NULL};  // enum vx_rot_order
-static const char *const nms_words[] = {"rotated", "circle", NULL};   // vx_nms.circle
+static const char *const rot_words[] = {"cos_sin", "sin_cos", NULL};   // enum vx_rot_order
+static const char *const cell_labels_words[] = {"all", "best", NULL};  // vx_decode_center.best_class
+#define POWERS "a number from 0 to 16, or one for each class"
+static const char *const nms_words[] = {"rotated", "circle", NULL};  // vx_nms.circle
 
 static const struct param point_cloud_range = PARAM_MAPS_RANGE(job.params.center.range_min);
 static const struct param voxel_size = {
@@ -26,15 +28,8 @@ static const struct param feature_map_stride = {
     .most = VX_MAX_STRIDE,
     .doc = "voxels per cell of the maps, along x and along y",
 };
-static const struct param task_classes = {
-    .name = "task_classes",
-    .type = &value_counts,
-    .offset = CENTER(task_classes),
-    .second = CENTER(num_tasks),
-    .most = VX_MAX_TASKS,
-    .allowed = "1 to 32 whole numbers, each 1 or more, that add up to the channels of heatmap",
-    .doc = "number of classes of each task; each task is decoded separately; without it one task has all classes",
-};
+static const struct param task_classes =
+    PARAM_TASK_CLASSES(job.params.center.tasks.classes, job.params.center.tasks.count);
 static const struct param rot_order = {
     .name = "rot_order",
     .type = &value_word,
@@ -42,6 +37,14 @@ static const struct param rot_order = {
     .words = rot_words,
     .initial = "cos_sin",
     .doc = "meaning of the two channels of rot: cos_sin in OpenPCDet, sin_cos in mmdetection3d and Autoware",
+};
+static const struct param cell_labels = {
+    .name = "cell_labels",
+    .type = &value_word,
+    .offset = CENTER(best_class),
+    .words = cell_labels_words,
+    .initial = "all",
+    .doc = "best: a cell gives a box of the best class of each task; all: a box of each class above score_threshold",
 };
 static const struct param max_objects = {
     .name = "max_objects",
@@ -85,20 +88,55 @@ static const struct param min_radius = {
     .doc = "with nms=circle, a box suppresses worse boxes whose centres are at most this far from its own "
            "centre",
 };
+static const struct param iou_power = {
+    .name = "iou_power",
+    .type = &value_rows,
+    .offset = CENTER(iou_powers),
+    .second = CENTER(num_iou_powers),
+    .least = 1,
+    .most = VX_MAX_CLASSES,
+    .allowed = POWERS,
+    .doc =
+        "with the map iou, the score of a box becomes score^score_power * overlap^iou_power; overlap is (iou + 1) / 2, "
+        "from 0 to 1",
+};
+static const struct param score_power = {
+    .name = "score_power",
+    .type = &value_rows,
+    .offset = CENTER(score_powers),
+    .second = CENTER(num_score_powers),
+    .least = 1,
+    .most = VX_MAX_CLASSES,
+    .initial = "1",
+    .allowed = POWERS,
+    .doc = "see iou_power",
+};
+static const struct param rectified_threshold = {
+    .name = "rectified_threshold",
+    .type = &value_fraction,
+    .offset = CENTER(rectified_threshold),
+    .doc = "with the map iou, boxes whose new score is not above this are dropped; without it, no box is dropped",
+};
 static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.center.score_threshold);
 static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.center.nms.iou_threshold);
-static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.center.nms.pre_max, CLOUD_OR_TASK);
-static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.center.nms.post_max, CLOUD_OR_TASK);
+static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.center.nms.pre_max, TASK_OR_CLASS);
+static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.center.nms.post_max, TASK_OR_CLASS);
 static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.center.nms.class_agnostic);
 static const struct param outputs = PARAM_OUTPUTS(VX_DECODE_TENSORS, "all");
 
-static const struct param *const rows[] = {
-    &param_preset,       &param_head,   &point_cloud_range,   &voxel_size,
-    &feature_map_stride, &task_classes, &rot_order,           &max_objects,
-    &score_threshold,    &nms,          &post_center_range,   &min_radius,
-    &nms_threshold,      &nms_pre_max,  &nms_post_max,        &class_agnostic,
-    &param_class_names,  &outputs,      &param_points_region, &param_output_region,
-    &param_timeout_ms,   NULL};
+static const struct param *const rows[] = {&param_preset,        &param_head,
+                                           &point_cloud_range,   &voxel_size,
+                                           &feature_map_stride,  &task_classes,
+                                           &rot_order,           &cell_labels,
+                                           &max_objects,         &score_threshold,
+                                           &iou_power,           &score_power,
+                                           &rectified_threshold, &nms,
+                                           &post_center_range,   &min_radius,
+                                           &nms_threshold,       &nms_pre_max,
+                                           &nms_post_max,        &class_agnostic,
+                                           &param_class_names,   &outputs,
+                                           &param_points_region, &param_output_region,
+                                           &param_timeout_ms,    NULL};
 PARAM_ROWS_FIT(rows);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
@@ -108,26 +146,14 @@ static vx_tensor_set tensors(const struct job_request *request) {
   return VX_DECODE_TENSORS;
 }
 
-static bool check_tasks(const struct vx_decode_center *params, struct error *error) {
-  int64_t classes = 0;
-  for (int32_t task = 0; task < params->num_tasks; task++) {
-    classes += params->task_classes[task];
-    if (params->task_classes[task] < 1)
-      return error_refuse(error, ERROR_BAD_PARAMETER, "task_classes", "task_classes has 0; allowed: 1 or more");
-  }
-  return classes <= VX_MAX_CLASSES ||
-         error_refuse(error, ERROR_BAD_PARAMETER, "task_classes",
-                      "task_classes add up to %lld classes; allowed: up to %d", (long long)classes, VX_MAX_CLASSES);
-}
-
 static bool check_radii(const struct job_request *request, struct error *error) {
   const struct vx_decode_center *params = &request->job.params.center;
   if (params->nms.circle && params->num_radii == 0)
     return error_refuse(error, ERROR_BAD_PARAMETER, "min_radius", "min_radius is missing; nms=circle needs it");
-  if (params->num_radii > 1 && params->num_radii != params->num_tasks)
+  if (params->num_radii > 1 && params->num_radii != params->tasks.count)
     return error_refuse(error, ERROR_BAD_PARAMETER, "min_radius",
                         "min_radius has %d numbers for %d task_classes; allowed: one, or one for each",
-                        (int)params->num_radii, (int)params->num_tasks);
+                        (int)params->num_radii, (int)params->tasks.count);
   for (int32_t i = 0; i < params->num_radii; i++)
     if (!(params->radii[i] >= 0))
       return error_refuse(error, ERROR_BAD_PARAMETER, "min_radius", "min_radius has %g; allowed: 0 or more",
@@ -135,10 +161,19 @@ static bool check_radii(const struct job_request *request, struct error *error) 
   return true;
 }
 
+static bool check_powers(const char *name, const float *powers, int32_t count, struct error *error) {
+  for (int32_t i = 0; i < count; i++)
+    if (!(powers[i] >= 0 && powers[i] <= VX_MAX_POWER))
+      return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s has %g; allowed: 0 to %d", name, (double)powers[i],
+                          VX_MAX_POWER);
+  return true;
+}
+
 static bool finish(struct job_request *request, struct error *error) {
   static const char *const needed[] = {"point_cloud_range", "voxel_size", "feature_map_stride", NULL};
   struct vx_decode_center *params = &request->job.params.center;
   params->limited = job_request_is_given(request, "post_center_range");
+  if (!job_request_is_given(request, "rectified_threshold")) params->rectified_threshold = -1;
   if (!boxes_check_given(request, needed, error) ||
       !boxes_check_range("point_cloud_range", params->range_min, params->range_max, error) ||
       (params->limited && !boxes_check_range("post_center_range", params->center_min, params->center_max, error)))
@@ -147,7 +182,28 @@ static bool finish(struct job_request *request, struct error *error) {
     if (!(params->voxel_size[a] > 0))
       return error_refuse(error, ERROR_BAD_PARAMETER, "voxel_size", "voxel_size along %c is %g; allowed: above 0",
                           "xyz"[a], (double)params -> voxel_size[a]);
-  return check_tasks(params, error) && check_radii(request, error);
+  return boxes_check_tasks(&params->tasks, error) && check_radii(request, error) &&
+         check_powers("iou_power", params->iou_powers, params->num_iou_powers, error) &&
+         check_powers("score_power", params->score_powers, params->num_score_powers, error);
+}
+
+static bool check_power_count(const char *name, int64_t count, int64_t classes, struct error *error) {
+  return count <= 1 || count == classes ||
+         error_refuse(error, ERROR_BAD_BODY, name,
+                      "%s has %lld numbers for %lld classes; allowed: one, or one for each", name, (long long)count,
+                      (long long)classes);
+}
+
+// Either both the map iou and its power are given, or neither is.
+static bool check_iou(const struct job_request *request, int64_t classes, struct error *error) {
+  const struct vx_decode_center *params = &request->job.params.center;
+  bool has_map = request->job.inputs[VX_IOU].rank != 0, has_power = params->num_iou_powers > 0;
+  if (has_map && !has_power)
+    return error_refuse(error, ERROR_BAD_PARAMETER, "iou_power", "iou_power is missing; the input iou needs it");
+  if (has_power && !has_map)
+    return error_refuse(error, ERROR_BAD_BODY, "iou_power", "the input iou is missing; iou_power needs it");
+  return check_power_count("iou_power", params->num_iou_powers, classes, error) &&
+         check_power_count("score_power", params->num_score_powers, classes, error);
 }
 
 // A cloud has one candidate for each class in each cell.
@@ -161,7 +217,7 @@ static bool count(struct job_request *request, struct error *error) {
     return error_refuse(error, ERROR_BAD_BODY, "task_classes",
                         "the input heatmap has %lld channels; task_classes add up to %lld", (long long)channels,
                         (long long)classes);
-  return boxes_count(request, classes, error);
+  return check_iou(request, classes, error) && boxes_count(request, classes, error);
 }
 
 const struct operation operation_decode_center = {

@@ -1,9 +1,14 @@
 // The parameters of POST /v1/decode with head=anchor; kernels/decode.h says what they mean.
 #include "api/ops/boxes.h"
+#include "kernels/exact.h"
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
 #define DECODE(member) FIELD(job.params.decode.member)
+
+static const char *const heading_words[] = {"angle", "cos_sin", NULL};  // enum vx_heading
+static const char *const labels_words[] = {"best", "all", NULL};        // enum vx_labels
+static const char *const groups_words[] = {"task", "class", NULL};      // enum vx_nms_groups
 
 static const struct param point_cloud_range = PARAM_MAPS_RANGE(job.params.decode.range_min);
 static const struct param anchor_sizes = {
@@ -40,13 +45,34 @@ static const struct param anchor_rotations = {
     .unit = "radians",
     .doc = "rotations of the anchors",
 };
+static const struct param task_classes =
+    PARAM_TASK_CLASSES(job.params.decode.tasks.classes, job.params.decode.tasks.count);
+static const struct param task_sizes = {
+    .name = "task_sizes",
+    .type = &value_counts,
+    .offset = DECODE(task_sizes),
+    .second = DECODE(num_task_sizes),
+    .most = VX_MAX_TASKS,
+    .allowed = "a whole number of 1 or more for each of task_classes, that add up to the number of anchor_sizes",
+    .doc = "number of anchor_sizes of each task",
+};
+static const struct param heading = {
+    .name = "heading",
+    .type = &value_word,
+    .offset = DECODE(heading),
+    .words = heading_words,
+    .initial = "angle",
+    .doc =
+        "the heading in box_preds: one value, which is added to the anchor's rotation, or two values, which are added "
+        "to its cosine and its sine",
+};
 static const struct param velocity = {
     .name = "velocity",
     .type = &value_word,
     .offset = DECODE(velocity),
     .words = no_yes_words,
     .initial = "no",
-    .doc = "whether box_preds has nine values for an anchor: the last two are the velocity along x and y",
+    .doc = "whether box_preds has two more values for an anchor: the velocity along x and y",
 };
 static const struct param align_center = {
     .name = "align_center",
@@ -83,10 +109,26 @@ static const struct param dir_bins = {
     .initial = "2",
     .doc = "number of directions per anchor in dir_cls_preds",
 };
+static const struct param labels = {
+    .name = "labels",
+    .type = &value_word,
+    .offset = DECODE(labels),
+    .words = labels_words,
+    .initial = "best",
+    .doc = "best: an anchor gives a box of its best class; all: a box of each class that reaches score_threshold",
+};
+static const struct param nms_groups = {
+    .name = "nms_groups",
+    .type = &value_word,
+    .offset = DECODE(nms_groups),
+    .words = groups_words,
+    .initial = "task",
+    .doc = "task: the boxes of a task are ranked, limited and suppressed together; class: the boxes of each class",
+};
 static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.decode.score_threshold);
 static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.decode.nms.iou_threshold);
-static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.decode.nms.pre_max, CLOUD_OR_TASK);
-static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.decode.nms.post_max, CLOUD_OR_TASK);
+static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.decode.nms.pre_max, TASK_OR_CLASS);
+static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.decode.nms.post_max, TASK_OR_CLASS);
 static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.decode.nms.class_agnostic);
 static const struct param outputs = PARAM_OUTPUTS(VX_DECODE_TENSORS, "all");
 
@@ -96,12 +138,17 @@ static const struct param *const rows[] = {&param_preset,
                                            &anchor_sizes,
                                            &anchor_bottoms,
                                            &anchor_rotations,
+                                           &task_classes,
+                                           &task_sizes,
+                                           &heading,
                                            &velocity,
                                            &align_center,
                                            &dir_offset,
                                            &dir_limit_offset,
                                            &dir_bins,
+                                           &labels,
                                            &score_threshold,
+                                           &nms_groups,
                                            &nms_threshold,
                                            &nms_pre_max,
                                            &nms_post_max,
@@ -121,12 +168,8 @@ static vx_tensor_set tensors(const struct job_request *request) {
   return VX_DECODE_TENSORS;
 }
 
-static bool finish(struct job_request *request, struct error *error) {
-  static const char *const needed[] = {"point_cloud_range", "anchor_sizes", "anchor_bottoms", NULL};
+static bool check_sizes(const struct job_request *request, struct error *error) {
   const struct vx_decode *params = &request->job.params.decode;
-  if (!boxes_check_given(request, needed, error) ||
-      !boxes_check_range("point_cloud_range", params->range_min, params->range_max, error))
-    return false;
   for (int i = 0; i < 3 * params->num_sizes; i++)
     if (!(params->sizes[i / 3][i % 3] > 0))
       return error_refuse(error, ERROR_BAD_PARAMETER, "anchor_sizes", "anchor_sizes has %g; allowed: above 0",
@@ -137,17 +180,64 @@ static bool finish(struct job_request *request, struct error *error) {
                       (int)request->num_bottoms, (int)params->num_sizes);
 }
 
-// The items of a cloud are all anchors of its maps.
-static bool count(struct job_request *request, struct error *error) {
+static bool check_task_sizes(const struct vx_decode *params, struct error *error) {
+  int64_t sizes = 0;
+  if (params->num_task_sizes != params->tasks.count)
+    return error_refuse(error, ERROR_BAD_PARAMETER, "task_sizes",
+                        "task_sizes has %d numbers for %d task_classes; allowed: one for each",
+                        (int)params->num_task_sizes, (int)params->tasks.count);
+  for (int32_t task = 0; task < params->num_task_sizes; task++) {
+    sizes += params->task_sizes[task];
+    if (params->task_sizes[task] < 1)
+      return error_refuse(error, ERROR_BAD_PARAMETER, "task_sizes", "task_sizes has 0; allowed: 1 or more");
+  }
+  return params->num_task_sizes == 0 || sizes == params->num_sizes ||
+         error_refuse(error, ERROR_BAD_PARAMETER, "task_sizes", "task_sizes add up to %lld; there are %d anchor_sizes",
+                      (long long)sizes, (int)params->num_sizes);
+}
+
+// The cosine and sine of a rotation are known up to VX_MOST_RADIANS.
+static bool check_rotations(const struct vx_decode *params, struct error *error) {
+  for (int32_t i = 0; params->heading == VX_HEADING_COS_SIN && i < params->num_rotations; i++)
+    if (!(params->rotations[i] >= -VX_MOST_RADIANS && params->rotations[i] <= VX_MOST_RADIANS))
+      return error_refuse(error, ERROR_BAD_PARAMETER, "anchor_rotations",
+                          "anchor_rotations has %g; allowed with heading=cos_sin: from %d to %d",
+                          (double)params->rotations[i], -VX_MOST_RADIANS, VX_MOST_RADIANS);
+  return true;
+}
+
+static bool finish(struct job_request *request, struct error *error) {
+  static const char *const needed[] = {"point_cloud_range", "anchor_sizes", "anchor_bottoms", NULL};
   const struct vx_decode *params = &request->job.params.decode;
-  int64_t anchors = (int64_t)params->num_sizes * params->num_rotations;
-  int64_t channels = request->job.inputs[VX_CLS_PREDS].dims[3], classes = channels / anchors;
-  if (!boxes_check_maps(request, error)) return false;
-  if (channels % anchors || classes < 1 || classes > VX_MAX_CLASSES)
-    return error_refuse(error, ERROR_BAD_BODY, NULL,
+  return boxes_check_given(request, needed, error) &&
+         boxes_check_range("point_cloud_range", params->range_min, params->range_max, error) &&
+         check_sizes(request, error) && boxes_check_tasks(&params->tasks, error) && check_task_sizes(params, error) &&
+         check_rotations(params, error);
+}
+
+// The channels of cls_preds, without tasks, give the number of classes.
+static bool check_channels(const struct vx_decode *params, int64_t channels, int64_t *classes, struct error *error) {
+  int64_t anchors = vx_cell_anchors(params), logits = vx_cell_logits(params, channels);
+  *classes = channels / anchors;
+  if (params->tasks.count == 0)
+    return (channels % anchors == 0 && *classes >= 1 && *classes <= VX_MAX_CLASSES) ||
+           error_refuse(error, ERROR_BAD_BODY, NULL,
                         "the input cls_preds has %lld channels; allowed: 1 to %d classes for each of %lld anchors",
                         (long long)channels, VX_MAX_CLASSES, (long long)anchors);
-  return boxes_count(request, classes, error);
+  *classes = 0;
+  for (int32_t task = 0; task < params->tasks.count; task++) *classes += params->tasks.classes[task];
+  return channels == logits ||
+         error_refuse(error, ERROR_BAD_BODY, "task_classes",
+                      "the input cls_preds has %lld channels; the anchors of all tasks have %lld logits",
+                      (long long)channels, (long long)logits);
+}
+
+// The items of a cloud are all anchors of its maps, or all logits.
+static bool count(struct job_request *request, struct error *error) {
+  int64_t classes;
+  return boxes_check_maps(request, error) &&
+         check_channels(&request->job.params.decode, request->job.inputs[VX_CLS_PREDS].dims[3], &classes, error) &&
+         boxes_count(request, classes, error);
 }
 
 const struct operation operation_decode = {

@@ -48,7 +48,7 @@ static const struct param nms_pre_max = {
     .offset = FIELD(job.params.detect.nms.pre_max),
     .least = 1,
     .most = VX_MAX_RANKED,
-    .doc = "maximum number of boxes to compare per cloud, or per task of a centre head" OF_MODEL,
+    .doc = "maximum number of boxes to compare per task, or per class with nms_groups=class" OF_MODEL,
 };
 static const struct param nms_post_max = {
     .name = "nms_post_max",
@@ -56,7 +56,7 @@ static const struct param nms_post_max = {
     .offset = FIELD(job.params.detect.nms.post_max),
     .least = 1,
     .most = VX_MAX_RANKED,
-    .doc = "maximum number of boxes to keep per cloud, or per task of a centre head" OF_MODEL,
+    .doc = "maximum number of boxes to keep per task, or per class with nms_groups=class" OF_MODEL,
 };
 static const struct param class_agnostic = {
     .name = "class_agnostic",
@@ -106,6 +106,7 @@ static const struct result_row results[] = {
     {VX_HEAD_DIM, "logarithms of sizes; of a centre head", WHEN_NAMED},
     {VX_HEAD_ROT, "cosines and sines of headings, in the order that the model has; of a centre head", WHEN_NAMED},
     {VX_HEAD_VEL, "velocities along x and y; of a centre head that has velocities", WHEN_NAMED},
+    {VX_HEAD_IOU, "overlaps of boxes; of a centre head that predicts overlaps", WHEN_NAMED},
     {VX_BEV_FEATURES, "the network's input: the pillars' features as a map", WHEN_NAMED},
     {.doc = NULL},
 };

@@ -25,10 +25,10 @@ struct spelling {
   bool optional;  // the document says which inputs are optional
 };
 
-// The number of logits of a cell if the preset names the classes; else -1. Anchors have a map of offsets, centres do
-// not.
+// The number of logits of a cell if the preset has tasks or names the classes; else -1.
 static int64_t logits_of(const struct job_request *request, const struct vx_sizes *sizes) {
-  int64_t anchors = sizes->offsets > 0 ? sizes->offsets / sizes->decoded : 1;
+  int64_t anchors = request->job.op == VX_DECODE ? vx_cell_anchors(&request->job.params.decode) : 1;
+  if (sizes->logits > 0) return sizes->logits;
   return request->num_class_names ? anchors * request->num_class_names : -1;
 }
 

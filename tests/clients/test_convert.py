@@ -172,6 +172,7 @@ def pcdet_center_config():
 
 
 PCDET_CENTER = {"heatmap": "hm", "center": "center", "height": "center_z", "dim": "dim", "rot": "rot", "vel": "vel"}
+PCDET_CENTER["iou"] = "iou"
 
 
 def pcdet_center_names():
@@ -354,7 +355,7 @@ test_cfg = dict(
 voxel_generator = dict(range={BOUNDS}, voxel_size={SIZE}, max_points_in_voxel=20, max_voxel_num=[30000, 60000])
 work_dir = './work_dirs/{{}}/'.format(__file__[__file__.rfind('/') + 1:-3])
 """
-DET3D_CENTER = {"heatmap": "hm", "center": "reg", **{name: name for name in ("height", "dim", "rot", "vel")}}
+DET3D_CENTER = {"heatmap": "hm", "center": "reg", **{name: name for name in ("height", "dim", "rot", "vel", "iou")}}
 
 
 def det3d_names():
@@ -570,7 +571,7 @@ class Convert(unittest.TestCase):
         self.check_anchor_maps(state, head, ("backbone.blocks", "neck.deblocks", 0), MMDET_SPEC, document)
         decode = document["decode"]
         self.assertEqual(decode["anchor_bottoms"], [-0.6, -0.6, -1.78])
-        self.assertEqual(decode["align_center"], "yes")
+        self.assertEqual((decode["align_center"], decode["labels"], decode["class_agnostic"]), ("yes", "all", "no"))
         self.assertEqual(document["voxelize"]["max_voxels"], 40000)
 
     def test_mmdet3d_centers(self):
@@ -753,7 +754,7 @@ class Convert(unittest.TestCase):
                 self.refuse(reason, "mmdet3d", mmdet_state(), text)
         for reason, place, key, value in (
             ("MODEL.POST_PROCESSING.OUTPUT_RAW_SCORE is True", ("POST_PROCESSING",), "OUTPUT_RAW_SCORE", True),
-            ("USE_IOU_TO_RECTIFY_SCORE is True", ("DENSE_HEAD", "POST_PROCESSING"), "USE_IOU_TO_RECTIFY_SCORE", True),
+            ("MODEL.DENSE_HEAD.IOU_BRANCH is True", ("DENSE_HEAD",), "IOU_BRANCH", True),
             ("MODEL.ROI_HEAD.NAME is PVRCNN", (), "ROI_HEAD", {"NAME": "PVRCNN"}),
             ("MODEL.VFE.NEW: the converter does not know this key", ("VFE",), "NEW", 0),
         ):
@@ -766,22 +767,40 @@ class Convert(unittest.TestCase):
                 self.refuse(reason, "openpcdet", pcdet_state(), config, "--ignore", "dense_head.conv_iou")
 
     def test_overlaps_that_rectify_scores(self):
-        """The branch alone changes nothing, and --ignore leaves it out; its use is refused whatever is left out."""
-        weights, names = Weights(4), pcdet_center_names()
+        weights, names, maps = Weights(4), pcdet_center_names(), [*MAPS, "iou"]
         weights.weight("vfe.pfn_layers.0.linear", 64, 11)
         weights.norm("vfe.pfn_layers.0.norm", 64)
         networks.make_backbone(weights, *PCDET_BLOCKS, PCDET_SPEC)
-        networks.make_center(weights, names, 384, 64, MAPS, [1, 2])
-        weights.bias("dense_head.heads_list.0.iou.1", 1)
+        networks.make_center(weights, names, 384, 64, maps, [1, 2])
         config = pcdet_center_config()
         head = config["MODEL"]["DENSE_HEAD"]
         head["SEPARATE_HEAD_CFG"]["HEAD_DICT"]["iou"] = {"out_channels": 1, "num_conv": 2}
-        ignore = ("--ignore", "dense_head.heads_list.0.iou")
-        self.refuse("no layer for dense_head.heads_list.0.iou.1.bias", "openpcdet", weights.state, config)
-        head["POST_PROCESSING"].update(USE_IOU_TO_RECTIFY_SCORE=True, IOU_RECTIFIER=[0.5, 0.5, 0.5])
-        self.refuse("USE_IOU_TO_RECTIFY_SCORE is True", "openpcdet", weights.state, config, *ignore)
-        head["POST_PROCESSING"]["USE_IOU_TO_RECTIFY_SCORE"] = False
-        self.convert("openpcdet", weights.state, config, *ignore)
+        self.refuse("no layer for dense_head.heads_list.0.iou", "openpcdet", weights.state, config)
+        head["POST_PROCESSING"].update(USE_IOU_TO_RECTIFY_SCORE=True, IOU_RECTIFIER=[0.68, 0.71])
+        self.refuse("IOU_RECTIFIER is [0.68, 0.71]; expected a number", "openpcdet", weights.state, config)
+        head["POST_PROCESSING"]["IOU_RECTIFIER"].append(0)
+        decode = self.convert("openpcdet", weights.state, config)["decode"]
+        self.assertEqual(decode["iou_power"], [0.71, 0.68, 0])  # in the order of the labels
+        self.assertEqual(np.float32(decode["score_power"]).tolist(), (1 - np.float32([0.71, 0.68, 0])).tolist())
+        x, found = self.maps()
+        y = networks.run_backbone(weights.state, *PCDET_BLOCKS, PCDET_SPEC, x.astype(float))
+        expected = networks.run_center(weights.state, names, ["iou"], [1, 2], y)["iou"]
+        near(self, found["iou"], expected.transpose(0, 2, 3, 1))
+
+    def test_overlaps_of_det3d(self):
+        weights, names, maps = Weights(8), det3d_names(), [*MAPS, "iou"]
+        weights.weight("reader.pfn_layers.0.linear", 64, 10)
+        weights.norm("reader.pfn_layers.0.norm", 64)
+        layers = ("neck.blocks", "neck.deblocks", 1)
+        networks.make_backbone(weights, *layers, DET3D_SPEC)
+        networks.make_center(weights, names, 384, 64, maps, [1, 2])
+        text = DET3D_FILE.replace("CIRCLE", "cf_weight=3,").replace("'vel': (2, 2)", "'vel': (2, 2), 'iou': (1, 2)")
+        decode = self.convert("det3d", weights.state, text)["decode"]
+        self.assertEqual((decode["iou_power"], decode["rectified_threshold"]), (3, decode["score_threshold"]))
+        x, found = self.maps()
+        y = networks.run_backbone(weights.state, *layers, DET3D_SPEC, x.astype(float))
+        expected = networks.run_center(weights.state, names, ["iou"], [1, 2], y)["iou"].transpose(0, 2, 3, 1)
+        near(self, found["iou"], 2 * expected - 1)
 
     def test_versions_of_mmdet3d(self):
         (self.folder / "base.py").write_text(MMDET_BASE_FILE, encoding="utf-8")

@@ -25,6 +25,7 @@ CONVERTED = {  # those without a key that is refused; the types of parts are not
         "kitti_models/pointpillar.yaml",
         "kitti_models/pointpillar_newaugs.yaml",
         "kitti_models/pointpillar_pyramid_aug.yaml",
+        "nuscenes_models/cbgs_pp_multihead.yaml",
         "nuscenes_models/cbgs_dyn_pp_centerpoint.yaml",
         "once_models/pointpillar.yaml",
         "waymo_models/centerpoint_dyn_pillar_1x.yaml",

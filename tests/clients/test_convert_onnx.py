@@ -296,7 +296,7 @@ class Onnx(unittest.TestCase):
         decode = document["decode"]
         self.assertEqual((decode["rot_order"], decode["nms"], decode["min_radius"]), ("sin_cos", "circle", [0.5]))
         self.assertEqual((decode["score_threshold"], decode["feature_map_stride"]), (0.35, 2))
-        self.assertIn("note: a cell may give a box of each class", text)
+        self.assertEqual(decode["cell_labels"], "best")
         other = copy.deepcopy(configs)
         other["package.yaml"]["/**"]["ros__parameters"]["model_params"]["score_thresholds"]["thresholds"]["CAR"] = [0.5]
         (self.model / "model.json").unlink()

@@ -25,6 +25,7 @@ except ImportError:
     sys.exit(77)
 
 import check
+import heads
 import networks
 import test_convert as convert
 import test_convert_onnx as exports
@@ -40,17 +41,46 @@ def query(values):
     return urllib.parse.urlencode({name: text(value) for name, value in values.items()}, safe=",")
 
 
-def center_state():
+def center_state(maps=convert.MAPS):
     weights, names = networks.Weights(4), convert.pcdet_center_names()
     weights.weight("vfe.pfn_layers.0.linear", 64, 11)
     weights.norm("vfe.pfn_layers.0.norm", 64)
     networks.make_backbone(weights, *convert.PCDET_BLOCKS, convert.PCDET_SPEC)
-    networks.make_center(weights, names, 384, 64, convert.MAPS, [1, 2])
+    networks.make_center(weights, names, 384, 64, maps, [1, 2])
     for task in range(2):
-        for output in convert.MAPS:
+        for output in maps:
             weights.bias(names[1](task, output)[0], 64)
     weights.bias(names[0][0], 64)
     return weights.state
+
+
+def rectified_config():
+    config = convert.pcdet_center_config()
+    head = config["MODEL"]["DENSE_HEAD"]
+    head["SEPARATE_HEAD_CFG"]["HEAD_DICT"]["iou"] = {"out_channels": 1, "num_conv": 2}
+    head["POST_PROCESSING"].update(USE_IOU_TO_RECTIFY_SCORE=True, IOU_RECTIFIER=[0.68, 0.71, 0.65])
+    head["POST_PROCESSING"].update(MAX_OBJ_PER_SAMPLE=100)
+    head["POST_PROCESSING"]["NMS_CONFIG"].update(NMS_PRE_MAXSIZE=60, NMS_POST_MAXSIZE=20)
+    return config
+
+
+def scaled_state():
+    weights, names = networks.Weights(8), convert.det3d_names()
+    weights.weight("reader.pfn_layers.0.linear", 64, 10)
+    weights.norm("reader.pfn_layers.0.norm", 64)
+    networks.make_backbone(weights, "neck.blocks", "neck.deblocks", 1, convert.DET3D_SPEC)
+    networks.make_center(weights, names, 384, 64, [*convert.MAPS, "iou"], [1, 2])
+    return weights.state
+
+
+def scaled_file():
+    """A file of det3d whose head predicts overlaps."""
+    return convert.DET3D_FILE.replace("'vel': (2, 2)", "'vel': (2, 2), 'iou': (1, 2)").replace("CIRCLE", "cf_weight=3,")
+
+
+def moving_file():
+    """Caps that drop boxes."""
+    return convert.MMDET_MVX_FILE.replace("nms_pre=1000", "nms_pre=300").replace("max_num=500", "max_num=120")
 
 
 class Detect(unittest.TestCase):
@@ -64,9 +94,13 @@ class Detect(unittest.TestCase):
         (cls.folder / convert.PCDET_BASE).write_text("FOV_POINTS_ONLY: True\n", encoding="utf-8")
         cls.convert("dynamic", *convert.dynamic())
         cls.convert("centers", center_state(), convert.pcdet_center_config())
+        cls.convert("rectified", center_state([*convert.MAPS, "iou"]), rectified_config())
+        save_file(scaled_state(), cls.folder / "scaled.safetensors")
+        (cls.folder / "scaled.py").write_text(scaled_file(), encoding="utf-8")
+        cls.run_converter("det3d", "scaled.safetensors", "scaled", "scaled.py")
         cls.convert("anchors", convert.pcdet_state(), convert.pcdet_config())
         save_file(convert.mmdet_moving_state(), cls.folder / "moving.safetensors")
-        (cls.folder / "moving.py").write_text(convert.MMDET_MVX_FILE, encoding="utf-8")
+        (cls.folder / "moving.py").write_text(moving_file(), encoding="utf-8")
         cls.run_converter("mmdet3d", "moving.safetensors", "moving", "moving.py")
         exports.scattered(cls.folder / "exported.onnx")
         cls.run_converter("onnx", "exported.onnx", "cut")
@@ -183,6 +217,46 @@ class Detect(unittest.TestCase):
         reply = self.daemon.post("/v1/detect?model=centers&outputs=cls_preds", points.tobytes())
         self.assertEqual((reply.status, reply.json()["parameter"]), (400, "outputs"))
 
+    def stages(self, name):
+        """The answer for a scan, after its features and maps are checked; and the maps, [H, W, channels]."""
+        document = self.document(name)
+        points, maps = self.scan(document["voxelize"]["num_features"]), list(document["network"]["outputs"])
+        outputs = [*BOXES, "bev_features", *maps]
+        tensors, metadata = self.ask("/v1/detect", points.tobytes(), model=name, outputs=outputs)
+        features = self.features(name, points)
+        self.assertEqual(tensors["bev_features"].tobytes(), features.tobytes())
+        for each, expected in self.network(name, features).items():
+            convert.near(self, tensors[each], expected)
+        return tensors, metadata, {each: np.ascontiguousarray(tensors[each])[0] for each in maps}
+
+    def check_rows(self, tensors, expected):
+        self.assertGreater(len(expected), 5)
+        boxes, scores, labels = (np.array(each) for each in zip(*expected))
+        self.assertEqual(tensors["labels"].tolist(), labels.tolist())
+        np.testing.assert_allclose(tensors["scores"], scores, atol=1e-6)
+        np.testing.assert_allclose(tensors["boxes"], boxes, atol=1e-5, rtol=1e-5)
+
+    def test_overlaps_that_rectify_scores(self):
+        tensors, metadata, maps = self.stages("rectified")
+        head = rectified_config()["MODEL"]["DENSE_HEAD"]["POST_PROCESSING"]
+        head["IOU_RECTIFIER"] = [0.71, 0.68, 0.65]  # by label
+        grid = (*convert.BOUNDS[:2], convert.SIZE[0] * 2)
+        self.check_rows(tensors, heads.rectified_centers(maps, [1, 2], grid, head))
+        for fate in ("over_max_objects", "over_pre_max", "suppressed"):
+            self.assertGreater(metadata["candidates"][fate], 0, fate)
+
+    def test_overlaps_that_scale_scores(self):
+        tensors, _, maps = self.stages("scaled")
+        maps["iou"] = (maps["iou"].astype(float) + 1) / 2
+        test = {
+            "post_center_limit_range": [-61.2, -61.2, -10.0, 61.2, 61.2, 10.0],
+            "score_threshold": 0.1,
+            "cf_weight": 3,
+            "nms": {"nms_pre_max_size": 1000, "nms_post_max_size": 83, "nms_iou_threshold": 0.2},
+        }
+        grid = (*convert.BOUNDS[:2], convert.SIZE[0] * 4)
+        self.check_rows(tensors, heads.scaled_centers(maps, [1, 2], grid, test))
+
     def test_anchors_with_a_velocity(self):
         points = self.scan(4)
         outputs = [*BOXES, *exports.ANCHOR_MAPS, "bev_features"]
@@ -191,6 +265,19 @@ class Detect(unittest.TestCase):
         self.assertEqual(tensors["boxes"].shape[1], 9)
         self.assertEqual(tensors["box_preds"].shape[3], 36)
         self.check_boxes("moving", tensors, {name: np.ascontiguousarray(tensors[name]) for name in exports.ANCHOR_MAPS})
+
+    def test_each_class_of_an_anchor(self):
+        tensors, metadata, maps = self.stages("moving")
+        ranges = [[0.1, -1.8, -1.8, 3.7, 1.8, -1.8], [0.1, -1.8, -1.7, 3.7, 1.8, -1.7]]
+        anchors = heads.aligned_anchors(
+            maps["cls_preds"].shape[:2], ranges, [[4.6, 1.95, 1.7], [6.7, 2.45, 2.7]], [0, 1.57]
+        )
+        test = {"nms_pre": 300, "nms_thr": 0.2, "score_thr": 0.05, "max_num": 120}
+        self.check_rows(tensors, heads.multilabel_anchors(maps, anchors, 9, -0.7854, test))
+        of_anchor = np.unique(tensors["box_indices"], return_counts=True)[1]
+        self.assertGreater(of_anchor.max(), 1)  # an anchor has a box of each class
+        for fate in ("over_pre_max", "suppressed", "over_post_max"):
+            self.assertGreater(metadata["anchors"][fate], 0, fate)
 
     def test_an_onnx_file_that_was_cut(self):
         points = self.scan(4)
@@ -219,7 +306,7 @@ class Detect(unittest.TestCase):
     def test_the_models_are_listed(self):
         listed = {model["name"]: model for model in self.daemon.get("/v1/models").json()["models"]}
         del listed["plugged"]
-        self.assertEqual(sorted(listed), ["anchors", "centers", "cut", "dynamic", "moving"])
+        self.assertEqual(sorted(listed), ["anchors", "centers", "cut", "dynamic", "moving", "rectified", "scaled"])
         for name, model in listed.items():
             self.assertTrue(model["ready"], model)
             self.assertEqual(model["decode"]["class_names"], self.document(name)["class_names"])

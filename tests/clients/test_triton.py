@@ -239,6 +239,7 @@ class Triton(OneDaemonCase):
         for preset, operation in (
             ("kitti_pointpillar", "decode"),
             ("waymo_pointpillar", "decode"),
+            ("nuscenes_pointpillar", "decode"),
             ("nuscenes_centerpoint_voxel01", "decode_center"),
         ):
             model = f"{preset}_{operation}"

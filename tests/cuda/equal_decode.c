@@ -132,12 +132,36 @@ static void random_range(struct random *random, float *min, float *max) {
   }
 }
 
+// Divides the classes among the tasks at random.
+static void random_tasks(struct random *random, int32_t classes, int32_t most, struct vx_head_tasks *tasks) {
+  while (classes > 0 && !random_one_in(random, 8)) {
+    int32_t own = tasks->count == most - 1 ? classes : 1 + random_below(random, classes < 3 ? classes : 3);
+    tasks->classes[tasks->count++] = own;
+    classes -= own;
+  }
+  if (tasks->count > 0 && classes > 0) tasks->classes[tasks->count - 1] += classes;
+}
+
+// Divides the sizes among the tasks at random.
+static void random_task_sizes(struct random *random, struct vx_decode *params) {
+  int32_t left = params->num_sizes - params->tasks.count;  // each task has one
+  params->num_task_sizes = params->tasks.count;
+  for (int32_t task = 0; task < params->tasks.count; task++) {
+    int32_t more = task + 1 == params->tasks.count ? left : random_below(random, left + 1);
+    params->task_sizes[task] = 1 + more;
+    left -= more;
+  }
+}
+
 static struct vx_job random_anchors(struct random *random, const struct shape *shape) {
   struct vx_job asked = {.op = VX_DECODE};
   struct vx_decode *params = &asked.params.decode;
   bool many = random_one_in(random, 6);
   *params = (struct vx_decode){.num_sizes = 1 + random_below(random, many ? VX_MAX_ANCHOR_SIZES : 3),
                                .num_rotations = 1 + random_below(random, many ? VX_MAX_ANCHOR_ROTATIONS : 2),
+                               .heading = random_one_in(random, 3) ? VX_HEADING_COS_SIN : VX_HEADING_ANGLE,
+                               .labels = random_one_in(random, 2) ? VX_LABELS_ALL : VX_LABELS_BEST,
+                               .nms_groups = random_one_in(random, 2) ? VX_GROUP_CLASS : VX_GROUP_TASK,
                                .velocity = random_one_in(random, 3),
                                .align_center = random_one_in(random, 2),
                                .dir_offset = random_unit(random),
@@ -151,21 +175,18 @@ static struct vx_job random_anchors(struct random *random, const struct shape *s
     params->bottoms[i] = -2 * random_unit(random);
   }
   for (int i = 0; i < VX_MAX_ANCHOR_ROTATIONS; i++) params->rotations[i] = 3 * random_unit(random);
-  int64_t anchors = (int64_t)params->num_sizes * params->num_rotations;
-  asked.inputs[VX_CLS_PREDS] = map_of(random, shape, anchors * shape->classes);
-  asked.inputs[VX_BOX_PREDS] = map_of(random, shape, anchors * vx_decoded_values(params));
+  if (random_one_in(random, 2)) random_tasks(random, shape->classes, params->num_sizes, &params->tasks);
+  random_task_sizes(random, params);
+  int64_t anchors = vx_cell_anchors(params);
+  asked.inputs[VX_CLS_PREDS] = map_of(random, shape, vx_cell_logits(params, anchors * shape->classes));
+  asked.inputs[VX_BOX_PREDS] = map_of(random, shape, anchors * vx_code_values(params));
   if (random_one_in(random, 2)) asked.inputs[VX_DIR_CLS_PREDS] = map_of(random, shape, anchors * params->dir_bins);
   return asked;
 }
 
-// Divides the classes among the tasks at random.
-static void random_tasks(struct random *random, int32_t classes, struct vx_decode_center *params) {
-  while (classes > 0 && !random_one_in(random, 8)) {
-    int32_t own = params->num_tasks == VX_MAX_TASKS - 1 ? classes : 1 + random_below(random, classes < 3 ? classes : 3);
-    params->task_classes[params->num_tasks++] = own;
-    classes -= own;
-  }
-  if (params->num_tasks > 0 && classes > 0) params->task_classes[params->num_tasks - 1] += classes;
+static void random_powers(struct random *random, int32_t classes, int32_t *count, float powers[VX_MAX_CLASSES]) {
+  *count = random_one_in(random, 2) ? 1 : classes;
+  for (int i = 0; i < *count; i++) powers[i] = random_one_in(random, 4) ? 0 : 3 * random_unit(random);
 }
 
 static struct vx_job random_centers(struct random *random, const struct shape *shape) {
@@ -173,6 +194,7 @@ static struct vx_job random_centers(struct random *random, const struct shape *s
   struct vx_decode_center *params = &asked.params.center;
   *params = (struct vx_decode_center){.voxel_size = {0.1f, 0.2f, 0.2f},
                                       .stride = 1 + random_below(random, 8),
+                                      .best_class = random_one_in(random, 2),
                                       .rot_order = random_one_in(random, 2) ? VX_COS_SIN : VX_SIN_COS,
                                       .score_threshold = random_threshold(random),
                                       .max_objects = random_limit(random),
@@ -180,8 +202,8 @@ static struct vx_job random_centers(struct random *random, const struct shape *s
                                       .nms = random_nms(random)};
   random_range(random, params->range_min, params->range_max);
   random_range(random, params->center_min, params->center_max);
-  random_tasks(random, shape->classes, params);
-  int64_t tasks = params->num_tasks == 0 ? 1 : params->num_tasks;
+  random_tasks(random, shape->classes, VX_MAX_TASKS, &params->tasks);
+  int64_t tasks = params->tasks.count == 0 ? 1 : params->tasks.count;
   params->nms.circle = random_one_in(random, 2);
   params->num_radii = random_one_in(random, 2) ? 1 : (int32_t)tasks;
   for (int i = 0; i < VX_MAX_TASKS; i++) params->radii[i] = random_one_in(random, 4) ? 0 : 4 * random_unit(random);
@@ -192,6 +214,12 @@ static struct vx_job random_centers(struct random *random, const struct shape *s
   asked.inputs[VX_DIM] = map_of(random, shape, tasks * 3);
   asked.inputs[VX_ROT] = map_of(random, shape, tasks * 2);
   if (random_one_in(random, 2)) asked.inputs[VX_VEL] = map_of(random, shape, tasks * 2);
+  if (random_one_in(random, 2)) {
+    asked.inputs[VX_IOU] = map_of(random, shape, tasks);
+    random_powers(random, shape->classes, &params->num_score_powers, params->score_powers);
+    random_powers(random, shape->classes, &params->num_iou_powers, params->iou_powers);
+    params->rectified_threshold = random_one_in(random, 2) ? -1 : random_unit(random) / 2;
+  }
   return asked;
 }
 
@@ -212,9 +240,7 @@ static void run(struct side sides[2], struct random *random, const struct shape 
     if (input->rank != 0) give_map(random, &sides[1], i == 0 ? shape->logits : shape->moves, input, &maps[i]);
   }
   asked->tensors = random_one_in(random, 3) ? random_bits(random) & VX_DECODE_TENSORS : VX_DECODE_TENSORS;
-  const struct vx_decode *anchors = &asked->params.decode;
-  int32_t per_cell = asked->op == VX_DECODE ? anchors->num_sizes * anchors->num_rotations : shape->classes;
-  int32_t per_cloud = shape->height * shape->width * per_cell;
+  int32_t per_cloud = (int32_t)(vx_sizes_of(asked).rows / shape->clouds);
   scan = (struct scan){.points = (void *)asked->inputs[0].data, .num_clouds = shape->clouds, .unseen = true};
   scan.num_points = (int64_t)per_cloud * shape->clouds;
   for (int32_t i = 0; i < shape->clouds; i++) scan.counts[i] = per_cloud;

@@ -50,12 +50,14 @@ static void set_centers(struct random *random, struct vx_detector *detector) {
   detector->head = VX_DECODE_CENTER;
   detector->params.center = (struct vx_decode_center){
       .voxel_size = {1, 1, 1}, .stride = 1, .score_threshold = 0.4f, .max_objects = 60, .num_radii = 1};
+  detector->params.center.num_iou_powers = detector->params.center.num_score_powers = 1;
+  detector->params.center.iou_powers[0] = detector->params.center.score_powers[0] = 0.5f;
   detector->params.center.nms = (struct vx_nms){0.1f, (int32_t)random_below(random, 60) + 1, 20, 1, 0, 0};
 }
 
 static struct vx_detector random_detector(struct random *random, int32_t columns) {
-  static const char *const names[] = {"anchors", "boxes", "dirs", "more", "rot", "vel"};
-  static const int64_t channels[2][VX_DETECTOR_MAPS] = {{4, 2 * VX_BOX_VALUES, 4}, {2, 2, 1, 3, 2, 2}};
+  static const char *const names[] = {"anchors", "boxes", "dirs", "more", "rot", "vel", "iou"};
+  static const int64_t channels[2][VX_DETECTOR_MAPS] = {{4, 2 * VX_BOX_VALUES, 4}, {2, 2, 1, 3, 2, 2, 1}};
   bool centers = random_below(random, 3) == 0;
   int64_t height = random_below(random, MOST_SIDE) + 1, width = random_below(random, MOST_SIDE) + 1;
   struct vx_detector detector = {.engine = &copying_engine, .input = "map", .class_names = "a,b"};

@@ -77,7 +77,25 @@ static void check_ranges(const float min[3], const float max[3]) {
   for (int a = 0; a < 3; a++) assert(isfinite(min[a]) && isfinite(max[a]) && min[a] < max[a]);
 }
 
+static void check_tasks(const struct vx_head_tasks *tasks) {
+  int64_t classes = 0;
+  assert(tasks->count >= 0 && tasks->count <= VX_MAX_TASKS);
+  for (int32_t i = 0; i < tasks->count; i++) {
+    assert(tasks->classes[i] >= 1);
+    classes += tasks->classes[i];
+  }
+  assert(classes <= VX_MAX_CLASSES);
+}
+
 static void check_anchor_head(const struct vx_decode *head) {
+  int64_t sizes = 0;
+  check_tasks(&head->tasks);
+  assert(head->num_task_sizes == head->tasks.count);
+  for (int32_t i = 0; i < head->num_task_sizes; i++) {
+    assert(head->task_sizes[i] >= 1);
+    sizes += head->task_sizes[i];
+  }
+  assert(head->num_task_sizes == 0 || sizes == head->num_sizes);
   assert(head->num_sizes >= 1 && head->num_sizes <= VX_MAX_ANCHOR_SIZES);
   assert(head->num_rotations >= 1 && head->num_rotations <= VX_MAX_ANCHOR_ROTATIONS);
   for (int i = 0; i < 3 * head->num_sizes; i++) assert(head->sizes[i / 3][i % 3] > 0);
@@ -88,21 +106,24 @@ static void check_anchor_head(const struct vx_decode *head) {
   check_nms(&head->nms);
 }
 
+static void check_powers(const float *powers, int32_t count) {
+  assert(count >= 0 && count <= VX_MAX_CLASSES);
+  for (int32_t i = 0; i < count; i++) assert(powers[i] >= 0 && powers[i] <= VX_MAX_POWER);
+}
+
 static void check_center_head(const struct vx_decode_center *head) {
-  int64_t classes = 0;
-  assert(head->num_tasks >= 0 && head->num_tasks <= VX_MAX_TASKS && head->num_radii <= VX_MAX_TASKS);
-  for (int32_t i = 0; i < head->num_tasks; i++) {
-    assert(head->task_classes[i] >= 1);
-    classes += head->task_classes[i];
-  }
-  assert(classes <= VX_MAX_CLASSES);
-  assert(head->num_radii <= 1 || head->num_radii == head->num_tasks);
+  check_tasks(&head->tasks);
+  assert(head->num_radii <= VX_MAX_TASKS);
+  assert(head->num_radii <= 1 || head->num_radii == head->tasks.count);
   for (int32_t i = 0; i < head->num_radii; i++) assert(isfinite(head->radii[i]) && head->radii[i] >= 0);
   assert(!head->nms.circle || head->num_radii > 0);
   assert(head->stride >= 1 && head->stride <= VX_MAX_STRIDE);
   assert(head->max_objects >= 1 && head->max_objects <= VX_MAX_RANKED);
   assert(head->score_threshold >= 0 && head->score_threshold <= 1);
   check_ranges(head->range_min, head->range_max);
+  check_powers(head->iou_powers, head->num_iou_powers);
+  check_powers(head->score_powers, head->num_score_powers);
+  assert(head->rectified_threshold == -1 || (head->rectified_threshold >= 0 && head->rectified_threshold <= 1));
   if (head->limited) check_ranges(head->center_min, head->center_max);
   check_nms(&head->nms);
 }

@@ -115,6 +115,9 @@ class Decode(SharedDaemonCase):
             "nms=square",
             "min_radius=-1",
             "min_radius=1,2",
+            "iou_power=-1",
+            "score_power=1,17,1",
+            "rectified_threshold=2",
             "voxel_size=0,1,1",
         ):
             with self.subTest(query):
@@ -125,6 +128,17 @@ class Decode(SharedDaemonCase):
             with self.subTest(name):
                 query = "&".join(part for part in CENTER.split("&") if not part.startswith(name))
                 self.problem(self.decode(query, WAYMO), 400, "bad-parameter", name, "is missing")
+
+    def test_a_power_and_the_map_of_overlaps_come_together(self):
+        overlaps = one_cell(**center_maps(1, [1, 1, 1]), iou=[0])
+        reply = self.decode("preset=waymo_centerpoint", overlaps)
+        self.problem(reply, 400, "bad-parameter", "iou_power", "iou_power is missing; the input iou needs it")
+        reply = self.decode("preset=waymo_centerpoint&iou_power=1", WAYMO)
+        self.problem(reply, 400, "bad-body", "iou_power", "the input iou is missing; iou_power needs it")
+        reply = self.decode("preset=waymo_centerpoint&iou_power=1,1", overlaps)
+        self.problem(reply, 400, "bad-body", "iou_power", "iou_power has 2 numbers for 3 classes")
+        answer = self.tensors(self.decode("preset=waymo_centerpoint&iou_power=1,2,3", overlaps))
+        self.assertEqual(answer.metadata["candidates"]["kept"], 1)
 
     def test_circles_suppress_by_the_distance_of_centres(self):
         circles = f"{CENTER}&nms=circle&min_radius=0"
@@ -151,7 +165,7 @@ class Decode(SharedDaemonCase):
             (
                 "preset=waymo_centerpoint",
                 ANCHOR,
-                "there is no input 'cls_preds'; allowed: heatmap, center, height, dim, rot, vel",
+                "there is no input 'cls_preds'; allowed: heatmap, center, height, dim, rot, vel, iou",
             ),
             ("preset=waymo_centerpoint", no_rot, "the input rot is missing"),
             ("preset=waymo_centerpoint", NUSCENES, "the input heatmap has 10 channels; task_classes add up to 3"),

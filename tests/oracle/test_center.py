@@ -25,6 +25,7 @@ def random_query(rng, tasks):
         query["task_classes"] = ",".join(map(str, tasks))
     for name, values in (
         ("rot_order", ["cos_sin", "sin_cos"]),
+        ("cell_labels", ["all", "best"]),
         ("feature_map_stride", ["3", "7"]),
         ("max_objects", ["1", "5", "64"]),
         ("score_threshold", ["0", "0.3", "0.5", "1"]),
@@ -39,10 +40,16 @@ def random_query(rng, tasks):
     if rng.random() < 0.4:
         radii = rng.choice([0, 0.5, 1.6, 4], len(tasks) if rng.random() < 0.5 else 1)
         query.update(nms="circle", min_radius=",".join(map(repr, radii.tolist())))
+    if rng.random() < 0.5:
+        for name in ("iou_power", "score_power")[: rng.integers(1, 3)]:
+            powers = rng.choice([0, 0.32, 0.68, 1, 2], sum(tasks) if rng.random() < 0.5 else 1)
+            query[name] = ",".join(map(repr, powers.tolist()))
+        if rng.random() < 0.3:
+            query["rectified_threshold"] = "0.2"
     return query
 
 
-def random_maps(rng, shape, tasks):
+def random_maps(rng, shape, tasks, rectified):
     normal = lambda mean, width, values: rng.normal(mean, width, (*shape, values)).astype(np.float32)
     maps = {
         "heatmap": normal(-2.5, 1.5, sum(tasks)),
@@ -51,6 +58,7 @@ def random_maps(rng, shape, tasks):
         "dim": normal(0.3, 0.5, 3 * len(tasks)),
         "rot": normal(0, 1, 2 * len(tasks)),
         "vel": normal(0, 3, 2 * len(tasks)),
+        "iou": normal(0.3, 0.6, len(tasks)),
     }
     if rng.random() < 0.4:  # ties, and headings at quarter turns
         maps["heatmap"], maps["rot"] = np.round(maps["heatmap"]), np.round(maps["rot"])
@@ -62,6 +70,8 @@ def random_maps(rng, shape, tasks):
         maps = {name: one.astype(np.float16 if rng.random() < 0.25 else np.float32) for name, one in maps.items()}
     if rng.random() < 0.4:
         del maps["vel"]
+    if not rectified:
+        del maps["iou"]
     return maps
 
 
@@ -75,7 +85,9 @@ class Center(DecodeCase):
             shape = [int(n) for n in rng.choice([1, 2, 7, 12], 2)]
             if rng.random() < 0.6:
                 shape.insert(0, int(rng.choice([1, 2, 3])))
-            self.check(random_query(rng, tasks), random_maps(rng, shape, tasks), f"seed {SEED + case}")
+            query = random_query(rng, tasks)
+            maps = random_maps(rng, shape, tasks, "iou_power" in query)
+            self.check(query, maps, f"seed {SEED + case}")
 
     def test_the_threshold_itself_is_too_low(self):
         logits = np.array(
@@ -97,7 +109,7 @@ class Center(DecodeCase):
 
     def test_what_is_kept_keeps_apart_and_what_goes_is_near(self):
         rng = np.random.default_rng(SEED)
-        maps = random_maps(rng, (12, 12), [1])
+        maps = random_maps(rng, (12, 12), [1], False)
         maps = {name: np.nan_to_num(one.astype(np.float32), posinf=0, neginf=0) for name, one in maps.items()}
         maps["heatmap"] = rng.permutation(144).astype(np.float32).reshape(12, 12, 1)
         every = self.check({**HEAD, "nms": "circle", "min_radius": "0"}, maps)
@@ -125,7 +137,7 @@ class Center(DecodeCase):
     def test_a_preset_knows_its_head(self):
         rng = np.random.default_rng(SEED + 1)
         tasks = [1, 2, 2, 1, 2, 2]
-        maps = random_maps(rng, (9, 11), tasks)
+        maps = random_maps(rng, (9, 11), tasks, False)
         preset = {
             "point_cloud_range": "-54,-54,-5,54,54,3",
             "voxel_size": "0.075,0.075,0.2",

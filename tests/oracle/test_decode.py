@@ -18,6 +18,12 @@ KITTI = {
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 200, -200, 1e30], np.float32)
 
 
+def divide(rng, total, parts):
+    """Random whole numbers of 1 or more that add up to `total`."""
+    ends = sorted(rng.choice(total - 1, parts - 1, replace=False) + 1)
+    return [int(end - begin) for begin, end in zip([0, *ends], [*ends, total])]
+
+
 def random_query(rng, sizes, rotations, bins, velocity):
     numbers = lambda values: ",".join(repr(float(value)) for value in values)
     query = {
@@ -33,6 +39,9 @@ def random_query(rng, sizes, rotations, bins, velocity):
     for name, values in (
         ("align_center", ["yes", "no"]),
         ("class_agnostic", ["yes", "no"]),
+        ("labels", ["best", "all"]),
+        ("nms_groups", ["task", "class"]),
+        ("heading", ["angle", "cos_sin"]),
         ("nms_pre_max", ["1", "64", "65"]),
         ("nms_post_max", ["1", "63"]),
         ("dir_offset", ["0", "0.78539", "-1.5"]),
@@ -43,8 +52,9 @@ def random_query(rng, sizes, rotations, bins, velocity):
     return query
 
 
-def random_maps(rng, shape, anchors, classes, bins, values=7):
-    cls = rng.normal(-3, 2, (*shape, anchors * classes)).astype(np.float32)
+def random_maps(rng, shape, anchors, logits, bins, values=7):
+    """`logits` of a cell."""
+    cls = rng.normal(-3, 2, (*shape, logits)).astype(np.float32)
     moves = rng.normal(0, 0.3, (*shape, anchors * values)).astype(np.float32)
     directions = rng.normal(0, 1, (*shape, anchors * bins)).astype(np.float32)
     if rng.random() < 0.4:  # ties
@@ -73,12 +83,20 @@ class Decode(DecodeCase):
                 shape.insert(0, int(rng.choice([1, 2, 3])))
             classes = int(rng.choice([1, 3, 10]))
             velocity = bool(rng.random() < 0.3)
-            maps = random_maps(rng, shape, sizes * rotations, classes, bins, 9 if velocity else 7)
-            self.check(random_query(rng, sizes, rotations, bins, velocity), maps, f"seed {SEED + case}")
+            query = random_query(rng, sizes, rotations, bins, velocity)
+            logits, values = sizes * rotations * classes, 7 + 2 * velocity + (query.get("heading") == "cos_sin")
+            if rng.random() < 0.5:
+                tasks = int(rng.integers(1, min(sizes, classes) + 1))
+                task_sizes, task_classes = divide(rng, sizes, tasks), divide(rng, classes, tasks)
+                query["task_sizes"] = ",".join(map(str, task_sizes))
+                query["task_classes"] = ",".join(map(str, task_classes))
+                logits = rotations * sum(a * b for a, b in zip(task_sizes, task_classes))
+            maps = random_maps(rng, shape, sizes * rotations, logits, bins, values)
+            self.check(query, maps, f"seed {SEED + case}")
 
     def test_a_head_of_kitti(self):
         rng = np.random.default_rng(SEED)
-        maps = random_maps(rng, (62, 54), 6, 3, 2)
+        maps = random_maps(rng, (62, 54), 6, 18, 2)
         maps["cls_preds"] = (maps["cls_preds"].astype(np.float32) - 4).astype(np.float32)
         found = self.check({**KITTI, "class_names": "Car,Pedestrian,Cyclist"}, maps)
         self.assertGreater(len(found["boxes"]), 3)

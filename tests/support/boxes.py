@@ -2,6 +2,7 @@
 specifies."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,6 +10,8 @@ FATES = ("kept", "invalid", "over_pre_max", "suppressed", "over_post_max")
 
 SINE = (1 / 355687428096000, -1 / 1307674368000, 1 / 6227020800, -1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6)
 COSINE = (1 / 20922789888000, -1 / 87178291200, 1 / 479001600, -1 / 3628800, 1 / 40320, -1 / 720, 1 / 24, -1 / 2)
+
+ATAN = (1 / 17, -1 / 15, 1 / 13, -1 / 11, 1 / 9, -1 / 7, 1 / 5, -1 / 3)
 
 
 def horner(terms, z):
@@ -25,6 +28,21 @@ def sincos(angle):
     z = r * r
     s, c = r + (r * z) * horner(SINE, z), 1 + z * horner(COSINE, z)
     return ((s, c), (c, -s), (-s, -c), (-c, s))[k % 4]
+
+
+def atan2(y, x):
+    """Of finite numbers."""
+    least, most = sorted((abs(x), abs(y)))
+    u = least / most if most > 0 else 0.0
+    for _ in range(3):
+        u = u / (1 + math.sqrt(1 + u * u))
+    z = u * u
+    angle = 8 * (u + (u * z) * horner(ATAN, z))
+    if abs(y) > abs(x):
+        angle = math.pi / 2 - angle
+    if x < 0:
+        angle = math.pi - angle
+    return -angle if y < 0 else angle
 
 
 class Rectangle:
@@ -129,6 +147,7 @@ def nms(query, tensors):
 
 # ---- decoding -------------------------------------------------------------------------------------------------------
 
+ARTANH = tuple(1 / n for n in range(19, 1, -2))
 EXP = tuple(1 / math.factorial(n) for n in range(13, -1, -1))
 
 
@@ -138,6 +157,24 @@ def exp(x):
     k = math.floor(x * float.fromhex("0x1.71547652b82fep+0") + 0.5)
     r = (x - k * float.fromhex("0x1.62e42feep-1")) - k * float.fromhex("0x1.a39ef35793c76p-33")
     return horner(EXP, r) * 2.0**k
+
+
+def log(x):
+    """Of a number above 0."""
+    m, k = math.frexp(x)
+    m, k = m * 2, k - 1
+    if m > float.fromhex("0x1.6a09e667f3bcdp+0"):
+        m, k = m / 2, k + 1
+    u = (m - 1) / (m + 1)
+    z = u * u
+    low = k * float.fromhex("0x1.a39ef35793c76p-33") + 2 * (u + (u * z) * horner(ARTANH, z))
+    return k * float.fromhex("0x1.62e42feep-1") + low
+
+
+def power(x, exponent):
+    if exponent == 0:
+        return 1.0
+    return exp(float(exponent) * log(float(x))) if x > 0 else 0.0
 
 
 def sigmoid(x):
@@ -162,7 +199,20 @@ class Head:
         self.limit = float(list_of(query, "dir_limit_offset", "0")[0])
         self.bins = int(query.get("dir_bins", "2"))
         self.threshold = list_of(query, "score_threshold", "0.1")[0]
+        self.turned = query.get("heading", "angle") == "cos_sin"
         self.values = 9 if query.get("velocity", "no") == "yes" else 7
+        self.codes = self.values + self.turned
+        self.all = query.get("labels", "best") == "all"
+
+    def divide(self, query, channels):
+        """Sets the classes of each anchor of a cell, and the classes of each group."""
+        numbers = lambda name: [int(n) for n in query[name].split(",")]
+        tasks = numbers("task_classes") if "task_classes" in query else [channels // self.anchors]
+        sizes = numbers("task_sizes") if "task_classes" in query else [len(self.sizes)]
+        ranges = [range(sum(tasks[:t]), sum(tasks[: t + 1])) for t in range(len(tasks))]
+        self.classes = [own for own, count in zip(ranges, sizes) for _ in range(count * len(self.rotations))]
+        alone = query.get("nms_groups", "task") == "class"
+        self.groups = [[label] for own in ranges for label in own] if alone else ranges
 
     def place(self, axis, cell, cells):
         low, length = float(self.range[axis]), float(self.range[axis + 3]) - float(self.range[axis])
@@ -177,13 +227,20 @@ class Head:
         d = np.sqrt(size[0] * size[0] + size[1] * size[1])
         box = [t[0] * d + x, t[1] * d + y, t[2] * size[2] + z]
         box += [f(exp(float(t[3 + i]) if t[3 + i] == t[3 + i] else 128.0)) * size[i] for i in range(3)]
-        heading = t[6] + self.rotations[a % len(self.rotations)]
+        heading = self.heading(t, self.rotations[a % len(self.rotations)])
         if bins is not None and np.isfinite(heading):
             period = 2 * math.pi / self.bins
             v = float(heading) - self.offset
             v = (v - math.floor(v / period + self.limit) * period) + self.offset
             heading = f(v + period * first_largest(bins)[0])
-        return np.array([*box, heading, *t[7:]], np.float32)
+        return np.array([*box, heading, *t[7 + self.turned :]], np.float32)
+
+    def heading(self, t, rotation):
+        if not self.turned:
+            return t[6] + rotation
+        sine, cosine = sincos(float(rotation))
+        x, y = t[6] + np.float32(cosine), t[7] + np.float32(sine)
+        return np.float32(atan2(float(y), float(x))) if np.isfinite([x, y]).all() else np.float32(np.nan)
 
 
 def first_largest(values):
@@ -195,24 +252,56 @@ def first_largest(values):
     return place, largest
 
 
-def decode_cloud(query, head, maps):
-    """(boxes, logits, labels, anchors) of the valid candidates, in the order of anchors; and the other fates."""
+class Entry(NamedTuple):
+    """A candidate. `place` orders candidates with equal logits."""
+
+    box: np.ndarray
+    logit: float
+    label: int
+    anchor: int
+    place: int
+
+
+def decode_cloud(head, maps):
+    """Entries of the candidates, in order; and the number of items."""
     cls, moves, bins = maps
     height, width = cls.shape[:2]
-    cls = cls.astype(np.float32).reshape(height * width * head.anchors, cls.shape[-1] // head.anchors)
-    moves = moves.astype(np.float32).reshape(-1, head.values)
-    bins = None if bins is None else bins.astype(np.float32).reshape(len(cls), -1)
-    found, below = [], 0
-    for anchor, logits in enumerate(cls):
-        label, best = first_largest(logits)
-        if best == -math.inf or sigmoid(best) < head.threshold:
-            below += 1
-            continue
-        cell, a = divmod(anchor, head.anchors)
-        x, y = head.place(0, cell % width, width), head.place(1, cell // width, height)
-        found.append((head.box(a, x, y, moves[anchor], None if bins is None else bins[anchor]), best, label, anchor))
-    valid = [entry for entry in found if is_valid(entry[0], 0.0)]
-    return valid, below, len(found) - len(valid)
+    cells = height * width
+    cls = cls.astype(np.float32).reshape(cells, cls.shape[-1])
+    moves = moves.astype(np.float32).reshape(-1, head.codes)
+    bins = None if bins is None else bins.astype(np.float32).reshape(cells * head.anchors, -1)
+    found, items = [], 0
+    for cell in range(cells):
+        first = 0
+        for a, classes in enumerate(head.classes):
+            logits = cls[cell, first : first + len(classes)]
+            anchor = cell * head.anchors + a
+            chosen = range(len(classes)) if head.all else [first_largest(logits)[0]]
+            items += len(chosen)
+            chosen = [k for k in chosen if logits[k] > -math.inf and sigmoid(logits[k]) >= head.threshold]
+            if chosen:
+                x, y = head.place(0, cell % width, width), head.place(1, cell // width, height)
+                box = head.box(a, x, y, moves[anchor], None if bins is None else bins[anchor])
+                found += [Entry(box, logits[k], classes[k], anchor, len(found) + i) for i, k in enumerate(chosen)]
+            first += len(classes)
+    return found, items
+
+
+def suppress(query, entries, told):
+    """The kept entries of a group of classes."""
+    pre_max, post_max = int(query.get("nms_pre_max", "4096")), int(query.get("nms_post_max", "500"))
+    threshold = np.float32(float(query.get("nms_threshold", "0.01")))
+    ranked = sorted(entries, key=lambda entry: (-float(entry.logit), entry.place))
+    compared = list(dict.fromkeys(entry.anchor for entry in ranked))[:pre_max]
+    candidates = [entry for entry in ranked if entry.anchor in set(compared)]
+    rectangles = [Rectangle(entry.box) for entry in candidates]
+    labels = None if query.get("class_agnostic", "yes") == "yes" else [entry.label for entry in candidates]
+    kept, suppressed = keep(range(len(candidates)), rectangles, labels, threshold, post_max)
+    told["over_pre_max"] += len(ranked) - len(candidates)
+    told["suppressed"] += suppressed
+    told["over_post_max"] += len(candidates) - len(kept) - suppressed
+    told["kept"] += len(kept)
+    return [candidates[i] for i in kept]
 
 
 def decode(query, tensors):
@@ -220,36 +309,28 @@ def decode(query, tensors):
     head = Head(query)
     maps = [tensors[name] if name in tensors else None for name in ("cls_preds", "box_preds", "dir_cls_preds")]
     maps = [one[None] if one is not None and one.ndim == 3 else one for one in maps]
-    agnostic = query.get("class_agnostic", "yes") == "yes"
-    threshold = np.float32(float(query.get("nms_threshold", "0.01")))
-    pre_max, post_max = int(query.get("nms_pre_max", "4096")), int(query.get("nms_post_max", "500"))
+    head.divide(query, maps[0].shape[-1])
     told = {"received": 0, **dict.fromkeys(FATES, 0), "below_threshold": 0}
     chosen, batch = [], []
     for cloud in range(len(maps[0])):
         with np.errstate(all="ignore"):
-            valid, below, invalid = decode_cloud(query, head, [None if m is None else m[cloud] for m in maps])
-        ranked = sorted(range(len(valid)), key=lambda i: -float(valid[i][1]))
-        candidates = ranked[:pre_max]
-        rectangles = {i: Rectangle(valid[i][0]) for i in candidates}
-        labels = None if agnostic else [entry[2] for entry in valid]
-        kept, suppressed = keep(candidates, rectangles, labels, threshold, post_max)
-        told["received"] += below + invalid + len(valid)
-        told["below_threshold"] += below
-        told["invalid"] += invalid
-        told["over_pre_max"] += len(valid) - len(candidates)
-        told["suppressed"] += suppressed
-        told["over_post_max"] += len(candidates) - len(kept) - suppressed
-        told["kept"] += len(kept)
-        chosen += [valid[i] for i in kept]
-        batch.append(len(kept))
+            found, items = decode_cloud(head, [None if m is None else m[cloud] for m in maps])
+        valid = [entry for entry in found if is_valid(entry.box, 0.0)]
+        told["received"] += items
+        told["below_threshold"] += items - len(found)
+        told["invalid"] += len(found) - len(valid)
+        before = len(chosen)
+        for group in head.groups:
+            chosen += suppress(query, [entry for entry in valid if entry.label in group], told)
+        batch.append(len(chosen) - before)
     with np.errstate(all="ignore"):
-        scores = np.array([sigmoid(entry[1]) for entry in chosen], np.float32)
+        scores = np.array([sigmoid(entry.logit) for entry in chosen], np.float32)
     return (
         {
-            "boxes": np.array([entry[0] for entry in chosen], np.float32).reshape(-1, head.values),
+            "boxes": np.array([entry.box for entry in chosen], np.float32).reshape(-1, head.values),
             "scores": scores,
-            "labels": np.array([entry[2] for entry in chosen], np.int32),
-            "box_indices": np.array([entry[3] for entry in chosen], np.int32),
+            "labels": np.array([entry.label for entry in chosen], np.int32),
+            "box_indices": np.array([entry.anchor for entry in chosen], np.int32),
             "box_counts": np.array(batch, np.int32),
         },
         batch,

@@ -5,26 +5,10 @@ import math
 
 import numpy as np
 
-from boxes import Rectangle, exp, horner, is_valid, keep, list_of, sigmoid, suppresses
+from boxes import Rectangle, atan2, exp, is_valid, keep, list_of, power, sigmoid, suppresses
 
-MAPS = ("heatmap", "center", "height", "dim", "rot", "vel")
+MAPS = ("heatmap", "center", "height", "dim", "rot", "vel", "iou")
 FATES = ("below_threshold", "over_max_objects", "invalid", "outside", "over_pre_max", "suppressed", "over_post_max")
-ATAN = (1 / 17, -1 / 15, 1 / 13, -1 / 11, 1 / 9, -1 / 7, 1 / 5, -1 / 3)
-
-
-def atan2(y, x):
-    """Of finite numbers."""
-    least, most = sorted((abs(x), abs(y)))
-    u = least / most if most > 0 else 0.0
-    for _ in range(3):
-        u = u / (1 + math.sqrt(1 + u * u))
-    z = u * u
-    angle = 8 * (u + (u * z) * horner(ATAN, z))
-    if abs(y) > abs(x):
-        angle = math.pi / 2 - angle
-    if x < 0:
-        angle = math.pi - angle
-    return -angle if y < 0 else angle
 
 
 def near(a, b, radius):
@@ -42,6 +26,7 @@ class Head:
         self.tasks = [int(n) for n in query.get("task_classes", str(classes)).split(",")]
         self.cos_first = query.get("rot_order", "cos_sin") == "cos_sin"
         self.threshold = list_of(query, "score_threshold", "0.1")[0]
+        self.best = query.get("cell_labels", "all") == "best"
         self.most = int(query.get("max_objects", "500"))
         self.limits = list_of(query, "post_center_range").reshape(2, 3) if "post_center_range" in query else None
         self.circle = query.get("nms", "rotated") == "circle"
@@ -49,16 +34,24 @@ class Head:
         self.radii = radii if len(radii) > 1 else np.repeat(radii, len(self.tasks))
         self.iou = list_of(query, "nms_threshold", "0.01")[0]
         self.pre_max, self.post_max = int(query.get("nms_pre_max", "4096")), int(query.get("nms_post_max", "500"))
+        self.iou_power = np.resize(list_of(query, "iou_power", "0"), classes)
+        self.score_power = np.resize(list_of(query, "score_power", "1"), classes)
+        self.rectified_threshold = list_of(query, "rectified_threshold", "-1")[0]
+        self.rectifies = "iou_power" in query
         self.agnostic = query.get("class_agnostic", "yes") == "yes"
 
-    def box(self, row, column, center, height, dim, rot, vel):
+    def rectified(self, label, score, iou):
+        overlap = np.clip((iou + np.float32(1)) * np.float32(0.5), np.float32(0), np.float32(1))
+        return np.float32(power(score, self.score_power[label]) * power(overlap, self.iou_power[label]))
+
+    def box(self, row, column, center, height, dim, rot, vel, iou):
         """The box with its velocity; None if it is not valid."""
         f = np.float32
         place = [
             ((f(cell) + center[i]) * self.stride) * self.voxel[i] + self.low[i] for i, cell in enumerate((column, row))
         ]
         sizes = [f(exp(float(t) if t == t else 128.0)) for t in dim]
-        if not np.isfinite(rot).all() or not np.isfinite(vel).all():
+        if not np.isfinite(rot).all() or not np.isfinite(vel).all() or not np.isfinite(iou).all():
             return None
         cosine, sine = (float(r) for r in (rot if self.cos_first else rot[::-1]))
         box = np.array([*place, height[0], *sizes, f(atan2(sine, cosine)), *vel], np.float32)
@@ -75,21 +68,32 @@ def decode_task(head, task, maps, told):
     heatmap, *rest = maps
     height, width = heatmap.shape[:2]
     first = sum(head.tasks[:task])
-    logits = np.moveaxis(heatmap[..., first : first + head.tasks[task]], 2, 0).reshape(-1)
-    found = [i for i, logit in enumerate(logits) if logit > -np.inf and sigmoid(logit) > head.threshold]
+    logits = np.moveaxis(heatmap[..., first : first + head.tasks[task]], 2, 0).reshape(head.tasks[task], -1)
+    best = np.where(np.isnan(logits), -np.inf, logits).argmax(0)
+    listed = (best == np.arange(head.tasks[task])[:, None]).reshape(-1) | (not head.best)
+    logits = logits.reshape(-1)
+    found = [i for i, logit in enumerate(logits) if listed[i] and logit > -np.inf and sigmoid(logit) > head.threshold]
     found.sort(key=lambda i: -float(logits[i]))
-    told["below_threshold"] += len(logits) - len(found)
+    told["below_threshold"] += int(listed.sum()) - len(found)
     told["over_max_objects"] += len(found[head.most :])
     boxes = []
     for i in found[: head.most]:
         row, column = divmod(i % (height * width), width)
-        box = head.box(row, column, *(values[row, column, task] for values in rest))
+        label, values = first + i // (height * width), [values[row, column, task] for values in rest]
+        box = head.box(row, column, *values)
+        score = sigmoid(logits[i])
+        if box is not None and head.rectifies:
+            score = head.rectified(label, score, values[-1][0])
         if box is None:
             told["invalid"] += 1
         elif head.is_outside(box):
             told["outside"] += 1
+        elif head.rectifies and not score > head.rectified_threshold:
+            told["below_threshold"] += 1
         else:
-            boxes.append((box, logits[i], first + i // (height * width), first * height * width + i))
+            boxes.append((box, score, label, first * height * width + i))
+    if head.rectifies:
+        boxes.sort(key=lambda box: (-float(box[1]), box[3]))
     candidates = range(min(len(boxes), head.pre_max))
     rectangles = [Rectangle(boxes[i][0]) for i in candidates]
     labels = None if head.agnostic else [box[2] for box in boxes]
@@ -110,10 +114,13 @@ def decode(query, tensors):
     head = Head(query, classes)
     if not moving:
         maps["vel"] = np.zeros((clouds, height, width, 2 * len(head.tasks)), np.float32)
+    if "iou" not in maps:
+        maps["iou"] = np.zeros((clouds, height, width, len(head.tasks)), np.float32)
     maps = [maps[name].astype(np.float32) for name in MAPS]
     # One axis for the tasks, after the axes of the cells.
     maps[1:] = [one.reshape(clouds, height, width, len(head.tasks), -1) if one.size else one for one in maps[1:]]
-    told = {"received": maps[0].size, "kept": 0, **dict.fromkeys(FATES, 0)}
+    items = clouds * height * width * len(head.tasks) if head.best else maps[0].size
+    told = {"received": items, "kept": 0, **dict.fromkeys(FATES, 0)}
     chosen, batch = [], []
     with np.errstate(all="ignore"):
         for cloud in range(clouds):
@@ -121,12 +128,11 @@ def decode(query, tensors):
             for task in range(len(head.tasks)):
                 chosen += decode_task(head, task, [one[cloud] for one in maps], told)
             batch.append(len(chosen) - before)
-        scores = np.array([sigmoid(entry[1]) for entry in chosen], np.float32)
     boxes = np.array([entry[0] for entry in chosen], np.float32).reshape(-1, 9)
     return (
         {
             "boxes": boxes if moving else np.ascontiguousarray(boxes[:, :7]),
-            "scores": scores,
+            "scores": np.array([entry[1] for entry in chosen], np.float32),
             "labels": np.array([entry[2] for entry in chosen], np.int32),
             "box_indices": np.array([entry[3] for entry in chosen], np.int32),
             "box_counts": np.array(batch, np.int32),

@@ -13,6 +13,7 @@ enum exhaustive {
   EXHAUSTIVE_SINCOS,
   EXHAUSTIVE_OVERLAP,
   EXHAUSTIVE_ATAN2,
+  EXHAUSTIVE_POWER,
   EXHAUSTIVES
 };
 
@@ -30,6 +31,7 @@ static const struct exhaustive_row exhaustive_rows[EXHAUSTIVES] = {
     {"sincos", "floats within 65536", UINT64_C(2) * 0x47800001, 4099, 0xfbea566a2e1b0d8fu, 0x3db9223305844024u},
     {"overlap", "pairs of boxes", 20000000, 101, 0xcb8869ace2d96481u, 0xe2c647ccc1a9d9e0u},
     {"atan2", "points", 20000000, 101, 0x72732c62a2a94826u, 0x7f1ca3a66ed8c0dau},
+    {"power", "pairs of numbers", 20000000, 101, 0xe2d3278cd507ca82u, 0x052c1d56f500ec0eu},
 };
 
 struct exhaustive_sum {
@@ -131,6 +133,14 @@ VX_SHARED uint64_t exhaustive_atan2(uint64_t number) {
   return exhaustive_bits(vx_atan2(y, x));
 }
 
+// Powers of numbers up to 1, half of them of any size.
+VX_SHARED uint64_t exhaustive_power(uint64_t number) {
+  float x = exhaustive_within(number, 0, 0, 1), power = exhaustive_within(number, 1, 0, 16);
+  if (number % 2 == 0) x = fabsf(exhaustive_any(number, 0));
+  if (x > 1) x = 1 / x;
+  return exhaustive_bits(vx_power(x, number % 32 < 2 ? floorf(power) : power));
+}
+
 VX_SHARED uint64_t exhaustive_sincos(uint64_t number) {
   float magnitude = exhaustive_float((uint32_t)(number >> 1));
   double sine, cosine;
@@ -154,6 +164,7 @@ VX_SHARED void exhaustive_add(enum exhaustive which, uint64_t number, struct exh
     case EXHAUSTIVE_SINCOS: result = exhaustive_sincos(number); break;
     case EXHAUSTIVE_OVERLAP: result = exhaustive_overlap(number); break;
     case EXHAUSTIVE_ATAN2: result = exhaustive_atan2(number); break;
+    case EXHAUSTIVE_POWER: result = exhaustive_power(number); break;
     default: break;
   }
   sum->hash += exhaustive_mix(result ^ exhaustive_mix(number));

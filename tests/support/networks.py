@@ -108,7 +108,7 @@ def run_backbone(state, blocks, deblocks, first, spec, x, eps=EPS, up_eps=EPS):
 
 # ---- the centre head ------------------------------------------------------------------------------------------------
 
-CENTER_CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
+CENTER_CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2, "iou": 1}
 
 
 def make_center(weights, names, inputs, width, maps, tasks):

@@ -5,6 +5,7 @@
 #define VOXELD_CPU_BOXES_H
 
 #include "kernels/cpu/base/base.h"
+#include "kernels/head.h"
 #include "kernels/overlap.h"
 
 VX_WARN_UNUSED enum vx_status cpu_nms(struct vx_lane *lane, struct vx_job *job, struct error *error);
@@ -53,14 +54,40 @@ bool cpu_any_reaches(const float *logits, int32_t count, float least);
 struct cpu_candidate {
   int32_t index;  // flat, in its cloud
   int32_t label;
-  float logit;
+  float logit;  // of a box whose score is rectified: that score
 };
+
+// The candidates of a cloud. Each class belongs to a bucket; the listed candidates lie bucket by bucket.
+struct cpu_listing {
+  struct vx_stop *stop;
+  unsigned char bucket_of[VX_MAX_CLASSES];  // by class
+  int32_t buckets;
+  int32_t count;
+  int32_t ends[VX_MAX_CLASSES + 1];         // bucket `b` has the candidates ends[b] to ends[b + 1] - 1
+  struct cpu_candidate *unsorted, *listed;  // in the order in which they were added; bucket by bucket
+  struct cpu_keyed *keys, *spare;
+};
+
+// Takes the arrays for up to `most` candidates.
+void cpu_listing_lay_out(struct cpu_listing *listing, uint64_t most, struct cpu_arena *arena);
+void cpu_listing_clear(struct cpu_listing *listing);
+static inline void cpu_listing_add(struct cpu_listing *listing, struct cpu_candidate candidate) {
+  listing->unsorted[listing->count++] = candidate;
+}
+// Fills `listed` and `ends`.
+void cpu_listing_sort(struct cpu_listing *listing);
+// Ranks the listed candidates begin .. end - 1 by falling logit, then by their order. Returns their numbers in
+// `listed`.
+const struct cpu_keyed *cpu_listing_rank(struct cpu_listing *listing, int32_t begin, int32_t end);
+// The first `count` of these numbers, in the candidates' order.
+const struct cpu_keyed *cpu_listing_unrank(struct cpu_listing *listing, const struct cpu_keyed *ranked, int32_t count);
 
 struct cpu_found {
   struct vx_job *job;
   int64_t values;  // of a box in the answer, with or without a velocity
+  bool rectified;  // boxes are ranked by rectified scores
   struct cpu_suppressor suppressor;
-  // The boxes of the current cloud, or of the current task of it, in the order in which they were added.
+  // The boxes of the current group of the current cloud, in the order in which they were added.
   int32_t count;
   struct cpu_candidate *candidates;
   float (*boxes)[VX_BOX_VALUES], (*velocities)[2];
@@ -75,8 +102,7 @@ struct cpu_found {
 // suppressor's job and parameters first.
 void cpu_found_lay_out(struct cpu_found *found, uint64_t most, uint64_t chosen, struct cpu_arena *arena);
 
-// Adds a valid box of `values` values. Of boxes with equal logits, the one added first ranks first. `candidate` may
-// point into `candidates`, at number `count` or above.
+// Adds a valid box of `values` values. Of boxes with equal logits, the one added first ranks first.
 void cpu_found_add(struct cpu_found *found, const struct cpu_candidate *candidate, const float *box);
 
 // Suppresses boxes among those added since the last call, and adds the others to the cloud's kept boxes. `began` is the

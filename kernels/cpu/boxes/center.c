@@ -2,24 +2,20 @@
 // finds the candidates. Only the first max_objects of each task become boxes.
 #include "kernels/cpu/boxes/boxes.h"
 
-#include <string.h>
-
 #include "kernels/centers.h"
 #include "kernels/cpu/base/base.h"
-#include "kernels/decode.h"
 #include "kernels/ops.h"
 
 struct center {
   struct vx_job *job;
   const struct vx_decode_center *params;
   struct vx_sizes sizes;
+  struct vx_head_groups groups;  // the tasks
   int32_t cells, classes, tasks;
-  float least_logit;  // of a candidate
-  struct vx_nms nms;  // of the current task
-  // The candidates of the current cloud; [cells * classes].
-  struct cpu_candidate *unsorted, *listed;  // cell by cell; class by class
-  struct cpu_keyed *keys, *spare;
-  float *widened;  // the logits of a group of cells, widened; [WIDENED]
+  float least_logit;           // of a candidate
+  struct vx_nms nms;           // of the current task
+  struct cpu_listing listing;  // class by class
+  float *widened;              // the logits of a group of cells, widened; [WIDENED]
   struct cpu_found found;
 };
 
@@ -30,53 +26,42 @@ enum {
 
 static int32_t at_most(int64_t count, int64_t limit) { return (int32_t)(count < limit ? count : limit); }
 
-static int32_t classes_of(const struct center *center, int32_t task) {
-  return center->params->num_tasks == 0 ? center->classes : center->params->task_classes[task];
-}
-
 static void lay_out(struct center *center, struct cpu_arena *arena) {
-  uint64_t most = (uint64_t)center->cells * (uint64_t)center->classes;
+  uint64_t most = (uint64_t)(center->sizes.rows / center->sizes.clouds);
   int32_t objects = at_most((int64_t)most, center->params->max_objects);
   uint64_t each = (uint64_t)at_most(objects, center->params->nms.post_max) * (uint64_t)center->tasks;
   uint64_t chosen = (each < most ? each : most) * (uint64_t)center->sizes.clouds;
-  center->unsorted = cpu_arena_take(arena, most, sizeof *center->unsorted);
-  center->listed = cpu_arena_take(arena, most, sizeof *center->listed);
-  center->keys = cpu_arena_take(arena, most, sizeof *center->keys);
-  center->spare = cpu_arena_take(arena, most, sizeof *center->spare);
+  cpu_listing_lay_out(&center->listing, most, arena);
   center->widened = cpu_arena_take(arena, WIDENED, sizeof *center->widened);
   cpu_found_lay_out(&center->found, (uint64_t)objects, chosen, arena);
 }
 
 // ---- candidates -----------------------------------------------------------------------------------------------------
 
-// Finds the candidates of a cloud, cell by cell, and returns how many there are. ends[class + 1] counts each class.
-static int32_t find_candidates(struct center *center, int32_t cloud, int32_t ends[VX_MAX_CLASSES + 1]) {
+// Whether the class has the first of the largest logits of its task. The logits are those of a cell.
+static bool is_best(const struct center *center, const float *logits, int32_t label) {
+  int32_t task = center->groups.of_class[label];
+  bool best = true;
+  for (int32_t i = center->groups.first[task]; i < center->groups.first[task + 1]; i++)
+    best = best && !(i < label ? logits[i] >= logits[label] : logits[i] > logits[label]);
+  return best;
+}
+
+// Finds the candidates of a cloud, cell by cell.
+static void find_candidates(struct center *center, int32_t cloud) {
   const struct vx_input *map = &center->job->inputs[VX_HEATMAP];
   struct vx_stop *stop = center->job->stop;
-  int32_t cells = center->cells, classes = center->classes, found = 0;
+  int32_t cells = center->cells, classes = center->classes;
   for (int32_t begin = 0; begin < cells && !vx_stopped(stop, (int64_t)GROUP * classes); begin += GROUP) {
     int32_t count = at_most(cells - begin, GROUP) * classes;
     const float *logits = cpu_map_values(map, ((int64_t)cloud * cells + begin) * classes, count, center->widened);
     for (int32_t i = cpu_any_reaches(logits, count, center->least_logit) ? 0 : count; i < count; i++) {
-      if (logits[i] >= center->least_logit && logits[i] > -INFINITY) {
-        int32_t label = i % classes, cell = begin + i / classes;
-        center->unsorted[found++] = (struct cpu_candidate){label * cells + cell, label, logits[i]};
-        ends[label + 1]++;
-      }
+      int32_t label = i % classes, cell = begin + i / classes;
+      bool reaches = logits[i] >= center->least_logit && logits[i] > -INFINITY;
+      if (reaches && (!center->params->best_class || is_best(center, logits + (i - label), label)))
+        cpu_listing_add(&center->listing, (struct cpu_candidate){label * cells + cell, label, logits[i]});
     }
   }
-  return found;
-}
-
-// Lists the candidates of a cloud by rising index. Class `k` has the candidates ends[k] to ends[k + 1] - 1. `ends` must
-// be zeros before.
-static int32_t list_candidates(struct center *center, int32_t cloud, int32_t ends[VX_MAX_CLASSES + 1]) {
-  int32_t next[VX_MAX_CLASSES + 1];
-  int32_t found = find_candidates(center, cloud, ends);
-  for (int32_t label = 0; label < center->classes; label++) ends[label + 1] += ends[label];
-  memcpy(next, ends, sizeof next);
-  VX_EACH_ROW(center->job->stop, i, 0, found) center->listed[next[center->unsorted[i].label]++] = center->unsorted[i];
-  return found;
 }
 
 // ---- boxes ----------------------------------------------------------------------------------------------------------
@@ -93,30 +78,38 @@ static struct vx_center_values values_at(const struct center *center, int64_t at
   read_values(&inputs[VX_DIM], at * 3, 3, values.dim);
   read_values(&inputs[VX_ROT], at * 2, 2, values.rot);
   read_values(&inputs[VX_VEL], at * 2, 2, values.vel);
+  read_values(&inputs[VX_IOU], at, 1, &values.iou);
   return values;
 }
 
-// Decodes the best of the task's listed candidates, and adds the boxes that are valid and not outside.
-static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end) {
+// Decodes a candidate, and adds its box if it is valid and not outside.
+static void add_box(struct center *center, int32_t cloud, int32_t task, struct cpu_candidate candidate) {
+  const struct vx_decode_center *params = center->params;
   struct vx_counts *counts = &center->job->counts;
+  int64_t cell = candidate.index % center->cells, width = center->sizes.width;
+  float box[VX_MOVING_BOX_VALUES];
+  struct vx_center_values values = values_at(center, ((int64_t)cloud * center->cells + cell) * center->tasks + task);
+  vx_center_box(params, cell / width, cell % width, &values, box);
+  if (center->found.rectified)
+    candidate.logit = vx_rectified_score(params, candidate.label, candidate.logit, values.iou);
+  if (!vx_is_valid_center(&values, box))
+    counts->invalid++;
+  else if (vx_is_outside(params, box))
+    counts->outside++;
+  else if (center->found.rectified && !(candidate.logit > params->rectified_threshold))
+    counts->below_threshold++;
+  else
+    cpu_found_add(&center->found, &candidate, box);
+}
+
+// Adds the boxes of the task's best candidates, of those from begin to end - 1 in the list: by rank, or by index if
+// their scores are rectified.
+static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end) {
   int32_t count = end - begin, objects = at_most(count, center->params->max_objects);
-  VX_EACH_ROW(center->job->stop, i, 0, count)
-    center->keys[i] = (struct cpu_keyed){vx_rank_key(center->listed[begin + i].logit), (int32_t)(begin + i)};
-  const struct cpu_keyed *sorted = cpu_sort(center->job->stop, center->keys, center->spare, count, 32);
-  counts->over_max_objects += count - objects;
-  VX_EACH_ROW(center->job->stop, i, 0, objects) {
-    const struct cpu_candidate *candidate = &center->listed[sorted[i].number];
-    int64_t cell = candidate->index % center->cells, width = center->sizes.width;
-    float box[VX_MOVING_BOX_VALUES];
-    struct vx_center_values values = values_at(center, ((int64_t)cloud * center->cells + cell) * center->tasks + task);
-    vx_center_box(center->params, cell / width, cell % width, &values, box);
-    if (!vx_is_valid_center(&values, box))
-      counts->invalid++;
-    else if (vx_is_outside(center->params, box))
-      counts->outside++;
-    else
-      cpu_found_add(&center->found, candidate, box);
-  }
+  const struct cpu_keyed *sorted = cpu_listing_rank(&center->listing, begin, end);
+  center->job->counts.over_max_objects += count - objects;
+  if (center->found.rectified) sorted = cpu_listing_unrank(&center->listing, sorted, objects);
+  VX_EACH_ROW(center->job->stop, i, 0, objects) add_box(center, cloud, task, center->listing.listed[sorted[i].number]);
 }
 
 // ---- all together ---------------------------------------------------------------------------------------------------
@@ -131,17 +124,17 @@ static enum vx_status decode_task(struct center *center, int32_t cloud, int32_t 
 
 static enum vx_status decode_cloud(struct center *center, int32_t cloud, struct error *error) {
   struct vx_job *job = center->job;
-  int32_t ends[VX_MAX_CLASSES + 1] = {0}, label = 0;
+  struct cpu_listing *listing = &center->listing;
+  const int32_t *first = center->groups.first, *ends = listing->ends;
   int64_t began = cpu_now_ns();
-  int32_t found = list_candidates(center, cloud, ends);
-  job->counts.below_threshold += job->point_counts[cloud] - found;
+  cpu_listing_clear(listing);
+  find_candidates(center, cloud);
+  cpu_listing_sort(listing);
+  job->counts.below_threshold += job->point_counts[cloud] - listing->count;
   job->stage_ns[VX_STAGE_DECODE] += cpu_now_ns() - began;
   enum vx_status status = VX_OK;
-  for (int32_t task = 0; task < center->tasks && status == VX_OK; task++) {
-    int32_t next = label + classes_of(center, task);
-    status = decode_task(center, cloud, task, ends[label], ends[next], error);
-    label = next;
-  }
+  for (int32_t task = 0; task < center->tasks && status == VX_OK; task++)
+    status = decode_task(center, cloud, task, ends[first[task]], ends[first[task + 1]], error);
   return status;
 }
 
@@ -152,9 +145,15 @@ enum vx_status cpu_decode_center(struct vx_lane *lane, struct vx_job *job, struc
   center.cells = (int32_t)(center.sizes.height * center.sizes.width);
   center.classes = (int32_t)center.sizes.logits;
   center.tasks = (int32_t)center.sizes.tasks;
+  struct vx_head_tasks tasks = vx_head_tasks_of(&params->tasks, center.classes);
+  center.groups = vx_head_groups_of(&tasks, VX_GROUP_TASK);
+  center.listing = (struct cpu_listing){.stop = job->stop, .buckets = center.classes};
+  for (int32_t label = 0; label < center.classes; label++) center.listing.bucket_of[label] = (unsigned char)label;
   center.least_logit = vx_least_logit(params->score_threshold, true);
-  center.found = (struct cpu_found){
-      .job = job, .values = center.sizes.decoded, .suppressor = {.stop = job->stop, .params = &center.nms}};
+  center.found = (struct cpu_found){.job = job,
+                                    .values = center.sizes.decoded,
+                                    .rectified = job->inputs[VX_IOU].rank != 0,
+                                    .suppressor = {.stop = job->stop, .params = &center.nms}};
   lay_out(&center, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
   if (status != VX_OK) return status;

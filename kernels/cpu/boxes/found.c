@@ -20,6 +20,47 @@ bool cpu_any_reaches(const float *logits, int32_t count, float least) {
   return reaches != 0;
 }
 
+// ---- candidates -----------------------------------------------------------------------------------------------------
+
+void cpu_listing_lay_out(struct cpu_listing *listing, uint64_t most, struct cpu_arena *arena) {
+  listing->unsorted = cpu_arena_take(arena, most, sizeof *listing->unsorted);
+  listing->listed = cpu_arena_take(arena, most, sizeof *listing->listed);
+  listing->keys = cpu_arena_take(arena, most, sizeof *listing->keys);
+  listing->spare = cpu_arena_take(arena, most, sizeof *listing->spare);
+}
+
+void cpu_listing_clear(struct cpu_listing *listing) {
+  listing->count = 0;
+  memset(listing->ends, 0, sizeof listing->ends);
+}
+
+void cpu_listing_sort(struct cpu_listing *listing) {
+  int32_t next[VX_MAX_CLASSES + 1], *ends = listing->ends;
+  VX_EACH_ROW(listing->stop, i, 0, listing->count) ends[listing->bucket_of[listing->unsorted[i].label] + 1]++;
+  for (int32_t bucket = 0; bucket < listing->buckets; bucket++) ends[bucket + 1] += ends[bucket];
+  memcpy(next, ends, sizeof next);
+  VX_EACH_ROW(listing->stop, i, 0, listing->count) {
+    const struct cpu_candidate *candidate = &listing->unsorted[i];
+    listing->listed[next[listing->bucket_of[candidate->label]]++] = *candidate;
+  }
+}
+
+const struct cpu_keyed *cpu_listing_rank(struct cpu_listing *listing, int32_t begin, int32_t end) {
+  int32_t count = end - begin;
+  VX_EACH_ROW(listing->stop, i, 0, count)
+    listing->keys[i] = (struct cpu_keyed){vx_rank_key(listing->listed[begin + i].logit), (int32_t)(begin + i)};
+  return cpu_sort(listing->stop, listing->keys, listing->spare, count, 32);
+}
+
+const struct cpu_keyed *cpu_listing_unrank(struct cpu_listing *listing, const struct cpu_keyed *ranked, int32_t count) {
+  bool in_keys = ranked == listing->keys;
+  struct cpu_keyed *keys = in_keys ? listing->keys : listing->spare;
+  VX_EACH_ROW(listing->stop, i, 0, count) keys[i].key = (uint64_t)keys[i].number;
+  return cpu_sort(listing->stop, keys, in_keys ? listing->spare : listing->keys, count, 32);
+}
+
+// ---- boxes ----------------------------------------------------------------------------------------------------------
+
 void cpu_found_lay_out(struct cpu_found *found, uint64_t most, uint64_t chosen, struct cpu_arena *arena) {
   const struct vx_nms *nms = found->suppressor.params;
   uint64_t post_max = (uint64_t)nms->post_max;
@@ -72,7 +113,7 @@ static void write_tensors(const struct cpu_found *found, const struct vx_layout 
   if (at[VX_DECODED_BOXES]) memcpy(at[VX_DECODED_BOXES], found->chosen_boxes, layout->shape[VX_DECODED_BOXES].bytes);
   if (at[VX_BOX_COUNTS]) memcpy(at[VX_BOX_COUNTS], found->job->row_counts, layout->shape[VX_BOX_COUNTS].bytes);
   VX_EACH_ROW(found->job->stop, i, 0, found->num_chosen) {
-    if (scores) scores[i] = vx_sigmoid(found->chosen[i].logit);
+    if (scores) scores[i] = found->rectified ? found->chosen[i].logit : vx_sigmoid(found->chosen[i].logit);
     if (labels) labels[i] = found->chosen[i].label;
     if (indices) indices[i] = found->chosen[i].index;
   }

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/memory.cuh"
+#include "kernels/head.h"
 #include "kernels/overlap.h"
 
 VX_WARN_UNUSED enum vx_status cuda_nms(struct cuda_run *run, struct error *error);
@@ -14,8 +15,8 @@ VX_WARN_UNUSED enum vx_status cuda_decode_center(struct cuda_run *run, struct er
 
 // ---- segments -------------------------------------------------------------------------------------------------------
 //
-// A segment has its own ranks. It is a cloud, or a task of a cloud. This part says where segments lie in arrays, and
-// how kernels share them among their blocks.
+// A segment has its own ranks. It is a cloud, or a group of a cloud's classes. This part says where segments lie in
+// arrays, and how kernels share them among their blocks.
 
 // The segments of an array. The array has room for the most items of each segment; only the device knows the numbers.
 struct cuda_segments {
@@ -148,6 +149,17 @@ static __device__ inline uint32_t cuda_first_largest(const struct cuda_map &map,
   return best;
 }
 
+// Whether none of the `count` values is larger than value `own`, and no earlier value equals it. NaN is neither.
+static __device__ inline bool cuda_is_best(const struct cuda_map &map, uint64_t first, uint32_t count, uint32_t own,
+                                           float value) {
+  bool best = true;
+  for (uint32_t i = 0; i < count && best; i++) {
+    float other = cuda_map_value(map, first + i);
+    best = !(i < own ? other >= value : other > value);
+  }
+  return best;
+}
+
 // ---- what decoders find ---------------------------------------------------------------------------------------------
 //
 // The arrays of both decoders, and the steps from a head's maps to the output:
@@ -164,18 +176,19 @@ static __device__ inline uint32_t cuda_first_largest(const struct cuda_map &map,
 // A job as the kernels see it.
 struct cuda_found {
   // Set by the decoder.
-  uint32_t tasks;                         // segments of a cloud
-  uint32_t task_first[VX_MAX_TASKS + 1];  // number of each task's first candidate, then the number of candidates
-  uint32_t most_ranked;                   // most ranked candidates of a segment
-  uint32_t most_made;                     // most boxes of a segment, for cuda_ranked_begin
-  uint32_t values;                        // of a box
-  bool some_left_out;                     // not all ranked candidates become boxes: num_made says how many do
-  uint32_t num_radii;                     // radii of the tasks' circles, or one for all; 0: no circles
+  uint32_t groups;                           // segments of a cloud
+  uint32_t group_first[VX_MAX_CLASSES + 1];  // keys before those of each group of a cloud, then the cloud's keys
+  uint32_t most_ranked;                      // most ranked candidates of a segment
+  uint32_t most_made;                        // most boxes of a segment, for cuda_ranked_begin
+  uint32_t values;                           // of a box
+  bool some_left_out;                        // not all ranked candidates become boxes: num_made says how many do
+  bool rectified;                            // boxes are ranked by rectified scores, not by logits
+  uint32_t num_radii;                        // radii of the groups' circles, or one for all; 0: no circles
   float radii[VX_MAX_TASKS];
   struct cuda_map maps[VX_MAX_INPUTS];
   // Arrays on the device.
   struct cuda_segments segments;
-  uint32_t *first;      // [segments]: beginning of each segment's keys; NULL if there is one task
+  uint32_t *first;      // [segments]: beginning of each segment's keys; NULL if there is one group
   float *device_radii;  // [num_radii]
   uint64_t *keys;       // rank key and number of each candidate to rank, segment by segment
   uint32_t *num_found;  // [segments]: number of these candidates; zeros at first
@@ -183,6 +196,7 @@ struct cuda_found {
   uint32_t *num_made;   // [segments]: number of decoded boxes
   float *boxes;         // [cuda_ranked_room(most_made), values]: in the order of ranks
   int32_t *labels;      // of the boxes
+  int32_t *indices;     // likewise: box_indices
   uint32_t *first_row;  // [segments]: first row of each segment in the output
   uint32_t *kept;       // see struct cuda_suppression
   uint32_t *num_kept;

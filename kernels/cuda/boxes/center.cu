@@ -2,7 +2,8 @@
 // the lane.
 //
 // A segment is a task of a cloud. All candidates are ranked. When the boxes are decoded, one block per segment removes
-// the ranked candidates that are invalid or outside.
+// the ranked candidates that are invalid or outside. If scores are rectified, the first such pass makes new keys of the
+// other candidates. These are ranked, and a second pass decodes their boxes again.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include <string.h>
@@ -15,7 +16,9 @@ enum { MAKE_BLOCK = 512 };
 struct center_head : cuda_found {
   struct vx_decode_center params;
   uint32_t classes, cells, width;
-  unsigned char task_of[VX_MAX_CLASSES];
+  struct vx_head_groups tasks;
+  uint32_t *num_listed;  // [segments]: number of ranked candidates, before max_objects
+  bool rectifying;       // this pass makes the keys of rectified scores
 };
 
 // ---- find -----------------------------------------------------------------------------------------------------------
@@ -23,12 +26,15 @@ struct center_head : cuda_found {
 static __device__ struct cuda_finding cuda_judge(const struct center_head &head, uint64_t at) {
   struct cuda_finding finding = {};
   uint64_t flat = at / head.classes;  // the cell among those of all clouds
-  uint32_t label = (uint32_t)(at % head.classes), cloud = (uint32_t)(flat / head.cells), task = head.task_of[label];
+  uint32_t label = (uint32_t)(at % head.classes), cloud = (uint32_t)(flat / head.cells),
+           task = head.tasks.of_class[label];
   finding.logit = cuda_map_value(head.maps[VX_HEATMAP], at);
-  finding.listed = true;
-  finding.segment = cloud * head.tasks + task;
-  finding.first = cloud * head.task_first[head.tasks] + head.task_first[task];
-  finding.number = label * head.cells + (uint32_t)(flat % head.cells) - head.task_first[task];
+  uint32_t first = (uint32_t)head.tasks.first[task], count = (uint32_t)head.tasks.first[task + 1] - first;
+  finding.listed = !head.params.best_class || cuda_is_best(head.maps[VX_HEATMAP], flat * head.classes + first, count,
+                                                           label - first, finding.logit);
+  finding.segment = cloud * head.groups + task;
+  finding.first = cloud * head.group_first[head.groups] + head.group_first[task];
+  finding.number = label * head.cells + (uint32_t)(flat % head.cells);
   return finding;
 }
 
@@ -45,40 +51,59 @@ static __device__ struct vx_center_values values_at(const struct cuda_map *maps,
   read_values(maps[VX_DIM], at * 3, 3, values.dim);
   read_values(maps[VX_ROT], at * 2, 2, values.rot);
   read_values(maps[VX_VEL], at * 2, 2, values.vel);
+  read_values(maps[VX_IOU], at, 1, &values.iou);
   return values;
 }
 
-// Decodes the box of a candidate of a segment. Returns its fate so far: kept, invalid or outside.
-static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t segment, uint32_t number,
-                                        float box[VX_MOVING_BOX_VALUES]) {
-  uint32_t cloud = segment / head.tasks, task = segment % head.tasks;
-  uint32_t cell = number % head.cells;  // if the job was stopped, the number is undefined
-  struct vx_center_values values = values_at(head.maps, ((uint64_t)cloud * head.cells + cell) * head.tasks + task);
-  vx_center_box(&head.params, cell / head.width, cell % head.width, &values, box);
-  if (!vx_is_valid_center(&values, box)) return VX_FATE_INVALID;
-  return vx_is_outside(&head.params, box) ? VX_FATE_OUTSIDE : VX_FATE_KEPT;
+// A ranked candidate of a segment. If the job was stopped, its key is undefined.
+struct candidate {
+  uint64_t key;
+  uint32_t label, cell;
+  float box[VX_MOVING_BOX_VALUES];
+};
+
+// Decodes the candidate's box and, in the pass for them, its new key. Returns its fate so far: kept, invalid, outside
+// or below the threshold of rectified scores.
+static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t segment, struct candidate *own) {
+  uint32_t cloud = segment / head.groups, task = segment % head.groups, number = (uint32_t)own->key;
+  own->label = min(number / head.cells, head.classes - 1);
+  own->cell = number % head.cells;
+  struct vx_center_values values =
+      values_at(head.maps, ((uint64_t)cloud * head.cells + own->cell) * head.groups + task);
+  vx_center_box(&head.params, own->cell / head.width, own->cell % head.width, &values, own->box);
+  if (!vx_is_valid_center(&values, own->box)) return VX_FATE_INVALID;
+  if (vx_is_outside(&head.params, own->box)) return VX_FATE_OUTSIDE;
+  if (!head.rectifying) return VX_FATE_KEPT;
+  float logit = vx_score_of_key((uint32_t)(own->key >> 32));
+  float score = vx_rectified_score(&head.params, (int32_t)own->label, logit, values.iou);
+  own->key = (uint64_t)vx_rank_key(score) << 32 | number;
+  return score > head.params.rectified_threshold ? VX_FATE_KEPT : VX_FATE_BELOW_THRESHOLD;
 }
 
 // Called by a whole block. Decodes the boxes of a segment's ranked candidates, and moves the keys of the remaining ones
 // together. Keys move to the front, and all threads read their keys before any key moves, so no key is overwritten
-// before it is read. Returns how many remain.
+// before it is read. New keys go to the array of keys to rank. Returns how many remain.
 static __device__ uint32_t make_boxes(const struct cuda_view &v, const struct center_head &head, uint32_t segment,
                                       uint32_t count) {
   uint64_t *ranked = head.ranked + cuda_ranked_begin(head.segments, head.most_ranked, segment);
+  uint64_t *keys = head.keys + cuda_segment_begin(head.segments, segment);
   uint64_t first = cuda_ranked_begin(head.segments, head.most_made, segment);
-  uint32_t made = 0, first_class = head.task_first[segment % head.tasks] / head.cells, invalid = 0, outside = 0;
+  uint32_t made = 0, invalid = 0, outside = 0;
   for (uint32_t begin = 0; begin < count; begin += MAKE_BLOCK) {
     uint32_t rank = begin + threadIdx.x, more;
-    uint64_t key = rank < count ? ranked[rank] : 0;
-    float box[VX_MOVING_BOX_VALUES];
-    enum vx_fate fate = rank < count ? make_box(head, segment, (uint32_t)key, box) : VX_FATE_COUNT;
+    struct candidate own;
+    own.key = rank < count ? ranked[rank] : 0;
+    enum vx_fate fate = rank < count ? make_box(head, segment, &own) : VX_FATE_COUNT;
     uint32_t place = made + cuda_block_before(fate == VX_FATE_KEPT, &more);
     invalid += fate == VX_FATE_INVALID;
     outside += fate == VX_FATE_OUTSIDE;
-    if (fate == VX_FATE_KEPT && place < head.most_made) {
-      ranked[place] = key;
-      head.labels[first + place] = (int32_t)(first_class + (uint32_t)key / head.cells);
-      cuda_store_box(head, first + place, box);
+    if (fate == VX_FATE_KEPT && head.rectifying) {
+      keys[place] = own.key;
+    } else if (fate == VX_FATE_KEPT && place < head.most_made) {
+      ranked[place] = own.key;
+      head.labels[first + place] = (int32_t)own.label;
+      head.indices[first + place] = (int32_t)(own.label * head.cells + own.cell);
+      cuda_store_box(head, first + place, own.box);
     }
     made += more;
   }
@@ -94,7 +119,7 @@ static __device__ uint32_t make_boxes(const struct cuda_view &v, const struct ce
 static __global__ void __launch_bounds__(MAKE_BLOCK)
     make_centers_kernel(const __grid_constant__ struct cuda_view v, const __grid_constant__ struct center_head head) {
   cuda_wait();
-  uint32_t segment = blockIdx.x, listed = head.num_found[segment], objects = min(listed, head.most_ranked);
+  uint32_t segment = blockIdx.x, listed = head.num_listed[segment], objects = min(listed, head.most_ranked);
   uint32_t made = make_boxes(v, head, segment, objects);
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -104,23 +129,31 @@ static __global__ void __launch_bounds__(MAKE_BLOCK)
   }
 }
 
-static enum vx_status make(const struct cuda_run *run, const struct center_head *head, struct error *error) {
+static enum vx_status make_pass(const struct cuda_run *run, const struct center_head *head, struct error *error) {
   return cuda_launch("make_centers_kernel", make_centers_kernel, head->segments.count, MAKE_BLOCK, 0, run, error, *run,
                      *head);
 }
 
+static enum vx_status make(const struct cuda_run *run, struct center_head *head, struct cuda_ranking *ranking,
+                           struct error *error) {
+  head->num_listed = head->num_found;
+  head->rectifying = head->rectified;
+  CUDA_TRY(make_pass(run, head, error));
+  if (!head->rectified) return VX_OK;
+  head->num_listed = ranking->counts = head->num_made;
+  head->rectifying = false;
+  CUDA_TRY(cuda_rank(run, ranking, error));
+  return make_pass(run, head, error);
+}
+
 // ---- the job --------------------------------------------------------------------------------------------------------
 
-// Fills the tasks' classes and candidates.
+// Fills the tasks' classes and the places of their keys.
 static void lay_out_tasks(struct center_head *head) {
-  const struct vx_decode_center *params = &head->params;
-  uint32_t label = 0;
-  for (uint32_t task = 0; task < head->tasks; task++) {
-    uint32_t classes = params->num_tasks == 0 ? head->classes : (uint32_t)params->task_classes[task];
-    head->task_first[task] = label * head->cells;
-    for (uint32_t i = 0; i < classes; i++) head->task_of[label++] = (unsigned char)task;
-  }
-  head->task_first[head->tasks] = label * head->cells;
+  struct vx_head_tasks tasks = vx_head_tasks_of(&head->params.tasks, head->classes);
+  head->tasks = vx_head_groups_of(&tasks, VX_GROUP_TASK);
+  for (uint32_t task = 0; task <= head->groups; task++)
+    head->group_first[task] = (head->params.best_class ? task : (uint32_t)head->tasks.first[task]) * head->cells;
 }
 
 enum vx_status cuda_decode_center(struct cuda_run *run, struct error *error) {
@@ -132,10 +165,11 @@ enum vx_status cuda_decode_center(struct cuda_run *run, struct error *error) {
   head.classes = (uint32_t)sizes.logits;
   head.cells = (uint32_t)(sizes.height * sizes.width);
   head.width = (uint32_t)sizes.width;
-  head.tasks = (uint32_t)sizes.tasks;
+  head.groups = (uint32_t)sizes.tasks;
   head.values = (uint32_t)sizes.decoded;
   head.most_ranked = (uint32_t)head.params.max_objects;
   head.some_left_out = true;
+  head.rectified = run->job->inputs[VX_IOU].rank != 0;
   head.num_radii = head.params.nms.circle ? (uint32_t)head.params.num_radii : 0;
   memcpy(head.radii, head.params.radii, sizeof head.radii);
   lay_out_tasks(&head);
@@ -144,6 +178,6 @@ enum vx_status cuda_decode_center(struct cuda_run *run, struct error *error) {
   CUDA_TRY(cuda_prepare_found(run, &nms, &head, &parts, error));
   CUDA_TRY(cuda_find(run, head, vx_least_logit(head.params.score_threshold, true), error));
   CUDA_TRY(cuda_rank(run, &parts.ranking, error));
-  CUDA_TRY(make(run, &head, error));
+  CUDA_TRY(make(run, &head, &parts.ranking, error));
   return cuda_finish_found(run, &head, &parts.suppression, error);
 }

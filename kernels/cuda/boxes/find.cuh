@@ -19,8 +19,9 @@ enum { FIND_BLOCK = 256, FIND_AHEAD = 4, FIND_PART = 16 };
 // What a decoder says about a logit that reaches the least logit.
 struct cuda_finding {
   bool listed, invalid;
+  bool waits;               // its anchor may get a rank, and then the candidate too; until then it is over_pre_max
   uint32_t segment, first;  // first: where the segment's keys begin among all keys
-  uint32_t number;          // in the segment
+  uint32_t number;          // in the cloud or in the segment
   float logit;
 };
 
@@ -84,10 +85,16 @@ static __device__ inline void find_list(const struct cuda_found &found, const st
   }
 }
 
+// How many of a thread's candidates are invalid, and how many wait.
+struct find_counts {
+  uint32_t invalid, waiting;
+};
+
 // Called by a whole warp. Handles its hits, one per thread at a time. The bits belong to whole parts, FIND_BLOCK parts
-// apart; the first part begins at logit `at`. Returns how many of the thread's hits are invalid.
-template <typename head> static __device__ uint32_t find_handle(const head &found, uint32_t hits, uint64_t at) {
-  uint32_t per_part = cuda_per_part(found.maps[0].dtype), invalid = 0;
+// apart; the first part begins at logit `at`.
+template <typename head>
+static __device__ void find_handle(const head &found, uint32_t hits, uint64_t at, struct find_counts *counts) {
+  uint32_t per_part = cuda_per_part(found.maps[0].dtype);
   while (__any_sync(~0u, hits != 0)) {
     struct cuda_finding finding = {};
     if (hits != 0) {
@@ -95,25 +102,26 @@ template <typename head> static __device__ uint32_t find_handle(const head &foun
       finding = cuda_judge(found, at + (uint64_t)(bit / per_part) * FIND_BLOCK * per_part + bit % per_part);
       hits &= hits - 1;
     }
-    invalid += finding.invalid;
+    counts->invalid += finding.invalid;
+    counts->waiting += finding.waits;
     find_list(found, finding);
   }
-  return invalid;
 }
 
 // Called by a whole warp. Handles the logits before the first part and after the last. They are fewer than the warp's
 // threads.
-template <typename head> static __device__ uint32_t find_at_edges(const head &found, const struct find_range &range) {
+template <typename head>
+static __device__ void find_at_edges(const head &found, const struct find_range &range, struct find_counts *counts) {
   uint64_t behind = range.before + range.parts * cuda_per_part(found.maps[0].dtype), lane = threadIdx.x % 32;
   uint64_t at = lane < range.before ? lane : behind + (lane - range.before);
   bool reaches = at < range.count && cuda_map_value(found.maps[0], at) >= range.least;
-  return find_handle(found, reaches, at);
+  find_handle(found, reaches, at, counts);
 }
 
 // Called by a whole block. Notes where the keys of each segment begin.
 static __device__ inline void find_note_segments(const struct cuda_found &found) {
   for (uint32_t i = threadIdx.x; found.first && i < found.segments.count; i += FIND_BLOCK)
-    found.first[i] = i / found.tasks * found.task_first[found.tasks] + found.task_first[i % found.tasks];
+    found.first[i] = i / found.groups * found.group_first[found.groups] + found.group_first[i % found.groups];
   if (threadIdx.x < found.num_radii) found.device_radii[threadIdx.x] = found.radii[threadIdx.x];
 }
 
@@ -123,18 +131,19 @@ static __global__ void __launch_bounds__(FIND_BLOCK)
                 const __grid_constant__ struct find_range range) {
   cuda_wait_alone();
   if (blockIdx.x == 0 && threadIdx.x == 0) v.counters->moments[CUDA_BEGUN] = cuda_now();
-  uint32_t invalid = 0;
+  struct find_counts counts = {};
   const uint64_t chunk = FIND_BLOCK * FIND_AHEAD;
   for (uint64_t begin = blockIdx.x * chunk; begin < range.parts; begin += gridDim.x * chunk) {
     uint64_t part = begin + threadIdx.x;
-    invalid += find_handle(found, find_hits(found.maps[0], range, part),
-                           range.before + part * cuda_per_part(found.maps[0].dtype));
+    find_handle(found, find_hits(found.maps[0], range, part), range.before + part * cuda_per_part(found.maps[0].dtype),
+                &counts);
   }
-  if (blockIdx.x == 0 && threadIdx.x < 32) invalid += find_at_edges(found, range);
+  if (blockIdx.x == 0 && threadIdx.x < 32) find_at_edges(found, range, &counts);
   cuda_let_next();
   if (blockIdx.x == gridDim.x - 1) find_note_segments(found);
-  invalid = cuda_warp_add(invalid);
+  uint32_t invalid = cuda_warp_add(counts.invalid), waiting = cuda_warp_add(counts.waiting);
   if (threadIdx.x % 32 == 0 && invalid != 0) atomicAdd(&v.counters->invalid, invalid);
+  if (threadIdx.x % 32 == 0 && waiting != 0) atomicAdd(&v.counters->over_pre_max, waiting);
   __syncthreads();
   if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_ARRIVED], cuda_now());
 }

@@ -17,8 +17,8 @@ enum { BLOCK = 256 };
 
 static uint32_t largest_segment(const struct cuda_found *found) {
   uint32_t largest = 0;
-  for (uint32_t task = 0; task < found->tasks; task++) {
-    uint32_t size = found->task_first[task + 1] - found->task_first[task];
+  for (uint32_t group = 0; group < found->groups; group++) {
+    uint32_t size = found->group_first[group + 1] - found->group_first[group];
     largest = size > largest ? size : largest;
   }
   return largest;
@@ -29,12 +29,13 @@ static void lay_out(struct cuda_run *run, struct cuda_found *found, struct cuda_
                     struct cuda_arena *arena) {
   uint64_t segments = found->segments.count, boxes = cuda_ranked_room(found->segments, found->most_made);
   cuda_take_inputs(run, arena);
-  if (found->tasks > 1) take(arena, &found->first, segments);
+  if (found->groups > 1) take(arena, &found->first, segments);
   take(arena, &found->device_radii, found->num_radii);
   take(arena, &found->keys, found->segments.room);
   take(arena, &found->num_made, segments);
   take(arena, &found->boxes, boxes * found->values);
   take(arena, &found->labels, boxes);
+  take(arena, &found->indices, boxes);
   take(arena, &found->first_row, segments);
   cuda_take_ranking(&parts->ranking, arena);
   cuda_take_suppression(&parts->suppression, arena);
@@ -63,9 +64,9 @@ enum vx_status cuda_prepare_found(struct cuda_run *run, const struct vx_nms *nms
                                   struct cuda_found_parts *parts, struct error *error) {
   struct cuda_arena measured = {}, arena = {};
   found->most_made = (uint32_t)nms->pre_max;
-  found->segments.count = (uint32_t)run->clouds.count * found->tasks;
+  found->segments.count = (uint32_t)run->clouds.count * found->groups;
   found->segments.largest = largest_segment(found);
-  found->segments.room = run->clouds.num_points;
+  found->segments.room = (uint64_t)run->clouds.count * found->group_first[found->groups];
   parts->ranking.segments = parts->suppression.segments = found->segments;
   parts->ranking.most = found->most_ranked;
   parts->suppression.nms = *nms;
@@ -101,10 +102,10 @@ static __global__ void __launch_bounds__(BLOCK)
     row += found.num_kept[i];
   }
   __syncthreads();
-  for (uint32_t cloud = threadIdx.x; cloud < found.segments.count / found.tasks; cloud += BLOCK) {
-    uint32_t next = (cloud + 1) * found.tasks;
+  for (uint32_t cloud = threadIdx.x; cloud < found.segments.count / found.groups; cloud += BLOCK) {
+    uint32_t next = (cloud + 1) * found.groups;
     v.control->cloud_rows[cloud] =
-        (next < found.segments.count ? found.first_row[next] : total) - found.first_row[cloud * found.tasks];
+        (next < found.segments.count ? found.first_row[next] : total) - found.first_row[cloud * found.groups];
   }
   if (threadIdx.x == 0) v.status->counters.moments[CUDA_DECODED] = v.counters->moments[CUDA_DECODED];
   __syncthreads();
@@ -155,9 +156,10 @@ static __device__ void write_row(const struct cuda_found &found, const found_ten
   int32_t *labels = tensors.of<int32_t>(VX_DECODED_LABELS), *indices = tensors.of<int32_t>(VX_BOX_INDICES);
   for (uint32_t i = 0; boxes && i < found.values; i++)
     boxes[(uint64_t)row * found.values + i] = found.boxes[(first + rank) * found.values + i];
-  if (scores) scores[row] = vx_sigmoid(vx_score_of_key((uint32_t)(key >> 32)));
+  float value = vx_score_of_key((uint32_t)(key >> 32));
+  if (scores) scores[row] = found.rectified ? value : vx_sigmoid(value);
   if (labels) labels[row] = found.labels[first + rank];
-  if (indices) indices[row] = (int32_t)(found.task_first[segment % found.tasks] + (uint32_t)key);
+  if (indices) indices[row] = found.indices[first + rank];
 }
 
 static __global__ void __launch_bounds__(BLOCK)

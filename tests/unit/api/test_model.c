@@ -116,7 +116,7 @@ static void inputs_are_those_of_the_operation(void **state) {
   ask(VX_DECODE_CENTER, "task_classes", "1,2,2");
   root = written(&(struct model){"centers", &request, true, NULL, MODEL_VERSION, NULL, NULL}, model_write_metadata);
   inputs = json_object_get(root, "inputs");
-  assert_tensor(inputs, 0, "heatmap", "shape", "[-1,-1,-1,-1]");
+  assert_tensor(inputs, 0, "heatmap", "shape", "[-1,-1,-1,5]");
   assert_tensor(inputs, 3, "dim", "shape", "[-1,-1,-1,9]");
   assert_tensor(json_object_get(root, "outputs"), 0, "boxes", "shape", "[-1,-1]");
   json_decref(root);
@@ -222,8 +222,8 @@ static void the_list_has_each_name_once(void **state) {
     assert_true(strcmp(name, "fps") != 0 || !model.preset);
   }
   assert_int_equal(hidden, 2);
-  // Seven operations; ten presets; seven heads; and nms of four presets, one of them hidden.
-  assert_int_equal(listed, 7 + 10 + 7 + 3);
+  // Seven operations; ten presets; eight heads; and nms of four presets, one of them hidden.
+  assert_int_equal(listed, 7 + 10 + 8 + 3);
   presets_free(presets);
   for (int i = 0; i < 2; i++) {
     snprintf(path, sizeof path, "%s/%s.json", directory, files[i]);

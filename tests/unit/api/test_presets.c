@@ -158,7 +158,7 @@ static void built_in_heads_fit_their_grids(void **state) {
     assert_int_not_equal(head->num_class_names, 0);
     heads++;
   }
-  assert_int_equal(heads, 7);
+  assert_int_equal(heads, 8);
   presets_free(presets);
 }
 

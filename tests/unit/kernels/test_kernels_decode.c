@@ -132,8 +132,8 @@ static struct vx_job center_job(const float *logits) {
                                            .range_max = {100, 100, 1},
                                            .voxel_size = {0.5f, 1, 1},
                                            .stride = 8,
-                                           .num_tasks = TASKS,
-                                           .task_classes = {1, 2},
+                                           .tasks.count = TASKS,
+                                           .tasks.classes = {1, 2},
                                            .score_threshold = 0.5f,
                                            .max_objects = 100,
                                            .nms = {0.1f, 100, 100, 1, 0, 0}},
@@ -219,11 +219,61 @@ static void velocities_make_longer_boxes(void **state) {
   free(outcome.block);
 }
 
+// The logit of the first cell is higher, but its box has half the overlap.
+static void overlaps_rectify_scores(void **state) {
+  (void)state;
+  const float logits[CELLS][ALL] = {{2, 0, 0}, {1, 0, 0}, {1, 0, 0}, {3, 0, 0}};
+  const float ious[CELLS][TASKS] = {{0}, {1}, {2}, {NAN}};  // above 1 the overlap is 1
+  struct vx_job asked = center_job(logits[0]);
+  asked.inputs[VX_IOU] = (struct vx_input){VX_FLOAT32, 4, {1, 1, CELLS, TASKS}, ious};
+  asked.params.center.num_score_powers = 1;
+  asked.params.center.score_powers[0] = 1;
+  asked.params.center.num_iou_powers = ALL;
+  asked.params.center.iou_powers[0] = 2;
+  asked.params.center.rectified_threshold = -1;
+  struct outcome outcome = run_centers(&asked);
+  assert_indices(&outcome, 3, (int32_t[]){1, 2, 0});
+  assert_memory_equal(tensor(&outcome, VX_DECODED_SCORES), ((float[]){vx_sigmoid(1), vx_sigmoid(1), vx_sigmoid(2) / 4}),
+                      3 * sizeof(float));
+  assert_int_equal(outcome.counts.invalid, 1);
+  free(outcome.block);
+  asked.params.center.rectified_threshold = vx_sigmoid(2) / 4;  // the threshold itself is too low
+  asked.params.center.max_objects = 2;                          // the best logits: the last cell and the first
+  outcome = run_centers(&asked);
+  assert_indices(&outcome, 0, NULL);
+  assert_int_equal(outcome.counts.over_max_objects, 2);
+  assert_int_equal(outcome.counts.below_threshold, ALL * CELLS - 2 - 1 - 1 + 1);
+  free(outcome.block);
+}
+
+// Of the second task, with the classes 1 and 2, each cell gives the box of one class. Of equal logits the first wins.
+static void a_cell_may_give_its_best_class(void **state) {
+  (void)state;
+  const float logits[CELLS][ALL] = {{0, 1, 2}, {0, 3, 3}, {0, NAN, 1}, {0, NAN, -1}};  // 0 is too little
+  struct vx_job asked = center_job(logits[0]);
+  asked.params.center.best_class = 1;
+  struct outcome outcome = run_on(lane, &asked, logits, 1, (int32_t[]){CELLS * TASKS});
+  assert_indices(&outcome, 3, (int32_t[]){CELLS + 1, 2 * CELLS, 2 * CELLS + 2});
+  assert_int_equal(outcome.counts.received, CELLS * TASKS);
+  assert_int_equal(outcome.counts.below_threshold, CELLS + 1);
+  free(outcome.block);
+}
+
+static void powers_are_near(void **state) {
+  (void)state;
+  for (float x = 0x1p-149f; x <= 1; x = x * 1.37f + 0x1p-149f)
+    for (float power = 0; power <= VX_MAX_POWER; power += 0.37f) {
+      double expected = pow((double)x, (double)power);
+      assert_true(expected < 1e-50 || fabs(vx_power(x, power) / expected - 1) < 1e-13);
+    }
+  assert_true(vx_power(1, 0.7f) == 1 && vx_power(0, 0) == 1 && vx_power(0, 0.1f) == 0);
+}
+
 static void tasks_must_have_all_classes(void **state) {
   (void)state;
   const float logits[CELLS][ALL] = {{0}};
   struct vx_job asked = center_job(logits[0]);
-  asked.params.center.task_classes[1] = 3;
+  asked.params.center.tasks.classes[1] = 3;
   struct outcome outcome = run_centers(&asked);
   assert_int_equal(outcome.status, VX_REFUSED);
   assert_non_null(strstr(outcome.error.text, "heatmap has a wrong type or shape"));
@@ -255,6 +305,9 @@ int main(void) {
       cmocka_unit_test(centers_have_fates),
       cmocka_unit_test(circles_suppress),
       cmocka_unit_test(velocities_make_longer_boxes),
+      cmocka_unit_test(overlaps_rectify_scores),
+      cmocka_unit_test(a_cell_may_give_its_best_class),
+      cmocka_unit_test(powers_are_near),
       cmocka_unit_test(tasks_must_have_all_classes),
       cmocka_unit_test(the_least_logit_is_the_least),
   };

@@ -149,9 +149,9 @@ static void many_comparisons_are_long(void **state) {
     assert_int_equal(use_of(&center, cases[i].clouds, cases[i].rows), cases[i].use);
   }
   struct vx_job tasks = {.op = VX_DECODE_CENTER,
-                         .params.center = {.num_tasks = 4, .max_objects = SIDE / 2, .nms = all}};
+                         .params.center = {.tasks.count = 4, .max_objects = SIDE / 2, .nms = all}};
   assert_int_equal(use_of(&tasks, 1, INT32_MAX), VX_LANE_QUICK);
-  tasks.params.center.num_tasks = 5;
+  tasks.params.center.tasks.count = 5;
   assert_int_equal(use_of(&tasks, 1, INT32_MAX), VX_LANE_LONG);
   struct vx_job scatter = {.op = VX_SCATTER};
   assert_int_equal(use_of(&scatter, 3, INT32_MAX), VX_LANE_QUICK);

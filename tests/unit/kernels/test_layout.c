@@ -35,6 +35,7 @@ static void names(void **state) {
                                  "dim",
                                  "rot",
                                  "vel",
+                                 "iou",
                                  "bev_features",
                                  "occupancy",
                                  "occupancy_counts",

@@ -58,6 +58,7 @@ def _head(model: Config, voxels: Voxels) -> Head:
         "voxel_size": voxels.size,
         "feature_map_stride": stride,
         "rot_order": "sin_cos",
+        "cell_labels": "best",
         "max_objects": most,
         "score_threshold": _threshold(model),
         "nms": "circle",
@@ -67,11 +68,10 @@ def _head(model: Config, voxels: Voxels) -> Head:
     }
     channels = {"heatmap": len(classes), "center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
     notes = [
-        "a cell may give a box of each class, where Autoware takes the best class of a cell",
         "yaw_norm_thresholds and Autoware's suppression by overlap, which follows its circle NMS, are not applied",
     ]
     # dim is the width before the length; an angle a of rot is the heading -a - pi/2, of sine -cos a and cosine -sin a.
-    reordered = {"dim": Reordered([1, 0, 2], 1), "rot": Reordered([1, 0], -1)}
+    reordered = {"dim": Reordered([1, 0, 2]), "rot": Reordered([1, 0], -1)}
     return Head(channels, {"ros__parameters.downsample_factor": stride}, decode, classes, notes, reordered)
 
 

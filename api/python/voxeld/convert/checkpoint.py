@@ -225,7 +225,15 @@ class _Mark:
 
 
 Storage = Callable[[str, str, int], Any]
-CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+PUSHED: Dict[str, Callable[[], Any]] = {
+    "NONE": lambda: None,
+    "NEWTRUE": lambda: True,
+    "NEWFALSE": lambda: False,
+    "EMPTY_TUPLE": tuple,
+    "EMPTY_LIST": list,
+    "EMPTY_DICT": dict,
+    "EMPTY_SET": lambda: Shell("set"),
+}
 TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
@@ -253,8 +261,8 @@ class _Machine:
         step = getattr(self, f"_{opcode.name.lower()}", None)
         if step:
             step(argument)
-        elif opcode.name in CONSTANTS:
-            self._stack.append(CONSTANTS[opcode.name])
+        elif opcode.name in PUSHED:
+            self._stack.append(PUSHED[opcode.name]())
         elif opcode.name in TUPLES:
             count = TUPLES[opcode.name]
             self._stack[-count:] = [tuple(self._stack[-count:])]
@@ -306,31 +314,19 @@ class _Machine:
 
     # ---- containers
 
-    def _empty_tuple(self, _: Any) -> None:
-        self._stack.append(())
-
     def _tuple(self, _: Any) -> None:
         self._stack.append(tuple(self._marked()))
 
-    def _empty_list(self, _: Any) -> None:
-        self._stack.append([])
-
     def _list(self, _: Any) -> None:
         self._stack.append(self._marked())
-
-    def _empty_dict(self, _: Any) -> None:
-        self._stack.append({})
 
     def _dict(self, _: Any) -> None:
         items = self._marked()
         self._stack.append(_dict_of(list(zip(items[::2], items[1::2]))))
 
-    def _empty_set(self, _: Any) -> None:
-        self._stack.append(Shell("set"))
-
     def _frozenset(self, _: Any) -> None:
         self._marked()
-        self._empty_set(_)
+        self._stack.append(Shell("set"))
 
     def _append(self, _: Any) -> None:
         self._extend([self._stack.pop()])

@@ -33,6 +33,7 @@ NAMES = {
     "dim": ("dim",),
     "rot": ("rot",),
     "vel": ("vel",),
+    "iou": ("iou",),
 }
 OPTIONAL = ("dir_cls_preds", "vel")
 
@@ -250,14 +251,14 @@ class CutNetwork:
                     side[i] = names.get(name, name)
 
     def _reorder(self, name: str, order: Reordered) -> None:
-        """Reorders the channels of a map whose channels come first."""
+        """Reorders the channels of a map whose channels come first. The factor is 1 or -1."""
         before, chosen, channels = f"{name}_before", f"{name}_chosen", f"{name}_channels"
         self._rename({name: before})
         values = numpy_helper.from_array(np.array(order.channels, np.int64))
         self._nodes += [
             helper.make_node("Constant", [], [channels], value=values),
             helper.make_node("Gather", [before, channels], [chosen], axis=1),
-            helper.make_node("Neg" if order.sign < 0 else "Identity", [chosen], [name]),
+            helper.make_node("Neg" if order.factor < 0 else "Identity", [chosen], [name]),
         ]
 
     def cells(self) -> Tuple[int, int]:

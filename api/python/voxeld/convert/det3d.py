@@ -22,7 +22,8 @@ from .state import ConvertError, State
 PARTS = {"reader": "PillarFeatureNet", "backbone": "PointPillarsScatter", "neck": "RPN", "bbox_head": "CenterHead"}
 MAPS = {"heatmap": "hm", "center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
 # sin(-r - pi/2) = -cos r, cos(-r - pi/2) = -sin r
-REORDERED = {"dim": Reordered([1, 0, 2], 1), "rot": Reordered([1, 0], -1)}
+REORDERED = {"dim": Reordered([1, 0, 2]), "rot": Reordered([1, 0], -1)}
+OVERLAP = {"iou": Reordered([0], 2, -1)}  # the map has the overlap itself
 MOST_OBJECTS = 4096  # candidates of a task, where det3d has no limit
 
 
@@ -101,7 +102,7 @@ def _head(config: Config, voxels: Voxels) -> Tuple[Head, CenterHead]:
     head, test = config.at("model").at("bbox_head"), config.at("test_cfg")
     classes = [task.names("class_names") for task in head.items("tasks")]
     branches = head.at("common_heads")
-    maps = {**MAPS, "vel": "vel"} if "vel" in branches else MAPS
+    maps = {**MAPS, **{name: name for name in ("vel", "iou") if name in branches}}
     depth = {output: int(branches.numbers(name, 2)[1]) for output, name in maps.items() if output != "heatmap"}
     center = CenterHead(
         shared=("bbox_head.shared_conv.0", "bbox_head.shared_conv.1"),
@@ -112,11 +113,14 @@ def _head(config: Config, voxels: Voxels) -> Tuple[Head, CenterHead]:
         maps=maps,
         depth={**depth, "heatmap": head.whole("num_hm_conv", 2)},
         task_classes=[len(names) for names in classes],
-        reordered=REORDERED,
+        reordered={**REORDERED, **OVERLAP},
     )
     stride = test.whole("out_size_factor")
     test.agree("pc_range", voxels.bounds[:2], voxels.bounds)
     test.agree("voxel_size", voxels.size[:2], voxels.size)
+    threshold, rectified = test.number("score_threshold"), {}
+    if "iou" in maps:
+        rectified = {"iou_power": test.number("cf_weight", 2), "rectified_threshold": threshold}
     decode = {
         "head": "center",
         "point_cloud_range": voxels.bounds,
@@ -124,17 +128,17 @@ def _head(config: Config, voxels: Voxels) -> Tuple[Head, CenterHead]:
         "feature_map_stride": stride,
         "task_classes": center.task_classes,
         "rot_order": "sin_cos",
+        "cell_labels": "best",
         "max_objects": MOST_OBJECTS,
-        "score_threshold": test.number("score_threshold"),
+        "score_threshold": threshold,
+        **rectified,
         "post_center_range": test.numbers("post_center_limit_range", 6),
         **_suppression(test, len(classes)),
         "class_agnostic": "yes",
     }
-    notes = ["a cell may give a box of each class above score_threshold, where det3d takes the cell's best class alone"]
-    single = all(len(names) == 1 for names in classes)
     order = [name for names in classes for name in names]
     strides = {f"{test.path}.out_size_factor": stride}
-    return Head(center.channels(), strides, decode, order, [] if single else notes), center
+    return Head(center.channels(), strides, decode, order), center
 
 
 def _suppression(test: Config, tasks: int) -> Dict[str, Any]:

@@ -37,10 +37,19 @@ def unset(because: str) -> Rule:
 Table = Dict[str, Rule]
 HEAD_OF_ITS_OWN = unset("only heads with one convolution for each map can be converted")
 STAGE = unset("only networks of pillars, one backbone and one head can be converted")
-RECTIFIED = unset("scores by a predicted overlap cannot be computed")
+OTHER_HEAD = unset("only AnchorHeadSingle and CenterHead can be converted")
 DISTANCE = unset("pillar_features does not have the distance of a point")
 DEFORMABLE = unset("deformable convolutions cannot be converted")
 AUGMENTED = unset("a scan is detected once, without flips or scales")
+
+BEV_BACKBONE = (
+    "LAYER_NUMS",
+    "LAYER_STRIDES",
+    "NUM_FILTERS",
+    "UPSAMPLE_STRIDES",
+    "NUM_UPSAMPLE_FILTERS",
+    "USE_CONV_FOR_NO_STRIDE",
+)
 
 OPENPCDET: Table = {
     "CLASS_NAMES": TAKEN,
@@ -97,12 +106,7 @@ OPENPCDET: Table = {
     "MODEL.MAP_TO_BEV.NUM_BEV_FEATURES": HARMLESS,
     "MODEL.MAP_TO_BEV.INPUT_SHAPE": unset("only pillars of one layer can be scattered"),
     "MODEL.BACKBONE_2D.NAME": TAKEN,
-    "MODEL.BACKBONE_2D.LAYER_NUMS": TAKEN,
-    "MODEL.BACKBONE_2D.LAYER_STRIDES": TAKEN,
-    "MODEL.BACKBONE_2D.NUM_FILTERS": TAKEN,
-    "MODEL.BACKBONE_2D.UPSAMPLE_STRIDES": TAKEN,
-    "MODEL.BACKBONE_2D.NUM_UPSAMPLE_FILTERS": TAKEN,
-    "MODEL.BACKBONE_2D.USE_CONV_FOR_NO_STRIDE": TAKEN,
+    **{f"MODEL.BACKBONE_2D.{key}": TAKEN for key in BEV_BACKBONE},
     "MODEL.BACKBONE_3D": STAGE,
     "MODEL.PFE": STAGE,
     "MODEL.POINT_HEAD": STAGE,
@@ -115,10 +119,10 @@ OPENPCDET: Table = {
     "MODEL.DENSE_HEAD.TARGET_ASSIGNER_CONFIG": HARMLESS,
     "MODEL.DENSE_HEAD.TARGET_ASSIGNER_CONFIG.FEATURE_MAP_STRIDE": TAKEN,
     "MODEL.DENSE_HEAD.TARGET_ASSIGNER_CONFIG.BOX_CODER": TAKEN,
-    "MODEL.DENSE_HEAD.TARGET_ASSIGNER_CONFIG.BOX_CODER_CONFIG.code_size": only(7),
-    "MODEL.DENSE_HEAD.TARGET_ASSIGNER_CONFIG.BOX_CODER_CONFIG.encode_angle_by_sincos": unset(
-        "only boxes of 7 values with a heading can be decoded"
+    "MODEL.DENSE_HEAD.TARGET_ASSIGNER_CONFIG.BOX_CODER_CONFIG.code_size": only(
+        7, 9, because="only boxes of 7 values and boxes with a velocity can be decoded"
     ),
+    "MODEL.DENSE_HEAD.TARGET_ASSIGNER_CONFIG.BOX_CODER_CONFIG.encode_angle_by_sincos": TAKEN,
     # heads of anchors
     "MODEL.DENSE_HEAD.USE_DIRECTION_CLASSIFIER": HARMLESS,  # the state has the layer or lacks it
     "MODEL.DENSE_HEAD.DIR_OFFSET": TAKEN,
@@ -132,11 +136,14 @@ OPENPCDET: Table = {
     "MODEL.DENSE_HEAD.ANCHOR_GENERATOR_CONFIG.anchor_bottom_heights": TAKEN,
     "MODEL.DENSE_HEAD.ANCHOR_GENERATOR_CONFIG.align_center": TAKEN,
     "MODEL.DENSE_HEAD.ANCHOR_GENERATOR_CONFIG.feature_map_stride": TAKEN,
-    "MODEL.DENSE_HEAD.USE_MULTIHEAD": HEAD_OF_ITS_OWN,
-    "MODEL.DENSE_HEAD.SEPARATE_MULTIHEAD": HEAD_OF_ITS_OWN,
-    "MODEL.DENSE_HEAD.RPN_HEAD_CFGS": HEAD_OF_ITS_OWN,
-    "MODEL.DENSE_HEAD.SEPARATE_REG_CONFIG": HEAD_OF_ITS_OWN,
-    "MODEL.DENSE_HEAD.SHARED_CONV_NUM_FILTER": HEAD_OF_ITS_OWN,
+    "MODEL.DENSE_HEAD.USE_MULTIHEAD": TAKEN,
+    "MODEL.DENSE_HEAD.SEPARATE_MULTIHEAD": TAKEN,
+    "MODEL.DENSE_HEAD.SHARED_CONV_NUM_FILTER": TAKEN,
+    **{f"MODEL.DENSE_HEAD.RPN_HEAD_CFGS.{key}": TAKEN for key in ("HEAD_CLS_NAME", *BEV_BACKBONE)},
+    **{
+        f"MODEL.DENSE_HEAD.SEPARATE_REG_CONFIG.{key}": TAKEN
+        for key in ("NUM_MIDDLE_CONV", "NUM_MIDDLE_FILTER", "REG_LIST")
+    },
     "MODEL.POST_PROCESSING.RECALL_THRESH_LIST": HARMLESS,
     "MODEL.POST_PROCESSING.EVAL_METRIC": HARMLESS,
     "MODEL.POST_PROCESSING.SCORE_THRESH": TAKEN,
@@ -156,18 +163,17 @@ OPENPCDET: Table = {
     "MODEL.DENSE_HEAD.SEPARATE_HEAD_CFG.HEAD_ORDER": TAKEN,
     **{
         f"MODEL.DENSE_HEAD.SEPARATE_HEAD_CFG.HEAD_DICT.{name}.{key}": rule
-        for name in ("center", "center_z", "dim", "rot", "vel")
+        for name in ("center", "center_z", "dim", "rot", "vel", "iou")
         for key, rule in (("out_channels", HARMLESS), ("num_conv", TAKEN))
     },
-    "MODEL.DENSE_HEAD.SEPARATE_HEAD_CFG.HEAD_DICT.iou": HARMLESS,  # --ignore leaves its tensors out
     "MODEL.DENSE_HEAD.IOU_REG_LOSS": HARMLESS,
-    "MODEL.DENSE_HEAD.IOU_BRANCH": RECTIFIED,
-    "MODEL.DENSE_HEAD.RECTIFIER": RECTIFIED,
+    "MODEL.DENSE_HEAD.IOU_BRANCH": OTHER_HEAD,
+    "MODEL.DENSE_HEAD.RECTIFIER": OTHER_HEAD,
     "MODEL.DENSE_HEAD.POST_PROCESSING.SCORE_THRESH": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.POST_CENTER_LIMIT_RANGE": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.MAX_OBJ_PER_SAMPLE": TAKEN,
-    "MODEL.DENSE_HEAD.POST_PROCESSING.USE_IOU_TO_RECTIFY_SCORE": RECTIFIED,
-    "MODEL.DENSE_HEAD.POST_PROCESSING.IOU_RECTIFIER": HARMLESS,  # read only with the key above
+    "MODEL.DENSE_HEAD.POST_PROCESSING.USE_IOU_TO_RECTIFY_SCORE": TAKEN,
+    "MODEL.DENSE_HEAD.POST_PROCESSING.IOU_RECTIFIER": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.NMS_CONFIG.NMS_TYPE": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.NMS_CONFIG.NMS_THRESH": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.NMS_CONFIG.NMS_PRE_MAXSIZE": TAKEN,
@@ -330,18 +336,6 @@ MMDET3D: Table = {
         size_per_range=only(True),
         align_corner=unset("only anchors in the middle of cells can be decoded"),
     ),
-    **{
-        f"model.test_cfg.{key}": rule
-        for key, rule in {
-            "use_rotate_nms": only(True, because="boxes are compared with their headings"),
-            "nms_across_levels": HARMLESS,  # there is one level
-            "nms_thr": TAKEN,
-            "score_thr": TAKEN,
-            "min_bbox_size": HARMLESS,  # no head reads the key
-            "nms_pre": TAKEN,
-            "max_num": TAKEN,
-        }.items()
-    },
     # heads of centres
     **_part(
         "bbox_head",
@@ -368,29 +362,22 @@ MMDET3D: Table = {
         f"model.bbox_head.bbox_coder.{key}": TAKEN
         for key in ("pc_range", "voxel_size", "out_size_factor", "post_center_range", "max_num", "score_threshold")
     },
+    # both heads; MVXFasterRCNN and CenterPoint have the keys below `pts`
     **{
-        f"model.test_cfg.pts.{key}": rule
+        f"model.test_cfg.{place}{key}": rule
+        for place in ("", "pts.")
         for key, rule in {
-            "nms_type": TAKEN,
-            "nms_thr": TAKEN,
-            "pre_max_size": TAKEN,
-            "post_max_size": TAKEN,
-            "min_radius": TAKEN,
-            "score_threshold": TAKEN,
-            "max_pool_nms": unset("the largest value around a cell is not searched"),
+            **{key: TAKEN for key in ("nms_thr", "score_thr", "nms_pre", "max_num")},
+            **{key: TAKEN for key in ("nms_type", "pre_max_size", "post_max_size", "min_radius", "score_threshold")},
             "use_rotate_nms": only(True, because="boxes are compared with their headings"),
-            # no head reads the next keys; the box coder has its own
+            "max_pool_nms": unset("the largest value around a cell is not searched"),
+            "nms_across_levels": HARMLESS,  # there is one level
+            "min_bbox_size": HARMLESS,  # no head reads this key and the next ones; box coders have their own
             "post_center_limit_range": HARMLESS,
             "max_per_img": HARMLESS,
             "out_size_factor": HARMLESS,
             "voxel_size": HARMLESS,
             "pc_range": HARMLESS,
-            "min_bbox_size": HARMLESS,
-            "nms_across_levels": HARMLESS,
-            # of heads of anchors
-            "nms_pre": TAKEN,
-            "score_thr": TAKEN,
-            "max_num": TAKEN,
         }.items()
     },
     # parts of other heads, necks and backbones, which are refused by their types
@@ -447,6 +434,7 @@ DET3D: Table = {
         dataset=HARMLESS,
         weight=HARMLESS,
         code_weights=HARMLESS,
+        iou_weight=HARMLESS,
         logger=HARMLESS,
         init_bias=HARMLESS,
         share_conv_channel=TAKEN,
@@ -455,13 +443,14 @@ DET3D: Table = {
     ),
     "model.bbox_head.tasks.num_class": HARMLESS,
     "model.bbox_head.tasks.class_names": TAKEN,
-    **{f"model.bbox_head.common_heads.{name}": TAKEN for name in ("reg", "height", "dim", "rot", "vel")},
+    **{f"model.bbox_head.common_heads.{name}": TAKEN for name in ("reg", "height", "dim", "rot", "vel", "iou")},
     **{
         f"model.{key}": STAGE
         for key in ("first_stage_cfg", "second_stage_modules", "roi_head", "NMS_POST_MAXSIZE", "num_point", "freeze")
     },
     "test_cfg.post_center_limit_range": TAKEN,
     "test_cfg.score_threshold": TAKEN,
+    "test_cfg.cf_weight": TAKEN,
     "test_cfg.pc_range": TAKEN,
     "test_cfg.voxel_size": TAKEN,
     "test_cfg.out_size_factor": TAKEN,

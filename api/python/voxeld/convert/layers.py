@@ -6,7 +6,7 @@ OpenPCDet and mmdetection3d give the same layers different names, which the call
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, List, Sequence
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
 
 from . import fold
 from .model import Reordered
@@ -39,7 +39,7 @@ def halved(widths: List[int]) -> List[int]:
 
 @dataclasses.dataclass
 class Backbone:
-    """Levels of convolutions, each followed by an upsampling; the upsampled maps are joined."""
+    """Levels of convolutions, each followed by an upsampling, unless there are no upsamplings; the maps are joined."""
 
     blocks: str  # the beginning of the convolutions' names
     first: int  # number of a block's first convolution: others follow at +3, each norm at +1
@@ -54,7 +54,8 @@ class Backbone:
     up_eps: float = NORM_EPS  # of the norms after upsamplings
 
     def check(self) -> None:
-        lengths = {len(part) for part in (self.layers, self.strides, self.channels, self.up_strides, self.up_channels)}
+        ups = (self.up_strides, self.up_channels) if self.up_strides or self.up_channels else ()
+        lengths = {len(part) for part in (self.layers, self.strides, self.channels, *ups)}
         if len(lengths) != 1 or 0 in lengths:
             raise ConvertError("the backbone's lists of layers, strides and channels are not of one length")
         if 0 in self.strides:
@@ -74,7 +75,7 @@ class Backbone:
                     state, f"{place}.{number}", channels, x.channels, 3, f"{place}.{number + 1}", self.eps
                 )
                 x = network.conv(x, layer, self.strides[level] if k == 0 else 1, padding=1, relu=True)
-            maps.append(self._upsample(state, network, x, level))
+            maps.append(self._upsample(state, network, x, level) if self.up_strides else x)
         return network.concat(maps)
 
     def _upsample(self, state: State, network: Network, x: Map, level: int) -> Map:
@@ -111,7 +112,7 @@ class CenterHead:
     last: Callable[[str, int], str] = "{}.{}".format  # this beginning and a number -> last convolution
     reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)  # of maps, as in a Head
 
-    CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
+    CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2, "iou": 1}
 
     def channels(self) -> Dict[str, int]:
         """The channels of each map, over all tasks."""
@@ -121,9 +122,7 @@ class CenterHead:
         }
 
     def build(self, state: State, network: Network, x: Map) -> None:
-        conv, norm = self.shared
-        layer = fold.conv(state, conv, self.shared_channels, x.channels, 3, norm, self.shared_eps)
-        x = network.conv(x, layer, padding=1, relu=True)
+        x = hidden_conv(state, network, x, self.shared, self.shared_channels, self.shared_eps)
         for output, name in self.maps.items():
             tasks = [self._branch(state, network, x, output, name, task) for task in range(len(self.task_classes))]
             network.output(network.concat(tasks), output)
@@ -131,14 +130,69 @@ class CenterHead:
     def _branch(self, state: State, network: Network, x: Map, output: str, name: str, task: int) -> Map:
         place, depth = self.branch(task, name), self.depth[output]
         for number in range(depth - 1):
-            conv, norm = self.hidden(place, number)
-            layer = fold.conv(state, conv, x.channels, x.channels, 3, norm, self.eps)
-            x = network.conv(x, layer, padding=1, relu=True)
+            x = hidden_conv(state, network, x, self.hidden(place, number), x.channels, self.eps)
         channels = self.task_classes[task] if output == "heatmap" else self.CHANNELS[output]
-        last = self.last(place, depth - 1)
-        side = state.shape(f"{last}.weight")[-1]
-        weight, bias = fold.conv(state, last, channels, x.channels, side)
+        layer = last_layer(state, self.last(place, depth - 1), channels, x)
         if output in self.reordered:
-            order, sign = self.reordered[output]
-            weight, bias = weight[order] * sign, bias[order] * sign
-        return network.conv(x, (weight, bias), padding=side // 2)
+            order, factor, offset = self.reordered[output]
+            layer = layer[0][order] * factor, layer[1][order] * factor + offset
+        return last_conv(network, x, layer)
+
+
+class Branch(NamedTuple):
+    """Layers of a part of an anchor head."""
+
+    name: str
+    channels: int
+    middle: Optional[List[int]]  # channels of the convolutions before the last; None: the layer has no number
+
+
+class Part(NamedTuple):
+    """A part of an anchor head, with its own anchors."""
+
+    backbone: Optional[Backbone]
+    maps: Dict[str, List[Branch]]  # the branches whose maps are joined
+
+
+@dataclasses.dataclass
+class MultiHead:
+    """Optionally a shared convolution, then the parts. A map of the head has the channels of all parts."""
+
+    shared: Sequence[str]  # the shared convolution and its norm
+    shared_channels: int  # 0: there is none
+    parts: List[Part]
+    shared_eps: float = NORM_EPS
+    eps: float = CENTER_EPS  # of the norms of branches
+
+    def build(self, state: State, network: Network, x: Map) -> None:
+        if self.shared_channels:
+            x = hidden_conv(state, network, x, self.shared, self.shared_channels, self.shared_eps)
+        maps: Dict[str, List[Map]] = {}
+        for part in self.parts:
+            own = part.backbone.build(state, network, x) if part.backbone else x
+            for output, branches in part.maps.items():
+                maps.setdefault(output, []).extend(self._branch(state, network, own, branch) for branch in branches)
+        for output, joined in maps.items():
+            network.output(network.concat(joined), output)
+
+    def _branch(self, state: State, network: Network, x: Map, branch: Branch) -> Map:
+        name, middle = branch.name, branch.middle
+        for number, channels in enumerate(middle or []):
+            x = hidden_conv(state, network, x, (f"{name}.{3 * number}", f"{name}.{3 * number + 1}"), channels, self.eps)
+        last = name if middle is None else f"{name}.{3 * len(middle)}"
+        return last_conv(network, x, last_layer(state, last, branch.channels, x))
+
+
+def hidden_conv(state: State, network: Network, x: Map, names: Sequence[str], channels: int, eps: float) -> Map:
+    """A convolution of 3 x 3 cells and its norm."""
+    conv, norm = names
+    return network.conv(x, fold.conv(state, conv, channels, x.channels, 3, norm, eps), padding=1, relu=True)
+
+
+def last_layer(state: State, name: str, channels: int, x: Map) -> fold.Layer:
+    """A convolution with a bias and without a norm."""
+    return fold.conv(state, name, channels, x.channels, state.shape(f"{name}.weight")[-1])
+
+
+def last_conv(network: Network, x: Map, layer: fold.Layer) -> Map:
+    return network.conv(x, layer, padding=layer[0].shape[-1] // 2)

@@ -186,15 +186,15 @@ def _anchor_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
         "dir_offset": head.number("dir_offset", -math.pi / 2),
         "dir_limit_offset": head.number("dir_limit_offset", 0),
         "dir_bins": 2,
+        "labels": "all",
         "score_threshold": test.number("score_thr"),
         "nms_threshold": test.number("nms_thr"),
         "nms_pre_max": test.whole("nms_pre"),
         "nms_post_max": test.whole("max_num"),
         "class_agnostic": "no",
     }
-    notes = ["a box has the label of its best class alone, where mmdetection3d takes each class above score_thr"]
     layers = lambda state, network, x: anchor_head(state, network, x, names, channels)
-    return Head(channels, {}, decode, classes, notes), layers
+    return Head(channels, {}, decode, classes), layers
 
 
 def _anchors(generator: Config, bounds: List[float]) -> Dict[str, Any]:

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+import numpy as np
 
 from . import fold
 from .config import Config
 from .keys import OPENPCDET, Keys
-from .layers import CENTER_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers, halved
+from .layers import (
+    CENTER_EPS,
+    Backbone,
+    Branch,
+    Build,
+    CenterHead,
+    MultiHead,
+    Part,
+    anchor_head,
+    encoder_layers,
+    halved,
+)
 from .model import PILLAR_EXTRA, CheckpointPlan, Head, Voxels
+from .network import Map, Network
 from .points import XYZ, Points, below, points_of
 from .state import ConvertError, State
 
 ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "box", "dir_cls_preds": "dir_cls"}
+OF_MULTI_HEAD = (
+    "USE_MULTIHEAD",
+    "SEPARATE_MULTIHEAD",
+    "RPN_HEAD_CFGS",
+    "SEPARATE_REG_CONFIG",
+    "SHARED_CONV_NUM_FILTER",
+)
 
 
 def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
@@ -107,49 +128,141 @@ def _encoder(state: State, vfe: Config) -> List[fold.Layer]:
     )
 
 
-def _backbone(config: Config) -> Backbone:
+def _backbone(config: Config, name: str = "backbone_2d") -> Backbone:
+    ups = "UPSAMPLE_STRIDES" in config
     return Backbone(
-        blocks="backbone_2d.blocks",
+        blocks=f"{name}.blocks",
         first=1,  # after the padding
-        deblocks="backbone_2d.deblocks",
+        deblocks=f"{name}.deblocks",
         layers=config.integers("LAYER_NUMS"),
         strides=config.integers("LAYER_STRIDES"),
         channels=config.integers("NUM_FILTERS"),
-        up_strides=config.numbers("UPSAMPLE_STRIDES"),
-        up_channels=config.integers("NUM_UPSAMPLE_FILTERS"),
+        up_strides=config.numbers("UPSAMPLE_STRIDES") if ups else [],
+        up_channels=config.integers("NUM_UPSAMPLE_FILTERS") if ups else [],
         conv_for_no_stride=bool(config.get("USE_CONV_FOR_NO_STRIDE", False)),
     )
 
 
-def _anchor_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
+class Anchors(NamedTuple):
+    """What both heads of anchors have."""
+
+    decode: Dict[str, Any]
+    sizes: List[int]  # of each group of ANCHOR_GENERATOR_CONFIG
+    rotations: int
+    values: int  # of an anchor in box_preds
+    bins: int
+    strides: Dict[str, int]
+
+
+def _anchor_boxes(config: Config, voxels: Voxels) -> Anchors:
     head, after = config.at("MODEL").at("DENSE_HEAD"), config.at("MODEL").at("POST_PROCESSING")
-    anchors, classes = _anchors(head), config.names("CLASS_NAMES")
-    count = len(anchors["anchor_sizes"]) // 3 * len(anchors["anchor_rotations"])
-    bins = head.whole("NUM_DIR_BINS", 2)
-    coder = head.at("TARGET_ASSIGNER_CONFIG")
-    coder.expect("BOX_CODER", "ResidualCoder")
-    names = {output: f"dense_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
-    channels = {"cls_preds": count * len(classes), "box_preds": count * 7, "dir_cls_preds": count * bins}
-    nms, notes = after.at("NMS_CONFIG"), []
-    if nms.get("MULTI_CLASSES_NMS", False):
-        notes.append("MULTI_CLASSES_NMS: a box has the label of its best class alone")
+    anchors, groups = _anchors(head), head.items("ANCHOR_GENERATOR_CONFIG")
+    assigner, nms = head.at("TARGET_ASSIGNER_CONFIG"), after.at("NMS_CONFIG")
+    assigner.expect("BOX_CODER", "ResidualCoder")
+    coder = assigner.at("BOX_CODER_CONFIG") if "BOX_CODER_CONFIG" in assigner else Config({})
+    code_size, turned = coder.whole("code_size", 7), bool(coder.get("encode_angle_by_sincos", False))
+    bins, every = head.whole("NUM_DIR_BINS", 2), bool(nms.get("MULTI_CLASSES_NMS", False))
     decode = {
         "head": "anchor",
         "point_cloud_range": voxels.bounds,
         **anchors,
+        **({"heading": "cos_sin"} if turned else {}),
+        **({"velocity": "yes"} if code_size == 9 else {}),
         "dir_offset": head.number("DIR_OFFSET", 0),
         "dir_limit_offset": head.number("DIR_LIMIT_OFFSET", 0),
         "dir_bins": bins,
+        **({"labels": "all", "nms_groups": "class"} if every else {}),
         "score_threshold": after.number("SCORE_THRESH"),
         **_nms(nms),
-        "class_agnostic": "no" if nms.get("MULTI_CLASSES_NMS", False) else "yes",
+        "class_agnostic": "yes",
     }
-    strides = {
-        f"{group.path}.feature_map_stride": group.whole("feature_map_stride", 8)
-        for group in head.items("ANCHOR_GENERATOR_CONFIG")
-    }
+    strides = {f"{group.path}.feature_map_stride": group.whole("feature_map_stride", 8) for group in groups}
+    sizes = [len(group.value("anchor_sizes", list)) for group in groups]
+    return Anchors(decode, sizes, len(anchors["anchor_rotations"]), code_size + turned, bins, strides)
+
+
+def _anchor_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
+    head, classes = config.at("MODEL").at("DENSE_HEAD"), config.names("CLASS_NAMES")
+    for key in OF_MULTI_HEAD:
+        if head.get(key, None):
+            raise ConvertError(f"{head.path}.{key} is given; an AnchorHeadSingle has one convolution for each map")
+    boxes = _anchor_boxes(config, voxels)
+    count = sum(boxes.sizes) * boxes.rotations
+    names = {output: f"dense_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
+    channels = {"cls_preds": len(classes), "box_preds": boxes.values, "dir_cls_preds": boxes.bins}
+    channels = {name: count * each for name, each in channels.items()}
     layers = lambda state, network, x: anchor_head(state, network, x, names, channels)
-    return Head(channels, strides, decode, classes, notes), layers
+    return Head(channels, boxes.strides, boxes.decode, classes), layers
+
+
+def _multi_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
+    """With SEPARATE_MULTIHEAD, the anchors of a part have the classes of that part; otherwise all classes."""
+    head, classes = config.at("MODEL").at("DENSE_HEAD"), config.names("CLASS_NAMES")
+    parts, boxes = head.items("RPN_HEAD_CFGS"), _anchor_boxes(config, voxels)
+    tasks = [part.names("HEAD_CLS_NAME") for part in parts]
+    order = [name for task in tasks for name in task]
+    if sorted(order) != sorted(classes) or len(boxes.sizes) != len(order):
+        raise ConvertError(
+            f"{head.path}.RPN_HEAD_CFGS does not have each of CLASS_NAMES once, "
+            "with an entry of ANCHOR_GENERATOR_CONFIG"
+        )
+    head.expect("USE_MULTIHEAD", True)
+    separate = bool(head.get("SEPARATE_MULTIHEAD", False))
+    if separate and "labels" not in boxes.decode:
+        raise ConvertError(f"{head.path}.SEPARATE_MULTIHEAD is {separate}, which needs NMS_CONFIG.MULTI_CLASSES_NMS")
+    sizes, layers = iter(boxes.sizes), []
+    task_sizes = [sum(next(sizes) for _ in task) for task in tasks]
+    for number, (part, task, count) in enumerate(zip(parts, tasks, task_sizes)):
+        place, own = f"dense_head.rpn_heads.{number}", len(task) if separate else len(classes)
+        maps = _branches(head, place, count * boxes.rotations, own, boxes)
+        layers.append(Part(_backbone(part, place) if part.get("LAYER_NUMS", None) else None, maps))
+    shared = head.whole("SHARED_CONV_NUM_FILTER") if head.get("SHARED_CONV_NUM_FILTER", None) else 0
+    multi = MultiHead(("dense_head.shared_conv.0", "dense_head.shared_conv.1"), shared, layers)
+    if separate:
+        boxes.decode.update(task_classes=[len(task) for task in tasks], task_sizes=task_sizes)
+
+    def build(state: State, network: Network, x: Map) -> None:
+        for number, task in enumerate(tasks):
+            place = f"dense_head.rpn_heads.{number}"
+            _check_labels(state, f"{place}.head_label_indices", [classes.index(name) for name in task])
+            if not head.get("USE_DIRECTION_CLASSIFIER", False):
+                state.ignore([f"{place}.conv_dir_cls."])  # of USE_DIRECTION_CLASSIFIER: False
+        multi.build(state, network, x)
+
+    channels: Dict[str, int] = {}
+    for layer in layers:
+        for name, branches in layer.maps.items():
+            channels[name] = channels.get(name, 0) + sum(branch.channels for branch in branches)
+    return Head(channels, boxes.strides, boxes.decode, order if separate else classes), build
+
+
+def _branches(head: Config, place: str, anchors: int, classes: int, boxes: Anchors) -> Dict[str, List[Branch]]:
+    """The layers of a part. Several layers of boxes also give the channels of one anchor after the other."""
+    apart, middle = head.get("SEPARATE_REG_CONFIG", None) is not None, None
+    values = [("", boxes.values)]
+    if apart:
+        separate = head.at("SEPARATE_REG_CONFIG")
+        middle = [separate.whole("NUM_MIDDLE_FILTER")] * int(separate.number("NUM_MIDDLE_CONV"))
+        values = [_named_values(separate, item) for item in separate.names("REG_LIST")]
+        if sum(count for _, count in values) != boxes.values:
+            raise ConvertError(f"{separate.path}.REG_LIST does not add up to {boxes.values} values of a box")
+    maps = {"cls_preds": [Branch(f"{place}.conv_cls", anchors * classes, middle)]}
+    maps["box_preds"] = [Branch(f"{place}.conv_box{name}", anchors * count, middle) for name, count in values]
+    if head.get("USE_DIRECTION_CLASSIFIER", False):
+        maps["dir_cls_preds"] = [Branch(f"{place}.conv_dir_cls", anchors * boxes.bins, None)]
+    return maps
+
+
+def _named_values(separate: Config, item: str) -> Tuple[str, int]:
+    name, _, count = item.partition(":")
+    if not count.isdigit():
+        raise ConvertError(f"{separate.path}.REG_LIST has {item!r}; expected a name and a number, as in reg:2")
+    return f".conv_{name}", int(count)
+
+
+def _check_labels(state: State, name: str, labels: List[int]) -> None:
+    if name in state and list(state.take(name, len(labels))) != [label + 1 for label in labels]:
+        raise ConvertError(f"{name} has other classes than HEAD_CLS_NAME")
 
 
 def _anchors(head: Config) -> Dict[str, Any]:
@@ -195,6 +308,9 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     maps = {"heatmap": "hm", "center": "center", "height": "center_z", "dim": "dim", "rot": "rot"}
     if "vel" in head.at("SEPARATE_HEAD_CFG").names("HEAD_ORDER"):
         maps["vel"] = "vel"
+    powers = _powers(after, classes, order) if "iou" in branches else {}
+    if powers:
+        maps["iou"] = "iou"
     depth = {output: int(branches.at(name).number("num_conv")) for output, name in maps.items() if name != "hm"}
     center = CenterHead(
         shared=("dense_head.shared_conv.0", "dense_head.shared_conv.1"),
@@ -216,6 +332,7 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
         "rot_order": "cos_sin",
         "max_objects": after.whole("MAX_OBJ_PER_SAMPLE"),
         "score_threshold": after.number("SCORE_THRESH"),
+        **powers,
         "post_center_range": after.numbers("POST_CENTER_LIMIT_RANGE", 6),
         "nms": "rotated",
         **_nms(after.at("NMS_CONFIG")),
@@ -225,7 +342,18 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     return Head(center.channels(), strides, decode, order), center.build
 
 
-HEADS = {"AnchorHeadSingle": _anchor_head, "CenterHead": _center_head}
+def _powers(after: Config, classes: List[str], order: List[str]) -> Dict[str, Any]:
+    """The powers of the predicted overlap and of the score, in the order of the labels. OpenPCDet computes float32."""
+    if not after.get("USE_IOU_TO_RECTIFY_SCORE", False):
+        return {}
+    powers = after.numbers("IOU_RECTIFIER")
+    if len(powers) < len(classes) or not all(0 <= power <= 1 for power in powers):
+        raise ConvertError(f"{after.path}.IOU_RECTIFIER is {powers}; expected a number from 0 to 1 for each class")
+    of_labels = [powers[classes.index(name)] for name in order]
+    return {"iou_power": of_labels, "score_power": [float(str(1 - np.float32(power))) for power in of_labels]}
+
+
+HEADS = {"AnchorHeadSingle": _anchor_head, "AnchorHeadMulti": _multi_head, "CenterHead": _center_head}
 PARTS = {
     "VFE": tuple(VOXELS),
     "MAP_TO_BEV": ("PointPillarScatter",),

@@ -15,7 +15,7 @@ import math
 import operator
 import pathlib
 import re
-from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Tuple, Union
 
 from .state import ConvertError
 
@@ -244,7 +244,7 @@ class _File:
             self._refuse(node, f"there is no base {path}")
         return path
 
-    def _read_base(self, node: ast.With) -> None:
+    def _with(self, node: ast.With) -> None:
         """`with read_base(): from .file import *`."""
         calls = [item.context_expr for item in node.items]
         function = calls[0].func if len(calls) == 1 and isinstance(calls[0], ast.Call) else None
@@ -266,9 +266,10 @@ class _File:
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
-    def _refuse(self, node: ast.AST, why: str = "the converter does not follow this statement") -> NoReturn:
-        hint = f"; {WHOLE}" if "does not follow" in why else ""
-        raise ConvertError(f"{self._where(node)}: {why}{hint}")
+    def _refuse(self, node: ast.AST, why: str = "") -> NoReturn:
+        what = "call" if isinstance(node, ast.Call) else "expression" if isinstance(node, ast.expr) else "statement"
+        why = why or f"the converter does not follow this {what}; {WHOLE}"
+        raise ConvertError(f"{self._where(node)}: {why}")
 
     def _where(self, node: ast.AST) -> str:
         return f"{self.path}:{getattr(node, 'lineno', '?')}"
@@ -303,9 +304,6 @@ class _File:
             self._refuse(node)
         for name in node.names:
             self.names[name.asname or name.name] = Imported(f"{node.module}.{name.name}")
-
-    def _with(self, node: ast.With) -> None:
-        self._read_base(node)
 
     def _assign(self, node: ast.Assign) -> None:
         value = self._value(node.value)
@@ -386,7 +384,7 @@ class _File:
                 self._refuse(node, f"a value of more than {LONGEST} items, characters, bits or turns")
             return value
         if any(isinstance(below, (ast.Call, ast.NamedExpr, ast.Await)) for below in ast.walk(node)):
-            self._refuse(node, "the converter does not follow this expression")
+            self._refuse(node)
         return self._unread(node)
 
     def _value_constant(self, node: ast.Constant) -> Any:
@@ -478,7 +476,7 @@ class _File:
     def _value_ifexp(self, node: ast.IfExp) -> Any:
         test = self._value(node.test)
         if self._is_unread(test):
-            self._refuse(node, "the converter does not follow this expression")
+            self._refuse(node)
         return self._value(node.body if test else node.orelse)
 
     def _value_joinedstr(self, node: ast.JoinedStr) -> Any:
@@ -494,17 +492,14 @@ class _File:
     def _value_subscript(self, node: ast.Subscript) -> Any:
         value = self._value(node.value)
         if isinstance(node.slice, ast.Slice):
-            ends = [None if end is None else self._value(end) for end in self._ends(node.slice)]
+            bounds = (node.slice.lower, node.slice.upper, node.slice.step)
+            ends = [None if bound is None else self._value(bound) for bound in bounds]
             known = all(end is None or isinstance(end, int) for end in ends)
             return value[slice(*ends)] if known and isinstance(value, (list, tuple, str)) else self._unread(node)
         key = self._value(node.slice)
         if self._is_unread(value) or self._is_unread(key):
             return self._unread(node)
         return value[key]
-
-    @staticmethod
-    def _ends(part: ast.Slice) -> List[Optional[ast.expr]]:
-        return [part.lower, part.upper, part.step]
 
     def _value_attribute(self, node: ast.Attribute) -> Any:
         value = self._value(node.value)
@@ -515,11 +510,10 @@ class _File:
             return number if isinstance(number, float) else Imported(f"{value.name}.{node.attr}")
         return self._unread(node)
 
-    def _value_listcomp(self, node: ast.ListComp) -> Any:
+    def _value_listcomp(self, node: Union[ast.ListComp, ast.GeneratorExp]) -> Any:
         return list(self._comprehended(node.generators, node.elt))
 
-    def _value_generatorexp(self, node: ast.GeneratorExp) -> Any:
-        return list(self._comprehended(node.generators, node.elt))
+    _value_generatorexp = _value_listcomp
 
     def _value_dictcomp(self, node: ast.DictComp) -> Any:
         pair = ast.copy_location(ast.Tuple([node.key, node.value], ast.Load()), node)
@@ -541,14 +535,14 @@ class _File:
             self._set(loops[0].target, item)
             tests = [self._value(test) for test in loops[0].ifs]
             if any(self._is_unread(test) for test in tests):
-                self._refuse(element, "the converter does not follow this expression")
+                self._refuse(element)
             if all(tests):
                 yield from self._loop(loops[1:], element)
 
     def _items(self, node: ast.expr) -> List[Any]:
         value = self._value(node)
         if self._is_unread(value):
-            self._refuse(node, "the converter does not follow this expression")
+            self._refuse(node)
         items = list(value)
         self._turns += len(items)
         if self._turns > MOST_TURNS:
@@ -565,7 +559,7 @@ class _File:
                 more = self._value(word.value)
                 values, words = (values, {**words, **more}) if isinstance(more, dict) else (self._unread(node), words)
         if isinstance(values, Unread):
-            self._refuse(node, "the converter does not follow this call")
+            self._refuse(node)
         if isinstance(node.func, ast.Attribute):
             place = self._value(node.func.value)
             for kind, methods in METHODS.items():
@@ -579,7 +573,7 @@ class _File:
         if any(isinstance(value, Unread) for value in values) and not (isinstance(place, list) and name == "append"):
             if isinstance(place, str):
                 return self._unread(node)
-            self._refuse(node, "the converter does not follow this call")
+            self._refuse(node)
         result = getattr(place, name)(*values, **words)
         return list(result) if name in ("items", "keys", "values") else result
 
@@ -598,4 +592,4 @@ class _File:
                 return list(result) if known in (enumerate, reversed, zip) else result
             if not function.python and not any(isinstance(value, (dict, list)) for value in every):
                 return self._unread(node)  # a function of a module changes nothing that it does not get
-        return self._refuse(node, "the converter does not follow this call")
+        return self._refuse(node)

@@ -137,7 +137,7 @@ class Trial:
             for output, name in network.outputs.items():
                 expected = original[name]
                 if output in reordered:
-                    expected = expected[:, reordered[output].channels] * reordered[output].sign
+                    expected = expected[:, reordered[output].channels] * reordered[output].factor
                 near(found[name], expected, name)
 
 
