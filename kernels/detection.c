@@ -55,8 +55,10 @@ static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const
 
 static int32_t count_workers(void *ctx) { return vx_workers(((const struct vx_detection *)ctx)->job); }
 
-static const struct vx_caller voxelize_caller = {give_features, allow_scratch, is_stopped, parallel_for, count_workers};
-static const struct vx_caller decode_caller = {give_boxes, allow_scratch, is_stopped, parallel_for, count_workers};
+static const struct vx_caller voxelize_caller = {give_features, allow_scratch, is_stopped,
+                                                 parallel_for,  count_workers, NULL};
+static const struct vx_caller decode_caller = {give_boxes,   allow_scratch, is_stopped,
+                                               parallel_for, count_workers, NULL};
 
 enum vx_status vx_detection_check_time(const struct vx_detection *detection, const char *next, struct error *error) {
   const struct vx_job *job = detection->job;

@@ -130,6 +130,8 @@ struct vx_caller {
                                  struct error *error);
   // Like vx_workers. May be NULL: then there is one worker.
   int32_t (*workers)(void *ctx);
+  // A GPU calls it, perhaps several times, while its kernels run and the host would only wait. May be NULL.
+  void (*waiting)(void *ctx);
 };
 
 struct vx_job {

@@ -5,130 +5,267 @@
 #include <string.h>
 
 #include "api/params/values.h"
-#include "kernels/half.h"
 
-float points_value(const struct vx_input *points, int64_t index) {
-  const char *data = points->data;
-  uint16_t half;
-  uint32_t bits;
-  if (points->dtype == VX_FLOAT16) {
-    memcpy(&half, data + (size_t)index * sizeof half, sizeof half);
-    return vx_half_to_float(half);
-  }
-  memcpy(&bits, data + (size_t)index * sizeof bits, sizeof bits);
-  return vx_bits_float(bits);
-}
+// ---- the sample of a cloud ------------------------------------------------------------------------------------------
 
-static float value_at(const struct vx_input *points, int64_t row, int64_t column) {
-  return points_value(points, row * points->dims[1] + column);
-}
+// The columns that rules judge.
+enum { X, Y, Z, INTENSITY, TIME, COLUMNS };
 
-static int32_t sample_of(int64_t rows) { return rows < EXPECT_SAMPLE ? (int32_t)rows : EXPECT_SAMPLE; }
-
-static int64_t row_of(int64_t rows, int32_t number) {
-  if (rows <= EXPECT_SAMPLE) return number;
-  return (int64_t)(((uint64_t)((uint32_t)number * UINT32_C(0x9E3779B9)) * (uint64_t)rows) >> 32);
-}
-
-// Copies the finite values of a column of the sample. Returns their number.
-static int32_t take_column(const struct vx_input *points, int32_t column, float *values) {
-  int32_t count = 0;
-  for (int32_t i = 0; i < sample_of(points->dims[0]); i++) {
-    float value = value_at(points, row_of(points->dims[0], i), column);
-    if (isfinite(value)) values[count++] = value;
-  }
-  return count;
-}
-
-// ---- intensity ------------------------------------------------------------------------------------------------------
+struct sample {
+  const struct points_view *view;
+  const struct points_expected *expected;
+  bool has[COLUMNS];        // whether rules judge the column
+  int32_t column[COLUMNS];  // of the points; 0 if no rule judges it
+  int32_t cloud, rows;
+  float value[EXPECT_SAMPLE][COLUMNS];
+};
 
 static int32_t place_of(const struct points_expected *expected, const char *name) {
   return value_find_name(expected->columns, name, strlen(name));
 }
 
-// The intensity is off if one value in 20 lies outside of the range by half its width, or if no value is above the
-// first hundredth of the range. Values that are all 0 are not off: such a sensor has no intensity.
-static void look_at_intensity(const struct vx_input *points, struct points_seen *seen) {
-  const struct points_expected *expected = seen->expected;
-  int32_t column = expected->num_columns ? place_of(expected, "intensity") : 3;
-  float values[EXPECT_SAMPLE], low = expected->intensity_range[0], width = expected->intensity_range[1] - low;
-  if (column < 0 || column >= points->dims[1]) return;
-  int32_t count = take_column(points, column, values), outside = 0;
-  if (count < EXPECT_LEAST) return;
-  seen->least_intensity = seen->most_intensity = values[0];
-  for (int32_t i = 0; i < count; i++) {
-    outside += values[i] < low - width / 2 || values[i] > low + width + width / 2;
-    seen->least_intensity = fminf(seen->least_intensity, values[i]);
-    seen->most_intensity = fmaxf(seen->most_intensity, values[i]);
+static void choose_column(struct sample *sample, int column, int32_t place, int32_t columns) {
+  sample->has[column] = place >= 0 && place < columns;
+  sample->column[column] = sample->has[column] ? place : 0;
+}
+
+static void choose_columns(struct sample *sample) {
+  const struct points_expected *expected = sample->expected;
+  const int32_t columns = (int32_t)sample->view->points->dims[1], sent = sample->view->body_columns;
+  int32_t intensity = 3, time = -1;
+  if (expected->num_columns) {
+    intensity = place_of(expected, "intensity");
+    time = place_of(expected, "time");
+    if (time < 0) time = place_of(expected, "timestamp");
   }
-  bool tiny = seen->most_intensity > low && seen->most_intensity <= low + width / 100;
-  seen->intensity_off = tiny || 20 * outside >= count;
+  for (int axis = X; axis <= Z; axis++) choose_column(sample, axis, axis, columns);
+  choose_column(sample, INTENSITY, expected->has_intensity ? intensity : -1, columns);
+  choose_column(sample, TIME, time, sent < columns ? sent : columns);
+}
+
+// Whether any rule judges the points.
+static bool is_judged(const struct sample *sample) {
+  const struct points_expected *expected = sample->expected;
+  return sample->view->points->dims[1] > VX_MIN_FEATURES || expected->has_intensity || expected->has_ground;
+}
+
+// Counts a row whose x, y and z are finite, but not all its other values. Only rows of the first cloud with such a row
+// count.
+static void count_features(const struct sample *sample, const float value[COLUMNS], int32_t column,
+                           struct points_seen *seen) {
+  if (!vx_are_finite(value[X], value[Y], value[Z])) return;
+  if (seen->features.bad && seen->features.cloud != sample->cloud) return;
+  if (seen->features.bad++ == 0) seen->features.column = column;
+  seen->features.cloud = sample->cloud;
+  seen->features.rows = sample->rows;
+}
+
+static inline void take_values(const struct sample *sample, enum vx_dtype dtype, const char *row, float value[COLUMNS],
+                               struct points_seen *seen) {
+  int32_t columns = (int32_t)sample->view->points->dims[1], column = VX_MIN_FEATURES;
+  for (int c = 0; c < COLUMNS; c++) value[c] = value_of(dtype, row, c <= Z ? c : sample->column[c]);
+  while (column < columns && vx_is_finite(value_of(dtype, row, column))) column++;
+  if (column < columns) count_features(sample, value, column, seen);
+}
+
+static bool take_row(const struct sample *sample, int64_t row, float value[COLUMNS], struct points_seen *seen) {
+  char room[VX_MAX_FEATURES * sizeof(float)];
+  const struct vx_input *points = sample->view->points;
+  size_t bytes = (size_t)points->dims[1] * vx_dtype_size(points->dtype);
+  const char *data = view_bytes(sample->view, (uint64_t)row * bytes, bytes, room);
+  if (!data) return false;
+  if (points->dtype == VX_FLOAT32)
+    take_values(sample, VX_FLOAT32, data, value, seen);
+  else
+    take_values(sample, points->dtype, data, value, seen);
+  return true;
+}
+
+// Takes up to `most` rows of `count` that begin at row `first`.
+static bool take_rows(struct sample *sample, int64_t first, int64_t count, int32_t most, struct points_seen *seen) {
+  sample->rows = count < most ? (int32_t)count : most;
+  int64_t begin = 0;
+  for (int32_t i = 0; i < sample->rows; i++) {
+    int64_t end = count * (i + 1) / sample->rows;
+    uint32_t part = (uint32_t)i * UINT32_C(0x9E3779B9);
+    if (!take_row(sample, first + begin + (int64_t)((uint64_t)part * (uint64_t)(end - begin) >> 32), sample->value[i],
+                  seen))
+      return false;
+    begin = end;
+  }
+  return true;
+}
+
+// Copies the finite values of a column. Returns their number.
+static int32_t take_column(const struct sample *sample, int column, float values[EXPECT_SAMPLE]) {
+  int32_t count = 0;
+  for (int32_t i = 0; i < sample->rows && sample->has[column]; i++)
+    if (vx_is_finite(sample->value[i][column])) values[count++] = sample->value[i][column];
+  return count;
+}
+
+// ---- intensity ------------------------------------------------------------------------------------------------------
+
+// Whether one value in 20 lies below the range or above it by half its width, or no value is above the first hundredth
+// of the range. Values that all equal the least of the range are good: such a sensor has no intensity.
+static bool is_out_of_range(const float *values, int32_t count, float most, const float range[2]) {
+  float width = range[1] - range[0], low = range[0] - width / 100, high = range[1] + width / 2;
+  int32_t outside = 0;
+  for (int32_t i = 0; i < count; i++) outside += values[i] < low || values[i] > high;
+  return (most > range[0] && most <= range[0] + width / 100) || 20 * outside >= count;
+}
+
+// Whether each value stays the same for some rows and never comes again, as the times of four or more sweeps do.
+static bool are_runs(const float *values, int32_t count) {
+  enum { LEAST = 4, MOST = EXPECT_SAMPLE / 10 };
+  float run[MOST];
+  int32_t runs = 0;
+  for (int32_t i = 0; i < count; i++) {
+    if (i && values[i] == values[i - 1]) continue;
+    for (int32_t r = 0; r < runs; r++)
+      if (run[r] == values[i]) return false;
+    if (10 * runs >= count || runs == MOST) return false;
+    run[runs++] = values[i];
+  }
+  return runs >= LEAST;
+}
+
+// Whether the values rise ten times as often as they fall, or the other way round, as the times of single points do. In
+// scans of KITTI and nuScenes, the ratio of intensities is 4 at most.
+static bool run_one_way(const float *values, int32_t count) {
+  enum { LEAST = 8, RATIO = 10 };
+  int32_t rises = 0, falls = 0;
+  for (int32_t i = 1; i < count; i++) {
+    rises += values[i] > values[i - 1];
+    falls += values[i] < values[i - 1];
+  }
+  return rises + falls >= LEAST && (rises >= RATIO * falls || falls >= RATIO * rises);
+}
+
+// Whether intensities are whole numbers below 128, correlated with the sine of the points' elevation. The correlation
+// is 0.999 with the rings of nuScenes, and up to 0.85 with the whole intensities of 32 or more of its points. Points of
+// the vehicle itself do not count.
+static bool are_rings(const struct sample *sample) {
+  const double near = 2, most_ring = 127, least = 0.97;
+  double n = 0, v = 0, s = 0, vv = 0, ss = 0, vs = 0;
+  for (int32_t i = 0; i < sample->rows; i++) {
+    const float *value = sample->value[i];
+    double x = value[X], y = value[Y], z = value[Z], ring = value[INTENSITY], far = sqrt(x * x + y * y + z * z);
+    if (!isfinite(ring) || !isfinite(far)) continue;
+    if (ring < 0 || ring > most_ring || ring != floor(ring)) return false;
+    if (far < near) continue;
+    n++;
+    v += ring, s += z / far;
+    vv += ring * ring, ss += z / far * (z / far), vs += ring * (z / far);
+  }
+  double deviations = (n * vv - v * v) * (n * ss - s * s), both = n * vs - v * s;
+  return n >= EXPECT_LEAST && deviations > 0 && both * both >= least * least * deviations;
+}
+
+static void look_at_intensity(const struct sample *sample, struct points_seen *seen) {
+  const float *range = sample->expected->intensity_range;
+  float values[EXPECT_SAMPLE];
+  int32_t count = take_column(sample, INTENSITY, values);
+  if (count < EXPECT_LEAST || seen->intensity.fault) return;
+  float least = values[0], most = values[0];
+  for (int32_t i = 1; i < count; i++) {
+    least = values[i] < least ? values[i] : least;
+    most = values[i] > most ? values[i] : most;
+  }
+  if (least == most && most != range[0])
+    seen->intensity.fault = INTENSITY_CONSTANT;
+  else if (are_rings(sample))
+    seen->intensity.fault = INTENSITY_RINGS;
+  else if (run_one_way(values, count) || are_runs(values, count))
+    seen->intensity.fault = INTENSITY_TIMES;
+  else if (is_out_of_range(values, count, most, range))
+    seen->intensity.fault = INTENSITY_RANGE;
+  seen->intensity.cloud = sample->cloud;
+  seen->intensity.least = least;
+  seen->intensity.most = most;
 }
 
 // ---- ground ---------------------------------------------------------------------------------------------------------
 
-static void sort(float *values, int32_t count) {
-  for (int32_t gap = count / 2; gap > 0; gap /= 2)
-    for (int32_t i = gap; i < count; i++) {
+// The value that would be at `place` if the values were sorted.
+static float select_value(float *values, int32_t count, int32_t place) {
+  for (int32_t low = 0, high = count - 1; low < high;) {
+    float middle = values[place];
+    int32_t i = low, j = high;
+    while (i <= j) {
+      while (values[i] < middle) i++;
+      while (values[j] > middle) j--;
+      if (i > j) break;
       float value = values[i];
-      int32_t j = i;
-      for (; j >= gap && values[j - gap] > value; j -= gap) values[j] = values[j - gap];
-      values[j] = value;
+      values[i++] = values[j];
+      values[j--] = value;
     }
+    if (j < place) low = i;
+    if (place < i) high = j;
+  }
+  return values[place];
 }
 
 // Only points `near` to `far` metres from the origin count. The ground is the height above a fifth of these points. In
 // scans of KITTI and nuScenes, this is within 0.15 m of the true ground. Indoors fewer points may be of the ground, so
 // the ground is too high only if nine of ten points are too high. Then it is the height above the other tenth.
-static void look_at_ground(const struct vx_input *points, struct points_seen *seen) {
+static void look_at_ground(const struct sample *sample, struct points_seen *seen) {
   static const float near = 3, far = 20, most_off = 1;
-  float heights[EXPECT_SAMPLE];
-  int32_t count = 0;
-  for (int32_t i = 0; i < sample_of(points->dims[0]); i++) {
-    int64_t row = row_of(points->dims[0], i);
-    float x = value_at(points, row, 0), y = value_at(points, row, 1), z = value_at(points, row, 2);
-    float square = x * x + y * y;
-    if (square > near * near && square < far * far && isfinite(z)) heights[count++] = z;
-  }
-  int32_t below = 0, above = 0;  // heights that are off
-  for (int32_t i = 0; i < count; i++) {
-    double off = (double)heights[i] - seen->expected->ground_z;
-    above += off > (double)most_off;
-    below += -off > (double)most_off;
+  float heights[EXPECT_SAMPLE], ground = (float)sample->expected->ground_z;
+  int32_t count = 0, below = 0, above = 0;  // heights: all; those that are off
+  if (!sample->expected->has_ground || seen->ground.off) return;
+  for (int32_t i = 0; i < sample->rows; i++) {
+    float x = sample->value[i][X], y = sample->value[i][Y], z = sample->value[i][Z], square = x * x + y * y;
+    if (!(square > near * near && square < far * far && vx_is_finite(z))) continue;
+    heights[count++] = z;
+    above += z - ground > most_off;
+    below += ground - z > most_off;
   }
   bool too_high = above >= count - count / 10, too_low = below > count / 5;
-  seen->ground_off = count >= EXPECT_LEAST && (too_high || too_low);
-  if (!seen->ground_off) return;
-  sort(heights, count);
-  seen->ground = heights[too_high ? count / 10 : count / 5];
+  seen->ground.off = count >= EXPECT_LEAST && (too_high || too_low);
+  if (!seen->ground.off) return;
+  seen->ground.cloud = sample->cloud;
+  seen->ground.z = select_value(heights, count, too_high ? count / 10 : count / 5);
 }
 
 // ---- time -----------------------------------------------------------------------------------------------------------
 
 // Whole numbers that are not all 0 are a sensor's rings: times of sweeps are fractions of a second. A minute or more is
 // in another unit, or does not count from the newest sweep.
-static void look_at_time(const struct vx_input *points, int32_t body_columns, struct points_seen *seen) {
+static void look_at_time(const struct sample *sample, struct points_seen *seen) {
   static const float most_ring = 1, most_seconds = 60;
-  float values[EXPECT_SAMPLE];
-  int32_t column = place_of(seen->expected, "time");
-  if (column < 0) column = place_of(seen->expected, "timestamp");
-  if (column < 0 || column >= body_columns || column >= points->dims[1]) return;
-  int32_t count = take_column(points, column, values);
-  if (count < EXPECT_LEAST) return;
+  float values[EXPECT_SAMPLE], most = 0;
+  int32_t count = take_column(sample, TIME, values);
   bool whole = true;
+  if (count < EXPECT_LEAST || seen->time.off) return;
   for (int32_t i = 0; i < count; i++) {
     whole = whole && values[i] == floorf(values[i]);
-    seen->most_time = fmaxf(seen->most_time, fabsf(values[i]));
+    most = fmaxf(most, fabsf(values[i]));
   }
-  seen->time_off = seen->most_time >= most_seconds || (whole && seen->most_time > most_ring);
+  seen->time.off = most >= most_seconds || (whole && most > most_ring);
+  seen->time.cloud = sample->cloud;
+  seen->time.most = most;
 }
 
-struct points_seen points_look(const struct vx_input *points, int32_t body_columns,
-                               const struct points_expected *expected) {
-  struct points_seen seen = {.expected = expected};
-  if (points->rank != 2) return seen;
-  if (expected->has_intensity) look_at_intensity(points, &seen);
-  if (expected->has_ground) look_at_ground(points, &seen);
-  if (expected->num_columns) look_at_time(points, body_columns, &seen);
+// ---- all clouds -----------------------------------------------------------------------------------------------------
+
+// Of more clouds than have a sample of EXPECT_LEAST rows each, some are looked at, spread evenly.
+struct points_seen points_look(const struct points_view *view, const struct points_expected *expected) {
+  enum { CLOUDS = EXPECT_ROWS / EXPECT_LEAST };
+  struct points_seen seen = {.expected = expected, .num_clouds = view->num_clouds};
+  struct sample sample = {.view = view, .expected = expected};
+  int32_t clouds = view->num_clouds, looks = clouds < CLOUDS ? clouds : CLOUDS;
+  int32_t most = EXPECT_ROWS / looks < EXPECT_SAMPLE ? EXPECT_ROWS / looks : EXPECT_SAMPLE;
+  int64_t first = 0;
+  choose_columns(&sample);
+  if (!is_judged(&sample)) return seen;
+  for (int32_t look = 0; look < looks; look++) {
+    for (int32_t next = (int32_t)((int64_t)clouds * look / looks); sample.cloud < next; sample.cloud++)
+      first += view->point_counts[sample.cloud];
+    if (!take_rows(&sample, first, view->point_counts[sample.cloud], most, &seen)) break;
+    look_at_intensity(&sample, &seen);
+    look_at_ground(&sample, &seen);
+    look_at_time(&sample, &seen);
+  }
   return seen;
 }

@@ -1,34 +1,59 @@
-// Whether points look like those that their model was trained on: the range of intensity, the height of the ground, and
-// seconds in the column of time.
+// Whether points look like those that their model was trained on: intensity, the height of the ground, and seconds in
+// the column of time. And whether their features are finite.
 //
-// The values of up to EXPECT_SAMPLE rows decide. They are spread over all n rows: row i of the sample is
-// floor(n * frac(i * 0x9E3779B9 / 2^32)), so a periodic order of rows does not bias the sample. The same rows give the
-// same result on every machine, in about 10 to 40 us.
-// Any thread; nothing here allocates.
+// The values of a sample of rows decide. Each cloud has a sample of up to EXPECT_SAMPLE rows, spread over the cloud; a
+// batch has up to EXPECT_ROWS rows of samples. The sample divides the cloud into stretches of equal length, and takes
+// one row of each: the row that is frac(i * 0x9E3779B9 / 2^32) of the way through stretch i. So a periodic order of
+// rows does not bias the sample, and the rows of the sample are in the order of the cloud. The same rows give the same
+// result on every machine. Any thread; nothing here allocates.
 #ifndef VOXELD_EXPECT_H
 #define VOXELD_EXPECT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "api/ops/ops.h"
+#include "api/wire/look.h"
 
-enum { EXPECT_SAMPLE = 256, EXPECT_LEAST = 32 };  // rows; fewer rows than EXPECT_LEAST are not judged
-
-// How the points differ from what the model expects.
-struct points_seen {
-  const struct points_expected *expected;  // NULL: nothing is expected
-  bool intensity_off, ground_off, time_off;
-  float least_intensity, most_intensity;  // of the sample
-  float ground;                           // if it is off
-  float most_time;
+enum {
+  EXPECT_SAMPLE = 256,  // most rows of a cloud
+  EXPECT_LEAST = 32,    // a rule judges at least so many values
+  EXPECT_ROWS = 2048,   // most rows of a batch
 };
 
-// One value of points, which may lie at any byte.
-float points_value(const struct vx_input *points, int64_t index);
+// What is wrong with intensity.
+enum intensity_fault {
+  INTENSITY_GOOD,
+  INTENSITY_RANGE,     // the range is not the model's
+  INTENSITY_CONSTANT,  // all values are one number, other than the least of the model's range
+  INTENSITY_TIMES,     // the values change from row to row as times do
+  INTENSITY_RINGS,     // the values are whole numbers that rise with the points' elevation, as ring numbers do
+};
 
-// `points`: [N, C], all in host memory. `body_columns`: columns of the body; a stream may have added one, the time.
-struct points_seen points_look(const struct vx_input *points, int32_t body_columns,
-                               const struct points_expected *expected);
+// How the points differ from what the model expects. Each rule names the first cloud that breaks it.
+struct points_seen {
+  const struct points_expected *expected;  // NULL: nobody looked
+  int32_t num_clouds;
+  struct {
+    enum intensity_fault fault;
+    int32_t cloud;
+    float least, most;  // of the sample
+  } intensity;
+  struct {
+    bool off;
+    int32_t cloud;
+    float z;
+  } ground;
+  struct {
+    bool off;
+    int32_t cloud;
+    float most;
+  } time;
+  struct {
+    int32_t bad, rows;  // rows of the sample: those with finite x, y and z whose other values are not all finite; all
+    int32_t cloud;
+    int32_t column;  // of the first value that is not finite
+  } features;
+};
+
+// If the rows of the view cannot be read, nothing is wrong with them.
+struct points_seen points_look(const struct points_view *view, const struct points_expected *expected);
 
 #endif

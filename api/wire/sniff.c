@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "api/wire/formats.h"
-#include "kernels/half.h"
 #include "kernels/kernels.h"
 
 // ---- stripped bytes -------------------------------------------------------------------------------------------------
@@ -40,43 +39,67 @@ static int32_t scaled(float value) {
   return value < 0 ? -logarithm : logarithm;
 }
 
-static int32_t distance(const int32_t *window, int lag) {
-  int32_t sum = 0;
-  for (int i = 0; i < PAIRS; i++) {
-    int32_t difference = window[i + lag] - window[i];
-    sum += difference < 0 ? -difference : difference;
+// Values in a row from WINDOWS places of the body.
+struct windows {
+  int width;
+  int32_t value[WINDOWS][WINDOW_MOST];
+};
+
+// False: the body is too short, or cannot be read.
+static bool take_windows(const struct points_view *view, struct windows *windows) {
+  char room[WINDOW_MOST * sizeof(float)];
+  const struct vx_input *points = view->points;
+  int said = (int)points->dims[1], width = PAIRS + (said > LAGS ? said : LAGS);
+  int64_t values = points->dims[0] * said;
+  size_t size = vx_dtype_size(points->dtype);
+  if (values < (int64_t)WINDOWS * width) return false;
+  for (int w = 0; w < WINDOWS; w++) {
+    uint64_t first = (uint64_t)((values - width) / (WINDOWS - 1) * w);
+    const char *window = view_bytes(view, first * size, (size_t)width * size, room);
+    if (!window) return false;
+    for (int i = 0; i < width; i++) windows->value[w][i] = scaled(value_of(points->dtype, window, i));
+  }
+  return true;
+}
+
+static int64_t distance(const struct windows *windows, int lag) {
+  int64_t sum = 0;
+  for (int w = 0; w < WINDOWS; w++) {
+    const int32_t *value = windows->value[w];
+    int32_t in_window = 0;
+    for (int i = 0; i < PAIRS; i++) {
+      int32_t difference = value[i + lag] - value[i];
+      in_window += difference < 0 ? -difference : difference;
+    }
+    sum += in_window;
   }
   return sum;
 }
 
-// Whether rows of `columns` are clearly more even than rows of any other length; distances[0] is for the length that
-// the request gives.
-static bool stands_out(const int64_t distances[LAGS + 1], int columns) {
-  for (int lag = 0; lag <= LAGS; lag++)
-    if ((lag == 0 || lag % columns != 0) && distances[lag] <= CLEARER * distances[columns]) return false;
+// Whether rows of `columns` are clearly more even than rows of any other length, first of all than those that the
+// request gives.
+static bool stands_out(const struct windows *windows, int columns, int said) {
+  int64_t own = CLEARER * distance(windows, columns);
+  if (distance(windows, said) <= own) return false;
+  for (int lag = 1; lag <= LAGS; lag++)
+    if (lag % columns != 0 && distance(windows, lag) <= own) return false;
   return true;
 }
 
-static int32_t columns_of(const struct vx_input *points) {
-  int said = (int)points->dims[1], width = PAIRS + (said > LAGS ? said : LAGS);
-  int64_t values = points->dims[0] * said, distances[LAGS + 1] = {0};
-  int32_t window[WINDOW_MOST] = {0};
-  if (values < (int64_t)WINDOWS * width) return 0;
-  for (int w = 0; w < WINDOWS; w++) {
-    int64_t first = (values - width) / (WINDOWS - 1) * w;
-    for (int i = 0; i < width; i++) window[i] = scaled(points_value(points, first + i));
-    distances[0] += distance(window, said);
-    for (int lag = 1; lag <= LAGS; lag++) distances[lag] += distance(window, lag);
-  }
+static int32_t columns_of(const struct points_view *view) {
+  struct windows windows;
+  int said = (int)view->points->dims[1];
+  int64_t values = view->points->dims[0] * said;
+  if (!take_windows(view, &windows)) return 0;
   for (int columns = VX_MIN_FEATURES; columns <= LAGS; columns++)
-    if (said % columns != 0 && values % columns == 0 && stands_out(distances, columns)) return columns;
+    if (said % columns != 0 && values % columns == 0 && stands_out(&windows, columns, said)) return columns;
   return 0;
 }
 
 // ---- float64 --------------------------------------------------------------------------------------------------------
 
-// Pairs of values that are looked at.
-enum { DOUBLES = 256, DOUBLES_LEAST = 64 };
+// Pairs of values that are looked at, in PLACES of the body.
+enum { PLACES = 8, DOUBLES = 256, DOUBLES_LEAST = 64 };
 
 static const double far = 1e10;  // metres
 static bool is_sensible(double value) { return value == 0 || (fabs(value) > 1e-9 && fabs(value) < far); }
@@ -84,29 +107,40 @@ static bool is_sensible(double value) { return value == 0 || (fabs(value) > 1e-9
 // Rows of float64 are sensible numbers as such. Read as float32, the lower half of each has any exponent, so that one
 // in three is FAR or not finite. If the number was a float32 before, the lower half has one of eight values, of which
 // two are FAR. In rows of float32 the halves are two columns, and neither is FAR.
-static bool are_float64(const struct vx_input *points) {
-  int64_t pairs = points->dims[0] * points->dims[1] / 2;
-  int count = pairs < DOUBLES ? (int)pairs : DOUBLES, sensible = 0, senseless = 0;
-  if (points->dtype != VX_FLOAT32 || count < DOUBLES_LEAST) return false;
-  for (int i = 0; i < count; i++) {
-    const char *at = (const char *)points->data + pairs * i / count * (int64_t)sizeof(double);
-    double both;
-    float low;
-    memcpy(&both, at, sizeof both);
-    memcpy(&low, at, sizeof low);
-    sensible += is_sensible(both);
-    senseless += !(fabs((double)low) < far);
+static bool are_float64(const struct points_view *view) {
+  char room[DOUBLES / PLACES * sizeof(double)];
+  int64_t pairs = view->points->dims[0] * view->points->dims[1] / 2;
+  int each = pairs < DOUBLES ? (int)pairs / PLACES : DOUBLES / PLACES, sensible = 0, senseless = 0;
+  if (view->points->dtype != VX_FLOAT32 || pairs < DOUBLES_LEAST) return false;
+  for (int place = 0; place < PLACES; place++) {
+    uint64_t first = (uint64_t)((pairs - each) / (PLACES - 1) * place);
+    const char *at = view_bytes(view, first * sizeof(double), (size_t)each * sizeof(double), room);
+    if (!at) return false;
+    for (int i = 0; i < each; i++) {
+      double both;
+      memcpy(&both, at + (size_t)i * sizeof both, sizeof both);
+      sensible += is_sensible(both);
+      senseless += !(fabsf(value_of(VX_FLOAT32, at, 2 * (int64_t)i)) < (float)far);
+    }
   }
-  return 20 * sensible >= 19 * count && 8 * senseless >= count;
+  return 20 * sensible >= 19 * PLACES * each && 8 * senseless >= PLACES * each;
 }
 
 static const char float64_hint[] = "the rows look like float64, but are read as float32: send "
                                    "points.astype('<f4').tobytes()";
 
-struct body_sniff body_sniff(const struct vx_input *points, bool form) {
+static const char *hint_of(const struct points_view *view, size_t size) {
+  char room[SNIFF_HEAD];
+  size_t seen = view->read && size > sizeof room ? sizeof room : size;
+  const char *head = view_bytes(view, 0, seen, room);
+  const char *hint = head ? format_hint(FORMAT_RAW, head, seen) : NULL;
+  return hint || !are_float64(view) ? hint : float64_hint;
+}
+
+struct body_sniff body_sniff(const struct points_view *view, bool form) {
+  const struct vx_input *points = view->points;
   int64_t size = points->dims[0] * points->dims[1] * (int64_t)vx_dtype_size(points->dtype);
-  const char *hint = format_hint(FORMAT_RAW, points->data, (size_t)size);
-  return (struct body_sniff){.stripped = form && is_stripped(points->data, size),
-                             .hint = hint || !are_float64(points) ? hint : float64_hint,
-                             .columns = columns_of(points)};
+  return (struct body_sniff){.stripped = form && !view->read && is_stripped(points->data, size),
+                             .hint = hint_of(view, (size_t)size),
+                             .columns = columns_of(view)};
 }

@@ -9,13 +9,14 @@
 #include <stdint.h>
 
 #include "api/wire/expect.h"
-#include "kernels/tensor.h"
 
 struct cloud_loss;
 struct join_report;
 
 // Appended to the error about a bad body that came as a form.
 #define SNIFFED_FORM "; if curl -d sent it, use --data-binary: -d strips bytes"
+
+enum { SNIFF_HEAD = 4096 };
 
 struct body_sniff {
   bool stripped;                     // the body is a form without any byte that `curl -d` strips
@@ -26,7 +27,8 @@ struct body_sniff {
   const struct cloud_loss *loss;     // of the points in a file or in JSON; NULL: not known
 };
 
-// `points`: [N, C], all in host memory. `form`: the body's type is application/x-www-form-urlencoded.
-struct body_sniff body_sniff(const struct vx_input *points, bool form);
+// `form`: the body's type is application/x-www-form-urlencoded. If the bytes of the view must be copied, only the first
+// SNIFF_HEAD bytes show another format.
+struct body_sniff body_sniff(const struct points_view *view, bool form);
 
 #endif

@@ -62,17 +62,22 @@ static bool rounded(const struct vx_job *job, const struct body_sniff *sniffed) 
 
 static bool intensity_off(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)job;
-  return sniffed->seen.intensity_off;
+  return sniffed->seen.intensity.fault != INTENSITY_GOOD;
 }
 
 static bool ground_off(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)job;
-  return sniffed->seen.ground_off;
+  return sniffed->seen.ground.off;
 }
 
 static bool time_off(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)job;
-  return sniffed->seen.time_off;
+  return sniffed->seen.time.off;
+}
+
+static bool features_off(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)job;
+  return sniffed->seen.features.bad > 0;
 }
 
 static bool not_scattered(const struct vx_job *job, const struct body_sniff *sniffed) {
@@ -147,28 +152,62 @@ static void say_rounded(const struct vx_job *job, const struct body_sniff *sniff
       (double)(nextafterf(at, INFINITY) - at), loss->at, loss->most);
 }
 
+// Names the cloud, if it is one of several.
+static void say_cloud(const struct points_seen *seen, int32_t cloud, struct text *out) {
+  if (seen->num_clouds > 1) text_printf(out, "cloud %d: ", (int)cloud);
+}
+
 static void say_intensity(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  static const char order[] = "; is another column in its place? See fields";
   const struct points_seen *seen = &sniffed->seen;
+  double least = (double)seen->intensity.least, most = (double)seen->intensity.most;
   (void)job;
-  text_printf(out, "intensity runs from %g to %g, but the model expects %g to %g; see intensity_scale",
-              (double)seen->least_intensity, (double)seen->most_intensity, (double)seen->expected->intensity_range[0],
-              (double)seen->expected->intensity_range[1]);
+  say_cloud(seen, seen->intensity.cloud, out);
+  switch (seen->intensity.fault) {
+    case INTENSITY_CONSTANT: text_printf(out, "intensity is %g everywhere%s", most, order); break;
+    case INTENSITY_TIMES:
+      text_printf(out, "intensity runs from %g to %g in the order of the rows, as times do%s", least, most, order);
+      break;
+    case INTENSITY_RINGS:
+      text_printf(out, "intensity has whole numbers from %g to %g that follow the elevation, as ring numbers do%s",
+                  least, most, order);
+      break;
+    case INTENSITY_RANGE:
+      text_printf(out, "intensity runs from %g to %g, but the model expects %g to %g; see intensity_scale", least, most,
+                  (double)seen->expected->intensity_range[0], (double)seen->expected->intensity_range[1]);
+      break;
+    case INTENSITY_GOOD: break;
+  }
 }
 
 static void say_ground(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  const struct points_seen *seen = &sniffed->seen;
   (void)job;
+  say_cloud(seen, seen->ground.cloud, out);
   text_printf(out,
               "the ground seems to be at z = %.2f, but the model expects the ground at %.2f; move the points with "
               "/v1/transform",
-              (double)sniffed->seen.ground, sniffed->seen.expected->ground_z);
+              (double)seen->ground.z, seen->expected->ground_z);
 }
 
 static void say_time(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  const struct points_seen *seen = &sniffed->seen;
   (void)job;
+  say_cloud(seen, seen->time.cloud, out);
   text_printf(out,
               "the column of time has values up to %g; the model expects seconds since the newest sweep, not the "
               "sensor's rings or another unit",
-              (double)sniffed->seen.most_time);
+              (double)seen->time.most);
+}
+
+static void say_features(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  const struct points_seen *seen = &sniffed->seen;
+  (void)job;
+  say_cloud(seen, seen->features.cloud, out);
+  text_printf(out,
+              "%d of %d sampled points have a finite x, y and z, but another value that is not finite, such as column "
+              "%d (x is column 0); the mean of a voxel with such a point is not finite",
+              (int)seen->features.bad, (int)seen->features.rows, (int)seen->features.column);
 }
 
 static void say_not_scattered(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
@@ -212,12 +251,15 @@ static const struct row {
          other_format, say_other_format},
     [WARNING_ROUNDED] = {"rounded", "rounding to float32 moved a coordinate of a file or of JSON by more than 5 mm",
                          rounded, say_rounded},
-    [WARNING_INTENSITY_RANGE] = {"intensity_range", "intensity has another range than the model expects", intensity_off,
-                                 say_intensity},
+    [WARNING_INTENSITY] = {"intensity",
+                           "intensity has another range than the model expects, or another column is in its place",
+                           intensity_off, say_intensity},
     [WARNING_GROUND_Z] = {"ground_z", "the ground is more than 1 m from where the model expects it", ground_off,
                           say_ground},
     [WARNING_TIME] = {"time", "the column of time does not look like seconds since the newest sweep", time_off,
                       say_time},
+    [WARNING_FEATURES] = {"feature_not_finite", "points with a finite x, y and z have another value that is not finite",
+                          features_off, say_features},
     [WARNING_NOT_SCATTERED] = {"not_scattered",
                                "voxels are not in the map: they are outside of the grid, or an earlier row has their "
                                "cell",

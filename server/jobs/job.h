@@ -147,6 +147,7 @@ struct job {
   const void *points;      // rows in the input or in a region; NULL: the body is not open yet
   struct vx_stop stop;     // for passes of the worker itself
   struct cloud_loss loss;  // of points in a file or in JSON
+  bool looked;             // at the values of the points, for warnings
   bool output_refused;     // the answer is too large or there is no memory: another lane would fail too
   size_t head_bytes;       // of the output, in front of tensors that stay where they are
 

@@ -302,17 +302,26 @@ static bool refuse_copy(const struct region_part *part, const char *reason, stru
 
 static const char shortened[] = "its owner has shortened the memory since it was registered";
 
-bool region_read(const struct region_part *part, char *out, struct error *error) {
-  size_t left = part->bytes;
-  for (uint64_t at = part->at; left > 0;) {
+// Copies `left` bytes from `at` bytes into the shared memory. Returns NULL, or why they cannot be read.
+static const char *read_all(const struct region_part *part, uint64_t at, size_t left, char *out) {
+  while (left > 0) {
     ssize_t got = pread(part->region->object.fd, out, left, (off_t)at);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return refuse_copy(part, got < 0 ? strerror(errno) : shortened, error);
+    if (got <= 0) return got < 0 ? strerror(errno) : shortened;
     out += got;
     at += (uint64_t)got;
     left -= (size_t)got;
   }
-  return true;
+  return NULL;
+}
+
+bool region_read(const struct region_part *part, char *out, struct error *error) {
+  const char *reason = read_all(part, part->at, part->bytes, out);
+  return !reason || refuse_copy(part, reason, error);
+}
+
+bool region_peek(const struct region_part *part, uint64_t at, size_t bytes, char *out) {
+  return !read_all(part, part->at + at, bytes, out);
 }
 
 // Checks the size first, because writing beyond the end would lengthen the memory again.

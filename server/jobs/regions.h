@@ -90,6 +90,8 @@ void region_release(struct region_part *part);
 
 // Copies all of it to `out`. False with an error.
 VX_WARN_UNUSED bool region_read(const struct region_part *part, char *out, struct error *error);
+// Copies `bytes` from `at` bytes into the part to `out`. False if they cannot be read.
+VX_WARN_UNUSED bool region_peek(const struct region_part *part, uint64_t at, size_t bytes, char *out);
 // Copies `bytes` of data to the beginning of the part, which has room for them. False with an error.
 VX_WARN_UNUSED bool region_write(struct region_part *part, const char *data, size_t bytes, struct error *error);
 

@@ -17,11 +17,33 @@
 
 static const char too_large[] = "the answer would have %zu bytes; allowed: up to %zu";
 
+// Looks at the points once, for warnings. A job on a GPU looks while the GPU works.
+static void look(void *ctx) {
+  struct job *job = ctx;
+  const struct points_view view = {.points = &job->work.inputs[VX_POINTS],
+                                   .num_clouds = job->work.num_clouds,
+                                   .point_counts = job->work.point_counts,
+                                   .body_columns = job->asked.num_features,
+                                   .read = source_rows(job) ? source_peek : NULL,
+                                   .ctx = job};
+  struct body_sniff *sniffed = &job->result.answer.sniffed;
+  if (job->looked) return;
+  job->looked = true;
+  if (vx_operation_of(job->work.op)->items == VX_POINT_ITEMS) {
+    if (job->asked.format == FORMAT_RAW) *sniffed = body_sniff(&view, job->spec.form);
+    sniffed->seen = points_look(&view, &job->asked.expected);
+  }
+  sniffed->loss = &job->loss;
+  sniffed->joined = sweeps_are_joined(job) ? &job->stream->joined : NULL;
+}
+
 // The backend calls it once the sizes of the tensors are known. If the tensors are a part of the answer, they lie after
-// its header in the output or in the sink. The size of the header is a multiple of their alignment.
+// its header in the output or in the sink. The size of the header is a multiple of their alignment. The header has the
+// warnings, so the job has looked at its points before.
 static enum vx_status provide_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
   struct job *job = ctx;
   const struct answer_kind *kind = job->result.kind;
+  look(job);
   job->tensor_layout = *layout;
   job->head_bytes = kind->reserve ? kind->reserve(&job->result.answer, layout) : 0;
   job->output_refused = true;
@@ -59,8 +81,8 @@ static int32_t count_workers(void *ctx) {
   return helpers_count(job->services->helpers);
 }
 
-static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, parallel_for, count_workers};
-static const struct vx_caller caller_alone = {provide_output, allow_scratch, is_stopped, NULL, NULL};
+static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, parallel_for, count_workers, look};
+static const struct vx_caller caller_alone = {provide_output, allow_scratch, is_stopped, NULL, NULL, look};
 
 static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) {
   job->work = job_request_job(&job->asked, job->points);
@@ -82,15 +104,8 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
       .stop = &job->stop,
   };
   job->work.pinned = source_rows(job) != NULL;
-  const struct vx_input *points = &job->work.inputs[VX_POINTS];
-  struct body_sniff *sniffed = &job->result.answer.sniffed;
-  if (job->asked.format == FORMAT_RAW && !job->work.pinned) *sniffed = body_sniff(points, job->spec.form);
-  if (!job->work.pinned) sniffed->seen = points_look(points, job->asked.num_features, &job->asked.expected);
-  sniffed->loss = &job->loss;
-  if (sweeps_are_joined(job)) {
-    job->result.answer.sniffed.joined = &job->stream->joined;
-    sweeps_count(job);
-  }
+  job->looked = false;
+  if (sweeps_are_joined(job)) sweeps_count(job);
   job->result.begun = true;
   job->output_refused = false;
 }
@@ -332,6 +347,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   enum vx_status status = run_lanes(job, lanes, &error);
   job_release_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
+  look(job);
   if (job->shared && !sinks_commit_tensors(job)) return false;
   bool written = write_answer(job);
   if (was_stopped(job) || !written) return false;

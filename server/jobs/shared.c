@@ -56,6 +56,11 @@ bool source_reach(struct job *job, const struct device *gpu) {
          region_device_ptr(source, source->bytes, gpu, false);
 }
 
+bool source_peek(void *cls, uint64_t at, size_t bytes, char *out) {
+  const struct job *job = cls;
+  return region_peek(&job->shared->source, at, bytes, out);
+}
+
 bool source_copy(struct job *job) {
   struct region_part *source = &job->shared->source;
   bool good = job_acquire_rows(job, source->bytes) && region_read(source, job->held.rows->data, &job->result.error);

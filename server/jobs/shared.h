@@ -22,6 +22,8 @@ VX_WARN_UNUSED bool source_open(struct job *job, const struct region_ref *ref);
 VX_WARN_UNUSED bool source_reach(struct job *job, const struct device *gpu);
 // Copies the source and closes it. The copy becomes the input, which its owner cannot change.
 VX_WARN_UNUSED bool source_copy(struct job *job);
+// Copies bytes of the open source to `out`, for a look at its values. False if they cannot be read.
+VX_WARN_UNUSED bool source_peek(void *job, uint64_t at, size_t bytes, char *out);
 // The GPU's address of the points. NULL: there is no source, or it was copied.
 static inline char *source_rows(const struct job *job) { return job->shared ? job->shared->source.device_ptr : NULL; }
 

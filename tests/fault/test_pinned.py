@@ -3,6 +3,7 @@
 Where calls fail on request (tests/support/standin/inject.h), each call of such a job fails in turn. See pinned.py.
 """
 
+import array
 import json
 import os
 import threading
@@ -29,6 +30,25 @@ class Pinned(PinnedCase):
         unregister(daemon)
         self.assertEqual(self.use(daemon)["regions"], 0)
         self.await_unpinned(daemon)
+
+    def test_points_in_place_get_the_warnings_of_points_that_are_sent(self):
+        def kinds(query, **change):
+            return [warning["kind"] for warning in daemon.post(query, **change).json()["warnings"]]
+
+        daemon = self.start()
+        values = array.array("f", POINTS)
+        values[3::4] = array.array("f", [255 * value for value in values[3::4]])
+        for row in range(7, len(values) // 4, 9):
+            values[4 * row + 3] = float("nan")
+        odd, accept = values.tobytes(), {"Accept": "application/json"}
+        query = "/v1/voxelize?preset=kitti_second"
+        expected = kinds(query, body=odd, headers=accept)
+        self.assertIn("feature_not_finite", expected)
+        self.assertIn("intensity", expected)
+        self.memory.write(odd)
+        ways = self.ways(daemon)
+        self.assertEqual(kinds(f"{query}&points_region=a,0,{SIZE}", headers=accept), expected)
+        self.assertEqual(self.ways(daemon), (ways[0] + 1, ways[1]))
 
     def test_points_that_are_not_aligned_are_copied(self):
         daemon = self.start()

@@ -196,11 +196,11 @@ class Voxelize(SharedDaemonCase):
             street += far * math.cos(turn), far * math.sin(turn), -1.8 + (i % 4 == 0) * i % 3, i % 101 / 100, i % 9 / 20
         kitti, nuscenes, waymo = "kitti_pointpillar", "nuscenes_pointpillar", "waymo_pointpillar"
         self.assertEqual(told(kitti), [])
-        self.assertEqual(told(kitti, (3, 255, 0)), ["intensity_range"])
+        self.assertEqual(told(kitti, (3, 255, 0)), ["intensity"])
         self.assertEqual(told(kitti, (2, 1, 1.5)), ["ground_z"])
-        self.assertEqual(told(kitti, (2, 1, 1.8), (3, 255, 0)), ["intensity_range", "ground_z"])
+        self.assertEqual(told(kitti, (2, 1, 1.8), (3, 255, 0)), ["intensity", "ground_z"])
         self.assertEqual(told(nuscenes, (3, 255, 0)), [])
-        self.assertEqual(told(nuscenes), ["intensity_range"])
+        self.assertEqual(told(nuscenes), ["intensity"])
         self.assertEqual(told(nuscenes, (3, 255, 0), (4, 20, 0)), ["time"])
         self.assertEqual(told(waymo, (2, 1, 1.8), (4, 20, 0)), [])
         self.assertEqual(told(waymo), ["ground_z"])

@@ -49,6 +49,24 @@ class Scans(check.OracleCase):
                     reply = self.daemon.post(path_of_preset, path.read_bytes(), {"Accept": "application/json"})
                     self.assertIn("num_features", [warning["kind"] for warning in reply.json()["warnings"]])
 
+    def test_no_scan_is_unlike_its_model_unless_columns_are_swapped(self):
+        def kinds(preset, points):
+            path = f"/v1/voxelize?preset={preset}&point_counts={len(points)}"
+            warnings = self.daemon.post(path, points.tobytes(), {"Accept": "application/json"}).json()["warnings"]
+            return {warning["kind"] for warning in warnings} & {*check.UNLIKE_THE_MODEL, "feature_not_finite"}
+
+        for path in scans(4):
+            with self.subTest(scan=path.name):
+                self.assertEqual(kinds("kitti_second", np.fromfile(path, "<f4").reshape(-1, 4)), set())
+        points = np.fromfile(SCANS / "nuscenes_10sweeps.bin", "<f4").reshape(-1, 5)
+        swapped = points[:, [0, 1, 2, 4, 3]]
+        self.assertEqual(kinds("nuscenes_pointpillar", points), set())
+        self.assertEqual(kinds("nuscenes_pointpillar", swapped), {"intensity", "time"})
+        self.assertIn("intensity", kinds("kitti_second", np.ascontiguousarray(swapped[:, :4])))
+        rings = np.fromfile(SCANS / "nuscenes_sweep.bin", "<f4").reshape(-1, 5)
+        self.assertEqual(kinds("nuscenes_pointpillar", rings), {"time"})
+        self.assertEqual(kinds("nuscenes_pointpillar", rings[:, [0, 1, 2, 4, 3]]), {"intensity", "time"})
+
     def test_every_tensor_of_every_scan(self):
         for columns in (4, 5):
             query = {

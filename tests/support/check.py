@@ -114,7 +114,7 @@ def _same_parameters(query, shown):
 
 
 # Warnings of points that do not look like those of a preset's model. Points of tests are random.
-UNLIKE_THE_MODEL = ("intensity_range", "ground_z", "time")
+UNLIKE_THE_MODEL = ("intensity", "ground_z", "time")
 
 
 def _kinds_of_warnings(points, voxels):

@@ -162,6 +162,8 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
 enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                           struct error *error) {
   enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };
+  const struct vx_caller *caller = run->job->caller;
+  if (caller && caller->waiting) caller->waiting(run->job->ctx);
   int64_t began = now_ns(), waited = 0;
   bool stopped = false;
   while (*word != sequence && waited < POLL_NS) {

@@ -266,6 +266,7 @@ static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct 
   if (status == VX_OK) {
     job->caller = &checked_caller;
     job->ctx = behind;
+    if (behind->caller->waiting != NULL) behind->caller->waiting(behind->ctx);
     on_standin = true;
     status = vx_cpu_backend.run(lane->cpu, job, error);
     on_standin = false;

@@ -20,14 +20,37 @@ enum { ROWS = 840, MOST = 12, VALUES = ROWS * MOST };  // whole rows of 3 to 8 c
 static float body[VALUES];
 static uint16_t halves[VALUES];
 
+static bool read_bytes(void *ctx, uint64_t at, size_t bytes, char *out) {
+  memcpy(out, (const char *)((const struct vx_input *)ctx)->data + at, bytes);
+  return true;
+}
+
+static bool read_nothing(void *ctx, uint64_t at, size_t bytes, char *out) {
+  (void)ctx, (void)at, (void)bytes, (void)out;
+  return false;
+}
+
+// Bytes that are copied look like bytes in memory. Bytes that cannot be read look like nothing.
+static struct body_sniff sniff(const struct vx_input *points, bool form) {
+  struct vx_input shared = *points;
+  const struct body_sniff sniffed = body_sniff(&(struct points_view){.points = points}, form),
+                          copied = body_sniff(
+                              &(struct points_view){.points = points, .read = read_bytes, .ctx = &shared}, form),
+                          lost = body_sniff(&(struct points_view){.points = points, .read = read_nothing}, form);
+  assert_int_equal(copied.columns, sniffed.columns);
+  assert_true(copied.hint == sniffed.hint);
+  assert_true(lost.columns == 0 && !lost.hint);
+  return sniffed;
+}
+
 static int32_t columns_of(int said, int64_t values) {
   struct vx_input points = vx_points_of(VX_FLOAT32, values / said, said, body);
-  struct body_sniff sniffed = body_sniff(&points, false);
+  struct body_sniff sniffed = sniff(&points, false);
   int32_t columns = sniffed.columns;
   if (sniffed.hint) fail_msg("%s", sniffed.hint);
   for (int64_t i = 0; i < values; i++) halves[i] = vx_float_to_half(body[i]);
   points = vx_points_of(VX_FLOAT16, values / said, said, halves);
-  assert_int_equal(body_sniff(&points, false).columns, columns);
+  assert_int_equal(sniff(&points, false).columns, columns);
   return columns;
 }
 
@@ -119,7 +142,7 @@ static void the_widest_rows_are_read_within_the_body(void **state) {
   assert_non_null(own);
   for (int64_t i = 0; i < values; i++) own[i] = (float)(i % 5 * 10);
   struct vx_input points = vx_points_of(VX_FLOAT32, 20, 64, own);
-  assert_int_equal(body_sniff(&points, false).columns, 5);
+  assert_int_equal(sniff(&points, false).columns, 5);
   free(own);
 }
 
@@ -127,7 +150,7 @@ static void the_widest_rows_are_read_within_the_body(void **state) {
 
 static bool stripped(size_t bytes, bool form) {
   struct vx_input points = vx_points_of(VX_FLOAT32, (int64_t)bytes / 16, 4, body);
-  return body_sniff(&points, form).stripped;
+  return sniff(&points, form).stripped;
 }
 
 static void a_form_without_certain_bytes_looks_stripped(void **state) {
@@ -153,7 +176,7 @@ static void rows_at_the_origin_are_not_taken_for_a_file(void **state) {
   for (uint32_t low = 0; low < 256; low++) {
     const uint32_t rows[] = {0, 0, 0x3F800000 + low, 0};
     struct vx_input points = vx_points_of(VX_FLOAT32, 1, 4, rows);
-    assert_null(body_sniff(&points, false).hint);
+    assert_null(sniff(&points, false).hint);
   }
 }
 
@@ -173,20 +196,20 @@ static void rows_of_float64_are_named(void **state) {
         narrow[i][c + 4] = narrow[i][c];
       }
     struct vx_input points = vx_points_of(VX_FLOAT32, 600, 4, rows);
-    const char *hint = body_sniff(&points, false).hint;
+    const char *hint = sniff(&points, false).hint;
     assert_true(hint && strstr(hint, "float64"));
     points = vx_points_of(VX_FLOAT32, 30, 4, rows);  // too few to tell
-    assert_null(body_sniff(&points, false).hint);
+    assert_null(sniff(&points, false).hint);
     for (int columns = 3; columns <= 8; columns++) {
       points = vx_points_of(VX_FLOAT32, 300, columns, narrow);
-      assert_null(body_sniff(&points, false).hint);
+      assert_null(sniff(&points, false).hint);
     }
   }
   for (int i = 0; i < VALUES; i++) memcpy(&body[i], (uint32_t[]){bits()}, 4);  // any bits
   struct vx_input points = vx_points_of(VX_FLOAT32, VALUES / 4, 4, body);
-  assert_null(body_sniff(&points, false).hint);
+  assert_null(sniff(&points, false).hint);
   points = vx_points_of(VX_FLOAT16, VALUES / 4, 4, body);
-  assert_null(body_sniff(&points, false).hint);
+  assert_null(sniff(&points, false).hint);
 }
 
 static const char *hint_of(const char *text) { return format_hint(FORMAT_RAW, text, strlen(text)); }

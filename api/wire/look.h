@@ -1,0 +1,42 @@
+// Points as looks at their values read them (expect.h, sniff.h): from memory, or through a function that copies bytes.
+//
+// Pure functions, apart from that function. Any thread; nothing here allocates.
+#ifndef VOXELD_LOOK_H
+#define VOXELD_LOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/half.h"
+#include "kernels/tensor.h"
+
+struct points_view {
+  const struct vx_input *points;  // [N, C]
+  int32_t num_clouds;             // the points are that many clouds, one after the other
+  const int32_t *point_counts;    // [num_clouds]; the sum is N
+  int32_t body_columns;           // of the body; a stream may have added one, the time
+  // Copies bytes of the points to `out`. False: they cannot be read. NULL: `points` is in host memory.
+  bool (*read)(void *ctx, uint64_t at, size_t bytes, char *out);
+  void *ctx;
+};
+
+// Bytes of the points: where they are, or copied to `room`. NULL: they cannot be read.
+static inline const char *view_bytes(const struct points_view *view, uint64_t at, size_t bytes, char *room) {
+  if (!view->read) return (const char *)view->points->data + at;
+  return view->read(view->ctx, at, bytes, room) ? room : NULL;
+}
+
+// The value of number `index`, which may lie at any byte.
+static inline float value_of(enum vx_dtype dtype, const char *values, int64_t index) {
+  uint16_t half;
+  uint32_t bits;
+  if (dtype == VX_FLOAT16) {
+    memcpy(&half, values + (size_t)index * sizeof half, sizeof half);
+    return vx_half_to_float(half);
+  }
+  memcpy(&bits, values + (size_t)index * sizeof bits, sizeof bits);
+  return vx_bits_float(bits);
+}
+
+#endif
