@@ -107,6 +107,7 @@ DetectOutputs = Literal[
     "dim",
     "rot",
     "vel",
+    "iou",
     "bev_features",
 ]
 
@@ -126,6 +127,7 @@ DECODE: Dict[str, List[str]] = {
     "dim": ["float32", "float16"],
     "rot": ["float32", "float16"],
     "vel": ["float32", "float16"],
+    "iou": ["float32", "float16"],
 }
 
 SCATTER: Dict[str, List[str]] = {
@@ -563,7 +565,10 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a whole number from 1 to 1048576",
-        "maximum number of boxes to compare per cloud, or per task of a centre head; without it the model's value",
+        (
+            "maximum number of boxes to compare per task, or per class with nms_groups=class; without it the model's "
+            "value"
+        ),
     ),
     Parameter(
         "nms_post_max",
@@ -572,7 +577,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a whole number from 1 to 1048576",
-        "maximum number of boxes to keep per cloud, or per task of a centre head; without it the model's value",
+        "maximum number of boxes to keep per task, or per class with nms_groups=class; without it the model's value",
     ),
     Parameter(
         "class_agnostic",
@@ -591,7 +596,7 @@ PARAMETERS: List[Parameter] = [
         None,
         (
             "a list of boxes, scores, labels, box_indices, box_counts, cls_preds, box_preds, dir_cls_preds, heatmap, "
-            "center, height, dim, rot, vel, bev_features"
+            "center, height, dim, rot, vel, iou, bev_features"
         ),
         "which tensors to return; without it boxes, scores, labels and box_counts",
     ),
@@ -1041,6 +1046,13 @@ class DetectResult(Result):
         return self.tensors.get("vel")
 
     @property
+    def iou(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
+        """[B, H, W, T] float32 or float16: overlaps of boxes; of a centre head that predicts overlaps. Only if
+        outputs names it, else None.
+        """
+        return self.tensors.get("iou")
+
+    @property
     def bev_features(self) -> Optional[NDArray[Union[np.float32, np.float16]]]:
         """[B, C*nz, ny, nx] float32 or float16: the network's input: the pillars' features as a map. Only if outputs
         names it, else None.
@@ -1447,18 +1459,24 @@ class Operations:
         dim: Optional[ArrayLike] = None,
         rot: Optional[ArrayLike] = None,
         vel: Optional[ArrayLike] = None,
+        iou: Optional[ArrayLike] = None,
         preset: Optional[str] = None,
         head: Optional[Literal["anchor", "center"]] = None,
         point_cloud_range: Optional[Numbers] = None,
         anchor_sizes: Optional[Numbers] = None,
         anchor_bottoms: Optional[Numbers] = None,
         anchor_rotations: Optional[Numbers] = None,
+        task_classes: Optional[Ints] = None,
+        task_sizes: Optional[Ints] = None,
+        heading: Optional[Literal["angle", "cos_sin"]] = None,
         velocity: Optional[Flag] = None,
         align_center: Optional[Flag] = None,
         dir_offset: Optional[float] = None,
         dir_limit_offset: Optional[float] = None,
         dir_bins: Optional[int] = None,
+        labels: Optional[Literal["best", "all"]] = None,
         score_threshold: Optional[float] = None,
+        nms_groups: Optional[Literal["task", "class"]] = None,
         nms_threshold: Optional[float] = None,
         nms_pre_max: Optional[int] = None,
         nms_post_max: Optional[int] = None,
@@ -1468,9 +1486,12 @@ class Operations:
         timeout_ms: Optional[int] = None,
         voxel_size: Optional[Numbers] = None,
         feature_map_stride: Optional[int] = None,
-        task_classes: Optional[Ints] = None,
         rot_order: Optional[Literal["cos_sin", "sin_cos"]] = None,
+        cell_labels: Optional[Literal["all", "best"]] = None,
         max_objects: Optional[int] = None,
+        iou_power: Optional[Numbers] = None,
+        score_power: Optional[Numbers] = None,
+        rectified_threshold: Optional[float] = None,
         nms: Optional[Literal["rotated", "circle"]] = None,
         post_center_range: Optional[Numbers] = None,
         min_radius: Optional[Numbers] = None,
@@ -1490,6 +1511,7 @@ class Operations:
             dim: [B, ny, nx, 3*T] float32 or float16
             rot: [B, ny, nx, 2*T] float32 or float16
             vel: [B, ny, nx, 2*T] float32 or float16; may be left out
+            iou: [B, ny, nx, T] float32 or float16; may be left out
             preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
             head: the kind of head that made the maps in the body; without it, the preset's head, or anchor
             point_cloud_range: metres; the range that the maps cover; allowed: x_min,y_min,z_min,x_max,y_max,z_max,
@@ -1498,8 +1520,13 @@ class Operations:
                 1 to 16 sizes, each above 0
             anchor_bottoms: metres; z of the bottom of the anchors, for each size; allowed: a number for each size
             anchor_rotations: radians; rotations of the anchors; allowed: 1 to 8 numbers; default: 0,1.57
-            velocity: whether box_preds has nine values for an anchor: the last two are the velocity along x and y;
-                default: no
+            task_classes: number of classes of each task; without it one task has all classes; allowed: 1 to 32 whole
+                numbers, each 1 or more, that add up to the number of classes
+            task_sizes: number of anchor_sizes of each task; allowed: a whole number of 1 or more for each of
+                task_classes, that add up to the number of anchor_sizes
+            heading: the heading in box_preds: one value, which is added to the anchor's rotation, or two values,
+                which are added to its cosine and its sine; default: angle
+            velocity: whether box_preds has two more values for an anchor: the velocity along x and y; default: no
             align_center: whether anchors are at the centres of the maps' cells; if not, the outer anchors lie on the
                 ends of the range; default: no
             dir_offset: radians; the start of the first bin of directions; allowed: a finite number; default: 0.78539
@@ -1507,13 +1534,17 @@ class Operations:
                 number; default: 0
             dir_bins: number of directions per anchor in dir_cls_preds; allowed: a whole number from 1 to 16;
                 default: 2
+            labels: best: an anchor gives a box of its best class; all: a box of each class that reaches
+                score_threshold; default: best
             score_threshold: boxes with a lower score are dropped; head=center also drops boxes with exactly this
                 score; allowed: a number from 0 to 1; default: 0.1
+            nms_groups: task: the boxes of a task are ranked, limited and suppressed together; class: the boxes of
+                each class; default: task
             nms_threshold: the same as iou_threshold of /v1/nms; allowed: a number from 0 to 1; default: 0.01
-            nms_pre_max: maximum number of boxes to compare per cloud, or per task of a centre head: those with the
-                highest scores; allowed: a whole number from 1 to 1048576; default: 4096
-            nms_post_max: maximum number of boxes to keep per cloud, or per task of a centre head; allowed: a whole
-                number from 1 to 1048576; default: 500
+            nms_pre_max: maximum number of boxes to compare per task, or per class with nms_groups=class: those with
+                the highest scores; allowed: a whole number from 1 to 1048576; default: 4096
+            nms_post_max: maximum number of boxes to keep per task, or per class with nms_groups=class; allowed: a
+                whole number from 1 to 1048576; default: 500
             class_agnostic: whether a box also suppresses boxes with other labels; default: yes
             class_names: names of the labels; the body must have as many classes; allowed: 1 to 64 names, each once,
                 of up to 255 bytes in all
@@ -1523,12 +1554,17 @@ class Operations:
             voxel_size: metres; the size of the points' voxels; z is not used; allowed: x,y,z, finite, each above 0
             feature_map_stride: voxels per cell of the maps, along x and along y; allowed: a whole number from 1 to
                 1024
-            task_classes: number of classes of each task; each task is decoded separately; without it one task has
-                all classes; allowed: 1 to 32 whole numbers, each 1 or more, that add up to the channels of heatmap
             rot_order: meaning of the two channels of rot: cos_sin in OpenPCDet, sin_cos in mmdetection3d and
                 Autoware; default: cos_sin
+            cell_labels: best: a cell gives a box of the best class of each task; all: a box of each class above
+                score_threshold; default: all
             max_objects: maximum number of candidates per task that become boxes: those with the highest scores;
                 allowed: a whole number from 1 to 1048576; default: 500
+            iou_power: with the map iou, the score of a box becomes score^score_power * overlap^iou_power; overlap is
+                (iou + 1) / 2, from 0 to 1; allowed: a number from 0 to 16, or one for each class
+            score_power: see iou_power; allowed: a number from 0 to 16, or one for each class; default: 1
+            rectified_threshold: with the map iou, boxes whose new score is not above this are dropped; without it,
+                no box is dropped; allowed: a number from 0 to 1
             nms: rotated: a better box suppresses a box that it overlaps by more than nms_threshold; circle: a box
                 within min_radius; default: rotated
             post_center_range: metres; boxes with centres outside of this range are dropped; without it, no box is
@@ -1670,10 +1706,10 @@ class Operations:
                 model's value; allowed: a whole number from 1 to 1048576
             nms_threshold: the same as iou_threshold of /v1/nms; not for models that suppress by distance; without it
                 the model's value; allowed: a number from 0 to 1
-            nms_pre_max: maximum number of boxes to compare per cloud, or per task of a centre head; without it the
-                model's value; allowed: a whole number from 1 to 1048576
-            nms_post_max: maximum number of boxes to keep per cloud, or per task of a centre head; without it the
-                model's value; allowed: a whole number from 1 to 1048576
+            nms_pre_max: maximum number of boxes to compare per task, or per class with nms_groups=class; without it
+                the model's value; allowed: a whole number from 1 to 1048576
+            nms_post_max: maximum number of boxes to keep per task, or per class with nms_groups=class; without it
+                the model's value; allowed: a whole number from 1 to 1048576
             class_agnostic: whether a box also suppresses boxes with other labels; without it the model's value
             outputs: which tensors to return; without it boxes, scores, labels and box_counts
             timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
@@ -1705,6 +1741,8 @@ class Operations:
                 of a centre head; only if outputs names it
             vel: [B, H, W, 2*T] float32 or float16; velocities along x and y; of a centre head that has velocities;
                 only if outputs names it
+            iou: [B, H, W, T] float32 or float16; overlaps of boxes; of a centre head that predicts overlaps; only if
+                outputs names it
             bev_features: [B, C*nz, ny, nx] float32 or float16; the network's input: the pillars' features as a map;
                 only if outputs names it
 
