@@ -70,12 +70,19 @@ static enum vx_dtype dtype_of(const struct model *model, const struct vx_input_r
   return points && row->dtypes == VX_FLOATS ? model->request->dtype : first;
 }
 
+// Whether requests may have this input. The operation refuses overlaps if the preset does not say how they count.
+static bool takes(const struct model *model, int input) {
+  const struct vx_job *job = &model->request->job;
+  return !model->preset || job->op != VX_DECODE_CENTER || input != VX_IOU || job->params.center.num_iou_powers > 0;
+}
+
 static void write_inputs(const struct model *model, const struct spelling *spelling, struct text *out) {
   static const enum vx_extent clouds[] = {VX_EXTENT_BATCH, VX_EXTENT_NONE};
   const struct vx_input_row *rows = vx_operation_of(model->request->job.op)->inputs;
   const char *counts = job_request_counts(model->request);
   for (int i = 0; i < VX_MAX_INPUTS && rows[i].name; i++)
-    write_tensor(model, spelling, rows[i].name, dtype_of(model, &rows[i]), rows[i].extents, rows[i].optional, out);
+    if (takes(model, i))
+      write_tensor(model, spelling, rows[i].name, dtype_of(model, &rows[i]), rows[i].extents, rows[i].optional, out);
   if (counts) write_tensor(model, spelling, counts, VX_INT32, clouds, true, out);
 }
 
