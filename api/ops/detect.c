@@ -64,7 +64,8 @@ static const struct param class_agnostic = {
     .words = no_yes_words,
     .doc = "whether a box also suppresses boxes with other labels" OF_MODEL,
 };
-static const struct param outputs = PARAM_OUTPUTS(VX_DETECT_TENSORS, "boxes, scores, labels and box_counts");
+static const struct param outputs =
+    PARAM_OUTPUTS(VX_DETECT_TENSORS | VX_CHAIN_TENSORS, "boxes, scores, labels and box_counts");
 
 static const struct param *const rows[] = {&model,
                                            &param_num_features,
@@ -74,6 +75,7 @@ static const struct param *const rows[] = {&model,
                                            &param_intensity_scale,
                                            &param_point_counts,
                                            PARAMS_OF_STREAMS,
+                                           &param_steps,
                                            &score_threshold,
                                            &max_objects,
                                            &nms_threshold,

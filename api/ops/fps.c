@@ -12,12 +12,13 @@ static const struct param num_samples = {
            "of all clouds one after another",
 };
 static const struct param start = PARAM_START(job.params.fps.sampling.start);
-static const struct param outputs = PARAM_OUTPUTS(VX_SAMPLED_TENSORS, "sampled_indices and sampled_points");
+static const struct param outputs =
+    PARAM_OUTPUTS(VX_SAMPLED_TENSORS | VX_CHAIN_TENSORS, "sampled_indices and sampled_points");
 
 static const struct param *const rows[] = {
-    &param_preset,        &param_num_features, &param_dtype, &param_format, &param_fields, &param_intensity_scale,
-    &param_point_counts,  PARAMS_OF_STREAMS,   &num_samples, &start,        &outputs,      &param_points_region,
-    &param_output_region, &param_timeout_ms,   NULL};
+    &param_preset,        &param_num_features,  &param_dtype,      &param_format, &param_fields, &param_intensity_scale,
+    &param_point_counts,  PARAMS_OF_STREAMS,    &param_steps,      &num_samples,  &start,        &outputs,
+    &param_points_region, &param_output_region, &param_timeout_ms, NULL};
 PARAM_ROWS_FIT(rows);
 
 static vx_tensor_set tensors(const struct job_request *request) {

@@ -52,14 +52,25 @@ static void check_box(const struct vx_box *box) {
   for (int a = 0; a < 3; a++) assert(isfinite(box->min[a]) && isfinite(box->max[a]) && box->min[a] < box->max[a]);
 }
 
-static void check_transform(const struct job_request *request) {
-  const struct vx_transform *params = &request->job.params.transform;
-  assert(request->num_matrices >= 0 && request->num_matrices <= REQUEST_MATRICES);
-  for (int32_t i = 0; i < request->num_matrices; i++)
-    for (int k = 0; k < VX_MATRIX_VALUES; k++) assert(isfinite(request->matrices[i][k]));
+static void check_transform(const struct request_step *step) {
+  const struct vx_transform *params = &step->step.params.transform;
+  assert(params->num_matrices >= 0 && params->num_matrices <= STEP_MATRICES);
+  for (int32_t i = 0; i < params->num_matrices; i++)
+    for (int k = 0; k < VX_MATRIX_VALUES; k++) assert(isfinite(step->matrices[i][k]));
   if (params->cropped) check_box(&params->crop);
   assert(params->num_cuts >= 0 && params->num_cuts <= VX_MAX_CUTS);
-  for (int32_t i = 0; i < params->num_cuts; i++) check_box(&request->cuts[i]);
+  for (int32_t i = 0; i < params->num_cuts; i++) check_box(&step->cuts[i]);
+  assert(!params->ranged || (params->least >= 0 && params->least < params->most && isfinite(params->most)));
+}
+
+static void check_chain(const struct request_chain *chain) {
+  assert(chain->count >= 0 && chain->count <= VX_MAX_STEPS);
+  for (int32_t i = 0; i < chain->count; i++) {
+    const struct request_step *step = &chain->steps[i];
+    assert(step->tag[0] && memchr(step->tag, 0, STEP_TAG_SIZE));
+    for (int32_t k = 0; k < i; k++) assert(strcmp(step->tag, chain->steps[k].tag) != 0);
+    if (step->step.type == VX_STEP_TRANSFORM) check_transform(step);
+  }
 }
 
 static void check_scatter(const struct job_request *request) {
@@ -136,7 +147,7 @@ static void check_request(const struct job_request *request) {
   check_sampling(request);
   if (request->stream.name[0]) check_stream(request);
   if (request->job.op == VX_VOXELIZE) check_voxelize(request);
-  if (request->job.op == VX_TRANSFORM) check_transform(request);
+  check_chain(&request->chain);
   if (request->job.op == VX_SCATTER) check_scatter(request);
   if (request->job.op == VX_NMS) check_nms(&request->job.params.nms);
   if (request->job.op == VX_DECODE) check_anchor_head(&request->job.params.decode);

@@ -53,8 +53,12 @@ PAGE_TABLES = {
             (f"parameter of {operation.replace('_', ', head=')}", "default", "allowed", "meaning"),
             lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
         )
-        for operation in ("fps", "transform", "nms", "decode", "decode_center", "scatter", "detect")
+        for operation in ("fps", "points", "transform", "nms", "decode", "decode_center", "scatter", "detect")
     },
+    "steps": (
+        ("parameter of a step", "default", "allowed", "meaning"),
+        lambda r: (code(f"{r['step']}.{r['name']}"), code(r["default"]), r["allowed"], r["doc"]),
+    ),
     "options": (
         ("option", "default", "allowed", "meaning"),
         lambda r: (code("--" + r["name"].replace("_", "-")), code(r["default"]), r["allowed"], r["doc"]),

@@ -19,7 +19,7 @@
 // insert wrote. This is safe because number and assign use cuda_wait_in_turn: the kernel after either starts only when
 // the kernel before it has ended.
 //
-// A job that samples continues in fps.cuh, or does only that. Other operations have their own stages (transform.cu,
+// A job that samples continues in fps.cuh, or does only that. Other operations have their own stages (steps.cu,
 // scatter.cu, nms.cu, boxes.cuh) between the copy of the inputs and the transfer of the image.
 //
 // The device tells the host the sizes and the end of the job by writing host memory (struct cuda_device_status). No

@@ -1,0 +1,97 @@
+// See equal.h: chains of steps, alone and before an operation. The CPU's lane is the reference.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/cuda/equal.h"
+
+static struct vx_box random_box(struct random *random) {
+  struct vx_box box;
+  for (int axis = 0; axis < 3; axis++) {
+    box.min[axis] = 60 * random_unit(random) - 40;
+    box.max[axis] = box.min[axis] + 1e-3f + random_unit(random) * (random_one_in(random, 3) ? 80 : 10);
+  }
+  return box;
+}
+
+static void random_matrix(struct random *random, float *matrix) {
+  static const float scales[] = {1, 1, 1, 0, 1e-20f, 1e30f};
+  float scale = scales[random_below(random, sizeof scales / sizeof scales[0])];
+  for (int i = 0; i < 12; i++) matrix[i] = (random_unit(random) * 2 - 1) * (i % 4 == 3 ? 20 : 1) * scale;
+  matrix[12] = matrix[13] = matrix[14] = 0;
+  matrix[15] = 1;
+}
+
+static void random_transform(struct random *random, const struct scan *scan, struct vx_step *step) {
+  static float matrices[VX_MAX_STEPS][VX_MAX_CLOUDS][VX_MATRIX_VALUES];
+  static struct vx_box cuts[VX_MAX_STEPS][VX_MAX_CUTS];
+  static int next;  // the steps of a chain have different memory
+  struct vx_transform *params = &step->params.transform;
+  int at = next++ % VX_MAX_STEPS;
+  if (!random_one_in(random, 4)) params->num_matrices = random_one_in(random, 2) ? 1 : scan->num_clouds;
+  for (int32_t i = 0; i < params->num_matrices; i++) random_matrix(random, matrices[at][i]);
+  params->matrices = matrices[at][0];
+  params->cropped = random_one_in(random, 2);
+  params->crop = random_box(random);
+  params->num_cuts = random_one_in(random, 3) ? 0 : random_below(random, VX_MAX_CUTS + 1);
+  for (int32_t i = 0; i < params->num_cuts; i++) cuts[at][i] = random_box(random);
+  params->cuts = cuts[at];
+  params->ranged = random_one_in(random, 3);
+  params->least = random_unit(random) * 5;
+  params->most = params->least + 1 + random_unit(random) * 100;
+}
+
+// Sets the parameters of a step of each type.
+static void (*const random_steps[VX_STEP_TYPES])(struct random *random, const struct scan *scan,
+                                                 struct vx_step *step) = {
+    [VX_STEP_TRANSFORM] = random_transform,
+};
+
+static void random_chain(struct random *random, const struct scan *scan, struct vx_chain *chain) {
+  *chain = (struct vx_chain){.count = random_below(random, VX_MAX_STEPS + 1)};
+  for (int32_t i = 0; i < chain->count; i++) {
+    chain->steps[i].type = (enum vx_step_type)random_below(random, VX_STEP_TYPES);
+    random_steps[chain->steps[i].type](random, scan, &chain->steps[i]);
+  }
+}
+
+// A job that only has a chain.
+static void test_points(struct side sides[2], struct random *random, int64_t largest, int number) {
+  static struct scan scan;
+  const struct vx_box within = {{-40, -40, -4}, {40, 40, 4}};
+  int32_t columns = 3 + random_below(random, random_one_in(random, 8) ? 62 : 8);
+  struct vx_chain chain;
+  struct vx_job asked = {.op = VX_POINTS_OP,
+                         .inputs = {vx_points_of(random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32, 0, columns, NULL)},
+                         .tensors = random_bits(random) & VX_CHAIN_TENSORS,
+                         .chain = &chain};
+  scan.columns = columns;
+  scan.num_points = random_size(random, largest < 20000000 / columns ? largest : 20000000 / columns);
+  random_clouds(random, &scan);
+  random_points(random, &asked, &within, &scan);
+  random_chain(random, &scan, &chain);
+  snprintf(scan.name, sizeof scan.name, "%d", number);
+  compare(sides, &asked, &scan, "random points");
+  free(scan.points);
+}
+
+// A voxelization behind a chain, perhaps with tensors of the chain.
+static void test_voxels(struct side sides[2], struct random *random, int64_t largest, int number) {
+  static struct scan scan;
+  struct vx_chain chain;
+  struct vx_job asked;
+  random_job(random, largest, &asked, &scan);
+  if (random_one_in(random, 2)) asked.tensors |= random_bits(random) & VX_CHAIN_TENSORS;
+  random_chain(random, &scan, &chain);
+  asked.chain = &chain;
+  snprintf(scan.name, sizeof scan.name, "%d", number);
+  compare(sides, &asked, &scan, "voxels behind steps");
+  free(scan.points);
+}
+
+void test_steps(struct side sides[2], uint64_t seed, int jobs, int64_t largest) {
+  struct random random = {seed + 2};
+  for (int i = 0; i < jobs; i++) {
+    test_points(sides, &random, largest, i);
+    test_voxels(sides, &random, largest, i);
+  }
+}
