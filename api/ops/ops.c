@@ -41,8 +41,7 @@ void job_request_init(struct job_request *request, enum vx_op op) {
   request->max_sampling_work = INT64_MAX;
   request->format = operations[op]->body;
   params_init(rows_of(request), request);
-  request->chain.plain = false;
-  request->chain.count = 0;
+  chain_clear(&request->chain);
   if (operations[op]->step) chain_init_plain(&request->chain, operations[op]->step->type);
 }
 

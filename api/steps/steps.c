@@ -38,8 +38,9 @@ static bool is_tag(const char *tag, size_t length) {
   return true;
 }
 
-static void init(struct request_step *step, int type, const char *tag, size_t length) {
-  memset(step, 0, STEP_FIELD(matrices));
+static void init(struct request_step *step, int32_t place, int type, const char *tag, size_t length) {
+  memset(step, 0, sizeof *step);
+  step->place = place;
   step->step.type = (enum vx_step_type)type;
   memcpy(step->tag, tag, length);
   params_init(rows_of(step), step);
@@ -50,31 +51,62 @@ bool chain_add(struct request_chain *chain, const char *tag, size_t tag_length, 
   while (type < VX_STEP_TYPES && !is_equal(vx_step_row_of((enum vx_step_type)type)->name, name, name_length)) type++;
   if (type == VX_STEP_TYPES || chain->count == VX_MAX_STEPS || !is_tag(tag, tag_length)) return false;
   if (find(chain, tag, tag_length) >= 0) return false;
-  init(&chain->steps[chain->count++], type, tag, tag_length);
+  init(&chain->steps[chain->count], chain->count, type, tag, tag_length);
+  chain->count++;
   return true;
+}
+
+void chain_clear(struct request_chain *chain) {
+  chain->count = 0;
+  chain->plain = false;
+  chain->num_numbers = 0;
 }
 
 void chain_init_plain(struct request_chain *chain, enum vx_step_type type) {
   const char *name = vx_step_row_of(type)->name;
-  chain->count = 0;
+  chain_clear(chain);
   chain->plain = true;
   (void)!chain_add(chain, name, strlen(name), name, strlen(name));
-}
-
-// Copies the first entries of a list from one step to another.
-#define COPY(list, count) memcpy(to->list, from->list, (size_t)(count) * sizeof *to->list)
-
-static void copy(struct request_step *to, const struct request_step *from) {
-  memcpy(to, from, STEP_FIELD(matrices));
-  if (from->step.type != VX_STEP_TRANSFORM) return;
-  COPY(matrices, from->step.params.transform.num_matrices);
-  COPY(cuts, from->step.params.transform.num_cuts);
 }
 
 void chain_copy(struct request_chain *to, const struct request_chain *from) {
   to->count = from->count;
   to->plain = from->plain;
-  for (int32_t i = 0; i < from->count; i++) copy(&to->steps[i], &from->steps[i]);
+  to->num_numbers = from->num_numbers;
+  memcpy(to->steps, from->steps, (size_t)from->count * sizeof *to->steps);
+  memcpy(to->numbers, from->numbers, (size_t)from->num_numbers * sizeof *to->numbers);
+}
+
+// ---- lists of numbers -----------------------------------------------------------------------------------------------
+
+static struct request_chain *chain_of(const struct request_step *step) {
+  const char *first = (const char *)(step - step->place);
+  return (struct request_chain *)(uintptr_t)(first - offsetof(struct request_chain, steps));
+}
+
+const float *step_numbers(const struct request_step *step, int list) {
+  return chain_of(step)->numbers + step->lists[list].first;
+}
+
+// Removes numbers, and moves the lists behind them.
+static void remove_numbers(struct request_chain *chain, int32_t first, int32_t count) {
+  float *at = chain->numbers + first;
+  memmove(at, at + count, (size_t)(chain->num_numbers - first - count) * sizeof *at);
+  chain->num_numbers -= count;
+  for (int32_t i = 0; i < chain->count; i++)
+    for (int list = 0; list < STEP_LISTS; list++)
+      if (chain->steps[i].lists[list].first > first) chain->steps[i].lists[list].first -= count;
+}
+
+bool step_set_numbers(struct request_step *step, int list, const float *numbers, int32_t count) {
+  struct request_chain *chain = chain_of(step);
+  remove_numbers(chain, step->lists[list].first, step->lists[list].count);
+  bool fits = count <= STEP_NUMBERS - chain->num_numbers;
+  step->lists[list].first = chain->num_numbers;
+  step->lists[list].count = fits ? count : 0;
+  if (fits) memcpy(chain->numbers + chain->num_numbers, numbers, (size_t)count * sizeof *numbers);
+  chain->num_numbers += step->lists[list].count;
+  return fits;
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------
@@ -82,7 +114,7 @@ void chain_copy(struct request_chain *to, const struct request_chain *from) {
 static bool read_steps(const struct param *param, const char *value, const char *end, void *record) {
   struct request_chain *chain = (void *)((char *)record + param->offset);
   char item[64];
-  chain->count = 0;
+  chain_clear(chain);
   if (is_equal("none", value, (size_t)(end - value))) return true;
   while (value_next(&value, end, item, sizeof item)) {
     const char *colon = strchr(item, ':'), *name = colon ? colon + 1 : item;

@@ -20,6 +20,8 @@ enum {
   STEP_COLUMN_SIZE = 32,  // bytes of the name of a column
   STEP_PARAMS_MAX = 15,   // most rows of a type
   STEP_MATRICES = 64,
+  STEP_LISTS = 2,                                                     // lists of numbers of a step
+  STEP_NUMBERS = STEP_MATRICES * VX_MATRIX_VALUES + 6 * VX_MAX_CUTS,  // in the lists of all steps together
 };
 
 // A step as a request gives it: the record that the rows of its type read and write.
@@ -28,9 +30,10 @@ struct request_step {
   char tag[STEP_TAG_SIZE];
   char column[STEP_COLUMN_SIZE];  // the name of the column that the step reads; "" = not given
   bool given[STEP_PARAMS_MAX];    // for each row: whether preset, model or query set it
-  // Lists are large: only the entries that were given are ever written or read.
-  float matrices[STEP_MATRICES][VX_MATRIX_VALUES];  // [params.transform.num_matrices]
-  struct vx_box cuts[VX_MAX_CUTS];                  // [params.transform.num_cuts]
+  int32_t place;                  // in the chain
+  struct {
+    int32_t first, count;
+  } lists[STEP_LISTS];  // stretches of the chain's numbers
 };
 #define STEP_FIELD(member) offsetof(struct request_step, member)
 #define STEP_ROWS_FIT(rows)                                                                                            \
@@ -39,9 +42,16 @@ struct request_step {
 struct request_chain {
   int32_t count;
   bool plain;  // the operation is its one step: its parameters have no tag
+  int32_t num_numbers;
   struct request_step steps[VX_MAX_STEPS];
-  struct vx_chain bound;  // once split
+  struct vx_chain bound;        // once split
+  float numbers[STEP_NUMBERS];  // [num_numbers]: of the steps' lists, in any order
 };
+
+// The numbers of a list of the step.
+const float *step_numbers(const struct request_step *step, int list);
+// Replaces the numbers of the list. False if the lists of all steps would have more than STEP_NUMBERS.
+VX_WARN_UNUSED bool step_set_numbers(struct request_step *step, int list, const float *numbers, int32_t count);
 
 // What a chain must know of the points of its request, once they are read.
 struct chain_points {
@@ -68,6 +78,8 @@ const struct step_kind *step_kind_of(enum vx_step_type type);
 
 extern const struct value_type value_steps;  // struct request_chain: `none`, or a list of NAME and TAG:NAME
 
+// Makes a chain without steps.
+void chain_clear(struct request_chain *chain);
 // Makes the chain of an operation that is one step.
 void chain_init_plain(struct request_chain *chain, enum vx_step_type type);
 // Copies a chain that is not split yet.

@@ -11,21 +11,26 @@ static const struct vx_transform *given_of(const void *record) {
   return &((const struct request_step *)record)->step.params.transform;
 }
 
+enum { MATRICES, CUTS, BOX_VALUES = 6 };  // the step's lists
+
+_Static_assert(sizeof(struct vx_box) == BOX_VALUES * sizeof(float), "a list of boxes is a list of floats");
+
 // Reads sixteen numbers, or sixteen for each cloud.
 static bool read_matrix(const struct param *param, const char *value, const char *end, void *record) {
-  struct request_step *step = record;
-  int32_t *count = &params_of(step)->num_matrices;
+  float matrices[STEP_MATRICES * VX_MATRIX_VALUES];
+  int32_t *count = &params_of(record)->num_matrices;
   (void)param;
   *count = 0;
-  while (*count < STEP_MATRICES && !value_ended(value, end))
-    if (!value_take_floats(&value, end, step->matrices[(*count)++], VX_MATRIX_VALUES)) return false;
-  return value_ended(value, end);
+  while (*count < STEP_MATRICES && !value_ended(value, end)) {
+    float *matrix = matrices + (ptrdiff_t)VX_MATRIX_VALUES * (*count)++;
+    if (!value_take_floats(&value, end, matrix, VX_MATRIX_VALUES)) return false;
+  }
+  return value_ended(value, end) && step_set_numbers(record, MATRICES, matrices, *count * VX_MATRIX_VALUES);
 }
 
 static void write_matrix(const struct param *param, const void *record, struct text *out) {
-  const struct request_step *step = record;
   (void)param;
-  value_write_floats(step->matrices[0], (int64_t)given_of(step)->num_matrices * VX_MATRIX_VALUES, out);
+  value_write_floats(step_numbers(record, MATRICES), (int64_t)given_of(record)->num_matrices * VX_MATRIX_VALUES, out);
 }
 
 static const struct value_type value_matrix = {"floats", false, read_matrix, write_matrix, NULL};
@@ -65,20 +70,28 @@ static void write_crop(const struct param *param, const void *record, struct tex
 static const struct value_type value_crop = {"list", false, read_crop, write_crop, NULL};
 
 // Reads boxes separated by semicolons.
-static bool read_cut(const struct param *param, const char *value, const char *end, void *record) {
-  struct request_step *step = record;
-  int32_t *count = &params_of(step)->num_cuts;
-  (void)param;
+static bool read_boxes(const char *value, const char *end, struct vx_box boxes[VX_MAX_CUTS], int32_t *count) {
   *count = 0;
   if (value_is_off(value, end)) return true;
   for (const char *box = value; *count < VX_MAX_CUTS;) {
     const char *semicolon = memchr(box, ';', (size_t)(end - box));
-    if (!read_box(box, semicolon ? semicolon : end, &step->cuts[(*count)++])) return false;
+    if (!read_box(box, semicolon ? semicolon : end, &boxes[(*count)++])) return false;
     if (!semicolon) return true;
     box = semicolon + 1;
   }
   return false;
 }
+
+static bool read_cut(const struct param *param, const char *value, const char *end, void *record) {
+  struct vx_box boxes[VX_MAX_CUTS];
+  int32_t *count = &params_of(record)->num_cuts;
+  (void)param;
+  return read_boxes(value, end, boxes, count) &&
+         step_set_numbers(record, CUTS, (const float *)(const void *)boxes, *count * BOX_VALUES);
+}
+
+// The boxes of a step, in its list.
+static const struct vx_box *cuts_of(const struct request_step *step) { return (const void *)step_numbers(step, CUTS); }
 
 // Writes a string that a client can put into a query or a preset unchanged.
 static void write_cut(const struct param *param, const void *record, struct text *out) {
@@ -90,7 +103,7 @@ static void write_cut(const struct param *param, const void *record, struct text
   for (int32_t i = 0; i < count; i++)
     for (int number = 0; number < 6; number++) {
       if (number || i) text_put(out, number ? "," : ";");
-      text_float(out, number_of(&step->cuts[i], number));
+      text_float(out, number_of(&cuts_of(step)[i], number));
     }
   json_end(out);
 }
@@ -177,9 +190,9 @@ static bool check_box(const char *name, const struct vx_box *box, struct error *
 
 static bool finish(struct request_step *step, struct error *error) {
   const struct vx_transform *params = given_of(step);
-  bool good = check_matrices(step->matrices[0], params->num_matrices, error) &&
+  bool good = check_matrices(step_numbers(step, MATRICES), params->num_matrices, error) &&
               (!params->cropped || check_box("crop", &params->crop, error));
-  for (int32_t i = 0; good && i < params->num_cuts; i++) good = check_box("cut", &step->cuts[i], error);
+  for (int32_t i = 0; good && i < params->num_cuts; i++) good = check_box("cut", &cuts_of(step)[i], error);
   if (good && params->ranged && !(params->least >= 0 && params->least < params->most))
     return error_refuse(error, ERROR_BAD_PARAMETER, "distance",
                         "distance runs from %g to %g; allowed: 0 or more, min below max", (double)params->least,
@@ -204,8 +217,8 @@ static bool split(struct request_step *step, const struct chain_points *points, 
         error, ERROR_BAD_PARAMETER, "matrix",
         "matrix has %d matrices, but the batch has %d clouds; allowed: one matrix, or one for each cloud",
         (int)params->num_matrices, (int)points->num_clouds);
-  params->matrices = step->matrices[0];
-  params->cuts = step->cuts;
+  params->matrices = step_numbers(step, MATRICES);
+  params->cuts = cuts_of(step);
   return !points->matrix || take_matrices(params, points->matrix, error);
 }
 

@@ -56,17 +56,22 @@ static void check_transform(const struct request_step *step) {
   const struct vx_transform *params = &step->step.params.transform;
   assert(params->num_matrices >= 0 && params->num_matrices <= STEP_MATRICES);
   for (int32_t i = 0; i < params->num_matrices; i++)
-    for (int k = 0; k < VX_MATRIX_VALUES; k++) assert(isfinite(step->matrices[i][k]));
+    for (int k = 0; k < VX_MATRIX_VALUES; k++) assert(isfinite(step_numbers(step, 0)[i * VX_MATRIX_VALUES + k]));
   if (params->cropped) check_box(&params->crop);
   assert(params->num_cuts >= 0 && params->num_cuts <= VX_MAX_CUTS);
-  for (int32_t i = 0; i < params->num_cuts; i++) check_box(&step->cuts[i]);
+  for (int32_t i = 0; i < params->num_cuts; i++)
+    check_box((const struct vx_box *)(const void *)step_numbers(step, 1) + i);
   assert(!params->ranged || (params->least >= 0 && params->least < params->most && isfinite(params->most)));
 }
 
 static void check_chain(const struct request_chain *chain) {
-  assert(chain->count >= 0 && chain->count <= VX_MAX_STEPS);
+  assert(chain->count >= 0 && chain->count <= VX_MAX_STEPS && chain->num_numbers <= STEP_NUMBERS);
   for (int32_t i = 0; i < chain->count; i++) {
     const struct request_step *step = &chain->steps[i];
+    for (int list = 0; list < STEP_LISTS; list++) {
+      assert(step->lists[list].first >= 0 && step->lists[list].count >= 0);
+      assert(step->lists[list].first + step->lists[list].count <= chain->num_numbers);
+    }
     assert(step->tag[0] && memchr(step->tag, 0, STEP_TAG_SIZE));
     for (int32_t k = 0; k < i; k++) assert(strcmp(step->tag, chain->steps[k].tag) != 0);
     if (step->step.type == VX_STEP_TRANSFORM) check_transform(step);

@@ -1,4 +1,4 @@
-"""The oracle of the step `transform` and of POST /v1/transform: numpy in float32, in the order of operations that the service specifies."""
+"""The oracle of the step `transform`: numpy in float32, in the order of operations that the service specifies."""
 
 import numpy as np
 
