@@ -104,6 +104,9 @@ struct vx_job pillars(float size, int32_t cap);
 struct vx_job giant_job(void);
 void fill_scan(struct random *random, struct scan *scan, int64_t num_points, const char *name);
 
+// A chain of random steps of random types, for the points of the scan. It points to memory of the next chains.
+void random_chain(struct random *random, const struct scan *scan, struct vx_chain *chain);
+
 // ---- the parts ------------------------------------------------------------------------------------------------------
 
 // Voxels whose lists have every length at which the GPU's method changes.
@@ -113,7 +116,7 @@ void test_lists(struct side sides[2], uint64_t seed, int jobs);
 void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans, int num_scans, int jobs,
                   int64_t largest);
 
-// Chains of steps, alone and before a voxelization: random clouds with up to `largest` points.
+// Chains of steps, alone, before a voxelization and before a sampling: random clouds with up to `largest` points.
 void test_steps(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
 // Scattered rows, and maps: of each preset's grid, and of random clouds with up to `largest` points.

@@ -46,7 +46,7 @@ static void (*const random_steps[VX_STEP_TYPES])(struct random *random, const st
     [VX_STEP_TRANSFORM] = random_transform,
 };
 
-static void random_chain(struct random *random, const struct scan *scan, struct vx_chain *chain) {
+void random_chain(struct random *random, const struct scan *scan, struct vx_chain *chain) {
   *chain = (struct vx_chain){.count = random_below(random, VX_MAX_STEPS + 1)};
   for (int32_t i = 0; i < chain->count; i++) {
     chain->steps[i].type = (enum vx_step_type)random_below(random, VX_STEP_TYPES);
@@ -88,10 +88,36 @@ static void test_voxels(struct side sides[2], struct random *random, int64_t lar
   free(scan.points);
 }
 
+// A sampling behind a chain. It may be refused, if the chain leaves too few points.
+static void test_samples_left(struct side sides[2], struct random *random, int64_t largest, int number) {
+  static struct scan scan;
+  const struct vx_box within = {{-40, -40, -4}, {40, 40, 4}};
+  struct vx_chain chain;
+  struct vx_job asked = {.op = VX_FPS,
+                         .params.fps.sampling = {.enabled = true,
+                                                 .start = random_below(random, 3),
+                                                 .stacked = true,
+                                                 .max_work = INT64_MAX},
+                         .inputs = {vx_points_of(VX_FLOAT32, 0, 4, NULL)},
+                         .tensors = VX_TENSOR_BIT(VX_SAMPLED_INDICES) | (random_bits(random) & VX_CHAIN_TENSORS),
+                         .chain = &chain};
+  scan.columns = 4;
+  scan.num_points = random_size(random, largest < 4000 ? largest : 4000);
+  random_clouds(random, &scan);
+  random_points(random, &asked, &within, &scan);
+  random_chain(random, &scan, &chain);
+  chain.count = chain.count < 2 ? chain.count : 2;
+  for (int32_t i = 0; i < scan.num_clouds; i++) scan.samples[i] = scan.counts[i] < 8 ? 0 : 2;
+  snprintf(scan.name, sizeof scan.name, "%d", number);
+  compare(sides, &asked, &scan, "samples behind steps");
+  free(scan.points);
+}
+
 void test_steps(struct side sides[2], uint64_t seed, int jobs, int64_t largest) {
   struct random random = {seed + 2};
   for (int i = 0; i < jobs; i++) {
     test_points(sides, &random, largest, i);
     test_voxels(sides, &random, largest, i);
+    test_samples_left(sides, &random, largest, i);
   }
 }

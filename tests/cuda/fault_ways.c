@@ -58,6 +58,10 @@ const struct way ways[] = {
     {"detection shown", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, true, SHOWN, 2, VX_DETECT, PLAIN},
     {"sections", 5, 1, VX_ORDER_KEY, VX_FLOAT32, true, ALL, 0.5f, VX_VOXELIZE, SECTIONED},
     {"sections of a transform", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_CHAIN_TENSORS, 0, VX_POINTS_OP, SECTIONED},
+    {"voxels behind a step", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, ALL | VX_CHAIN_TENSORS, 2, VX_VOXELIZE,
+     CHAINED},
+    {"detection behind a step", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_DECODE_TENSORS | VX_CHAIN_TENSORS, 2,
+     VX_DETECT, CHAINED},
     {"places", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_VOXELIZE, PLACED},
     {"samples of few", 0, 1, VX_ORDER_KEY, VX_FLOAT32, true, VX_SAMPLED_TENSORS, 0.5f, VX_VOXELIZE, SAMPLED},
 };
@@ -216,7 +220,7 @@ struct vx_job way_job(const struct way *way) {
   struct vx_job asked = {
       .op = way->op, .inputs = {vx_points_of(way->input, 0, COLUMNS, NULL)}, .tensors = way->tensors};
   if (way->op == VX_VOXELIZE) asked.params.voxelize = voxelize_of(way);
-  if (way->op == VX_POINTS_OP) set_transform(way, &asked);
+  if (way->op == VX_POINTS_OP || way->with == CHAINED) set_transform(way, &asked);
   if (has_maps(way)) set_maps(way, &asked);
   if (way->op == VX_SCATTER) set_scatter(way, &asked);
   if (way->op == VX_DETECT) set_detector(way, &asked);

@@ -7,6 +7,7 @@ import struct
 import tempfile
 import unittest
 
+import models
 from client import counters
 from daemon import wait_until
 from http_case import JSON, SharedDaemonCase, floats, scan
@@ -87,7 +88,7 @@ class Steps(SharedDaemonCase):
 
     def test_other_operations_see_the_points_that_are_left(self):
         left = self.bytes_of(self.tensors(self.ask_points(CHAIN, SCAN)))["points"]
-        for path in (f"/v1/voxelize?{GRID}&feature=points,mean,pillar", "/v1/fps?num_samples=50"):
+        for path in (f"/v1/voxelize?{GRID}&feature=points,mean,pillar", "/v1/fps?num_samples=50&start=7"):
             with self.subTest(path):
                 alone, chained = self.tensors(self.post(path, left)), self.tensors(self.post(f"{path}&{CHAIN}", SCAN))
                 expected, got = self.bytes_of(alone), self.bytes_of(chained)
@@ -107,6 +108,54 @@ class Steps(SharedDaemonCase):
                 answer = self.tensors(self.post(f"{path}&{CHAIN}{OUTPUTS},{names}", SCAN))
                 self.assertEqual({name: self.bytes_of(answer)[name] for name in NAMES}, expected)
                 self.assertIn("fate_names", answer.metadata)
+
+    def test_a_sampling_starts_at_a_rank_among_the_points_left(self):
+        query = "/v1/fps?num_samples=1&steps=transform&transform.distance=1,100&start="
+        for start, row in ((0, 1), (1, 3), (2, 4)):
+            with self.subTest(start=start):
+                answer = self.tensors(self.post(f"{query}{start}", FEW))
+                self.assertEqual(self.values(answer, "sampled_indices"), [row])
+        self.problem(self.post(f"{query}3", FEW), 422, "impossible", "num_samples", reason="the steps left 3 points")
+        self.problem(self.post(f"{query}5", FEW), 422, "impossible", "start")
+
+    def test_each_sweep_of_a_stream_has_the_fates_of_the_steps(self):
+        pose = "0,0,0,1,0,0,0"
+        stream = f"stream=steps&point_counts=2,3&times=1,0&poses={pose},{pose}"
+        query = f"{stream}&steps=transform&transform.distance=1,10"
+        for path in (f"/v1/points?{query}", f"/v1/fps?num_samples=1&{query}", f"/v1/voxelize?{GRID}&{query}"):
+            with self.subTest(path):
+                metadata = self.tensors(self.post(path, FEW)).metadata
+                first, second = (sweep["points"] for sweep in metadata["stream"]["sweeps"])
+                self.assertEqual((first["joined"], first["kept"], first["out_of_distance"]), (2, 1, 1))
+                self.assertEqual((second["joined"], second["kept"], second["not_finite"]), (3, 1, 1))
+                for name, count in metadata["points"].items():
+                    if name != "received":
+                        self.assertEqual(count, first[name] + second[name], name)
+
+    def test_a_detection_may_have_steps_of_its_own_or_of_its_model(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        models.write(folder, "plain", models.standin())
+        step = {"op": "transform", "distance": [0, 10]}
+        near = models.description(voxelize={**models.VOXELIZE, "steps": [step]})
+        models.write(folder, "near", models.standin(), near)
+        self.start("--models-dir", folder, "--onnxruntime", models.STANDIN)
+        whole = self.tensors(self.post("/v1/detect?model=plain", SCAN))
+        chain = "steps=transform&transform.distance=0,10"
+        left = self.bytes_of(self.tensors(self.ask_points(chain, SCAN)))["points"]
+        expected = self.bytes_of(self.tensors(self.post("/v1/detect?model=plain", left)))
+        for query in (f"model=plain&{chain}", "model=near"):
+            with self.subTest(query):
+                answer = self.tensors(self.post(f"/v1/detect?{query}", SCAN))
+                self.assertEqual(self.bytes_of(answer), expected)
+                counts = answer.metadata["points"]
+                self.assertEqual(sum(counts.values()), 2 * counts["received"])
+                self.assertGreater(counts["out_of_distance"], 0)
+        self.assertEqual(
+            self.bytes_of(self.tensors(self.post("/v1/detect?model=near&steps=none", SCAN))), self.bytes_of(whole)
+        )
+        names = "boxes,points,point_rows,point_fates"
+        answer = self.tensors(self.post(f"/v1/detect?model=near&outputs={names}", SCAN))
+        self.assertEqual(answer.data[answer.span("points")], left)
 
     def test_clouds_of_a_batch_have_their_own_rows(self):
         query = "point_counts=2,0,3&steps=transform&transform.distance=1,10" + OUTPUTS

@@ -1,4 +1,6 @@
 // The step `transform` on the CPU.
+#include <string.h>
+
 #include "kernels/cpu/steps/steps.h"
 #include "kernels/parallel_for.h"
 #include "kernels/point_transform.h"
@@ -10,14 +12,18 @@ struct moving {
 
 static enum vx_status move_slice(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
   const struct moving *moving = ctx;
-  const struct cpu_slice *slice = &moving->chain->slices[task];
-  const float *matrix = vx_matrix_of(moving->params, slice->cloud);
-  VX_EACH_ROW(worker->stop, i, slice->begin, slice->end) {
-    float *row = cpu_row_left(moving->chain, i);
+  const struct vx_transform params = *moving->params;  // copies, since the bytes of fates may alias the originals
+  const struct cpu_chain chain = *moving->chain;
+  const struct cpu_slice slice = chain.slices[task];
+  float matrix[VX_MATRIX_VALUES];
+  memcpy(matrix, vx_matrix_of(&params, slice.cloud), sizeof matrix);
+  VX_EACH_ROW(worker->stop, i, slice.begin, slice.end) {
+    float *row = cpu_row_left(&chain, i), moved[3];
     if (!row) continue;
-    vx_move(matrix, row[0], row[1], row[2], row);
-    enum vx_fate fate = vx_fate_of_moved(moving->params, moving->params->cuts, row);
-    if (fate != VX_FATE_KEPT) cpu_drop(moving->chain, i, fate);
+    vx_move(matrix, row[0], row[1], row[2], moved);
+    enum vx_fate fate = vx_fate_of_moved(&params, params.cuts, moved);
+    memcpy(row, moved, sizeof moved);
+    if (fate != VX_FATE_KEPT) cpu_drop(&chain, i, fate);
   }
   return vx_stop_status(worker->stop, error);
 }

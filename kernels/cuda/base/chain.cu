@@ -39,7 +39,7 @@ static __global__ void __launch_bounds__(BLOCK)
     uint64_t head = i;
     while (r.heads && r.fates[head] == VX_FATE_MERGED) head = (uint64_t)r.heads[head];
     if (indices && row_of[i] >= 0) indices[row_of[i]] = (int32_t)i;
-    if (rows) rows[i] = row_of[head];
+    if (rows) rows[i] = max(row_of[head], -1);
     if (voxel_ids && head != i) voxel_ids[i] = voxel_ids[head];
     if (fates) fates[i] = r.fates[i];
     if (steps) steps[i] = r.steps[i];

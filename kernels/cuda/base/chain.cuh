@@ -17,8 +17,10 @@ struct cuda_chain_rows : cuda_points {
 
 struct cuda_chain {
   struct cuda_chain_rows rows;
-  struct cuda_run run;                    // for launches: its lane, stream and job
-  int32_t *row_of;                        // [num_points]: among the rows that are left, or -1; NULL if nothing reads it
+  struct cuda_run run;  // for launches: its lane, stream and job
+  // [num_points]: the number of rows left before each row; ~ of it, which is negative, for a row that is not left.
+  // NULL if nothing reads it.
+  int32_t *row_of;
   uint64_t *tiles;                        // states of the scan that numbers them
   float *matrices;                        // room for one matrix per cloud, for each step that has so many
   uint32_t used_matrices, host_matrices;  // of this room; of the room in the host's commands

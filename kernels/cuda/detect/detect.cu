@@ -161,10 +161,9 @@ static enum vx_status copy_shown(struct vx_lane *lane, const struct vx_detection
     if ((VX_CHAIN_TENSORS & VX_TENSOR_BIT(tensor)) != 0) from = lane->image.memory + layout->offset[tensor];
     if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) continue;
     size_t begin = layout->offset[tensor], bytes = layout->shape[tensor].bytes;
-    if (from && bytes > 0) {
-      CUDA_TRY(clear(lane, detection->output, seen, end, begin, error));
+    if (from) CUDA_TRY(clear(lane, detection->output, seen, end, begin, error));
+    if (from && bytes > 0)
       CUDA_CALL(cudaMemcpyAsync(detection->output + begin, from, bytes, cudaMemcpyDeviceToHost, lane->stream), error);
-    }
     end = begin + bytes;
   }
   return VX_OK;
@@ -188,6 +187,7 @@ static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *det
   struct cuda_run run = {};
   void *seen = NULL;
   run.job = job;
+  if (lane->chain) cuda_read_chain(lane);
   CUDA_TRY(vx_detection_settle(detection, error));
   if ((job->tensors & ~VX_DECODE_TENSORS) == 0 || detection->layout.bytes == 0) return VX_OK;
   CUDA_CALL(cudaSetDevice(lane->device->index),

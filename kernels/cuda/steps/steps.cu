@@ -15,6 +15,7 @@
 #include "kernels/cuda/base/scan.cuh"
 #include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/transfer.cuh"
+#include "kernels/samples.h"
 
 enum { BLOCK = BRING_BLOCK, STEP_FATES = (VX_MAX_STEPS + 1) * VX_FATE_COUNT };
 
@@ -89,7 +90,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
     if (begin + k >= r.clouds.num_points) continue;
-    row_of[begin + k] = items[k] != 0 ? (int32_t)before[k] : -1;
+    row_of[begin + k] = items[k] != 0 ? (int32_t)before[k] : ~(int32_t)before[k];
     if (r.clouds.count > 1) note_clouds(r, (uint32_t)(begin + k), (uint32_t)before[k]);
   }
 }
@@ -123,12 +124,14 @@ static enum vx_status tell(const struct cuda_chain *chain, struct error *error) 
 
 // ---- the chain ------------------------------------------------------------------------------------------------------
 
-// What the steps need of the scan: the rows of the tensors, and the counts by cloud of a job that only has a chain.
+// Whether something needs the scan: the tensors of the chain, the counts by cloud of a job that only has a chain, or
+// the first sample.
 static bool numbers_rows(const struct vx_job *job) {
   vx_tensor_set readers =
       VX_TENSOR_BIT(VX_LEFT_POINTS) | VX_TENSOR_BIT(VX_POINT_INDICES) | VX_TENSOR_BIT(VX_POINT_ROWS);
   bool alone = (vx_operation_of(job->op)->tensors & ~VX_CHAIN_TENSORS) == 0;
-  return (job->tensors & readers) != 0 || (alone && job->num_clouds > 1);
+  bool ranked = vx_starts_at_rank(job) && job->params.fps.sampling.start > 0;
+  return (job->tensors & readers) != 0 || (alone && job->num_clouds > 1) || ranked;
 }
 
 static uint32_t count_matrices(const struct vx_job *job) {
