@@ -123,6 +123,21 @@ class Client:
             "fps", points, {"num_samples": num_samples, **parameters}, metadata_only, request_id, traceparent
         )
 
+    def points(
+        self,
+        points: Points,
+        preset: Optional[str] = None,
+        *,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Any,
+    ) -> Result:
+        """The points that steps leave, or all finite points as float32; the other arguments are those of voxelize.
+        steps: the names of the steps; **{"TAG.name": value} gives a step its parameters, here and elsewhere."""
+        given = {"preset": preset, **parameters}
+        return self._compute("points", points, given, metadata_only, request_id, traceparent)
+
     def transform(
         self,
         points: Points,
@@ -220,14 +235,16 @@ class Client:
     ) -> Stream:
         """A sensor's stream. send() joins a sweep with earlier sweeps, `sweeps` in all, and computes the result.
 
-        operation: voxelize, fps, transform or detect; the rest are its parameters, such as preset, time_column="yes"
-        or remove_close=1. streams: several sensors' streams, of which this is one, to join in the frame of the first.
+        operation: voxelize, fps, points, transform or detect; the rest are its parameters, such as preset,
+        time_column="yes" or remove_close=1. streams: several sensors' streams, of which this is one, to join in the
+        frame of the first.
         mount: from the sensor's frame to the vehicle's, in any form of a pose. keep: older sweeps stay here too, as
         copies, and are sent again if the service has lost them; points must then be arrays.
         """
         operations: Dict[str, Callable[..., Result]] = {
             "voxelize": self.voxelize,
             "fps": self.fps,
+            "points": self.points,
             "transform": self.transform,
             "detect": self.detect,
         }
@@ -245,7 +262,7 @@ class Client:
         traceparent: Optional[str] = None,
         **parameters: Any,
     ) -> NDArray[np.uint8]:
-        """The answer of voxelize, fps, transform or detect as the bytes of a file: application/vnd.safetensors,
+        """The answer of voxelize, fps, points, transform or detect as the bytes of a file: application/vnd.safetensors,
         application/x-npz or application/x-mcap. The other arguments are those of the operation; no warnings are shown.
         """
         body, told = body_of(points, without_none(parameters))

@@ -11,6 +11,7 @@ DETECT = "detect"  # the operation whose answers can be printed
 OPERATIONS: Dict[str, str] = {
     "voxelize": "make voxels of each scan",
     "fps": "choose farthest point samples of each scan",
+    "points": "run steps on the points of each scan, or convert them to float32",
     "transform": "move, crop and cut the points of each scan",
     DETECT: "find boxes in each scan",
 }
@@ -27,6 +28,7 @@ class Parameter(NamedTuple):
 
 
 ALL = tuple(OPERATIONS)
+LEFT = "points, point_indices, point_rows, point_fates, point_steps"
 POSE = "16 numbers, row by row, or x,y,z,qw,qx,qy,qz"
 PARAMETERS: List[Parameter] = [
     Parameter(
@@ -140,6 +142,15 @@ PARAMETERS: List[Parameter] = [
         "no or yes",
     ),
     Parameter(
+        "steps",
+        ("voxelize", "fps", "points", DETECT),
+        ("what happens to the points before the operation, in this order; TAG.name sets a parameter of a " "step"),
+        (
+            "none, or up to 8 of transform, each as NAME or TAG:NAME; tags differ and have up to 23 letters, "
+            "digits, _ and -"
+        ),
+    ),
+    Parameter(
         "point_cloud_range",
         ("voxelize",),
         "metres; a point is in range if its cell index is inside the grid",
@@ -222,7 +233,7 @@ PARAMETERS: List[Parameter] = [
             "a list of voxel_coords, voxel_num_points, voxels, voxel_features, pillar_features, "
             "point_voxel_ids, voxel_point_mask, sampled_indices, sampled_points, sampled_distances, bev_features, "
             "occupancy, occupancy_counts, occupancy_packed, bev_max_height, bev_min_height, bev_max_intensity, "
-            "bev_top_intensity, bev_density"
+            f"bev_top_intensity, bev_density, {LEFT}"
         ),
     ),
     Parameter(
@@ -244,7 +255,7 @@ PARAMETERS: List[Parameter] = [
         "outputs",
         ("fps",),
         "which tensors to return; without it sampled_indices and sampled_points",
-        "a list of sampled_indices, sampled_points, sampled_distances",
+        f"a list of sampled_indices, sampled_points, sampled_distances, {LEFT}",
     ),
     Parameter(
         "matrix",
@@ -268,10 +279,16 @@ PARAMETERS: List[Parameter] = [
         "off, or up to 64 boxes in the form of crop, separated by semicolons",
     ),
     Parameter(
-        "outputs",
+        "distance",
         ("transform",),
+        "metres; removes moved points nearer to the origin than min, or as far as max or farther",
+        "off, or min,max, finite, 0 or more, min below max",
+    ),
+    Parameter(
+        "outputs",
+        ("points", "transform"),
         "which tensors to return; without it points and point_indices",
-        "a list of points, point_indices",
+        f"a list of {LEFT}",
     ),
     Parameter("model", (DETECT,), "the model that detects", "a name of GET /v1/models"),
     Parameter(
@@ -280,7 +297,7 @@ PARAMETERS: List[Parameter] = [
         "which tensors to return; without it boxes, scores, labels and box_counts",
         (
             "a list of boxes, scores, labels, box_indices, box_counts, cls_preds, box_preds, dir_cls_preds, "
-            "heatmap, center, height, dim, rot, vel, bev_features"
+            f"heatmap, center, height, dim, rot, vel, bev_features, {LEFT}"
         ),
     ),
 ]
