@@ -37,7 +37,7 @@ static int32_t empty_step(const struct vx_job *job) {
     const int64_t *fates = job->report->fates[step];
     int64_t finite = in - fates[VX_FATE_NOT_FINITE];
     for (int fate = 0; fate < VX_FATE_COUNT; fate++) in -= fates[fate];
-    if (in * 20 < finite) return step;
+    if (finite > 0 && in <= (finite - 1) / 20) return step;  // in * 20 < finite, without overflow
   }
   return 0;
 }
