@@ -98,6 +98,7 @@ struct cuda_chain_counters {
   uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of all steps
   uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud, if they are numbered
   uint32_t ticket;                                         // next tile of the scan
+  uint32_t count_ticket;                                   // blocks that have counted
   uint64_t begun, ended[VX_MAX_STEPS + 1];                 // moments; ended[0]: when the rows have arrived
 };
 

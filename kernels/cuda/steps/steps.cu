@@ -2,10 +2,10 @@
 //
 //   bring    Brings the points from the host. Drops rows that are not finite.
 //   steps    Each enqueues its own kernels.
-//   count    Counts the fates by step, and those of all steps by section.
 //   number   Numbers the rows that are left, by a scan, if something needs the numbers.
-//   tell     Writes the counts to the host's memory. The operation's kernels come after it, so the host has them once
-//            it has the operation's sizes.
+//   count    Counts the fates by step, and those of all steps by section. Its last block writes the counts to the
+//            host's memory. The operation's kernels come later, so the host has the counts once it has the operation's
+//            sizes.
 //
 // The rows are the lane's block `chain`, so that steps and operation have the lane's scratch for themselves.
 #include "kernels/cuda/steps/steps.cuh"
@@ -40,33 +40,6 @@ static __global__ void __launch_bounds__(BLOCK) bring_kernel(const __grid_consta
   if (threadIdx.x == 0) atomicMax((unsigned long long *)&r.counters->ended[0], cuda_now());
 }
 
-// ---- count ----------------------------------------------------------------------------------------------------------
-
-// A block's counts in shared memory are those by step; those by section go to the device's memory, warp by warp.
-static __global__ void __launch_bounds__(BLOCK) count_kernel(const __grid_constant__ struct cuda_chain_rows r,
-                                                             const __grid_constant__ struct cuda_sections sections) {
-  __shared__ uint32_t fates[STEP_FATES];
-  cuda_wait();
-  for (uint32_t i = threadIdx.x; i < STEP_FATES; i += BLOCK) fates[i] = 0;
-  __syncthreads();
-  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < r.clouds.num_points;
-       first += (uint64_t)gridDim.x * BLOCK) {
-    uint32_t row = (uint32_t)first + threadIdx.x;
-    bool here = first + threadIdx.x < r.clouds.num_points;
-    uint32_t fate = here ? r.fates[row] : VX_FATE_KEPT;
-    bool dropped = fate != VX_FATE_KEPT && sections.count > 0;
-    uint32_t all = __ballot_sync(~0u, here), some = __ballot_sync(~0u, dropped);
-    if (here) cuda_add_together(all, fates, r.steps[row] * VX_FATE_COUNT + fate);
-    if (dropped)
-      cuda_add_together(some, r.counters->section_fates[0], cuda_section_of(sections, row) * VX_FATE_COUNT + fate);
-    __syncwarp();
-  }
-  __syncthreads();
-  uint32_t *of_all = r.counters->fates[0];
-  for (uint32_t i = threadIdx.x; i < STEP_FATES; i += BLOCK)
-    if (fates[i] != 0) atomicAdd(&of_all[i], fates[i]);
-}
-
 // ---- number ---------------------------------------------------------------------------------------------------------
 
 // If this row is the first of a cloud, notes the number of rows left before that cloud and before the empty clouds
@@ -95,31 +68,57 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
   }
 }
 
-// ---- tell -----------------------------------------------------------------------------------------------------------
+// ---- count ----------------------------------------------------------------------------------------------------------
 
-// Then clears the counters and the scan for the lane's next chain.
-static __global__ void __launch_bounds__(BLOCK)
-    tell_kernel(const __grid_constant__ struct cuda_chain_rows r, struct cuda_chain_counters *told,
-                uint32_t num_sections, uint64_t *tiles, uint32_t num_tiles) {
-  cuda_wait();
-  const uint32_t *fates = r.counters->fates[0], *of_sections = r.counters->section_fates[0];
-  uint32_t *told_fates = told->fates[0], *told_sections = told->section_fates[0];
+// What the last block leaves to the host, and cleared for the lane's next chain.
+struct telling {
+  struct cuda_chain_counters *told;  // host
+  uint64_t *tiles;
+  uint32_t num_tiles;
+};
+
+// Called by the last block.
+static __device__ void tell(const struct cuda_chain_rows &r, uint32_t num_sections, const struct telling &to) {
+  volatile uint32_t *words = (volatile uint32_t *)r.counters;
+  const volatile uint32_t *fates = r.counters->fates[0], *of_sections = r.counters->section_fates[0];
+  uint32_t *told_fates = to.told->fates[0], *told_sections = to.told->section_fates[0];
   for (uint32_t i = threadIdx.x; i < STEP_FATES; i += BLOCK) told_fates[i] = fates[i];
   for (uint32_t i = threadIdx.x; i < num_sections * VX_FATE_COUNT; i += BLOCK) told_sections[i] = of_sections[i];
   for (int32_t i = (int32_t)threadIdx.x; i < r.clouds.count; i += BLOCK)
-    told->cloud_rows[i] = r.counters->cloud_rows[i];
-  if (threadIdx.x == 0) told->begun = r.counters->begun;
-  if (threadIdx.x <= VX_MAX_STEPS) told->ended[threadIdx.x] = r.counters->ended[threadIdx.x];
+    to.told->cloud_rows[i] = r.counters->cloud_rows[i];
+  if (threadIdx.x == 0) to.told->begun = r.counters->begun;
+  if (threadIdx.x <= VX_MAX_STEPS) to.told->ended[threadIdx.x] = r.counters->ended[threadIdx.x];
   __threadfence_system();
   __syncthreads();
-  for (uint32_t i = threadIdx.x; i < sizeof *r.counters / sizeof(uint32_t); i += BLOCK) ((uint32_t *)r.counters)[i] = 0;
-  for (uint32_t i = threadIdx.x; i < num_tiles; i += BLOCK) tiles[i] = 0;
+  for (uint32_t i = threadIdx.x; i < sizeof *r.counters / sizeof *words; i += BLOCK) words[i] = 0;
+  for (uint32_t i = threadIdx.x; i < to.num_tiles; i += BLOCK) to.tiles[i] = 0;
 }
 
-static enum vx_status tell(const struct cuda_chain *chain, struct error *error) {
-  return cuda_launch("tell_kernel", tell_kernel, 1, BLOCK, 0, &chain->run, error, chain->rows,
-                     &chain->run.lane->status_on_device->chain, (uint32_t)chain->run.sections.count, chain->tiles,
-                     chain->row_of ? cuda_blocks(chain->rows.clouds.num_points, CUDA_TILE) : 0);
+// A block's counts in shared memory are those by step; those by section go to the device's memory, warp by warp.
+static __global__ void __launch_bounds__(BLOCK)
+    count_kernel(const __grid_constant__ struct cuda_chain_rows r,
+                 const __grid_constant__ struct cuda_sections sections, const __grid_constant__ struct telling to) {
+  __shared__ uint32_t fates[STEP_FATES];
+  cuda_wait();
+  for (uint32_t i = threadIdx.x; i < STEP_FATES; i += BLOCK) fates[i] = 0;
+  __syncthreads();
+  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < r.clouds.num_points;
+       first += (uint64_t)gridDim.x * BLOCK) {
+    uint32_t row = (uint32_t)first + threadIdx.x;
+    bool here = first + threadIdx.x < r.clouds.num_points;
+    uint32_t fate = here ? r.fates[row] : VX_FATE_KEPT;
+    bool dropped = fate != VX_FATE_KEPT && sections.count > 0;
+    uint32_t all = __ballot_sync(~0u, here), some = __ballot_sync(~0u, dropped);
+    if (here) cuda_add_together(all, fates, r.steps[row] * VX_FATE_COUNT + fate);
+    if (dropped)
+      cuda_add_together(some, r.counters->section_fates[0], cuda_section_of(sections, row) * VX_FATE_COUNT + fate);
+    __syncwarp();
+  }
+  __syncthreads();
+  uint32_t *of_all = r.counters->fates[0];
+  for (uint32_t i = threadIdx.x; i < STEP_FATES; i += BLOCK)
+    if (fates[i] != 0) atomicAdd(&of_all[i], fates[i]);
+  if (cuda_last_block(&r.counters->count_ticket, gridDim.x)) tell(r, (uint32_t)sections.count, to);
 }
 
 // ---- the chain ------------------------------------------------------------------------------------------------------
@@ -213,12 +212,13 @@ static enum vx_status run_steps(struct cuda_chain *chain, struct error *error) {
     chain->rows.number = (uint8_t)(i + 1);
     CUDA_TRY(step_of(asked->steps[i].type)(chain, &asked->steps[i], error));
   }
-  CUDA_TRY(cuda_launch("count_kernel", count_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows,
-                       chain->run.sections));
+  uint32_t num_tiles = chain->row_of ? cuda_blocks(points, CUDA_TILE) : 0;
   if (chain->row_of)
-    CUDA_TRY(cuda_launch("number_kernel", number_kernel, cuda_blocks(points, CUDA_TILE), SCAN_BLOCK, 0, &chain->run,
-                         error, chain->rows, chain->tiles, chain->row_of));
-  return tell(chain, error);
+    CUDA_TRY(cuda_launch("number_kernel", number_kernel, num_tiles, SCAN_BLOCK, 0, &chain->run, error, chain->rows,
+                         chain->tiles, chain->row_of));
+  const struct telling to = {&chain->run.lane->status_on_device->chain, chain->tiles, num_tiles};
+  return cuda_launch("count_kernel", count_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows,
+                     chain->run.sections, to);
 }
 
 // ---- a job that only has a chain ------------------------------------------------------------------------------------
