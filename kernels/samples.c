@@ -34,8 +34,8 @@ enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, s
 }
 
 enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int64_t candidates, struct error *error) {
-  int32_t samples = job->sample_counts[cloud], start = vx_sampling_of(job)->start;
-  if (samples > 0 && samples <= candidates && vx_starts_at_rank(job) && start >= candidates)
+  int32_t samples = job->sample_counts[cloud], start = vx_starts_at_rank(job) ? job->params.fps.sampling.start : 0;
+  if (samples > 0 && samples <= candidates && start >= candidates)
     return vx_refuse(error, "of cloud %d the steps left %lld points, so sampling cannot start from number %d",
                      (int)cloud, (long long)candidates, (int)start);
   if (samples <= candidates) return VX_OK;
