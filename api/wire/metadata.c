@@ -47,10 +47,16 @@ static int32_t count_steps(const struct answer *answer) {
   return answer->job && answer->job->chain ? answer->job->chain->count : 0;
 }
 
+enum { STEP_TIMING_SIZE = 8 + STEP_TAG_SIZE };
+
+static void name_step(const struct answer *answer, int32_t step, char name[STEP_TIMING_SIZE]) {
+  snprintf(name, STEP_TIMING_SIZE, "step-%s", answer->request->chain.steps[step].tag);
+}
+
 static void write_step_durations(const struct answer *answer, struct text *out) {
   for (int32_t i = 0; i < count_steps(answer); i++) {
-    char name[8 + STEP_TAG_SIZE];
-    snprintf(name, sizeof name, "step-%s", answer->request->chain.steps[i].tag);
+    char name[STEP_TIMING_SIZE];
+    name_step(answer, i, name);
     write_duration(out, ", ", name, answer->job->report->step_ns[i]);
   }
 }
@@ -66,12 +72,20 @@ void answer_server_timing(const struct answer *answer, struct text *out) {
   }
 }
 
+static void write_time(struct text *out, const char *name, int64_t nanoseconds) {
+  json_member(out, name);
+  json_put_fixed(out, nanoseconds / 100, 1);
+}
+
 static void write_timing(const struct answer *answer, bool widest, struct text *out) {
   json_printf(out, "timing_us:{");
-  for (int timing = 0; timing < TIMING_COUNT; timing++) {
-    if (!answer_has_timing(answer, timing)) continue;
-    json_member(out, answer_timing_name(timing));
-    json_put_fixed(out, (widest ? INT64_MAX : answer_timing_ns(answer, timing)) / 100, 1);
+  for (int timing = 0; timing < TIMING_COUNT; timing++)
+    if (answer_has_timing(answer, timing))
+      write_time(out, answer_timing_name(timing), widest ? INT64_MAX : answer_timing_ns(answer, timing));
+  for (int32_t i = 0; i < count_steps(answer); i++) {
+    char name[STEP_TIMING_SIZE];
+    name_step(answer, i, name);
+    write_time(out, name, widest ? INT64_MAX : answer->job->report->step_ns[i]);
   }
   json_printf(out, "}");
 }
@@ -129,7 +143,7 @@ static int64_t dropped_by(const struct vx_chain_report *report, int32_t step) {
 
 // Writes what each step got, what it kept, and the fates of the points that it dropped. If the fates of points are
 // returned, also the names of the fates by their codes.
-static void write_steps(const struct answer *answer, bool widest, struct text *out) {
+static void write_steps(const struct answer *answer, struct text *out) {
   const struct vx_job *job = answer->job;
   const struct vx_chain_report *report = job->report;
   int64_t in = job->counts.received;
@@ -143,8 +157,6 @@ static void write_steps(const struct answer *answer, bool widest, struct text *o
       json_member(out, vx_fate_name(fate));
       json_put_integer(out, report->fates[i + 1][fate]);
     }
-    json_member(out, "us");
-    json_put_fixed(out, (widest ? INT64_MAX : report->step_ns[i]) / 100, 1);
     json_printf(out, "}");
     in = kept;
   }
@@ -167,7 +179,7 @@ void answer_metadata(const struct answer *answer, bool widest, struct text *out)
   if (operation->write) operation->write(job, out);
   write_batch(job, out);
   write_counts(job, out);
-  if (job->chain) write_steps(answer, widest, out);
+  if (job->chain) write_steps(answer, out);
   if (answer->sniffed.joined) {
     json_printf(out, "stream:");
     join_report_write(answer->sniffed.joined, &answer->request->stream, job, out);

@@ -57,13 +57,12 @@ class Steps(SharedDaemonCase):
         counts = {"received": 5, "kept": 2, "not_finite": 1, "out_of_crop": 0, "cut_out": 1, "out_of_distance": 1}
         self.assertEqual(metadata["points"], counts)
         self.assertEqual(metadata["batch"], {"size": 1, "points": [5], "kept": [2]})
-        steps = [{name: value for name, value in step.items() if name != "us"} for step in metadata["steps"]]
         none = {"not_finite": 0, "out_of_crop": 0, "cut_out": 0, "out_of_distance": 0}
         first = {"tag": "transform", "op": "transform", "in": 5, "kept": 3, **none, "not_finite": 1, "cut_out": 1}
         second = {"tag": "far", "op": "transform", "in": 3, "kept": 2, **none, "out_of_distance": 1}
-        self.assertEqual(steps, [first, second])
+        self.assertEqual(metadata["steps"], [first, second])
         self.assertNotIn("fate_names", metadata)
-        self.assertIn("steps", metadata["timing_us"])
+        self.assertLessEqual({"steps", "step-transform", "step-far"}, set(metadata["timing_us"]))
         for stage in ("steps;dur=", "step-transform;dur=", "step-far;dur="):
             self.assertIn(stage, reply.headers["Server-Timing"])
         self.assertEqual(

@@ -40,7 +40,7 @@ class Transform(SharedDaemonCase):
         fates = {"received": 4, "kept": 2, "not_finite": 1, "out_of_crop": 0, "cut_out": 1, "out_of_distance": 0}
         self.assertEqual(answer.metadata["points"], fates)
         self.assertEqual(answer.metadata["batch"], {"size": 1, "points": [4], "kept": [2]})
-        stages = {"copy_in", "copy_out", "queue", "receive", "steps", "total"}
+        stages = {"copy_in", "copy_out", "queue", "receive", "step-transform", "steps", "total"}
         self.assertEqual(set(answer.metadata["timing_us"]), stages)
         timing = reply.headers["Server-Timing"]
         self.assertIn("copy_in;dur=", timing)
