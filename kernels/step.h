@@ -10,6 +10,8 @@ struct vx_step_row {
   // Refuses parameters that do not fit the job: its columns, its number of clouds. `params`: the struct vx_NAME. May be
   // NULL.
   enum vx_status (*check)(const void *params, const struct vx_job *job, struct error *error);
+  // Whether the step also reads the body, as no step has changed it. NULL: it does not.
+  bool (*reads_body)(const void *params);
 };
 
 #endif

@@ -20,6 +20,15 @@ bool vx_chain_needs_heads(const struct vx_job *job) {
   return (job->tensors & readers) != 0 && (vx_fates_of_chain(job->chain) & VX_FATE_BIT(VX_FATE_MERGED)) != 0;
 }
 
+bool vx_chain_reads_body(const struct vx_chain *chain) {
+  bool reads = false;
+  for (int32_t i = 0; i < chain->count; i++) {
+    const struct vx_step_row *row = step_table[chain->steps[i].type];
+    reads = reads || (row->reads_body && row->reads_body(&chain->steps[i].params));
+  }
+  return reads;
+}
+
 enum vx_status vx_check_chain(const struct vx_job *job, struct error *error) {
   const struct vx_chain *chain = job->chain;
   if (chain->count < 0 || chain->count > VX_MAX_STEPS || !job->report)

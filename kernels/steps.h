@@ -44,6 +44,9 @@
 #define VOXELD_STEPS_H
 
 #include "kernels/kernels.h"
+#include "kernels/step_downsample.h"
+#include "kernels/step_radius_outlier.h"
+#include "kernels/step_ring_outlier.h"
 #include "kernels/step_transform.h"
 
 #ifdef __cplusplus
@@ -55,7 +58,11 @@ extern "C" {
    VX_TENSOR_BIT(VX_POINT_FATES) | VX_TENSOR_BIT(VX_POINT_STEPS))
 
 // X(TYPE, name): the types of steps.
-#define VX_STEPS(X) X(TRANSFORM, transform)
+#define VX_STEPS(X)                                                                                                    \
+  X(TRANSFORM, transform)                                                                                              \
+  X(DOWNSAMPLE, downsample)                                                                                            \
+  X(RING_OUTLIER, ring_outlier)                                                                                        \
+  X(RADIUS_OUTLIER, radius_outlier)
 
 enum vx_step_type {
 #define X(type, name) VX_STEP_##type,
@@ -83,6 +90,8 @@ const struct vx_step_row *vx_step_row_of(enum vx_step_type type);
 uint32_t vx_fates_of_chain(const struct vx_chain *chain);
 // Whether a backend must note the head of each merged row.
 bool vx_chain_needs_heads(const struct vx_job *job);
+// Whether a step of the chain reads the body.
+bool vx_chain_reads_body(const struct vx_chain *chain);
 // Refuses a chain that does not fit the job.
 VX_WARN_UNUSED enum vx_status vx_check_chain(const struct vx_job *job, struct error *error);
 

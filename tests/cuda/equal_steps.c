@@ -40,10 +40,48 @@ static void random_transform(struct random *random, const struct scan *scan, str
   params->most = params->least + 1 + random_unit(random) * 100;
 }
 
+static void random_downsample(struct random *random, const struct scan *scan, struct vx_step *step) {
+  static const float sizes[] = {0.05f, 0.2f, 0.5f, 1, 3, 10, 200, 1e-4f, 1e30f};
+  struct vx_downsample *params = &step->params.downsample;
+  (void)scan;
+  if (random_one_in(random, 6)) params->every = 1 + random_below(random, 9);
+  for (int axis = 0; axis < 3; axis++) {
+    params->size[axis] = sizes[random_below(random, sizeof sizes / sizeof *sizes)];
+    if (axis > 0 && !random_one_in(random, 3)) params->size[axis] = params->size[0];
+    params->origin[axis] = random_one_in(random, 3) ? 20 * random_unit(random) - 10 : 0;
+  }
+  params->method = (enum vx_downsample_method)random_below(random, VX_DOWNSAMPLE_ALL + 1);
+  params->cells = (enum vx_downsample_cells)random_below(random, 2);
+  params->average = (enum vx_downsample_average)random_below(random, 2);
+  params->min_points = random_one_in(random, 3) ? 1 + random_below(random, 5) : 1;
+  params->seed = random_below(random, 3);
+}
+
+static void random_ring_outlier(struct random *random, const struct scan *scan, struct vx_step *step) {
+  struct vx_ring_outlier *params = &step->params.ring_outlier;
+  params->column = random_one_in(random, 3) ? VX_KITTI_RINGS : scan->columns - 1;
+  params->ratio = random_one_in(random, 3) ? 1.03f : 1 + 9 * random_unit(random);
+  params->length = random_one_in(random, 2) ? 0.05f : 20 * random_unit(random);
+  params->tangent = random_one_in(random, 2) ? 0.0174550649f : 10 * random_unit(random);
+  params->most = random_one_in(random, 3) ? 1 + random_below(random, 6) : INT32_MAX;
+}
+
+static void random_radius_outlier(struct random *random, const struct scan *scan, struct vx_step *step) {
+  static const float radii[] = {VX_LEAST_RADIUS, 0.05f, 0.2f, 0.5f, 2, 10, VX_MOST_RADIUS};
+  struct vx_radius_outlier *params = &step->params.radius_outlier;
+  (void)scan;
+  params->radius = radii[random_below(random, sizeof radii / sizeof *radii)];
+  params->min_neighbors = random_one_in(random, 4) ? 1 + random_below(random, VX_MAX_NEIGHBORS) : 1;
+  params->axes = (enum vx_radius_axes)random_below(random, 2);
+}
+
 // Sets the parameters of a step of each type.
 static void (*const random_steps[VX_STEP_TYPES])(struct random *random, const struct scan *scan,
                                                  struct vx_step *step) = {
     [VX_STEP_TRANSFORM] = random_transform,
+    [VX_STEP_DOWNSAMPLE] = random_downsample,
+    [VX_STEP_RING_OUTLIER] = random_ring_outlier,
+    [VX_STEP_RADIUS_OUTLIER] = random_radius_outlier,
 };
 
 void random_chain(struct random *random, const struct scan *scan, struct vx_chain *chain) {
@@ -51,6 +89,18 @@ void random_chain(struct random *random, const struct scan *scan, struct vx_chai
   for (int32_t i = 0; i < chain->count; i++) {
     chain->steps[i].type = (enum vx_step_type)random_below(random, VX_STEP_TYPES);
     random_steps[chain->steps[i].type](random, scan, &chain->steps[i]);
+  }
+}
+
+// Makes the last column that of the rings, in most scans with such a column.
+static void number_rings(struct random *random, const struct vx_job *asked, struct scan *scan) {
+  scan->columns = job_columns(asked);
+  if (scan->columns == 3 || random_one_in(random, 4)) return;
+  enum vx_dtype dtype = asked->inputs[VX_POINTS].dtype;
+  for (int64_t i = 0; i < scan->num_points; i++) {
+    float ring = (float)random_below(random, 5);
+    int64_t at = (i + 1) * scan->columns - 1;
+    vx_narrow(dtype, &ring, 1, (unsigned char *)scan->points + (size_t)at * vx_dtype_size(dtype));
   }
 }
 
@@ -68,6 +118,7 @@ static void test_points(struct side sides[2], struct random *random, int64_t lar
   scan.num_points = random_size(random, largest < 20000000 / columns ? largest : 20000000 / columns);
   random_clouds(random, &scan);
   random_points(random, &asked, &within, &scan);
+  number_rings(random, &asked, &scan);
   random_chain(random, &scan, &chain);
   snprintf(scan.name, sizeof scan.name, "%d", number);
   compare(sides, &asked, &scan, "random points");
@@ -81,6 +132,7 @@ static void test_voxels(struct side sides[2], struct random *random, int64_t lar
   struct vx_job asked;
   random_job(random, largest, &asked, &scan);
   if (random_one_in(random, 2)) asked.tensors |= random_bits(random) & VX_CHAIN_TENSORS;
+  number_rings(random, &asked, &scan);
   random_chain(random, &scan, &chain);
   asked.chain = &chain;
   snprintf(scan.name, sizeof scan.name, "%d", number);

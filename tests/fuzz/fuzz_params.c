@@ -64,6 +64,25 @@ static void check_transform(const struct request_step *step) {
   assert(!params->ranged || (params->least >= 0 && params->least < params->most && isfinite(params->most)));
 }
 
+static void check_downsample(const struct vx_downsample *params) {
+  for (int a = 0; a < 3; a++) assert(params->every != 0 || (isfinite(params->size[a]) && params->size[a] > 0));
+  for (int a = 0; a < 3; a++) assert(isfinite(params->origin[a]));
+  assert(params->every >= 0 && params->min_points >= 1 && params->seed >= 0);
+}
+
+static void check_outliers(const struct request_step *step) {
+  const struct vx_ring_outlier *ring = &step->step.params.ring_outlier;
+  const struct vx_radius_outlier *radius = &step->step.params.radius_outlier;
+  if (step->step.type == VX_STEP_RING_OUTLIER) {
+    assert(step->column[0] && memchr(step->column, 0, STEP_COLUMN_SIZE));
+    assert(isfinite(ring->ratio) && ring->ratio > 0 && isfinite(ring->length) && ring->length > 0);
+    assert(isfinite(ring->tangent) && ring->tangent >= 0 && ring->most >= 1);
+  } else if (step->step.type == VX_STEP_RADIUS_OUTLIER) {
+    assert(radius->radius >= VX_LEAST_RADIUS && radius->radius <= VX_MOST_RADIUS);
+    assert(radius->min_neighbors >= 1 && radius->min_neighbors <= VX_MAX_NEIGHBORS);
+  }
+}
+
 static void check_chain(const struct request_chain *chain) {
   assert(chain->count >= 0 && chain->count <= VX_MAX_STEPS && chain->num_numbers <= STEP_NUMBERS);
   for (int32_t i = 0; i < chain->count; i++) {
@@ -75,6 +94,8 @@ static void check_chain(const struct request_chain *chain) {
     assert(step->tag[0] && memchr(step->tag, 0, STEP_TAG_SIZE));
     for (int32_t k = 0; k < i; k++) assert(strcmp(step->tag, chain->steps[k].tag) != 0);
     if (step->step.type == VX_STEP_TRANSFORM) check_transform(step);
+    if (step->step.type == VX_STEP_DOWNSAMPLE) check_downsample(&step->step.params.downsample);
+    check_outliers(step);
   }
 }
 

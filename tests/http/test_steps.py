@@ -197,6 +197,22 @@ class Steps(SharedDaemonCase):
         self.assertIn("needs steps", problem["detail"])
         self.problem(self.post("/v1/nms?steps=transform", b""), 400, "bad-parameter", "steps")
 
+    def test_parameters_of_a_step_that_do_not_fit_are_refused(self):
+        size, radius = "steps=downsample&downsample.voxel_size=", "steps=radius_outlier&radius_outlier.radius="
+        self.refused("downsample.voxel_size", "steps=downsample", *(size + v for v in ("0", "1,1", "1,1,-1", "x", "")))
+        self.refused("downsample.method", size + "1&downsample.method=last")
+        self.refused("downsample.min_points", size + "1&downsample.min_points=0")
+        self.refused("downsample.voxel_size", size + "1&downsample.every=2")
+        self.refused("downsample.seed", "steps=downsample&downsample.every=2&downsample.seed=1")
+        self.refused("downsample.every", "steps=downsample&downsample.every=0")
+        self.refused("radius_outlier.radius", radius + "0.0009&radius_outlier.min_neighbors=1", radius + "10001")
+        self.refused("radius_outlier.min_neighbors", radius + "1", radius + "1&radius_outlier.min_neighbors=65")
+        ring = "steps=r:ring_outlier&r.ring="
+        self.refused("r.ring", "steps=r:ring_outlier", ring + "ring", ring + "x" * 32, "fields=x,y,z,a&" + ring + "b")
+        self.refused("r.max_azimuth_diff", ring + "kitti&r.max_azimuth_diff=90", ring + "kitti&r.max_azimuth_diff=-1")
+        self.refused("r.num_points_threshold", ring + "kitti&r.num_points_threshold=0")
+        self.ok(self.ask_points("fields=x,y,z,a&" + ring + "a&r.num_points_threshold=off"))
+
     def test_the_order_of_a_query_does_not_matter(self):
         query = "&".join(reversed(CHAIN.split("&")))
         self.assertEqual(*(self.bytes_of(self.tensors(self.ask_points(q))) for q in (query, CHAIN)))

@@ -43,6 +43,14 @@ struct cpu_chain {
   uint8_t number;                            // of the current step, from 1
 };
 
+// The number of rows of the largest cloud.
+static inline int32_t cpu_largest_cloud(const struct cpu_chain *chain) {
+  int32_t largest = 0;
+  for (int32_t cloud = 0; cloud < chain->job->num_clouds; cloud++)
+    if (chain->job->point_counts[cloud] > largest) largest = chain->job->point_counts[cloud];
+  return largest;
+}
+
 // NULL: the row was dropped.
 static inline float *cpu_row_left(const struct cpu_chain *chain, int64_t row) {
   float *at = chain->rows + row * chain->columns;

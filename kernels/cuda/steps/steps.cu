@@ -149,6 +149,11 @@ static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
   struct cuda_chain_rows *rows = &chain->rows;
   uint64_t points = chain->run.clouds.num_points;
   cuda_take_points(&chain->run, arena);
+  if (!chain->run.source && !vx_is_narrow(chain->run.dtype) && vx_chain_reads_body(job->chain)) {
+    float *copy;  // steps change the rows
+    take(arena, &copy, points * chain->run.columns);
+    chain->run.source_copy = copy;
+  }
   cuda_take_clouds(&chain->run, arena);
   take(arena, &rows->fates, points);
   take(arena, &rows->steps, points);
