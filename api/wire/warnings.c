@@ -42,6 +42,17 @@ static int32_t empty_step(const struct vx_job *job) {
   return 0;
 }
 
+static bool rings_moved(const struct vx_job *job, const struct body_sniff *sniffed) {
+  bool moved = false, judged = false;
+  (void)sniffed;
+  for (int32_t i = 0; job->chain && i < job->chain->count; i++) {
+    const struct vx_step *step = &job->chain->steps[i];
+    moved = moved || (step->type == VX_STEP_TRANSFORM && step->params.transform.num_matrices > 0);
+    judged = judged || (moved && step->type == VX_STEP_RING_OUTLIER);
+  }
+  return judged;
+}
+
 static bool step_empty(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)sniffed;
   return empty_step(job) > 0;
@@ -203,6 +214,12 @@ static void say_fewer_sweeps(const struct vx_job *job, const struct body_sniff *
   if (joined->begun) text_put(out, "; the stream begins with this request: the server has no earlier sweeps");
 }
 
+static void say_rings_moved(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)job, (void)sniffed;
+  text_put(out, "ring_outlier compares distances from the sensor, but a transform before it moved the points; put "
+                "ring_outlier first");
+}
+
 // ---- the table ------------------------------------------------------------------------------------------------------
 
 static const struct row {
@@ -216,6 +233,8 @@ static const struct row {
     [WARNING_OUT_OF_RANGE] = {"out_of_range", "95 % or more of the finite points are out of point_cloud_range",
                               out_of_range, say_out_of_range},
     [WARNING_STEP_EMPTY] = {"step_empty", "a step kept less than 5 % of its finite points", step_empty, say_step_empty},
+    [WARNING_RINGS_MOVED] = {"rings_moved", "ring_outlier stands behind a transform that moved the points", rings_moved,
+                             say_rings_moved},
     [WARNING_NOT_FINITE] = {"not_finite", "95 % or more of the points are not finite", not_finite, say_not_finite},
     [WARNING_NUM_FEATURES] = {"num_features", "the rows look like another number of columns, from 3 to 8",
                               other_columns, say_other_columns},

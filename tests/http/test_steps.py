@@ -197,6 +197,17 @@ class Steps(SharedDaemonCase):
         self.assertIn("needs steps", problem["detail"])
         self.problem(self.post("/v1/nms?steps=transform", b""), 400, "bad-parameter", "steps")
 
+    def test_rings_behind_a_move_get_a_warning(self):
+        rings = "ring_outlier&ring_outlier.ring=kitti&ring_outlier.object_length_threshold=1e-9"
+        matrix = "&transform.matrix=1,0,0,1,0,1,0,0,0,0,1,0,0,0,0,1"
+        for steps, warned in (
+            (f"transform,{rings}{matrix}", True),
+            (f"transform,{rings}&transform.distance=0,100", False),
+            (f"{rings.replace('&', ',transform&', 1)}{matrix}", False),
+        ):
+            kinds = [warning["kind"] for warning in self.json(self.ask_points("steps=" + steps, FEW, JSON))["warnings"]]
+            self.assertEqual("rings_moved" in kinds, warned, steps)
+
     def test_parameters_of_a_step_that_do_not_fit_are_refused(self):
         size, radius = "steps=downsample&downsample.voxel_size=", "steps=radius_outlier&radius_outlier.radius="
         self.refused("downsample.voxel_size", "steps=downsample", *(size + v for v in ("0", "1,1", "1,1,-1", "x", "")))
