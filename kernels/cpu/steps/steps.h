@@ -6,8 +6,8 @@
 //   const struct vx_tasks tasks = {chain->num_slices, work_on_slice, &own};
 //   status = vx_parallel_for(chain->job, chain->lane, &tasks, error);
 //
-// Tasks write only rows of their own slice, and their own memory. A pass over rows asks the worker's `stop`, as
-// VX_EACH_ROW does, and the step returns vx_stop_status.
+// Tasks write only rows of their own, such as those of a slice, and their own memory. A pass over rows asks the
+// worker's `stop`, as VX_EACH_ROW does, and the step returns vx_stop_status.
 //
 // Scratch: the step has the whole scratch of the lane, as an operation has it: it lays out its arrays over an empty
 // arena, calls cpu_arena_reserve(&chain->lane->scratch, &measured, chain->job, error), and lays them out again over the
