@@ -199,6 +199,7 @@ void detector_refuse(struct detector *detector, const char *reason) {
 void detector_choose(const struct detector *detector, struct job_request *request) {
   snprintf(request->model, sizeof request->model, "%s", detector->name);
   detect_choose(request, &detector->core);
+  chain_copy(&request->chain, &detector->files.voxelize->chain);
   request->expected = detector->files.voxelize->expected;
 }
 

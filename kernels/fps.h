@@ -5,7 +5,8 @@
 // order of the rows. The first sample is the first candidate numbered `start` or above; if there is none, the first
 // candidate. Each next sample is the candidate with the largest distance to its nearest sample so far; of several at
 // the same distance, the first. Distances are squared, in float32: (dx*dx + dy*dy) + dz*dz. Numbers count all points or
-// voxels of the cloud from 0, candidates or not.
+// voxels of the cloud from 0, candidates or not. Of points that a chain has left, `start` counts
+// only these.
 #ifndef VOXELD_FPS_H
 #define VOXELD_FPS_H
 

@@ -1,7 +1,7 @@
 // The one C interface to the computation: what a job is, and what a backend must do.
 //
-// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, transform.h, boxes.h, decode.h, center.h, scatter.h
-// and detect.h define the operations. maps.h and encode.h define what voxelize adds. ops.h has one row per operation. A
+// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, steps.h, boxes.h, decode.h, center.h, scatter.h and
+// detect.h define the operations. maps.h and encode.h define what voxelize adds. ops.h has one row per operation. A
 // backend is a table of function pointers (struct vx_backend): kernels/cpu fills one, kernels/cuda another. Nothing
 // here knows HTTP, JSON or sockets. Only kernels/cuda includes CUDA headers.
 //
@@ -24,7 +24,6 @@
 #include "kernels/scatter.h"
 #include "kernels/stop.h"
 #include "kernels/tensor.h"
-#include "kernels/transform.h"
 #include "kernels/voxelize.h"
 
 enum {
@@ -32,10 +31,22 @@ enum {
   VX_MAX_FEATURES = 64,  // most columns of a row
   VX_MAX_CLOUDS = 1024,  // most clouds of a batch
   VX_MAX_SECTIONS = 64,  // most sections of a cloud
+  VX_MAX_STEPS = 8,      // most steps of a chain
 };
 #define VX_MAX_POINTS INT64_C(2147483647)  // most points of a job, because point_voxel_ids is int32
 
-enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_DECODE, VX_SCATTER, VX_DECODE_CENTER, VX_DETECT, VX_OPS };
+enum vx_op {
+  VX_VOXELIZE,
+  VX_FPS,
+  VX_POINTS_OP,
+  VX_TRANSFORM,
+  VX_NMS,
+  VX_DECODE,
+  VX_SCATTER,
+  VX_DECODE_CENTER,
+  VX_DETECT,
+  VX_OPS
+};
 
 // The numbers of a job's inputs: their positions in the operation's row. The first input has one row per item of the
 // operation. For most operations it is `points`: [N, C], with x, y and z first.
@@ -48,6 +59,37 @@ static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, in
   return input;
 }
 
+// What happened to a row of the first input.
+enum vx_fate {
+  VX_FATE_KEPT,
+  VX_FATE_NOT_FINITE,
+  VX_FATE_OUT_OF_RANGE,
+  VX_FATE_OVER_VOXEL_CAP,
+  VX_FATE_OVER_MAX_VOXELS,
+  VX_FATE_BLOCK_FILTERED,
+  VX_FATE_OUT_OF_CROP,
+  VX_FATE_CUT_OUT,
+  VX_FATE_BELOW_THRESHOLD,
+  VX_FATE_OVER_MAX_OBJECTS,
+  VX_FATE_INVALID,
+  VX_FATE_OUTSIDE,
+  VX_FATE_OVER_PRE_MAX,
+  VX_FATE_SUPPRESSED,
+  VX_FATE_OVER_POST_MAX,
+  VX_FATE_DUPLICATE,
+  VX_FATE_OUT_OF_DISTANCE,
+  VX_FATE_MERGED,
+  VX_FATE_SPARSE_VOXEL,
+  VX_FATE_OUT_OF_LATTICE,
+  VX_FATE_SKIPPED,
+  VX_FATE_RING_OUTLIER,
+  VX_FATE_NO_RING,
+  VX_FATE_RADIUS_OUTLIER,
+  VX_FATE_STATISTICAL_OUTLIER,
+  VX_FATE_COUNT
+};
+#define VX_FATE_BIT(fate) (1u << (fate))
+
 // Each row of the first input has one fate. The counts of the fates add up to `received`. If an operation samples
 // points, `kept` counts the candidates.
 struct vx_counts {
@@ -55,6 +97,8 @@ struct vx_counts {
   int64_t out_of_crop, cut_out;
   int64_t below_threshold, over_max_objects, invalid, outside, over_pre_max, suppressed, over_post_max;
   int64_t duplicate;
+  int64_t out_of_distance, merged, sparse_voxel, out_of_lattice, skipped;
+  int64_t ring_outlier, no_ring, radius_outlier, statistical_outlier;
   int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
   int64_t sampled;
 };
@@ -67,14 +111,25 @@ struct vx_sections {
   struct vx_counts *counts;  // out; [count], caller's memory
 };
 
+// What a job's chain did to its points.
+struct vx_chain_report {
+  int64_t left;                                    // rows that the chain left
+  int64_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];  // of the rows that each step dropped; [0]: of the other rows
+  int64_t step_ns[VX_MAX_STEPS];
+  // Of the run itself.
+  const uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: of the rows that are not left
+  bool settled;                                    // the job's counts include the steps
+  void *output;                                    // the caller's memory for the tensors
+};
+
 enum vx_stage {
   VX_STAGE_COPY_IN,
+  VX_STAGE_STEPS,
   VX_STAGE_VOXELIZE,
   VX_STAGE_FEATURES,
   VX_STAGE_ENCODER,
   VX_STAGE_SCATTER,
   VX_STAGE_SAMPLE,
-  VX_STAGE_TRANSFORM,
   VX_STAGE_NETWORK,
   VX_STAGE_DECODE,
   VX_STAGE_NMS,
@@ -86,6 +141,7 @@ enum vx_stage {
 // Most scratch that a CPU lane keeps between jobs. Scans of several hundred thousand points fit.
 #define VX_SCRATCH_KEPT ((size_t)64 << 20)
 
+struct vx_chain;  // steps.h
 struct vx_device;
 struct vx_lane;
 
@@ -140,7 +196,6 @@ struct vx_job {
   union {
     struct vx_voxelize voxelize;
     struct vx_fps fps;
-    struct vx_transform transform;
     struct vx_nms nms;
     struct vx_decode decode;
     struct vx_scatter scatter;
@@ -149,9 +204,10 @@ struct vx_job {
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // in the order of the operation's row
   vx_tensor_set tensors;                  // tensors to write; empty = only the counts
+  const struct vx_chain *chain;           // of steps before the operation; NULL = none. `points` needs one
   int32_t num_clouds;                     // 1..VX_MAX_CLOUDS
   const int32_t *point_counts;   // [num_clouds]: rows of the first input; sum N. Unused if rows_carry_cloud_index
-  struct vx_sections sections;   // only if the job has one cloud and the operation is `sectioned`
+  struct vx_sections sections;   // only if the job has one cloud, and a chain or an operation that is `sectioned`
   const int32_t *sample_counts;  // [num_clouds], 0 or more each; may be NULL if nothing is sampled
   const struct vx_caller *caller;
   void *ctx;
@@ -164,6 +220,7 @@ struct vx_job {
   // Out.
   int32_t *row_counts;  // [num_clouds], caller's memory: rows of each cloud, if known only after the run
   struct vx_counts counts;
+  struct vx_chain_report *report;  // caller's memory, if the job has a chain
   int64_t stage_ns[VX_STAGE_COUNT];
 };
 

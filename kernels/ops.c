@@ -34,7 +34,6 @@ static enum vx_status check_voxelize(const struct vx_job *job, struct error *err
 }
 
 static void add_transform_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
-  sizes->kept = job->counts.kept;
   sizes->matrices = job->inputs[VX_MATRIX].dims[0] == 1 ? 1 : job->num_clouds;
 }
 
@@ -193,10 +192,13 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
   (FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_RANGE) | VX_FATE_BIT(VX_FATE_OVER_VOXEL_CAP) |                                  \
    VX_FATE_BIT(VX_FATE_OVER_MAX_VOXELS) | VX_FATE_BIT(VX_FATE_BLOCK_FILTERED))
 
+#define OF_CHAIN (VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_COPY_OUT))
+
 static const struct vx_operation operations[VX_OPS] = {
     [VX_VOXELIZE] = {.name = "voxelize",
                      .inputs = {POINTS},
-                     .tensors = VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_ENCODED_TENSORS | VX_SAMPLED_TENSORS,
+                     .tensors = VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_ENCODED_TENSORS | VX_SAMPLED_TENSORS |
+                                VX_CHAIN_TENSORS,
                      .stages = STAGES,
                      .fates = VOXELIZED,
                      .makes_voxels = true,
@@ -207,16 +209,22 @@ static const struct vx_operation operations[VX_OPS] = {
                      .sampling = voxelize_sampling},
     [VX_FPS] = {.name = "fps",
                 .inputs = {POINTS},
-                .tensors = VX_SAMPLED_TENSORS,
+                .tensors = VX_SAMPLED_TENSORS | VX_CHAIN_TENSORS,
                 .stages = STAGES,
                 .fates = FINITE,
                 .sampling = fps_sampling},
+    [VX_POINTS_OP] = {.name = "points",
+                      .inputs = {POINTS},
+                      .tensors = VX_CHAIN_TENSORS,
+                      .stages = OF_CHAIN,
+                      .fates = FINITE,
+                      .sectioned = true,
+                      .rows = "kept"},
     [VX_TRANSFORM] = {.name = "transform",
                       .inputs = {POINTS, MATRIX},
-                      .tensors = VX_TRANSFORM_TENSORS,
-                      .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_TRANSFORM) |
-                                VX_STAGE_BIT(VX_STAGE_COPY_OUT),
-                      .fates = FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_CROP) | VX_FATE_BIT(VX_FATE_CUT_OUT),
+                      .tensors = VX_CHAIN_TENSORS,
+                      .stages = OF_CHAIN,
+                      .fates = FINITE,
                       .sectioned = true,
                       .rows = "kept",
                       .add_sizes = add_transform_sizes},
@@ -270,7 +278,7 @@ static const struct vx_operation operations[VX_OPS] = {
                           .pairs = center_pairs},
     [VX_DETECT] = {.name = "detect",
                    .inputs = {POINTS},
-                   .tensors = VX_DETECT_TENSORS,
+                   .tensors = VX_DETECT_TENSORS | VX_CHAIN_TENSORS,
                    .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) |
                              VX_STAGE_BIT(VX_STAGE_ENCODER) | VX_STAGE_BIT(VX_STAGE_SCATTER) |
                              VX_STAGE_BIT(VX_STAGE_NETWORK) | VX_STAGE_BIT(VX_STAGE_DECODE) |
@@ -284,34 +292,10 @@ static const struct vx_operation operations[VX_OPS] = {
 };
 
 static const char *const stage_table[VX_STAGE_COUNT] = {
-    [VX_STAGE_COPY_IN] = "copy_in",     [VX_STAGE_VOXELIZE] = "voxelize",
-    [VX_STAGE_FEATURES] = "features",   [VX_STAGE_ENCODER] = "encoder",
-    [VX_STAGE_SCATTER] = "scatter",     [VX_STAGE_SAMPLE] = "sample",
-    [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_NETWORK] = "network",
-    [VX_STAGE_DECODE] = "decode",       [VX_STAGE_NMS] = "nms",
-    [VX_STAGE_COPY_OUT] = "copy_out",
-};
-
-static const struct fate_row {
-  const char *name;
-  size_t offset;  // of the count in struct vx_counts
-} fate_table[VX_FATE_COUNT] = {
-    [VX_FATE_KEPT] = {"kept", offsetof(struct vx_counts, kept)},
-    [VX_FATE_NOT_FINITE] = {"not_finite", offsetof(struct vx_counts, not_finite)},
-    [VX_FATE_OUT_OF_RANGE] = {"out_of_range", offsetof(struct vx_counts, out_of_range)},
-    [VX_FATE_OVER_VOXEL_CAP] = {"over_max_points_per_voxel", offsetof(struct vx_counts, over_voxel_cap)},
-    [VX_FATE_OVER_MAX_VOXELS] = {"over_max_voxels", offsetof(struct vx_counts, over_max_voxels)},
-    [VX_FATE_BLOCK_FILTERED] = {"block_filtered", offsetof(struct vx_counts, block_filtered)},
-    [VX_FATE_OUT_OF_CROP] = {"out_of_crop", offsetof(struct vx_counts, out_of_crop)},
-    [VX_FATE_CUT_OUT] = {"cut_out", offsetof(struct vx_counts, cut_out)},
-    [VX_FATE_BELOW_THRESHOLD] = {"below_threshold", offsetof(struct vx_counts, below_threshold)},
-    [VX_FATE_OVER_MAX_OBJECTS] = {"over_max_objects", offsetof(struct vx_counts, over_max_objects)},
-    [VX_FATE_INVALID] = {"invalid", offsetof(struct vx_counts, invalid)},
-    [VX_FATE_OUTSIDE] = {"outside", offsetof(struct vx_counts, outside)},
-    [VX_FATE_OVER_PRE_MAX] = {"over_pre_max", offsetof(struct vx_counts, over_pre_max)},
-    [VX_FATE_SUPPRESSED] = {"suppressed", offsetof(struct vx_counts, suppressed)},
-    [VX_FATE_OVER_POST_MAX] = {"over_post_max", offsetof(struct vx_counts, over_post_max)},
-    [VX_FATE_DUPLICATE] = {"duplicate", offsetof(struct vx_counts, duplicate)},
+    [VX_STAGE_COPY_IN] = "copy_in",   [VX_STAGE_STEPS] = "steps",       [VX_STAGE_VOXELIZE] = "voxelize",
+    [VX_STAGE_FEATURES] = "features", [VX_STAGE_ENCODER] = "encoder",   [VX_STAGE_SCATTER] = "scatter",
+    [VX_STAGE_SAMPLE] = "sample",     [VX_STAGE_NETWORK] = "network",   [VX_STAGE_DECODE] = "decode",
+    [VX_STAGE_NMS] = "nms",           [VX_STAGE_COPY_OUT] = "copy_out",
 };
 
 static const char *const item_names[VX_ITEMS] = {[VX_POINT_ITEMS] = "points",
@@ -322,21 +306,16 @@ static const char *const item_names[VX_ITEMS] = {[VX_POINT_ITEMS] = "points",
 
 const char *vx_item_name(enum vx_items items) { return item_names[items]; }
 const char *vx_stage_name(enum vx_stage stage) { return stage_table[stage]; }
-const char *vx_fate_name(enum vx_fate fate) { return fate_table[fate].name; }
 
-int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts) {
-  int64_t count;
-  memcpy(&count, (const char *)counts + fate_table[fate].offset, sizeof count);
-  return count;
-}
-
-void vx_set_fate_count(enum vx_fate fate, int64_t count, struct vx_counts *counts) {
-  memcpy((char *)counts + fate_table[fate].offset, &count, sizeof count);
+uint32_t vx_fates_of_job(const struct vx_job *job) {
+  return operations[job->op].fates | (job->chain ? vx_fates_of_chain(job->chain) : 0);
 }
 
 uint32_t vx_fates_of(enum vx_items items) {
   uint32_t fates = 0;
   for (enum vx_op op = 0; op < VX_OPS; op++) fates |= operations[op].items == items ? operations[op].fates : 0;
+  for (int type = 0; type < VX_STEP_TYPES && items == VX_POINT_ITEMS; type++)
+    fates |= vx_step_row_of((enum vx_step_type)type)->fates;
   return fates;
 }
 
@@ -380,6 +359,7 @@ struct vx_sizes vx_sizes_of(const struct vx_job *job) {
                            .columns = job->inputs[0].dims[1],
                            .values = job->inputs[0].dims[1],
                            .samples = job->counts.sampled,
+                           .left = job->report ? job->report->left : 0,
                            .stacked = sampling && sampling->stacked};
   if (operations[job->op].add_sizes) operations[job->op].add_sizes(job, &sizes);
   return sizes;
@@ -392,6 +372,17 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
   for (; rank < VX_MAX_RANK && row->extents[rank] != VX_EXTENT_NONE; rank++)
     fits = fits && input->dims[rank] == vx_extent_of(row->extents[rank], sizes);
   return fits && input->rank == rank;
+}
+
+static enum vx_status begin_chain(struct vx_job *job, struct error *error) {
+  const struct vx_operation *operation = &operations[job->op];
+  bool needed = job->op == VX_POINTS_OP || job->op == VX_TRANSFORM;
+  if (!job->chain && !needed && (job->tensors & VX_CHAIN_TENSORS) == 0) return VX_OK;
+  if (!job->chain) return vx_refuse(error, "a chain is missing, of which %s has tensors", operation->name);
+  if (operation->items != VX_POINT_ITEMS) return vx_refuse(error, "%s has no points for a chain", operation->name);
+  enum vx_status status = vx_check_chain(job, error);
+  if (status == VX_OK) *job->report = (struct vx_chain_report){.left = job->counts.received};
+  return status;
 }
 
 // Clears the counts of a job with sections, and fills `received` of each section. Returns false if the sections do not
@@ -426,13 +417,48 @@ enum vx_status vx_begin_job(struct vx_job *job, struct error *error) {
     if (sizes.rows != rows || !vx_input_fits(&job->inputs[i], &inputs[i], &sizes))
       return vx_refuse(error, "the input %s has a wrong type or shape", inputs[i].name);
   job->counts.received = rows;
-  if (job->sections.count != 0 && !(operation->sectioned && begin_sections(job)))
+  bool sectioned = operation->sectioned || job->chain;
+  if (job->sections.count != 0 && !(sectioned && begin_sections(job)))
     return vx_refuse(error, "the sections do not add up to the points of a single cloud");
-  return operation->check ? operation->check(job, error) : VX_OK;
+  enum vx_status status = begin_chain(job, error);
+  return status == VX_OK && operation->check ? operation->check(job, error) : status;
 }
 
-enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output, struct error *error) {
+static void add_fate(enum vx_fate fate, int64_t count, struct vx_counts *counts) {
+  vx_set_fate_count(fate, vx_fate_count(fate, counts) + count, counts);
+}
+
+static void settle_steps(const struct vx_chain *chain, const struct vx_chain_report *report, struct vx_counts *counts) {
+  for (int32_t step = 1; step <= chain->count; step++)
+    for (enum vx_fate fate = VX_FATE_NOT_FINITE; fate < VX_FATE_COUNT; fate++) {
+      counts->not_finite -= report->fates[step][fate];
+      add_fate(fate, report->fates[step][fate], counts);
+    }
+}
+
+// If the operation has not counted the section, it has kept all points that the chain left.
+static void settle_section(bool counted, const uint32_t fates[VX_FATE_COUNT], struct vx_counts *counts) {
+  if (!counted) counts->kept = counts->received;
+  for (enum vx_fate fate = VX_FATE_NOT_FINITE; fate < VX_FATE_COUNT; fate++) {
+    *(counted ? &counts->not_finite : &counts->kept) -= fates[fate];
+    add_fate(fate, fates[fate], counts);
+  }
+}
+
+void vx_settle_chain(struct vx_job *job) {
+  struct vx_chain_report *report = job->report;
+  if (report->settled) return;
+  report->settled = true;
+  settle_steps(job->chain, report, &job->counts);
+  for (int32_t i = 0; i < job->sections.count && report->section_fates; i++)
+    settle_section(operations[job->op].makes_voxels, report->section_fates[i], &job->sections.counts[i]);
+}
+
+enum vx_status vx_take_output(struct vx_job *job, struct vx_layout *layout, void **output, struct error *error) {
+  if (job->chain) vx_settle_chain(job);
   struct vx_sizes sizes = vx_sizes_of(job);
   enum vx_status status = vx_layout_of(job->tensors, &sizes, layout, error);
-  return status == VX_OK ? job->caller->output(job->ctx, layout, output, error) : status;
+  if (status == VX_OK) status = job->caller->output(job->ctx, layout, output, error);
+  if (status == VX_OK && job->report) job->report->output = *output;
+  return status;
 }

@@ -2,42 +2,21 @@
 #ifndef VOXELD_OPS_H
 #define VOXELD_OPS_H
 
+#include "kernels/fates.h"
 #include "kernels/kernels.h"
+#include "kernels/steps.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-// What happened to a row of the first input.
-enum vx_fate {
-  VX_FATE_KEPT,
-  VX_FATE_NOT_FINITE,
-  VX_FATE_OUT_OF_RANGE,
-  VX_FATE_OVER_VOXEL_CAP,
-  VX_FATE_OVER_MAX_VOXELS,
-  VX_FATE_BLOCK_FILTERED,
-  VX_FATE_OUT_OF_CROP,
-  VX_FATE_CUT_OUT,
-  VX_FATE_BELOW_THRESHOLD,
-  VX_FATE_OVER_MAX_OBJECTS,
-  VX_FATE_INVALID,
-  VX_FATE_OUTSIDE,
-  VX_FATE_OVER_PRE_MAX,
-  VX_FATE_SUPPRESSED,
-  VX_FATE_OVER_POST_MAX,
-  VX_FATE_DUPLICATE,
-  VX_FATE_COUNT
-};
-#define VX_FATE_BIT(fate) (1u << (fate))
-const char *vx_fate_name(enum vx_fate fate);
-int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts);
-void vx_set_fate_count(enum vx_fate fate, int64_t count, struct vx_counts *counts);
 
 const char *vx_stage_name(enum vx_stage stage);
 
 // What the rows of an operation's first input are. Each row has a fate.
 enum vx_items { VX_POINT_ITEMS, VX_BOX_ITEMS, VX_ANCHOR_ITEMS, VX_VOXEL_ITEMS, VX_CANDIDATE_ITEMS, VX_ITEMS };
 const char *vx_item_name(enum vx_items items);
+// VX_FATE_BITs of the fates that the job's items can have: those of its operation and of its steps.
+uint32_t vx_fates_of_job(const struct vx_job *job);
 // VX_FATE_BITs of all fates that such items can have.
 uint32_t vx_fates_of(enum vx_items items);
 
@@ -56,7 +35,7 @@ struct vx_operation {
   enum vx_tensor map;                         // of a decoder: where detect shows its first input; the others follow
   uint32_t stages, fates;                     // bits of the stages and fates that the operation can have
   bool makes_voxels;
-  bool sectioned;               // its jobs may have sections
+  bool sectioned;               // its jobs may have sections; with a chain, the jobs of every operation on points may
   bool rows_carry_cloud_index;  // so a cloud has no stretch of rows of its own
   const char *rows;             // what vx_job.row_counts counts; NULL if unused
   // Adds the sizes that only this operation has. May be NULL.
@@ -94,8 +73,13 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 // too many rows, or if an input does not match the operation's row.
 VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct error *error);
 
-// Lays out the job's tensors and asks the caller for their memory. Call this once job->counts are final.
-VX_WARN_UNUSED enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output,
+// Adds the report of the job's chain to the counts of the job and its sections, once these have the counts of the
+// operation: rows that the chain dropped were not finite for the operation. Does so only once in a run.
+void vx_settle_chain(struct vx_job *job);
+
+// Lays out the job's tensors and asks the caller for their memory. Call this once job->counts, and the report of its
+// chain, are final.
+VX_WARN_UNUSED enum vx_status vx_take_output(struct vx_job *job, struct vx_layout *layout, void **output,
                                              struct error *error);
 
 #ifdef __cplusplus

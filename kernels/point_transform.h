@@ -5,7 +5,7 @@
 #define VOXELD_POINT_TRANSFORM_H
 
 #include "kernels/half.h"
-#include "kernels/ops.h"
+#include "kernels/step_transform.h"
 
 VX_SHARED float vx_moved_on_axis(const float *matrix, unsigned axis, float x, float y, float z) {
   const float *m = matrix + (size_t)4 * axis;
@@ -29,7 +29,9 @@ VX_SHARED enum vx_fate vx_fate_of_moved(const struct vx_transform *params, const
   if (params->cropped && !vx_is_inside(&params->crop, at)) return VX_FATE_OUT_OF_CROP;
   for (int32_t i = 0; i < params->num_cuts; i++)
     if (vx_is_inside(&cuts[i], at)) return VX_FATE_CUT_OUT;
-  return VX_FATE_KEPT;
+  float squared = (at[0] * at[0] + at[1] * at[1]) + at[2] * at[2];
+  bool near = squared < params->most * params->most, far = squared >= params->least * params->least;
+  return !params->ranged || (near && far) ? VX_FATE_KEPT : VX_FATE_OUT_OF_DISTANCE;
 }
 
 #endif

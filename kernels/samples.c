@@ -8,6 +8,8 @@ static const char *name_of(const struct vx_job *job) {
   return vx_operation_of(job->op)->makes_voxels ? "voxels" : "points";
 }
 
+bool vx_starts_at_rank(const struct vx_job *job) { return job->op == VX_FPS && job->chain; }
+
 enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, struct error *error) {
   const struct vx_sampling *sampling = vx_sampling_of(job);
   const char *what = name_of(job);
@@ -32,7 +34,10 @@ enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, s
 }
 
 enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int64_t candidates, struct error *error) {
-  int32_t samples = job->sample_counts[cloud];
+  int32_t samples = job->sample_counts[cloud], start = vx_starts_at_rank(job) ? job->params.fps.sampling.start : 0;
+  if (samples > 0 && samples <= candidates && start >= candidates)
+    return vx_refuse(error, "of cloud %d the steps left %lld points, so sampling cannot start from number %d",
+                     (int)cloud, (long long)candidates, (int)start);
   if (samples <= candidates) return VX_OK;
   return vx_refuse(error, "cloud %d has %lld %s whose x, y and z are finite, fewer than the %d samples requested",
                    (int)cloud, (long long)candidates, name_of(job), (int)samples);

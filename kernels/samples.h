@@ -18,6 +18,9 @@ VX_WARN_UNUSED enum vx_status vx_check_candidates(const struct vx_job *job, int3
 // The same check as vx_check_samples; also fills counts.sampled.
 VX_WARN_UNUSED enum vx_status vx_begin_samples(struct vx_job *job, const int32_t *from, struct error *error);
 
+// Whether `start` of the job's sampling counts only candidates.
+bool vx_starts_at_rank(const struct vx_job *job);
+
 #ifdef __cplusplus
 }
 #endif

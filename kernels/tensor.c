@@ -25,8 +25,6 @@ static const struct tensor_row {
     [VX_SAMPLED_INDICES] = {"sampled_indices", VX_INT32, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES}},
     [VX_SAMPLED_POINTS] = {"sampled_points", VX_FLOAT32, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES, VX_EXTENT_COLUMNS}},
     [VX_SAMPLED_DISTANCES] = {"sampled_distances", VX_FLOAT32, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES}},
-    [VX_MOVED_POINTS] = {"points", VX_FLOAT32, {VX_EXTENT_KEPT, VX_EXTENT_COLUMNS}},
-    [VX_POINT_INDICES] = {"point_indices", VX_INT32, {VX_EXTENT_KEPT}},
     [VX_KEPT_INDICES] = {"kept_indices", VX_INT32, {VX_EXTENT_KEPT}},
     [VX_DECODED_BOXES] = {"boxes", VX_FLOAT32, {VX_EXTENT_KEPT, VX_EXTENT_DECODED}},
     [VX_DECODED_SCORES] = {"scores", VX_FLOAT32, {VX_EXTENT_KEPT}},
@@ -55,6 +53,11 @@ static const struct tensor_row {
     [VX_BEV_MAX_INTENSITY] = {"bev_max_intensity", VX_FLOAT32, PLANE},
     [VX_BEV_TOP_INTENSITY] = {"bev_top_intensity", VX_FLOAT32, PLANE},
     [VX_BEV_DENSITY] = {"bev_density", VX_FLOAT32, PLANE},
+    [VX_LEFT_POINTS] = {"points", VX_FLOAT32, {VX_EXTENT_LEFT, VX_EXTENT_COLUMNS}},
+    [VX_POINT_INDICES] = {"point_indices", VX_INT32, {VX_EXTENT_LEFT}},
+    [VX_POINT_ROWS] = {"point_rows", VX_INT32, {VX_EXTENT_ROWS}},
+    [VX_POINT_FATES] = {"point_fates", VX_UINT8, {VX_EXTENT_ROWS}},
+    [VX_POINT_STEPS] = {"point_steps", VX_UINT8, {VX_EXTENT_ROWS}},
 };
 
 _Static_assert(VX_TENSOR_COUNT < 64, "a vx_tensor_set has a bit for each tensor, and a signed number holds it");
@@ -92,6 +95,7 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_BATCH: return sizes->clouds;
     case VX_EXTENT_SAMPLES: return sizes->stacked ? sizes->samples : sizes->samples / sizes->clouds;
     case VX_EXTENT_KEPT: return sizes->kept;
+    case VX_EXTENT_LEFT: return sizes->left;
     case VX_EXTENT_MATRICES: return sizes->matrices;
     case VX_EXTENT_SIDE: return 4;
     case VX_EXTENT_BOX: return 7;

@@ -29,8 +29,6 @@ enum vx_tensor {
   VX_SAMPLED_INDICES,
   VX_SAMPLED_POINTS,
   VX_SAMPLED_DISTANCES,
-  VX_MOVED_POINTS,
-  VX_POINT_INDICES,
   VX_KEPT_INDICES,
   VX_DECODED_BOXES,
   VX_DECODED_SCORES,
@@ -57,6 +55,11 @@ enum vx_tensor {
   VX_BEV_MAX_INTENSITY,
   VX_BEV_TOP_INTENSITY,
   VX_BEV_DENSITY,
+  VX_LEFT_POINTS,  // from here on: of a chain. They come last, since their length is known last
+  VX_POINT_INDICES,
+  VX_POINT_ROWS,
+  VX_POINT_FATES,
+  VX_POINT_STEPS,
   VX_TENSOR_COUNT,
 };
 typedef uint64_t vx_tensor_set;  // VX_TENSOR_BITs
@@ -81,6 +84,7 @@ enum vx_extent {
   VX_EXTENT_BATCH,     // clouds; left out if samples are stacked
   VX_EXTENT_SAMPLES,   // samples of one cloud, or of all clouds if stacked
   VX_EXTENT_KEPT,      // kept rows of all clouds
+  VX_EXTENT_LEFT,      // rows of all clouds that a chain left
   VX_EXTENT_MATRICES,  // one, or one per cloud
   VX_EXTENT_SIDE,      // side of a matrix
   VX_EXTENT_BOX,       // x, y, z, dx, dy, dz, heading
@@ -108,7 +112,7 @@ struct vx_sizes {
   int64_t values;       // in a row of features
   int64_t voxels, cap;  // cap 0: no cap
   int64_t samples;
-  int64_t kept;                   // rows
+  int64_t kept, left;             // rows
   int64_t matrices;               // 1 or clouds
   int64_t height, width, depth;   // of a map or a grid
   int64_t logits, offsets, bins;  // channels of a head's maps

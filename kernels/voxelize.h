@@ -8,7 +8,7 @@
 //
 // All arithmetic is float32, each operation rounded to nearest, in the order written here and in grid.h. The mean is
 // the sum of the kept points in input order, then one division. Without a cap, the sum is taken in groups
-// (cpu/voxelize/writers.c).
+// (cpu/base/sums.h).
 #ifndef VOXELD_VOXELIZE_H
 #define VOXELD_VOXELIZE_H
 

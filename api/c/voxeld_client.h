@@ -105,13 +105,15 @@ struct voxeld_options voxeld_defaults(const char *url);
 struct voxeld_client *voxeld_open(const struct voxeld_options *options);
 void voxeld_close(struct voxeld_client *client);  // client may be NULL
 
-// POST /v1/voxelize, /v1/fps, /v1/transform and /v1/detect. `query` has the parameters, URL-encoded; a '+' means a
-// space, so write 1e20 or 1e%2B20 for 1e+20. `rows` has the points, little-endian, row by row. With options.encoding,
-// `rows` has those bytes compressed, for example by ZSTD_compress at level 1.
+// POST /v1/voxelize, /v1/fps, /v1/points, /v1/transform and /v1/detect. `query` has the parameters, URL-encoded; a '+'
+// means a space, so write 1e20 or 1e%2B20 for 1e+20. `rows` has the points, little-endian, row by row. With
+// options.encoding, `rows` has those bytes compressed, for example by ZSTD_compress at level 1.
 enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                    struct voxeld_result *result);
 enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                               struct voxeld_result *result);
+enum voxeld_status voxeld_points(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
+                                 struct voxeld_result *result);
 enum voxeld_status voxeld_transform(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                     struct voxeld_result *result);
 enum voxeld_status voxeld_detect(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
@@ -785,6 +787,11 @@ enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *que
 enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                               struct voxeld_result *result) {
   return voxeld__call(client, "/v1/fps", query, rows, bytes, result);
+}
+
+enum voxeld_status voxeld_points(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
+                                 struct voxeld_result *result) {
+  return voxeld__call(client, "/v1/points", query, rows, bytes, result);
 }
 
 enum voxeld_status voxeld_transform(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,

@@ -34,6 +34,7 @@ static const struct extent_row {
     [VX_EXTENT_HEAD_HEIGHT] = {"H", "cells of the network's maps along y"},
     [VX_EXTENT_HEAD_WIDTH] = {"W", "cells of the network's maps along x"},
     [VX_EXTENT_VALUES] = {"C", NULL},
+    [VX_EXTENT_LEFT] = {"R", "points of all clouds that the steps left"},
 };
 
 void sizes_describe(struct text *out) {
@@ -52,19 +53,10 @@ static void write_tensor(const char *name, uint32_t dtypes, const enum vx_extent
   json_printf(out, "]");
 }
 
-static void write_parameters(param_rows rows, struct text *out) {
+static void write_parameters(const struct operation *operation, struct text *out) {
   json_printf(out, "parameters:[");
-  for (; *rows; rows++) {
-    const struct param *row = *rows;
-    json_printf(out, "{name:%s type:%s required:%i default:%s unit:%s values:", row->name, row->type->name,
-                row->required, row->initial, row->unit);
-    value_write_words(row, out);
-    json_member(out, "allowed");
-    json_begin_string(out);
-    param_allowed(row, out);
-    json_end(out);
-    json_printf(out, "doc:%s}", row->doc);
-  }
+  params_describe(operation->rows, out);
+  if (operation->step) params_describe(operation->step->rows, out);
   json_printf(out, "]");
 }
 
@@ -110,7 +102,7 @@ void operations_describe(struct text *out) {
     json_printf(out, "{name:%s path:'/v1/%s' head:%s body:%s", vx_operation_of(op)->name,
                 vx_operation_of(first_of(op))->name, operation->head, format_words[operation->body]);
     write_inputs(vx_operation_of(op)->inputs, out);
-    write_parameters(operation->rows, out);
+    write_parameters(operation, out);
     write_results(operation->results, out);
     json_printf(out, "}");
   }

@@ -65,7 +65,8 @@ static const struct param class_agnostic = {
     .words = no_yes_words,
     .doc = "whether a box also suppresses boxes with other labels" OF_MODEL,
 };
-static const struct param outputs = PARAM_OUTPUTS(VX_DETECT_TENSORS, "boxes, scores, labels and box_counts");
+static const struct param outputs =
+    PARAM_OUTPUTS(VX_DETECT_TENSORS | VX_CHAIN_TENSORS, "boxes, scores, labels and box_counts");
 
 static const struct param *const rows[] = {&model,
                                            &param_num_features,
@@ -75,6 +76,7 @@ static const struct param *const rows[] = {&model,
                                            &param_intensity_scale,
                                            &param_point_counts,
                                            PARAMS_OF_STREAMS,
+                                           &param_steps,
                                            &score_threshold,
                                            &max_objects,
                                            &nms_threshold,
@@ -108,6 +110,7 @@ static const struct result_row results[] = {
     {VX_HEAD_VEL, "velocities along x and y; of a centre head that has velocities", WHEN_NAMED},
     {VX_HEAD_IOU, "overlaps of boxes; of a centre head that predicts overlaps", WHEN_NAMED},
     {VX_BEV_FEATURES, "the network's input: the pillars' features as a map", WHEN_NAMED},
+    CHAIN_RESULTS,
     {.doc = NULL},
 };
 

@@ -12,12 +12,13 @@ static const struct param num_samples = {
            "of all clouds one after another",
 };
 static const struct param start = PARAM_START(job.params.fps.sampling.start);
-static const struct param outputs = PARAM_OUTPUTS(VX_SAMPLED_TENSORS, "sampled_indices and sampled_points");
+static const struct param outputs =
+    PARAM_OUTPUTS(VX_SAMPLED_TENSORS | VX_CHAIN_TENSORS, "sampled_indices and sampled_points");
 
 static const struct param *const rows[] = {
-    &num_samples,  &param_preset,          &param_num_features,  &param_dtype,      &param_format,
-    &param_fields, &param_intensity_scale, &param_point_counts,  PARAMS_OF_STREAMS, &start,
-    &outputs,      &param_points_region,   &param_output_region, &param_timeout_ms, NULL};
+    &num_samples,           &param_preset,        &param_num_features, &param_dtype, &param_format, &param_fields,
+    &param_intensity_scale, &param_point_counts,  PARAMS_OF_STREAMS,   &param_steps, &start,        &outputs,
+    &param_points_region,   &param_output_region, &param_timeout_ms,   NULL};
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {
@@ -25,6 +26,7 @@ static const struct result_row results[] = {
     {VX_SAMPLED_POINTS, "the point's row, widened to float32", NULL},
     {VX_SAMPLED_DISTANCES, "distance to the nearest point chosen before; infinite for the first of a cloud",
      WHEN_NAMED},
+    CHAIN_RESULTS,
     {.doc = NULL},
 };
 

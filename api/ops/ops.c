@@ -9,13 +9,10 @@
 #include "api/params/values.h"
 
 static const struct operation *const operations[VX_OPS] = {
-    [VX_VOXELIZE] = &operation_voxelize,
-    [VX_FPS] = &operation_fps,
-    [VX_TRANSFORM] = &operation_transform,
-    [VX_NMS] = &operation_nms,
-    [VX_DECODE] = &operation_decode,
-    [VX_SCATTER] = &operation_scatter,
-    [VX_DECODE_CENTER] = &operation_decode_center,
+    [VX_VOXELIZE] = &operation_voxelize, [VX_FPS] = &operation_fps,
+    [VX_POINTS_OP] = &operation_points,  [VX_TRANSFORM] = &operation_transform,
+    [VX_NMS] = &operation_nms,           [VX_DECODE] = &operation_decode,
+    [VX_SCATTER] = &operation_scatter,   [VX_DECODE_CENTER] = &operation_decode_center,
     [VX_DETECT] = &operation_detect,
 };
 
@@ -44,6 +41,8 @@ void job_request_init(struct job_request *request, enum vx_op op) {
   request->max_sampling_work = INT64_MAX;
   request->format = operations[op]->body;
   params_init(rows_of(request), request);
+  chain_clear(&request->chain);
+  if (operations[op]->step) chain_init_plain(&request->chain, operations[op]->step->type);
 }
 
 // Copies the first entries of a list from one request to another.
@@ -56,13 +55,14 @@ void job_request_copy(struct job_request *to, const struct job_request *from) {
   COPY(sent.poses, from->sent.num_poses);
   COPY(point_counts, from->num_clouds);
   COPY(sample_counts, from->num_sample_counts);
-  COPY(matrices, from->num_matrices);
-  if (from->job.op == VX_TRANSFORM) COPY(cuts, from->job.params.transform.num_cuts);
+  chain_copy(&to->chain, &from->chain);
 }
 
 bool job_request_set(struct job_request *request, const char *name, size_t name_length, const char *value,
                      size_t value_length, struct error *error) {
   int row = params_find(rows_of(request), name, name_length);
+  if (row < 0 && chain_owns(&request->chain, name, name_length))
+    return chain_set(&request->chain, name, name_length, value, value_length, error);
   if (row < 0) {
     char unknown[64];
     snprintf(unknown, sizeof unknown, "%.*s", (int)(name_length < sizeof unknown ? name_length : sizeof unknown - 1),
@@ -83,23 +83,9 @@ bool job_request_is_given(const struct job_request *request, const char *name) {
   return row >= 0 && request->given[row];
 }
 
-// Whether a space precedes a digit: the space may have been a '+' in the query.
-static bool may_have_lost_plus(const char *value, size_t length) {
-  for (size_t i = 0; i + 1 < length; i++)
-    if (value[i] == ' ' && (value[i + 1] == '.' || (value[i + 1] >= '0' && value[i + 1] <= '9'))) return true;
-  return false;
-}
-
 bool job_request_refuse(const struct job_request *request, const char *name, const char *value, size_t value_length,
                         struct error *error) {
-  char allowed[400];
-  struct text text = text_over(allowed, sizeof allowed);
-  param_allowed(rows_of(request)[find(request, name)], &text);
-  int shown = value_length > 80 ? 80 : (int)value_length;
-  return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s%s", name, shown, value,
-                      value_length > 80 ? "..." : "", allowed,
-                      may_have_lost_plus(value, value_length) ? "; in a URL + means a space and must be written %2B"
-                                                              : "");
+  return param_refuse(rows_of(request)[find(request, name)], name, value, value_length, error);
 }
 
 void job_request_unset(struct job_request *request, const char *name) { request->given[find(request, name)] = false; }
@@ -151,6 +137,17 @@ static bool finish_columns(struct job_request *request, struct error *error) {
   return request->intensity_scale == 0 || check_scale(request, error);
 }
 
+// Whether the operation is nothing but its chain.
+static bool is_chain(const struct job_request *request) {
+  return (vx_operation_of(request->job.op)->tensors & ~VX_CHAIN_TENSORS) == 0;
+}
+
+static bool check_chain(const struct job_request *request, struct error *error) {
+  vx_tensor_set without = is_chain(request) || request->chain.count > 0 ? 0 : request->job.tensors & VX_CHAIN_TENSORS;
+  return !without || error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which needs steps",
+                                  vx_tensor_name((enum vx_tensor)__builtin_ctzll(without)));
+}
+
 bool job_request_finish(struct job_request *request, struct error *error) {
   const struct operation *operation = operations[request->job.op];
   if (vx_operation_of(request->job.op)->items == VX_POINT_ITEMS) {
@@ -158,7 +155,7 @@ bool job_request_finish(struct job_request *request, struct error *error) {
     request->job.inputs[VX_POINTS] = vx_points_of(request->dtype, 0, request->num_features, NULL);
   }
   request->job.tensors = request->outputs ? request->outputs : operation->tensors(request);
-  return operation->finish(request, error);
+  return chain_finish(&request->chain, error) && operation->finish(request, error) && check_chain(request, error);
 }
 
 // ---- clouds ---------------------------------------------------------------------------------------------------------
@@ -216,6 +213,18 @@ static bool check_input(const struct job_request *request, int number, struct er
                       expected);
 }
 
+static bool split_chain(struct job_request *request, struct error *error) {
+  const struct vx_input *matrix = request->job.op == VX_TRANSFORM ? &request->job.inputs[VX_MATRIX] : NULL;
+  const struct chain_points points = {job_request_columns(request), request->num_clouds, request->fields,
+                                      matrix && matrix->rank ? matrix : NULL};
+  return chain_split(&request->chain, &points, error);
+}
+
+static bool split_job(struct job_request *request, struct error *error) {
+  const struct operation *operation = operations[request->job.op];
+  return split_chain(request, error) && (!operation->split || operation->split(request, error));
+}
+
 bool job_request_split(struct job_request *request, int64_t rows, struct error *error) {
   const struct operation *operation = operations[request->job.op];
   if (operation->count && !operation->count(request, error)) return false;
@@ -226,11 +235,10 @@ bool job_request_split(struct job_request *request, int64_t rows, struct error *
     if (!check_input(request, i, error)) return false;
   const struct sent_sweeps *sent = &request->sent;
   if (request->stream.name[0]) return sent->count == 0 || add_up(request, sent->points, sent->count, rows, error);
-  return !operation->split || operation->split(request, error);
+  return split_job(request, error);
 }
 
 bool job_request_join(struct job_request *request, int64_t rows, struct error *error) {
-  const struct operation *operation = operations[request->job.op];
   int32_t columns = job_request_columns(request);
   if (columns > VX_MAX_FEATURES)
     return error_refuse(error, ERROR_BAD_PARAMETER, "time_column",
@@ -240,7 +248,7 @@ bool job_request_join(struct job_request *request, int64_t rows, struct error *e
   if (!split_rows(request, rows, error)) return false;
   request->job.num_clouds = request->num_clouds;
   request->job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, rows, columns, NULL);
-  return !operation->split || operation->split(request, error);
+  return split_job(request, error);
 }
 
 struct vx_job job_request_job(const struct job_request *request, const void *points) {
@@ -248,6 +256,7 @@ struct vx_job job_request_job(const struct job_request *request, const void *poi
   job.inputs[0].data = points;
   job.point_counts = request->point_counts;
   if (request->num_sample_counts > 0) job.sample_counts = request->sample_counts;
+  if (request->chain.count > 0 || is_chain(request)) job.chain = &request->chain.bound;
   if (operations[job.op]->bind) operations[job.op]->bind(request, &job);
   return job;
 }
@@ -255,5 +264,8 @@ struct vx_job job_request_job(const struct job_request *request, const void *poi
 // ---- writing --------------------------------------------------------------------------------------------------------
 
 void job_request_write(const struct job_request *request, struct text *out) {
-  params_write(rows_of(request), request->given, request, out);
+  json_printf(out, "{");
+  params_write_members(rows_of(request), request->given, request, out);
+  if (request->chain.plain) chain_write_plain(&request->chain, out);
+  json_printf(out, "}");
 }

@@ -14,10 +14,11 @@
 #include "api/params/params.h"
 #include "api/params/region.h"
 #include "api/params/stream.h"
+#include "api/steps/steps.h"
 #include "kernels/kernels.h"
 #include "kernels/ops.h"
 
-enum { REQUEST_MATRICES = 64, REQUEST_NAMES_SIZE = 256 };
+enum { REQUEST_NAMES_SIZE = 256 };
 
 // How the body's points are written; api/wire/formats.h reads them.
 enum body_format { FORMAT_RAW, FORMAT_PCD, FORMAT_PLY, FORMAT_POINTCLOUD2, FORMAT_SAFETENSORS, FORMATS };
@@ -42,7 +43,6 @@ struct job_request {
   vx_tensor_set outputs;    // named by `outputs`; empty = the operation's default
   int32_t num_clouds;       // entries of point_counts; 0 = not given, so the body is one cloud
   int32_t num_sample_counts;             // as given; 0 = nothing is sampled
-  int32_t num_matrices;                  // as given; 0 = points are not moved
   int32_t num_bottoms;                   // of anchors, as given
   int32_t num_class_names;               // as given; 0 = not given
   int32_t timeout_ms;                    // 0 = none
@@ -59,13 +59,8 @@ struct job_request {
   struct sent_sweeps sent;               // the sweeps in the body
   // The lists of `sent` and those below are large: only the entries that were given are ever written or read.
   int32_t point_counts[VX_MAX_CLOUDS];
-  union {                                  // no operation has both
-    int32_t sample_counts[VX_MAX_CLOUDS];  // [num_clouds], once split; if anything is sampled
-    struct {
-      float matrices[REQUEST_MATRICES][VX_MATRIX_VALUES];  // [num_matrices, 4, 4]
-      struct vx_box cuts[VX_MAX_CUTS];                     // [job.params.transform.num_cuts]
-    };
-  };
+  int32_t sample_counts[VX_MAX_CLOUDS];  // [num_clouds], once split; if anything is sampled
+  struct request_chain chain;            // the steps before the operation; only `count` of them
 };
 
 enum { JOB_REQUEST_HEAD = offsetof(struct job_request, sent.points) };  // bytes before the lists
@@ -78,6 +73,18 @@ struct result_row {
   const char *when;  // the requests that get the tensor; NULL = all, unless their `outputs` leaves it out
 };
 #define WHEN_NAMED "if outputs names it"
+#define POINT_ROWS_DOC                                                                                                 \
+  "the row in points of each row of the body; a merged point has the row of the point that represents it; -1 if "      \
+  "dropped"
+#define POINT_FATES_DOC                                                                                                \
+  "what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if they left the row"
+#define POINT_STEPS_DOC "the number, from 1, of the step that dropped the row; 0 if no step did"
+#define CHAIN_RESULTS                                                                                                  \
+  {VX_LEFT_POINTS, "the points that the steps left, of all clouds, in the order of the body", WHEN_NAMED},             \
+      {VX_POINT_INDICES, "the row of each of these points in the body, counted over all clouds", WHEN_NAMED},          \
+      {VX_POINT_ROWS, POINT_ROWS_DOC, WHEN_NAMED}, {VX_POINT_FATES, POINT_FATES_DOC, WHEN_NAMED}, {                    \
+    VX_POINT_STEPS, POINT_STEPS_DOC, WHEN_NAMED                                                                        \
+  }
 
 // A row of the table of operations.
 struct operation {
@@ -85,6 +92,7 @@ struct operation {
   enum body_format body;  // false only if the request says so
   param_rows rows;        // a call of the Python client may give the first by its place
   const struct result_row *results;
+  const struct step_kind *step;  // the operation is this one step; NULL: it is not
   // The tensors to return if `outputs` is not given.
   vx_tensor_set (*tensors)(const struct job_request *request);
   // Checks the parameters against each other. False with an error.
@@ -102,8 +110,8 @@ struct operation {
 };
 
 // Each operation is defined in its own file.
-extern const struct operation operation_voxelize, operation_fps, operation_transform, operation_nms, operation_decode,
-    operation_scatter, operation_decode_center, operation_detect;
+extern const struct operation operation_voxelize, operation_fps, operation_points, operation_transform, operation_nms,
+    operation_decode, operation_scatter, operation_decode_center, operation_detect;
 // The row of an operation.
 const struct operation *operation_of(enum vx_op op);
 // The operation with that head; VX_OPS if there is none.
@@ -162,6 +170,10 @@ void job_request_write(const struct job_request *request, struct text *out);
 // Write JSON arrays for --describe: all operations, with their parameters and tensors; the sizes that shapes name.
 void operations_describe(struct text *out);
 void sizes_describe(struct text *out);
+
+// The default tensors of an operation that is nothing but its chain, and all its tensors.
+vx_tensor_set points_tensors(const struct job_request *request);
+extern const struct result_row points_results[];
 
 // Chooses the detector of a request before its query is read. Sets the parameters for which the detector's model has
 // values: these parameters count as given, and the query may change them.

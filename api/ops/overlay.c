@@ -39,9 +39,12 @@ static bool is_repeated(const struct query *query, const char *name) {
 bool job_request_overlay(struct job_request *request, const struct query *query, struct error *error) {
   const struct operation *operation = operation_of(request->job.op);
   vx_tensor_set tensors = operation->tensors(request);
+  // The list of steps comes first, because it decides which parameters of steps there are.
+  const struct query_item *steps = query_find(query, "steps");
+  if (steps && !query_set(request, steps, error)) return false;
   for (size_t i = 0; i < query->count; i++) {
     const struct query_item *item = &query->items[i];
-    if (!query_set(request, item, error)) return false;
+    if (item != steps && !query_set(request, item, error)) return false;
     char name[64];  // query_set found the parameter, and this is the longest name of a parameter
     snprintf(name, sizeof name, "%.*s", (int)item->name_length, item->name);
     if (is_repeated(query, name))
@@ -59,7 +62,7 @@ bool job_request_overlay(struct job_request *request, const struct query *query,
 
 enum {
   LONGEST_NUMBER = sizeof "-1.7976931348623157e+308,",
-  MAX_VALUE = REQUEST_MATRICES * VX_MATRIX_VALUES * LONGEST_NUMBER  // bytes of a value's text: the longest is a matrix
+  MAX_VALUE = STEP_MATRICES * VX_MATRIX_VALUES * LONGEST_NUMBER  // bytes of a value's text: the longest is a matrix
 };
 
 // Writes a JSON value in the form of a query: numbers and strings unchanged, the items of an array separated by commas.
@@ -105,16 +108,57 @@ static bool check_columns(const struct job_request *request, struct error *error
                       "intensity_range is given, but columns does not name intensity");
 }
 
-bool settings_read(struct job_request *request, json_t *parameters, const char *place, struct error *error) {
+// Sets a parameter. `name`: with the tag of its step, if it has one.
+static bool set(struct job_request *request, const char *name, const json_t *value, const char *place,
+                struct error *error) {
   char memory[MAX_VALUE];
+  struct text text = text_over(memory, sizeof memory);
+  if (is_of_a_request(name) || !write_text(value, &text) || !text_complete(&text))
+    return error_refuse(error, ERROR_BAD_PARAMETER, NULL, "%.80s is not allowed in %s, or not in this form", name,
+                        place);
+  return job_request_set(request, name, strlen(name), text.data, text.length, error);
+}
+
+static const char *tag_of(const json_t *step) {
+  const char *tag = json_string_value(json_object_get(step, "tag"));
+  return tag ? tag : json_string_value(json_object_get(step, "op"));
+}
+
+// Sets the parameters of a step that is an object.
+static bool set_step(struct job_request *request, json_t *step, const char *place, struct error *error) {
   const char *name;
   json_t *value;
-  json_object_foreach(parameters, name, value) {
-    struct text text = text_over(memory, sizeof memory);
-    if (is_of_a_request(name) || !write_text(value, &text) || !text_complete(&text))
-      return error_refuse(error, ERROR_BAD_PARAMETER, NULL, "%.80s is not allowed in %s, or not in this form", name,
-                          place);
-    if (!job_request_set(request, name, strlen(name), text.data, text.length, error)) return false;
+  json_object_foreach(step, name, value) {
+    char full[2 * STEP_TAG_SIZE + 64];
+    if (strcmp(name, "op") == 0 || strcmp(name, "tag") == 0) continue;
+    snprintf(full, sizeof full, "%s.%.63s", tag_of(step), name);
+    if (!set(request, full, value, place, error)) return false;
   }
+  return true;
+}
+
+// Sets the list of steps in the form of a query, then the parameters of each step.
+static bool set_steps(struct job_request *request, json_t *steps, const char *place, struct error *error) {
+  size_t i;
+  json_t *step, *names = json_array();
+  if (!names) return error_set(error, "out of memory");
+  json_array_foreach(steps, i, step) {
+    const char *op = json_string_value(json_object_get(step, "op"));
+    json_array_append_new(names, op ? json_sprintf("%s:%s", tag_of(step), op) : json_incref(step));
+  }
+  bool good = set(request, "steps", names, place, error);
+  json_decref(names);
+  json_array_foreach(steps, i, step) good = good && (!json_is_object(step) || set_step(request, step, place, error));
+  return good;
+}
+
+bool settings_read(struct job_request *request, json_t *parameters, const char *place, struct error *error) {
+  const char *name;
+  json_t *value, *steps = json_object_get(parameters, "steps");
+  if (steps &&
+      !(json_is_array(steps) ? set_steps(request, steps, place, error) : set(request, "steps", steps, place, error)))
+    return false;
+  json_object_foreach(parameters, name,
+                      value) if (value != steps && !set(request, name, value, place, error)) return false;
   return check_columns(request, error);
 }

@@ -16,7 +16,7 @@ struct query_item {
   size_t name_length, value_length;
 };
 
-enum { QUERY_MAX_ITEMS = 32 };
+enum { QUERY_MAX_ITEMS = 64 };
 struct query {
   struct query_item items[QUERY_MAX_ITEMS];
   size_t count;
@@ -32,8 +32,9 @@ VX_WARN_UNUSED bool query_set(struct job_request *request, const struct query_it
 VX_WARN_UNUSED bool job_request_overlay(struct job_request *request, const struct query *query, struct error *error);
 
 // Sets a parameter for each member of an object in a file: names and values are the same as in a query, and lists are
-// JSON arrays. `place` names the object in errors. Parameters that describe a single request, such as regions of shared
-// memory, are refused. False with an error.
+// JSON arrays. The items of `steps` may also be objects: {"op": NAME, "tag": TAG, and the step's parameters}; without
+// a tag, the name is the tag. `place` names the object in errors. Parameters that describe a single request, such as
+// regions of shared memory, are refused. False with an error.
 VX_WARN_UNUSED bool settings_read(struct job_request *request, json_t *parameters, const char *place,
                                   struct error *error);
 

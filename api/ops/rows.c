@@ -72,6 +72,13 @@ const struct param param_point_counts = {
     .doc = "splits the body into a batch of clouds or, with stream, into sweeps, the newest first",
 };
 
+const struct param param_steps = {
+    .name = "steps",
+    .type = &value_steps,
+    .offset = FIELD(chain),
+    .doc = "what happens to the points before the operation, in this order; TAG.name sets a parameter of a step",
+};
+
 const struct param param_points_region = {
     .name = "points_region",
     .type = &value_region,

@@ -162,7 +162,7 @@ static const struct param ground_z = {
     .doc = "where the model expects the ground; a ground more than 1 m off gets a warning",
 };
 static const struct param outputs = PARAM_OUTPUTS(
-    VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_SAMPLED_TENSORS,
+    VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_SAMPLED_TENSORS | VX_CHAIN_TENSORS,
     "voxel_coords, voxel_num_points and the tensors that feature computes; with fps also sampled_indices and "
     "sampled_points");
 
@@ -174,6 +174,7 @@ static const struct param *const rows[] = {&param_preset,
                                            &param_intensity_scale,
                                            &param_point_counts,
                                            PARAMS_OF_STREAMS,
+                                           &param_steps,
                                            &point_cloud_range,
                                            &voxel_size,
                                            &max_points_per_voxel,
@@ -220,6 +221,7 @@ static const struct result_row results[] = {
      "intensity of the highest of these points, of equally high points the first; 0 if there is no such point",
      WHEN_NAMED},
     {VX_BEV_DENSITY, "min(1, ln(n + 1) / ln 64) of n points", WHEN_NAMED},
+    CHAIN_RESULTS,
     {.doc = NULL},
 };
 
@@ -252,7 +254,7 @@ static bool check_tensors(const struct job_request *request, struct error *error
   vx_tensor_set scattered = VX_TENSOR_BIT(VX_BEV_FEATURES), wanted = request->job.tensors,
                 available = tensors(request) | VX_TENSOR_BIT(VX_POINT_VOXEL_IDS) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK) |
                             (VX_DENSE_TENSORS & ~scattered) | (means ? scattered : 0) |
-                            (sampled ? VX_SAMPLED_TENSORS : 0);
+                            (sampled ? VX_SAMPLED_TENSORS : 0) | VX_CHAIN_TENSORS;
   if (!check_computed(wanted, available, error)) return false;
   if (sampled && !(wanted & VX_SAMPLED_TENSORS))
     return error_refuse(error, ERROR_BAD_PARAMETER, "outputs",

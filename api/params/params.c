@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
+#include "api/params/values.h"
 
 int params_find(param_rows rows, const char *name, size_t length) {
   for (int i = 0; rows[i]; i++)
@@ -27,12 +28,47 @@ void params_init(param_rows rows, void *record) {
     if (rows[i]->initial) (void)!param_read(rows[i], rows[i]->initial, strlen(rows[i]->initial), record);
 }
 
-void params_write(param_rows rows, const bool *given, const void *record, struct text *out) {
-  json_printf(out, "{");
+// Whether a space precedes a digit: the space may have been a '+' in the query.
+static bool may_have_lost_plus(const char *value, size_t length) {
+  for (size_t i = 0; i + 1 < length; i++)
+    if (value[i] == ' ' && (value[i + 1] == '.' || (value[i + 1] >= '0' && value[i + 1] <= '9'))) return true;
+  return false;
+}
+
+bool param_refuse(const struct param *param, const char *name, const char *value, size_t length, struct error *error) {
+  char allowed[400];
+  struct text text = text_over(allowed, sizeof allowed);
+  param_allowed(param, &text);
+  int shown = length > 80 ? 80 : (int)length;
+  return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s%s", name, shown, value,
+                      length > 80 ? "..." : "", allowed,
+                      may_have_lost_plus(value, length) ? "; in a URL + means a space and must be written %2B" : "");
+}
+
+void params_write_members(param_rows rows, const bool *given, const void *record, struct text *out) {
   for (int i = 0; rows[i]; i++) {
     if (!given[i] && !rows[i]->initial && !rows[i]->type->computed) continue;
     json_member(out, rows[i]->name);
     rows[i]->type->write(rows[i], record, out);
   }
+}
+
+void params_write(param_rows rows, const bool *given, const void *record, struct text *out) {
+  json_printf(out, "{");
+  params_write_members(rows, given, record, out);
   json_printf(out, "}");
+}
+
+void params_describe(param_rows rows, struct text *out) {
+  for (; *rows; rows++) {
+    const struct param *row = *rows;
+    json_printf(out, "{name:%s type:%s required:%i default:%s unit:%s values:", row->name, row->type->name,
+                row->required, row->initial, row->unit);
+    value_write_words(row, out);
+    json_member(out, "allowed");
+    json_begin_string(out);
+    param_allowed(row, out);
+    json_end(out);
+    json_printf(out, "doc:%s}", row->doc);
+  }
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/base/problem.h"
 #include "api/base/text.h"
 
 #define PARAM_WARN_UNUSED __attribute__((warn_unused_result))
@@ -60,5 +61,12 @@ void params_init(param_rows rows, void *record);
 // Writes a JSON object of the values that were given, have a default or are computed. `given` has one entry for each
 // row.
 void params_write(param_rows rows, const bool *given, const void *record, struct text *out);
+// The same without the braces.
+void params_write_members(param_rows rows, const bool *given, const void *record, struct text *out);
+// Refuses a value of the parameter that clients call `name`. The error has the given value and the allowed values.
+// Returns false.
+bool param_refuse(const struct param *param, const char *name, const char *value, size_t length, struct error *error);
+// Writes the rows as JSON objects, for --describe.
+void params_describe(param_rows rows, struct text *out);
 
 #endif

@@ -61,7 +61,7 @@ static void write_counts(const struct vx_job *job, struct text *out) {
   const char *items = vx_item_name(operation->items);
   json_printf(out, "%s_received:%ld", items, job->counts.received);
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
-    if (operation->fates & VX_FATE_BIT(fate))
+    if (vx_fates_of_job(job) & VX_FATE_BIT(fate))
       json_printf(out, "%s_%s:%ld", items, vx_fate_name(fate), vx_fate_count(fate, &job->counts));
   for (int i = 0; operation->makes_voxels && i < VOXEL_FATES; i++)
     json_printf(out, "voxels_%s:%ld", voxel_fates[i].name, voxel_fate_count(i, &job->counts));

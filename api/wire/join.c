@@ -50,7 +50,7 @@ static void write_points(const struct join_report *report, int32_t number, const
   const struct join_counts *points = &report->sweeps[number].points;
   const struct vx_counts counts = {.kept = points->joined - points->not_finite, .not_finite = points->not_finite};
   bool counted = job && job->sections.count > 0;
-  uint32_t fates = job ? vx_operation_of(job->op)->fates : VX_FATE_BIT(VX_FATE_NOT_FINITE);
+  uint32_t fates = job ? vx_fates_of_job(job) : VX_FATE_BIT(VX_FATE_NOT_FINITE);
   json_printf(out, "points:{received:%ld removed_close:%ld joined:%ld", points->received, points->removed_close,
               points->joined);
   fates_write(fates, counted ? &job->sections.counts[number] : &counts, out);

@@ -1,7 +1,7 @@
 // Joins the sweeps of a stream into rows of float32. Moves the points into one frame, removes points near the sensor,
 // and can add a column with the time of the sweep.
 //
-// kernels/transform.h says how a point is moved; docs/streams.md has the rules. Any thread; nothing here allocates.
+// kernels/point_transform.h moves a point; docs/streams.md has the rules. Any thread; nothing here allocates.
 #ifndef VOXELD_JOIN_H
 #define VOXELD_JOIN_H
 

@@ -1,6 +1,7 @@
 // See metadata.h.
 #include "api/wire/metadata.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/base/json_write.h"
@@ -21,7 +22,9 @@ const char *answer_timing_name(int timing) {
 
 bool answer_has_timing(const struct answer *answer, int timing) {
   if (!is_stage(timing)) return true;
-  return answer->job && vx_operation_of(answer->job->op)->stages & VX_STAGE_BIT(timing - TIMING_STAGES);
+  if (!answer->job) return false;
+  uint32_t steps = answer->job->chain ? VX_STAGE_BIT(VX_STAGE_STEPS) : 0;
+  return (vx_operation_of(answer->job->op)->stages | steps) & VX_STAGE_BIT(timing - TIMING_STAGES);
 }
 
 int64_t answer_timing_ns(const struct answer *answer, int timing) {
@@ -39,6 +42,25 @@ static void write_duration(struct text *out, const char *comma, const char *name
   text_fixed(out, nanoseconds / 100, 4);
 }
 
+// The steps of the answer's chain.
+static int32_t count_steps(const struct answer *answer) {
+  return answer->job && answer->job->chain ? answer->job->chain->count : 0;
+}
+
+enum { STEP_TIMING_SIZE = 8 + STEP_TAG_SIZE };
+
+static void name_step(const struct answer *answer, int32_t step, char name[STEP_TIMING_SIZE]) {
+  snprintf(name, STEP_TIMING_SIZE, "step-%s", answer->request->chain.steps[step].tag);
+}
+
+static void write_step_durations(const struct answer *answer, struct text *out) {
+  for (int32_t i = 0; i < count_steps(answer); i++) {
+    char name[STEP_TIMING_SIZE];
+    name_step(answer, i, name);
+    write_duration(out, ", ", name, answer->job->report->step_ns[i]);
+  }
+}
+
 void answer_server_timing(const struct answer *answer, struct text *out) {
   const char *comma = "";
   for (int timing = 0; timing < TIMING_COUNT; timing++) {
@@ -46,15 +68,24 @@ void answer_server_timing(const struct answer *answer, struct text *out) {
     if (timing == TIMING_TOTAL && answer->encode_ns > 0) write_duration(out, comma, "encode", answer->encode_ns);
     write_duration(out, comma, answer_timing_name(timing), answer_timing_ns(answer, timing));
     comma = ", ";
+    if (timing == TIMING_STAGES + VX_STAGE_STEPS) write_step_durations(answer, out);
   }
+}
+
+static void write_time(struct text *out, const char *name, int64_t nanoseconds) {
+  json_member(out, name);
+  json_put_fixed(out, nanoseconds / 100, 1);
 }
 
 static void write_timing(const struct answer *answer, bool widest, struct text *out) {
   json_printf(out, "timing_us:{");
-  for (int timing = 0; timing < TIMING_COUNT; timing++) {
-    if (!answer_has_timing(answer, timing)) continue;
-    json_member(out, answer_timing_name(timing));
-    json_put_fixed(out, (widest ? INT64_MAX : answer_timing_ns(answer, timing)) / 100, 1);
+  for (int timing = 0; timing < TIMING_COUNT; timing++)
+    if (answer_has_timing(answer, timing))
+      write_time(out, answer_timing_name(timing), widest ? INT64_MAX : answer_timing_ns(answer, timing));
+  for (int32_t i = 0; i < count_steps(answer); i++) {
+    char name[STEP_TIMING_SIZE];
+    name_step(answer, i, name);
+    write_time(out, name, widest ? INT64_MAX : answer->job->report->step_ns[i]);
   }
   json_printf(out, "}");
 }
@@ -94,12 +125,46 @@ static void write_counts(const struct vx_job *job, struct text *out) {
   const struct vx_operation *operation = vx_operation_of(job->op);
   const struct vx_counts *counts = &job->counts;
   json_printf(out, "%s:{received:%ld", items_of(job), counts->received);
-  fates_write(operation->fates, counts, out);
+  fates_write(vx_fates_of_job(job), counts, out);
   json_printf(out, operation->makes_voxels ? "}voxels:{" : "}");
   for (int i = 0; operation->makes_voxels && i < VOXEL_FATES; i++)
     json_printf(out, "%s:%ld", voxel_fates[i].name, voxel_fate_count(i, counts));
   if (operation->makes_voxels) json_printf(out, "}");
   if (vx_sampling_of(job)) json_printf(out, "samples:{chosen:%ld}", counts->sampled);
+}
+
+// ---- steps ----------------------------------------------------------------------------------------------------------
+
+static int64_t dropped_by(const struct vx_chain_report *report, int32_t step) {
+  int64_t sum = 0;
+  for (int fate = 0; fate < VX_FATE_COUNT; fate++) sum += report->fates[step][fate];
+  return sum;
+}
+
+// Writes what each step got, what it kept, and the fates of the points that it dropped. If the fates of points are
+// returned, also the names of the fates by their codes.
+static void write_steps(const struct answer *answer, struct text *out) {
+  const struct vx_job *job = answer->job;
+  const struct vx_chain_report *report = job->report;
+  int64_t in = job->counts.received;
+  json_printf(out, "steps:[");
+  for (int32_t i = 0; i < job->chain->count; i++) {
+    int64_t kept = in - dropped_by(report, i + 1);
+    const struct vx_step_row *row = vx_step_row_of(job->chain->steps[i].type);
+    json_printf(out, "{tag:%s op:%s in:%ld kept:%ld", answer->request->chain.steps[i].tag, row->name, in, kept);
+    for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) {
+      if (!(row->fates & VX_FATE_BIT(fate))) continue;
+      json_member(out, vx_fate_name(fate));
+      json_put_integer(out, report->fates[i + 1][fate]);
+    }
+    json_printf(out, "}");
+    in = kept;
+  }
+  json_printf(out, "]");
+  if (!(job->tensors & VX_TENSOR_BIT(VX_POINT_FATES))) return;
+  json_printf(out, "fate_names:[");
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) json_put_string(out, vx_fate_name(fate));
+  json_printf(out, "]");
 }
 
 // ---- metadata -------------------------------------------------------------------------------------------------------
@@ -114,6 +179,7 @@ void answer_metadata(const struct answer *answer, bool widest, struct text *out)
   if (operation->write) operation->write(job, out);
   write_batch(job, out);
   write_counts(job, out);
+  if (job->chain) write_steps(answer, out);
   if (answer->sniffed.joined) {
     json_printf(out, "stream:");
     join_report_write(answer->sniffed.joined, &answer->request->stream, job, out);

@@ -51,7 +51,7 @@ int64_t answer_timing_ns(const struct answer *answer, int timing);
 void answer_metadata(const struct answer *answer, bool widest, struct text *out);
 
 // Writes the value of the Server-Timing header, in milliseconds: less than SERVER_TIMING_SIZE bytes.
-enum { SERVER_TIMING_SIZE = 48 * (TIMING_COUNT + 1) };
+enum { SERVER_TIMING_SIZE = 48 * (TIMING_COUNT + 1) + VX_MAX_STEPS * (STEP_TAG_SIZE + 32) };
 void answer_server_timing(const struct answer *answer, struct text *out);
 
 #endif

@@ -14,7 +14,7 @@ static const char frame_id[] = "lidar";
 const struct topic topics[TOPICS] = {
     {"/voxels", VX_VOXEL_FEATURES, VX_VOXEL_NUM_POINTS, "count"},
     {"/samples", VX_SAMPLED_POINTS, VX_SAMPLED_INDICES, "index"},
-    {"/points", VX_MOVED_POINTS, VX_POINT_INDICES, "index"},
+    {"/points", VX_LEFT_POINTS, VX_POINT_INDICES, "index"},
 };
 
 #define RULE "================================================================================\n"

@@ -26,12 +26,36 @@ static bool over_max_voxels(const struct vx_job *job, const struct body_sniff *s
 static bool out_of_range(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)sniffed;
   bool points = vx_operation_of(job->op)->items == VX_POINT_ITEMS;
-  return points && nearly_all(job->counts.out_of_range, job->counts.received - job->counts.not_finite);
+  int64_t left = job->chain ? job->report->left : job->counts.received - job->counts.not_finite;
+  return points && nearly_all(job->counts.out_of_range, left);
 }
 
-static bool out_of_crop(const struct vx_job *job, const struct body_sniff *sniffed) {
+// The first step that drops more than 95 % of its finite points, from 1; 0 if there is none.
+static int32_t empty_step(const struct vx_job *job) {
+  int64_t in = job->counts.received;
+  for (int32_t step = 1; job->chain && step <= job->chain->count; step++) {
+    const int64_t *fates = job->report->fates[step];
+    int64_t finite = in - fates[VX_FATE_NOT_FINITE];
+    for (int fate = 0; fate < VX_FATE_COUNT; fate++) in -= fates[fate];
+    if (finite > 0 && in <= (finite - 1) / 20) return step;  // in * 20 < finite, without overflow
+  }
+  return 0;
+}
+
+static bool rings_moved(const struct vx_job *job, const struct body_sniff *sniffed) {
+  bool moved = false, judged = false;
   (void)sniffed;
-  return nearly_all(job->counts.out_of_crop, job->counts.received - job->counts.not_finite);
+  for (int32_t i = 0; job->chain && i < job->chain->count; i++) {
+    const struct vx_step *step = &job->chain->steps[i];
+    moved = moved || (step->type == VX_STEP_TRANSFORM && step->params.transform.num_matrices > 0);
+    judged = judged || (moved && step->type == VX_STEP_RING_OUTLIER);
+  }
+  return judged;
+}
+
+static bool step_empty(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)sniffed;
+  return empty_step(job) > 0;
 }
 
 static bool not_finite(const struct vx_job *job, const struct body_sniff *sniffed) {
@@ -112,12 +136,15 @@ static void say_out_of_range(const struct vx_job *job, const struct body_sniff *
               (long long)job->counts.out_of_range, (long long)job->counts.received);
 }
 
-static void say_out_of_crop(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+static void say_step_empty(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  int32_t step = empty_step(job);
+  const struct vx_step_row *row = vx_step_row_of(job->chain->steps[step - 1].type);
   (void)sniffed;
-  text_printf(out,
-              "%lld of %lld points are outside of crop; check crop, matrix, the points' unit (metres), num_features "
-              "and dtype",
-              (long long)job->counts.out_of_crop, (long long)job->counts.received);
+  text_printf(out, "step %d, %s, dropped nearly all of its points:", (int)step, row->name);
+  for (enum vx_fate fate = VX_FATE_NOT_FINITE + 1; fate < VX_FATE_COUNT; fate++)
+    if (job->report->fates[step][fate])
+      text_printf(out, " %lld %s,", (long long)job->report->fates[step][fate], vx_fate_name(fate));
+  text_put(out, " check its parameters, the points' unit (metres), num_features and dtype");
 }
 
 static void say_not_finite(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
@@ -226,6 +253,12 @@ static void say_fewer_sweeps(const struct vx_job *job, const struct body_sniff *
   if (joined->begun) text_put(out, "; the stream begins with this request: the server has no earlier sweeps");
 }
 
+static void say_rings_moved(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)job, (void)sniffed;
+  text_put(out, "ring_outlier compares distances from the sensor, but a transform before it moved the points; put "
+                "ring_outlier first");
+}
+
 // ---- the table ------------------------------------------------------------------------------------------------------
 
 static const struct row {
@@ -238,8 +271,9 @@ static const struct row {
                             over_max_voxels, say_max_voxels},
     [WARNING_OUT_OF_RANGE] = {"out_of_range", "95 % or more of the finite points are out of point_cloud_range",
                               out_of_range, say_out_of_range},
-    [WARNING_OUT_OF_CROP] = {"out_of_crop", "95 % or more of the finite points are outside of crop", out_of_crop,
-                             say_out_of_crop},
+    [WARNING_STEP_EMPTY] = {"step_empty", "a step kept less than 5 % of its finite points", step_empty, say_step_empty},
+    [WARNING_RINGS_MOVED] = {"rings_moved", "ring_outlier stands behind a transform that moved the points", rings_moved,
+                             say_rings_moved},
     [WARNING_NOT_FINITE] = {"not_finite", "95 % or more of the points are not finite", not_finite, say_not_finite},
     [WARNING_NUM_FEATURES] = {"num_features", "the rows look like another number of columns, from 3 to 8",
                               other_columns, say_other_columns},

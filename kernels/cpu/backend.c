@@ -14,7 +14,7 @@
 #include "kernels/cpu/detect/detect.h"
 #include "kernels/cpu/fps/fps.h"
 #include "kernels/cpu/scatter/scatter.h"
-#include "kernels/cpu/transform/transform.h"
+#include "kernels/cpu/steps/steps.h"
 #include "kernels/cpu/voxelize/voxelize.h"
 #include "kernels/ops.h"
 
@@ -73,18 +73,16 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
 
 static void close_lane(struct vx_lane *lane) {
   cpu_arena_trim(&lane->scratch, 0);
+  cpu_arena_trim(&lane->chain, 0);
   cpu_arena_trim(&lane->between, 0);
   free(lane);
 }
 
-static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct vx_job *job, struct error *error) = {
-    [VX_VOXELIZE] = cpu_voxelize,
-    [VX_FPS] = cpu_sample_points,
-    [VX_TRANSFORM] = cpu_transform,
-    [VX_NMS] = cpu_nms,
-    [VX_DECODE] = cpu_decode,
-    [VX_SCATTER] = cpu_scatter,
-    [VX_DECODE_CENTER] = cpu_decode_center,
+static cpu_operation *const operations[VX_OPS] = {
+    [VX_VOXELIZE] = cpu_voxelize, [VX_FPS] = cpu_sample_points,
+    [VX_POINTS_OP] = cpu_points,  [VX_TRANSFORM] = cpu_points,
+    [VX_NMS] = cpu_nms,           [VX_DECODE] = cpu_decode,
+    [VX_SCATTER] = cpu_scatter,   [VX_DECODE_CENTER] = cpu_decode_center,
     [VX_DETECT] = cpu_detect,
 };
 
@@ -102,10 +100,12 @@ static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error
   struct vx_stop stop = {caller ? caller->stopped : NULL, job->ctx, 0, false};
   enum vx_status status = vx_begin_job(job, error);
   job->stop = &stop;
-  if (status == VX_OK) status = operations[job->op](lane, job, error);
+  if (status == VX_OK)
+    status = job->chain ? cpu_run_chain(lane, job, operations[job->op], error) : operations[job->op](lane, job, error);
   job->stop = NULL;
   if (status == VX_STOPPED) name_end(job, error);
   cpu_arena_trim(&lane->scratch, VX_SCRATCH_KEPT);
+  cpu_arena_trim(&lane->chain, VX_SCRATCH_KEPT - lane->scratch.bytes);  // the two together keep no more than one
   cpu_arena_trim(&lane->between, VX_SCRATCH_KEPT);
   return status;
 }

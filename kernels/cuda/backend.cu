@@ -16,7 +16,7 @@
 #include "kernels/cuda/detect/detect.cuh"
 #include "kernels/cuda/fps/fps.cuh"
 #include "kernels/cuda/scatter/scatter.cuh"
-#include "kernels/cuda/transform/transform.cuh"
+#include "kernels/cuda/steps/steps.cuh"
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 enum { LEAST_CAPABILITY = 75, PAGE = 4096 };
@@ -146,7 +146,8 @@ static cuda_operation *operation_of(enum vx_op op) {
   switch (op) {
     case VX_VOXELIZE: return cuda_voxelize;
     case VX_FPS: return cuda_sample_points;
-    case VX_TRANSFORM: return cuda_transform;
+    case VX_POINTS_OP:
+    case VX_TRANSFORM: return cuda_points;
     case VX_NMS: return cuda_nms;
     case VX_DECODE: return cuda_decode;
     case VX_SCATTER: return cuda_scatter;
@@ -161,9 +162,13 @@ static bool runs(const struct vx_job *job) {
   return job->op == VX_DETECT ? cuda_detects(job) : operation_of(job->op) != NULL;
 }
 
+static enum vx_status run_operation(struct vx_lane *lane, struct vx_job *job, struct error *error) {
+  return job->op == VX_DETECT ? cuda_detect(lane, job, error)
+                              : cuda_run_job(lane, job, operation_of(job->op), NULL, error);
+}
+
 static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct error *error) {
-  CUDA_TRY(job->op == VX_DETECT ? cuda_detect(lane, job, error)
-                                : cuda_run_job(lane, job, operation_of(job->op), NULL, error));
+  CUDA_TRY(job->chain ? cuda_run_chain(lane, job, run_operation, error) : run_operation(lane, job, error));
   return cuda_trim(lane, error);
 }
 

@@ -68,11 +68,26 @@ const char *failure_name(enum vx_status status) {
 
 void counters_rerun(struct counters *counters, enum vx_status status) { add(&counters->reruns[status], 1); }
 
+static void count_steps(struct counters *counters, const struct vx_job *job) {
+  int64_t left = job->counts.received;
+  for (int32_t i = 0; job->chain && i < job->chain->count; i++) {
+    enum vx_step_type type = job->chain->steps[i].type;
+    const int64_t *fates = job->report->fates[i + 1];
+    for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) {
+      add(&counters->steps[type][fate], fates[fate]);
+      left -= fates[fate];
+    }
+    add(&counters->steps[type][VX_FATE_KEPT], left);
+    observe(&counters->step_durations[type], job->report->step_ns[i]);
+  }
+}
+
 void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer) {
   add(&counters->samples, counts->sampled);
   enum vx_items items = vx_operation_of(answer->job->op)->items;
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
     add(&counters->fates[items][fate], vx_fate_count(fate, counts));
+  count_steps(counters, answer->job);
   for (int i = 0; i < VOXEL_FATES; i++) add(&counters->voxels[i], voxel_fate_count(i, counts));
   for (enum warning i = 0; i < WARNING_KINDS; i++)
     if (warning_holds(i, answer->job, &answer->sniffed)) add(&counters->warnings[i], 1);

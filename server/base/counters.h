@@ -55,6 +55,8 @@ struct counters {
   atomic_uint_fast64_t received_bytes, sent_bytes;
   atomic_uint_fast64_t reruns[VX_STATUS_COUNT];  // by vx_status
   atomic_uint_fast64_t fates[VX_ITEMS][VX_FATE_COUNT];
+  atomic_uint_fast64_t steps[VX_STEP_TYPES][VX_FATE_COUNT];  // points of each type of step
+  struct histogram step_durations[VX_STEP_TYPES];
   atomic_uint_fast64_t voxels[VOXEL_FATES];
   atomic_uint_fast64_t samples;
   atomic_uint_fast64_t warnings[WARNING_KINDS];

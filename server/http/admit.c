@@ -136,7 +136,8 @@ static enum MHD_Result collect_query(void *cls, enum MHD_ValueKind kind, const c
 }
 
 static bool read_query(struct request *request) {
-  struct query query = {.count = 0};
+  struct query query;
+  query.count = 0;  // its items are written before they are read
   MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, collect_query, &query);
   if (query.count > QUERY_MAX_ITEMS)
     return error_refuse(&request->error, ERROR_BAD_PARAMETER, NULL, "the query has more than %d parameters",

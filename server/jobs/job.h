@@ -155,6 +155,7 @@ struct job {
   struct vx_job work;
   struct vx_layout tensor_layout;
   int32_t row_counts[VX_MAX_CLOUDS];  // `work` points to it
+  struct vx_chain_report report;      // if it has a chain
   struct job_request asked;           // the body may add to it
   struct {
     struct infer infer;

@@ -89,6 +89,7 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
   job->work.caller = lanes->alone ? &caller_alone : &caller;
   job->work.ctx = job;
   job->work.row_counts = job->row_counts;
+  job->work.report = job->work.chain ? &job->report : NULL;
   job->result.kind = job_answer_kind(job);
   job->work.tensors = job->result.kind->tensors(&job->asked);
   job->tensor_layout.tensors = 0;  // provide_output is not called if there are none

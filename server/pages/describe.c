@@ -29,10 +29,10 @@ void describe_write(struct text *out) {
   static const struct {
     const char *name;
     void (*write)(struct text *out);
-  } tables[] = {
-      {"operations", operations_describe}, {"sizes", sizes_describe},       {"options", options_describe},
-      {"endpoints", routes_describe},      {"problems", describe_problems}, {"metrics", metrics_describe},
-      {"warnings", warnings_describe},     {"tensors", describe_tensors},   {"answers", answer_kinds_describe}};
+  } tables[] = {{"operations", operations_describe}, {"steps", steps_describe},       {"sizes", sizes_describe},
+                {"options", options_describe},       {"endpoints", routes_describe},  {"problems", describe_problems},
+                {"metrics", metrics_describe},       {"warnings", warnings_describe}, {"tensors", describe_tensors},
+                {"answers", answer_kinds_describe}};
   out->json.lines = 2;  // one for each row of a table
   json_printf(out, "{");
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {

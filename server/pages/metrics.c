@@ -98,6 +98,23 @@ static void write_fates(const struct view *view, enum vx_items items, const char
       write_labelled(out, name, "fate", vx_fate_name(fate), counter_value(&view->counters->fates[items][fate]));
 }
 
+static const char *step_name(int type) { return vx_step_row_of((enum vx_step_type)type)->name; }
+
+static void write_steps(const struct view *view, const char *name, struct text *out) {
+  for (int type = 0; type < VX_STEP_TYPES; type++) {
+    uint32_t fates = vx_step_row_of((enum vx_step_type)type)->fates | VX_FATE_BIT(VX_FATE_KEPT);
+    for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
+      if (fates & VX_FATE_BIT(fate))
+        text_printf(out, "%s{step=\"%s\",fate=\"%s\"} %llu\n", name, step_name(type), vx_fate_name(fate),
+                    counter_value(&view->counters->steps[type][fate]));
+  }
+}
+
+static void write_step_durations(const struct view *view, const char *name, struct text *out) {
+  for (int type = 0; type < VX_STEP_TYPES; type++)
+    write_histogram(out, name, "step", step_name(type), &view->counters->step_durations[type]);
+}
+
 static void write_voxels(const struct view *view, const char *name, struct text *out) {
   for (int i = 0; i < VOXEL_FATES; i++)
     write_labelled(out, name, "fate", voxel_fates[i].name, counter_value(&view->counters->voxels[i]));
@@ -327,6 +344,10 @@ static const struct family {
     {"voxeld_stage_duration_seconds", "histogram",
      "Time of answered jobs, by stage; send follows total and counts only answers that were sent whole.",
      .write = write_stages},
+    {"voxeld_step_points_total", "counter", "Points that steps of answered jobs got, by type of step and by fate.",
+     .write = write_steps},
+    {"voxeld_step_duration_seconds", "histogram", "Time of steps of answered jobs, by type of step.",
+     .write = write_step_durations},
     {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by kind of lanes.", .write = write_depth},
     {"voxeld_queue_slots", "gauge", "Queue slots taken by uploads and waiting jobs, by kind of lanes.",
      .write = write_places},

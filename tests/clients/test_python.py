@@ -138,6 +138,13 @@ class Values(DaemonCase):
             self.assertEqual(result.metadata["batch"]["kept"], kept)
         self.assertEqual(self.client.transform(points, cut=[]).metadata["points"]["cut_out"], 0)
 
+    def test_points_behind_steps(self):
+        points = random_points(300)
+        result = self.client.points(points, steps=["transform"], **{"transform.distance": (1, 9)})
+        tensors, _, _ = transform.transform({"distance": "1,9"}, points.tobytes())
+        self.assert_tensors(tensors, result)
+        self.assertEqual(self.client.points(points)["points"].tobytes(), points.tobytes())
+
     def test_nms_keeps_the_best(self):
         rng = np.random.default_rng(5)
         given = {

@@ -214,7 +214,7 @@ class Streams(StreamCase):
                 stream.send(sweep(1), pose, 6)
         with self.assertRaisesRegex(ValueError, "mount has the shape"):
             self.client.stream("s", 2, mount=(1, 2, 3))
-        with self.assertRaisesRegex(ValueError, "expected voxelize, fps, transform, detect"):
+        with self.assertRaisesRegex(ValueError, "expected voxelize, fps, points, transform, detect"):
             self.client.stream("s", 2, operation="nms")
         with self.assertRaisesRegex(TypeError, "sweeps"):
             stream.send(sweep(1), HERE, 6, sweeps=3)

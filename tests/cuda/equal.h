@@ -39,6 +39,7 @@ struct side {
   struct vx_layout layout;
   struct vx_job job;
   int32_t row_counts[VX_MAX_CLOUDS];
+  struct vx_chain_report report;
   int32_t section_points[VX_MAX_SECTIONS];
   struct vx_counts section_counts[VX_MAX_SECTIONS];
   bool placing;              // single tensors get their own memory
@@ -103,6 +104,9 @@ struct vx_job pillars(float size, int32_t cap);
 struct vx_job giant_job(void);
 void fill_scan(struct random *random, struct scan *scan, int64_t num_points, const char *name);
 
+// A chain of random steps of random types, for the points of the scan. It points to memory of the next chains.
+void random_chain(struct random *random, const struct scan *scan, struct vx_chain *chain);
+
 // ---- the parts ------------------------------------------------------------------------------------------------------
 
 // Voxels whose lists have every length at which the GPU's method changes.
@@ -112,8 +116,8 @@ void test_lists(struct side sides[2], uint64_t seed, int jobs);
 void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans, int num_scans, int jobs,
                   int64_t largest);
 
-// Moved and filtered points: random clouds with up to `largest` points.
-void test_transforms(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
+// Chains of steps, alone, before a voxelization and before a sampling: random clouds with up to `largest` points.
+void test_steps(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
 // Scattered rows, and maps: of each preset's grid, and of random clouds with up to `largest` points.
 void test_maps(struct side sides[2], const struct presets *presets, uint64_t seed, int jobs, int64_t largest);

@@ -156,6 +156,12 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs) {
     asked.params.detect.session = &session;
     asked.tensors &= VX_DECODE_TENSORS | BIT(VX_BEV_FEATURES) | vx_map_tensors(&detector, ~0u);
     asked.num_clouds = scan.num_clouds;
+    struct vx_chain chain;
+    if (random_one_in(&random, 2)) {
+      random_chain(&random, &scan, &chain);
+      asked.chain = &chain;
+      asked.tensors |= random_bits(&random) & VX_CHAIN_TENSORS;
+    }
     if (scan.points != NULL && vx_cuda_backend.runs(&asked)) compare(sides, &asked, &scan, "detection");
     free(scan.points);
   }

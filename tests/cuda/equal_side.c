@@ -73,6 +73,7 @@ void side_set_job(struct side *side, const struct vx_job *asked, const struct sc
   side->job.caller = &caller;
   side->job.ctx = side;
   side->job.row_counts = side->row_counts;
+  side->job.report = &side->report;
   set_sections(side, scan);
 }
 
@@ -143,7 +144,7 @@ static bool adds_up(const struct vx_job *job) {
   bool good = job->sections.count == 0 || received == job->counts.received;
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT && job->sections.count > 0; fate++) {
     int64_t sum = 0;
-    if (!(vx_operation_of(job->op)->fates & VX_FATE_BIT(fate))) continue;
+    if (!(vx_fates_of_job(job) & VX_FATE_BIT(fate))) continue;
     for (int32_t i = 0; i < job->sections.count; i++) sum += vx_fate_count(fate, &job->sections.counts[i]);
     good = good && sum == vx_fate_count(fate, &job->counts);
   }
@@ -169,6 +170,11 @@ static bool same(const struct side *a, const struct side *b, int32_t num_clouds,
     return false;
   }
   if (!same_sections(a, b, text, size)) return false;
+  if (a->job.chain &&
+      (a->report.left != b->report.left || memcmp(a->report.fates, b->report.fates, sizeof a->report.fates) != 0)) {
+    snprintf(text, size, "the report of the chain");
+    return false;
+  }
   if (memcmp(a->row_counts, b->row_counts, (size_t)num_clouds * sizeof(int32_t)) != 0 ||
       a->layout.bytes != b->layout.bytes) {
     snprintf(text, size, "row_counts or layout");

@@ -35,9 +35,9 @@ const struct way ways[] = {
     {"samples counted", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 2, VX_FPS, SAMPLED},
     {"samples of voxels", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, ALL | VX_SAMPLED_TENSORS, 2, VX_VOXELIZE,
      SAMPLED},
-    {"transform", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM, PLAIN},
-    {"transform counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 0, VX_TRANSFORM, PLAIN},
-    {"transform of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, true, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM, PLAIN},
+    {"transform", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_CHAIN_TENSORS, 0, VX_POINTS_OP, PLAIN},
+    {"transform counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 0, VX_POINTS_OP, PLAIN},
+    {"transform of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, true, VX_CHAIN_TENSORS, 0, VX_POINTS_OP, PLAIN},
     {"maps", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL | VX_DENSE_TENSORS, 2, VX_VOXELIZE, PLAIN},
     {"maps of a batch", 0, CLOUDS, VX_ORDER_KEY, VX_FLOAT16, true, VX_DENSE_TENSORS, 0.5f, VX_VOXELIZE, PLAIN},
     {"encoder", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ENCODED, 2, VX_VOXELIZE, PLAIN},
@@ -57,8 +57,11 @@ const struct way ways[] = {
     {"detection counted", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 2, VX_DETECT, PLAIN},
     {"detection shown", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, true, SHOWN, 2, VX_DETECT, PLAIN},
     {"sections", 5, 1, VX_ORDER_KEY, VX_FLOAT32, true, ALL, 0.5f, VX_VOXELIZE, SECTIONED},
-    {"sections of a transform", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM,
-     SECTIONED},
+    {"sections of a transform", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_CHAIN_TENSORS, 0, VX_POINTS_OP, SECTIONED},
+    {"voxels behind a step", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, ALL | VX_CHAIN_TENSORS, 2, VX_VOXELIZE,
+     CHAINED},
+    {"detection behind a step", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_DECODE_TENSORS | VX_CHAIN_TENSORS, 2,
+     VX_DETECT, CHAINED},
     {"places", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_VOXELIZE, PLACED},
     {"samples of few", 0, 1, VX_ORDER_KEY, VX_FLOAT32, true, VX_SAMPLED_TENSORS, 0.5f, VX_VOXELIZE, SAMPLED},
 };
@@ -135,8 +138,19 @@ static void set_transform(const struct way *way, struct vx_job *job) {
                                                            {1, 0, 0, 2, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1},
                                                            {0, 1, 0, 3, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}};
   static const struct vx_box cut = {{-1, -1, -1}, {2, 2, 2}};
-  job->params.transform = (struct vx_transform){true, {{-8, -8, -8}, {9, 9, 9}}, 1, &cut};
-  job->inputs[VX_MATRIX] = (struct vx_input){VX_FLOAT32, 3, {way->filtered ? CLOUDS : 1, 4, 4}, matrices};
+  static struct vx_chain chains[2];
+  static struct vx_chain_report report;
+  struct vx_chain *chain = &chains[way->filtered];
+  struct vx_transform *params = &chain->steps[0].params.transform;
+  chain->count = 1;
+  *params = (struct vx_transform){.cropped = true,
+                                  .crop = {{-8, -8, -8}, {9, 9, 9}},
+                                  .num_cuts = 1,
+                                  .cuts = &cut,
+                                  .num_matrices = way->filtered ? CLOUDS : 1,
+                                  .matrices = matrices[0]};
+  job->chain = chain;
+  job->report = &report;
 }
 
 // The maps of a head with two candidates per cell, from the same numbers as the points.
@@ -206,7 +220,7 @@ struct vx_job way_job(const struct way *way) {
   struct vx_job asked = {
       .op = way->op, .inputs = {vx_points_of(way->input, 0, COLUMNS, NULL)}, .tensors = way->tensors};
   if (way->op == VX_VOXELIZE) asked.params.voxelize = voxelize_of(way);
-  if (way->op == VX_TRANSFORM) set_transform(way, &asked);
+  if (way->op == VX_POINTS_OP || way->with == CHAINED) set_transform(way, &asked);
   if (has_maps(way)) set_maps(way, &asked);
   if (way->op == VX_SCATTER) set_scatter(way, &asked);
   if (way->op == VX_DETECT) set_detector(way, &asked);

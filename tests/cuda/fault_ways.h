@@ -6,8 +6,8 @@
 
 enum { WAY_CLOUDS = 3, WAY_SECTIONS = 4 };  // at most, of a way
 
-// SECTIONED: with WAY_SECTIONS sections. PLACED: each tensor has its own memory.
-enum way_with { PLAIN, SAMPLED, SECTIONED, PLACED };
+// SECTIONED: with WAY_SECTIONS sections. PLACED: each tensor has its own memory. CHAINED: behind a step.
+enum way_with { PLAIN, SAMPLED, SECTIONED, PLACED, CHAINED };
 
 struct way {
   const char *name;

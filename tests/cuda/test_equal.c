@@ -4,7 +4,7 @@
 //              [DIRECTORY]
 //
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
-// ../shared/data). Then runs random jobs: N that make voxels, N or --samplings that sample points, N that move points,
+// ../shared/data). Then runs random jobs: N that make voxels, N or --samplings that sample points, 3 N with chains,
 // N that scatter rows, N that make maps, N that encode pillars, N that suppress boxes, 2 N that decode maps, N
 // detections. All run on one lane of each backend, so each job finds what the last one left. The tests of pinned memory
 // and of lanes follow. Prints a line per difference and one summary line. Exits with 1 if anything differed, with 77
@@ -156,7 +156,7 @@ int main(int argc, char **argv) {
   compare_random(sides, &random, options.jobs, options.largest);
   test_lists(sides, options.seed, options.jobs);
   test_samples(sides, options.seed, scans, loaded, options.samplings, options.largest);
-  test_transforms(sides, options.seed, options.jobs, options.largest);
+  test_steps(sides, options.seed, options.jobs, options.largest);
   test_maps(sides, presets, options.seed, options.jobs, options.largest);
   test_encoders(sides, options.seed, options.jobs, options.largest);
   test_nms(sides, options.seed, options.jobs, options.largest);

@@ -19,9 +19,9 @@ LAYERS = {
 # The rooms of each layer from the top down; "" are the files that lie in the layer's folder itself.
 ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "streams", "net", "clients", "config", "base"),
-    "api": ("", "wire", "ops", "params", "base"),
-    "kernels/cpu": ("", "detect", "boxes", "voxelize", "encode", "scatter", "transform", "fps", "base"),
-    "kernels/cuda": ("", "detect", "boxes", "voxelize", "encode", "scatter", "transform", "fps", "base"),
+    "api": ("", "wire", "ops", "steps", "params", "base"),
+    "kernels/cpu": ("", "detect", "boxes", "voxelize", "encode", "scatter", "steps", "fps", "base"),
+    "kernels/cuda": ("", "steps", "detect", "boxes", "voxelize", "encode", "scatter", "fps", "base"),
     "kernels/engine": ("",),
     "kernels": ("",),
 }
@@ -156,6 +156,12 @@ class Modules(unittest.TestCase):
         files = {path: text for path, text in self.texts.items() if path.endswith(endings)}
         return [(name, path) for path, text in files.items() for name in pattern.findall(text)]
 
+    def of_steps(self):
+        """The functions that headers declare for each type of step, by the list of types."""
+        steps = re.findall(r"\bX\([A-Z_]+, (\w+)\)", self.texts["kernels/steps.h"])
+        parts = [part for part, _ in self.functions(re.compile(r"(\w+_)##name"), HEADERS)]
+        return {part + step for part in parts for step in steps}
+
     def test_each_header_declares_its_own_module_or_its_room(self):
         defined = dict(self.functions(DEFINITION, SOURCES))
         for name, path in self.functions(DECLARATION, HEADERS):
@@ -165,7 +171,7 @@ class Modules(unittest.TestCase):
                     self.assertIn(module(path), (module(source), of_room(source)))
 
     def test_each_function_of_others_is_declared(self):
-        declared = {name for name, _ in self.functions(DECLARATION, HEADERS)} | {"main"}
+        declared = {name for name, _ in self.functions(DECLARATION, HEADERS)} | self.of_steps() | {"main"}
         for name, path in self.functions(DEFINITION, SOURCES):
             with self.subTest(f"{path} defines {name}"):
                 self.assertIn(name, declared)

@@ -87,6 +87,12 @@ def subscribe(daemon):
         yield daemon
 
 
+@deed(("voxeld_step_points_total", "transform", "kept"), ("voxeld_step_duration_seconds", "transform"))
+def take_a_step(daemon):
+    assert daemon.post("/v1/points?steps=transform", rows(100)).status == 200
+    yield daemon
+
+
 @deed(("voxeld_samples_total",))
 def sample(daemon):
     assert daemon.post("/v1/fps?num_samples=3", rows(100)).status == 200

@@ -93,7 +93,7 @@ WRONG = (
     ({"inputs": [described()], "parameters": {"dtype": "float16"}}, "given by the inputs"),
     ({"inputs": [described()], "parameters": {"timeout": -1}}, "timeout is not a number of microseconds"),
     ({"inputs": [described()], "parameters": {"binary_data_output": 1}}, "binary_data_output is not a boolean"),
-    ({"inputs": [described()], "parameters": {f"p{i}": 1 for i in range(40)}}, "more than 32 parameters"),
+    ({"inputs": [described()], "parameters": {f"p{i}": 1 for i in range(70)}}, "more than 64 parameters"),
     ({"inputs": [described()], "parameters": {"voxel_size": "1" * 70000}}, "voxel_size is too long"),
     ({"inputs": [described()], "id": 7}, "id is not a string"),
     ({"inputs": [described()], "id": "x" * 128}, "id is not a string of up to 127 bytes"),

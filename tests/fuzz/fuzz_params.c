@@ -52,14 +52,51 @@ static void check_box(const struct vx_box *box) {
   for (int a = 0; a < 3; a++) assert(isfinite(box->min[a]) && isfinite(box->max[a]) && box->min[a] < box->max[a]);
 }
 
-static void check_transform(const struct job_request *request) {
-  const struct vx_transform *params = &request->job.params.transform;
-  assert(request->num_matrices >= 0 && request->num_matrices <= REQUEST_MATRICES);
-  for (int32_t i = 0; i < request->num_matrices; i++)
-    for (int k = 0; k < VX_MATRIX_VALUES; k++) assert(isfinite(request->matrices[i][k]));
+static void check_transform(const struct request_step *step) {
+  const struct vx_transform *params = &step->step.params.transform;
+  assert(params->num_matrices >= 0 && params->num_matrices <= STEP_MATRICES);
+  for (int32_t i = 0; i < params->num_matrices; i++)
+    for (int k = 0; k < VX_MATRIX_VALUES; k++) assert(isfinite(step_numbers(step, 0)[i * VX_MATRIX_VALUES + k]));
   if (params->cropped) check_box(&params->crop);
   assert(params->num_cuts >= 0 && params->num_cuts <= VX_MAX_CUTS);
-  for (int32_t i = 0; i < params->num_cuts; i++) check_box(&request->cuts[i]);
+  for (int32_t i = 0; i < params->num_cuts; i++)
+    check_box((const struct vx_box *)(const void *)step_numbers(step, 1) + i);
+  assert(!params->ranged || (params->least >= 0 && params->least < params->most && isfinite(params->most)));
+}
+
+static void check_downsample(const struct vx_downsample *params) {
+  for (int a = 0; a < 3; a++) assert(params->every != 0 || (isfinite(params->size[a]) && params->size[a] > 0));
+  for (int a = 0; a < 3; a++) assert(isfinite(params->origin[a]));
+  assert(params->every >= 0 && params->min_points >= 1 && params->seed >= 0);
+}
+
+static void check_outliers(const struct request_step *step) {
+  const struct vx_ring_outlier *ring = &step->step.params.ring_outlier;
+  const struct vx_radius_outlier *radius = &step->step.params.radius_outlier;
+  if (step->step.type == VX_STEP_RING_OUTLIER) {
+    assert(step->column[0] && memchr(step->column, 0, STEP_COLUMN_SIZE));
+    assert(isfinite(ring->ratio) && ring->ratio > 0 && isfinite(ring->length) && ring->length > 0);
+    assert(isfinite(ring->tangent) && ring->tangent >= 0 && ring->most >= 1);
+  } else if (step->step.type == VX_STEP_RADIUS_OUTLIER) {
+    assert(radius->radius >= VX_LEAST_RADIUS && radius->radius <= VX_MOST_RADIUS);
+    assert(radius->min_neighbors >= 1 && radius->min_neighbors <= VX_MAX_NEIGHBORS);
+  }
+}
+
+static void check_chain(const struct request_chain *chain) {
+  assert(chain->count >= 0 && chain->count <= VX_MAX_STEPS && chain->num_numbers <= STEP_NUMBERS);
+  for (int32_t i = 0; i < chain->count; i++) {
+    const struct request_step *step = &chain->steps[i];
+    for (int list = 0; list < STEP_LISTS; list++) {
+      assert(step->lists[list].first >= 0 && step->lists[list].count >= 0);
+      assert(step->lists[list].first + step->lists[list].count <= chain->num_numbers);
+    }
+    assert(step->tag[0] && memchr(step->tag, 0, STEP_TAG_SIZE));
+    for (int32_t k = 0; k < i; k++) assert(strcmp(step->tag, chain->steps[k].tag) != 0);
+    if (step->step.type == VX_STEP_TRANSFORM) check_transform(step);
+    if (step->step.type == VX_STEP_DOWNSAMPLE) check_downsample(&step->step.params.downsample);
+    check_outliers(step);
+  }
 }
 
 static void check_scatter(const struct job_request *request) {
@@ -157,7 +194,7 @@ static void check_request(const struct job_request *request) {
   check_sampling(request);
   if (request->stream.name[0]) check_stream(request);
   if (request->job.op == VX_VOXELIZE) check_voxelize(request);
-  if (request->job.op == VX_TRANSFORM) check_transform(request);
+  check_chain(&request->chain);
   if (request->job.op == VX_SCATTER) check_scatter(request);
   if (request->job.op == VX_NMS) check_nms(&request->job.params.nms);
   if (request->job.op == VX_DECODE) check_anchor_head(&request->job.params.decode);

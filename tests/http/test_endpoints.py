@@ -169,7 +169,7 @@ class Endpoints(SharedDaemonCase):
             "/%ff%fe",
         ):
             with self.subTest(path):
-                self.problem(self.ask(path), 404, "not-found", reason="/v1/voxelize, /v1/fps, /v1/transform")
+                self.problem(self.ask(path), 404, "not-found", reason="/v1/voxelize, /v1/fps, /v1/points, ")
         self.problem(self.ask("/v1/sort"), 404, "not-found", reason="nothing at /v1/sort;")
 
     def test_a_nul_in_the_path_is_not_taken_for_the_path_before_it(self):

@@ -141,7 +141,7 @@ class Formats(SharedDaemonCase):
         given = [parameters[name] for name in ("num_features", "format", "fields", "intensity_scale")]
         self.assertEqual(given, [3, "pcd", ["x", "y", "intensity"], 0.25])
         parameters = self.json(self.move("", ROWS, JSON))["parameters"]
-        self.assertEqual(set(parameters), {"crop", "cut", "dtype", "num_features", "outputs", "timeout_ms"})
+        self.assertEqual(set(parameters), {"crop", "cut", "distance", "dtype", "num_features", "outputs", "timeout_ms"})
 
     def test_columns_are_chosen_and_intensity_is_scaled(self):
         query = "format=pointcloud2&fields=x,y,z,intensity&intensity_scale=0.5"

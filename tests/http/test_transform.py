@@ -37,20 +37,20 @@ class Transform(SharedDaemonCase):
         reply = self.transform(f"matrix={SHIFT_X}&crop=0,0,0,20,20,20&cut=14,4,4,16,6,6")
         answer = self.tensors(reply)
         self.assertEqual(answer.shapes, {"points": ("F32", [2, 4]), "point_indices": ("I32", [2])})
-        fates = {"received": 4, "kept": 2, "not_finite": 1, "out_of_crop": 0, "cut_out": 1}
+        fates = {"received": 4, "kept": 2, "not_finite": 1, "out_of_crop": 0, "cut_out": 1, "out_of_distance": 0}
         self.assertEqual(answer.metadata["points"], fates)
         self.assertEqual(answer.metadata["batch"], {"size": 1, "points": [4], "kept": [2]})
-        stages = {"copy_in", "copy_out", "queue", "receive", "total", "transform"}
+        stages = {"copy_in", "copy_out", "queue", "receive", "step-transform", "steps", "total"}
         self.assertEqual(set(answer.metadata["timing_us"]), stages)
         timing = reply.headers["Server-Timing"]
         self.assertIn("copy_in;dur=", timing)
-        self.assertIn("transform;dur=", timing)
+        self.assertIn("steps;dur=", timing)
         self.assertNotIn("voxelize", timing)
 
     def test_the_metadata_alone_has_the_same_counts(self):
         cut = "4,4,4,6,6,6;-1,-1,-1,0.5,1,1"
         metadata = self.metadata(f"crop=0,0,0,2,4,4&cut={cut}")
-        fates = {"received": 4, "kept": 1, "not_finite": 1, "out_of_crop": 1, "cut_out": 1}
+        fates = {"received": 4, "kept": 1, "not_finite": 1, "out_of_crop": 1, "cut_out": 1, "out_of_distance": 0}
         self.assertEqual(metadata["points"], fates)
         self.assertEqual(metadata["parameters"]["cut"], cut)
         self.assertEqual(metadata["parameters"]["crop"], [0, 0, 0, 2, 4, 4])
@@ -106,6 +106,10 @@ class Transform(SharedDaemonCase):
         no_boxes = f"on {BOX}; ;{BOX} {BOX};0,0,0,1,1,-1 off;off"
         self.refused("cut", "cut=", *(f"cut={boxes}" for boxes in no_boxes.split()))
         self.refused("cut", "cut=" + ";".join([BOX] * 65))
+        self.refused(
+            "distance", "distance=", "distance=1", "distance=2,1", "distance=1,1", "distance=-1,2", "distance=0,inf"
+        )
+        self.refused("steps", "steps=transform")
         self.refused("outputs", "outputs=voxels", "outputs=", "outputs=points,points")
         self.refused("start", "start=1")
         self.refused("preset", "preset=kitti_second")
@@ -128,7 +132,7 @@ class Transform(SharedDaemonCase):
         wait_until(lambda: counters(self.daemon, "voxeld_requests_total").get(answered), "the request counted")
         self.assertGreater(counters(self.daemon, "voxeld_points_total")['fate="out_of_crop"'], 0)
         stages = counters(self.daemon, "voxeld_stage_duration_seconds_count")
-        self.assertGreater(stages['stage="transform"'], 0)
+        self.assertGreater(stages['stage="steps"'], 0)
         self.assertEqual(stages['stage="voxelize"'], 0)
 
 

@@ -42,6 +42,8 @@ def random_query(rng, counts, columns):
         query["crop"] = random_box(rng)
     if rng.random() < 0.6:
         query["cut"] = ";".join(random_box(rng) for _ in range(int(rng.choice([1, 2, 7, 64]))))
+    if rng.random() < 0.4:
+        query["distance"] = numbers([rng.choice([0, 1, 30]), rng.choice([31, 60, 1e30])])
     return query
 
 
@@ -93,6 +95,16 @@ class Transform(OneDaemonCase):
             cut, _ = self.check({"num_features": "3", "cut": box}, points.tobytes())
             self.assertEqual(crop["point_indices"].tolist(), [0, 2, 3])
             self.assertEqual(cut["point_indices"].tolist(), [1, 4])
+
+    def test_borders_of_a_distance(self):
+        near, far = np.float32(0.5), np.float32(2)
+        at = [np.nextafter(near, np.float32(0)), near, np.nextafter(far, near), far, 1e30]
+        points = np.zeros((5, 3), np.float32)
+        for axis in range(3):
+            points[:] = 0
+            points[:, axis] = at
+            kept, _ = self.check({"num_features": "3", "distance": "0.5,2"}, points.tobytes())
+            self.assertEqual(kept["point_indices"].tolist(), [1, 2])
 
     def test_a_move_may_overflow(self):
         points = np.array([[1e38, 0, 0], [1, 1, 1], [np.inf, 0, 0], [0, np.nan, 0]], np.float32)

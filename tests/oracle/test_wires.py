@@ -42,6 +42,7 @@ REQUESTS = (
     ("voxelize", f"{GRID}&feature=points,mean,pillar&point_counts=100,0,200", {"points": POINTS}),
     ("voxelize", f"{GRID}&fps=9&outputs=voxel_coords,sampled_points,point_voxel_ids", {"points": POINTS}),
     ("fps", "num_samples=20&outputs=sampled_indices,sampled_points", {"points": POINTS}),
+    ("points", "steps=transform&transform.distance=1,5&outputs=points,point_fates", {"points": POINTS}),
     ("transform", "crop=-5,-5,-5,5,5,5", {"points": POINTS}),
     ("transform", "point_counts=150,150", {"points": POINTS, "matrix": MATRIX}),
     ("nms", "class_agnostic=no&box_counts=40,20", {

@@ -81,6 +81,10 @@ PAGE_TABLES = {
         ("parameter", "of", "default", "allowed", "meaning"),
         lambda r: (code(r["name"]), r["of"], code(r["default"]), r["allowed"], meaning(r)),
     ),
+    "steps": (
+        ("parameter of a step", "default", "allowed", "meaning"),
+        lambda r: (code(f"{r['step']}.{r['name']}"), code(r["default"]), r["allowed"], meaning(r)),
+    ),
     "options": (
         ("option", "default", "allowed", "meaning"),
         lambda r: (code("--" + r["name"].replace("_", "-")), code(r["default"]), r["allowed"], r["doc"]),
@@ -101,7 +105,12 @@ def operation_of(name, tables):
 def page_table(name, tables):
     """The header row and the other rows of one of these tables."""
     header, cells = PAGE_TABLES[name]
-    entries = parameters(tables) if name == "parameters" else tables[name.removeprefix("kserve_")]
+    if name == "parameters":
+        entries = parameters(tables)
+    elif name == "steps":
+        entries = [{**entry, "step": step["name"]} for step in tables["steps"] for entry in step["parameters"]]
+    else:
+        entries = tables[name.removeprefix("kserve_")]
     if name.endswith("endpoints"):
         entries = [entry for entry in entries if entry["path"].startswith("/v2") == name.startswith("kserve_")]
     return row(*header), [row(*cells(entry)) for entry in entries]

@@ -1,8 +1,8 @@
-"""The oracle of POST /v1/transform: numpy in float32, in the order of operations that the service specifies."""
+"""The oracle of the step `transform`: numpy in float32, in the order of operations that the service specifies."""
 
 import numpy as np
 
-FATES = ("kept", "not_finite", "out_of_crop", "cut_out")
+FATES = ("kept", "not_finite", "out_of_crop", "cut_out", "out_of_distance")
 IDENTITY = np.eye(4, dtype=np.float32)
 
 
@@ -28,6 +28,12 @@ def inside(box, xyz):
 def fates_of(query, xyz):
     """A number in FATES for each point."""
     fates = np.zeros(len(xyz), int)
+    if query.get("distance", "off") != "off":
+        least, most = floats(query["distance"])
+        x, y, z = xyz.T
+        with np.errstate(all="ignore"):
+            squared = (x * x + y * y) + z * z
+            fates[~((least * least <= squared) & (squared < most * most))] = 4
     for box in boxes(query.get("cut", "off")):
         fates[inside(box, xyz)] = 3
     for box in boxes(query.get("crop", "off")):

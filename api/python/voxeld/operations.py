@@ -31,6 +31,9 @@ __all__ = [
     "FpsResult",
     "FpsSweepParameters",
     "NmsResult",
+    "PointsParameters",
+    "PointsResult",
+    "PointsSweepParameters",
     "ScatterResult",
     "SweepParameters",
     "TransformParameters",
@@ -67,17 +70,38 @@ VoxelizeOutputs = Literal[
     "bev_max_intensity",
     "bev_top_intensity",
     "bev_density",
+    "points",
+    "point_indices",
+    "point_rows",
+    "point_fates",
+    "point_steps",
 ]
 
 FpsOutputs = Literal[
     "sampled_indices",
     "sampled_points",
     "sampled_distances",
+    "points",
+    "point_indices",
+    "point_rows",
+    "point_fates",
+    "point_steps",
+]
+
+PointsOutputs = Literal[
+    "points",
+    "point_indices",
+    "point_rows",
+    "point_fates",
+    "point_steps",
 ]
 
 TransformOutputs = Literal[
     "points",
     "point_indices",
+    "point_rows",
+    "point_fates",
+    "point_steps",
 ]
 
 NmsOutputs = Literal["kept_indices"]
@@ -109,6 +133,11 @@ DetectOutputs = Literal[
     "vel",
     "iou",
     "bev_features",
+    "points",
+    "point_indices",
+    "point_rows",
+    "point_fates",
+    "point_steps",
 ]
 
 NMS: Dict[str, List[str]] = {
@@ -138,7 +167,7 @@ SCATTER: Dict[str, List[str]] = {
 PARAMETERS: List[Parameter] = [
     Parameter(
         "preset",
-        ("voxelize", "fps", "transform"),
+        ("voxelize", "fps", "points", "transform"),
         "string",
         None,
         None,
@@ -147,7 +176,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "num_features",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "int",
         None,
         "4",
@@ -156,7 +185,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "dtype",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "string",
         None,
         "float32",
@@ -165,7 +194,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "format",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "string",
         None,
         None,
@@ -174,7 +203,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "fields",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "list",
         None,
         None,
@@ -183,7 +212,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "intensity_scale",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "float",
         None,
         None,
@@ -192,7 +221,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "point_counts",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "ints",
         None,
         None,
@@ -201,7 +230,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "stream",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "string",
         None,
         None,
@@ -213,7 +242,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "streams",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "list",
         None,
         None,
@@ -225,7 +254,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "sweeps",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "int",
         None,
         None,
@@ -237,7 +266,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "pose",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "floats",
         None,
         None,
@@ -249,7 +278,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "poses",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "floats",
         None,
         None,
@@ -258,7 +287,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "mount",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "floats",
         None,
         None,
@@ -267,7 +296,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "float",
         "seconds",
         None,
@@ -276,7 +305,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "times",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "floats",
         "seconds",
         None,
@@ -285,7 +314,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "time_column",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "string",
         None,
         None,
@@ -294,12 +323,24 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "remove_close",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "float",
         "metres",
         None,
         "a finite number above 0",
         "removes from each sweep the points whose |x| and |y| are both below this, before they are moved",
+    ),
+    Parameter(
+        "steps",
+        ("voxelize", "fps", "points", "detect"),
+        "list",
+        None,
+        None,
+        (
+            "none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME or TAG:NAME; tags "
+            "differ and have up to 23 letters, digits, _ and -"
+        ),
+        "what happens to the points before the operation, in this order; TAG.name sets a parameter of a step",
     ),
     Parameter(
         "point_cloud_range",
@@ -443,7 +484,7 @@ PARAMETERS: List[Parameter] = [
             "a list of voxel_coords, voxel_num_points, voxels, voxel_features, pillar_features, point_voxel_ids, "
             "voxel_point_mask, sampled_indices, sampled_points, sampled_distances, bev_features, occupancy, "
             "occupancy_counts, occupancy_packed, bev_max_height, bev_min_height, bev_max_intensity, bev_top_intensity,"
-            " bev_density"
+            " bev_density, points, point_indices, point_rows, point_fates, point_steps"
         ),
         (
             "which tensors to return; without it voxel_coords, voxel_num_points and the tensors that feature computes;"
@@ -452,7 +493,7 @@ PARAMETERS: List[Parameter] = [
     ),
     Parameter(
         "timeout_ms",
-        ("voxelize", "fps", "transform", "detect"),
+        ("voxelize", "fps", "points", "transform", "detect"),
         "int",
         "milliseconds",
         "0",
@@ -477,8 +518,20 @@ PARAMETERS: List[Parameter] = [
         "list",
         None,
         None,
-        "a list of sampled_indices, sampled_points, sampled_distances",
+        (
+            "a list of sampled_indices, sampled_points, sampled_distances, points, point_indices, point_rows, "
+            "point_fates, point_steps"
+        ),
         "which tensors to return; without it sampled_indices and sampled_points",
+    ),
+    Parameter(
+        "outputs",
+        ("points", "transform"),
+        "list",
+        None,
+        None,
+        "a list of points, point_indices, point_rows, point_fates, point_steps",
+        "which tensors to return; without it points and point_indices",
     ),
     Parameter(
         "matrix",
@@ -495,7 +548,7 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "crop",
         ("transform",),
-        "floats",
+        "list",
         "metres",
         "off",
         "off, or x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
@@ -504,20 +557,20 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "cut",
         ("transform",),
-        "boxes",
+        "string",
         "metres",
         "off",
         "off, or up to 64 boxes in the form of crop, separated by semicolons",
         "removes moved points inside any of these boxes, such as points on the vehicle itself",
     ),
     Parameter(
-        "outputs",
+        "distance",
         ("transform",),
         "list",
-        None,
-        None,
-        "a list of points, point_indices",
-        "which tensors to return; without it points and point_indices",
+        "metres",
+        "off",
+        "off, or min,max, finite, 0 or more, min below max",
+        "removes moved points nearer to the origin than min, or as far as max or farther",
     ),
     Parameter(
         "model",
@@ -596,7 +649,8 @@ PARAMETERS: List[Parameter] = [
         None,
         (
             "a list of boxes, scores, labels, box_indices, box_counts, cls_preds, box_preds, dir_cls_preds, heatmap, "
-            "center, height, dim, rot, vel, iou, bev_features"
+            "center, height, dim, rot, vel, iou, bev_features, points, point_indices, point_rows, point_fates, "
+            "point_steps"
         ),
         "which tensors to return; without it boxes, scores, labels and box_counts",
     ),
@@ -628,6 +682,7 @@ class VoxelizeParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
+    steps: Optional[Sequence[str]]
     point_cloud_range: Optional[Numbers]
     voxel_size: Optional[Numbers]
     max_points_per_voxel: Optional[int]
@@ -663,6 +718,7 @@ class FpsParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
+    steps: Optional[Sequence[str]]
     start: Optional[int]
     outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]]
     timeout_ms: Optional[int]
@@ -670,6 +726,27 @@ class FpsParameters(TypedDict, total=False):
 
 class FpsSweepParameters(FpsParameters, SweepParameters, total=False):
     """The parameters of fps."""
+
+
+class PointsParameters(TypedDict, total=False):
+    """The parameters of points, without those of sweeps."""
+
+    preset: Optional[str]
+    num_features: Optional[int]
+    dtype: Optional[Literal["float32", "float16"]]
+    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    fields: Optional[Sequence[str]]
+    intensity_scale: Optional[float]
+    point_counts: Optional[Ints]
+    time_column: Optional[Flag]
+    remove_close: Optional[float]
+    steps: Optional[Sequence[str]]
+    outputs: Optional[Union[PointsOutputs, Sequence[PointsOutputs]]]
+    timeout_ms: Optional[int]
+
+
+class PointsSweepParameters(PointsParameters, SweepParameters, total=False):
+    """The parameters of points."""
 
 
 class TransformParameters(TypedDict, total=False):
@@ -684,11 +761,12 @@ class TransformParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
-    matrix: Optional[Numbers]
-    crop: Optional[Union[Literal["off"], Numbers]]
-    cut: Optional[Union[Literal["off"], Numbers]]
     outputs: Optional[Union[TransformOutputs, Sequence[TransformOutputs]]]
     timeout_ms: Optional[int]
+    matrix: Optional[Numbers]
+    crop: Optional[Union[Literal["off"], Sequence[str]]]
+    cut: Optional[Union[Literal["off"], str]]
+    distance: Optional[Union[Literal["off"], Sequence[str]]]
 
 
 class TransformSweepParameters(TransformParameters, SweepParameters, total=False):
@@ -707,6 +785,7 @@ class DetectParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
+    steps: Optional[Sequence[str]]
     score_threshold: Optional[float]
     max_objects: Optional[int]
     nms_threshold: Optional[float]
@@ -725,8 +804,9 @@ class VoxelizeResult(Result):
     """The tensors of voxelize.
 
     Sizes: N rows of the body, of all clouds; C columns of a row; V voxels of all clouds; P max_points_per_voxel; B
-    clouds of the batch; M samples of a cloud; if each cloud has its own number, [B, M] is [samples of all]; ny cells
-    of a grid or a map along y; nx cells of a grid or a map along x; nz cells of a grid along z.
+    clouds of the batch; M samples of a cloud; if each cloud has its own number, [B, M] is [samples of all]; R points
+    of all clouds that the steps left; ny cells of a grid or a map along y; nx cells of a grid or a map along x; nz
+    cells of a grid along z.
     """
 
     @property
@@ -844,12 +924,47 @@ class VoxelizeResult(Result):
         """[B, ny, nx] float32: min(1, ln(n + 1) / ln 64) of n points. Only if outputs names it, else None."""
         return self.tensors.get("bev_density")
 
+    @property
+    def points(self) -> Optional[NDArray[np.float32]]:
+        """[R, C] float32: the points that the steps left, of all clouds, in the order of the body. Only if outputs
+        names it, else None.
+        """
+        return self.tensors.get("points")
+
+    @property
+    def point_indices(self) -> Optional[NDArray[np.int32]]:
+        """[R] int32: the row of each of these points in the body, counted over all clouds. Only if outputs names it,
+        else None.
+        """
+        return self.tensors.get("point_indices")
+
+    @property
+    def point_rows(self) -> Optional[NDArray[np.int32]]:
+        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        represents it; -1 if dropped. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_rows")
+
+    @property
+    def point_fates(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
+        they left the row. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_fates")
+
+    @property
+    def point_steps(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: the number, from 1, of the step that dropped the row; 0 if no step did. Only if outputs names
+        it, else None.
+        """
+        return self.tensors.get("point_steps")
+
 
 class FpsResult(Result):
     """The tensors of fps.
 
-    Sizes: C columns of a row; B clouds of the batch; M samples of a cloud; if each cloud has its own number, [B, M]
-    is [samples of all].
+    Sizes: N rows of the body, of all clouds; C columns of a row; B clouds of the batch; M samples of a cloud; if
+    each cloud has its own number, [B, M] is [samples of all]; R points of all clouds that the steps left.
     """
 
     @property
@@ -869,22 +984,120 @@ class FpsResult(Result):
         """
         return self.tensors.get("sampled_distances")
 
+    @property
+    def points(self) -> Optional[NDArray[np.float32]]:
+        """[R, C] float32: the points that the steps left, of all clouds, in the order of the body. Only if outputs
+        names it, else None.
+        """
+        return self.tensors.get("points")
 
-class TransformResult(Result):
-    """The tensors of transform.
+    @property
+    def point_indices(self) -> Optional[NDArray[np.int32]]:
+        """[R] int32: the row of each of these points in the body, counted over all clouds. Only if outputs names it,
+        else None.
+        """
+        return self.tensors.get("point_indices")
 
-    Sizes: C columns of a row; K kept points or boxes of all clouds.
+    @property
+    def point_rows(self) -> Optional[NDArray[np.int32]]:
+        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        represents it; -1 if dropped. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_rows")
+
+    @property
+    def point_fates(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
+        they left the row. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_fates")
+
+    @property
+    def point_steps(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: the number, from 1, of the step that dropped the row; 0 if no step did. Only if outputs names
+        it, else None.
+        """
+        return self.tensors.get("point_steps")
+
+
+class PointsResult(Result):
+    """The tensors of points.
+
+    Sizes: N rows of the body, of all clouds; C columns of a row; R points of all clouds that the steps left.
     """
 
     @property
     def points(self) -> NDArray[np.float32]:
-        """[K, C] float32: the moved points in the order of the body, widened to float32."""
+        """[R, C] float32: the points that the steps left, of all clouds, in the order of the body, widened to
+        float32.
+        """
         return self._tensor("points")
 
     @property
     def point_indices(self) -> NDArray[np.int32]:
-        """[K] int32: the row of each point in the body, counted over all clouds."""
+        """[R] int32: the row of each of these points in the body, counted over all clouds."""
         return self._tensor("point_indices")
+
+    @property
+    def point_rows(self) -> Optional[NDArray[np.int32]]:
+        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        represents it; -1 if dropped. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_rows")
+
+    @property
+    def point_fates(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
+        they left the row. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_fates")
+
+    @property
+    def point_steps(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: the number, from 1, of the step that dropped the row; 0 if no step did. Only if outputs names
+        it, else None.
+        """
+        return self.tensors.get("point_steps")
+
+
+class TransformResult(Result):
+    """The tensors of transform.
+
+    Sizes: N rows of the body, of all clouds; C columns of a row; R points of all clouds that the steps left.
+    """
+
+    @property
+    def points(self) -> NDArray[np.float32]:
+        """[R, C] float32: the points that the steps left, of all clouds, in the order of the body, widened to
+        float32.
+        """
+        return self._tensor("points")
+
+    @property
+    def point_indices(self) -> NDArray[np.int32]:
+        """[R] int32: the row of each of these points in the body, counted over all clouds."""
+        return self._tensor("point_indices")
+
+    @property
+    def point_rows(self) -> Optional[NDArray[np.int32]]:
+        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        represents it; -1 if dropped. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_rows")
+
+    @property
+    def point_fates(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
+        they left the row. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_fates")
+
+    @property
+    def point_steps(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: the number, from 1, of the step that dropped the row; 0 if no step did. Only if outputs names
+        it, else None.
+        """
+        return self.tensors.get("point_steps")
 
 
 class NmsResult(Result):
@@ -951,10 +1164,11 @@ class ScatterResult(Result):
 class DetectResult(Result):
     """The tensors of detect.
 
-    Sizes: C columns of a row; B clouds of the batch; K kept points or boxes of all clouds; ny cells of a grid or a
-    map along y; nx cells of a grid or a map along x; L classes of all anchors of a cell; of a centre head, classes;
-    O box values of all anchors of a cell; D direction bins of all anchors of a cell; nz cells of a grid along z; T
-    tasks of a centre head; H cells of the network's maps along y; W cells of the network's maps along x.
+    Sizes: N rows of the body, of all clouds; C columns of a row; B clouds of the batch; K kept points or boxes of
+    all clouds; R points of all clouds that the steps left; ny cells of a grid or a map along y; nx cells of a grid
+    or a map along x; L classes of all anchors of a cell; of a centre head, classes; O box values of all anchors of a
+    cell; D direction bins of all anchors of a cell; nz cells of a grid along z; T tasks of a centre head; H cells of
+    the network's maps along y; W cells of the network's maps along x.
     """
 
     @property
@@ -1059,6 +1273,41 @@ class DetectResult(Result):
         """
         return self.tensors.get("bev_features")
 
+    @property
+    def points(self) -> Optional[NDArray[np.float32]]:
+        """[R, C] float32: the points that the steps left, of all clouds, in the order of the body. Only if outputs
+        names it, else None.
+        """
+        return self.tensors.get("points")
+
+    @property
+    def point_indices(self) -> Optional[NDArray[np.int32]]:
+        """[R] int32: the row of each of these points in the body, counted over all clouds. Only if outputs names it,
+        else None.
+        """
+        return self.tensors.get("point_indices")
+
+    @property
+    def point_rows(self) -> Optional[NDArray[np.int32]]:
+        """[N] int32: the row in points of each row of the body; a merged point has the row of the point that
+        represents it; -1 if dropped. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_rows")
+
+    @property
+    def point_fates(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: what the steps did to each row of the body, as an index of fate_names of the metadata; 0 if
+        they left the row. Only if outputs names it, else None.
+        """
+        return self.tensors.get("point_fates")
+
+    @property
+    def point_steps(self) -> Optional[NDArray[np.uint8]]:
+        """[N] uint8: the number, from 1, of the step that dropped the row; 0 if no step did. Only if outputs names
+        it, else None.
+        """
+        return self.tensors.get("point_steps")
+
 
 class Operations:
     """The methods of Client that compute."""
@@ -1086,6 +1335,7 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
+        steps: Optional[Sequence[str]] = None,
         point_cloud_range: Optional[Numbers] = None,
         voxel_size: Optional[Numbers] = None,
         max_points_per_voxel: Optional[int] = None,
@@ -1143,6 +1393,9 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
+            steps: what happens to the points before the operation, in this order; TAG.name sets a parameter of a
+                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
+                or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
             point_cloud_range: metres; a point is in range if its cell index is inside the grid; allowed:
                 x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
             voxel_size: metres; size of a voxel along x, y and z; allowed: x,y,z, finite, each above 0
@@ -1209,6 +1462,16 @@ class Operations:
             bev_top_intensity: [B, ny, nx] float32; intensity of the highest of these points, of equally high points
                 the first; 0 if there is no such point; only if outputs names it
             bev_density: [B, ny, nx] float32; min(1, ln(n + 1) / ln 64) of n points; only if outputs names it
+            points: [R, C] float32; the points that the steps left, of all clouds, in the order of the body; only if
+                outputs names it
+            point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
+                outputs names it
+            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
+                that represents it; -1 if dropped; only if outputs names it
+            point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
+                metadata; 0 if they left the row; only if outputs names it
+            point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
+                outputs names it
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
         TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
@@ -1238,6 +1501,7 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
+        steps: Optional[Sequence[str]] = None,
         start: Optional[int] = None,
         outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]] = None,
         timeout_ms: Optional[int] = None,
@@ -1285,6 +1549,9 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
+            steps: what happens to the points before the operation, in this order; TAG.name sets a parameter of a
+                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
+                or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
             start: sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at
                 least this number; allowed: a whole number from 0 to 2147483647; default: 0
             outputs: which tensors to return; without it sampled_indices and sampled_points
@@ -1299,12 +1566,114 @@ class Operations:
             sampled_points: [B, M, C] float32; the point's row, widened to float32
             sampled_distances: [B, M] float32; distance to the nearest point chosen before; infinite for the first of
                 a cloud; only if outputs names it
+            points: [R, C] float32; the points that the steps left, of all clouds, in the order of the body; only if
+                outputs names it
+            point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
+                outputs names it
+            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
+                that represents it; -1 if dropped; only if outputs names it
+            point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
+                metadata; 0 if they left the row; only if outputs names it
+            point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
+                outputs names it
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
         TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
         value counts, else the default.
         """
         return self._calls.points("fps", FpsResult, locals())
+
+    def points(
+        self,
+        points: Points,
+        preset: Optional[str] = None,
+        *,
+        num_features: Optional[int] = None,
+        dtype: Optional[Literal["float32", "float16"]] = None,
+        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        fields: Optional[Sequence[str]] = None,
+        intensity_scale: Optional[float] = None,
+        point_counts: Optional[Ints] = None,
+        stream: Optional[str] = None,
+        streams: Optional[Sequence[str]] = None,
+        sweeps: Optional[int] = None,
+        pose: Optional[Numbers] = None,
+        poses: Optional[Numbers] = None,
+        mount: Optional[Numbers] = None,
+        time: Optional[float] = None,
+        times: Optional[Numbers] = None,
+        time_column: Optional[Flag] = None,
+        remove_close: Optional[float] = None,
+        steps: Optional[Sequence[str]] = None,
+        outputs: Optional[Union[PointsOutputs, Sequence[PointsOutputs]]] = None,
+        timeout_ms: Optional[int] = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> PointsResult:
+        """Points in; the points that the steps left out.
+
+        Args:
+            points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes: rows as the service
+                takes them or, with format, a file, described by the parameters. Arrays are numpy arrays, objects in
+                CPU memory with __array__ or __dlpack__, or buffers of such numbers.
+            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
+                64; default: 4
+            dtype: type of the body's values; default: float32
+            format: format of the body's points; without it raw: rows of dtype
+            fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
+                allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
+            intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
+            point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
+                allowed: 1 to 1024 whole numbers that add up to the rows of the body
+            stream: the body is a sweep of this stream of the client; the server keeps the sweep and joins it with
+                earlier sweeps; allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            streams: the streams to join; their points are moved into the frame of the first stream; without it, only
+                the stream of the body is joined; allowed: 1 to 8 names of streams, each once
+            sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
+                many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
+            pose: pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to
+                a fixed frame; allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: instead of pose, for a body with several sweeps: the pose of each sweep, in order; allowed: up to
+                32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7
+            mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
+                allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
+            time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
+                1e12
+            times: seconds; instead of time, for a body with several sweeps: the time of each sweep, the newest
+                first; allowed: up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the
+                one before
+            time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
+            remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
+                they are moved; allowed: a finite number above 0
+            steps: what happens to the points before the operation, in this order; TAG.name sets a parameter of a
+                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
+                or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
+            outputs: which tensors to return; without it points and point_indices
+            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
+                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata_only: make no tensors
+            request_id: id of the request in the service's log; without it, the service makes one
+            traceparent: W3C trace context of the request, for the service's log
+
+        Returns the tensors, as attributes and as a mapping:
+            points: [R, C] float32; the points that the steps left, of all clouds, in the order of the body, widened
+                to float32
+            point_indices: [R] int32; the row of each of these points in the body, counted over all clouds
+            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
+                that represents it; -1 if dropped; only if outputs names it
+            point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
+                metadata; 0 if they left the row; only if outputs names it
+            point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
+                outputs names it
+
+        Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
+        TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
+        value counts, else the default.
+        """
+        return self._calls.points("points", PointsResult, locals())
 
     def transform(
         self,
@@ -1327,11 +1696,12 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
-        matrix: Optional[Numbers] = None,
-        crop: Optional[Union[Literal["off"], Numbers]] = None,
-        cut: Optional[Union[Literal["off"], Numbers]] = None,
         outputs: Optional[Union[TransformOutputs, Sequence[TransformOutputs]]] = None,
         timeout_ms: Optional[int] = None,
+        matrix: Optional[Numbers] = None,
+        crop: Optional[Union[Literal["off"], Sequence[str]]] = None,
+        cut: Optional[Union[Literal["off"], str]] = None,
+        distance: Optional[Union[Literal["off"], Sequence[str]]] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -1373,6 +1743,9 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
+            outputs: which tensors to return; without it points and point_indices
+            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
+                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
             matrix: moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except
                 that -0 becomes 0; allowed: 16 numbers, row by row, or 16 for each of up to 64 clouds; the last row
                 of each matrix is 0,0,0,1
@@ -1380,16 +1753,22 @@ class Operations:
                 x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max; default: off
             cut: metres; removes moved points inside any of these boxes, such as points on the vehicle itself;
                 allowed: off, or up to 64 boxes in the form of crop, separated by semicolons; default: off
-            outputs: which tensors to return; without it points and point_indices
-            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
-                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            distance: metres; removes moved points nearer to the origin than min, or as far as max or farther;
+                allowed: off, or min,max, finite, 0 or more, min below max; default: off
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
 
         Returns the tensors, as attributes and as a mapping:
-            points: [K, C] float32; the moved points in the order of the body, widened to float32
-            point_indices: [K] int32; the row of each point in the body, counted over all clouds
+            points: [R, C] float32; the points that the steps left, of all clouds, in the order of the body, widened
+                to float32
+            point_indices: [R] int32; the row of each of these points in the body, counted over all clouds
+            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
+                that represents it; -1 if dropped; only if outputs names it
+            point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
+                metadata; 0 if they left the row; only if outputs names it
+            point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
+                outputs names it
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
         TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
@@ -1651,6 +2030,7 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
+        steps: Optional[Sequence[str]] = None,
         score_threshold: Optional[float] = None,
         max_objects: Optional[int] = None,
         nms_threshold: Optional[float] = None,
@@ -1700,6 +2080,9 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
+            steps: what happens to the points before the operation, in this order; TAG.name sets a parameter of a
+                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
+                or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
             score_threshold: boxes with a lower score are dropped; a centre head also drops boxes with exactly this
                 score; without it the model's value; allowed: a number from 0 to 1
             max_objects: for a centre head: maximum number of candidates per task that become boxes; without it the
@@ -1745,6 +2128,16 @@ class Operations:
                 outputs names it
             bev_features: [B, C*nz, ny, nx] float32 or float16; the network's input: the pillars' features as a map;
                 only if outputs names it
+            points: [R, C] float32; the points that the steps left, of all clouds, in the order of the body; only if
+                outputs names it
+            point_indices: [R] int32; the row of each of these points in the body, counted over all clouds; only if
+                outputs names it
+            point_rows: [N] int32; the row in points of each row of the body; a merged point has the row of the point
+                that represents it; -1 if dropped; only if outputs names it
+            point_fates: [N] uint8; what the steps did to each row of the body, as an index of fate_names of the
+                metadata; 0 if they left the row; only if outputs names it
+            point_steps: [N] uint8; the number, from 1, of the step that dropped the row; 0 if no step did; only if
+                outputs names it
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
         TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
@@ -1773,6 +2166,17 @@ class Operations:
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
         **parameters: Unpack[FpsSweepParameters],
+    ) -> NDArray[np.uint8]: ...
+    @overload
+    def file(
+        self,
+        operation: Literal["points"],
+        points: Points,
+        media_type: str = "application/vnd.safetensors",
+        *,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Unpack[PointsSweepParameters],
     ) -> NDArray[np.uint8]: ...
     @overload
     def file(
@@ -1841,6 +2245,18 @@ class Operations:
         name: str,
         sweeps: int,
         *,
+        operation: Literal["points"],
+        streams: Optional[Sequence[str]] = None,
+        mount: Optional[Numbers] = None,
+        keep: bool = False,
+        **parameters: Unpack[PointsParameters],
+    ) -> Stream[PointsResult]: ...
+    @overload
+    def stream(
+        self,
+        name: str,
+        sweeps: int,
+        *,
         operation: Literal["transform"],
         streams: Optional[Sequence[str]] = None,
         mount: Optional[Numbers] = None,
@@ -1885,6 +2301,7 @@ class Operations:
         results: Dict[str, Type[Result]] = {
             "voxelize": VoxelizeResult,
             "fps": FpsResult,
+            "points": PointsResult,
             "transform": TransformResult,
             "detect": DetectResult,
         }

@@ -39,6 +39,7 @@ struct vx_lane {
   uint64_t seed[2];  // seed of the cell indexes' hash
   uint32_t base;     // base of the next cell index
   struct cpu_arena scratch;
+  struct cpu_arena chain;    // the rows of a chain of steps
   struct cpu_arena between;  // what the stages of one job leave for each other
 };
 

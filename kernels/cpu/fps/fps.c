@@ -32,15 +32,17 @@ void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_job
 }
 
 // Counts the candidates. Sets *start to the first candidate numbered *start or above; if there is none, to the first.
-static int32_t find_candidates(struct vx_stop *stop, const float *rows, int32_t columns, int32_t count,
+// `ranked`: the number of a candidate counts only candidates.
+static int32_t find_candidates(struct vx_stop *stop, const float *rows, int32_t columns, int32_t count, bool ranked,
                                int32_t *start) {
   int32_t candidates = 0, first = -1, first_from_start = -1;
   VX_EACH_ROW(stop, i, 0, count) {
     const float *row = rows + i * columns;
     if (!vx_are_finite(row[0], row[1], row[2])) continue;
+    int64_t number = ranked ? candidates : i;
     candidates++;
     first = first < 0 ? (int32_t)i : first;
-    first_from_start = first_from_start < 0 && i >= *start ? (int32_t)i : first_from_start;
+    first_from_start = first_from_start < 0 && number >= *start ? (int32_t)i : first_from_start;
   }
   *start = first_from_start < 0 ? first : first_from_start;
   return candidates;
@@ -57,7 +59,8 @@ enum vx_status cpu_fps_prepare(struct cpu_fps *fps, const float *rows, const int
   for (int32_t number = 0; status == VX_OK && number < job->num_clouds; number++) {
     struct cpu_fps_cloud *cloud = &fps->clouds[number];
     *cloud = (struct cpu_fps_cloud){row, sample, vx_sampling_of(job)->start};
-    int32_t found = find_candidates(job->stop, rows + row * fps->columns, fps->columns, counts[number], &cloud->start);
+    int32_t found = find_candidates(job->stop, rows + row * fps->columns, fps->columns, counts[number],
+                                    vx_starts_at_rank(job), &cloud->start);
     status = vx_stop_status(job->stop, error);
     if (status == VX_OK) status = vx_check_candidates(job, number, found, error);
     row += counts[number];

@@ -97,7 +97,7 @@ static void place(struct scatter *scatter) {
 }
 
 static enum vx_status write_output(const struct scatter *scatter, struct error *error) {
-  const struct vx_job *job = scatter->job;
+  struct vx_job *job = scatter->job;
   const struct vx_input *features = &job->inputs[VX_FEATURES];
   struct vx_layout layout;
   void *output = NULL;

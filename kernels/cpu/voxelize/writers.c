@@ -5,10 +5,8 @@
 
 #include <string.h>
 
+#include "kernels/cpu/base/sums.h"
 #include "kernels/cpu/encode/encode.h"
-
-// Without a cap, a voxel can hold every point of the scan. Sums are then taken in groups of this size.
-enum { SUM_GROUP = 64 };
 
 enum { PILLAR_EXTRA = 6, MAX_PILLAR_COLUMNS = VX_MAX_FEATURES + PILLAR_EXTRA };
 
@@ -18,48 +16,9 @@ static const float *point_at(const struct cpu_run *run, int32_t index) {
   return run->points + (int64_t)index * run->columns;
 }
 
-// Sums the first `columns` columns of the listed points in sequence. The sum begins with the first point rather than
-// with 0, so -0.0 stays.
-static inline void sum_columns(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns,
-                               float *restrict sum) {
-  memcpy(sum, point_at(run, list[0]), (size_t)columns * sizeof *sum);
-  for (int32_t i = 1; i < count; i++) {
-    const float *point = point_at(run, list[i]);
-    for (int32_t c = 0; c < columns; c++) sum[c] += point[c];
-  }
-}
-
-// With common numbers of columns as constants, the compiler keeps the sums in registers.
-static void sum_sequence(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns, float *sum) {
-  switch (columns) {
-    case 3: sum_columns(run, list, count, 3, sum); break;
-    case 4: sum_columns(run, list, count, 4, sum); break;
-    case 5: sum_columns(run, list, count, 5, sum); break;
-    default: sum_columns(run, list, count, columns, sum);
-  }
-}
-
-// Sums in the order that is fixed for all backends. With a cap: in sequence. Without one: in sequence within groups of
-// 64 points, then the groups' sums in groups of 64, and so on. The error then grows with the logarithm of the count,
-// and a parallel backend can compute the same sums.
-static void sum_points(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns, float *sum) {
-  if (count <= SUM_GROUP || run->cap != INT32_MAX) {
-    sum_sequence(run, list, count, columns, sum);
-    return;
-  }
-  int64_t width = SUM_GROUP;  // points per item of the topmost list
-  while (width * SUM_GROUP < count) width *= SUM_GROUP;
-  sum_points(run, list, (int32_t)width, columns, sum);
-  for (int64_t begin = width; begin < count; begin += width) {
-    float group[VX_MAX_FEATURES];
-    int32_t length = (int32_t)(count - begin < width ? count - begin : width);
-    sum_points(run, list + begin, length, columns, group);
-    for (int32_t c = 0; c < columns; c++) sum[c] += group[c];
-  }
-}
-
 static void mean_of(const struct cpu_run *run, const struct cpu_row *row, int32_t columns, float *mean) {
-  sum_points(run, run->list + row->first, row->kept, columns, mean);
+  const struct cpu_summands points = {run->points, run->columns, columns, run->cap == INT32_MAX};
+  cpu_sum_rows(&points, run->list + row->first, row->kept, mean);
   for (int32_t c = 0; c < columns; c++) mean[c] = vx_canonical(mean[c] / (float)row->kept);
 }
 

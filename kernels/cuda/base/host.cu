@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "kernels/cuda/base/chain.cuh"
 #include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/transfer.cuh"
 
@@ -197,6 +198,7 @@ enum vx_status cuda_take_output(struct cuda_run *run, struct error *error) {
     struct vx_sizes sizes = vx_sizes_of(run->job);
     return vx_layout_of(run->tensors, &sizes, &run->layout, error);
   }
+  if (run->lane->chain) cuda_read_chain(run->lane);
   CUDA_TRY(vx_take_output(run->job, &run->layout, &run->output, error));
   CUDA_CALL(cudaSetDevice(run->lane->device->index), error);  // memory may have been taken through another device
   return VX_OK;
@@ -276,6 +278,7 @@ static enum vx_status bring_image(const struct cuda_run *run, struct cuda_parts 
 enum vx_status cuda_finish_output(const struct cuda_run *run, struct error *error) {
   struct cuda_parts parts = {};
   if (run->layout.bytes == 0) return cuda_clean(run, error);
+  CUDA_TRY(cuda_write_chain(run, error));
   if (!run->resident) CUDA_TRY(bring_image(run, &parts, error));
   CUDA_TRY(cuda_send(run, &parts, error));
   CUDA_TRY(cuda_clean(run, error));
@@ -301,8 +304,7 @@ static void measure_clouds(struct cuda_run *run) {
   run->clouds.max_rows = run->params ? (uint32_t)run->params->max_voxels : 0;
 }
 
-// Reads everything that the stages need to know about the job.
-static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
+struct cuda_run cuda_read_job(struct vx_lane *lane, struct vx_job *job) {
   struct cuda_run run = {};
   run.lane = lane;
   run.job = job;
@@ -325,7 +327,7 @@ static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
 enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_operation *operation,
                             struct vx_layout *layout, struct error *error) {
   CUDA_TRY(vx_begin_job(job, error));
-  struct cuda_run run = read_job(lane, job);
+  struct cuda_run run = cuda_read_job(lane, job);
   run.resident = layout != NULL;
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   if (run.clouds.num_points > 0)

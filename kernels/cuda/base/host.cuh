@@ -14,6 +14,9 @@ typedef enum vx_status cuda_operation(struct cuda_run *run, struct error *error)
 VX_WARN_UNUSED enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, cuda_operation *operation,
                                            struct vx_layout *layout, struct error *error);
 
+// Reads everything that the stages need to know about the job.
+struct cuda_run cuda_read_job(struct vx_lane *lane, struct vx_job *job);
+
 #define CUDA_EAGER_BYTES ((size_t)256 << 20)  // images up to this size are made before the host knows any count
 
 // Host memory as the device sees it; NULL if the device cannot read it.

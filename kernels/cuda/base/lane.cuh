@@ -28,8 +28,9 @@ enum {
   CUDA_MARK_WORDS = 16          // words of 32 marks in a group, whose marks are counted together
 };
 
-// The fates of points that are counted per section: the first ones of the table. Each section has one counter per fate.
-enum { CUDA_SECTION_FATES = VX_FATE_CUT_OUT + 1, CUDA_SECTION_WORDS = VX_MAX_SECTIONS * CUDA_SECTION_FATES };
+// The fates of a voxelization, which are counted per section: the first ones of the table. Each section has one counter
+// per fate.
+enum { CUDA_SECTION_FATES = VX_FATE_BLOCK_FILTERED + 1, CUDA_SECTION_WORDS = VX_MAX_SECTIONS * CUDA_SECTION_FATES };
 
 // Moments of a job on the device's clock, in ns.
 enum cuda_moment {
@@ -52,10 +53,10 @@ struct __align__(128) cuda_counters {
     uint32_t not_finite, invalid;
   };
   union {
-    uint32_t out_of_range, out_of_crop, over_pre_max;
+    uint32_t out_of_range, over_pre_max;
   };
   union {
-    uint32_t over_max_voxels, cut_out, suppressed;
+    uint32_t over_max_voxels, suppressed;
   };
   union {
     uint32_t over_voxel_cap, over_post_max;
@@ -91,6 +92,16 @@ static_assert(offsetof(struct cuda_counters, num_inside) % 16 == 0 &&
                   offsetof(struct cuda_counters, num_output_rows) == offsetof(struct cuda_counters, num_inside) + 12,
               "one load reads the four numbers");
 
+// What the device counts over a chain's rows.
+struct cuda_chain_counters {
+  uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];         // by step; step 0: rows that no step dropped
+  uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of all steps
+  uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud, if they are numbered
+  uint32_t ticket;                                         // next tile of the scan
+  uint32_t count_ticket;                                   // blocks that have counted
+  uint64_t begun, ended[VX_MAX_STEPS + 1];                 // moments; ended[0]: when the rows have arrived
+};
+
 // Further moments of a detection.
 enum cuda_note { CUDA_NETWORK_BEGUN, CUDA_NETWORK_DONE, CUDA_SHOW_BEGUN, CUDA_SHOWN, CUDA_NOTES };
 
@@ -101,6 +112,7 @@ struct cuda_device_status {
   uint64_t notes[CUDA_NOTES];
   uint32_t cloud_rows[VX_MAX_CLOUDS];
   uint32_t section_fates[CUDA_SECTION_WORDS];
+  struct cuda_chain_counters chain;
 };
 
 // A job's counters and the states of its scans. When a job begins, its counters, the sections' fates and the tiles are
@@ -134,6 +146,8 @@ struct cuda_host_commands {
   float matrices[VX_MAX_CLOUDS * VX_MATRIX_VALUES];
 };
 
+struct cuda_chain;
+
 // What belongs to one worker.
 struct vx_lane {
   struct vx_device *device;
@@ -142,7 +156,10 @@ struct vx_lane {
   uint32_t sequence;  // of the last job, which owns this and the next three; a multiple of four
   bool clean;         // control, keys, cells and marks are as a job expects them
   bool freed;         // freed blocks are not yet given back to the driver
+  bool chain_clean;   // chain_control is cleared
   struct cuda_memory control, keys, cells, marks;
+  struct cuda_memory chain_control, chain_rows;   // of a chain of steps: its counters; its rows
+  struct cuda_chain *chain;                       // of the job that the lane runs; NULL: it has none
   struct cuda_memory scratch;                     // arrays of one job
   struct cuda_memory sorting;                     // arrays of one job, if cub sorts something
   struct cuda_memory sampling;                    // arrays of one job that samples

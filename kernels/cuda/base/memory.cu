@@ -59,6 +59,7 @@ static bool is_of_table(const struct vx_lane *lane, const struct cuda_memory *bl
 static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block, struct error *error) {
   void *memory = block->memory;
   lane->clean = lane->clean && !is_of_table(lane, block);
+  lane->chain_clean = lane->chain_clean && block != &lane->chain_control;
   *block = {};
   if (!memory) return VX_OK;
   lane->freed = true;
@@ -234,9 +235,10 @@ enum vx_status cuda_presize(struct vx_lane *lane, struct error *error) {
 }
 
 static struct cuda_memory *block_of(struct vx_lane *lane, int i) {
-  struct cuda_memory *blocks[] = {&lane->control, &lane->keys,     &lane->cells,    &lane->marks,
-                                  &lane->scratch, &lane->sorting,  &lane->sampling, &lane->image,
-                                  &lane->weights, &lane->features, &lane->maps};
+  struct cuda_memory *blocks[] = {&lane->control,       &lane->keys,       &lane->cells,   &lane->marks,
+                                  &lane->chain_control, &lane->chain_rows, &lane->scratch, &lane->sorting,
+                                  &lane->sampling,      &lane->image,      &lane->weights, &lane->features,
+                                  &lane->maps};
   return i < (int)(sizeof blocks / sizeof blocks[0]) ? blocks[i] : NULL;
 }
 

@@ -19,7 +19,7 @@
 // insert wrote. This is safe because number and assign use cuda_wait_in_turn: the kernel after either starts only when
 // the kernel before it has ended.
 //
-// A job that samples continues in fps.cuh, or does only that. Other operations have their own stages (transform.cu,
+// A job that samples continues in fps.cuh, or does only that. Other operations have their own stages (steps.cu,
 // scatter.cu, nms.cu, boxes.cuh) between the copy of the inputs and the transfer of the image.
 //
 // The device tells the host the sizes and the end of the job by writing host memory (struct cuda_device_status). No
@@ -99,6 +99,7 @@ struct voxel_view : cuda_view {
   bool filtered;                // there is a block filter: output_rows says which rows are kept
   bool encoded;                 // the encoder is used
   bool fill_mean;               // the mean pads `voxels`
+  bool unattended;              // the host does not wait for any size: see lists.cu
   uint64_t num_cells;           // of all clouds' grids
   uint64_t num_pillars;         // of all clouds' grids: columns of cells
   uint32_t *ranks;              // [num_points]: number of the cell's points inserted before it
@@ -120,6 +121,7 @@ struct cuda_fps : cuda_points {
   uint32_t num_rows, num_samples, largest_cloud;
   uint32_t start;                 // the search for the first sample begins at this point
   bool of_points;                 // the rows are the job's points, so their fates are counted
+  const int32_t *row_of;          // of points that a chain left, if `start` counts only these (chain.cuh); or NULL
   uint32_t bucket;                // rows, a multiple of 32
   uint32_t near_rows;             // rows whose distances fit in shared memory
   struct cuda_fps_cloud *clouds;  // [num_clouds]

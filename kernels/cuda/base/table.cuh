@@ -50,4 +50,29 @@ static __device__ inline uint32_t cuda_look_up(const struct cuda_table &table, u
   return CUDA_NO_SLOT;
 }
 
+// Adds points to a cell; `point` is the first of them. Returns the previous count. Atomic operations take most of this
+// kernel's time, so one operation both adds the points and returns the first point so far, which usually stays the
+// first. The hits are the upper half of the word, so when they wrap, nothing is carried.
+static __device__ inline uint32_t cuda_count_hits(struct cuda_cell *cell, uint32_t point, uint32_t points) {
+  uint64_t had = atomicAdd((unsigned long long *)cell, (unsigned long long)points << 32);  // little-endian: the hits
+  if (point < (uint32_t)had) atomicMin(&cell->first, point);
+  return (uint32_t)(had >> 32) + 1;
+}
+
+// Finds the slot and the rank of a point. Called by the threads of `inside`, all of one warp, whose points have a cell.
+// `peers`: those of them with the same cell. The first of these does the work for all, since it has the first point.
+template <typename function>
+static __device__ inline void cuda_place(struct cuda_cell *cells, uint32_t *slots, uint32_t *ranks, uint32_t inside,
+                                         uint32_t peers, uint32_t point, const function &find_slot) {
+  uint32_t lane = threadIdx.x % 32, leader = __ffs(peers) - 1, slot = CUDA_NO_SLOT, before = 0;
+  if (lane == leader) {
+    slot = find_slot();
+    if (slot != CUDA_NO_SLOT) before = cuda_count_hits(&cells[slot], point, __popc(peers));
+  }
+  slot = __shfl_sync(inside, slot, leader);
+  before = __shfl_sync(inside, before, leader);
+  slots[point] = slot;
+  ranks[point] = before + __popc(peers & ((1u << lane) - 1));
+}
+
 #endif

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "kernels/cuda/base/chain.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/host.cuh"
 #include "kernels/cuda/base/launch.cuh"
@@ -157,15 +158,27 @@ static enum vx_status copy_shown(struct vx_lane *lane, const struct vx_detection
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     const void *from = NULL;
     for (int i = 0; i < count; i++) from = (int)shown[i].tensor == tensor ? shown[i].from : from;
+    if ((VX_CHAIN_TENSORS & VX_TENSOR_BIT(tensor)) != 0) from = lane->image.memory + layout->offset[tensor];
     if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) continue;
     size_t begin = layout->offset[tensor], bytes = layout->shape[tensor].bytes;
-    if (from && bytes > 0) {
-      CUDA_TRY(clear(lane, detection->output, seen, end, begin, error));
+    if (from) CUDA_TRY(clear(lane, detection->output, seen, end, begin, error));
+    if (from && bytes > 0)
       CUDA_CALL(cudaMemcpyAsync(detection->output + begin, from, bytes, cudaMemcpyDeviceToHost, lane->stream), error);
-    }
     end = begin + bytes;
   }
   return VX_OK;
+}
+
+// Writes the tensors of the job's chain into the lane's image, whose boxes have been sent.
+static enum vx_status write_chain(struct vx_lane *lane, const struct vx_detection *detection, struct error *error) {
+  struct cuda_run run = {};
+  run.lane = lane;
+  run.stream = lane->stream;
+  run.tensors = detection->job->tensors & VX_CHAIN_TENSORS;
+  run.layout = detection->layout;
+  if (run.tensors == 0 || !lane->chain) return VX_OK;
+  CUDA_TRY(cuda_reserve(lane, &lane->image, detection->layout.bytes, error));
+  return cuda_write_chain(&run, error);
 }
 
 // Copies the requested tensors of the stages to the job's output.
@@ -174,11 +187,13 @@ static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *det
   struct cuda_run run = {};
   void *seen = NULL;
   run.job = job;
+  if (lane->chain) cuda_read_chain(lane);
   CUDA_TRY(vx_detection_settle(detection, error));
   if ((job->tensors & ~VX_DECODE_TENSORS) == 0 || detection->layout.bytes == 0) return VX_OK;
   CUDA_CALL(cudaSetDevice(lane->device->index),
             error);  // the output's memory may have been taken through another device
   CUDA_TRY(cuda_see_part(&run, detection->output, detection->layout.bytes, &seen, error));
+  CUDA_TRY(write_chain(lane, detection, error));
   CUDA_TRY(note(lane, CUDA_SHOW_BEGUN, error));
   CUDA_TRY(copy_shown(lane, detection, (unsigned char *)seen, error));
   CUDA_TRY(note(lane, CUDA_SHOWN, error));

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "kernels/cuda/base/chain.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/host.cuh"
 #include "kernels/cuda/base/launch.cuh"
@@ -148,6 +149,7 @@ static enum vx_status take_source(struct cuda_run *run, struct error *error) {
   run->fps.source = run->source;
   run->fps.dtype = run->dtype;
   run->fps.of_points = true;
+  run->fps.row_of = run->lane->chain ? run->lane->chain->row_of : NULL;
   return VX_OK;
 }
 

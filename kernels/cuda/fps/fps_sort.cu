@@ -86,11 +86,18 @@ static __device__ void report_sight(const struct cuda_view &v, const struct cuda
   }
 }
 
-static __device__ void look_at(struct sight *seen, const struct location &at, uint32_t number, uint32_t start) {
+// The number that `start` is compared with: that of the row in its cloud, or among the rows that a chain left.
+static __device__ uint32_t rank_of(const struct cuda_fps &fps, uint32_t row, uint32_t first_row) {
+  if (!fps.row_of) return row - first_row;
+  int32_t before = fps.row_of[first_row];
+  return (uint32_t)(fps.row_of[row] - (before < 0 ? ~before : before));
+}
+
+static __device__ void look_at(struct sight *seen, const struct location &at, uint32_t number, bool from_start) {
   const float coordinates[3] = {at.x, at.y, at.z};
   seen->count++;
   seen->first = min(seen->first, number);
-  seen->first_from_start = number >= start ? min(seen->first_from_start, number) : seen->first_from_start;
+  seen->first_from_start = from_start ? min(seen->first_from_start, number) : seen->first_from_start;
   for (int axis = 0; axis < 3; axis++) {
     int32_t value = ordered(coordinates[axis]);
     seen->low[axis] = min(seen->low[axis], value);
@@ -117,7 +124,8 @@ static __global__ void __launch_bounds__(BLOCK)
         seen = nothing_of(one);
       }
       bool mine = finite && cloud == one;
-      if (mine) look_at(&seen, at, row - fps.clouds[cloud].first_row, fps.start);
+      uint32_t first_row = fps.clouds[cloud].first_row;
+      if (mine) look_at(&seen, at, row - first_row, rank_of(fps, row, first_row) >= fps.start);
       left &= ~__ballot_sync(~0u, mine);
     }
     kept += finite;

@@ -15,30 +15,6 @@
 
 enum { BLOCK = BRING_BLOCK };
 
-// Adds points to a cell; `point` is the first of them. Returns the previous count. Atomic operations take most of this
-// kernel's time, so one operation both adds the points and returns the first point so far, which usually stays the
-// first. The hits are the upper half of the word, so when they wrap, nothing is carried.
-static __device__ uint32_t count_hits(struct cuda_cell *cell, uint32_t point, uint32_t points) {
-  uint64_t had = atomicAdd((unsigned long long *)cell, (unsigned long long)points << 32);  // little-endian: the hits
-  if (point < (uint32_t)had) atomicMin(&cell->first, point);
-  return (uint32_t)(had >> 32) + 1;
-}
-
-// Finds the slot and the rank of a point. If several threads of the warp have points in one cell, the first of these
-// threads does the work for all, since it has the first point. `inside`: the threads whose points have a cell.
-static __device__ void place(const struct voxel_view &v, uint32_t inside, uint32_t point, uint64_t key) {
-  uint32_t lane = threadIdx.x % 32, peers = __match_any_sync(inside, (unsigned long long)key);
-  uint32_t leader = __ffs(peers) - 1, slot = CUDA_NO_SLOT, before = 0;
-  if (lane == leader) {
-    slot = cuda_slot_of(v.table, key);
-    if (slot != CUDA_NO_SLOT) before = count_hits(&v.cells[slot], point, __popc(peers));
-  }
-  slot = __shfl_sync(inside, slot, leader);
-  before = __shfl_sync(inside, before, leader);
-  v.slots[point] = slot;
-  v.ranks[point] = before + __popc(peers & ((1u << lane) - 1));
-}
-
 // The number of the cell, in the order of clouds, x, y and z.
 static __device__ uint64_t key_of(const struct voxel_view &v, uint32_t point, const int32_t cell[3]) {
   uint64_t cloud = v.clouds.count == 1 ? 0 : cuda_cloud_of_point(v.clouds, point);
@@ -73,10 +49,13 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
       cuda_let_next();  // all of this block's points have arrived; the rest is short
       if (threadIdx.x == 0) atomicMax((unsigned long long *)&v.counters->moments[CUDA_ARRIVED], cuda_now());
     }
-    if (inside)
-      place(v, all_inside, point, key_of(v, point, cell));
-    else if (here)
+    if (inside) {
+      uint64_t key = key_of(v, point, cell);
+      uint32_t peers = __match_any_sync(all_inside, (unsigned long long)key);
+      cuda_place(v.cells, v.slots, v.ranks, all_inside, peers, point, [&] { return cuda_slot_of(v.table, key); });
+    } else if (here) {
       v.slots[point] = CUDA_NO_SLOT;
+    }
     __syncwarp();
   }
   __syncthreads();

@@ -4,6 +4,7 @@
 // A few threads sort a tiny list, with one point each. A warp sorts a longer list in its registers. A block sorts a
 // still longer list: its warps sort parts, which are then merged in shared memory. A list too long for shared memory is
 // left unsorted. The host learns the length of the longest list, and then sorts all points by cell (cuda_sort_lists).
+// In a step nobody waits for that length, so a block makes such a list again by a search through all points.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -137,6 +138,18 @@ static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t 
   return buffers[from];
 }
 
+// Called by a whole block. Lists the points of a row again, in order, by a search through all points.
+static __device__ const uint32_t *list_in_order(const struct voxel_view &v, const struct cuda_record &record) {
+  uint32_t *list = v.lists + record.begin, listed = 0, found;
+  for (uint64_t first = record.first_point; listed < record.hits; first += BLOCK, listed += found) {
+    uint64_t point = first + threadIdx.x;
+    bool is_mine = point < v.clouds.num_points && v.slots[point] == record.slot;
+    uint32_t before = cuda_block_before(is_mine, &found);
+    if (is_mine) list[listed + before] = (uint32_t)point;
+  }
+  return list;
+}
+
 static __device__ void order_long_list(const struct voxel_view &v, bool ready, uint32_t row,
                                        uint32_t buffers[2][CUDA_SHARED_LIST]) {
   struct cuda_record record = record_of(v, row);
@@ -144,6 +157,8 @@ static __device__ void order_long_list(const struct voxel_view &v, bool ready, u
     use_list<BLOCK>(v, row, record, v.lists + record.begin);
   else if (record.hits <= CUDA_SHARED_LIST)
     use_list<BLOCK>(v, row, record, sort_long_list(v.lists + record.begin, record.hits, buffers));
+  else if (v.unattended)
+    use_list<BLOCK>(v, row, record, list_in_order(v, record));
 }
 
 // Called by a whole warp. Sorts and uses a list of up to CUDA_WARP_LIST points.

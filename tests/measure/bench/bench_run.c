@@ -116,8 +116,11 @@ static bool run_once(struct bench_backend *backend, const struct vx_job *asked, 
   job->caller = &caller;
   job->ctx = backend;
   job->row_counts = &voxels;
+  struct vx_chain_report report;
+  job->report = job->chain ? &report : NULL;
   bool ok = backend->table->run(backend->lane, job, &error) == VX_OK || complain(backend->table->name, error.text);
-  job->row_counts = NULL;  // it is only valid during this call; job->counts has the same numbers
+  job->row_counts = NULL;  // only valid during this call; job->counts has the same numbers
+  job->report = NULL;
   return ok;
 }
 

@@ -350,9 +350,15 @@ static void print_parameters(const struct job_request *request) {
 
 // ---- The two ways to run --------------------------------------------------------------------------------------------
 
-static bool run_one(struct bench *bench, const struct job_request *request, struct row *rows) {
+static bool run_one(struct bench *bench, struct job_request *request, struct row *rows) {
+  struct error error;
   print_parameters(request);
-  if (!measure(bench, request->preset, &request->job, rows)) return false;
+  if (!job_request_split(request, bench->scans[0].rows, &error)) {  // binds the steps
+    fprintf(stderr, "voxel-bench: %s\n", error.text);
+    return false;
+  }
+  const struct vx_job job = job_request_job(request, NULL);
+  if (!measure(bench, request->preset, &job, rows)) return false;
   if (bench->options.verbose) print_head(bench, "preset");
   for (int s = 0; bench->options.verbose && s < bench->num_scans; s++) {
     print_row(bench, request->preset, &bench->scans[s], &rows[s]);

@@ -97,7 +97,7 @@ static void bytes_stay_where_they_are(void **state) {
   assert_int_equal(points()->tensor.dims[1], 4);
   assert_int_equal(request.num_features, 4);
   assert_int_equal(request.dtype, VX_FLOAT32);
-  assert_int_equal(request.job.tensors, VX_TRANSFORM_TENSORS);
+  assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_LEFT_POINTS) | VX_TENSOR_BIT(VX_POINT_INDICES));
   assert_int_equal(infer.binary, 0);
   assert_ptr_equal(infer_answer_kind(&infer, &request), &infer_json);
   assert_string_equal(infer.id, "");

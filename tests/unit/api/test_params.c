@@ -371,7 +371,7 @@ static void only_sampling_jobs_have_sample_counts(void **state) {
     assert_true(job_request_split(&request, 2, &error));
     struct vx_job job = job_request_job(&request, NULL);
     assert_int_equal(job.sample_counts != NULL, cases[i].samples);
-    if (cases[i].op == VX_TRANSFORM) assert_true(((const float *)job.inputs[VX_MATRIX].data)[3] == 5);
+    if (cases[i].op == VX_TRANSFORM) assert_true(job.chain->steps[0].params.transform.matrices[3] == 5);
   }
 }
 

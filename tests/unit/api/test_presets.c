@@ -54,7 +54,7 @@ static void refused_files_say_why(void **state) {
       {"{\"description\":\"d\",\"operation\":\"fps\",\"parameters\":{}}", "num_samples is missing"},
       {"{\"description\":\"d\",\"operation\":\"fps\",\"parameters\":{" GOOD "}}", "there is no parameter"},
       {"{\"description\":\"d\",\"operation\":\"sort\",\"parameters\":{}}",
-       "operation is 'sort'; allowed: voxelize, fps, transform"},
+       "operation is 'sort'; allowed: voxelize, fps, points, transform"},
       {"{\"description\":\"d\",\"operation\":7,\"parameters\":{}}", "operation is not a string; allowed: voxelize,"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"preset\":\"a\"}}", "preset is not allowed"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"voxel_sise\":1}}", "there is no parameter"},
@@ -169,14 +169,14 @@ static void a_preset_may_hold_all_matrices(void **state) {
   struct error error = {0};
   struct text text = text_over(json, sizeof json);
   text_put(&text, "{\"description\":\"d\",\"operation\":\"transform\",\"parameters\":{\"matrix\":[");
-  for (int i = 0; i < REQUEST_MATRICES; i++) {
+  for (int i = 0; i < STEP_MATRICES; i++) {
     for (int j = 0; j < 12; j++) text_put(&text, "-1.2345678901234567e-100,");
-    text_printf(&text, "0,0,0,1%s", i < REQUEST_MATRICES - 1 ? "," : "]}}");
+    text_printf(&text, "0,0,0,1%s", i < STEP_MATRICES - 1 ? "," : "]}}");
   }
   assert_true(text_complete(&text));
   struct preset *preset = preset_parse("p", json, text.length, &error);
   if (!preset) fail_msg("%s", error.text);
-  assert_int_equal(presets_request(preset)->num_matrices, REQUEST_MATRICES);
+  assert_int_equal(presets_request(preset)->chain.steps[0].step.params.transform.num_matrices, STEP_MATRICES);
   preset_free(preset);
 }
 

@@ -117,11 +117,15 @@ static bool write_answer(const struct answer_kind *kind, struct vx_stop *stop) {
   struct vx_layout layout;
   struct error error;
   struct text text = text_over(NULL, 0);
+  static struct vx_chain_report report;
   job.row_counts = (int32_t *)counts;
+  job.report = &report;
   job.counts.received = job.counts.kept = ROWS;
   answer.infer = kind == &infer_json ? &infer : NULL;
   struct vx_sizes sizes = vx_sizes_of(&job);
-  assert_int_equal(vx_layout_of(VX_TRANSFORM_TENSORS, &sizes, &layout, &error), VX_OK);
+  sizes.left = ROWS;
+  assert_int_equal(
+      vx_layout_of(VX_TENSOR_BIT(VX_LEFT_POINTS) | VX_TENSOR_BIT(VX_POINT_INDICES), &sizes, &layout, &error), VX_OK);
   assert_true(layout.bytes <= sizeof tensors);
   assert_true(kind->write(&answer, &layout, NULL, &text, &error));
   size_t measured = text.length, room = measured + 1;

@@ -223,6 +223,33 @@ static void short_texts_are_recognized_by_their_numbers(void **state) {
   assert_null(format_hint(FORMAT_PCD, "1.5 2.5 0.5\n", 12));
 }
 
+// The warnings behind two steps, which drop so many points of 100.
+static uint32_t warnings_behind_steps(int64_t strange, int64_t first, int64_t second) {
+  const struct vx_chain chain = {.count = 2};  // of the first type, which may give these fates
+  struct vx_chain_report report = {.left = 100 - strange - first - second};
+  const struct body_sniff sniffed = {.columns = 0};
+  struct vx_job job = {.counts = {.received = 100, .kept = report.left}, .chain = &chain, .report = &report};
+  uint32_t warnings = 0;
+  report.fates[1][VX_FATE_NOT_FINITE] = strange;
+  report.fates[1][VX_FATE_OUT_OF_CROP] = first;
+  report.fates[2][VX_FATE_CUT_OUT] = second;
+  for (enum warning warning = 0; warning < WARNING_KINDS; warning++)
+    warnings |= (uint32_t)warning_holds(warning, &job, &sniffed) << warning;
+  return warnings;
+}
+
+static void a_step_that_drops_nearly_all_gets_a_warning(void **state) {
+  (void)state;
+  const uint32_t empty = 1u << WARNING_STEP_EMPTY;
+  assert_int_equal(warnings_behind_steps(0, 0, 0), 0);
+  assert_int_equal(warnings_behind_steps(0, 95, 0), 0);
+  assert_int_equal(warnings_behind_steps(0, 96, 0), empty);
+  assert_int_equal(warnings_behind_steps(60, 40, 0), empty);
+  assert_int_equal(warnings_behind_steps(60, 38, 0), 0);
+  assert_int_equal(warnings_behind_steps(0, 50, 48), empty);
+  assert_int_equal(warnings_behind_steps(100, 0, 0), 0);  // the warning of points that are not finite says more
+}
+
 // ---- kinds ----------------------------------------------------------------------------------------------------------
 
 static void each_kind_holds_when_it_should(void **state) {
@@ -237,8 +264,6 @@ static void each_kind_holds_when_it_should(void **state) {
       {{.received = 100, .over_max_voxels = 1, .voxels_dropped = 1}, {.columns = 0}, 1u << WARNING_MAX_VOXELS},
       {{.received = 100, .out_of_range = 94}, {.columns = 0}, 0},
       {{.received = 100, .out_of_range = 95}, {.columns = 0}, 1u << WARNING_OUT_OF_RANGE},
-      {{.received = 100, .out_of_crop = 94}, {.columns = 0}, 0},
-      {{.received = 100, .out_of_crop = 95}, {.columns = 0}, 1u << WARNING_OUT_OF_CROP},
       {{.received = 100, .not_finite = 94}, {.columns = 0}, 0},
       {{.received = 100, .not_finite = 95}, {.columns = 0}, 1u << WARNING_NOT_FINITE},
       // If all finite points are out of range, the warning holds; if no point is finite, it does not.
@@ -339,6 +364,7 @@ int main(void) {
       cmocka_unit_test(rows_of_float64_are_named),
       cmocka_unit_test(short_texts_are_recognized_by_their_numbers),
       cmocka_unit_test(each_kind_holds_when_it_should),
+      cmocka_unit_test(a_step_that_drops_nearly_all_gets_a_warning),
       cmocka_unit_test(rows_that_are_not_scattered_get_a_warning),
       cmocka_unit_test(rounding_says_how_far),
       cmocka_unit_test(fewer_sweeps_say_why),

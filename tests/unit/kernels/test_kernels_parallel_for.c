@@ -101,6 +101,10 @@ static enum vx_status parallel_for(void *ctx, const struct vx_worker *own, const
   return status;
 }
 
+static const struct vx_chain crop = {
+    1, {{VX_STEP_TRANSFORM, {.transform = {.cropped = true, .crop = {{0, 0, 0}, {90, 90, 90}}}}}}};
+static struct vx_chain_report report;
+
 static struct crew crew_of(int helpers, bool unwilling, uint64_t seed) {
   struct crew crew = {.random = {seed}, .helpers = helpers, .unwilling = unwilling, .stop_after = -1};
   for (int i = 0; i < helpers; i++) {
@@ -184,9 +188,10 @@ static struct vx_job job_of_kind(int kind) {
           VX_TENSOR_BIT(VX_SAMPLED_INDICES) | VX_TENSOR_BIT(VX_SAMPLED_POINTS) | VX_TENSOR_BIT(VX_SAMPLED_DISTANCES);
       break;
     case 9:
-      job.op = VX_TRANSFORM;
-      job.params.transform = (struct vx_transform){.cropped = true, .crop = {{0, 0, 0}, {90, 90, 90}}};
-      job.tensors = VX_TRANSFORM_TENSORS;
+      job.op = VX_POINTS_OP;
+      job.chain = &crop;
+      job.report = &report;
+      job.tensors = VX_CHAIN_TENSORS;
       break;
     default: break;
   }

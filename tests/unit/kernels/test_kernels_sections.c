@@ -100,9 +100,11 @@ static void moved_points_have_their_fates_too(void **state) {
   (void)state;
   const struct vx_box cut = {{1, 1, 1}, {6, 6, 6}};
   const int32_t section_points[] = {1000, 0, 2000};
-  struct vx_job asked = {.op = VX_TRANSFORM,
-                         .params.transform = {true, {{0, 0, 0}, {7, 7, 7}}, 1, &cut},
-                         .inputs = {vx_points_of(VX_FLOAT32, 0, COLUMNS, NULL)}};
+  const struct vx_transform transform = {.cropped = true, .crop = {{0, 0, 0}, {7, 7, 7}}, .num_cuts = 1, .cuts = &cut};
+  const struct vx_chain chain = {1, {{VX_STEP_TRANSFORM, {transform}}}};
+  struct vx_chain_report report;
+  struct vx_job asked = {
+      .op = VX_POINTS_OP, .inputs = {vx_points_of(VX_FLOAT32, 0, COLUMNS, NULL)}, .chain = &chain, .report = &report};
   struct vx_counts counts[3];
   make_points();
   (void)run_cut(&asked, 3, section_points, counts);

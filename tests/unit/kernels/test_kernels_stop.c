@@ -86,6 +86,10 @@ enum kind {
   KINDS
 };
 
+static const struct vx_chain crop = {
+    1, {{VX_STEP_TRANSFORM, {.transform = {.cropped = true, .crop = {{0, 0, 0}, {90, 90, 90}}}}}}};
+static struct vx_chain_report report;
+
 static void ask_for_voxels(enum kind kind, struct vx_job *job) {
   struct vx_voxelize *params = &job->params.voxelize;
   params->max_voxels = ROWS;
@@ -122,9 +126,10 @@ static struct vx_job job_of(enum kind kind) {
       job.tensors = VX_TENSOR_BIT(VX_SAMPLED_INDICES) | VX_TENSOR_BIT(VX_SAMPLED_POINTS);
       break;
     case MOVED:
-      job.op = VX_TRANSFORM;
-      job.params.transform = (struct vx_transform){.cropped = true, .crop = {{0, 0, 0}, {90, 90, 90}}};
-      job.tensors = VX_TRANSFORM_TENSORS;
+      job.op = VX_POINTS_OP;
+      job.chain = &crop;
+      job.report = &report;
+      job.tensors = VX_CHAIN_TENSORS;
       break;
     case BOXES:
       return (struct vx_job){

@@ -17,8 +17,6 @@ static void names(void **state) {
                                  "sampled_indices",
                                  "sampled_points",
                                  "sampled_distances",
-                                 "points",
-                                 "point_indices",
                                  "kept_indices",
                                  "boxes",
                                  "scores",
@@ -44,9 +42,14 @@ static void names(void **state) {
                                  "bev_min_height",
                                  "bev_max_intensity",
                                  "bev_top_intensity",
-                                 "bev_density"};
-  const char *const stages[] = {"copy_in",   "voxelize", "features", "encoder", "scatter", "sample",
-                                "transform", "network",  "decode",   "nms",     "copy_out"};
+                                 "bev_density",
+                                 "points",
+                                 "point_indices",
+                                 "point_rows",
+                                 "point_fates",
+                                 "point_steps"};
+  const char *const stages[] = {"copy_in", "steps",   "voxelize", "features", "encoder", "scatter",
+                                "sample",  "network", "decode",   "nms",      "copy_out"};
   for (int i = 0; i < VX_TENSOR_COUNT; i++) assert_string_equal(vx_tensor_name((enum vx_tensor)i), tensors[i]);
   for (int i = 0; i < VX_STAGE_COUNT; i++) assert_string_equal(vx_stage_name((enum vx_stage)i), stages[i]);
   assert_string_equal(vx_dtype_name(VX_FLOAT32), "F32");

@@ -36,6 +36,11 @@ examples:
   voxeld-client fps *.bin --num-samples 4096 --output samples/
   voxeld-client fps scan.ply --num-features 3 --num-samples 1024 --output samples/ --to npz
 """,
+    "points": """\
+examples:
+  voxeld-client points *.pcd --output rows/
+  voxeld-client points *.bin --steps transform --param transform.distance=1,80 --output near/ --to mcap
+""",
     "transform": """\
 examples:
   voxeld-client transform *.bin --crop 0,-40,-3,70,40,1 --output cropped/

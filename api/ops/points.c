@@ -1,0 +1,32 @@
+// The parameters of POST /v1/points: its steps, and nothing more; kernels/steps.h says what it computes.
+#include "api/ops/stream.h"
+
+static const struct param outputs = PARAM_OUTPUTS(VX_CHAIN_TENSORS, "points and point_indices");
+
+static const struct param *const rows[] = {
+    &param_preset,          &param_num_features,  &param_dtype,      &param_format, &param_fields,
+    &param_intensity_scale, &param_point_counts,  PARAMS_OF_STREAMS, &param_steps,  &outputs,
+    &param_points_region,   &param_output_region, &param_timeout_ms, NULL};
+PARAM_ROWS_FIT(rows);
+
+const struct result_row points_results[] = {
+    {VX_LEFT_POINTS, "the points that the steps left, of all clouds, in the order of the body, widened to float32",
+     NULL},
+    {VX_POINT_INDICES, "the row of each of these points in the body, counted over all clouds", NULL},
+    {VX_POINT_ROWS, POINT_ROWS_DOC, WHEN_NAMED},
+    {VX_POINT_FATES, POINT_FATES_DOC, WHEN_NAMED},
+    {VX_POINT_STEPS, POINT_STEPS_DOC, WHEN_NAMED},
+    {.doc = NULL},
+};
+
+vx_tensor_set points_tensors(const struct job_request *request) {
+  (void)request;
+  return VX_TENSOR_BIT(VX_LEFT_POINTS) | VX_TENSOR_BIT(VX_POINT_INDICES);
+}
+
+const struct operation operation_points = {
+    .rows = rows,
+    .results = points_results,
+    .tensors = points_tensors,
+    .finish = stream_finish,
+};

@@ -1,0 +1,53 @@
+// The parameters of the step `radius_outlier`; kernels/step_radius_outlier.h says what they mean.
+#include "api/steps/steps.h"
+
+static const char *const axes_words[] = {"xyz", "xy", NULL};  // enum vx_radius_axes
+_Static_assert(sizeof(enum vx_radius_axes) == sizeof(int32_t), "an enum is written as an int32_t");
+
+static bool read_radius(const struct param *param, const char *value, const char *end, void *record) {
+  float *radius = &((struct request_step *)record)->step.params.radius_outlier.radius;
+  return value_length.read(param, value, end, record) && *radius >= VX_LEAST_RADIUS && *radius <= VX_MOST_RADIUS;
+}
+
+static void write_radius(const struct param *param, const void *record, struct text *out) {
+  value_length.write(param, record, out);
+}
+
+static const struct value_type value_radius = {"float", false, read_radius, write_radius, NULL};
+
+static const struct param radius = {
+    .name = "radius",
+    .type = &value_radius,
+    .offset = STEP_FIELD(step.params.radius_outlier.radius),
+    .allowed = "a number from 0.001 to 10000",
+    .unit = "metres",
+    .doc = "points up to so far apart are neighbours",
+};
+static const struct param min_neighbors = {
+    .name = "min_neighbors",
+    .type = &value_int,
+    .offset = STEP_FIELD(step.params.radius_outlier.min_neighbors),
+    .least = 1,
+    .most = VX_MAX_NEIGHBORS,
+    .doc = "a point stays if it has at least so many neighbours, itself not counted",
+};
+static const struct param axes = {
+    .name = "axes",
+    .type = &value_word,
+    .offset = STEP_FIELD(step.params.radius_outlier.axes),
+    .words = axes_words,
+    .initial = "xyz",
+    .doc = "the axes along which distances are measured",
+};
+
+static const struct param *const rows[] = {&radius, &min_neighbors, &axes, NULL};
+STEP_ROWS_FIT(rows);
+
+static bool finish(struct request_step *step, struct error *error) {
+  for (int row = 0; row < 2; row++)
+    if (!step->given[row])
+      return error_refuse(error, ERROR_BAD_PARAMETER, rows[row]->name, "%s is missing", rows[row]->name);
+  return true;
+}
+
+const struct step_kind step_radius_outlier = {.type = VX_STEP_RADIUS_OUTLIER, .rows = rows, .finish = finish};

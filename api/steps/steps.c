@@ -1,0 +1,245 @@
+// See steps.h.
+#include "api/steps/steps.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/base/json_write.h"
+
+static const struct step_kind *const kinds[VX_STEP_TYPES] = {
+#define X(type, name) [VX_STEP_##type] = &step_##name,
+    VX_STEPS(X)
+#undef X
+};
+
+const struct step_kind *step_kind_of(enum vx_step_type type) { return kinds[type]; }
+
+static param_rows rows_of(const struct request_step *step) { return kinds[step->step.type]->rows; }
+static const char *name_of(const struct request_step *step) { return vx_step_row_of(step->step.type)->name; }
+
+// ---- making a chain -------------------------------------------------------------------------------------------------
+
+static bool is_equal(const char *text, const char *other, size_t length) {
+  return strlen(text) == length && memcmp(text, other, length) == 0;
+}
+
+// The number of the step with the tag; -1: none has it.
+static int32_t find(const struct request_chain *chain, const char *tag, size_t length) {
+  for (int32_t i = 0; i < chain->count; i++)
+    if (is_equal(chain->steps[i].tag, tag, length)) return i;
+  return -1;
+}
+
+static bool is_tag(const char *tag, size_t length) {
+  static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  if (length == 0 || length >= STEP_TAG_SIZE) return false;
+  for (size_t i = 0; i < length; i++)
+    if (!tag[i] || !strchr(allowed, tag[i])) return false;
+  return true;
+}
+
+static void init(struct request_step *step, int32_t place, int type, const char *tag, size_t length) {
+  memset(step, 0, sizeof *step);
+  step->place = place;
+  step->step.type = (enum vx_step_type)type;
+  memcpy(step->tag, tag, length);
+  params_init(rows_of(step), step);
+}
+
+bool chain_add(struct request_chain *chain, const char *tag, size_t tag_length, const char *name, size_t name_length) {
+  int type = 0;
+  while (type < VX_STEP_TYPES && !is_equal(vx_step_row_of((enum vx_step_type)type)->name, name, name_length)) type++;
+  if (type == VX_STEP_TYPES || chain->count == VX_MAX_STEPS || !is_tag(tag, tag_length)) return false;
+  if (find(chain, tag, tag_length) >= 0) return false;
+  init(&chain->steps[chain->count], chain->count, type, tag, tag_length);
+  chain->count++;
+  return true;
+}
+
+void chain_clear(struct request_chain *chain) {
+  chain->count = 0;
+  chain->plain = false;
+  chain->num_numbers = 0;
+}
+
+void chain_init_plain(struct request_chain *chain, enum vx_step_type type) {
+  const char *name = vx_step_row_of(type)->name;
+  chain_clear(chain);
+  chain->plain = true;
+  (void)!chain_add(chain, name, strlen(name), name, strlen(name));
+}
+
+void chain_copy(struct request_chain *to, const struct request_chain *from) {
+  to->count = from->count;
+  to->plain = from->plain;
+  to->num_numbers = from->num_numbers;
+  memcpy(to->steps, from->steps, (size_t)from->count * sizeof *to->steps);
+  memcpy(to->numbers, from->numbers, (size_t)from->num_numbers * sizeof *to->numbers);
+}
+
+// ---- lists of numbers -----------------------------------------------------------------------------------------------
+
+static struct request_chain *chain_of(const struct request_step *step) {
+  const char *first = (const char *)(step - step->place);
+  return (struct request_chain *)(uintptr_t)(first - offsetof(struct request_chain, steps));
+}
+
+const float *step_numbers(const struct request_step *step, int list) {
+  return chain_of(step)->numbers + step->lists[list].first;
+}
+
+// Removes numbers, and moves the lists behind them.
+static void remove_numbers(struct request_chain *chain, int32_t first, int32_t count) {
+  float *at = chain->numbers + first;
+  memmove(at, at + count, (size_t)(chain->num_numbers - first - count) * sizeof *at);
+  chain->num_numbers -= count;
+  for (int32_t i = 0; i < chain->count; i++)
+    for (int list = 0; list < STEP_LISTS; list++)
+      if (chain->steps[i].lists[list].first > first) chain->steps[i].lists[list].first -= count;
+}
+
+bool step_set_numbers(struct request_step *step, int list, const float *numbers, int32_t count) {
+  struct request_chain *chain = chain_of(step);
+  remove_numbers(chain, step->lists[list].first, step->lists[list].count);
+  bool fits = count <= STEP_NUMBERS - chain->num_numbers;
+  step->lists[list].first = chain->num_numbers;
+  step->lists[list].count = fits ? count : 0;
+  if (fits) memcpy(chain->numbers + chain->num_numbers, numbers, (size_t)count * sizeof *numbers);
+  chain->num_numbers += step->lists[list].count;
+  return fits;
+}
+
+// ---- the list -------------------------------------------------------------------------------------------------------
+
+static bool read_steps(const struct param *param, const char *value, const char *end, void *record) {
+  struct request_chain *chain = (void *)((char *)record + param->offset);
+  char item[64];
+  chain_clear(chain);
+  if (is_equal("none", value, (size_t)(end - value))) return true;
+  while (value_next(&value, end, item, sizeof item)) {
+    const char *colon = strchr(item, ':'), *name = colon ? colon + 1 : item;
+    if (!chain_add(chain, item, colon ? (size_t)(colon - item) : strlen(item), name, strlen(name))) return false;
+  }
+  return value_ended(value, end);
+}
+
+static void write_step(const struct request_step *step, struct text *out) {
+  json_printf(out, "{op:%s", name_of(step));
+  if (strcmp(step->tag, name_of(step)) != 0) json_printf(out, "tag:%s", step->tag);
+  params_write_members(rows_of(step), step->given, step, out);
+  json_printf(out, "}");
+}
+
+// Writes the list in the form that presets and model files have.
+static void write_steps(const struct param *param, const void *record, struct text *out) {
+  const struct request_chain *chain = (const void *)((const char *)record + param->offset);
+  json_printf(out, "[");
+  for (int32_t i = 0; i < chain->count; i++) write_step(&chain->steps[i], out);
+  json_printf(out, "]");
+}
+
+static void allow_steps(const struct param *param, struct text *out) {
+  (void)param;
+  text_printf(out, "none, or up to %d of ", VX_MAX_STEPS);
+  for (int type = 0; type < VX_STEP_TYPES; type++)
+    text_printf(out, "%s%s", type ? ", " : "", vx_step_row_of((enum vx_step_type)type)->name);
+  text_printf(out, ", each as NAME or TAG:NAME; tags differ and have up to %d letters, digits, _ and -",
+              STEP_TAG_SIZE - 1);
+}
+
+const struct value_type value_steps = {"list", false, read_steps, write_steps, allow_steps};
+
+// ---- parameters -----------------------------------------------------------------------------------------------------
+
+bool chain_owns(const struct request_chain *chain, const char *name, size_t length) {
+  if (memchr(name, '.', length)) return !chain->plain;
+  return chain->plain && params_find(rows_of(&chain->steps[0]), name, length) >= 0;
+}
+
+// Writes a parameter's name as queries have it.
+static void write_name(const struct request_chain *chain, const struct request_step *step, const char *name,
+                       struct text *out) {
+  if (!chain->plain) text_printf(out, "%s.", step->tag);
+  text_put(out, name);
+}
+
+static bool refuse_tag(const struct request_chain *chain, const char *name, struct error *error) {
+  char memory[VX_MAX_STEPS * (STEP_TAG_SIZE + 2)];
+  struct text tags = text_over(memory, sizeof memory);
+  for (int32_t i = 0; i < chain->count; i++) text_printf(&tags, "%s%s", i ? ", " : "", chain->steps[i].tag);
+  return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' names no step of this request; its steps are: %s", name,
+                      chain->count ? tags.data : "none");
+}
+
+static bool refuse_name(const struct request_step *step, const char *name, struct error *error) {
+  char memory[400];
+  struct text names = text_over(memory, sizeof memory);
+  for (param_rows row = rows_of(step); *row; row++) text_printf(&names, "%s%s", names.length ? ", " : "", (*row)->name);
+  return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' is no parameter of the step %s; allowed: %s", name,
+                      name_of(step), names.data);
+}
+
+bool chain_set(struct request_chain *chain, const char *name, size_t name_length, const char *value,
+               size_t value_length, struct error *error) {
+  const char *dot = chain->plain ? NULL : memchr(name, '.', name_length);
+  int32_t number = dot ? find(chain, name, (size_t)(dot - name)) : 0;
+  char full[64];
+  snprintf(full, sizeof full, "%.*s", (int)(name_length < sizeof full ? name_length : sizeof full - 1), name);
+  if (number < 0 || number >= chain->count) return refuse_tag(chain, full, error);
+  struct request_step *step = &chain->steps[number];
+  const char *own = dot ? dot + 1 : name;
+  int row = params_find(rows_of(step), own, name_length - (size_t)(own - name));
+  if (row < 0) return refuse_name(step, full, error);
+  if (!value) return error_refuse(error, ERROR_BAD_PARAMETER, full, "%s has no value", full);
+  if (!param_read(rows_of(step)[row], value, value_length, step))
+    return param_refuse(rows_of(step)[row], full, value, value_length, error);
+  step->given[row] = true;
+  return true;
+}
+
+// ---- checks ---------------------------------------------------------------------------------------------------------
+
+// Gives the parameter that an error names its tag. Returns false.
+static bool blame(const struct request_chain *chain, const struct request_step *step, struct error *error) {
+  char full[sizeof error->parameter];
+  struct text text = text_over(full, sizeof full);
+  write_name(chain, step, error->parameter, &text);
+  if (!chain->plain) error_prefix(error, "step %s: ", step->tag);
+  return error_blame(error, text.data);
+}
+
+bool chain_finish(struct request_chain *chain, struct error *error) {
+  for (int32_t i = 0; i < chain->count; i++) {
+    struct request_step *step = &chain->steps[i];
+    const struct step_kind *kind = kinds[step->step.type];
+    if (kind->finish && !kind->finish(step, error)) return blame(chain, step, error);
+  }
+  return true;
+}
+
+bool chain_split(struct request_chain *chain, const struct chain_points *points, struct error *error) {
+  for (int32_t i = 0; i < chain->count; i++) {
+    struct request_step *step = &chain->steps[i];
+    const struct step_kind *kind = kinds[step->step.type];
+    if (kind->split && !kind->split(step, points, error)) return blame(chain, step, error);
+    chain->bound.steps[i] = step->step;
+  }
+  chain->bound.count = chain->count;
+  return true;
+}
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+void chain_write_plain(const struct request_chain *chain, struct text *out) {
+  params_write_members(rows_of(&chain->steps[0]), chain->steps[0].given, &chain->steps[0], out);
+}
+
+void steps_describe(struct text *out) {
+  json_printf(out, "[");
+  for (int type = 0; type < VX_STEP_TYPES; type++) {
+    json_printf(out, "{name:%s parameters:[", vx_step_row_of((enum vx_step_type)type)->name);
+    params_describe(kinds[type]->rows, out);
+    json_printf(out, "]}");
+  }
+  json_printf(out, "]");
+}

@@ -1,0 +1,108 @@
+// Steps as requests, presets and model files describe them; kernels/steps.h says what steps are.
+//
+// Each type of step has its own file here, with its parameter rows and the checks of parameters against each other. The
+// tables are immutable. A chain belongs to its request. Any thread.
+#ifndef VOXELD_API_STEPS_H
+#define VOXELD_API_STEPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/base/problem.h"
+#include "api/base/text.h"
+#include "api/params/params.h"
+#include "api/params/values.h"
+#include "kernels/ops.h"
+
+enum {
+  STEP_TAG_SIZE = 24,     // bytes of a tag
+  STEP_COLUMN_SIZE = 32,  // bytes of the name of a column
+  STEP_PARAMS_MAX = 15,   // most rows of a type
+  STEP_MATRICES = 64,
+  STEP_LISTS = 2,                                                     // lists of numbers of a step
+  STEP_NUMBERS = STEP_MATRICES * VX_MATRIX_VALUES + 6 * VX_MAX_CUTS,  // in the lists of all steps together
+};
+
+// A step as a request gives it: the record that the rows of its type read and write.
+struct request_step {
+  struct vx_step step;
+  char tag[STEP_TAG_SIZE];
+  char column[STEP_COLUMN_SIZE];  // the name of the column that the step reads; "" = not given
+  bool given[STEP_PARAMS_MAX];    // for each row: whether preset, model or query set it
+  int32_t place;                  // in the chain
+  struct {
+    int32_t first, count;
+  } lists[STEP_LISTS];  // stretches of the chain's numbers
+};
+#define STEP_FIELD(member) offsetof(struct request_step, member)
+#define STEP_ROWS_FIT(rows)                                                                                            \
+  _Static_assert(sizeof(rows) / sizeof *(rows) <= STEP_PARAMS_MAX + 1, "given has an entry for every row")
+
+struct request_chain {
+  int32_t count;
+  bool plain;  // the operation is its one step: its parameters have no tag
+  int32_t num_numbers;
+  struct request_step steps[VX_MAX_STEPS];
+  struct vx_chain bound;        // once split
+  float numbers[STEP_NUMBERS];  // [num_numbers]: of the steps' lists, in any order
+};
+
+// The numbers of a list of the step.
+const float *step_numbers(const struct request_step *step, int list);
+// Replaces the numbers of the list. False if the lists of all steps would have more than STEP_NUMBERS.
+VX_WARN_UNUSED bool step_set_numbers(struct request_step *step, int list, const float *numbers, int32_t count);
+
+// What a chain must know of the points of its request, once they are read.
+struct chain_points {
+  int32_t num_columns, num_clouds;
+  const char *fields;             // names of the columns, separated by commas; "" = they have none
+  const struct vx_input *matrix;  // matrices from the body; NULL = none
+};
+
+// A row of the table of step types. The functions may be NULL. An error that they write names a parameter without its
+// tag.
+struct step_kind {
+  enum vx_step_type type;
+  param_rows rows;
+  // Checks the parameters against each other. False with an error.
+  bool (*finish)(struct request_step *step, struct error *error);
+  // Checks the parameters against the points, and fills what follows from the points. False with an error.
+  bool (*split)(struct request_step *step, const struct chain_points *points, struct error *error);
+};
+#define X(type, name) extern const struct step_kind step_##name;
+VX_STEPS(X)
+#undef X
+
+const struct step_kind *step_kind_of(enum vx_step_type type);
+
+extern const struct value_type value_steps;  // struct request_chain: `none`, or a list of NAME and TAG:NAME
+
+// Makes a chain without steps.
+void chain_clear(struct request_chain *chain);
+// Makes the chain of an operation that is one step.
+void chain_init_plain(struct request_chain *chain, enum vx_step_type type);
+// Copies a chain that is not split yet.
+void chain_copy(struct request_chain *to, const struct request_chain *from);
+// Adds a step of that name and tag; both are copied. False if the chain is full, if no type has the name, or if the tag
+// is not allowed or another step has it.
+VX_WARN_UNUSED bool chain_add(struct request_chain *chain, const char *tag, size_t tag_length, const char *name,
+                              size_t name_length);
+
+// Whether a name is that of a parameter of a step: TAG.name or, in a plain chain, a name of its step.
+bool chain_owns(const struct request_chain *chain, const char *name, size_t length);
+// Sets such a parameter. False with an error.
+VX_WARN_UNUSED bool chain_set(struct request_chain *chain, const char *name, size_t name_length, const char *value,
+                              size_t value_length, struct error *error);
+
+// Check the parameters of each step against each other; against the points. chain_split also fills `bound`, which
+// points into the chain. False with an error.
+VX_WARN_UNUSED bool chain_finish(struct request_chain *chain, struct error *error);
+VX_WARN_UNUSED bool chain_split(struct request_chain *chain, const struct chain_points *points, struct error *error);
+
+// Writes the parameters of a plain chain as members of a JSON object.
+void chain_write_plain(const struct request_chain *chain, struct text *out);
+// Writes the parameters of all types of steps as a JSON array, for --describe.
+void steps_describe(struct text *out);
+
+#endif

@@ -1,0 +1,88 @@
+// Steps on the CPU: the chain's rows, and what a step may do with them. kernels/steps.h has the rules.
+//
+// A step is a function cpu_step_NAME in NAME.c. It runs on the thread that has the lane, and may give tasks to helpers
+// (parallel_for.h):
+//
+//   const struct vx_tasks tasks = {chain->num_slices, work_on_slice, &own};
+//   status = vx_parallel_for(chain->job, chain->lane, &tasks, error);
+//
+// Tasks write only rows of their own, such as those of a slice, and their own memory. A pass over rows asks the
+// worker's `stop`, as VX_EACH_ROW does, and the step returns vx_stop_status.
+//
+// Scratch: the step has the whole scratch of the lane, as an operation has it: it lays out its arrays over an empty
+// arena, calls cpu_arena_reserve(&chain->lane->scratch, &measured, chain->job, error), and lays them out again over the
+// scratch. The arrays hold what others left there. The next step and the operation use the same memory.
+#ifndef VOXELD_CPU_STEPS_H
+#define VOXELD_CPU_STEPS_H
+
+#include "kernels/cpu/base/base.h"
+#include "kernels/half.h"
+#include "kernels/ops.h"
+
+enum { CPU_SLICE = 1 << 13 };  // most points of a slice
+
+// Consecutive points of one cloud and, if the job has sections, of one section.
+struct cpu_slice {
+  int32_t cloud, section;
+  int32_t begin, end;    // its rows
+  int32_t left, before;  // rows that are left, in the slice and in all slices before it: once all steps have run
+  uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];  // by step
+};
+
+struct cpu_chain {
+  struct vx_job *job;      // inputs[VX_POINTS] is the body, with rows as the client sent them
+  struct vx_lane *lane;    // of the worker that runs the job
+  float *rows;             // [num_rows, columns]
+  uint8_t *fates, *steps;  // [num_rows]
+  int32_t *heads;          // [num_rows], or NULL
+  int32_t num_rows;        // of all clouds
+  int32_t columns;         // C
+  struct cpu_slice *slices;
+  int32_t num_slices;
+  uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: of all steps
+  uint8_t number;                            // of the current step, from 1
+};
+
+// The number of rows of the largest cloud.
+static inline int32_t cpu_largest_cloud(const struct cpu_chain *chain) {
+  int32_t largest = 0;
+  for (int32_t cloud = 0; cloud < chain->job->num_clouds; cloud++)
+    if (chain->job->point_counts[cloud] > largest) largest = chain->job->point_counts[cloud];
+  return largest;
+}
+
+// NULL: the row was dropped.
+static inline float *cpu_row_left(const struct cpu_chain *chain, int64_t row) {
+  float *at = chain->rows + row * chain->columns;
+  return at[0] == at[0] ? at : NULL;
+}
+
+// Drops a row that is left.
+static inline void cpu_drop(const struct cpu_chain *chain, int64_t row, enum vx_fate fate) {
+  chain->rows[row * chain->columns] = vx_bits_float(VX_FLOAT_NAN);
+  chain->fates[row] = (uint8_t)fate;
+  chain->steps[row] = chain->number;
+}
+
+// Drops a row that is left. The row `head` represents it.
+static inline void cpu_merge(const struct cpu_chain *chain, int64_t row, int32_t head) {
+  cpu_drop(chain, row, VX_FATE_MERGED);
+  if (chain->heads) chain->heads[row] = head;
+}
+
+typedef enum vx_status cpu_step(struct cpu_chain *chain, const struct vx_step *step, struct error *error);
+#define X(type, name) cpu_step cpu_step_##name;
+VX_STEPS(X)
+#undef X
+
+typedef enum vx_status cpu_operation(struct vx_lane *lane, struct vx_job *job, struct error *error);
+
+// The operation of a job that only has a chain.
+VX_WARN_UNUSED enum vx_status cpu_points(struct vx_lane *lane, struct vx_job *job, struct error *error);
+
+// Runs the job's chain, then the operation on the rows that are left. Fills the job's report, and writes the tensors of
+// the chain. Call vx_begin_job before.
+VX_WARN_UNUSED enum vx_status cpu_run_chain(struct vx_lane *lane, struct vx_job *job, cpu_operation *operation,
+                                            struct error *error);
+
+#endif

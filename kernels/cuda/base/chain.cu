@@ -1,0 +1,60 @@
+// See chain.cuh.
+#include "kernels/cuda/base/chain.cuh"
+
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/tensors.cuh"
+
+enum { BLOCK = 256 };
+
+void cuda_read_chain(struct vx_lane *lane) {
+  struct vx_job *job = lane->chain->run.job;
+  struct vx_chain_report *report = job->report;
+  const struct cuda_chain_counters *told = &((const struct cuda_device_status *)lane->status)->chain;
+  for (int step = 0; step <= VX_MAX_STEPS; step++)
+    for (int fate = 0; fate < VX_FATE_COUNT; fate++) report->fates[step][fate] = told->fates[step][fate];
+  for (int32_t i = 0; i < job->chain->count; i++) report->step_ns[i] = (int64_t)(told->ended[i + 1] - told->ended[i]);
+  report->left = report->fates[0][VX_FATE_KEPT];
+  report->section_fates = told->section_fates;
+}
+
+typedef struct cuda_tensors<VX_LEFT_POINTS, VX_POINT_STEPS> chain_tensors;
+
+// `voxel_ids`: the operation has written those of the rows that are left. NULL: not requested.
+static __global__ void __launch_bounds__(BLOCK)
+    write_chain_kernel(const __grid_constant__ struct cuda_chain_rows r, const int32_t *row_of,
+                       const __grid_constant__ chain_tensors tensors, int32_t *voxel_ids) {
+  cuda_wait();
+  uint64_t begin = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, step = (uint64_t)gridDim.x * BLOCK;
+  float *points = tensors.of<float>(VX_LEFT_POINTS);
+  int32_t *indices = tensors.of<int32_t>(VX_POINT_INDICES), *rows = tensors.of<int32_t>(VX_POINT_ROWS);
+  uint8_t *fates = tensors.of<uint8_t>(VX_POINT_FATES), *steps = tensors.of<uint8_t>(VX_POINT_STEPS);
+  tensors.zero_gaps(begin);
+  uint64_t values = points ? (uint64_t)r.clouds.num_points * r.columns : 0;
+  for (uint64_t i = begin; i < values; i += step) {
+    int64_t row = row_of[i / r.columns];
+    if (row >= 0) points[row * r.columns + i % r.columns] = r.points[i];
+  }
+  for (uint64_t i = begin; i < r.clouds.num_points; i += step) {
+    uint64_t head = i;
+    while (r.heads && r.fates[head] == VX_FATE_MERGED) head = (uint64_t)r.heads[head];
+    if (indices && row_of[i] >= 0) indices[row_of[i]] = (int32_t)i;
+    if (rows) rows[i] = max(row_of[head], -1);
+    if (voxel_ids && head != i) voxel_ids[i] = voxel_ids[head];
+    if (fates) fates[i] = r.fates[i];
+    if (steps) steps[i] = r.steps[i];
+  }
+}
+
+enum vx_status cuda_write_chain(const struct cuda_run *run, struct error *error) {
+  const struct cuda_chain *chain = run->lane->chain;
+  const vx_tensor_set ids = VX_TENSOR_BIT(VX_POINT_VOXEL_IDS);
+  if (!chain || (run->tensors & (VX_CHAIN_TENSORS | (chain->rows.heads ? ids : 0))) == 0) return VX_OK;
+  int32_t *voxel_ids = NULL;
+  if (chain->rows.heads && (run->tensors & ids) != 0)
+    voxel_ids = (int32_t *)(run->lane->image.memory + run->layout.offset[VX_POINT_VOXEL_IDS]);
+  uint64_t values = (uint64_t)chain->rows.clouds.num_points * chain->rows.columns;
+  return cuda_launch("write_chain_kernel", write_chain_kernel, cuda_looping_blocks(run, values, BLOCK, 8), BLOCK, 0,
+                     run, error, chain->rows, (const int32_t *)chain->row_of,
+                     cuda_tensors_of<VX_LEFT_POINTS, VX_POINT_STEPS>(run), voxel_ids);
+}

@@ -1,0 +1,34 @@
+// The rows of a chain of steps on a GPU (kernels/steps.h), their counts, and the tensors made of them. The room steps/
+// runs the chain before the operation. Every operation calls the two functions below, if the lane has a chain.
+#ifndef VOXELD_CUDA_CHAIN_CUH
+#define VOXELD_CUDA_CHAIN_CUH
+
+#include "kernels/cuda/base/run.cuh"
+
+// The chain's rows as the kernels of steps see them: `points` are the rows; `source` is the body as the client sent it,
+// of `dtype`, with the same columns: host memory, or a copy.
+struct cuda_chain_rows : cuda_points {
+  uint8_t *fates, *steps;     // [clouds.num_points]
+  int32_t *heads;             // [clouds.num_points], or NULL
+  struct cuda_clouds clouds;  // num_points: rows of all clouds; first_point: of each cloud, NULL for one cloud
+  struct cuda_chain_counters *counters;
+  uint8_t number;  // of the current step, from 1
+};
+
+struct cuda_chain {
+  struct cuda_chain_rows rows;
+  struct cuda_run run;  // for launches: its lane, stream and job
+  // [num_points]: the number of rows left before each row; ~ of it, which is negative, for a row that is not left.
+  // NULL if nothing reads it.
+  int32_t *row_of;
+  uint64_t *tiles;                        // states of the scan that numbers them
+  float *matrices;                        // room for one matrix per cloud, for each step that has so many
+  uint32_t used_matrices, host_matrices;  // of this room; of the room in the host's commands
+};
+
+// Reads what the device has counted into the job's report, once the host has awaited the sizes of the operation.
+void cuda_read_chain(struct vx_lane *lane);
+// Enqueues the kernels that write the tensors of the chain into the image. run->layout is known.
+VX_WARN_UNUSED enum vx_status cuda_write_chain(const struct cuda_run *run, struct error *error);
+
+#endif

@@ -1,0 +1,73 @@
+// Steps on a GPU: the chain's rows, and what a step may do with them. kernels/steps.h has the rules.
+//
+// A step is a function cuda_step_NAME in NAME.cu, on the thread that has the lane. It only enqueues kernels in the
+// lane's stream: no size comes back to the host, and nothing is compacted. Its kernels take the chain's rows by value,
+// and arguments of the step's own (4 KB in all). They are launched so:
+//
+//   cuda_launch("name_kernel", name_kernel, blocks, threads, 0, &chain->run, error, chain->rows, ...)
+//
+// Every kernel calls cuda_wait() (device.cuh) before it touches memory. The last kernel of a step calls
+// cuda_end_step(rows) in each block, when the block's work is done: the time of the step.
+//
+// Scratch: the step has the whole scratch of the lane, until the next step. cuda_step_scratch lays out its arrays. They
+// hold what others left there, so a step clears what must be clear. The lane's table of cells, its counters and its
+// tiles belong to the operation: a step must leave them alone.
+#ifndef VOXELD_CUDA_STEPS_CUH
+#define VOXELD_CUDA_STEPS_CUH
+
+#include "kernels/cuda/base/chain.cuh"
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/host.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/memory.cuh"
+#include "kernels/half.h"
+
+// The x of a row that was dropped is NaN.
+static __device__ inline bool cuda_is_left(float x) { return x == x; }
+
+// Drops a row that is left.
+static __device__ inline void cuda_drop(const struct cuda_chain_rows &r, uint32_t row, enum vx_fate fate) {
+  r.points[(uint64_t)row * r.columns] = vx_bits_float(VX_FLOAT_NAN);
+  r.fates[row] = (uint8_t)fate;
+  r.steps[row] = r.number;
+}
+
+// Drops a row that is left. The row `head` represents it.
+static __device__ inline void cuda_merge(const struct cuda_chain_rows &r, uint32_t row, uint32_t head) {
+  cuda_drop(r, row, VX_FATE_MERGED);
+  if (r.heads) r.heads[row] = (int32_t)head;
+}
+
+static __device__ inline void cuda_end_step(const struct cuda_chain_rows &r) {
+  __syncthreads();
+  if (threadIdx.x == 0) atomicMax((unsigned long long *)&r.counters->ended[r.number], cuda_now());
+}
+
+// Makes room in the lane's scratch. `lay_out` takes the arrays from a struct cuda_arena; it is called twice.
+template <typename function>
+static inline enum vx_status cuda_step_scratch(struct cuda_chain *chain, struct error *error, const function &lay_out) {
+  struct cuda_memory *scratch = &chain->run.lane->scratch;
+  struct cuda_arena measured = {}, arena = {};
+  lay_out(&measured);
+  CUDA_TRY(cuda_reserve(chain->run.lane, scratch, measured.used, error));
+  arena.memory = scratch->memory;
+  lay_out(&arena);
+  return VX_OK;
+}
+
+typedef enum vx_status cuda_step(struct cuda_chain *chain, const struct vx_step *step, struct error *error);
+#define X(type, name) cuda_step cuda_step_##name;
+VX_STEPS(X)
+#undef X
+
+// The operation of a job that only has a chain.
+VX_WARN_UNUSED enum vx_status cuda_points(struct cuda_run *run, struct error *error);
+
+typedef enum vx_status cuda_job(struct vx_lane *lane, struct vx_job *job, struct error *error);
+
+// Runs the job's chain, then the operation on the rows that are left. Fills the job's report. The operation writes the
+// tensors of the chain with its own (chain.cuh).
+VX_WARN_UNUSED enum vx_status cuda_run_chain(struct vx_lane *lane, struct vx_job *job, cuda_job *operation,
+                                             struct error *error);
+
+#endif

@@ -1,0 +1,89 @@
+// Downsample, a step: keeps few points of each cell of a lattice, or every k-th point.
+//
+// A point is in the cell c[a] = floor((p[a] - origin[a]) / size[a]), or with cells `nearest` rint(...), halves to
+// even: each operation in float32. Cells reach from -VX_LATTICE_END to VX_LATTICE_END on each axis. A point beyond has
+// the fate out_of_lattice. If a cell has fewer than min_points points of the cloud, they have the fate sparse_voxel.
+// Of each other cell one point stays, and represents the others, which have the fate merged:
+//   first             the first
+//   centroid          the first, with the mean in place of its columns: all of them, or with average `xyz` only x, y, z
+//   center            the nearest to the cell's centre: (c + 0.5) * size + origin, or c * size + origin if `nearest`
+//   nearest_centroid  the nearest to the mean
+//   random            the one whose vx_random_of_row(seed, row of the body) is least
+//
+// With the method `all`, all points of the cell stay. Of several at one squared distance (near.h), the first is
+// nearest. The mean is the sum of the points in the order of rows, in groups of 64 as in a voxel without a cap, then
+// one division. If the mean of x, y or z is not finite, the point with the mean has the fate not_finite.
+//
+// With `every`, cells do not matter: of the cloud's points those stay whose rank is a multiple of it. The others have
+// the fate skipped.
+#ifndef VOXELD_STEP_DOWNSAMPLE_H
+#define VOXELD_STEP_DOWNSAMPLE_H
+
+#include <math.h>
+
+#include "kernels/half.h"
+#include "kernels/step.h"
+
+#define VX_LATTICE_END 1048575  // 21 bits per axis, so a key has 63 bits
+
+enum vx_downsample_method {
+  VX_DOWNSAMPLE_FIRST,
+  VX_DOWNSAMPLE_CENTROID,
+  VX_DOWNSAMPLE_CENTER,
+  VX_DOWNSAMPLE_NEAREST_CENTROID,
+  VX_DOWNSAMPLE_RANDOM,
+  VX_DOWNSAMPLE_ALL,
+};
+
+enum vx_downsample_cells { VX_CELLS_FLOOR, VX_CELLS_NEAREST };
+enum vx_downsample_average { VX_AVERAGE_ALL, VX_AVERAGE_XYZ };
+
+struct vx_downsample {
+  int32_t every;  // 0: by cells
+  float size[3], origin[3];
+  enum vx_downsample_method method;
+  enum vx_downsample_cells cells;
+  enum vx_downsample_average average;
+  int32_t min_points;  // 1 or more
+  int32_t seed;
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern const struct vx_step_row vx_step_downsample;
+#ifdef __cplusplus
+}
+#endif
+
+// The cell of coordinate p on one axis, plus VX_LATTICE_END. False if p is beyond the lattice. No floor() or rint() is
+// needed: in the lattice truncation is exact, and so is adding and subtracting 1.5 * 2^23, which rounds to even.
+VX_SHARED bool vx_lattice_on_axis(const struct vx_downsample *params, int axis, float p, int32_t *cell) {
+  float t = (p - params->origin[axis]) / params->size[axis];
+  bool inside = params->cells == VX_CELLS_NEAREST ? fabsf(t) < VX_LATTICE_END + 0.5f
+                                                  : (t >= -(float)VX_LATTICE_END) & (t < VX_LATTICE_END + 1.0f);
+  t = inside ? t : 0.0f;
+  if (params->cells == VX_CELLS_NEAREST) {
+    *cell = (int32_t)((t + 12582912.0f) - 12582912.0f) + VX_LATTICE_END;
+  } else {
+    int32_t whole = (int32_t)t;
+    *cell = whole - ((float)whole > t) + VX_LATTICE_END;
+  }
+  return inside;
+}
+
+VX_SHARED uint64_t vx_lattice_key(int32_t x, int32_t y, int32_t z) {
+  return (uint64_t)x << 42 | (uint64_t)y << 21 | (uint64_t)z;
+}
+enum { VX_LATTICE_KEY_BITS = 63 };
+
+// The centre of the cell with that key.
+VX_SHARED void vx_lattice_centre(const struct vx_downsample *params, uint64_t key, float centre[3]) {
+  for (int axis = 0; axis < 3; axis++) {
+    int32_t cell = (int32_t)(key >> 21 * (2 - axis) & 0x1FFFFF) - VX_LATTICE_END;
+    centre[axis] =
+        ((float)cell + (params->cells == VX_CELLS_NEAREST ? 0.0f : 0.5f)) * params->size[axis] + params->origin[axis];
+  }
+}
+
+#endif

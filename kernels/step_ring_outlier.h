@@ -1,0 +1,75 @@
+// Ring outlier, a step: drops points that hang in the air between the surfaces that a beam of the sensor meets.
+//
+// Each point belongs to a ring, the points of one beam: a whole number from 0 to VX_MAX_RING in a column, or for
+// files of KITTI the number of earlier turns in the cloud. A turn is a row of the body whose y is 0 or more and whose x
+// is above 0, after a row whose y is below 0. A point with another value in the column, or after more turns, has the
+// fate no_ring.
+//
+// The points of a ring in one cloud, in the order of rows, form a circle if they are three or more, else a line. With
+// d = sqrt((x*x + y*y) + z*z), two neighbours i and j are linked if
+//   max(di, dj) < min(di, dj) * ratio,  dot > 0  and  |cross| <= tangent * dot,
+//   where dot = xi*xj + yi*yj and cross = xi*yj - yi*xj.
+// If all neighbours of a circle are linked, its points stay. Otherwise the links cut it, or the line, into walks. A
+// walk stays if its ends are at least `length` apart (squared: near.h), or if it has more than `most` points. The
+// points of other walks have the fate ring_outlier. All in float32, in the order written here.
+#ifndef VOXELD_STEP_RING_OUTLIER_H
+#define VOXELD_STEP_RING_OUTLIER_H
+
+#include <math.h>
+
+#include "kernels/half.h"
+#include "kernels/step.h"
+
+enum { VX_MAX_RING = 1023, VX_NO_RING = VX_MAX_RING + 1, VX_KITTI_RINGS = -1 };
+
+struct vx_ring_outlier {
+  int32_t column;  // of the rings; VX_KITTI_RINGS: they are counted
+  float ratio;
+  float length;   // metres
+  float degrees;  // the largest angle between neighbours
+  float tangent;  // of that angle
+  int32_t most;   // INT32_MAX: no number of points saves a walk
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern const struct vx_step_row vx_step_ring_outlier;
+#ifdef __cplusplus
+}
+#endif
+
+// The ring that a column names; VX_NO_RING for another value.
+VX_SHARED int32_t vx_ring_of(float value) {
+  int32_t ring = value >= 0.0f && value <= VX_MAX_RING ? (int32_t)value : 0;
+  return (float)ring == value ? ring : VX_NO_RING;
+}
+
+// Whether a row of the body begins a turn. `before`: the y of the row before it in the cloud.
+VX_SHARED bool vx_is_turn(float before, float x, float y) { return before < 0.0f && y >= 0.0f && x > 0.0f; }
+
+// A point of a ring.
+struct vx_ringed {
+  float x, y, z, d;
+};
+
+VX_SHARED struct vx_ringed vx_ringed_of(float x, float y, float z) {
+  struct vx_ringed at = {x, y, z, sqrtf((x * x + y * y) + z * z)};
+  return at;
+}
+
+VX_SHARED bool vx_are_linked(const struct vx_ring_outlier *params, const struct vx_ringed *a,
+                             const struct vx_ringed *b) {
+  float far = a->d < b->d ? b->d : a->d, near = a->d < b->d ? a->d : b->d;
+  float dot = a->x * b->x + a->y * b->y, cross = a->x * b->y - a->y * b->x;
+  return (far < near * params->ratio) & (dot > 0.0f) & (fabsf(cross) <= params->tangent * dot);
+}
+
+// Whether a walk from one point to another stays.
+VX_SHARED bool vx_walk_stays(const struct vx_ring_outlier *params, const struct vx_ringed *first,
+                             const struct vx_ringed *last, int64_t points) {
+  float dx = last->x - first->x, dy = last->y - first->y, dz = last->z - first->z;
+  return (dx * dx + dy * dy) + dz * dz >= params->length * params->length || points > params->most;
+}
+
+#endif

@@ -1,0 +1,101 @@
+// Steps: what happens to the points between the input and the operation of a job.
+//
+// A chain is an ordered list of up to VX_MAX_STEPS steps. Each step sees the points that the steps before it left, in
+// the order of the input. A step may move points, change their other columns, and drop points. Steps never reorder
+// points, and clouds of a batch never meet.
+//
+// One rule serves all operations: the chain works on a float32 copy of the rows, and the x of a dropped row becomes NaN
+// there. The operation then runs on the copy as on a body of float32. All operations skip rows that are not finite, so
+// no operation knows of steps. A job without a chain makes no copy.
+//
+// The chain's rows, on every backend:
+//   rows   float32 [N, C], one row for each row of the input. A row is left if its x is not NaN; then x, y and z are
+//          finite. Before the first step, rows whose x, y or z is not finite are dropped as not_finite by step 1.
+//   fates  uint8 [N]: enum vx_fate of a dropped row; 0 (VX_FATE_KEPT) while the row is left.
+//   steps  uint8 [N]: the number, from 1, of the step that dropped the row; 0 while the row is left.
+//   heads  int32 [N]: for a row with the fate `merged`, the row that represents it. Other entries are undefined. NULL
+//          if nothing reads them.
+//
+// What a step may write:
+//   - of a row that is left: any column, in place. If x, y or z is no longer finite, the step must drop the row, with
+//     the fate `not_finite`.
+//   - to drop a row that is left: its fate, its step, NaN as its x, and for `merged` its head, which must be a row that
+//     this step leaves. cpu_drop and cuda_drop do that.
+//   - nothing of a row that is not left.
+// A step counts nothing: the chain counts the fates from the bytes at its end.
+//
+// The operation `points` does no more: it returns the rows that its chain, perhaps of 0 steps, has left. `transform` is
+// the same operation, whose chain is one step of that type. Other operations may return these tensors too, beside their
+// own, if the job has a chain:
+//   points         the rows that are left, of all clouds, in the order of the input
+//   point_indices  for each of them, the row of the input
+//   point_rows     for each row of the input, the row of `points`: its own or, if it was merged, that of its head; -1
+//                  for other dropped rows, and if the head was dropped too
+//   point_fates    the chain's `fates`; point_steps the chain's `steps`
+// A merged row has the voxel of its head in point_voxel_ids. A head may have been merged by a later step: then its own
+// head counts.
+//
+// A step type costs one line of VX_STEPS, the include of its definition, and these files:
+//   kernels/step_NAME.h, .c   struct vx_NAME with the parameters, the definition to the last bit, the row vx_step_NAME
+//   kernels/cpu/steps/NAME.c    cpu_step_NAME, as kernels/cpu/steps/steps.h says
+//   kernels/cuda/steps/NAME.cu  cuda_step_NAME, as kernels/cuda/steps/steps.cuh says
+//   api/steps/NAME.c            step_NAME, the rows of its parameters, as api/steps/steps.h says
+#ifndef VOXELD_STEPS_H
+#define VOXELD_STEPS_H
+
+#include "kernels/kernels.h"
+#include "kernels/step_downsample.h"
+#include "kernels/step_radius_outlier.h"
+#include "kernels/step_ring_outlier.h"
+#include "kernels/step_transform.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VX_CHAIN_TENSORS                                                                                               \
+  (VX_TENSOR_BIT(VX_LEFT_POINTS) | VX_TENSOR_BIT(VX_POINT_INDICES) | VX_TENSOR_BIT(VX_POINT_ROWS) |                    \
+   VX_TENSOR_BIT(VX_POINT_FATES) | VX_TENSOR_BIT(VX_POINT_STEPS))
+
+// X(TYPE, name): the types of steps.
+#define VX_STEPS(X)                                                                                                    \
+  X(TRANSFORM, transform)                                                                                              \
+  X(DOWNSAMPLE, downsample)                                                                                            \
+  X(RING_OUTLIER, ring_outlier)                                                                                        \
+  X(RADIUS_OUTLIER, radius_outlier)
+
+enum vx_step_type {
+#define X(type, name) VX_STEP_##type,
+  VX_STEPS(X)
+#undef X
+      VX_STEP_TYPES
+};
+
+struct vx_step {
+  enum vx_step_type type;
+  union {
+#define X(type, name) struct vx_##name name;
+    VX_STEPS(X)
+#undef X
+  } params;
+};
+
+struct vx_chain {
+  int32_t count;  // 0..VX_MAX_STEPS
+  struct vx_step steps[VX_MAX_STEPS];
+};
+
+const struct vx_step_row *vx_step_row_of(enum vx_step_type type);
+// VX_FATE_BITs of the fates that steps of the chain can give.
+uint32_t vx_fates_of_chain(const struct vx_chain *chain);
+// Whether a backend must note the head of each merged row.
+bool vx_chain_needs_heads(const struct vx_job *job);
+// Whether a step of the chain reads the body.
+bool vx_chain_reads_body(const struct vx_chain *chain);
+// Refuses a chain that does not fit the job.
+VX_WARN_UNUSED enum vx_status vx_check_chain(const struct vx_job *job, struct error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

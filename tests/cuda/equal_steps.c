@@ -1,0 +1,175 @@
+// See equal.h: chains of steps, alone and before an operation. The CPU's lane is the reference.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/cuda/equal.h"
+
+static struct vx_box random_box(struct random *random) {
+  struct vx_box box;
+  for (int axis = 0; axis < 3; axis++) {
+    box.min[axis] = 60 * random_unit(random) - 40;
+    box.max[axis] = box.min[axis] + 1e-3f + random_unit(random) * (random_one_in(random, 3) ? 80 : 10);
+  }
+  return box;
+}
+
+static void random_matrix(struct random *random, float *matrix) {
+  static const float scales[] = {1, 1, 1, 0, 1e-20f, 1e30f};
+  float scale = scales[random_below(random, sizeof scales / sizeof scales[0])];
+  for (int i = 0; i < 12; i++) matrix[i] = (random_unit(random) * 2 - 1) * (i % 4 == 3 ? 20 : 1) * scale;
+  matrix[12] = matrix[13] = matrix[14] = 0;
+  matrix[15] = 1;
+}
+
+static void random_transform(struct random *random, const struct scan *scan, struct vx_step *step) {
+  static float matrices[VX_MAX_STEPS][VX_MAX_CLOUDS][VX_MATRIX_VALUES];
+  static struct vx_box cuts[VX_MAX_STEPS][VX_MAX_CUTS];
+  static int next;  // the steps of a chain have different memory
+  struct vx_transform *params = &step->params.transform;
+  int at = next++ % VX_MAX_STEPS;
+  if (!random_one_in(random, 4)) params->num_matrices = random_one_in(random, 2) ? 1 : scan->num_clouds;
+  for (int32_t i = 0; i < params->num_matrices; i++) random_matrix(random, matrices[at][i]);
+  params->matrices = matrices[at][0];
+  params->cropped = random_one_in(random, 2);
+  params->crop = random_box(random);
+  params->num_cuts = random_one_in(random, 3) ? 0 : random_below(random, VX_MAX_CUTS + 1);
+  for (int32_t i = 0; i < params->num_cuts; i++) cuts[at][i] = random_box(random);
+  params->cuts = cuts[at];
+  params->ranged = random_one_in(random, 3);
+  params->least = random_unit(random) * 5;
+  params->most = params->least + 1 + random_unit(random) * 100;
+}
+
+static void random_downsample(struct random *random, const struct scan *scan, struct vx_step *step) {
+  static const float sizes[] = {0.05f, 0.2f, 0.5f, 1, 3, 10, 200, 1e-4f, 1e30f};
+  struct vx_downsample *params = &step->params.downsample;
+  (void)scan;
+  if (random_one_in(random, 6)) params->every = 1 + random_below(random, 9);
+  for (int axis = 0; axis < 3; axis++) {
+    params->size[axis] = sizes[random_below(random, sizeof sizes / sizeof *sizes)];
+    if (axis > 0 && !random_one_in(random, 3)) params->size[axis] = params->size[0];
+    params->origin[axis] = random_one_in(random, 3) ? 20 * random_unit(random) - 10 : 0;
+  }
+  params->method = (enum vx_downsample_method)random_below(random, VX_DOWNSAMPLE_ALL + 1);
+  params->cells = (enum vx_downsample_cells)random_below(random, 2);
+  params->average = (enum vx_downsample_average)random_below(random, 2);
+  params->min_points = random_one_in(random, 3) ? 1 + random_below(random, 5) : 1;
+  params->seed = random_below(random, 3);
+}
+
+static void random_ring_outlier(struct random *random, const struct scan *scan, struct vx_step *step) {
+  struct vx_ring_outlier *params = &step->params.ring_outlier;
+  params->column = random_one_in(random, 3) ? VX_KITTI_RINGS : scan->columns - 1;
+  params->ratio = random_one_in(random, 3) ? 1.03f : 1 + 9 * random_unit(random);
+  params->length = random_one_in(random, 2) ? 0.05f : 20 * random_unit(random);
+  params->tangent = random_one_in(random, 2) ? 0.0174550649f : 10 * random_unit(random);
+  params->most = random_one_in(random, 3) ? 1 + random_below(random, 6) : INT32_MAX;
+}
+
+static void random_radius_outlier(struct random *random, const struct scan *scan, struct vx_step *step) {
+  static const float radii[] = {VX_LEAST_RADIUS, 0.05f, 0.2f, 0.5f, 2, 10, VX_MOST_RADIUS};
+  struct vx_radius_outlier *params = &step->params.radius_outlier;
+  (void)scan;
+  params->radius = radii[random_below(random, sizeof radii / sizeof *radii)];
+  params->min_neighbors = random_one_in(random, 4) ? 1 + random_below(random, VX_MAX_NEIGHBORS) : 1;
+  params->axes = (enum vx_radius_axes)random_below(random, 2);
+}
+
+// Sets the parameters of a step of each type.
+static void (*const random_steps[VX_STEP_TYPES])(struct random *random, const struct scan *scan,
+                                                 struct vx_step *step) = {
+    [VX_STEP_TRANSFORM] = random_transform,
+    [VX_STEP_DOWNSAMPLE] = random_downsample,
+    [VX_STEP_RING_OUTLIER] = random_ring_outlier,
+    [VX_STEP_RADIUS_OUTLIER] = random_radius_outlier,
+};
+
+void random_chain(struct random *random, const struct scan *scan, struct vx_chain *chain) {
+  *chain = (struct vx_chain){.count = random_below(random, VX_MAX_STEPS + 1)};
+  for (int32_t i = 0; i < chain->count; i++) {
+    chain->steps[i].type = (enum vx_step_type)random_below(random, VX_STEP_TYPES);
+    random_steps[chain->steps[i].type](random, scan, &chain->steps[i]);
+  }
+}
+
+// Makes the last column that of the rings, in most scans with such a column.
+static void number_rings(struct random *random, const struct vx_job *asked, struct scan *scan) {
+  scan->columns = job_columns(asked);
+  if (scan->columns == 3 || random_one_in(random, 4)) return;
+  enum vx_dtype dtype = asked->inputs[VX_POINTS].dtype;
+  for (int64_t i = 0; i < scan->num_points; i++) {
+    float ring = (float)random_below(random, 5);
+    int64_t at = (i + 1) * scan->columns - 1;
+    vx_narrow(dtype, &ring, 1, (unsigned char *)scan->points + (size_t)at * vx_dtype_size(dtype));
+  }
+}
+
+// A job that only has a chain.
+static void test_points(struct side sides[2], struct random *random, int64_t largest, int number) {
+  static struct scan scan;
+  const struct vx_box within = {{-40, -40, -4}, {40, 40, 4}};
+  int32_t columns = 3 + random_below(random, random_one_in(random, 8) ? 62 : 8);
+  struct vx_chain chain;
+  struct vx_job asked = {.op = VX_POINTS_OP,
+                         .inputs = {vx_points_of(random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32, 0, columns, NULL)},
+                         .tensors = random_bits(random) & VX_CHAIN_TENSORS,
+                         .chain = &chain};
+  scan.columns = columns;
+  scan.num_points = random_size(random, largest < 20000000 / columns ? largest : 20000000 / columns);
+  random_clouds(random, &scan);
+  random_points(random, &asked, &within, &scan);
+  number_rings(random, &asked, &scan);
+  random_chain(random, &scan, &chain);
+  snprintf(scan.name, sizeof scan.name, "%d", number);
+  compare(sides, &asked, &scan, "random points");
+  free(scan.points);
+}
+
+// A voxelization behind a chain, perhaps with tensors of the chain.
+static void test_voxels(struct side sides[2], struct random *random, int64_t largest, int number) {
+  static struct scan scan;
+  struct vx_chain chain;
+  struct vx_job asked;
+  random_job(random, largest, &asked, &scan);
+  if (random_one_in(random, 2)) asked.tensors |= random_bits(random) & VX_CHAIN_TENSORS;
+  number_rings(random, &asked, &scan);
+  random_chain(random, &scan, &chain);
+  asked.chain = &chain;
+  snprintf(scan.name, sizeof scan.name, "%d", number);
+  compare(sides, &asked, &scan, "voxels behind steps");
+  free(scan.points);
+}
+
+// A sampling behind a chain. It may be refused, if the chain leaves too few points.
+static void test_samples_left(struct side sides[2], struct random *random, int64_t largest, int number) {
+  static struct scan scan;
+  const struct vx_box within = {{-40, -40, -4}, {40, 40, 4}};
+  struct vx_chain chain;
+  struct vx_job asked = {.op = VX_FPS,
+                         .params.fps.sampling = {.enabled = true,
+                                                 .start = random_below(random, 3),
+                                                 .stacked = true,
+                                                 .max_work = INT64_MAX},
+                         .inputs = {vx_points_of(VX_FLOAT32, 0, 4, NULL)},
+                         .tensors = VX_TENSOR_BIT(VX_SAMPLED_INDICES) | (random_bits(random) & VX_CHAIN_TENSORS),
+                         .chain = &chain};
+  scan.columns = 4;
+  scan.num_points = random_size(random, largest < 4000 ? largest : 4000);
+  random_clouds(random, &scan);
+  random_points(random, &asked, &within, &scan);
+  random_chain(random, &scan, &chain);
+  chain.count = chain.count < 2 ? chain.count : 2;
+  for (int32_t i = 0; i < scan.num_clouds; i++) scan.samples[i] = scan.counts[i] < 8 ? 0 : 2;
+  snprintf(scan.name, sizeof scan.name, "%d", number);
+  compare(sides, &asked, &scan, "samples behind steps");
+  free(scan.points);
+}
+
+void test_steps(struct side sides[2], uint64_t seed, int jobs, int64_t largest) {
+  struct random random = {seed + 2};
+  for (int i = 0; i < jobs; i++) {
+    test_points(sides, &random, largest, i);
+    test_voxels(sides, &random, largest, i);
+    test_samples_left(sides, &random, largest, i);
+  }
+}
