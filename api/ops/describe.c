@@ -53,10 +53,24 @@ static void write_tensor(const char *name, uint32_t dtypes, const enum vx_extent
   json_printf(out, "]");
 }
 
+static void write_rows(param_rows rows, struct text *out) {
+  for (; *rows; rows++) {
+    const struct param *row = *rows;
+    json_printf(out, "{name:%s type:%s required:%i default:%s unit:%s values:", row->name, row->type->name,
+                row->required, row->initial, row->unit);
+    value_write_words(row, out);
+    json_member(out, "allowed");
+    json_begin_string(out);
+    param_allowed(row, out);
+    json_end(out);
+    json_printf(out, "doc:%s}", row->doc);
+  }
+}
+
 static void write_parameters(const struct operation *operation, struct text *out) {
   json_printf(out, "parameters:[");
-  params_describe(operation->rows, out);
-  if (operation->step) params_describe(operation->step->rows, out);
+  write_rows(operation->rows, out);
+  if (operation->step) write_rows(operation->step->rows, out);
   json_printf(out, "]");
 }
 
@@ -105,6 +119,16 @@ void operations_describe(struct text *out) {
     write_parameters(operation, out);
     write_results(operation->results, out);
     json_printf(out, "}");
+  }
+  json_printf(out, "]");
+}
+
+void steps_describe(struct text *out) {
+  json_printf(out, "[");
+  for (int type = 0; type < VX_STEP_TYPES; type++) {
+    json_printf(out, "{name:%s parameters:[", vx_step_row_of((enum vx_step_type)type)->name);
+    write_rows(step_kind_of((enum vx_step_type)type)->rows, out);
+    json_printf(out, "]}");
   }
   json_printf(out, "]");
 }

@@ -167,8 +167,10 @@ int32_t job_request_columns(const struct job_request *request);
 // Writes the effective parameters as a JSON object.
 void job_request_write(const struct job_request *request, struct text *out);
 
-// Write JSON arrays for --describe: all operations, with their parameters and tensors; the sizes that shapes name.
+// Write JSON arrays for --describe: all operations, with their parameters and tensors; all types of steps, with their
+// parameters; the sizes that shapes name.
 void operations_describe(struct text *out);
+void steps_describe(struct text *out);
 void sizes_describe(struct text *out);
 
 // The default tensors of an operation that is nothing but its chain, and all its tensors.

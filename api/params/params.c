@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
-#include "api/params/values.h"
 
 int params_find(param_rows rows, const char *name, size_t length) {
   for (int i = 0; rows[i]; i++)
@@ -57,18 +56,4 @@ void params_write(param_rows rows, const bool *given, const void *record, struct
   json_printf(out, "{");
   params_write_members(rows, given, record, out);
   json_printf(out, "}");
-}
-
-void params_describe(param_rows rows, struct text *out) {
-  for (; *rows; rows++) {
-    const struct param *row = *rows;
-    json_printf(out, "{name:%s type:%s required:%i default:%s unit:%s values:", row->name, row->type->name,
-                row->required, row->initial, row->unit);
-    value_write_words(row, out);
-    json_member(out, "allowed");
-    json_begin_string(out);
-    param_allowed(row, out);
-    json_end(out);
-    json_printf(out, "doc:%s}", row->doc);
-  }
 }

@@ -66,7 +66,5 @@ void params_write_members(param_rows rows, const bool *given, const void *record
 // Refuses a value of the parameter that clients call `name`. The error has the given value and the allowed values.
 // Returns false.
 bool param_refuse(const struct param *param, const char *name, const char *value, size_t length, struct error *error);
-// Writes the rows as JSON objects, for --describe.
-void params_describe(param_rows rows, struct text *out);
 
 #endif

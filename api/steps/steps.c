@@ -233,13 +233,3 @@ bool chain_split(struct request_chain *chain, const struct chain_points *points,
 void chain_write_plain(const struct request_chain *chain, struct text *out) {
   params_write_members(rows_of(&chain->steps[0]), chain->steps[0].given, &chain->steps[0], out);
 }
-
-void steps_describe(struct text *out) {
-  json_printf(out, "[");
-  for (int type = 0; type < VX_STEP_TYPES; type++) {
-    json_printf(out, "{name:%s parameters:[", vx_step_row_of((enum vx_step_type)type)->name);
-    params_describe(kinds[type]->rows, out);
-    json_printf(out, "]}");
-  }
-  json_printf(out, "]");
-}

@@ -102,7 +102,5 @@ VX_WARN_UNUSED bool chain_split(struct request_chain *chain, const struct chain_
 
 // Writes the parameters of a plain chain as members of a JSON object.
 void chain_write_plain(const struct request_chain *chain, struct text *out);
-// Writes the parameters of all types of steps as a JSON array, for --describe.
-void steps_describe(struct text *out);
 
 #endif
