@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "api/base/json_write.h"
+#include "api/base/suggest.h"
 
 enum { MAX_DETECTORS = 64, MAX_ENTRIES = 4096 };  // all entries of the directory, not only folders
 
@@ -135,12 +136,19 @@ const struct detector_refusal *detectors_refused(const struct detectors *detecto
   return index < detectors_count(detectors) ? detectors_refusal(detectors, index) : NULL;
 }
 
+static void refuse_unknown(const struct detectors *detectors, const char *name, struct error *error) {
+  char hint[96];
+  struct suggestion near = suggest(name, strlen(name));
+  for (size_t i = 0; i < detectors_count(detectors); i++) suggest_try(&near, name_at(detectors, i));
+  error_refuse(error, ERROR_BAD_PARAMETER, "model", "there is no model '%.63s'%s; allowed: a name of GET /v1/models",
+               name, suggest_text(&near, hint, sizeof hint));
+}
+
 struct detector *detectors_need(const struct detectors *detectors, const char *name, struct error *error) {
   struct detector *detector = detectors_find(detectors, name);
   const char *fault = detector ? detector_fault(detector) : NULL;
   if (!detector)
-    error_refuse(error, ERROR_BAD_PARAMETER, "model", "there is no model '%.63s'; allowed: a name of GET /v1/models",
-                 name);
+    refuse_unknown(detectors, name, error);
   else if (fault)
     error_refuse(error, ERROR_MODEL_FAILED, "model", "the model %s does not serve: %s", name, fault);
   return fault ? NULL : detector;

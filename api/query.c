@@ -1,6 +1,9 @@
 // Makes requests from queries; see query.h.
 #include "api/query.h"
 
+#include <string.h>
+
+#include "api/base/suggest.h"
 #include "kernels/ops.h"
 
 // The operation at an endpoint that has several: the query's `head` chooses it, else the preset, else it is the first.
@@ -22,6 +25,21 @@ static bool refuse_preset(const struct preset *preset, enum vx_op op, struct err
                       preset_name(preset), names.data, vx_operation_of(op)->name);
 }
 
+// Names the presets that the operation can take.
+static bool refuse_unknown(const struct presets *presets, const char *name, enum vx_op op, struct error *error) {
+  char hint[96], room[700];
+  struct text names = text_over(room, sizeof room);
+  struct suggestion near = suggest(name, strlen(name));
+  for (size_t i = 0; i < presets_count(presets); i++) {
+    const struct preset *preset = presets_at(presets, i);
+    suggest_try(&near, preset_name(preset));
+    if (presets_request_of(preset, choose(op, NULL, preset)))
+      text_printf(&names, "%s%s", names.length ? ", " : "", preset_name(preset));
+  }
+  return error_refuse(error, ERROR_BAD_PARAMETER, "preset", "preset is '%.80s'%s; allowed: %s", name,
+                      suggest_text(&near, hint, sizeof hint), names.data);
+}
+
 // Sets the request to the query's preset, or to the defaults.
 static bool start_from(struct job_request *request, enum vx_op op, const struct query *query, const struct named *named,
                        struct error *error) {
@@ -30,7 +48,7 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
   if (!item) return true;
   if (!query_set(request, item, error)) return false;
   const struct preset *preset = presets_find(named->presets, request->preset);
-  if (!preset) return job_request_refuse(request, "preset", item->value, item->value_length, error);
+  if (!preset) return refuse_unknown(named->presets, request->preset, op, error);
   op = choose(op, head, preset);
   const struct job_request *from = presets_request_of(preset, op);
   if (!from) return refuse_preset(preset, op, error);

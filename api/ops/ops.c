@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
+#include "api/base/suggest.h"
 #include "api/params/params.h"
 #include "api/params/values.h"
 
@@ -58,18 +59,21 @@ void job_request_copy(struct job_request *to, const struct job_request *from) {
   chain_copy(&to->chain, &from->chain);
 }
 
+static bool refuse_unknown(const struct job_request *request, const char *name, size_t length, struct error *error) {
+  char unknown[64], hint[96];
+  struct suggestion near = suggest(name, length);
+  for (param_rows row = rows_of(request); *row; row++) suggest_try(&near, (*row)->name);
+  snprintf(unknown, sizeof unknown, "%.*s", (int)(length < sizeof unknown ? length : sizeof unknown - 1), name);
+  return error_refuse(error, ERROR_BAD_PARAMETER, unknown, "there is no parameter '%s' here%s; see /openapi.yaml",
+                      unknown, suggest_text(&near, hint, sizeof hint));
+}
+
 bool job_request_set(struct job_request *request, const char *name, size_t name_length, const char *value,
                      size_t value_length, struct error *error) {
   int row = params_find(rows_of(request), name, name_length);
   if (row < 0 && chain_owns(&request->chain, name, name_length))
     return chain_set(&request->chain, name, name_length, value, value_length, error);
-  if (row < 0) {
-    char unknown[64];
-    snprintf(unknown, sizeof unknown, "%.*s", (int)(name_length < sizeof unknown ? name_length : sizeof unknown - 1),
-             name);
-    return error_refuse(error, ERROR_BAD_PARAMETER, unknown, "there is no parameter '%s' here; see /openapi.yaml",
-                        unknown);
-  }
+  if (row < 0) return refuse_unknown(request, name, name_length, error);
   const struct param *param = rows_of(request)[row];
   if (!value) return error_refuse(error, ERROR_BAD_PARAMETER, param->name, "%s has no value", param->name);
   if (!param_read(param, value, value_length, request))

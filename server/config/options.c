@@ -9,6 +9,7 @@
 #include "api/base/file.h"
 #include "api/base/json.h"
 #include "api/base/json_write.h"
+#include "api/base/suggest.h"
 #include "server/config/buffer_size.h"
 #include "server/config/hosts.h"
 #include "server/config/proxies.h"
@@ -160,6 +161,13 @@ const struct option options_table[] = {
 enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
 const size_t options_count = OPTION_COUNT;
 
+// Writes the option that may have been meant. Names in a file have _ where those of the command line have -.
+static const char *option_suggested(const char *name, size_t length, char *out, size_t size) {
+  struct suggestion near = suggest(name, length);
+  for (size_t i = 0; i < OPTION_COUNT; i++) suggest_try(&near, options_table[i].name);
+  return suggest_text(&near, out, size);
+}
+
 static const struct option *find_option(const char *name, size_t length) {
   for (size_t i = 0; i < OPTION_COUNT; i++) {
     const char *own = options_table[i].name;
@@ -219,7 +227,10 @@ static bool read_object(struct options *options, const char *path, json_t *root,
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
     const char *text = json_is_string(value) ? json_string_value(value) : json_is_integer(value) ? number : NULL;
-    if (!option || strcmp(key, "config") == 0) return error_set(error, "%s: there is no option '%.80s'", path, key);
+    char hint[96];
+    if (!option || strcmp(key, "config") == 0)
+      return error_set(error, "%s: there is no option '%.80s'%s", path, key,
+                       option_suggested(key, strlen(key), hint, sizeof hint));
     if (!text) return error_set(error, "%s: %s must be a string or a whole number", path, key);
     if (!set_option(options, option, text, path, error)) return false;
   }
@@ -323,7 +334,10 @@ static bool read_arguments(struct options *options, int argc, char **argv, bool 
     const char *equals = strchr(argument, '=');
     size_t length = strncmp(argument, "--", 2) != 0 ? 0 : (equals ? (size_t)(equals - argument) : strlen(argument)) - 2;
     const struct option *option = length ? find_option(argument + 2, length) : NULL;
-    if (!option) return error_set(error, "there is no option '%.80s'; see --help", argument);
+    char hint[96];
+    if (!option)
+      return error_set(error, "there is no option '%.80s'%s; see --help", argument,
+                       length ? option_suggested(argument + 2, length, hint, sizeof hint) : "");
     const char *value = value_of(option, argc, argv, &i);
     if (!value) return error_set(error, "%s needs a value", argument);
     if (only_config != (strcmp(option->name, "config") == 0)) continue;
