@@ -174,6 +174,21 @@ class Commands(OneDaemonCase):
         self.assertIn("has answers of other parameters", done.errors)
         self.assert_counts(self.voxelize("--max-voxels", 100, "--force"), 0, done=1)
 
+    def test_a_folder_without_scans(self):
+        (self.scans / "notes.txt").touch()
+        done = self.voxelize()
+        self.assertEqual(done.status, 1, done)
+        self.assertIn(f"{self.scans} has no scans: files that end with .bin", done.errors)
+
+    def test_an_empty_file_is_no_success(self):
+        self.add("a.bin")
+        (self.scans / "b.bin").touch()
+        (self.scans / "c.pcd").touch()
+        done = self.voxelize()
+        self.assert_counts(done, 1, done=1, failed=2)
+        self.assertIn("b.bin: it is empty", done.errors)
+        self.assertEqual(files_below(self.output), ["a.safetensors", "voxeld.json"])
+
     def interrupt(self, number):
         """A run with one job that gets a signal while it reads the second of three scans, a pipe."""
         self.add("a.bin", "c.bin")
@@ -184,7 +199,11 @@ class Commands(OneDaemonCase):
             running.signal(number)
             if number != signal.SIGKILL:
                 self.assertIn("waiting for the scans in hand", running.process.stderr.readline())
-                pipe.open("wb").close()  # the current scan is empty, and is answered
+                told = pipe.stat()
+                with pipe.open("wb") as file:
+                    file.write(bytes(16))  # the current scan has one point, and is answered
+                    file.flush()
+                    os.utime(pipe, ns=(told.st_atime_ns, told.st_mtime_ns))
             done = running.end()
         pipe.unlink()
         simulate(pipe, 9)
@@ -194,8 +213,8 @@ class Commands(OneDaemonCase):
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number):
                 done = self.interrupt(number)
-                self.assertEqual(done.status, 128 + number, done)
-                self.assertEqual(done.counts, {"done": 2, "skipped": 0, "failed": 0, "not begun": 1})
+                self.assertEqual(done.status, 128 + number, done.errors)
+                self.assertEqual(done.counts, {"done": 2, "skipped": 0, "failed": 0, "not begun": 1}, done.errors)
                 self.assertEqual(files_below(self.output), ["a.safetensors", "b.safetensors", "voxeld.json"])
                 self.assert_counts(self.voxelize(), 0, done=2, skipped=1)  # b.bin has become newer
                 for answer in self.output.glob("*.safetensors"):
@@ -222,7 +241,8 @@ class Commands(OneDaemonCase):
         os.mkfifo(pipe)
         with Running("voxelize", self.scans, *PRESET, "-o", self.output, *self.service) as running:
             with pipe.open("wb") as file:
-                file.write(b"")
+                file.write(bytes(16))
+                file.flush()
                 os.utime(pipe, (1, 1))
             done = running.end()
         self.assert_counts(done, 1, done=0, failed=1)

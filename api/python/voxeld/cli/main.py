@@ -22,7 +22,7 @@ from .batch import Job, Report, Signals, Stop, Workers, say
 from .boxes import Printer
 from .parameters import OPERATIONS, STREAM, SWEEP
 from .poses import stamped
-from .scans import NPY, ROWS, Layout, Path, Scan, UsageError, find
+from .scans import NPY, ROWS, Layout, NoScans, Path, Scan, UsageError, find
 from .watch import Watch
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -40,6 +40,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             return COMMANDS[told.command](client, told)
     except UsageError as reason:
         return _end(USAGE, str(reason))
+    except NoScans as reason:
+        return _end(FAILED, str(reason))
     except Problem as problem:
         return _end(USAGE if problem.kind == "bad-parameter" else FAILED, str(problem))
     except TransportError as reason:  # which names the server

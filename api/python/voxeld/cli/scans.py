@@ -22,6 +22,10 @@ class UsageError(Exception):
     """The command cannot be run as given."""
 
 
+class NoScans(Exception):
+    """A folder has no scans, so there is nothing to do."""
+
+
 @dataclass(frozen=True)
 class Scan:
     path: Path
@@ -51,14 +55,21 @@ class Scan:
         points cannot be read."""
         kind, own = self.path.suffix.lower(), dict(self.own)
         if "format" in given:
-            return self.path.read_bytes(), own
+            return _bytes_of(self.path), own
         if kind == NPY:
             try:
                 return np.load(self.path, allow_pickle=False), own
             except EOFError:
                 raise ValueError("it is no whole .npy file") from None
         form = FORMATS[kind]
-        return self.path.read_bytes(), own if form is None else {**own, "format": form}
+        return _bytes_of(self.path), own if form is None else {**own, "format": form}
+
+
+def _bytes_of(path: Path) -> bytes:
+    content = path.read_bytes()
+    if not content:
+        raise ValueError("it is empty")
+    return content
 
 
 def stamp(path: Path) -> Stamp:
@@ -86,8 +97,8 @@ class Layout:
 
 
 def find(names: Sequence[str], layout: Optional[Layout], any_kind: bool) -> List[Scan]:
-    """The scans of files and folders. UsageError if one does not exist, or if two would have the same answer. Without
-    a layout no answers are written, and each scan takes the place of its answer.
+    """The scans of files and folders. NoScans if a folder has none. UsageError if one does not exist, or if two would
+    have the same answer. Without a layout no answers are written, and each scan takes the place of its answer.
     `any_kind`: --format sets the format of the points, so files given by name may have any extension."""
     scans: Dict[Path, Scan] = {}
     for name in names:
@@ -106,7 +117,10 @@ def _scans_of(path: Path, layout: Optional[Layout], any_kind: bool) -> Iterable[
         return layout.scan(file, base) if layout else Scan(file, file)
 
     if path.is_dir():
-        return (scan(file, path) for file in walk(path))
+        found = [scan(file, path) for file in walk(path)]
+        if not found:
+            raise NoScans(f"{path} has no scans: files that end with {', '.join(FORMATS)}")
+        return found
     if not os.path.lexists(path):
         raise UsageError(f"there is no {path}")
     if not any_kind and path.suffix.lower() not in FORMATS:
