@@ -26,7 +26,8 @@ static bool read_bytes(void *ctx, uint64_t at, size_t bytes, char *out) {
 }
 
 static bool read_nothing(void *ctx, uint64_t at, size_t bytes, char *out) {
-  (void)ctx, (void)at, (void)bytes, (void)out;
+  (void)ctx, (void)at;
+  memset(out, 1, bytes);
   return false;
 }
 
