@@ -52,7 +52,7 @@ const struct result_row decoded_results[] = {
      "x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has vel or velocity is yes; the best "
      "box of a cloud, or of one of its tasks, first",
      NULL},
-    {VX_DECODED_SCORES, "sigmoid of the best logit of each box", NULL},
+    {VX_DECODED_SCORES, "score of each box, from 0 to 1", NULL},
     {VX_DECODED_LABELS, "class of each box, from 0", NULL},
     {VX_BOX_INDICES, "flat index of the anchor, or of the class and cell, of each box in its cloud", NULL},
     {VX_BOX_COUNTS, "boxes of each cloud", NULL},

@@ -1,14 +1,12 @@
 """The page at /docs in a browser: it shows all of openapi.yaml, as the daemon serves it, and loads nothing else."""
 
 import json
-import pathlib
-import tempfile
 import unittest
 
 import yaml
 
 import browser
-from credentials import TokenDaemon, new_token
+from credentials import daemon_of
 from daemon import ROOT
 
 OPENAPI = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text(encoding="utf-8"))
@@ -164,20 +162,15 @@ class Yaml(browser.BrowserCase):
 
 class Token(unittest.TestCase):
     def test_a_service_that_wants_a_token(self):
-        token, line = new_token("alice")
-        with tempfile.TemporaryDirectory() as folder:
-            tokens = pathlib.Path(folder) / "tokens"
-            tokens.write_text(line, encoding="ascii")
-            tokens.chmod(0o600)
-            window = browser.Browser()
-            self.addCleanup(window.quit)
-            with TokenDaemon(token, "--token-file", str(tokens)) as daemon:
-                window.open(daemon, "docs")
-                window.await_text("#state", "the service wants a token")
-                self.assertEqual(window.run("return document.activeElement.id"), "token")
-                window.set("#token", token)
-                window.await_text("#state", "operations")
-                self.assertFalse(window.find("#error").is_displayed())
+        window = browser.Browser()
+        self.addCleanup(window.quit)
+        with daemon_of("alice") as (daemon, token):
+            window.open(daemon, "docs")
+            window.await_text("#state", "the service wants a token")
+            self.assertEqual(window.run("return document.activeElement.id"), "token")
+            window.set("#token", token)
+            window.await_text("#state", "operations")
+            self.assertFalse(window.find("#error").is_displayed())
 
 
 if __name__ == "__main__":

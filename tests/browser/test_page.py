@@ -11,7 +11,7 @@ import numpy as np
 from safetensors.numpy import save
 
 import browser
-from credentials import TokenDaemon, new_token
+from credentials import daemon_of
 from daemon import wait_until
 from tables import meaning, operation_of
 
@@ -247,25 +247,20 @@ class Page(PageCase):
 
 class Token(unittest.TestCase):
     def test_a_service_that_wants_a_token(self):
-        token, line = new_token("alice")
-        with tempfile.TemporaryDirectory() as folder:
-            tokens = pathlib.Path(folder) / "tokens"
-            tokens.write_text(line, encoding="ascii")
-            tokens.chmod(0o600)
-            window = browser.Browser()
-            self.addCleanup(window.quit)
-            with TokenDaemon(token, "--token-file", str(tokens)) as daemon:
-                window.open(daemon)
-                window.await_text("#state", "the service wants a token")
-                self.assertIn("token", window.text("#error").lower())
-                window.set("#token", "wrong")
-                window.await_text("#error", "known")
-                window.set("#token", token)
-                window.await_text("#state", SHOWN)
-                self.assertFalse(window.find("#error").is_displayed())
-                self.assertNotIn(token, window.driver.current_url)
-                self.assertNotIn(token, window.text("#curl"))
-                self.assertIn("Bearer $TOKEN", window.text("#curl"))
+        window = browser.Browser()
+        self.addCleanup(window.quit)
+        with daemon_of("alice") as (daemon, token):
+            window.open(daemon)
+            window.await_text("#state", "the service wants a token")
+            self.assertIn("token", window.text("#error").lower())
+            window.set("#token", "wrong")
+            window.await_text("#error", "known")
+            window.set("#token", token)
+            window.await_text("#state", SHOWN)
+            self.assertFalse(window.find("#error").is_displayed())
+            self.assertNotIn(token, window.driver.current_url)
+            self.assertNotIn(token, window.text("#curl"))
+            self.assertIn("Bearer $TOKEN", window.text("#curl"))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
 """The page at /status in a browser: it shows what the service does, follows it as it changes, and tells of errors."""
 
-import pathlib
 import re
-import tempfile
 import threading
 import unittest
 
 import browser
 from client import VOXELIZE, head, rows
-from credentials import TokenDaemon, new_token
+from credentials import daemon_of
 from daemon import BACKEND, Daemon, wait_until
 
 CHARTS = ("requests", "refusals", "p50", "p99", "queue", "memory", "clients", "jobs")
@@ -364,26 +362,21 @@ class Errors(unittest.TestCase):
         return window
 
     def test_a_service_that_wants_a_token(self):
-        token, line = new_token("alice")
-        with tempfile.TemporaryDirectory() as folder:
-            tokens = pathlib.Path(folder) / "tokens"
-            tokens.write_text(line, encoding="ascii")
-            tokens.chmod(0o600)
-            window = self.window()
-            with TokenDaemon(token, "--token-file", str(tokens)) as daemon:
-                window.open(daemon, "status")
-                window.await_text("#state", "the service wants a token")
-                self.assertIn("token", window.text("#error").lower())
-                self.assertEqual(window.run("return document.activeElement.id"), "token")
-                window.set("#token", "wrong")
-                window.await_text("#error", "known")
-                window.set("#token", token)
-                window.await_text("#state", "ready")
-                self.assertFalse(window.find("#error").is_displayed())
-                with daemon.socket() as upload:
-                    upload.sendall(head_of_upload(f"Authorization: Bearer {token}") + rows(5000))
-                    window.await_text("#shares", "user:alice")
-                self.assertNotIn(token, window.driver.current_url)
+        window = self.window()
+        with daemon_of("alice") as (daemon, token):
+            window.open(daemon, "status")
+            window.await_text("#state", "the service wants a token")
+            self.assertIn("token", window.text("#error").lower())
+            self.assertEqual(window.run("return document.activeElement.id"), "token")
+            window.set("#token", "wrong")
+            window.await_text("#error", "known")
+            window.set("#token", token)
+            window.await_text("#state", "ready")
+            self.assertFalse(window.find("#error").is_displayed())
+            with daemon.socket() as upload:
+                upload.sendall(head_of_upload(f"Authorization: Bearer {token}") + rows(5000))
+                window.await_text("#shares", "user:alice")
+            self.assertNotIn(token, window.driver.current_url)
 
     def test_a_service_that_stops(self):
         daemon, window = Daemon("--drain-delay-s", "3600"), self.window()

@@ -1,7 +1,10 @@
 """Credentials of clients: tokens, certificates, and a daemon that speaks TLS. Standard library and openssl only."""
 
+import contextlib
+import pathlib
 import ssl
 import subprocess
+import tempfile
 
 from daemon import PATIENCE, Daemon, voxeld_binary
 from sources import HTTPSConnection
@@ -95,3 +98,15 @@ class TlsDaemon(Tls, Daemon):
         self.show(folder, client)
         own = ("--tls-cert", str(folder / "server.pem"), "--tls-key", str(folder / "server.key"))
         super().__init__(*own, *args)
+
+
+@contextlib.contextmanager
+def daemon_of(name):
+    """A daemon whose only client has this name, and the client's token."""
+    token, line = new_token(name)
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = pathlib.Path(folder) / "tokens"
+        tokens.write_text(line, encoding="ascii")
+        tokens.chmod(0o600)
+        with TokenDaemon(token, "--token-file", str(tokens)) as daemon:
+            yield daemon, token

@@ -1127,7 +1127,7 @@ class DecodeResult(Result):
 
     @property
     def scores(self) -> NDArray[np.float32]:
-        """[K] float32: sigmoid of the best logit of each box."""
+        """[K] float32: score of each box, from 0 to 1."""
         return self._tensor("scores")
 
     @property
@@ -1957,7 +1957,7 @@ class Operations:
         Returns the tensors, as attributes and as a mapping:
             boxes: [K, 7 or 9] float32; x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has
                 vel or velocity is yes; the best box of a cloud, or of one of its tasks, first
-            scores: [K] float32; sigmoid of the best logit of each box
+            scores: [K] float32; score of each box, from 0 to 1
             labels: [K] int32; class of each box, from 0
             box_indices: [K] int32; flat index of the anchor, or of the class and cell, of each box in its cloud
             box_counts: [B] int32; boxes of each cloud
