@@ -104,5 +104,5 @@ const struct param param_timeout_ms = {
     .most = 3600000,
     .initial = "0",
     .unit = "milliseconds",
-    .doc = "time after which a job that still waits or runs is answered 504; 0 = the server's own limit",
+    .doc = "time after which a job that still waits or runs gets 504; 0 = the server's own limit",
 };

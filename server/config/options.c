@@ -60,7 +60,7 @@ const struct option options_table[] = {
      "10.0.0.0/8, or unix for every peer of a Unix socket"},
     {"allowed_hosts", TYPE_TEXT, FIELD(allowed_hosts), 0, 0, NULL, "",
      "names, separated by commas, that clients may use over TCP besides addresses and localhost; another Host header "
-     "is answered 403; empty = any name, but with another name only clients with credentials have streams and shared "
+     "gets 403; empty = any name, but with another name only clients with credentials have streams and shared "
      "memory"},
     {"config", TYPE_TEXT, FIELD(config), 0, 0, NULL, "", "a JSON file of options, such as config/voxeld.json"},
     {"presets_dir", TYPE_TEXT, FIELD(presets_dir), 0, 0, NULL, "",
@@ -108,7 +108,7 @@ const struct option options_table[] = {
      "runs on the CPU; 0 = any"},
     {"network_host_memory_bytes", TYPE_INT, FIELD(network_host_memory_bytes), 0, 1024 * GB, NULL, "4294967296",
      "memory of the host that ONNX Runtime may take for each network, for all of its runs at the same time; a "
-     "detection that needs more is answered 503; 0 = any"},
+     "detection that needs more gets 503; 0 = any"},
     {"io_threads", TYPE_INT, FIELD(io_threads), 0, IO_THREADS_MAX, NULL, "0",
      "threads of each listener that read requests and send answers, at least 2; 0 = one for each of those processors, "
      "up to 16"},
@@ -122,16 +122,16 @@ const struct option options_table[] = {
      "requests of one client that are processed at the same time while others are served; its next requests wait; 0 = "
      "any number"},
     {"max_sampling_work", TYPE_INT, FIELD(max_sampling_work), 1, INT64_C(1000000000000000), NULL, "10000000000",
-     "points (or voxels) times samples of one request; a request with more is answered 422"},
+     "points (or voxels) times samples of one request; a request with more gets 422"},
     {"max_body_bytes", TYPE_INT, FIELD(max_body_bytes), 64 * KB, 16 * GB, NULL, "67108864",
-     "the largest request body; a larger one is answered 413"},
+     "the largest request body; a larger one gets 413"},
     {"max_response_bytes", TYPE_INT, FIELD(max_response_bytes), 64 * KB, 64 * GB, NULL, "268435456",
-     "the largest answer; a request that needs a larger one is answered 422"},
+     "the largest answer; a request that needs a larger one gets 422"},
     {"compress_answers", TYPE_WORD, FIELD(compress_answers), 0, 0, flag_words, "yes",
      "compress answers for clients whose Accept-Encoding prefers zstd or gzip, as many HTTP libraries do; on a fast "
      "network no saves time"},
     {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "2147483648",
-     "memory for all bodies, all answers and the working memory of large jobs; beyond it requests are answered 503"},
+     "memory for all bodies, all answers and the working memory of large jobs; beyond it requests get 503"},
     {"stream_memory_bytes", TYPE_INT, FIELD(stream_memory_bytes), 0, 1024 * GB, NULL, "268435456",
      "part of memory_budget_bytes for sweeps of streams; the oldest sweeps are evicted beyond it, or when requests "
      "need the memory; 0 = no streams"},
@@ -143,11 +143,11 @@ const struct option options_table[] = {
     {"idle_timeout_s", TYPE_INT, FIELD(idle_timeout_s), 1, 86400, NULL, "75",
      "seconds without traffic after which a connection is closed; must be more than upload_timeout_s"},
     {"upload_timeout_s", TYPE_INT, FIELD(upload_timeout_s), 1, 86400, NULL, "60",
-     "seconds in which a body must arrive, or it is answered 408"},
+     "seconds in which a body must arrive, or its request gets 408"},
     {"send_timeout_s", TYPE_INT, FIELD(send_timeout_s), 1, 86400, NULL, "60",
      "seconds in which the client must take an answer, or its connection is closed"},
     {"upload_min_rate", TYPE_INT, FIELD(upload_min_rate), 0, GB, NULL, "16384",
-     "bytes per second that an upload must reach after its first 5 seconds, or it is answered 408; 0 = any"},
+     "bytes per second that an upload must reach after its first 5 seconds, or its request gets 408; 0 = any"},
     {"drain_delay_s", TYPE_INT, FIELD(drain_delay_s), 0, 86400, NULL, "0",
      "seconds after SIGTERM in which /readyz is 503 but new requests are accepted, so that load balancers notice"},
     {"drain_timeout_s", TYPE_INT, FIELD(drain_timeout_s), 0, 86400, NULL, "20",
@@ -156,7 +156,7 @@ const struct option options_table[] = {
      "stop, as after SIGTERM, when standard input ends: a process that holds the other end of a pipe takes the service "
      "along, even if the process is killed"},
     {"max_timeout_ms", TYPE_INT, FIELD(max_timeout_ms), 1, 3600000, NULL, "30000",
-     "milliseconds after which a job that still waits or runs is answered 504, whatever its timeout_ms"},
+     "milliseconds after which a job that still waits or runs gets 504, whatever its timeout_ms"},
 };
 enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
 const size_t options_count = OPTION_COUNT;

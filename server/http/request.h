@@ -117,7 +117,7 @@ struct request {
 
   // The outcome.
   int64_t sent_bytes;   // of the body
-  bool unchanged;       // it is answered 304: the client has the page
+  bool unchanged;       // its answer is 304: the client has the page
   bool lasting;         // its answer lasts until the client leaves or the server ends it
   bool counted_active;  // in the counts of the service
   struct error error;

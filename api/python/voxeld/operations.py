@@ -498,7 +498,7 @@ PARAMETERS: List[Parameter] = [
         "milliseconds",
         "0",
         "a whole number from 0 to 3600000",
-        "time after which a job that still waits or runs is answered 504; 0 = the server's own limit",
+        "time after which a job that still waits or runs gets 504; 0 = the server's own limit",
     ),
     Parameter(
         "num_samples",
@@ -1424,8 +1424,8 @@ class Operations:
                 a finite number
             outputs: which tensors to return; without it voxel_coords, voxel_num_points and the tensors that feature
                 computes; with fps also sampled_indices and sampled_points
-            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
-                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
+                limit; allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -1555,8 +1555,8 @@ class Operations:
             start: sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at
                 least this number; allowed: a whole number from 0 to 2147483647; default: 0
             outputs: which tensors to return; without it sampled_indices and sampled_points
-            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
-                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
+                limit; allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -1652,8 +1652,8 @@ class Operations:
                 step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
                 or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
             outputs: which tensors to return; without it points and point_indices
-            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
-                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
+                limit; allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -1744,8 +1744,8 @@ class Operations:
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
             outputs: which tensors to return; without it points and point_indices
-            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
-                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
+                limit; allowed: a whole number from 0 to 3600000; default: 0
             matrix: moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except
                 that -0 becomes 0; allowed: 16 numbers, row by row, or 16 for each of up to 64 clouds; the last row
                 of each matrix is 0,0,0,1
@@ -1811,8 +1811,8 @@ class Operations:
                 default: 500
             class_agnostic: whether a box also suppresses boxes with other labels; default: yes
             outputs: which tensors to return; without it kept_indices
-            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
-                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
+                limit; allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -1928,8 +1928,8 @@ class Operations:
             class_names: names of the labels; the body must have as many classes; allowed: 1 to 64 names, each once,
                 of up to 255 bytes in all
             outputs: which tensors to return; without it all
-            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
-                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
+                limit; allowed: a whole number from 0 to 3600000; default: 0
             voxel_size: metres; the size of the points' voxels; z is not used; allowed: x,y,z, finite, each above 0
             feature_map_stride: voxels per cell of the maps, along x and along y; allowed: a whole number from 1 to
                 1024
@@ -1993,8 +1993,8 @@ class Operations:
             batch_size: number of clouds in the batch (B); some may have no voxels; allowed: a whole number from 1 to
                 1024; default: 1
             outputs: which tensors to return; without it bev_features
-            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
-                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
+                limit; allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -2095,8 +2095,8 @@ class Operations:
                 the model's value; allowed: a whole number from 1 to 1048576
             class_agnostic: whether a box also suppresses boxes with other labels; without it the model's value
             outputs: which tensors to return; without it boxes, scores, labels and box_counts
-            timeout_ms: milliseconds; time after which a job that still waits or runs is answered 504; 0 = the
-                server's own limit; allowed: a whole number from 0 to 3600000; default: 0
+            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
+                limit; allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log

@@ -269,7 +269,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
         self.done("pipelined")
 
     def stall(self):
-        """A stalled body is answered 408."""
+        """A stalled body gets 408."""
         request = self.random.choice([request for request in self.shared.good if len(request.body) > 1000])
         connection = self.open()
         try:
