@@ -139,7 +139,7 @@ struct detector *detectors_need(const struct detectors *detectors, const char *n
   struct detector *detector = detectors_find(detectors, name);
   const char *fault = detector ? detector_fault(detector) : NULL;
   if (!detector)
-    error_refuse(error, ERROR_BAD_PARAMETER, "model", "there is no model '%.63s'; allowed: a name of GET /v1/models",
+    error_refuse(error, ERROR_BAD_PARAMETER, "model", "there is no model '%.63s'; allowed: a name from GET /v1/models",
                  name);
   else if (fault)
     error_refuse(error, ERROR_MODEL_FAILED, "model", "the model %s does not serve: %s", name, fault);
