@@ -151,7 +151,7 @@ class Table:
         self.name, self.title, self.parameters = name, title_of(name), parameters
 
     def words(self, row):
-        """The name of the type of one word of a list; None if the row is no list of words."""
+        """The name of the type of one word of a list; None if the row is not a list of words."""
         return self.title + title_of(row["name"]) if row["values"] and row["type"] == "list" else None
 
     def type_of(self, row):

@@ -56,7 +56,7 @@ class Scan:
             try:
                 return np.load(self.path, allow_pickle=False), own
             except EOFError:
-                raise ValueError("it is no whole .npy file") from None
+                raise ValueError("it is not a whole .npy file") from None
         form = FORMATS[kind]
         return self.path.read_bytes(), own if form is None else {**own, "format": form}
 
