@@ -48,7 +48,7 @@ struct scan {
 
 enum input { INPUT_SCAN, INPUT_END, INPUT_BAD };  // the result of reading a scan
 
-enum { MOST_SWEEPS = 32 };  // most sweeps of one stream that a service joins
+enum { MOST_SWEEPS = 32 };  // maximum sweeps of one stream that a service joins
 
 // The sweeps to join, the newest first. Their rows lie one after the other.
 struct history {
