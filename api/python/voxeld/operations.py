@@ -1535,7 +1535,7 @@ class Operations:
                 number; default: 0
             dir_bins: number of directions per anchor in dir_cls_preds; allowed: a whole number from 1 to 16;
                 default: 2
-            labels: best: an anchor gives a box of its best class; all: a box of each class that reaches
+            labels: best: an anchor gives a box only for its best class; all: for each class that reaches
                 score_threshold; default: best
             score_threshold: boxes with a lower score are dropped; head=center also drops boxes with exactly this
                 score; allowed: a number from 0 to 1; default: 0.1
