@@ -18,7 +18,7 @@ struct detector {
   struct error fault;
   struct detector_files files;
   char engine[96];      // and its version
-  size_t memory_bytes;  // most host memory of the network; 0 = no limit
+  size_t memory_bytes;  // maximum host memory of the network; 0 = no limit
   struct sessions sessions;
 };
 
@@ -207,7 +207,7 @@ struct detector *detector_of(const struct job_request *request) {
   return (struct detector *)(void *)(uintptr_t)request->job.params.detect.detector;
 }
 
-// ---- its places -----------------------------------------------------------------------------------------------------
+// ---- its parts ------------------------------------------------------------------------------------------------------
 
 const struct vx_detector *detector_core(const struct detector *detector) { return &detector->core; }
 

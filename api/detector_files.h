@@ -20,7 +20,7 @@ struct detector_files {
   struct job_request *voxelize, *decode;  // finished requests; free them with free
 };
 
-// Whether a text can stand in paths and lists unescaped: it has only letters, digits, dots, _ and -.
+// Whether paths and lists can contain the text unescaped: it has only letters, digits, dots, _ and -.
 VX_WARN_UNUSED bool detector_fits_paths(const char *text);
 
 // Reads model.json, then the encoder's weights. False with a reason that names the file and the field at fault.

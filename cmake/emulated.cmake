@@ -1,5 +1,5 @@
 # Programs with an emulated GPU: cuda-equal-emulated compares the CUDA kernels with the CPU backend, cuda-scan-emulated
-# looks at their scan alone. See tests/support/emulator/README.md. The emulator's x86-64 code switches stacks; its
+# looks only at their scan. See tests/support/emulator/README.md. The emulator's x86-64 code switches stacks; its
 # addresses of shared variables have 32 bits, so it is not position-independent. UBSan notices what a GPU faults at:
 # vectors that are not aligned. Its kernels would fault at regions that their owners shorten.
 if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)

@@ -51,7 +51,7 @@ function(voxeld_script_tests LABEL PATTERN TIMEOUT FLAVOURS)
   endforeach()
 endfunction()
 
-# All kinds of tests run in these flavours; `faults` is for cuda.faults and fault.devices alone.
+# All kinds of tests run in these flavours; `faults` is only for cuda.faults and fault.devices.
 set(test_flavours ${flavours})
 list(REMOVE_ITEM test_flavours faults)
 

@@ -60,7 +60,7 @@ struct vx_decode_center {
   float center_min[3], center_max[3];
   int32_t num_radii;  // 1: one radius for all tasks; else one per task
   float radii[VX_MAX_TASKS];
-  // Of scores, if there is an iou: one power for all classes, or one per class; each 0..VX_MAX_POWER.
+  // The powers, used if there is an iou: one for all classes, or one per class; each 0..VX_MAX_POWER.
   int32_t num_score_powers, num_iou_powers;
   float score_powers[VX_MAX_CLASSES], iou_powers[VX_MAX_CLASSES];
   float rectified_threshold;  // 0..1; less than 0: no rectified score is below it

@@ -2,7 +2,7 @@
 //
 // The stages are those of other operations. voxelize.h, with an encoder, makes bev_features. The network (engine.h)
 // turns bev_features into a head's maps. decode.h or center.h turns the maps into boxes. The result is the same as that
-// of one request per stage. Only the network's values may differ between devices, and between versions of the library.
+// of one request per stage. Only the network's values may differ, between devices and between versions of ONNX Runtime.
 //
 // Each point has one fate of voxelize.h. The counts of what the decoder drops are filled too: below_threshold,
 // over_max_objects, invalid, outside, over_pre_max, suppressed and over_post_max count anchors or candidates.
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { VX_DETECTOR_MAPS = 7 };  // most inputs that a decoder has
+enum { VX_DETECTOR_MAPS = 7 };  // maximum inputs of a decoder
 
 // One input of the decoder, for one cloud: the maps in one output of the network.
 struct vx_detector_map {
@@ -28,7 +28,7 @@ struct vx_detector_map {
   enum vx_dtype dtype;  // float32 or float16
 };
 
-// All parts of a model that a job needs. Constant. The owner of the model has the memory, which outlives the jobs.
+// All parts of a model that a job needs. Constant. They belong to the model's owner and outlive the jobs.
 struct vx_detector {
   const struct vx_engine *engine;
   struct vx_network *network;

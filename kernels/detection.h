@@ -36,7 +36,7 @@ struct vx_shown {
 
 struct vx_detection vx_detection_of(struct vx_job *job);
 
-// The first stage. The backend leaves its tensor at features_at. Call vx_begin_job before.
+// The first stage. The backend leaves the stage's tensor at features_at. Call vx_begin_job first.
 struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row_counts);
 // Fills `features` and `maps`, once the voxelize job has begun. VX_REFUSED if the tensors would not fit a size_t.
 VX_WARN_UNUSED enum vx_status vx_detection_measure(struct vx_detection *detection, const struct vx_job *voxelize,
@@ -50,8 +50,8 @@ VX_WARN_UNUSED enum vx_status vx_detection_check_time(const struct vx_detection 
 // Runs the network for all clouds at once, or cloud by cloud. Uses the job's session if there is one.
 VX_WARN_UNUSED enum vx_status vx_detection_network(struct vx_detection *detection, struct error *error);
 
-// The last stage, which reads the maps at `last`. Its caller gives it the decoder's part of the job's output. The
-// decoder's tensors are consecutive in the table of tensors, so both layouts have the same distances between them.
+// The last stage, which reads the maps at `last`. The caller gives this stage the decoder's part of the job's output.
+// The decoder's tensors are consecutive in the table of tensors, so they are equally far apart in both layouts.
 struct vx_job vx_detection_decode(struct vx_detection *detection);
 // Adds the counts and times of a stage to the job, even if the stage failed.
 void vx_detection_add(struct vx_detection *detection, const struct vx_job *stage);

@@ -13,8 +13,8 @@ enum vx_status vx_encoder_fits(const struct vx_encoder *encoder, int64_t columns
     const struct vx_encoder_layer *layer = &encoder->layers[i];
     if (layer->inputs != inputs || layer->width < 1 || layer->width > INT32_MAX / 2) {
       return vx_refuse(error,
-                       "layer %d of the encoder has %d inputs and %d channels; points with %lld columns "
-                       "give %lld inputs",
+                       "layer %d of the encoder has %d inputs and %d channels; for points with %lld columns "
+                       "it needs %lld inputs",
                        (int)i, (int)layer->inputs, (int)layer->width, (long long)columns, (long long)inputs);
     }
     inputs = 2 * (int64_t)layer->width;

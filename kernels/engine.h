@@ -56,7 +56,7 @@ struct vx_device_stream {
   int device;           // the GPU's number in CUDA
   void *handle;         // CUDA's handle of the stream
   bool tf32;            // float32 products may use 10-bit mantissas
-  size_t memory_bytes;  // most device memory that the engine takes for the session; 0: no limit
+  size_t memory_bytes;  // maximum device memory that the engine takes for the session; 0: no limit
 };
 
 struct vx_engine_library;

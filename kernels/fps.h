@@ -23,7 +23,7 @@ struct vx_sampling {
   bool enabled;
   int32_t start;
   bool stacked;      // true: the samples of all clouds form one list; false: each cloud has a row of the same length
-  int64_t max_work;  // most points (or voxels) times samples, summed over the clouds
+  int64_t max_work;  // maximum of points (or voxels) times samples, summed over the clouds
 };
 
 struct vx_fps {

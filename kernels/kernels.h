@@ -28,12 +28,12 @@
 
 enum {
   VX_MIN_FEATURES = 3,   // x, y, z come first
-  VX_MAX_FEATURES = 64,  // most columns of a row
-  VX_MAX_CLOUDS = 1024,  // most clouds of a batch
-  VX_MAX_SECTIONS = 64,  // most sections of a cloud
-  VX_MAX_STEPS = 8,      // most steps of a chain
+  VX_MAX_FEATURES = 64,  // maximum columns of a row
+  VX_MAX_CLOUDS = 1024,  // maximum clouds of a batch
+  VX_MAX_SECTIONS = 64,  // maximum sections of a cloud
+  VX_MAX_STEPS = 8,      // maximum steps of a chain
 };
-#define VX_MAX_POINTS INT64_C(2147483647)  // most points of a job, because point_voxel_ids is int32
+#define VX_MAX_POINTS INT64_C(2147483647)  // maximum points of a job, because point_voxel_ids is int32
 
 enum vx_op {
   VX_VOXELIZE,
@@ -138,7 +138,7 @@ enum vx_stage {
 };
 #define VX_STAGE_BIT(stage) (1u << (stage))
 
-// Most scratch that a CPU lane keeps between jobs. Scans of several hundred thousand points fit.
+// The maximum scratch that a CPU lane keeps between jobs. Scans of several hundred thousand points fit.
 #define VX_SCRATCH_KEPT ((size_t)64 << 20)
 
 struct vx_chain;  // steps.h

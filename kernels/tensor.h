@@ -78,7 +78,7 @@ enum vx_extent {
   VX_EXTENT_ROWS,      // items in the first input, of all clouds
   VX_EXTENT_COLUMNS,   // columns of a point
   VX_EXTENT_VOXELS,    // voxels of all clouds
-  VX_EXTENT_CAP,       // most points that a voxel keeps
+  VX_EXTENT_CAP,       // maximum points that a voxel keeps
   VX_EXTENT_COORDS,    // batch, z, y, x
   VX_EXTENT_PILLAR,    // a point's columns, its offsets from the mean, its offsets from the centre
   VX_EXTENT_BATCH,     // clouds; left out if samples are stacked

@@ -23,10 +23,10 @@ extern "C" {
 enum {
   VX_MAX_POINTS_PER_VOXEL = 1024,  // the largest cap; a cap of 0 means none
   VX_MAX_VOXELS = 1 << 24,         // per cloud
-  VX_MAX_BLOCK_SIZE = 32,          // most blocks per side of a block filter's window
+  VX_MAX_BLOCK_SIZE = 32,          // maximum blocks per side of a block filter's window
 };
-#define VX_MAX_AXIS_CELLS INT64_C(2147483647)  // most cells along one axis
-#define VX_MAX_GRID_CELLS (INT64_C(1) << 62)   // most cells of the grid times clouds of the batch
+#define VX_MAX_AXIS_CELLS INT64_C(2147483647)  // maximum cells along one axis
+#define VX_MAX_GRID_CELLS (INT64_C(1) << 62)   // maximum cells of the grid times clouds of the batch
 
 #define VX_VOXEL_TENSORS                                                                                               \
   (VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) | VX_TENSOR_BIT(VX_VOXELS) |                    \

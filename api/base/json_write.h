@@ -1,7 +1,8 @@
 // Writes JSON into a text builder. The writer puts the commas, quotes and escapes.
 //
 // json_printf takes a part of a document in the form in which it will appear. One call may close what another call
-// opened. The state lies in the text, so nothing is allocated, and the same calls can measure a document. Any thread.
+// opened. The text keeps the writer's state, so the writer allocates nothing. The same calls can also measure a
+// document. Any thread.
 #ifndef VOXELD_JSON_WRITE_H
 #define VOXELD_JSON_WRITE_H
 
@@ -27,8 +28,8 @@ void json_put_double(struct text *out, double value);
 // -0.0: readers would take -0 for an integer and lose the sign.
 void json_put_float(struct text *out, float value);
 
-// Begins a string. All text that is appended before json_end belongs to the string, such as that of text_put, or
-// another document.
+// Begins a string. All text that is appended before json_end becomes part of the string. Such text may come from
+// text_put, or may be another document.
 void json_begin_string(struct text *out);
 void json_end(struct text *out);
 

@@ -48,7 +48,7 @@ struct scan {
 
 enum input { INPUT_SCAN, INPUT_END, INPUT_BAD };  // the result of reading a scan
 
-enum { MOST_SWEEPS = 32 };  // most sweeps of one stream that a service joins
+enum { MOST_SWEEPS = 32 };  // maximum sweeps of one stream that a service joins
 
 // The sweeps to join, the newest first. Their rows lie one after the other.
 struct history {
@@ -140,7 +140,7 @@ static enum input read_frame(const char *name, struct scan *scan) {
 // The service would replace a sweep that has the same time, and so join one sweep fewer than were sent.
 static enum input refuse_time(const struct sensor *sensor, const char *name) {
   char reason[96];
-  snprintf(reason, sizeof reason, "line %ld of the poses: its time is not after that of the pose before", sensor->line);
+  snprintf(reason, sizeof reason, "line %ld of the poses: its time is not after the previous time", sensor->line);
   return complain(name, reason);
 }
 

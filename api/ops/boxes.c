@@ -49,12 +49,12 @@ const struct param param_class_names = {
 
 const struct result_row decoded_results[] = {
     {VX_DECODED_BOXES,
-     "x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has vel or velocity is yes; the best "
-     "box of a cloud, or of one of its tasks, first",
+     "x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has vel or velocity is yes; best first "
+     "within each cloud, or within each of its tasks",
      NULL},
     {VX_DECODED_SCORES, "score of each box, from 0 to 1", NULL},
     {VX_DECODED_LABELS, "class of each box, from 0", NULL},
-    {VX_BOX_INDICES, "flat index of the anchor, or of the class and cell, of each box in its cloud", NULL},
+    {VX_BOX_INDICES, "for each box, the flat index in its cloud of its anchor, or of its class and cell", NULL},
     {VX_BOX_COUNTS, "boxes of each cloud", NULL},
     {.doc = NULL},
 };

@@ -44,7 +44,7 @@ static const struct param cell_labels = {
     .offset = CENTER(best_class),
     .words = cell_labels_words,
     .initial = "all",
-    .doc = "best: a cell gives a box of the best class of each task; all: a box of each class above score_threshold",
+    .doc = "all: a cell gives a box for each class above score_threshold; best: only for the best class of each task",
 };
 static const struct param max_objects = {
     .name = "max_objects",
@@ -73,8 +73,8 @@ static const struct param nms = {
     .offset = CENTER(nms.circle),
     .words = nms_words,
     .initial = "rotated",
-    .doc = "rotated: a better box suppresses a box that it overlaps by more than nms_threshold; circle: a box within "
-           "min_radius",
+    .doc = "rotated: a better box suppresses a box that it overlaps by more than nms_threshold; circle: a box whose "
+           "centre is within min_radius",
 };
 static const struct param min_radius = {
     .name = "min_radius",

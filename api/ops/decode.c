@@ -115,7 +115,7 @@ static const struct param labels = {
     .offset = DECODE(labels),
     .words = labels_words,
     .initial = "best",
-    .doc = "best: an anchor gives a box of its best class; all: a box of each class that reaches score_threshold",
+    .doc = "best: an anchor gives a box only for its best class; all: for each class that reaches score_threshold",
 };
 static const struct param nms_groups = {
     .name = "nms_groups",

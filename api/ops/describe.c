@@ -2,7 +2,8 @@
 #include "api/base/json_write.h"
 #include "api/ops/rows.h"
 
-// How a shape writes an extent, and what the size is. A size that several extents write has one text.
+// For each extent: its symbol in shapes, and the meaning of the size. If several extents share a symbol, one has the
+// meaning.
 static const struct extent_row {
   const char *symbol, *doc;
 } extents[] = {
@@ -13,7 +14,7 @@ static const struct extent_row {
     [VX_EXTENT_COORDS] = {"4", NULL},
     [VX_EXTENT_PILLAR] = {"C+6", NULL},
     [VX_EXTENT_BATCH] = {"B", "clouds of the batch"},
-    [VX_EXTENT_SAMPLES] = {"M", "samples of a cloud; if each cloud has its own number, [B, M] is [samples of all]"},
+    [VX_EXTENT_SAMPLES] = {"M", "samples of a cloud; with a number for each cloud, [samples of all] replaces [B, M]"},
     [VX_EXTENT_KEPT] = {"K", "kept points or boxes of all clouds"},
     [VX_EXTENT_MATRICES] = {"1 or B", NULL},
     [VX_EXTENT_SIDE] = {"4", NULL},
@@ -21,7 +22,7 @@ static const struct extent_row {
     [VX_EXTENT_DECODED] = {"7 or 9", NULL},
     [VX_EXTENT_HEIGHT] = {"ny", "cells of a grid or a map along y"},
     [VX_EXTENT_WIDTH] = {"nx", "cells of a grid or a map along x"},
-    [VX_EXTENT_LOGITS] = {"L", "classes of all anchors of a cell; of a centre head, classes"},
+    [VX_EXTENT_LOGITS] = {"L", "classes of all anchors of a cell; for a centre head, the classes"},
     [VX_EXTENT_OFFSETS] = {"O", "box values of all anchors of a cell"},
     [VX_EXTENT_BINS] = {"D", "direction bins of all anchors of a cell"},
     [VX_EXTENT_CLOUDS] = {"B", NULL},
@@ -84,7 +85,7 @@ static void write_inputs(const struct vx_input_row *rows, struct text *out) {
   json_printf(out, "]");
 }
 
-// The types that the tensor may have: feature_dtype, or the type of a network's map, is any floating type.
+// The types that the tensor may have: features and the maps of a network may have any floating-point type.
 static uint32_t dtypes_of(enum vx_tensor tensor) {
   const struct vx_sizes none = {.clouds = 0};
   bool any = (VX_FEATURE_TENSORS | VX_HEAD_TENSORS) & VX_TENSOR_BIT(tensor);
@@ -101,7 +102,7 @@ static void write_results(const struct result_row *row, struct text *out) {
   json_printf(out, "]");
 }
 
-// The operation after which the endpoint is named: the first of those between which the parameter `head` chooses.
+// The operation whose name the endpoint has. If the parameter `head` chooses among several, it is the first of them.
 static enum vx_op first_of(enum vx_op op) {
   enum vx_op first = 0;
   if (!operation_of(op)->head) return op;

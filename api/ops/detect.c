@@ -15,7 +15,7 @@ static const struct param model = {
     .name = "model",
     .type = &value_text,
     .offset = FIELD(model),
-    .allowed = "a name of GET /v1/models",
+    .allowed = "a name from GET /v1/models",
     .doc = "the model that detects",
     .required = true,
 };
@@ -92,13 +92,13 @@ PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {
     {VX_DECODED_BOXES,
-     "x, y, z, dx, dy, dz, heading, and the velocity along x and y if the model has it; the best box of a cloud, or of "
-     "one of its tasks, first",
+     "x, y, z, dx, dy, dz, heading, and the velocity along x and y if the model has it; best first within each cloud, "
+     "or within each of its tasks",
      NULL},
     {VX_DECODED_SCORES, "score of each box, from 0 to 1", NULL},
     {VX_DECODED_LABELS, "class of each box, from 0; class_names of the metadata has the names", NULL},
     {VX_BOX_COUNTS, "boxes of each cloud", NULL},
-    {VX_BOX_INDICES, "flat index of the anchor, or of the class and cell, of each box in its cloud", WHEN_NAMED},
+    {VX_BOX_INDICES, "for each box, the flat index in its cloud of its anchor, or of its class and cell", WHEN_NAMED},
     {VX_HEAD_CLS_PREDS, "logits of classes, channels last; of an anchor head", WHEN_NAMED},
     {VX_HEAD_BOX_PREDS, "offsets of boxes; of an anchor head", WHEN_NAMED},
     {VX_HEAD_DIR_CLS_PREDS, "logits of directions; of an anchor head that has directions", WHEN_NAMED},
@@ -171,7 +171,7 @@ static bool check_columns(const struct job_request *request, struct error *error
 static bool finish(struct job_request *request, struct error *error) {
   const struct vx_detector *detector = request->job.params.detect.detector;
   if (!detector)
-    return error_refuse(error, ERROR_BAD_PARAMETER, "model", "model is missing; give a name of GET /v1/models");
+    return error_refuse(error, ERROR_BAD_PARAMETER, "model", "model is missing; give a name from GET /v1/models");
   if (!job_request_is_given(request, "num_features") && !request->num_fields) {
     // The columns of the body: those of the model without the time of a sweep, which the server appends.
     request->num_features += columns_of(detector) - job_request_columns(request);

@@ -22,7 +22,7 @@ static const struct param *const rows[] = {
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {
-    {VX_SAMPLED_INDICES, "number of the point in its own cloud, in the order of choice", NULL},
+    {VX_SAMPLED_INDICES, "number of the point in its own cloud, in the order chosen", NULL},
     {VX_SAMPLED_POINTS, "the point's row, widened to float32", NULL},
     {VX_SAMPLED_DISTANCES, "distance to the nearest point chosen before; infinite for the first of a cloud",
      WHEN_NAMED},

@@ -39,7 +39,7 @@ struct job_request {
   enum body_format format;  // of the body
   int32_t num_fields;       // number of names in `fields`; 0 = not given
   float intensity_scale;    // 0 = not given
-  uint32_t features;        // which features are computed from voxels: bits of the words of `feature`
+  uint32_t features;        // which features are computed from voxels: one bit per word of `feature`
   vx_tensor_set outputs;    // named by `outputs`; empty = the operation's default
   int32_t num_clouds;       // entries of point_counts; 0 = not given, so the body is one cloud
   int32_t num_sample_counts;             // as given; 0 = nothing is sampled
@@ -89,8 +89,8 @@ struct result_row {
 // A row of the table of operations.
 struct operation {
   const char *head;       // the value of the parameter `head` that chooses this operation at its endpoint; or NULL
-  enum body_format body;  // false only if the request says so
-  param_rows rows;        // a call of the Python client may give the first by its place
+  enum body_format body;  // the default: `format` may name another
+  param_rows rows;        // in the Python client, the first may be a positional argument
   const struct result_row *results;
   const struct step_kind *step;  // the operation is this one step; NULL: it is not
   // The tensors to return if `outputs` is not given.

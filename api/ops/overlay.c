@@ -45,7 +45,7 @@ bool job_request_overlay(struct job_request *request, const struct query *query,
   for (size_t i = 0; i < query->count; i++) {
     const struct query_item *item = &query->items[i];
     if (item != steps && !query_set(request, item, error)) return false;
-    char name[64];  // query_set found the parameter, and this is the longest name of a parameter
+    char name[64];  // query_set has found the parameter, and no parameter has a longer name
     snprintf(name, sizeof name, "%.*s", (int)item->name_length, item->name);
     if (is_repeated(query, name))
       return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is given more than once", name);
@@ -94,7 +94,7 @@ static bool is_of_a_request(const char *name) {
   return false;
 }
 
-// Checks that the parts of one file agree. Only here, since a request may override num_features.
+// Checks that the parts of one file agree. This is checked only for files, since a request may override num_features.
 static bool check_columns(const struct job_request *request, struct error *error) {
   const struct points_expected *expected = &request->expected;
   int32_t columns = request->num_fields ? request->num_fields : request->num_features;

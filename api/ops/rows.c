@@ -12,7 +12,7 @@ const struct param param_preset = {
     .name = "preset",
     .type = &value_text,
     .offset = FIELD(preset),
-    .allowed = "a name of GET /v1/presets",
+    .allowed = "a name from GET /v1/presets",
     .doc = "a named parameter set; the query overrides it",
 };
 

@@ -1,4 +1,4 @@
-// What operations that sample share: their parameters, and the number of samples of each cloud. Any thread.
+// Shared by the operations that sample: the parameters, and the number of samples of each cloud. Any thread.
 #ifndef VOXELD_API_SAMPLING_H
 #define VOXELD_API_SAMPLING_H
 

@@ -237,7 +237,7 @@ static bool check_sweeps(struct job_request *request, struct error *error) {
   if (!*sweeps) *sweeps = sent;
   return sent <= *sweeps ||
          error_refuse(error, ERROR_BAD_PARAMETER, "point_counts",
-                      "point_counts has %d sweeps, but sweeps is %d; allowed: no more than are joined", (int)sent,
+                      "point_counts has %d sweeps, but sweeps is %d; allowed: no more than sweeps says", (int)sent,
                       (int)*sweeps);
 }
 

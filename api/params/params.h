@@ -46,7 +46,7 @@ struct param {
 // A table: pointers to rows, then NULL.
 typedef const struct param *const *param_rows;
 
-enum { PARAMS_MAX = 64 };  // most rows of one table
+enum { PARAMS_MAX = 64 };  // maximum rows of one table
 
 // The number of the row of that name; -1 if there is none.
 int params_find(param_rows rows, const char *name, size_t length);

@@ -10,9 +10,9 @@
 enum {
   STREAM_NAME_SIZE = 64,
   STREAM_NAMES_SIZE = 256,  // bytes of a list of names
-  STREAM_SWEEPS_MAX = 32,   // most sweeps of one stream in one request
+  STREAM_SWEEPS_MAX = 32,   // maximum sweeps of one stream in one request
   STREAMS_JOINED_MAX = 8,
-  JOINED_SWEEPS_MAX = 64,  // most sweeps of all streams in one request
+  JOINED_SWEEPS_MAX = 64,  // maximum sweeps of all streams in one request
 };
 
 struct stream_terms {
@@ -22,7 +22,7 @@ struct stream_terms {
   int32_t sweeps;       // number of sweeps to join of each stream
   int32_t time_column;  // bool
   float remove_close;   // metres; 0 = nothing is removed
-  double time;          // seconds; `time` and `pose` are those of the body's one sweep
+  double time;          // seconds; `time` and `pose` describe the only sweep of the body
   struct pose_numbers pose, mount_numbers;
   struct pose mount;  // made from mount_numbers, if given
 };
@@ -30,7 +30,7 @@ struct stream_terms {
 // A body of several sweeps, the newest first.
 struct sent_sweeps {
   int32_t count;                 // 0 = the body is one sweep
-  int32_t num_times, num_poses;  // numbers, as given
+  int32_t num_times, num_poses;  // how many numbers `times` and `poses` have
   int32_t points[STREAM_SWEEPS_MAX];
   double times[STREAM_SWEEPS_MAX];
   double poses[STREAM_SWEEPS_MAX * POSE_MATRIX];
@@ -41,7 +41,7 @@ PARAM_WARN_UNUSED bool stream_name_is_sound(const char *name, size_t length);
 
 extern const struct value_type value_stream;  // char[STREAM_NAME_SIZE]: a valid name
 
-// Copies the next name of the streams to join, or the first name if *cursor is 0. False after the last name.
+// Copies the name of the next stream to join; if *cursor is 0, of the first stream. False after the last name.
 PARAM_WARN_UNUSED bool stream_next(const struct stream_terms *terms, size_t *cursor, char name[STREAM_NAME_SIZE]);
 
 #endif

@@ -48,7 +48,7 @@ void value_write_floats(const float *values, int64_t count, struct text *out);
 void value_write_doubles(const double *values, int32_t count, struct text *out);
 void value_write_counts(const int32_t *values, int32_t count, struct text *out);
 void value_write_names(const char *names, struct text *out);  // a list that value_names has read
-// The words that a value, or the items of a list, may be. null if they are no words.
+// The words that a value, or the items of a list, may be. null if they are not words.
 void value_write_words(const struct param *param, struct text *out);
 
 #endif

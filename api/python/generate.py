@@ -51,9 +51,9 @@ TYPES = {  # of values, by the types of rows
 }
 POINTS = """\
 points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list of such arrays
-or one array [B, N, C], which also gives point_counts; or bytes: rows as the service takes them or, with format, a file,
-described by the parameters. Arrays are numpy arrays, objects in CPU memory with __array__ or __dlpack__, or buffers of
-such numbers."""
+or one array [B, N, C], which also gives point_counts; or bytes, which the parameters describe: rows as the service
+takes them or, with format, a file. Arrays are numpy arrays, objects in CPU memory with __array__ or __dlpack__, or
+buffers of such numbers."""
 HEADERS = ("request_id: Optional[str] = None", "traceparent: Optional[str] = None")
 TERMS = (
     "metadata_only: make no tensors",
@@ -98,7 +98,7 @@ RESULTS        }
 
 
 def literal(text, indent):
-    """A string of Python, in several lines if one is too short."""
+    """A Python string literal, split over several lines if it does not fit on one."""
     if text is None:
         return "None"
     if len(text) + indent + 4 <= COLUMNS:
@@ -125,7 +125,7 @@ def wrapped(text, indent, hang=0, before=""):
 
 
 def docstring(lines, indent):
-    """A docstring of such lines, of which the first begins it."""
+    """A docstring of these lines. The first line already has the opening quotes."""
     pad = " " * indent
     if len(lines) == 1 and len(lines[0]) + 3 <= COLUMNS:
         return lines[0] + '"""\n'
@@ -151,7 +151,7 @@ class Table:
         self.name, self.title, self.parameters = name, title_of(name), parameters
 
     def words(self, row):
-        """The name of the type of one word of a list; None if the row is no list of words."""
+        """The name of the type of one word of a list; None if the row is not a list of words."""
         return self.title + title_of(row["name"]) if row["values"] and row["type"] == "list" else None
 
     def type_of(self, row):
@@ -173,7 +173,7 @@ class Table:
             yield f"{self.words(row)} = Literal[{words if len(row['values']) > 1 else quoted(*row['values'])}]\n"
 
     def fields(self, name, base, doc, sweeps):
-        """A type for dicts of parameters: of those of sweeps, or of the others."""
+        """A type for dicts of parameters: only the parameters of sweeps, or only the other parameters."""
         rows = [row for row in self.parameters if (row["name"] in SWEEP) == sweeps]
         fields = "".join(f"    {row['name']}: Optional[{self.type_of(row)}]\n" for row in rows)
         return f'class {name}({base}, total=False):\n    """{doc}"""\n\n{fields}'
@@ -190,7 +190,7 @@ class Table:
 
 
 class Endpoint(Table):
-    """A method of the client: the operations of one path, between which the parameter `head` may choose."""
+    """A method of the client. If its path has several operations, the parameter `head` chooses one."""
 
     def __init__(self, path, rows, doc):
         parameters = [row for row in self.merged(rows, "parameters") if row["type"] != "region"]
@@ -241,7 +241,7 @@ class Endpoint(Table):
         return f"\n    @property\n    def {tensor['name']}(self) -> {kind}:\n{doc}        return {body}\n"
 
     def arguments(self):
-        """Of the method: its bodies, then its parameters; the first of these may be given by its place."""
+        """The method's arguments: its bodies, then its parameters. With one head, the first may be positional."""
         yield "self"
         if self.on_points:
             yield "points: Points"
@@ -328,7 +328,7 @@ def file_method(endpoints):
 
 
 def stream_method(endpoints):
-    """stream(), which takes them too, but not those of sweeps."""
+    """stream(), which takes the parameters of any operation on points, but not the parameters of sweeps."""
 
     def head(operation, parameters, result):
         own = ["streams: Optional[Sequence[str]] = None", "mount: Optional[Numbers] = None", "keep: bool = False"]

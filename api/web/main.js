@@ -187,7 +187,7 @@ function take(name, answer) {
     + milliseconds(metadata);
 }
 
-// Tells what was refused: a value, or `name`.
+// Shows what was refused: a value, or `name`.
 function tell(refusal, name, parameters) {
   const { status, parameter } = refusal;
   const value = parameters[parameter] === undefined ? "" : `=${parameters[parameter]}`;

@@ -25,7 +25,7 @@ export class Scrape {
     return sums;
   }
 
-  // The sum of the family's samples; with a label, of those with that value of it.
+  // The sum of the family's samples; with a label, of those whose label has that value.
   value(family, label, text) {
     return this.sums(family, label).get(text) ?? 0;
   }

@@ -249,7 +249,7 @@ static void look_at_time(const struct sample *sample, struct points_seen *seen) 
 
 // ---- all clouds -----------------------------------------------------------------------------------------------------
 
-// Of more clouds than have a sample of EXPECT_LEAST rows each, some are looked at, spread evenly.
+// If there are too many clouds for samples of EXPECT_LEAST rows each, looks only at some clouds, spread evenly.
 struct points_seen points_look(const struct points_view *view, const struct points_expected *expected) {
   enum { CLOUDS = EXPECT_ROWS / EXPECT_LEAST };
   struct points_seen seen = {.expected = expected, .num_clouds = view->num_clouds};

@@ -13,9 +13,9 @@
 #include "api/wire/look.h"
 
 enum {
-  EXPECT_SAMPLE = 256,  // most rows of a cloud
+  EXPECT_SAMPLE = 256,  // maximum rows of a cloud
   EXPECT_LEAST = 32,    // a rule judges at least so many values
-  EXPECT_ROWS = 2048,   // most rows of a batch
+  EXPECT_ROWS = 2048,   // maximum rows of a batch
 };
 
 // What is wrong with intensity.

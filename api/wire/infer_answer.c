@@ -29,7 +29,7 @@ static size_t binary_bytes(const struct infer *infer, const struct vx_layout *la
 
 // ---- tensors as JSON ------------------------------------------------------------------------------------------------
 
-enum { NUMBER_WIDTH = 16 };  // most characters of a float32 or an integer, with a comma
+enum { NUMBER_WIDTH = 16 };  // maximum characters of a float32 or an integer, with a comma
 
 static void write_number(enum vx_dtype dtype, const char *at, struct text *out) {
   float real;

@@ -1,4 +1,4 @@
-// Points as looks at their values read them (expect.h, sniff.h): from memory, or through a function that copies bytes.
+// The points whose values expect.h and sniff.h look at: in memory, or read through a function that copies bytes.
 //
 // Pure functions, apart from that function. Any thread; nothing here allocates.
 #ifndef VOXELD_LOOK_H

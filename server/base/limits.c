@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// Reads the number at the beginning of a file. `second`, if not NULL, becomes the number after it, or 0. False if the
-// file begins otherwise, for example with "max".
+// Reads the number at the beginning of a file into `first`, and the next number (0 if there is none) into `second`,
+// which may be NULL. False if the file does not begin with a number, for example if it begins with "max".
 static bool read_numbers(const char *directory, const char *name, double *first, double *second) {
   char path[2 * PATH_MAX + 32], line[128] = "", *end = line;
   snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -24,7 +24,7 @@ static bool read_numbers(const char *directory, const char *name, double *first,
   return end > line;
 }
 
-// ---- the limit of one group; INFINITY without one -------------------------------------------------------------------
+// ---- the limit of one group; INFINITY if it has none ----------------------------------------------------------------
 
 static double processors(double quota, double period) { return quota > 0 && period > 0 ? quota / period : INFINITY; }
 
@@ -51,8 +51,8 @@ static double memory_v1(const char *directory) {
   return read_numbers(directory, "memory.limit_in_bytes", &bytes, NULL) ? bytes : INFINITY;
 }
 
-// Where each version of cgroup keeps a limit. A machine may use either version for each controller. Version 2 has an
-// empty list of controllers.
+// Where each version of cgroup keeps a limit. A machine may use either version for each controller. In
+// /proc/self/cgroup, the line of version 2 has an empty list of controllers.
 struct source {
   const char *controller, *mount;
   double (*read)(const char *directory);
@@ -90,8 +90,8 @@ static void find_group(const char *root, const char *controller, char group[PATH
   if (file) (void)fclose(file);
 }
 
-// The least limit of the group and the groups above it. Skips directories that do not exist: in a container the group's
-// files may be mounted at the top, while its path is the host's.
+// The least limit of the group and the groups above it. Skips directories that do not exist: in a container, the
+// group's files may be mounted at the top, although /proc/self/cgroup has the path on the host.
 static double least_limit(const char *root, const struct source *source) {
   char group[PATH_MAX], directory[2 * PATH_MAX];
   find_group(root, source->controller, group);
@@ -116,5 +116,5 @@ int64_t limits_processors(const char *root) {
 int64_t limits_memory_bytes(const char *root) {
   double least = INFINITY;
   for (int i = 0; i < 2; i++) least = fmin(least, least_limit(root, &memory_sources[i]));
-  return least < 0x1p62 ? (int64_t)least : INT64_MAX;  // version 1 writes a larger number for no limit
+  return least < 0x1p62 ? (int64_t)least : INT64_MAX;  // without a limit, version 1 writes a larger number
 }

@@ -37,7 +37,7 @@ static inline void lock_acquire(struct lock *lock) { pthread_mutex_lock(&lock->m
 static inline void lock_release(struct lock *lock) RELEASES(*lock) LOCK_UNCHECKED;
 static inline void lock_release(struct lock *lock) { pthread_mutex_unlock(&lock->mutex); }
 
-// Acquires a lock that is usually held for less than a microsecond. Spins before it sleeps, since to sleep and be woken
+// Acquires a lock that is usually held for less than a microsecond. Spins before it sleeps, since sleeping and waking
 // takes a hundred times as long.
 static inline void lock_acquire_awake(struct lock *lock) ACQUIRES(*lock) LOCK_UNCHECKED;
 static inline void lock_acquire_awake(struct lock *lock) {

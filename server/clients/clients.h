@@ -106,7 +106,7 @@ VX_WARN_UNUSED enum grant client_take(struct clients *clients, struct client *cl
 // Returns what client_take would return, and takes nothing.
 VX_WARN_UNUSED enum grant client_may_take(struct clients *clients, const struct client *client, enum share share,
                                           int64_t amount, int64_t mine);
-// As client_take, for a trusted proxy, which stands for many clients: together proxies may take all but an eighth.
+// Like client_take, for a trusted proxy, which stands for many clients: together proxies may take all but an eighth.
 VX_WARN_UNUSED enum grant client_take_for_many(struct clients *clients, struct client *client, enum share share,
                                                int64_t amount);
 void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount);

@@ -16,7 +16,7 @@ struct catalog {
   struct named named;           // both
 };
 
-// Loads the built-in presets and those of a folder, and the models of another ("": none). With a folder of models,
+// Loads the built-in presets, the presets of a folder, and the models of another ("": none). With a folder of models,
 // loads ONNX Runtime, which runs their networks; `library` is its path, or "". A model without ONNX Runtime, or with a
 // fault of its own, does not serve. Each network runs on `threads` threads and takes up to `memory_bytes` of the host
 // (0: any). False with a reason; then nothing is held.

@@ -153,8 +153,8 @@ const struct option options_table[] = {
     {"drain_timeout_s", TYPE_INT, FIELD(drain_timeout_s), 0, 86400, NULL, "20",
      "seconds after drain_delay_s in which accepted requests can still be answered"},
     {"stop_with_stdin", TYPE_WORD, FIELD(stop_with_stdin), 0, 0, flag_words, "no",
-     "stop, as after SIGTERM, when standard input ends: a process that holds the other end of a pipe takes the service "
-     "along, even if the process is killed"},
+     "stop, as after SIGTERM, when standard input ends; so the service ends with the process that holds the other end "
+     "of a pipe, even if that process is killed"},
     {"max_timeout_ms", TYPE_INT, FIELD(max_timeout_ms), 1, 3600000, NULL, "30000",
      "milliseconds after which a job that still waits or runs gets 504, whatever its timeout_ms"},
 };
@@ -478,7 +478,7 @@ void options_help(struct text *out) {
       "  --print-config\n      print the options in effect as a configuration file\n"
       "  --check-config\n      check options, listeners, presets, tokens, certificates and devices; exit with 0 if all "
       "are good, else 2\n"
-      "  --demo\n      serve, and print where the page is that shows a sample scan and scans of yours\n"
+      "  --demo\n      serve, and print the address of the page that shows a sample scan and your own scans\n"
       "  --probe\n      request /healthz from the service that runs with these options, at its first listener of "
       "pages_listen or, without one, of listen; exit with 0 if it answers 200, else 1\n"
       "  --new-token NAME\n      print a new token to stdout, and its line for token_file to stderr\n"

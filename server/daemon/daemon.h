@@ -33,7 +33,7 @@ struct server {
   struct access access;
   struct proxies proxies;
   struct clients clients;
-  struct clients page_clients;  // of the connections that get pages alone
+  struct clients page_clients;  // of the connections that get only pages
   struct watcher watcher;
   struct jobs jobs;
   struct warm_progress warming;
@@ -78,7 +78,7 @@ VX_WARN_UNUSED bool drain(struct server *server);
 // Starts the thread. False with a reason.
 VX_WARN_UNUSED bool reload_start(struct server *server, struct error *error);
 // Asks for a reload. If a reload is in progress, another follows it. A reload replaces each of the four as a whole, or
-// keeps it if its files are bad; of the models it keeps single ones. The log says which. Requests do not wait for a
+// keeps it if its files are bad; models are kept one by one. The log says which. Requests do not wait for a
 // reload, and keep what they have looked up. New models serve once their networks are warm.
 void reload_ask(void);
 // Ends the thread. False if a reload does not end within a second: then it may still use the server.

@@ -285,7 +285,7 @@ static bool check_host(struct request *request, const struct heads *heads) {
   bool any = !request->service->options->allowed_hosts[0] || route_is_public(request->endpoint);
   if (any || host_is_known(request, heads)) return true;
   return error_refuse(&request->error, ERROR_FORBIDDEN, NULL,
-                      "the Host is '%.200s'; allowed: an IP address, localhost, or a name of --allowed-hosts",
+                      "the Host is '%.200s'; allowed: an IP address, localhost, or a name in --allowed-hosts",
                       heads->value[HEAD_HOST]);
 }
 
@@ -307,7 +307,7 @@ static const char *why_cross_origin(const struct request *request, const struct 
   if (page_is_foreign(lone(heads, HEAD_ORIGIN), lone(heads, HEAD_SITE), heads->value[HEAD_HOST]))
     return "Origin or Sec-Fetch-Site names another site";
   if (request->user[0] || host_is_known(request, heads)) return NULL;
-  return "the Host may name another site; allowed: an IP address, localhost, a name of --allowed-hosts, or any with a "
+  return "the Host may name another site; allowed: an IP address, localhost, a name in --allowed-hosts, or any with a "
          "token or a client certificate";
 }
 
@@ -334,7 +334,8 @@ static bool check_listener(struct request *request, const char *path) {
   const struct page *page = &request->service->pages[request->endpoint];
   if (route_computes(request->endpoint) || page->follow || page->fill || page->act)
     return error_refuse(&request->error, ERROR_NOT_FOUND, NULL,
-                        "this listener serves only pages (--pages-listen); ask for %.200s at one of --listen", path);
+                        "this listener serves only pages (--pages-listen); ask for %.200s at an address of --listen",
+                        path);
   if (request->body_bytes == 0) return true;
   return error_refuse(&request->error, ERROR_BODY_TOO_LARGE, NULL,
                       "this listener serves only pages (--pages-listen) and takes no body");

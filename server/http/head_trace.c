@@ -21,8 +21,8 @@ bool head_trace_end(const struct head_trace *trace, const char *end) {
   return !trace->broken && end == trace->next + LINE_END;
 }
 
-// The last LF of the bytes, or NULL. Searches the last bytes first, since the line with a chunk's size is short. To
-// search all bytes for each of many chunks of one byte would take quadratic time.
+// The last LF of the bytes, or NULL. Searches the last bytes first, since the line with a chunk's size is short. If
+// each of many chunks of one byte searched all bytes, that would take quadratic time.
 static const char *last_line_end(const char *start, size_t size) {
   enum { NEAR = 64 };
   size_t near = size < NEAR ? size : NEAR;

@@ -16,7 +16,7 @@
 
 enum {
   CONNECTION_MEMORY = 256 * 1024,  // bytes that the library keeps for a connection that has had a request; see http.c
-  PAGES_THREADS = 2,               // IO threads of a listener that serves pages alone
+  PAGES_THREADS = 2,               // IO threads of a listener that serves only pages
 };
 
 // The library's daemon for a listener.
@@ -31,7 +31,7 @@ struct http {
   struct listeners listeners;
   struct acceptor acceptor;
   struct listener_daemon daemons[LISTENERS_MAX * LISTENER_LISTS];
-  // The addresses of the listeners as bound, separated by commas: those that serve everything, and pages alone.
+  // The addresses of the listeners as bound, separated by commas: those that serve everything, and only pages.
   char address[1100], pages_address[1100];
 };
 

@@ -17,7 +17,7 @@
 
 static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
 
-// A body that is opened.
+// A body while it is being opened.
 struct body {
   struct job *job;
   struct job_request *asked;
@@ -89,7 +89,7 @@ static bool decode_part(struct job *job, struct coding_step *step, bool *more) {
   char beyond;
   size_t most = job->services->max_body_bytes, decoded = job->held.rows_bytes - job->spec.lead, room;
   size_t later = step->in_size > PART_IN ? step->in_size - PART_IN : 0;
-  if (!job_acquire_decoder(job) || !grow(job, decoded, &room)) return false;  // acquires what the last part allocated
+  if (!job_acquire_decoder(job) || !grow(job, decoded, &room)) return false;  // charges what the last part allocated
   bool last = decoded == most;
   step->in_size -= later;
   step->out = last ? &beyond : job->held.rows->data + job->held.rows_bytes;
@@ -195,7 +195,7 @@ static bool open_file(struct body *body) {
     return false;
   body->has_names = true;
   body->intensity = columns.intensity;
-  if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // text may still have lines, to be refused
+  if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // a text may have excess lines, which are refused
   if (file.layout == CLOUD_PACKED && !unpack(body, &file)) return false;
   const char *rows = cloud_rows(&file, &columns);
   bool in_place = rows && (uintptr_t)rows % VX_TENSOR_ALIGNMENT == 0;

@@ -59,7 +59,7 @@ int devices_in(const struct devices *devices, enum device_state state);  // how 
 enum device_state device_state(const struct device *device);
 // Whether a job may run on the GPU: the GPU works, or its pause has ended and no other job tries it.
 bool device_is_open(struct devices *devices, struct device *device, int64_t now_ns);
-// As device_is_open, and if true the caller must run a job on the GPU. `*trial`: the job tries a paused GPU. The caller
+// Like device_is_open; if true, the caller must run a job on the GPU. `*trial`: the job tries a paused GPU. The caller
 // must report the result with device_tell.
 bool device_take(struct devices *devices, struct device *device, int64_t now_ns, bool *trial);
 

@@ -4,8 +4,8 @@
 // tasks and wakes sleeping workers of all queues. Each helper runs tasks on its own CPU lane until none is left. The
 // job's own worker runs every task that no helper has taken, so a job never waits for help to arrive.
 //
-// Jobs come before help. A worker helps only while no job waits in its queue. If a job arrives, the helper stops its
-// task where the task asks `stopped`, and the task runs again from its beginning. At most `most` jobs and helpers run
+// Jobs come before help. A worker helps only while no job waits in its queue. If a job arrives, the helper gives up its
+// task when the task next calls `stopped`; the task then runs again from its start. At most `most` jobs and helpers run
 // at once. No worker helps while a GPU works.
 //
 // Waking a thread takes about as long as a task, and a job may publish tasks several times in a row. So helpers, and a

@@ -75,9 +75,9 @@ struct job_spec {
 // The resources of a job. job_release (run.h) releases all of them but the answer.
 struct job_held {
   enum share queue_slot;      // the share of its queue slot; SHARES: it has none
-  struct buffer *input;       // the body; later the tensors, if the answer is a file made of them
+  struct buffer *input;       // the body; later the tensors, if the answer is a file made from them
   int64_t body_bytes;         // of the input, after the lead
-  struct buffer *rows;        // made of the input; they become the input
+  struct buffer *rows;        // made from the input; they become the input
   size_t rows_bytes;          // of `rows`, written so far
   struct buffer *output;      // the answer or its tensors
   struct decoder *decoder;    // of a coded body, while the worker decodes the body

@@ -174,8 +174,8 @@ static bool take_share(struct regions *regions, struct client *client, struct er
   lock_release(&regions->lock);
   return error_refuse(
       error, grant_error(grant, ERROR_MEMORY_FULL), NULL,
-      "there is no room for another region: all clients together have up to %d, one up to half of those "
-      "that others leave; unregister some",
+      "there is no room for another region: all clients together have up to %d, and a client up to half of "
+      "what the others leave; unregister some",
       REGIONS_MAX);
 }
 

@@ -179,7 +179,7 @@ static bool move_memory(const struct job *job, const struct sweep *sweep, struct
   return true;
 }
 
-// Drops older sweeps of the body that have no room, as if each had been sent alone and evicted since.
+// Drops the body's older sweeps for which there is no room, as if each had been sent alone and then evicted.
 static bool keep_memory(struct job *job) {
   struct shortage shortage;
   struct sweep *last = job->stream->sweep;

@@ -16,7 +16,7 @@ enum { LISTENERS_MAX = 8, LISTENER_LISTS = 2 };  // of each list: --listen, --pa
 struct listener {
   int fd;  // does not block; -1 if the list was only checked
   bool tcp;
-  bool pages;         // serves pages alone
+  bool pages;         // serves only pages
   char address[128];  // ADDRESS:PORT as bound, or unix:PATH
   char path[108];     // of a Unix socket that this process made, else ""
   dev_t device;       // of that file, as `inode`
@@ -31,7 +31,7 @@ struct listeners {
 struct listen_rules {
   unsigned unix_mode;  // permissions of Unix sockets
   bool may_expose;     // TCP beyond loopback is allowed
-  bool pages;          // the listeners serve pages alone
+  bool pages;          // the listeners serve only pages
 };
 
 // Opens the items of `list`, separated by commas: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. Adds them to

@@ -30,10 +30,10 @@
 #include "server/config/options.h"
 #include "server/net/peer.h"
 
-// The connections of one kind of listeners: those that serve everything, or pages alone. The clients of one kind take
+// The connections of one kind of listeners: those that serve everything, or only pages. The clients of one kind take
 // nothing from the other kind.
 struct places {
-  bool pages;               // of the listeners that serve pages alone
+  bool pages;               // of the listeners that serve only pages
   struct clients *clients;  // who share these connections
   atomic_llong coming;      // accepted connections that no IO thread has yet
   atomic_llong open;        // connections
@@ -48,11 +48,11 @@ struct lingering {
   int64_t until_ns;
   int64_t bytes_left;
 };
-// Connections beyond max_connections: lingering ones, refused ones, and those of listeners for pages. As many more of
-// those for pages may linger.
+// Connections beyond max_connections: lingering ones, refused ones, and those of listeners for pages. PAGES_CONNECTIONS
+// more of those for pages may linger.
 enum { WATCHER_TICK_MS = 50, LINGER_SLOTS = 256, REFUSED_PEERS = 256, PAGES_CONNECTIONS = 64 };
 
-#define LINGER_BYTES (INT64_C(64) << 20)  // the most that a lingering close reads
+#define LINGER_BYTES (INT64_C(64) << 20)  // maximum that a lingering close reads
 
 struct watcher {
   pthread_t thread;

@@ -81,8 +81,8 @@ static bool let_in(struct events *events, struct client *client, struct error *e
   enum grant grant = client_take(events->clients, client, SHARE_SUBSCRIBERS, 1, 0);
   return grant == GRANTED ||
          error_refuse(error, grant_error(grant, ERROR_CONNECTIONS_FULL), NULL,
-                      "there is no room for another subscriber: all clients together have up to %d, one up to half of "
-                      "those that others leave",
+                      "there is no room for another subscriber: all clients together have up to %d, and a client up to "
+                      "half of what the others leave",
                       SUBSCRIBERS_MAX);
 }
 

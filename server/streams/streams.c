@@ -159,8 +159,8 @@ bool streams_evict(struct streams *streams, const struct client *client) {
 static bool refuse_share(enum grant grant, struct error *error) {
   return error_refuse(
       error, grant_error(grant, ERROR_MEMORY_FULL), "stream",
-      "there is no room for another stream: all clients together have up to %d, one up to half of those "
-      "that others leave; delete some",
+      "there is no room for another stream: all clients together have up to %d, and a client up to half of "
+      "what the others leave; delete some",
       STREAMS_MAX);
 }
 

@@ -114,7 +114,7 @@ void streams_tell(struct streams *streams, const struct stream *stream, enum eve
     HOLDS(streams->lock);
 // Drops the sweeps from number `first` on. The stream stays.
 void streams_cut(struct streams *streams, struct stream *stream, int32_t first) HOLDS(streams->lock);
-// As streams_tick.
+// Like streams_tick, without a tick of the events.
 void streams_expire(struct streams *streams, int64_t now_ns) HOLDS(streams->lock);
 // Removes a user.
 void streams_let_go(struct streams *streams, struct sweep *sweep) HOLDS(streams->lock);

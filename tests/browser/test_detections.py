@@ -1,4 +1,4 @@
-"""The page at / with models: what they find is drawn and told, by class and score, and stands in the URL."""
+"""The page at / with models: it draws and lists boxes by class and score; the URL keeps model and score."""
 
 import pathlib
 import re

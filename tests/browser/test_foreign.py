@@ -1,6 +1,6 @@
-"""Pages that are not the daemon's, in a real browser: they send what they can, and nothing of the user changes.
+"""Pages of other servers, in a real browser, send every request that they can. None of these requests changes anything.
 
-The daemon's own page asks for the same, and gets it.
+The daemon's own page sends the same requests, and the daemon answers them.
 """
 
 import contextlib
@@ -16,8 +16,8 @@ from shared import REGIONS, Memory
 POINTS = rows(100)
 ROOM = 1 << 20
 STREAM = f"/v1/voxelize?{GRID}&stream=roof&sweeps=3&pose=0,0,0,1,0,0,0&time="
-# Sends requests one after the other, [method, path] each, and tells what came of each: a status, 0 if the page may not
-# see it, or -1 if the browser sent nothing.
+# Sends requests, each [method, path], one after the other. Returns for each request the status of its answer, 0 if the
+# page may not see the status, or -1 if the browser sent nothing.
 SEND = """
 const [base, requests, mode, done] = arguments;
 const send = async ([method, path]) => {
@@ -34,7 +34,7 @@ const send = async ([method, path]) => {
   done(statuses);
 })();
 """
-# Likewise by what a page has without scripts, a form. Tells when the answer is there.
+# Sends a request by a form, which needs no scripts. Returns once the answer has come.
 SUBMIT = """
 const [base, path, done] = arguments;
 const frame = document.createElement("iframe");
@@ -78,7 +78,7 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def elsewhere():
-    """The port of a server of pages that are not the daemon's."""
+    """Runs another server. Yields its port."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -117,7 +117,7 @@ class Foreign(browser.BrowserCase):
         )
 
     def test_a_page_of_another_server(self):
-        """By other ports, names and sites: the browser sends its requests, and all of them are refused."""
+        """A page at another port, name or site: the browser sends its requests, and the daemon refuses all of them."""
         before = self.state()
         with elsewhere() as port:
             for host in ("127.0.0.1", "localhost", "page.localhost"):
@@ -131,7 +131,7 @@ class Foreign(browser.BrowserCase):
                     self.assertEqual(self.state(), before)
 
     def test_a_page_whose_name_leads_here(self):
-        """As by DNS rebinding: the page is the daemon's own to the browser, so nothing but the Host shows it."""
+        """DNS rebinding: the browser takes the page for the daemon's own; only the header Host reveals the attack."""
         before = self.state()
         port = self.daemon.address[1]
         window = browser.Browser(leads_here="rebound.example")

@@ -1,4 +1,4 @@
-"""The page at / in a browser: what is dropped is drawn, what is changed is asked for, what is refused is told."""
+"""The page at / in a browser: it draws what is dropped, asks again after a change, and shows why it was refused."""
 
 import pathlib
 import re

@@ -33,7 +33,7 @@ def setUpModule():
 
 
 class Load:
-    """Posts scans one after the other, each second one refused, until it is left."""
+    """Posts scans one after the other until the block ends; the service refuses every second scan."""
 
     def __init__(self, daemon, source):
         self.daemon, self.source, self.ended = daemon, source, threading.Event()

@@ -1,5 +1,5 @@
-"""The page at / follows a stream: each sweep is drawn by its age, slow pages skip frames and say so, what ends is asked
-for again."""
+"""The page at / follows a stream: it draws each sweep by its age, skips frames and says so if it is slow, and asks
+again for a stream that ended."""
 
 import pathlib
 import re
@@ -125,7 +125,7 @@ class Streams(StreamCase):
         self.browser.await_text("#state", "of 1 sweeps, live")
 
     def test_one_frame_at_a_time(self):
-        """What is not drawn is skipped, and counted; the last one is always drawn."""
+        """A sweep that is not drawn is skipped and counted; the last sweep is always drawn."""
         self.browser.open(self.daemon, FOLLOW)
         self.browser.await_text("#state", "roof: waiting for its first sweep")
         sweeps = 30

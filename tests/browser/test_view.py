@@ -115,7 +115,7 @@ class ViewCase(browser.BrowserCase):
         return self.browser.find(selector).is_displayed()
 
     def red(self):
-        """The red pixels of the picture alone."""
+        """The red pixels of the picture, without what lies over and under it."""
         self.browser.look()  # the picture is whole
         for part in ("over", "under", "labels"):
             self.browser.run("document.getElementById(arguments[0]).style.opacity = 0", part)

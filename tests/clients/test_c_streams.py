@@ -163,8 +163,8 @@ class Sensor(StreamCase):
             ((line(1) + " 9",), "0.bin: its pose must have the form"),
             (("1 2 3 4 5 6 7 up",), "0.bin: its pose must have the form"),
             (("1 0 0 0 0 0 0 2",), "422 not-rigid"),
-            ((line(2), line(1)), "1.bin: line 4 of the poses: its time is not after that of the pose before"),
-            ((line(1), "", line(2), line(2)), "2.bin: line 6 of the poses: its time is not after that of the pose"),
+            ((line(2), line(1)), "1.bin: line 4 of the poses: its time is not after the previous time"),
+            ((line(1), "", line(2), line(2)), "2.bin: line 6 of the poses: its time is not after the previous time"),
             (("nan 0 0 0 0 0 0 1",), "0.bin: 400 bad-parameter"),
         ):
             status, _, errors = self.end(self.start(*self.poses(*lines), *self.scans()))

@@ -106,7 +106,7 @@ POINTS = {"voxels": (TensorProto.FLOAT, [None, CAP, COLUMNS])}
 
 
 def plugged(path, pillars=100, maps=ANCHOR_MAPS, **options):
-    """As CUDA-PointPillars: rows of 10 values in, for a fixed number of pillars."""
+    """A file like CUDA-PointPillars': rows of 10 values in, for a fixed number of pillars."""
     builder = Builder()
     features = builder.linear("voxels", keepdims=[0], **options)  # a list, as its tool writes
     scatter = [features, "voxel_idxs", "voxel_num"]
@@ -135,7 +135,7 @@ def rows_of_points(builder, size=convert.SIZE, low=convert.BOUNDS[:3]):
 
 
 def scattered(path, kind="ScatterND", names=ANCHOR_MAPS, last=True, **grid):
-    """As OpenPCDet (ScatterND) and mmdeploy (ScatterElements) export: points in, the scatter inside."""
+    """A file as OpenPCDet (ScatterND) and mmdeploy (ScatterElements) export it: points in, the scatter inside."""
     builder = Builder()
     node, numbers = builder.node, builder.numbers
     features = builder.linear(rows_of_points(builder, **grid), plain=kind == "ScatterElements")

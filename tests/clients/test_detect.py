@@ -1,4 +1,4 @@
-"""From a checkpoint to boxes: models that voxeld-convert makes of checkpoints with random weights serve. The encoder's
+"""From a checkpoint to boxes: models that voxeld-convert makes from random checkpoints serve. The encoder's
 map is exact, the network's are near those of ONNX Runtime's own Python, and the boxes follow from them to the byte."""
 
 import contextlib

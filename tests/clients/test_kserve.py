@@ -1,4 +1,4 @@
-"""KServe's own Python client, of PyPI, against the service."""
+"""KServe's own Python client, from PyPI, against the service."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Triton's own Python client, of PyPI, against the service."""
+"""Triton's own Python client, from PyPI, against the service."""
 
 import os
 import sys

@@ -13,7 +13,7 @@ static struct vx_job sampling_of(int32_t columns) {
                          .tensors = VX_SAMPLED_TENSORS};
 }
 
-// Takes every n-th point, and as many samples of these.
+// Keeps one point in `every`, and chooses `samples` of the kept points.
 static void test_scan(struct side sides[2], const struct scan *whole, int32_t every, int32_t samples, int32_t start) {
   size_t row = (size_t)whole->columns * sizeof(float);
   static struct scan part;
@@ -39,7 +39,7 @@ static void test_scans(struct side sides[2], const struct scan *scans, int num_s
   }
 }
 
-// Coordinates of a small grid, so that many distances are equal; all in a few spots; on a line; too large or too small.
+// Points on a small grid, so that many distances are equal; in a few spots; on a line; far too large; far too small.
 static void make_hard(struct random *random, struct scan *scan, int32_t columns) {
   int kind = random_below(random, 6);
   float *points = scan->points, scale = kind == 4 ? 1e30f : kind == 5 ? 1e-30f : 1.0f;

@@ -19,7 +19,7 @@ debian_files() {
     grep -vE '^etc/((passwd|group|shadow|gshadow|subuid|subgid)-?|ld.so.cache|\.pwd\.lock)$' | sort
 }
 
-# make_debian: where systemd would be is a stand-in that notes what it is told.
+# make_debian: a stand-in takes systemd's place, and notes what it is told.
 make_debian() {
   copy_base "$(architecture)"
   mkdir -p "$debian/run/systemd/system"
@@ -73,7 +73,7 @@ setup() {
 # told VERB: how often the stand-in for systemd was told to do this with the service.
 told() { grep -cE "(^| )$1 .*voxeld\.service" "$debian/run/systemctl.log"; }
 
-@test "apt installs the .deb with dependencies of Debian alone" {
+@test "apt installs the .deb with dependencies only from Debian" {
   is "$("${in_debian[@]}" dpkg-query -W -f '${Status}' voxeld)" 'install ok installed'
   is "$("${in_debian[@]}" dpkg-query -W -f '${Architecture}' voxeld)" "$(architecture)"
   is "$("${in_debian[@]}" voxeld --version)" "$("$voxeld" --version)"

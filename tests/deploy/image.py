@@ -117,7 +117,7 @@ class Image:
         self.buildah("rm", self.container)
 
 
-# Makes a root of $1 that cannot be written, with a /proc of its own and the mounts SOURCE:TARGET of $3, then becomes
+# Makes a read-only root of $1, with a /proc of its own and the mounts SOURCE:TARGET of $3, then becomes
 # the user $2, who has no privileges and can gain none, and runs the rest of the arguments as process 1.
 CONTAIN = """
 set -e

@@ -69,7 +69,7 @@ shared_files() {
 }
 
 @test "systemd finds nothing wrong with the service, and little that it might do" {
-  local version prefix=$BATS_TEST_TMPDIR/prefix # where the program is, for systemd looks for it
+  local version prefix=$BATS_TEST_TMPDIR/prefix # where the program is, since systemd looks for it
   cmake --install "$build" --prefix "$prefix" >"$BATS_TEST_TMPDIR/install.log"
   # The drain may be told to take any time.
   is "$(sed -n 's/^TimeoutStopSec=//p' "$prefix/lib/systemd/system/voxeld.service")" infinity

@@ -90,7 +90,7 @@ class Routes(StreamsCase):
         return number
 
     def test_sensors_of_a_request_are_together(self):
-        """By the first name in `streams`, however its commas are written, or by the client's header."""
+        """The first name in `streams`, however its commas are written, or the client's header chooses the server."""
         for car in range(6):
             names = [f"{side}_{car}" for side in ("front", "rear", "left")]
             for time, name in enumerate(names):
@@ -128,7 +128,7 @@ class Routes(StreamsCase):
             self.assertEqual([sweep["time"] for sweep in kept["sweeps"]], [2, 1, 0])
 
     def test_token_is_the_client(self):
-        """At any address."""
+        """The client may have any address."""
         word = {"Authorization": "Bearer some-token"}
         for number in range(9):
             path = f"/v1/streams/t_{number}"

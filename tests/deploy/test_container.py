@@ -1,6 +1,6 @@
-"""The image of the CPU, built from docker/Dockerfile and run without privileges on a root that cannot be written.
+"""The CPU image, built from docker/Dockerfile and run without privileges on a read-only root file system.
 
-RELEASE_SUITE=trixie has it built on that Debian, instead of bookworm.
+With RELEASE_SUITE=trixie, the image is built on Debian trixie instead of bookworm.
 """
 
 import json
@@ -71,7 +71,7 @@ class Description(FromImage):
 
     def test_it_is_as_small_as_the_page_says(self):
         if buildah.suite != "bookworm":
-            self.skipTest("the page has the size on bookworm")
+            self.skipTest("the page states the size of the image on bookworm only")
         page = (ROOT / "docs/operate/containers.md").read_text(encoding="utf-8")
         told = float(re.search(r"^\| `voxeld:cpu` \| ([\d.]+) MB \|", page, re.MULTILINE)[1])
         size, unit = re.fullmatch(r"([\d.]+) (MB|GB)", self.image.size).groups()
@@ -100,7 +100,7 @@ class Service(FromImage):
                 self.assertEqual(int(status[kind], 16), 0, kind)
             mounts = [line.split() for line in (process / "mountinfo").read_text().splitlines()]
             self.assertIn("ro", next(fields[5] for fields in mounts if fields[4] == "/").split(","))
-            self.assertEqual(container.run("/usr/bin/touch", "/tmp/x").returncode, 1)  # nor may anybody else write
+            self.assertEqual(container.run("/usr/bin/touch", "/tmp/x").returncode, 1)  # not even into /tmp
 
     def test_any_user_may_run_it(self):
         with Container(self.image, user="1000660000:0") as container:  # as OpenShift does

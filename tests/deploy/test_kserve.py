@@ -35,7 +35,7 @@ def read(kind, value, place):
     """The value as an object of that kind. Raises ValueError if it does not fit."""
     if listed := re.fullmatch(r"[Ll]ist\[(.*)\]", kind):
         if not isinstance(value, list):
-            raise ValueError(f"{place} is no list")
+            raise ValueError(f"{place} is not a list")
         return [read(listed[1], item, f"{place}[{i}]") for i, item in enumerate(value)]
     if mapped := re.fullmatch(r"[Dd]ict[(\[](\w+), (.*)[)\]]", kind):
         return {read(mapped[1], key, place): read(mapped[2], item, f"{place}.{key}") for key, item in value.items()}

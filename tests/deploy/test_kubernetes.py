@@ -230,7 +230,7 @@ class Kubernetes(unittest.TestCase):
         self.assertEqual(options["trusted_proxies"], "10.244.0.0/16")
 
     def test_configuration_of_the_balancer(self):
-        """As the pods have it: each variable is one of haproxy.cfg, the ports are those of the daemon, it is valid."""
+        """haproxy.cfg has each variable that the pods set, the ports are the daemon's, and HAProxy accepts the file."""
         text = (ROOT / "docker" / "haproxy.cfg").read_text(encoding="utf-8")
         made = self.behind_haproxy()
         spec = made["Deployment", "voxeld-balancer"]["spec"]["template"]["spec"]

@@ -1,4 +1,4 @@
-"""The Python packages that packaging/wheels makes: of this build's .tar.gz, with the libraries of this machine. The
+"""The Python packages that packaging/wheels makes from this build's .tar.gz, with this machine's libraries. The
 wheels of a release are tried by tests/releases/wheels.bats."""
 
 import base64

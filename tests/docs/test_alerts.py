@@ -1,4 +1,4 @@
-"""docker/alerts.yml: each alert is a row of docs/operate/metrics.md and fires for its own cause alone. No alert
+"""docker/alerts.yml: each alert is a row of docs/operate/metrics.md and fires only for its own cause. No alert
 fires in a drain, at a missed scrape or at a restart. promtool evaluates the rules over the samples of a real page."""
 
 import json

@@ -30,7 +30,7 @@ CENTER_MAPS = tensor_file(
         for name, channels in {"heatmap": 1, "center": 2, "height": 1, "dim": 3, "rot": 2}.items()
     }
 )
-SWEEP = "&stream=kitti_second&sweeps=2&time=1&pose=0,0,0,1,0,0,0"  # a name that a preset has too
+SWEEP = "&stream=kitti_second&sweeps=2&time=1&pose=0,0,0,1,0,0,0"  # the stream is named like a preset
 BOX = tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))
 
 
@@ -39,7 +39,7 @@ class Answers(OneDaemonCase):
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        models.write(folder.name, "kitti_second", models.standin())  # a name that a preset has too
+        models.write(folder.name, "kitti_second", models.standin())  # named like a preset
         models.write(folder.name, "broken", b"")
         library = ("--models-dir", folder.name, "--onnxruntime", models.STANDIN)
         cls.ARGS = ("--workers", "1", "--allow-shared-memory", *library)

@@ -84,7 +84,7 @@ class OpenApi(unittest.TestCase):
                     self.same_parameter(described[name], documented[name])
 
     def operations(self, member):
-        """By the path of each endpoint: the rows of its operations, by their names. They must agree on a name."""
+        """For each endpoint's path: the rows of its operations by their names. Rows of the same name must be equal."""
         paths = {}
         for operation in self.tables["operations"]:
             rows = paths.setdefault(operation["path"], {})

@@ -115,7 +115,7 @@ class Devices(FaultCase):
     def test_failed_calls_are_made_good_by_the_cpu(self):
         for failure, name in (("refused", "refused"), ("memory", "out_of_memory")):
             with self.subTest(failure):
-                # So seldom that no GPU fails several jobs in a row and is paused.
+                # Calls fail so seldom that no GPU fails several jobs in a row and is paused.
                 daemon = self.start("--gpu-streams", "2", inject=f"{failure}@150%")
                 with concurrent.futures.ThreadPoolExecutor(6) as pool:
                     backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(200)))

@@ -18,7 +18,7 @@ from events import Subscriber
 HERE = "0,0,0,1,0,0,0"
 POINTS = rows(20)
 JSON = {"Accept": "application/json"}
-SHARE = 128  # most subscribers of a single client
+SHARE = 128  # maximum subscribers of a single client
 TIMEOUTS = ("--idle-timeout-s", "2", "--send-timeout-s", "1", "--upload-timeout-s", "1")
 
 

@@ -85,7 +85,7 @@ class Reader(unittest.TestCase):
         daemon.read_on.set()
         told = lambda: [logfmt(line.strip()) for line in list(daemon.lines) if "were dropped" in line]
         # While the log catches up, lines of requests to /metrics may be dropped as well.
-        wait_until(lambda: sum(int(line["lines"]) for line in told()) == metric(daemon, DROPPED), "all dropped told of")
+        wait_until(lambda: sum(int(line["lines"]) for line in told()) == metric(daemon, DROPPED), "all drops reported")
         self.assertTrue(all(line["level"] == "warning" for line in told()))
         daemon.stop()
         lines = [logfmt(line.rstrip("\n")) for line in daemon.lines]

@@ -123,7 +123,7 @@ class PageListener(FaultCase):
         ):
             with Raw(ToPages(self.daemon)) as connection:
                 reply = connection.send(data).read()
-                self.assert_problem(reply, 404, mentions=("--pages-listen", "at one of --listen"))
+                self.assert_problem(reply, 404, mentions=("--pages-listen", "at an address of --listen"))
                 self.assert_closes(connection, reply)
 
     def test_nothing_is_changed(self):
@@ -131,7 +131,7 @@ class PageListener(FaultCase):
         with Raw(ToPages(self.daemon)) as connection:
             reply = connection.send(unregister).read()
         self.assertEqual(reply.status, 404)
-        self.assertIn("at one of --listen", reply.json()["error"])
+        self.assertIn("at an address of --listen", reply.json()["error"])
 
     def test_no_body_is_awaited(self):
         for line in ("Content-Length: 1600", "Transfer-Encoding: chunked", "Content-Length: 99999999999"):

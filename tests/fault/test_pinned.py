@@ -133,7 +133,7 @@ class Pinned(PinnedCase):
     # --- owners ---
 
     def test_owners_who_begin_anew(self):
-        """As `cp` does: the memory is truncated and written again. No answer comes from the pages that were pinned."""
+        """Like `cp`: the memory is truncated and written again. No answer comes from the pages that were pinned."""
         daemon = self.start()
         self.works(daemon)
         self.memory.shorten(0)

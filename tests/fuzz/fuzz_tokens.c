@@ -1,5 +1,5 @@
 // Fuzzes the token file: any bytes give either a table of exactly the valid lines, or an error with its line. A token
-// is found only if its sum is in the file. The line of a new token with an allowed name reads back. One thread.
+// is found only if its sum is in the file. The line of a new token, read as a file, gives that token. One thread.
 #include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,11 +11,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-// The seeds have its sum.
+// A token whose sum is in the seeds.
 static const char known[] = "hunter2";
 static const char known_sum[] = "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7";
 
-// Reads the file's text once more, plainly: the number of tokens, and the name of the known token.
+// A simple second reader of the file: returns the number of tokens, and the name of the known token.
 static size_t read_plainly(const char *text, char name_of_known[TOKEN_NAME_MAX + 1]) {
   size_t count = 0;
   while (*text) {

@@ -18,7 +18,7 @@ static const int64_t moment_ns = 100 * NS_PER_MS;  // two ticks of the watcher, 
 
 static bool speaks_tls(const struct caller *caller) { return caller->tls && !caller->raw; }
 
-// As gnutls_record_recv and gnutls_record_send return: bytes, 0 or an error. GNUTLS_E_AGAIN: none now.
+// Returns what gnutls_record_recv and gnutls_record_send return: bytes, 0 or an error. GNUTLS_E_AGAIN: none now.
 static ssize_t receive(struct caller *caller, char *into, size_t room) {
   if (speaks_tls(caller)) return gnutls_record_recv(caller->tls, into, room);
   ssize_t got = recv(caller->fd, into, room, 0);

@@ -203,7 +203,7 @@ class Where(AccessCase):
         rebound, known = "Host: rebound.example", bearer(self.token)
         self.assertFalse(self.is_named(rebound))
         reply = self.ask("/v1/streams", rebound)
-        self.problem(reply, 403, "forbidden", reason="a name of --allowed-hosts, or any with a token")
+        self.problem(reply, 403, "forbidden", reason="a name in --allowed-hosts, or any with a token")
         self.ok(self.ask("/v1/streams", rebound, known))
         self.assertTrue(self.is_named(rebound, known))
 

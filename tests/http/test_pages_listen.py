@@ -46,7 +46,7 @@ class PagesListen(HttpCase):
                 self.ok(self.ask(page))
         for method in ("GET", "HEAD"):
             self.assertEqual(self.ask("/v1/streams/s/last", method=method).status, 404)
-        reason = "this listener serves only pages (--pages-listen); ask for /v1/voxelize at one of --listen"
+        reason = "this listener serves only pages (--pages-listen); ask for /v1/voxelize at an address of --listen"
         self.problem(self.post(VOXELIZE_SMALL, ONE), 404, "not-found", reason=reason)
         self.problem(self.ask("/healthz", method="DELETE"), 405, "method-not-allowed")
 

@@ -9,7 +9,7 @@
 
 #include "server/http/head_trace.h"
 
-enum { ROUNDS = 100 };  // most rounds of the library's loop; a request takes a handful
+enum { ROUNDS = 100 };  // maximum rounds of the library's loop; a request takes a handful
 static const char said[] = "heard";
 
 // The state that the library's callbacks share.

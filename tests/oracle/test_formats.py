@@ -107,7 +107,7 @@ class Formats(unittest.TestCase):
                 self.same(name, body, rows_of(points, named), where, fields=",".join(named))
 
     def test_unaligned_fields(self):
-        """As in a Velodyne's message: a ring of 16 bits, then a time of 64 bits that is not aligned to 8 bytes."""
+        """Fields of a Velodyne's message: a ring of 16 bits, then a time of 64 bits that is not aligned to 8 bytes."""
         rng = np.random.default_rng(SEED)
         kinds = {"x": "<f4", "y": "<f4", "z": "<f4", "intensity": "<f4", "ring": "<u2", "timestamp": "<f8"}
         columns = {name: random_values(rng, kind, 600) for name, kind in kinds.items()}

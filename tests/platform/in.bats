@@ -61,7 +61,7 @@ sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
   there test ! -e /usr/bin/installed
 }
 
-@test "it is no machine within a machine" {
+@test "a machine cannot be made within a machine" {
   run there tests/platform/in bookworm/trial true
   [[ $status == 77 && $output == "skipped: "* ]]
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The portable .tar.gz, RELEASE_PACKAGE, unpacked and started on each Debian. Nothing is installed for it but, if its
-# architecture is not the machine's, libc.
+# The portable .tar.gz, RELEASE_PACKAGE, unpacked and started on each Debian. Nothing is installed for it, except
+# libc if its architecture is not the machine's.
 
 # shellcheck disable=SC2154 # packages.bash sets root, packages, why and the like
 load ../deploy/packages

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Two builds of one source tree, in two folders, at two times, with other settings around them, give the same
-# packages, byte for byte. The CPU alone is built: nvcc hashes the folder's path into names.
+# packages, byte for byte. Only the CPU backend is built: nvcc hashes the folder's path into names.
 
 # shellcheck disable=SC2154 # packages.bash sets root and the like
 load ../deploy/packages

@@ -31,7 +31,7 @@ def sincos(angle):
 
 
 def atan2(y, x):
-    """Of finite numbers."""
+    """The arguments must be finite."""
     least, most = sorted((abs(x), abs(y)))
     u = least / most if most > 0 else 0.0
     for _ in range(3):
@@ -160,7 +160,7 @@ def exp(x):
 
 
 def log(x):
-    """Of a number above 0."""
+    """The argument must be above 0."""
     m, k = math.frexp(x)
     m, k = m * 2, k - 1
     if m > float.fromhex("0x1.6a09e667f3bcdp+0"):

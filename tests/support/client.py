@@ -31,7 +31,7 @@ def rows(count, seed=1, columns=4):
 
 
 def tensor_file(**tensors):
-    """A safetensors file of tensors, each (shape, bytes), or with another dtype than F32 (shape, bytes, dtype)."""
+    """A safetensors file. Each tensor is (shape, bytes), or (shape, bytes, dtype) if its dtype is not F32."""
     header, data = {}, b""
     for name, (shape, values, *dtype) in tensors.items():
         header[name] = {
@@ -68,8 +68,8 @@ HEAVY = "/v1/voxelize?point_cloud_range=0,0,0,1,1,1&voxel_size=0.001,0.001,0.001
 HEAVY_ROWS = 60_000 if is_sanitized() else 250_000
 
 
-# Choosing most of the points of many_rows(LONG_POINTS) takes a second or more. A sanitizer takes as long for fewer
-# points.
+# Choosing most of the points of many_rows(LONG_POINTS) takes a second or more. With a sanitizer, fewer points take as
+# long.
 LONG_POINTS = 250_000 if is_sanitized() else 1_000_000
 LONG = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={LONG_POINTS * 9 // 10}"
 
@@ -129,7 +129,7 @@ class Bystander:
         with Raw(self.daemon, source=self.source) as connection:
             reply = connection.send(post(rows(100))).read()
         if reply.status != 200:
-            raise AssertionError(f"a bystander was answered {reply}")
+            raise AssertionError(f"a bystander got the answer {reply}")
         return reply.tensors()
 
     def _go_on(self):
@@ -344,7 +344,7 @@ class FaultCase(OneDaemonCase):
         return problem
 
     def assert_refused(self, reply, status, mentions=()):
-        """Checks for a problem from the daemon or a page from the library: libmicrohttpd, from 1.0 on strict, may
+        """Checks for a problem from the daemon or a page from the library: from 1.0 on, libmicrohttpd is strict and may
         refuse a malformed head by itself."""
         if self.daemon.library() < (1, 0) or "X-Request-Id" in reply.headers:
             return self.assert_problem(reply, status, mentions=mentions)

@@ -46,7 +46,7 @@ def is_sanitized():
 
 @contextlib.contextmanager
 def started(command, **options):
-    """A process for the block. It is killed however the block ends: a failed block must not wait for its end."""
+    """A process for the block, which is killed however the block ends: a failed block must not wait for the process."""
     with subprocess.Popen(command, **options) as process:
         try:
             yield process

@@ -20,7 +20,7 @@ enum exhaustive {
 struct exhaustive_row {
   const char *name, *inputs;
   uint64_t count;   // of the inputs
-  uint64_t stride;  // the part takes each stride-th
+  uint64_t stride;  // the part takes every stride-th input
   uint64_t part_hash, hash;
 };
 

@@ -1,4 +1,4 @@
-"""Point files written by hand: PCD, PLY and serialized PointCloud2 messages of numpy's structured arrays."""
+"""Point files written by hand: PCD, PLY and serialized PointCloud2 messages from numpy's structured arrays."""
 
 import struct
 

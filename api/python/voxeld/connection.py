@@ -116,7 +116,7 @@ class Request:
                 raise ValueError(f"the header {name} would hold something else than printable ASCII")
         target = endpoint.prefix + self.target
         if not re.fullmatch(r"[\x21-\x7e]+", target):
-            raise ValueError(f"{target!r} is no path of a URL")
+            raise ValueError(f"{target!r} is not a path of a URL")
         lines = [f"{self.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode("ascii")
 
@@ -173,7 +173,7 @@ class Connection:
         return self._reader
 
     def receive_into(self, room: Any) -> Optional[int]:
-        """As io.RawIOBase.readinto. While peeking, does not wait, and returns None if nothing has come."""
+        """Like io.RawIOBase.readinto. While peeking, does not wait, and returns None if nothing has come."""
         if not self._peeking:
             self._socket.settimeout(self._patience())
             got = self._socket.recv_into(room)

@@ -171,7 +171,7 @@ PARAMETERS: List[Parameter] = [
         "string",
         None,
         None,
-        "a name of GET /v1/presets",
+        "a name from GET /v1/presets",
         "a named parameter set; the query overrides it",
     ),
     Parameter(
@@ -578,7 +578,7 @@ PARAMETERS: List[Parameter] = [
         "string",
         None,
         None,
-        "a name of GET /v1/models",
+        "a name from GET /v1/models",
         "the model that detects",
     ),
     Parameter(
@@ -804,9 +804,9 @@ class VoxelizeResult(Result):
     """The tensors of voxelize.
 
     Sizes: N rows of the body, of all clouds; C columns of a row; V voxels of all clouds; P max_points_per_voxel; B
-    clouds of the batch; M samples of a cloud; if each cloud has its own number, [B, M] is [samples of all]; R points
-    of all clouds that the steps left; ny cells of a grid or a map along y; nx cells of a grid or a map along x; nz
-    cells of a grid along z.
+    clouds of the batch; M samples of a cloud; with a number for each cloud, [samples of all] replaces [B, M]; R
+    points of all clouds that the steps left; ny cells of a grid or a map along y; nx cells of a grid or a map along
+    x; nz cells of a grid along z.
     """
 
     @property
@@ -821,7 +821,7 @@ class VoxelizeResult(Result):
 
     @property
     def voxels(self) -> Optional[NDArray[np.float32]]:
-        """[V, P, C] float32: the points that each voxel keeps, in the order of the body; fill pads them. Only with
+        """[V, P, C] float32: the points that each voxel keeps, in the body's order, padded as fill says. Only with
         feature=points, else None.
         """
         return self.tensors.get("voxels")
@@ -845,14 +845,14 @@ class VoxelizeResult(Result):
 
     @property
     def voxel_point_mask(self) -> Optional[NDArray[np.uint8]]:
-        """[V, P] uint8: 1 for a point of voxels, 0 for padding. Only if outputs names it, else None."""
+        """[V, P] uint8: which rows of voxels are points: 1 for a point, 0 for padding. Only if outputs names it,
+        else None.
+        """
         return self.tensors.get("voxel_point_mask")
 
     @property
     def sampled_indices(self) -> Optional[NDArray[np.int32]]:
-        """[B, M] int32: row of the sample among its cloud's voxels, in the order of choice. Only with fps, else
-        None.
-        """
+        """[B, M] int32: row of the sample among its cloud's voxels, in the order chosen. Only with fps, else None."""
         return self.tensors.get("sampled_indices")
 
     @property
@@ -963,13 +963,13 @@ class VoxelizeResult(Result):
 class FpsResult(Result):
     """The tensors of fps.
 
-    Sizes: N rows of the body, of all clouds; C columns of a row; B clouds of the batch; M samples of a cloud; if
-    each cloud has its own number, [B, M] is [samples of all]; R points of all clouds that the steps left.
+    Sizes: N rows of the body, of all clouds; C columns of a row; B clouds of the batch; M samples of a cloud; with a
+    number for each cloud, [samples of all] replaces [B, M]; R points of all clouds that the steps left.
     """
 
     @property
     def sampled_indices(self) -> NDArray[np.int32]:
-        """[B, M] int32: number of the point in its own cloud, in the order of choice."""
+        """[B, M] int32: number of the point in its own cloud, in the order chosen."""
         return self._tensor("sampled_indices")
 
     @property
@@ -1121,7 +1121,7 @@ class DecodeResult(Result):
     @property
     def boxes(self) -> NDArray[np.float32]:
         """[K, 7 or 9] float32: x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has vel or
-        velocity is yes; the best box of a cloud, or of one of its tasks, first.
+        velocity is yes; best first within each cloud, or within each of its tasks.
         """
         return self._tensor("boxes")
 
@@ -1137,7 +1137,7 @@ class DecodeResult(Result):
 
     @property
     def box_indices(self) -> NDArray[np.int32]:
-        """[K] int32: flat index of the anchor, or of the class and cell, of each box in its cloud."""
+        """[K] int32: for each box, the flat index in its cloud of its anchor, or of its class and cell."""
         return self._tensor("box_indices")
 
     @property
@@ -1166,15 +1166,15 @@ class DetectResult(Result):
 
     Sizes: N rows of the body, of all clouds; C columns of a row; B clouds of the batch; K kept points or boxes of
     all clouds; R points of all clouds that the steps left; ny cells of a grid or a map along y; nx cells of a grid
-    or a map along x; L classes of all anchors of a cell; of a centre head, classes; O box values of all anchors of a
-    cell; D direction bins of all anchors of a cell; nz cells of a grid along z; T tasks of a centre head; H cells of
-    the network's maps along y; W cells of the network's maps along x.
+    or a map along x; L classes of all anchors of a cell; for a centre head, the classes; O box values of all anchors
+    of a cell; D direction bins of all anchors of a cell; nz cells of a grid along z; T tasks of a centre head; H
+    cells of the network's maps along y; W cells of the network's maps along x.
     """
 
     @property
     def boxes(self) -> NDArray[np.float32]:
-        """[K, 7 or 9] float32: x, y, z, dx, dy, dz, heading, and the velocity along x and y if the model has it; the
-        best box of a cloud, or of one of its tasks, first.
+        """[K, 7 or 9] float32: x, y, z, dx, dy, dz, heading, and the velocity along x and y if the model has it;
+        best first within each cloud, or within each of its tasks.
         """
         return self._tensor("boxes")
 
@@ -1195,8 +1195,8 @@ class DetectResult(Result):
 
     @property
     def box_indices(self) -> Optional[NDArray[np.int32]]:
-        """[K] int32: flat index of the anchor, or of the class and cell, of each box in its cloud. Only if outputs
-        names it, else None.
+        """[K] int32: for each box, the flat index in its cloud of its anchor, or of its class and cell. Only if
+        outputs names it, else None.
         """
         return self.tensors.get("box_indices")
 
@@ -1360,10 +1360,10 @@ class Operations:
 
         Args:
             points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
-                of such arrays or one array [B, N, C], which also gives point_counts; or bytes: rows as the service
-                takes them or, with format, a file, described by the parameters. Arrays are numpy arrays, objects in
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes, which the parameters
+                describe: rows as the service takes them or, with format, a file. Arrays are numpy arrays, objects in
                 CPU memory with __array__ or __dlpack__, or buffers of such numbers.
-            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
             dtype: type of the body's values; default: float32
@@ -1433,7 +1433,7 @@ class Operations:
         Returns the tensors, as attributes and as a mapping:
             voxel_coords: [V, 4] int32; batch, z, y, x of each voxel, in the order that the parameter order says
             voxel_num_points: [V] int32; points that each voxel keeps
-            voxels: [V, P, C] float32; the points that each voxel keeps, in the order of the body; fill pads them;
+            voxels: [V, P, C] float32; the points that each voxel keeps, in the body's order, padded as fill says;
                 only with feature=points
             voxel_features: [V, C] float32 or float16; mean of the points that each voxel keeps; only with
                 feature=mean
@@ -1441,9 +1441,10 @@ class Operations:
                 offset from the voxel's centre; zeros in padding; only with feature=pillar
             point_voxel_ids: [N] int32; row of each point's voxel; -1 if the point is dropped; only if outputs names
                 it
-            voxel_point_mask: [V, P] uint8; 1 for a point of voxels, 0 for padding; only if outputs names it
-            sampled_indices: [B, M] int32; row of the sample among its cloud's voxels, in the order of choice; only
-                with fps
+            voxel_point_mask: [V, P] uint8; which rows of voxels are points: 1 for a point, 0 for padding; only if
+                outputs names it
+            sampled_indices: [B, M] int32; row of the sample among its cloud's voxels, in the order chosen; only with
+                fps
             sampled_points: [B, M, C] float32; the sample's mean; only with fps
             sampled_distances: [B, M] float32; distance to the nearest voxel chosen before; infinite for the first of
                 a cloud; only with fps, if outputs names it
@@ -1513,13 +1514,13 @@ class Operations:
 
         Args:
             points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
-                of such arrays or one array [B, N, C], which also gives point_counts; or bytes: rows as the service
-                takes them or, with format, a file, described by the parameters. Arrays are numpy arrays, objects in
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes, which the parameters
+                describe: rows as the service takes them or, with format, a file. Arrays are numpy arrays, objects in
                 CPU memory with __array__ or __dlpack__, or buffers of such numbers.
             num_samples: number of points to choose from each cloud (M); one number gives tensors [B, M]; a list
                 gives the samples of all clouds one after another; allowed: whole numbers from 0 to 2147483647: one
                 for all clouds, or one for each
-            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
             dtype: type of the body's values; default: float32
@@ -1562,7 +1563,7 @@ class Operations:
             traceparent: W3C trace context of the request, for the service's log
 
         Returns the tensors, as attributes and as a mapping:
-            sampled_indices: [B, M] int32; number of the point in its own cloud, in the order of choice
+            sampled_indices: [B, M] int32; number of the point in its own cloud, in the order chosen
             sampled_points: [B, M, C] float32; the point's row, widened to float32
             sampled_distances: [B, M] float32; distance to the nearest point chosen before; infinite for the first of
                 a cloud; only if outputs names it
@@ -1615,10 +1616,10 @@ class Operations:
 
         Args:
             points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
-                of such arrays or one array [B, N, C], which also gives point_counts; or bytes: rows as the service
-                takes them or, with format, a file, described by the parameters. Arrays are numpy arrays, objects in
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes, which the parameters
+                describe: rows as the service takes them or, with format, a file. Arrays are numpy arrays, objects in
                 CPU memory with __array__ or __dlpack__, or buffers of such numbers.
-            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
             dtype: type of the body's values; default: float32
@@ -1710,10 +1711,10 @@ class Operations:
 
         Args:
             points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
-                of such arrays or one array [B, N, C], which also gives point_counts; or bytes: rows as the service
-                takes them or, with format, a file, described by the parameters. Arrays are numpy arrays, objects in
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes, which the parameters
+                describe: rows as the service takes them or, with format, a file. Arrays are numpy arrays, objects in
                 CPU memory with __array__ or __dlpack__, or buffers of such numbers.
-            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
             dtype: type of the body's values; default: float32
@@ -1800,7 +1801,7 @@ class Operations:
             boxes: [N, 7] float32
             scores: [N] float32
             labels: [N] int32; may be left out
-            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             box_counts: splits the boxes into a batch of clouds; boxes of different clouds are not compared; allowed:
                 1 to 1024 whole numbers that add up to the boxes of the body
             iou_threshold: a box is suppressed if its overlap with a kept box of higher rank is more than this part
@@ -1891,7 +1892,7 @@ class Operations:
             rot: [B, ny, nx, 2*T] float32 or float16
             vel: [B, ny, nx, 2*T] float32 or float16; may be left out
             iou: [B, ny, nx, T] float32 or float16; may be left out
-            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             head: the kind of head that made the maps in the body; without it, the preset's head, or anchor
             point_cloud_range: metres; the range that the maps cover; allowed: x_min,y_min,z_min,x_max,y_max,z_max,
                 finite, each min below its max
@@ -1913,7 +1914,7 @@ class Operations:
                 number; default: 0
             dir_bins: number of directions per anchor in dir_cls_preds; allowed: a whole number from 1 to 16;
                 default: 2
-            labels: best: an anchor gives a box of its best class; all: a box of each class that reaches
+            labels: best: an anchor gives a box only for its best class; all: for each class that reaches
                 score_threshold; default: best
             score_threshold: boxes with a lower score are dropped; head=center also drops boxes with exactly this
                 score; allowed: a number from 0 to 1; default: 0.1
@@ -1935,8 +1936,8 @@ class Operations:
                 1024
             rot_order: meaning of the two channels of rot: cos_sin in OpenPCDet, sin_cos in mmdetection3d and
                 Autoware; default: cos_sin
-            cell_labels: best: a cell gives a box of the best class of each task; all: a box of each class above
-                score_threshold; default: all
+            cell_labels: all: a cell gives a box for each class above score_threshold; best: only for the best class
+                of each task; default: all
             max_objects: maximum number of candidates per task that become boxes: those with the highest scores;
                 allowed: a whole number from 1 to 1048576; default: 500
             iou_power: with the map iou, the score of a box becomes score^score_power * overlap^iou_power; overlap is
@@ -1945,7 +1946,7 @@ class Operations:
             rectified_threshold: with the map iou, boxes whose new score is not above this are dropped; without it,
                 no box is dropped; allowed: a number from 0 to 1
             nms: rotated: a better box suppresses a box that it overlaps by more than nms_threshold; circle: a box
-                within min_radius; default: rotated
+                whose centre is within min_radius; default: rotated
             post_center_range: metres; boxes with centres outside of this range are dropped; without it, no box is
                 dropped; allowed: x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
             min_radius: metres; with nms=circle, a box suppresses worse boxes whose centres are at most this far from
@@ -1956,10 +1957,10 @@ class Operations:
 
         Returns the tensors, as attributes and as a mapping:
             boxes: [K, 7 or 9] float32; x, y, z, dx, dy, dz, heading, and the velocity along x and y if the body has
-                vel or velocity is yes; the best box of a cloud, or of one of its tasks, first
+                vel or velocity is yes; best first within each cloud, or within each of its tasks
             scores: [K] float32; score of each box, from 0 to 1
             labels: [K] int32; class of each box, from 0
-            box_indices: [K] int32; flat index of the anchor, or of the class and cell, of each box in its cloud
+            box_indices: [K] int32; for each box, the flat index in its cloud of its anchor, or of its class and cell
             box_counts: [B] int32; boxes of each cloud
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
@@ -1987,7 +1988,7 @@ class Operations:
         Args:
             features: [N, C] float32 or float16
             voxel_coords: [N, 4] int32
-            preset: a named parameter set; the query overrides it; allowed: a name of GET /v1/presets
+            preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             grid_size: number of cells of the grid along x, y and z, as in the metadata of /v1/voxelize; allowed:
                 nx,ny,nz, whole numbers from 1 to 2147483647
             batch_size: number of clouds in the batch (B); some may have no voxels; allowed: a whole number from 1 to
@@ -2047,10 +2048,10 @@ class Operations:
 
         Args:
             points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
-                of such arrays or one array [B, N, C], which also gives point_counts; or bytes: rows as the service
-                takes them or, with format, a file, described by the parameters. Arrays are numpy arrays, objects in
+                of such arrays or one array [B, N, C], which also gives point_counts; or bytes, which the parameters
+                describe: rows as the service takes them or, with format, a file. Arrays are numpy arrays, objects in
                 CPU memory with __array__ or __dlpack__, or buffers of such numbers.
-            model: the model that detects; allowed: a name of GET /v1/models
+            model: the model that detects; allowed: a name from GET /v1/models
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
             dtype: type of the body's values; default: float32
@@ -2103,12 +2104,12 @@ class Operations:
 
         Returns the tensors, as attributes and as a mapping:
             boxes: [K, 7 or 9] float32; x, y, z, dx, dy, dz, heading, and the velocity along x and y if the model has
-                it; the best box of a cloud, or of one of its tasks, first
+                it; best first within each cloud, or within each of its tasks
             scores: [K] float32; score of each box, from 0 to 1
             labels: [K] int32; class of each box, from 0; class_names of the metadata has the names
             box_counts: [B] int32; boxes of each cloud
-            box_indices: [K] int32; flat index of the anchor, or of the class and cell, of each box in its cloud;
-                only if outputs names it
+            box_indices: [K] int32; for each box, the flat index in its cloud of its anchor, or of its class and
+                cell; only if outputs names it
             cls_preds: [B, H, W, L] float32 or float16; logits of classes, channels last; of an anchor head; only if
                 outputs names it
             box_preds: [B, H, W, O] float32 or float16; offsets of boxes; of an anchor head; only if outputs names it

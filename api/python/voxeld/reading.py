@@ -41,7 +41,7 @@ def plain(answer: Answer) -> str:
     try:
         return answer.body.tobytes().decode("utf-8")
     except UnicodeDecodeError as reason:
-        raise BadAnswer(f"the answer is no text: {reason}") from None
+        raise BadAnswer(f"the answer is not text: {reason}") from None
 
 
 def listed(answer: Answer, name: str) -> List[Dict[str, Any]]:

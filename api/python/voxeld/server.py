@@ -28,7 +28,7 @@ from .client import Client
 from .errors import ServerError
 
 KEPT_LINES = 1000  # of the log
-SAYS = "voxeld: "  # before the reason why a daemon does not start
+SAYS = "voxeld: "  # what precedes the reason why a daemon does not start
 POLL = 0.01  # seconds between two looks at a daemon that starts
 DEFAULTS = {"allow_shared_memory": True, "access_log": "errors"}
 

@@ -3,7 +3,7 @@
 
 // Limits of dense tables. 2^20 slots are 4 MiB, enough for the pillars of a whole range. For few keys, a small hash
 // table in the processor's cache is faster than a large dense table in memory.
-enum { DENSE_BITS = 20, DENSE_SLOTS = 128 };  // most slots per key
+enum { DENSE_BITS = 20, DENSE_SLOTS = 128 };  // maximum slots per key
 
 static bool is_dense(int64_t most, int key_bits) {
   return key_bits <= DENSE_BITS && most >= (INT64_C(1) << key_bits) / DENSE_SLOTS;

@@ -28,7 +28,7 @@ struct cpu_fps_cloud {
 
 // The arrays for sampling one cloud.
 struct cpu_fps_desk {
-  int32_t *indices;  // [most samples of one cloud]
+  int32_t *indices;  // [maximum samples of one cloud]
   float *distances;  // the same
   struct cpu_sampler sampler;
 };

@@ -10,10 +10,10 @@
 
 enum {
   CPU_SAMPLE_LANES = 8,       // boxes of a node, and points of a block
-  CPU_SAMPLE_PENDING = 8,     // most samples pending at a leaf
-  CPU_SAMPLE_LEAF_MAX = 160,  // most points of a leaf
+  CPU_SAMPLE_PENDING = 8,     // maximum samples pending at a leaf
+  CPU_SAMPLE_LEAF_MAX = 160,  // maximum points of a leaf
   CPU_SAMPLE_LEAF_MIN = 16,   // fewest points of a leaf, if the cloud has so many
-  CPU_SAMPLE_DEPTH = 60,      // most levels of nodes
+  CPU_SAMPLE_DEPTH = 60,      // maximum levels of nodes
 };
 
 struct cpu_sample_point {

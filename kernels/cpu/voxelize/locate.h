@@ -1,6 +1,6 @@
 // From coordinates to cells, a chunk of points at a time, for each kind of processor.
 //
-// Every way computes the same bits: each operation is IEEE float32, and there is no sum whose order could differ.
+// All implementations compute the same bits: each operation is IEEE float32, and no sum could have another order.
 #ifndef VOXELD_CPU_LOCATE_H
 #define VOXELD_CPU_LOCATE_H
 
@@ -30,7 +30,7 @@ struct cpu_locate_way {
 extern const struct cpu_locate_way cpu_locate_ways[];
 extern const int cpu_num_locate_ways;
 
-// The fastest way on this processor.
+// The fastest implementation that this processor can run.
 cpu_locate *cpu_locate_here(void);
 
 #endif

@@ -121,14 +121,14 @@ struct cpu_run {
   struct vx_cell_map map;
   const float *points;    // [num_points, columns]
   int32_t columns;        // C
-  int32_t cap;            // most points that a voxel keeps; INT32_MAX without a cap
+  int32_t cap;            // maximum points that a voxel keeps; INT32_MAX without a cap
   bool lists_wanted;      // something reads the kept points voxel by voxel
   bool ids_wanted;        // something reads point_ids, as rows
   bool sectioned;         // the cloud has sections
   int32_t num_points;     // of all clouds
-  int32_t largest_cloud;  // most points of one cloud
-  int32_t largest_rows;   // most rows that one cloud can have
-  int32_t row_capacity;   // most rows that all clouds can have
+  int32_t largest_cloud;  // points of the largest cloud
+  int32_t largest_rows;   // maximum rows that one cloud can have
+  int32_t row_capacity;   // maximum rows that all clouds can have
 
   // For the whole job.
   struct cpu_grouped *grouped;  // [num_clouds]

@@ -78,7 +78,7 @@ void cpu_add_rows(struct cpu_run *run, const struct vx_counts *counts);
 // Makes and adds the rows of all voxels of the cloud.
 void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// Lists the points of the cloud's rows. Call cpu_make_rows before.
+// Lists the points of the cloud's rows. Call cpu_make_rows first.
 void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // Sorts the cloud's rows by their cells, in ascending order.

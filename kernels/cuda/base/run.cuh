@@ -91,8 +91,8 @@ struct cuda_view : cuda_points {
 struct voxel_view : cuda_view {
   struct vx_cell_map map;
   uint32_t nx, ny, nz;          // cells of the grid
-  uint32_t row_capacity;        // most rows that all clouds can have
-  uint32_t cap;                 // most points that a row keeps; CUDA_NO_CAP without a cap
+  uint32_t row_capacity;        // maximum rows that all clouds can have
+  uint32_t cap;                 // maximum points that a row keeps; CUDA_NO_CAP without a cap
   uint32_t chunk;               // points of a row that a warp holds at once
   enum vx_dtype feature_dtype;  // of all kinds of features
   uint32_t intensity;           // the column with the intensity, for the maps

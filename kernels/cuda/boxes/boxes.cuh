@@ -178,8 +178,8 @@ struct cuda_found {
   // Set by the decoder.
   uint32_t groups;                           // segments of a cloud
   uint32_t group_first[VX_MAX_CLASSES + 1];  // keys before those of each group of a cloud, then the cloud's keys
-  uint32_t most_ranked;                      // most ranked candidates of a segment
-  uint32_t most_made;                        // most boxes of a segment, for cuda_ranked_begin
+  uint32_t most_ranked;                      // maximum ranked candidates of a segment
+  uint32_t most_made;                        // maximum boxes of a segment, for cuda_ranked_begin
   uint32_t values;                           // of a box
   bool some_left_out;                        // not all ranked candidates become boxes: num_made says how many do
   bool rectified;                            // boxes are ranked by rectified scores, not by logits

@@ -21,7 +21,7 @@ struct anchor_head : cuda_found {
   uint32_t logits, anchors;  // of a cell
   uint32_t height, width;
   uint32_t per_cloud;     // logits
-  uint32_t most_anchors;  // most ranked anchors of a segment
+  uint32_t most_anchors;  // maximum ranked anchors of a segment
   bool shared;            // several candidates of an anchor may belong to a group
   float least;            // least logit of a candidate; above -inf
   unsigned char group_of[VX_MAX_CLASSES];

@@ -1,10 +1,10 @@
 // Buckets of 32 or more neighbouring rows: how a new sample changes them, and the farthest row of a warp's buckets.
 //
-// Each warp owns buckets; neighbouring buckets belong to different warps. Each lane holds, in registers, the boxes of
-// `rounds` of its warp's buckets, and the row of each that is farthest from all samples. In a step every lane compares
-// its boxes with the new sample. float32 rounds monotonically, so the distance to a box, computed as for a point, is at
-// most the distance to any point in it. If it is not below the bucket's largest distance, nothing in the bucket
-// changes. The warp goes through the other buckets, which are few.
+// Each warp owns buckets; neighbouring buckets belong to different warps. Each lane holds, in registers, `rounds` of
+// its warp's buckets: the box of each bucket, and the bucket's row that is farthest from all samples. In a step every
+// lane compares its boxes with the new sample. float32 rounds monotonically, so the computed distance to a box is at
+// most the computed distance to any point in the box. If the distance to the box is not below the bucket's largest
+// distance, nothing in the bucket changes. The warp goes through the other buckets, which are few.
 #ifndef VOXELD_CUDA_FPS_BUCKETS_CUH
 #define VOXELD_CUDA_FPS_BUCKETS_CUH
 
@@ -139,7 +139,7 @@ static __device__ int lowest_round(const struct station &here, const struct buck
   return lowest;
 }
 
-// The key of the farthest of this lane's rows in a bucket, if `sample` were a sample.
+// The largest key that this lane's rows in a bucket would have if `sample` were added to the samples.
 template <bool far>
 static __device__ uint32_t key_after(const struct cuda_fps &fps, const struct station &here, uint32_t slot,
                                      const float4 &sample) {
@@ -179,7 +179,7 @@ static __device__ struct candidate find_best(const struct cuda_fps &fps, const s
   float4 row = here.places[__shfl_sync(~0u, place, owner)];
   if (top == NO_KEY) return {NO_KEY, NO_KEY, row};  // a warp without rows
   round = rounds == 1 ? 0 : __shfl_sync(~0u, round, owner);
-  // The other buckets as they are, and the row's own bucket as it would be.
+  // The keys of the other buckets now, and the key of the row's own bucket once the row is a sample.
   uint32_t others = key_after<far>(fps, here, (uint32_t)round * 32 + owner, row);
 #pragma unroll
   for (int r = 0; r < rounds; r++) {

@@ -20,7 +20,7 @@
 
 enum {
   MAX_CLUSTER = 4,
-  SENDERS = 32,      // most warps of a cluster: one lane per warp
+  SENDERS = 32,      // maximum warps of a cluster: one lane per warp
   STOP_TURNS = 128,  // exchanges between two checks of the host's stop command; a check costs more than an exchange
 };
 #define STOP_KEY UINT32_MAX  // above all other keys

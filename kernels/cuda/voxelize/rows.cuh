@@ -38,7 +38,7 @@ static __device__ uint64_t cell_of(const struct voxel_view &v, const struct gath
 
 // ---- chunks of points in shared memory, `stride` floats each --------------------------------------------------------
 //
-// A row has `width` neighbouring threads: a warp, or fewer if a row has no more columns than that.
+// A row has `width` neighbouring threads: a warp, or fewer threads if a row has at most `width` columns.
 
 // The mask, within the warp, of the threads of this thread's row.
 template <int width> static __device__ uint32_t row_mask() {

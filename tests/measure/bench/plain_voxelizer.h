@@ -35,7 +35,7 @@ struct plain_voxelizer {
   int32_t *coords;   // [voxels, 4] batch z y x
   int32_t *num_points;
   float *voxel_features, *pillar_features, *padded;  // the last is the tensor `voxels`
-  int64_t room;                                      // most rows that these arrays hold
+  int64_t room;                                      // maximum rows that these arrays hold
 };
 
 // Bytes of the dense grid alone; INT64_MAX on overflow.

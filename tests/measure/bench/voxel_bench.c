@@ -38,7 +38,7 @@ enum { NUM_ALIASES = sizeof aliases / sizeof *aliases };
 struct options {
   struct query query;  // given parameters, by the service's names
   int repeat, plain_repeat;
-  int64_t plain_memory;  // most bytes of the plain voxelizer's grid
+  int64_t plain_memory;  // maximum bytes of the plain voxelizer's grid
   bool verbose, plain, all;
 };
 

@@ -65,7 +65,8 @@ static void begin(struct connection *c) {
   c->began_ns = now_ns();
 }
 
-// Connects with a blocking call. On one host it returns at once, or when the service accepts again.
+// Connects with a blocking call. On one host, connect returns at once or, if the backlog is full, once the service
+// accepts again.
 static void open_connection(struct connection *c) {
   int one = 1;
   c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -103,7 +104,7 @@ static void answered(struct connection *c) {
   if (c->status == 200) keep_latency(now_ns() - c->began_ns);
   const char *wait = client.polite ? header(c, "\nRetry-After:") : NULL;
   c->waiting_ns = wait ? now_ns() + strtoll(wait, NULL, 10) * 1000000000 : 0;
-  // A refusal that arrives before the whole body is sent leaves the connection between two requests.
+  // A refusal that arrives before the whole body is sent leaves the connection in the middle of a request.
   if (c->closes || c->sent < client.request_length)
     reopen(c);
   else

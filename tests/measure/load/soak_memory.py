@@ -13,7 +13,7 @@ from daemon import OPERATOR
 
 ARENA = 64 << 20  # glibc's heap of a thread starts at a multiple of this and reserves this much
 STACK = 8 << 20  # of a thread, as `ulimit -s` usually has it
-GUARD = 64 << 10  # most free space below a stack
+GUARD = 64 << 10  # maximum free space below a stack
 CONNECTION = 256 * 1024  # bytes of a connection that has had a request
 GROUPS = {
     "program": "program",  # and libraries: code, data

@@ -13,7 +13,7 @@ from daemon import Reply
 from shared import REGIONS, Memory
 
 ROOM = 1 << 20  # half of a region: points, then the answer
-SLACK = 4096  # an answer may be longer than when it was alone, because of its times
+SLACK = 4096  # an answer may be longer than the recorded one: its times may have more digits
 
 
 class Deeds:

@@ -163,7 +163,7 @@ static void another_column_in_the_place_of_intensity(void **state) {
   assert_int_equal(intensity_of(ROWS), INTENSITY_RANGE);  // no coordinate is an intensity
 }
 
-// 32 beams, of which each has an elevation.
+// 32 beams, each with its own elevation.
 static void rings_in_the_place_of_intensity(void **state) {
   (void)state;
   expected.has_ground = false;

@@ -125,7 +125,7 @@ static void pcd_of_many_writers_is_read(void **state) {
   static const char back[] = "FIELDS x y z\rSIZE 1 1 1\rTYPE U U U\rPOINTS 2\rDATA binary\r\n\2\3\4\5\6";
   const float first[] = {10, 2, 3, 4, 5, 6};
   gives(FORMAT_PCD, back, sizeof back - 1, "num_features=3", 6, first);
-  // CR CR LF, as text becomes that is written twice by Windows, is one end.
+  // CR CR LF is one end of line: text becomes so if Windows writes it twice.
   static const char twice[] =
       "FIELDS x y z\r\r\nSIZE 1 1 1\r\r\nTYPE U U U\r\r\nPOINTS 2\r\r\nDATA binary\r\r\n\n\2\3\4\5\6";
   gives(FORMAT_PCD, twice, sizeof twice - 1, "num_features=3", 6, first);

@@ -57,7 +57,7 @@ static void rigid_motions(void **state) {
   assert_non_null(strstr(fault_of("1,0.1,0,5,0,1,0,6,0,0,1,7,0,0,0,1"), "not a rotation"));
   assert_non_null(strstr(fault_of("1,0,0,5,0,1,0,6,0,0,-1,7,0,0,0,1"), "reflection"));
   assert_non_null(
-      strstr(fault_of("1e200,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1"), "not a rotation"));  // whose square is infinite
+      strstr(fault_of("1e200,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1"), "not a rotation"));  // the square of 1e200 is infinite
   assert_non_null(strstr(fault_of("0,0,0,1,1,0,0"), "length"));
   assert_non_null(strstr(fault_of("0,0,0,0,0,0,0"), "length"));
 }
@@ -163,7 +163,7 @@ static void several_sweeps(void **state) {
   assert_true(older.time == 1.5 && older.points == 20 && older.pose.translation[0] == 7);
   assert_true(older.pose.rotation[0] == 1 && older.pose.rotation[4] == -1);
   assert_true(FINISHES(COUNTS, TIMES, POSES));
-  assert_int_equal(request.stream.sweeps, 2);  // all parameters that the body needs
+  assert_int_equal(request.stream.sweeps, 2);  // these parameters are enough; `sweeps` follows from them
   assert_true(FINISHES(COUNTS, TIMES, "poses", "1,0,0,5,0,1,0,6,0,0,1,7,0,0,0,1,1,0,0,8,0,1,0,6,0,0,1,7,0,0,0,1"));
   assert_true(stream_sweep(&request, 1).pose.translation[0] == 8);
 }
@@ -221,7 +221,7 @@ static void most_sweeps(void **state) {
   refused("poses", ERROR_BAD_PARAMETER);
 }
 
-// If all names have the greatest length, each name is still found complete and in order.
+// Finds the names in `streams` one by one, in their order; without `streams`, finds only the stream's own name.
 static void names(void **state) {
   (void)state;
   char name[STREAM_NAME_SIZE];

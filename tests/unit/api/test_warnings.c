@@ -181,7 +181,7 @@ static void rows_at_the_origin_are_not_taken_for_a_file(void **state) {
   }
 }
 
-// As numpy writes arrays that nobody cast: numbers of any digits, and such as a float32 had.
+// Rows of float64, as numpy writes arrays by default: of any doubles, or of doubles that are floats exactly.
 static void rows_of_float64_are_named(void **state) {
   (void)state;
   for (int kind = 0; kind < 4; kind++) {

@@ -64,7 +64,7 @@ static atomic_int *standin(const char *name) {
 
 static const char doubling[] = "standin\ninput x 1 -1 3\noutput twice 1 2 0 -1 3\noutput more 1 1 10 -1 3\n";
 
-static size_t bound = 1 << 20;  // most host memory of a network
+static size_t bound = 1 << 20;  // maximum host memory of a network
 
 static int stream;  // its address serves as a stream
 static const struct vx_device_stream place = {1, &stream, false, 1 << 20};

@@ -246,7 +246,7 @@ static void overlaps_rectify_scores(void **state) {
   free(outcome.block);
 }
 
-// Of the second task, with the classes 1 and 2, each cell gives the box of one class. Of equal logits the first wins.
+// In the second task, with the classes 1 and 2, each cell gives the box of one class. Of equal logits the first wins.
 static void a_cell_may_give_its_best_class(void **state) {
   (void)state;
   const float logits[CELLS][ALL] = {{0, 1, 2}, {0, 3, 3}, {0, NAN, 1}, {0, NAN, -1}};  // 0 is too little

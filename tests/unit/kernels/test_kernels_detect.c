@@ -14,7 +14,7 @@ enum { ANCHORS = SIZES * ROTATIONS, CLASSES = 3, BINS = 2, MAPS = 3, POINTS = 12
 struct vx_network {
   bool channels_first, fails;
   int runs;
-  int64_t largest;  // most clouds of a run
+  int64_t largest;  // maximum clouds of a run
 };
 
 static const char *const names[MAPS] = {"classes", "boxes", "directions"};

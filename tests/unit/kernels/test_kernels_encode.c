@@ -189,7 +189,7 @@ static void refusals(void **state) {
   assert_refused(&asked, "an encoder of 1 to 4 layers");
   make_encoder(&asked, 16, 2);
   asked.params.voxelize.encoder.layers[0].inputs = 11;
-  assert_refused(&asked, "layer 0 of the encoder has 11 inputs and 16 channels; points with 4 columns give 10");
+  assert_refused(&asked, "layer 0 of the encoder has 11 inputs and 16 channels; for points with 4 columns it needs 10");
   make_encoder(&asked, 16, 2);
   asked.params.voxelize.encoder.layers[1].inputs = 16;
   assert_refused(&asked, "layer 1 of the encoder has 16 inputs and 16 channels");

@@ -1,10 +1,10 @@
-// The ways from coordinates to cells, one per kind of processor: each that runs here, against a model.
+// Finding the cells of coordinates: compares every implementation that this processor can run with a plain model.
 #include <float.h>
 
 #include "kernels/cpu/voxelize/locate.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
-// Coordinates in and around the grid, its bounds and their neighbours, and values that are not coordinates.
+// Coordinates inside and around the grid, the bounds and the floats just below them, huge values, and NaN.
 static float coordinate(const struct vx_cell_map *map, int axis, struct random *random) {
   float min = map->min[axis], max = min + map->size[axis] * map->limit[axis];
   const float odd[] = {min,
@@ -66,7 +66,7 @@ static void check_chunk(const struct cpu_locate_way *way, const struct vx_cell_m
   free(points);
 }
 
-// Keys of few bits, of more than 32, and of 62.
+// Grids whose keys have few bits, more than 32 bits, and 62 bits.
 static const struct vx_voxelize grids[] = {
     {.range_min = {-54, -54, -5}, .range_max = {54, 54, 3}, .voxel_size = {0.2f, 0.2f, 0.2f}},
     {.range_min = {0, -40, -3}, .range_max = {70.4f, 40, 1}, .voxel_size = {0.05f, 0.05f, 0.1f}},
@@ -103,7 +103,7 @@ static void plain_runs_everywhere(void **state) {
   assert_string_equal(cpu_locate_ways[cpu_num_locate_ways - 1].name, "plain");
 }
 
-// Jobs use the first way of the table that runs.
+// Jobs use the first implementation in the table that this processor can run.
 static void fastest_is_taken(void **state) {
   (void)state;
   int w = 0;

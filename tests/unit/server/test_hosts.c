@@ -1,4 +1,4 @@
-// Host headers: which name this machine, and which option allowed_hosts allows; values of the option; foreign pages.
+// Host headers that name this machine, and those that the option allowed_hosts allows; its values; foreign pages.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -182,7 +182,7 @@ static void metadata_alone(void **state) {
   job_release_buffer(&job.held.output);
 }
 
-// The budget holds the file and the tensors that it is made from; the body is released first. `done` finds no input.
+// The budget must hold the file and the tensors that the file is made from. The body is released before `done`.
 static void files(void **state) {
   (void)state;
   static const char *const beginnings[][2] = {{"application/x-npz", "PK\3\4"}, {"application/x-mcap", "\x89MCAP0"}};

@@ -77,7 +77,7 @@ static void version_2_of_a_container(void **state) {
   assert_int_equal(limits_memory_bytes(root), 536870912);
 }
 
-// As in a container with cgroup version 1: the path is the host's, but the mount shows the container's group.
+// A container with cgroup version 1: /proc shows the group's path on the host, but the mount begins at the group.
 static void version_1_of_a_container(void **state) {
   (void)state;
   put("/proc/self/cgroup", "4:memory:/docker/0123\n3:cpu,cpuacct:/docker/0123\n");

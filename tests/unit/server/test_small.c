@@ -11,7 +11,7 @@
 #include "server/jobs/held.h"
 #include "tests/support/job_room.h"
 
-enum { MOST_POINTS = 1000, ROOM = 6 };  // ROOM: the most columns of a row
+enum { MOST_POINTS = 1000, ROOM = 6 };  // ROOM: the maximum columns of a row
 
 static struct options options;
 static struct job job;

@@ -209,7 +209,7 @@ static void end_of_those_sent_along(void **state) {
 
 static void no_room_for_those_sent_along(void **state) {
   (void)state;
-  assert_true(send_along((const double[]){5, 4}, 2, 4, 3));  // of five, three were joined alone
+  assert_true(send_along((const double[]){5, 4}, 2, 4, 3));  // of five sweeps, three were joined but not kept
   assert_int_equal(streams_use(&streams).evicted, 3);
   assert_true(send("a", 6, 4));
   assert_gathered("6 5k 4k");

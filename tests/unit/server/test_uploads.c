@@ -298,7 +298,7 @@ static void samplings_preempt_only_samplings(void **state) {
   assert_true(is_preempted(0) || is_preempted(1));
 }
 
-// As `announce`, for a further upload of the client of upload `owner`.
+// Like `announce`, for a further upload of the client of upload `owner`.
 static bool announce_of(int owner, int index, size_t bytes) {
   struct client *own = owners[index];
   owners[index] = owners[owner];

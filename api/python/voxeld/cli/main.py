@@ -44,7 +44,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return _end(FAILED, str(reason))
     except Problem as problem:
         return _end(USAGE if problem.kind == "bad-parameter" else FAILED, str(problem))
-    except TransportError as reason:  # which names the server
+    except TransportError as reason:  # the text names the server
         return _end(FAILED, f"no answer from {reason}")
     except Error as reason:
         return _end(FAILED, f"no answer from {told.server}: {reason}")
@@ -171,10 +171,10 @@ def _begin(client: Client, told: argparse.Namespace, parameters: Dict[str, str])
 
 def _watch(client: Client, told: argparse.Namespace) -> int:
     if not told.folder.is_dir():
-        raise UsageError(f"{told.folder} is no folder")
+        raise UsageError(f"{told.folder} is not a folder")
     parameters = _parameters(told)
     if STREAM in parameters:
-        raise UsageError("scans that appear have no times and poses, so they are no sweeps of a stream")
+        raise UsageError("scans that appear have no times and poses, so they cannot be sweeps of a stream")
     layout = Layout(told.output, f".{told.to}", told.folder)
     job = Job(client, told.operation, told.to, parameters)
     job.check()

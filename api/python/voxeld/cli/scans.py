@@ -60,7 +60,7 @@ class Scan:
             try:
                 return np.load(self.path, allow_pickle=False), own
             except EOFError:
-                raise ValueError("it is no whole .npy file") from None
+                raise ValueError("it is not a whole .npy file") from None
         form = FORMATS[kind]
         return _bytes_of(self.path), own if form is None else {**own, "format": form}
 

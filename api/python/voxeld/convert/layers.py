@@ -13,7 +13,7 @@ from .model import Reordered
 from .network import Map, Network
 from .state import ConvertError, State
 
-Build = Callable[[State, Network, Map], None]  # makes a head's maps of the map in front of the head
+Build = Callable[[State, Network, Map], None]  # makes a head's maps from the map in front of the head
 NORM_EPS, CENTER_EPS = 1e-3, 1e-5  # of backbones and encoders; of centre heads
 
 

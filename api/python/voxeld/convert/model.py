@@ -86,7 +86,7 @@ class Head:
     decode: Dict[str, Any]  # parameters of /v1/decode
     class_names: List[str]  # in the order of the labels
     notes: List[str] = dataclasses.field(default_factory=list)  # differences from the model's own program
-    # Of maps whose channels /v1/decode has in another order or with other values.
+    # The maps whose channels /v1/decode has in another order or with other values.
     reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)
 
 

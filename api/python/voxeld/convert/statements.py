@@ -87,7 +87,7 @@ class Unread:
 
 
 class Imported:
-    """A module, or a name of a module, of which nothing is called."""
+    """A module, or a name in a module. Nothing of it is ever called."""
 
     def __init__(self, name: str, python: bool = False) -> None:
         self.name, self.python = name, python  # whether Python itself has the name, without an import
