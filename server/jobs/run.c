@@ -20,7 +20,9 @@ static const char too_large[] = "the answer would have %zu bytes; allowed: up to
 // Looks at the points once, for warnings. A job on a GPU looks while the GPU works.
 static void look(void *ctx) {
   struct job *job = ctx;
-  const struct points_view view = {.points = &job->work.inputs[VX_POINTS],
+  struct vx_input points = job->asked.job.inputs[VX_POINTS];  // as sent; job->work has what steps made of them
+  points.data = job->points;
+  const struct points_view view = {.points = &points,
                                    .num_clouds = job->work.num_clouds,
                                    .point_counts = job->work.point_counts,
                                    .body_columns = job->asked.num_features,

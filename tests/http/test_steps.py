@@ -208,6 +208,17 @@ class Steps(SharedDaemonCase):
             kinds = [warning["kind"] for warning in self.json(self.ask_points("steps=" + steps, FEW, JSON))["warnings"]]
             self.assertEqual("rings_moved" in kinds, warned, steps)
 
+    def test_warnings_are_about_the_points_as_sent(self):
+        """Steps move points and drop them; what a warning says of the body does not depend on that, nor on the form."""
+        body = floats(*(value for i in range(600) for value in (i % 7 / 4, 0.5 + i % 3 / 4, i % 2, 0.5 + i % 5 / 8)))
+        query = "steps=transform&transform.crop=9,9,9,99,99,99&outputs="
+        for outputs in ("points", "point_fates"):
+            for form in ((JSON,), ()):
+                reply = self.ask_points(query + outputs, body, *form)
+                metadata = reply.json() if form else self.tensors(reply).metadata
+                with self.subTest(outputs=outputs, form=form):
+                    self.assertEqual([warning["kind"] for warning in metadata["warnings"]], ["step_empty"])
+
     def test_parameters_of_a_step_that_do_not_fit_are_refused(self):
         size, radius = "steps=downsample&downsample.voxel_size=", "steps=radius_outlier&radius_outlier.radius="
         self.refused("downsample.voxel_size", "steps=downsample", *(size + v for v in ("0", "1,1", "1,1,-1", "x", "")))
