@@ -136,19 +136,26 @@ const struct detector_refusal *detectors_refused(const struct detectors *detecto
   return index < detectors_count(detectors) ? detectors_refusal(detectors, index) : NULL;
 }
 
-static void refuse_unknown(const struct detectors *detectors, const char *name, struct error *error) {
+void detectors_suggest(const struct detectors *detectors, struct suggestion *near) {
+  for (size_t i = 0; i < detectors_count(detectors); i++) suggest_try(near, name_at(detectors, i));
+}
+
+// `parameter` has the name; NULL: the path has it.
+static bool refuse_unknown(const struct detectors *detectors, const char *name, const char *parameter,
+                           struct error *error) {
   char hint[96];
   struct suggestion near = suggest(name, strlen(name));
-  for (size_t i = 0; i < detectors_count(detectors); i++) suggest_try(&near, name_at(detectors, i));
-  error_refuse(error, ERROR_BAD_PARAMETER, "model", "there is no model '%.63s'%s; allowed: a name of GET /v1/models",
-               name, suggest_text(&near, hint, sizeof hint));
+  detectors_suggest(detectors, &near);
+  return error_refuse(error, parameter ? ERROR_BAD_PARAMETER : ERROR_NOT_FOUND, parameter,
+                      "there is no model '%.80s'%s; allowed: a name of GET /v1/models", name,
+                      suggest_text(&near, hint, sizeof hint));
 }
 
 struct detector *detectors_need(const struct detectors *detectors, const char *name, struct error *error) {
   struct detector *detector = detectors_find(detectors, name);
   const char *fault = detector ? detector_fault(detector) : NULL;
   if (!detector)
-    refuse_unknown(detectors, name, error);
+    (void)refuse_unknown(detectors, name, "model", error);
   else if (fault)
     error_refuse(error, ERROR_MODEL_FAILED, "model", "the model %s does not serve: %s", name, fault);
   return fault ? NULL : detector;
@@ -174,9 +181,9 @@ static void write_at(const struct detectors *detectors, size_t index, struct tex
   json_printf(out, "}");
 }
 
-bool detectors_write_one(const struct detectors *detectors, const char *name, struct text *out) {
+bool detectors_write_one(const struct detectors *detectors, const char *name, struct text *out, struct error *error) {
   size_t index = index_of(detectors, name);
-  if (index == detectors_count(detectors)) return false;
+  if (index == detectors_count(detectors)) return refuse_unknown(detectors, name, NULL, error);
   write_at(detectors, index, out);
   return true;
 }

@@ -9,6 +9,7 @@
 #include "api/detector_files.h"
 
 struct detectors;
+struct suggestion;
 
 // Why a detector serves though its folder has newer files.
 struct detector_refusal {
@@ -47,8 +48,12 @@ void detectors_lose(const struct detectors *detectors, int device);
 // The number of sessions in use on the GPU of that number.
 long long detectors_sessions(const struct detectors *detectors, int device);
 
-// Writes one model as a JSON object. False if there is none of that name.
-VX_WARN_UNUSED bool detectors_write_one(const struct detectors *detectors, const char *name, struct text *out);
+// Tries the names of all models.
+void detectors_suggest(const struct detectors *detectors, struct suggestion *near);
+
+// Writes one model as a JSON object. False with an error: there is none of that name.
+VX_WARN_UNUSED bool detectors_write_one(const struct detectors *detectors, const char *name, struct text *out,
+                                        struct error *error);
 // Writes all models as {"models":[...]}.
 void detectors_write(const struct detectors *detectors, struct text *out);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/base/suggest.h"
 #include "kernels/ops.h"
 
 // The preset's request for an operation other than its first; else NULL.
@@ -53,9 +54,22 @@ static bool find(const struct named *named, const char *name, struct job_request
   return true;
 }
 
+static bool refuse(const struct named *named, const char *name, const char *version, struct error *error) {
+  char hint[96];
+  struct suggestion near = suggest(name, strlen(name));
+  for (enum vx_op op = 0; op < VX_OPS; op++)
+    if (op != VX_DETECT) suggest_try(&near, vx_operation_of(op)->name);
+  presets_suggest(named->presets, &near);
+  detectors_suggest(named->detectors, &near);
+  return error_refuse(error, ERROR_NOT_FOUND, NULL,
+                      "there is no model '%.80s'%s%.40s%s; POST /v2/repository/index lists them", name,
+                      version[0] ? " of version " : "", version, suggest_text(&near, hint, sizeof hint));
+}
+
 bool model_find(const struct named *named, const char *name, const char *version, struct job_request *memory,
-                struct model *model) {
-  return find(named, name, memory, model) && (!version[0] || strcmp(version, model->version) == 0);
+                struct model *model, struct error *error) {
+  bool found = find(named, name, memory, model) && (!version[0] || strcmp(version, model->version) == 0);
+  return found || refuse(named, name, version, error);
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------

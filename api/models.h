@@ -11,9 +11,9 @@ enum { MODEL_NAME_SIZE = 96 };  // room for the name of a preset and that of an 
 
 // Finds a model, of that version unless the version is "". `memory` gets the request of an operation or of a detector;
 // for a preset the model points to the preset's own request. The request of a detector that does not serve has no
-// detector. False if there is no such model.
+// detector. False with an error: there is no such model.
 VX_WARN_UNUSED bool model_find(const struct named *named, const char *name, const char *version,
-                               struct job_request *memory, struct model *model);
+                               struct job_request *memory, struct model *model, struct error *error);
 
 // The size of a list of all models. Some numbers below this size have no model.
 size_t model_numbers(const struct named *named);

@@ -10,6 +10,7 @@
 #include "api/base/file.h"
 #include "api/base/json.h"
 #include "api/base/json_write.h"
+#include "api/base/suggest.h"
 #include "api/ops/overlay.h"
 #include "api/resources.h"
 
@@ -209,6 +210,21 @@ const struct preset *presets_find(const struct presets *presets, const char *nam
 
 size_t presets_count(const struct presets *presets) { return presets->count; }
 const struct preset *presets_at(const struct presets *presets, size_t index) { return presets->item[index]; }
+
+void presets_suggest(const struct presets *presets, struct suggestion *near) {
+  for (size_t i = 0; i < presets->count; i++) suggest_try(near, presets->item[i]->name);
+}
+
+bool presets_refuse(const struct presets *presets, const char *name, struct error *error) {
+  char hint[96], room[400];
+  struct text names = text_over(room, sizeof room);
+  struct suggestion near = suggest(name, strlen(name));
+  presets_suggest(presets, &near);
+  for (size_t i = 0; i < presets->count; i++) text_printf(&names, "%s%s", i ? ", " : "", presets->item[i]->name);
+  return error_refuse(error, ERROR_NOT_FOUND, NULL, "there is no preset '%.80s'%s; the presets are %s", name,
+                      suggest_text(&near, hint, sizeof hint), names.data);
+}
+
 const char *preset_name(const struct preset *preset) { return preset->name; }
 const struct job_request *presets_request(const struct preset *preset) { return preset->requests[preset->op]; }
 const struct job_request *presets_request_of(const struct preset *preset, enum vx_op op) {

@@ -15,6 +15,7 @@
 
 struct preset;
 struct presets;
+struct suggestion;
 
 // Loads the built-in presets, then every NAME.json of `directory` ("" = none), which may replace built-in ones. Hidden
 // files are skipped. NULL with a reason in `error`.
@@ -28,6 +29,11 @@ void preset_free(struct preset *preset);
 const struct preset *presets_find(const struct presets *presets, const char *name);  // NULL if there is none
 size_t presets_count(const struct presets *presets);
 const struct preset *presets_at(const struct presets *presets, size_t index);  // in the order of names
+
+// Tries the names of all presets.
+void presets_suggest(const struct presets *presets, struct suggestion *near);
+// Refuses a name that no preset has: lists the presets that there are. Returns false.
+bool presets_refuse(const struct presets *presets, const char *name, struct error *error);
 
 const char *preset_name(const struct preset *preset);
 // The defaults, overridden by the preset's "parameters".

@@ -76,9 +76,14 @@ static int print_new_token(void) {
 // a service named voxeld.
 static void warn_of_variables(void) {
   for (char **entry = environ; (entry = options_stray_variable(entry)); entry++) {
-    char name[64];
+    char name[64], meant[64];
+    struct log_line line;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
-    log_event(LOG_WARNING, "an environment variable is not an option", "variable", name);
+    options_suggest_variable(*entry, meant);
+    log_begin(&line, LOG_WARNING, "an environment variable is not an option");
+    log_string(&line, "variable", name);
+    if (meant[0]) log_string(&line, "did_you_mean", meant);
+    log_end(&line);
   }
 }
 

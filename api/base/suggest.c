@@ -2,7 +2,6 @@
 #include "api/base/suggest.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,8 +44,14 @@ void suggest_try(struct suggestion *suggestion, const char *name) {
   suggestion->name = name;
 }
 
+bool suggestion_is_exact(const struct suggestion *suggestion) {
+  const char *name = suggestion->name;
+  return name && strlen(name) == suggestion->length && memcmp(name, suggestion->asked, suggestion->length) == 0;
+}
+
 const char *suggest_text(const struct suggestion *suggestion, char *out, size_t size) {
   const char *name = suggestion->name;
+  if (suggestion_is_exact(suggestion)) name = NULL;
   snprintf(out, size, name ? " (did you mean '%s'?)" : "%s", name ? name : "");
   return out;
 }

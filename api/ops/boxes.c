@@ -25,7 +25,7 @@ static void write_head(const struct param *param, const void *record, struct tex
   json_put_string(out, head_of(record));
 }
 
-static const struct value_type value_head = {"string", true, read_head, write_head, NULL};
+static const struct value_type value_head = {"string", true, read_head, write_head, NULL, NULL};
 
 static const char *const head_words[] = {"anchor", "center", NULL};
 

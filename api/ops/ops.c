@@ -62,7 +62,9 @@ void job_request_copy(struct job_request *to, const struct job_request *from) {
 static bool refuse_unknown(const struct job_request *request, const char *name, size_t length, struct error *error) {
   char unknown[64], hint[96];
   struct suggestion near = suggest(name, length);
+  const struct step_kind *step = operations[request->job.op]->step;
   for (param_rows row = rows_of(request); *row; row++) suggest_try(&near, (*row)->name);
+  for (param_rows row = step ? step->rows : NULL; row && *row; row++) suggest_try(&near, (*row)->name);
   snprintf(unknown, sizeof unknown, "%.*s", (int)(length < sizeof unknown ? length : sizeof unknown - 1), name);
   return error_refuse(error, ERROR_BAD_PARAMETER, unknown, "there is no parameter '%s' here%s; see /openapi.yaml",
                       unknown, suggest_text(&near, hint, sizeof hint));

@@ -21,7 +21,7 @@ static void write_samples(const struct param *param, const void *record, struct 
     json_put_integer(out, request->sample_counts[0]);
 }
 
-const struct value_type value_samples = {"int or ints", false, read_samples, write_samples, NULL};
+const struct value_type value_samples = {"int or ints", false, read_samples, write_samples, NULL, NULL};
 
 void sampling_finish(struct job_request *request, struct vx_sampling *sampling) {
   sampling->enabled = request->num_sample_counts > 0;

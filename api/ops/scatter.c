@@ -21,7 +21,7 @@ static void write_grid(const struct param *param, const void *record, struct tex
   value_write_counts((const void *)((const char *)record + param->offset), AXES, out);
 }
 
-static const struct value_type value_grid = {"ints", false, read_grid, write_grid, NULL};
+static const struct value_type value_grid = {"ints", false, read_grid, write_grid, NULL, NULL};
 
 static const struct param grid_size = {
     .name = "grid_size",

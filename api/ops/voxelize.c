@@ -42,7 +42,8 @@ static void write_block_filter(const struct param *param, const void *record, st
   json_printf(out, "]");
 }
 
-static const struct value_type value_block_filter = {"floats", false, read_block_filter, write_block_filter, NULL};
+static const struct value_type value_block_filter = {"floats",           false, read_block_filter,
+                                                     write_block_filter, NULL,  NULL};
 
 static const struct param point_cloud_range = {
     .name = "point_cloud_range",

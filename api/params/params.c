@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
+#include "api/base/suggest.h"
 
 int params_find(param_rows rows, const char *name, size_t length) {
   for (int i = 0; rows[i]; i++)
@@ -34,13 +35,29 @@ static bool may_have_lost_plus(const char *value, size_t length) {
   return false;
 }
 
+// The name that the first unknown item of the value may have meant, as suggest_text writes it. An item of steps is
+// TAG:NAME.
+static const char *suggest_item(const struct param *param, const char *value, size_t length, char *out, size_t size) {
+  const char *end = value + length;
+  out[0] = '\0';
+  while (param->type->suggest && value < end) {
+    const char *comma = memchr(value, ',', (size_t)(end - value)), *item_end = comma ? comma : end;
+    const char *colon = memchr(value, ':', (size_t)(item_end - value)), *name = colon ? colon + 1 : value;
+    struct suggestion near = suggest(name, (size_t)(item_end - name));
+    param->type->suggest(param, &near);
+    if (!suggestion_is_exact(&near)) return suggest_text(&near, out, size);
+    value = item_end + 1;
+  }
+  return out;
+}
+
 bool param_refuse(const struct param *param, const char *name, const char *value, size_t length, struct error *error) {
-  char allowed[400];
+  char allowed[400], hint[96];
   struct text text = text_over(allowed, sizeof allowed);
   param_allowed(param, &text);
   int shown = length > 80 ? 80 : (int)length;
-  return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s%s", name, shown, value,
-                      length > 80 ? "..." : "", allowed,
+  return error_refuse(error, ERROR_BAD_PARAMETER, name, "%s is '%.*s'%s%s; allowed: %s%s", name, shown, value,
+                      length > 80 ? "..." : "", suggest_item(param, value, length, hint, sizeof hint), allowed,
                       may_have_lost_plus(value, length) ? "; in a URL + means a space and must be written %2B" : "");
 }
 

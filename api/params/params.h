@@ -16,6 +16,7 @@
 #define PARAM_WARN_UNUSED __attribute__((warn_unused_result))
 
 struct param;
+struct suggestion;
 
 // A type of values: how to read values from text, how to write them as JSON, and which values are allowed.
 struct value_type {
@@ -26,6 +27,8 @@ struct value_type {
   void (*write)(const struct param *param, const void *record, struct text *out);
   // Writes the allowed values in words. NULL if each row has its own text.
   void (*allow)(const struct param *param, struct text *out);
+  // Tries the names that a value, or an item of a list, may be. NULL: the values are no names.
+  void (*suggest)(const struct param *param, struct suggestion *near);
 };
 
 struct param {

@@ -26,7 +26,7 @@ static void write_pose(const struct param *param, const void *record, struct tex
   value_write_doubles(numbers->values, numbers->count, out);
 }
 
-const struct value_type value_pose = {"floats", false, read_pose, write_pose, NULL};
+const struct value_type value_pose = {"floats", false, read_pose, write_pose, NULL, NULL};
 
 // ---- rigid motions --------------------------------------------------------------------------------------------------
 

@@ -40,4 +40,4 @@ static void write_region(const struct param *param, const void *record, struct t
   json_printf(out, "'%s,%lu,%lu'", ref->name, ref->offset, ref->bytes);
 }
 
-const struct value_type value_region = {"region", false, read_region, write_region, NULL};
+const struct value_type value_region = {"region", false, read_region, write_region, NULL, NULL};

@@ -28,7 +28,7 @@ static void write_stream(const struct param *param, const void *record, struct t
   json_put_string(out, (const char *)record + param->offset);
 }
 
-const struct value_type value_stream = {"string", false, read_stream, write_stream, NULL};
+const struct value_type value_stream = {"string", false, read_stream, write_stream, NULL, NULL};
 
 bool stream_next(const struct stream_terms *terms, size_t *cursor, char name[STREAM_NAME_SIZE]) {
   const char *names = terms->num_joined ? terms->joined : terms->name;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
+#include "api/base/suggest.h"
 #include "kernels/tensor.h"
 
 #define FIELD(record, offset) ((void *)((char *)(record) + (offset)))
@@ -229,6 +230,19 @@ static void list_names(const struct param *param, name_of name, uint64_t allowed
   }
 }
 
+static void suggest_names(const struct param *param, name_of name, uint64_t allowed, struct suggestion *near) {
+  for (int i = 0; name(param, i); i++)
+    if (allowed & BIT(i)) suggest_try(near, name(param, i));
+}
+
+static void suggest_word(const struct param *param, struct suggestion *near) {
+  suggest_names(param, word_of, UINT64_MAX, near);
+}
+
+static void suggest_tensor(const struct param *param, struct suggestion *near) {
+  suggest_names(param, tensor_of, (uint64_t)param->most, near);
+}
+
 static void allow_word(const struct param *param, struct text *out) {
   list_names(param, word_of, UINT64_MAX, " or ", out);
 }
@@ -350,18 +364,18 @@ static void write_names(const struct param *param, const void *record, struct te
 
 // ---- the types ------------------------------------------------------------------------------------------------------
 
-const struct value_type value_int = {"int", false, read_int, write_int, allow_int};
-const struct value_type value_word = {"string", false, read_word, write_word, allow_word};
-const struct value_type value_words = {"list", false, read_words, write_words, allow_words};
-const struct value_type value_float = {"float", false, read_float, write_float, NULL};
-const struct value_type value_floats = {"floats", false, read_floats, write_floats, NULL};
-const struct value_type value_counts = {"ints", false, read_counts, write_counts, NULL};
-const struct value_type value_text = {"string", false, read_text, write_text, NULL};
-const struct value_type value_rows = {"floats", false, read_rows, write_rows, NULL};
-const struct value_type value_factor = {"float", false, read_factor, write_float, NULL};
-const struct value_type value_fraction = {"float", false, read_fraction, write_float, allow_fraction};
-const struct value_type value_length = {"float", false, read_length, write_float, NULL};
-const struct value_type value_double = {"float", false, read_double, write_double, NULL};
-const struct value_type value_doubles = {"floats", false, read_doubles, write_doubles, NULL};
-const struct value_type value_names = {"list", false, read_names, write_names, NULL};
-const struct value_type value_tensors = {"list", true, read_tensors, write_tensors, allow_tensors};
+const struct value_type value_int = {"int", false, read_int, write_int, allow_int, NULL};
+const struct value_type value_word = {"string", false, read_word, write_word, allow_word, suggest_word};
+const struct value_type value_words = {"list", false, read_words, write_words, allow_words, suggest_word};
+const struct value_type value_float = {"float", false, read_float, write_float, NULL, NULL};
+const struct value_type value_floats = {"floats", false, read_floats, write_floats, NULL, NULL};
+const struct value_type value_counts = {"ints", false, read_counts, write_counts, NULL, NULL};
+const struct value_type value_text = {"string", false, read_text, write_text, NULL, NULL};
+const struct value_type value_rows = {"floats", false, read_rows, write_rows, NULL, NULL};
+const struct value_type value_factor = {"float", false, read_factor, write_float, NULL, NULL};
+const struct value_type value_fraction = {"float", false, read_fraction, write_float, allow_fraction, NULL};
+const struct value_type value_length = {"float", false, read_length, write_float, NULL, NULL};
+const struct value_type value_double = {"float", false, read_double, write_double, NULL, NULL};
+const struct value_type value_doubles = {"floats", false, read_doubles, write_doubles, NULL, NULL};
+const struct value_type value_names = {"list", false, read_names, write_names, NULL, NULL};
+const struct value_type value_tensors = {"list", true, read_tensors, write_tensors, allow_tensors, suggest_tensor};

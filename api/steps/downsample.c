@@ -30,7 +30,7 @@ static void write_size(const struct param *param, const void *record, struct tex
   value_write_floats(((const struct request_step *)record)->step.params.downsample.size, 3, out);
 }
 
-static const struct value_type value_size = {"floats", false, read_size, write_size, NULL};
+static const struct value_type value_size = {"floats", false, read_size, write_size, NULL, NULL};
 
 static const struct param voxel_size = {
     .name = "voxel_size",

@@ -13,7 +13,7 @@ static void write_radius(const struct param *param, const void *record, struct t
   value_length.write(param, record, out);
 }
 
-static const struct value_type value_radius = {"float", false, read_radius, write_radius, NULL};
+static const struct value_type value_radius = {"float", false, read_radius, write_radius, NULL, NULL};
 
 static const struct param radius = {
     .name = "radius",

@@ -18,7 +18,7 @@ static void write_ring(const struct param *param, const void *record, struct tex
   json_put_string(out, ((const struct request_step *)record)->column);
 }
 
-static const struct value_type value_ring = {"string", false, read_ring, write_ring, NULL};
+static const struct value_type value_ring = {"string", false, read_ring, write_ring, NULL, NULL};
 
 static bool read_most(const struct param *param, const char *value, const char *end, void *record) {
   int32_t *most = &((struct request_step *)record)->step.params.ring_outlier.most;
@@ -41,7 +41,7 @@ static void write_most(const struct param *param, const void *record, struct tex
     json_put_integer(out, most);
 }
 
-static const struct value_type value_most = {"int", false, read_most, write_most, NULL};
+static const struct value_type value_most = {"int", false, read_most, write_most, NULL, NULL};
 
 // Degrees in a record, the tangent in the parameters.
 static bool read_angle(const struct param *param, const char *value, const char *end, void *record) {
@@ -62,7 +62,7 @@ static void write_angle(const struct param *param, const void *record, struct te
   json_put_float(out, ((const struct request_step *)record)->step.params.ring_outlier.degrees);
 }
 
-static const struct value_type value_angle = {"float", false, read_angle, write_angle, NULL};
+static const struct value_type value_angle = {"float", false, read_angle, write_angle, NULL, NULL};
 
 static const struct param ring = {
     .name = "ring",

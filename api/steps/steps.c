@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
+#include "api/base/suggest.h"
 
 static const struct step_kind *const kinds[VX_STEP_TYPES] = {
 #define X(type, name) [VX_STEP_##type] = &step_##name,
@@ -147,7 +148,12 @@ static void allow_steps(const struct param *param, struct text *out) {
               STEP_TAG_SIZE - 1);
 }
 
-const struct value_type value_steps = {"list", false, read_steps, write_steps, allow_steps};
+static void suggest_step(const struct param *param, struct suggestion *near) {
+  (void)param;
+  for (int type = 0; type < VX_STEP_TYPES; type++) suggest_try(near, vx_step_row_of((enum vx_step_type)type)->name);
+}
+
+const struct value_type value_steps = {"list", false, read_steps, write_steps, allow_steps, suggest_step};
 
 // ---- parameters -----------------------------------------------------------------------------------------------------
 
@@ -164,19 +170,28 @@ static void write_name(const struct request_chain *chain, const struct request_s
 }
 
 static bool refuse_tag(const struct request_chain *chain, const char *name, struct error *error) {
-  char memory[VX_MAX_STEPS * (STEP_TAG_SIZE + 2)];
+  char memory[VX_MAX_STEPS * (STEP_TAG_SIZE + 2)], hint[96];
   struct text tags = text_over(memory, sizeof memory);
-  for (int32_t i = 0; i < chain->count; i++) text_printf(&tags, "%s%s", i ? ", " : "", chain->steps[i].tag);
-  return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' names no step of this request; its steps are: %s", name,
-                      chain->count ? tags.data : "none");
+  struct suggestion near = suggest(name, strcspn(name, "."));
+  for (int32_t i = 0; i < chain->count; i++) {
+    text_printf(&tags, "%s%s", i ? ", " : "", chain->steps[i].tag);
+    suggest_try(&near, chain->steps[i].tag);
+  }
+  return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' names no step of this request%s; its steps are: %s", name,
+                      suggest_text(&near, hint, sizeof hint), chain->count ? tags.data : "none");
 }
 
-static bool refuse_name(const struct request_step *step, const char *name, struct error *error) {
-  char memory[400];
+// `own`: the name within the step.
+static bool refuse_name(const struct request_step *step, const char *name, const char *own, struct error *error) {
+  char memory[400], hint[96];
   struct text names = text_over(memory, sizeof memory);
-  for (param_rows row = rows_of(step); *row; row++) text_printf(&names, "%s%s", names.length ? ", " : "", (*row)->name);
-  return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' is no parameter of the step %s; allowed: %s", name,
-                      name_of(step), names.data);
+  struct suggestion near = suggest(own, strlen(own));
+  for (param_rows row = rows_of(step); *row; row++) {
+    text_printf(&names, "%s%s", names.length ? ", " : "", (*row)->name);
+    suggest_try(&near, (*row)->name);
+  }
+  return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' is no parameter of the step %s%s; allowed: %s", name,
+                      name_of(step), suggest_text(&near, hint, sizeof hint), names.data);
 }
 
 bool chain_set(struct request_chain *chain, const char *name, size_t name_length, const char *value,
@@ -189,7 +204,7 @@ bool chain_set(struct request_chain *chain, const char *name, size_t name_length
   struct request_step *step = &chain->steps[number];
   const char *own = dot ? dot + 1 : name;
   int row = params_find(rows_of(step), own, name_length - (size_t)(own - name));
-  if (row < 0) return refuse_name(step, full, error);
+  if (row < 0) return refuse_name(step, full, dot ? strchr(full, '.') + 1 : full, error);
   if (!value) return error_refuse(error, ERROR_BAD_PARAMETER, full, "%s has no value", full);
   if (!param_read(rows_of(step)[row], value, value_length, step))
     return param_refuse(rows_of(step)[row], full, value, value_length, error);

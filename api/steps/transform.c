@@ -33,7 +33,7 @@ static void write_matrix(const struct param *param, const void *record, struct t
   value_write_floats(step_numbers(record, MATRICES), (int64_t)given_of(record)->num_matrices * VX_MATRIX_VALUES, out);
 }
 
-static const struct value_type value_matrix = {"floats", false, read_matrix, write_matrix, NULL};
+static const struct value_type value_matrix = {"floats", false, read_matrix, write_matrix, NULL, NULL};
 
 static bool read_box(const char *value, const char *end, struct vx_box *box) {
   float values[6];
@@ -67,7 +67,7 @@ static void write_crop(const struct param *param, const void *record, struct tex
   json_printf(out, "]");
 }
 
-static const struct value_type value_crop = {"list", false, read_crop, write_crop, NULL};
+static const struct value_type value_crop = {"list", false, read_crop, write_crop, NULL, NULL};
 
 // Reads boxes separated by semicolons.
 static bool read_boxes(const char *value, const char *end, struct vx_box boxes[VX_MAX_CUTS], int32_t *count) {
@@ -108,7 +108,7 @@ static void write_cut(const struct param *param, const void *record, struct text
   json_end(out);
 }
 
-static const struct value_type value_cut = {"string", false, read_cut, write_cut, NULL};
+static const struct value_type value_cut = {"string", false, read_cut, write_cut, NULL, NULL};
 
 static bool read_distance(const struct param *param, const char *value, const char *end, void *record) {
   struct vx_transform *params = params_of(record);
@@ -131,7 +131,7 @@ static void write_distance(const struct param *param, const void *record, struct
     json_put_string(out, "off");
 }
 
-static const struct value_type value_distance = {"list", false, read_distance, write_distance, NULL};
+static const struct value_type value_distance = {"list", false, read_distance, write_distance, NULL, NULL};
 
 static const struct param matrix = {
     .name = "matrix",

@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "api/base/suggest.h"
+
 // ---- names ----------------------------------------------------------------------------------------------------------
 
 int input_find(const struct vx_operation *operation, const char *name) {
@@ -13,12 +15,19 @@ int input_find(const struct vx_operation *operation, const char *name) {
 }
 
 bool input_refuse(const struct vx_operation *operation, const char *name, const char *also, struct error *error) {
-  char names[256];
+  char names[256], hint[96];
   struct text out = text_over(names, sizeof names);
-  for (int i = 0; i < VX_MAX_INPUTS && operation->inputs[i].name; i++)
+  struct suggestion near = suggest(name, strlen(name));
+  for (int i = 0; i < VX_MAX_INPUTS && operation->inputs[i].name; i++) {
     text_printf(&out, "%s%s", i ? ", " : "", operation->inputs[i].name);
-  if (also) text_printf(&out, ", %s", also);
-  return error_refuse(error, ERROR_BAD_BODY, NULL, "there is no input '%.64s'; allowed: %s", name, names);
+    suggest_try(&near, operation->inputs[i].name);
+  }
+  if (also) {
+    text_printf(&out, ", %s", also);
+    suggest_try(&near, also);
+  }
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "there is no input '%.64s'%s; allowed: %s", name,
+                      suggest_text(&near, hint, sizeof hint), names);
 }
 
 bool inputs_complete(const struct job_request *request, struct error *error) {

@@ -11,12 +11,6 @@ bool model_serves(const struct model *model, struct error *error) {
          error_refuse(error, ERROR_MODEL_FAILED, NULL, "the model %.63s does not serve: %s", model->name, model->fault);
 }
 
-bool model_missing(const char *name, const char *version, struct error *error) {
-  return error_refuse(error, ERROR_NOT_FOUND, NULL,
-                      "there is no model '%.80s'%s%.40s; POST /v2/repository/index lists them", name,
-                      version[0] ? " of version " : "", version);
-}
-
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
 // How a document spells a tensor's type and shape.

@@ -27,8 +27,6 @@ void model_write_config(const struct model *model, struct text *out);
 
 // Checks that the model serves. False with an error that says why not.
 VX_WARN_UNUSED bool model_serves(const struct model *model, struct error *error);
-// Refuses a model that does not exist, or does not exist in that version; "" = any version. Returns false.
-bool model_missing(const char *name, const char *version, struct error *error);
 
 // The type as KServe's protocol spells it.
 const char *model_datatype(enum vx_dtype dtype);

@@ -295,6 +295,16 @@ char **options_stray_variable(char **environment) {
   return NULL;
 }
 
+void options_suggest_variable(const char *entry, char out[64]) {
+  const char *name = entry + strlen("VOXELD_");
+  struct suggestion near = suggest(name, strcspn(name, "="));
+  out[0] = '\0';
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    suggest_try(&near, options_table[i].name);
+    if (near.name == options_table[i].name) option_variable(&options_table[i], out);
+  }
+}
+
 // The actions that do not read the options print even with a bad environment or file.
 struct action {
   const char *flag;

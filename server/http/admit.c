@@ -162,12 +162,12 @@ static bool start_from_model(struct request *request) {
   struct service *service = request->service;
   struct model model;
   const struct route_names *names = &request->names;
-  bool found = model_find(catalog_acquire(service->catalog), names->name, names->version, &job->asked, &model);
+  const struct named *named = catalog_acquire(service->catalog);
+  bool found = model_find(named, names->name, names->version, &job->asked, &model, &request->error);
   if (found && model.preset) job_request_copy(&job->asked, model.request);
   if (found && !model.fault) job_acquire_detector(job);
-  bool serves = !found || model_serves(&model, &request->error);
+  bool serves = found && model_serves(&model, &request->error);
   catalog_release(service->catalog);
-  if (!found) return model_missing(names->name, names->version, &request->error);
   if (!serves) return false;
   job->asked.max_sampling_work = service->options->max_sampling_work;
   job->infer = &job->memory.infer;

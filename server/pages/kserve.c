@@ -41,11 +41,11 @@ static bool write_one(const struct view *view, const struct page_asked *asked, b
                       struct text *out, struct error *error) {
   struct job_request memory;
   struct model model;
-  bool found = model_find(catalog_acquire(view->catalog), asked->name, asked->version, &memory, &model);
-  bool serves = !found || !serving || model_serves(&model, error);
-  if (found && serves) writer(view, &model, out);
+  bool good = model_find(catalog_acquire(view->catalog), asked->name, asked->version, &memory, &model, error) &&
+              (!serving || model_serves(&model, error));
+  if (good) writer(view, &model, out);
   catalog_release(view->catalog);
-  return serves && (found || model_missing(asked->name, asked->version, error));
+  return good;
 }
 
 // Writes all models as the elements of a list. If `serving`, leaves out models that do not serve.

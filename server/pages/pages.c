@@ -45,13 +45,13 @@ static bool write_presets(const struct view *view, const struct page_asked *aske
 
 static bool write_preset(const struct view *view, const struct page_asked *asked, struct text *out,
                          struct error *error) {
-  const struct preset *preset = presets_find(catalog_acquire(view->catalog)->presets, asked->name);
+  const struct presets *presets = catalog_acquire(view->catalog)->presets;
+  const struct preset *preset = presets_find(presets, asked->name);
   if (preset) preset_write(preset, out);
+  bool good = preset || presets_refuse(presets, asked->name, error);
   catalog_release(view->catalog);
-  if (!preset)
-    return error_refuse(error, ERROR_NOT_FOUND, NULL, "there is no preset '%.80s'; see /v1/presets", asked->name);
   text_put(out, "\n");
-  return true;
+  return good;
 }
 
 static bool write_detectors(const struct view *view, const struct page_asked *asked, struct text *out,
@@ -64,12 +64,10 @@ static bool write_detectors(const struct view *view, const struct page_asked *as
 
 static bool write_detector(const struct view *view, const struct page_asked *asked, struct text *out,
                            struct error *error) {
-  bool found = detectors_write_one(catalog_acquire(view->catalog)->detectors, asked->name, out);
+  bool good = detectors_write_one(catalog_acquire(view->catalog)->detectors, asked->name, out, error);
   catalog_release(view->catalog);
-  if (!found)
-    return error_refuse(error, ERROR_NOT_FOUND, NULL, "there is no model '%.80s'; see /v1/models", asked->name);
   text_put(out, "\n");
-  return true;
+  return good;
 }
 
 static const char *phase_name(const struct view *view) {

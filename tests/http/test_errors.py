@@ -1,9 +1,10 @@
 """Bad input: each is refused with a status, a reason and, if a parameter is at fault, the parameter."""
 
+import json
 import unittest
 
-from client import Raw, head
-from http_case import CHUNKED, KITTI, SMALL, SharedDaemonCase, message, scan
+from client import Raw, head, tensor_file
+from http_case import CHUNKED, KITTI, SMALL, SharedDaemonCase, floats, message, scan
 
 LIMIT = 1 << 20
 SCAN = scan("--points", "1000")
@@ -43,6 +44,40 @@ class Errors(SharedDaemonCase):
 
     def test_unknown_preset(self):
         self.refused("preset", "preset=nonesuch", "preset=", "preset=../../etc/passwd", "preset=kitti_second.json")
+
+    def test_a_slip_in_a_name_gets_the_name(self):
+        second = "/v1/voxelize?preset=kitti_second"
+        boxes = tensor_file(boxs=([1, 7], floats(*[1.0] * 7)))
+        points = {"name": "point", "datatype": "FP32", "shape": [1, 4], "data": [1.0] * 4}
+        inference = json.dumps({"inputs": [points]}).encode()
+        for path, body, meant in (
+            ("/v1/voxelize?preset=kiti_second", SCAN, "kitti_second"),
+            (f"{second}&max_voxel=3", SCAN, "max_voxels"),
+            (f"{second}&outputs=voxel_coords,voxel_point_msk", SCAN, "voxel_point_mask"),
+            (f"{second}&feature=meen", SCAN, "mean"),
+            ("/v1/points?steps=near:transfrm", SCAN, "transform"),
+            ("/v1/points?steps=transform&transfrm.crop=off", SCAN, "transform"),
+            ("/v1/points?steps=transform&transform.corp=off", SCAN, "crop"),
+            ("/v1/transform?corp=off", SCAN, "crop"),
+            ("/v1/nms?iou_threshold=0.5", boxes, "boxes"),
+            ("/v2/models/kitti_second/infer", inference, "points"),
+            ("/v2/models/kiti_second/infer", inference, "kitti_second"),
+            ("/v2/models/voxelise/infer", inference, "voxelize"),
+        ):
+            with self.subTest(path):
+                reply = self.post(path, body)
+                self.assertIn(reply.status, (400, 404))
+                self.assertIn(f"(did you mean '{meant}'?)", reply.json()["detail"])
+
+    def test_a_preset_that_is_not_there_lists_those_that_are(self):
+        told = self.problem(self.ask("/v1/presets/kiti_second"), 404, "not-found", reason="did you mean 'kitti_second'")
+        for name in ("kitti_pointpillar", "waymo_pointpillar"):
+            self.assertIn(name, told["detail"])
+            self.assertIn(name, self.post("/v1/voxelize?preset=none", SCAN).json()["detail"])
+
+    def test_a_repeated_item_of_a_list_gets_no_other_name(self):
+        detail = self.post(f"{KITTI}&outputs=voxel_coords,voxel_coords", SCAN).json()["detail"]
+        self.assertNotIn("did you mean", detail)
 
     def test_parameter_without_value(self):
         self.refused("max_voxels", "preset=kitti_second&max_voxels", "preset=kitti_second&max_voxels=")

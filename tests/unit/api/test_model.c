@@ -131,7 +131,7 @@ static void each_operation_can_be_told(void **state) {
   for (enum vx_op op = 0; op < VX_OPS; op++) {
     struct model model;
     if (op == VX_DETECT) continue;  // which needs a model of its own
-    assert_true(model_find(&named, vx_operation_of(op)->name, "", &request, &model));
+    assert_true(model_find(&named, vx_operation_of(op)->name, "", &request, &model, &error));
     assert_false(model.preset);
     json_decref(written(&model, model_write_metadata));
     json_decref(written(&model, model_write_config));
@@ -146,14 +146,14 @@ static void models_are_found_by_name(void **state) {
   struct presets *presets = presets_load("", &error);
   assert_non_null(presets);
   const struct named named = {presets, NULL};
-  assert_true(model_find(&named, "kitti_second", "", &request, &model) && model.preset);
+  assert_true(model_find(&named, "kitti_second", "", &request, &model, &error) && model.preset);
   assert_ptr_equal(model.request, presets_request(presets_find(presets, "kitti_second")));
-  assert_true(model_find(&named, "fps", "", &request, &model) && !model.preset);
+  assert_true(model_find(&named, "fps", "", &request, &model, &error) && !model.preset);
   assert_ptr_equal(model.request, &request);
   assert_int_equal(request.job.op, VX_FPS);
   static const char *const missing[] = {"", "kitti", "nm", "kitti_second/", "detect"};
   for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
-    assert_false(model_find(&named, missing[i], "", &request, &model));
+    assert_false(model_find(&named, missing[i], "", &request, &model, &error));
   presets_free(presets);
 }
 
@@ -164,7 +164,7 @@ static void a_preset_has_a_model_for_each_of_its_operations(void **state) {
   struct presets *presets = presets_load("", &error);
   assert_non_null(presets);
   const struct named named = {presets, NULL};
-  assert_true(model_find(&named, "kitti_pointpillar_decode", "", &request, &model) && model.preset);
+  assert_true(model_find(&named, "kitti_pointpillar_decode", "", &request, &model, &error) && model.preset);
   assert_ptr_equal(model.request, presets_request_of(presets_find(presets, "kitti_pointpillar"), VX_DECODE));
   json_t *root = written(&model, model_write_metadata);
   const json_t *inputs = json_object_get(root, "inputs");
@@ -173,24 +173,25 @@ static void a_preset_has_a_model_for_each_of_its_operations(void **state) {
   assert_tensor(inputs, 1, "box_preds", "shape", "[-1,-1,-1,42]");
   assert_tensor(inputs, 2, "dir_cls_preds", "shape", "[-1,-1,-1,12]");
   json_decref(root);
-  assert_true(model_find(&named, "nuscenes_centerpoint_voxel01_decode_center", "", &request, &model) && model.preset);
+  assert_true(model_find(&named, "nuscenes_centerpoint_voxel01_decode_center", "", &request, &model, &error) &&
+              model.preset);
   root = written(&model, model_write_metadata);
   inputs = json_object_get(root, "inputs");
   assert_tensor(inputs, 0, "heatmap", "shape", "[-1,-1,-1,10]");
   assert_tensor(inputs, 1, "center", "shape", "[-1,-1,-1,12]");
   json_decref(root);
-  assert_true(model_find(&named, "kitti_pointpillar_nms", "", &request, &model));
+  assert_true(model_find(&named, "kitti_pointpillar_nms", "", &request, &model, &error));
   assert_int_equal(model.request->job.op, VX_NMS);
   static const char *const missing[] = {"kitti_pointpillar_voxelize", "kitti_pointpillar_decode_center",
                                         "kitti_pointpillar_",         "_decode",
                                         "kitti_pointpillar-decode",   "kitti_decode",
                                         "voxelize_cuda_decode",       "kitti_pointpillar_decode_decode"};
   for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
-    assert_false(model_find(&named, missing[i], "", &request, &model));
+    assert_false(model_find(&named, missing[i], "", &request, &model, &error));
   char name[ROUTE_NAME_SIZE];
   memset(name, 'a', sizeof name);
   memcpy(name + sizeof name - sizeof "_decode", "_decode", sizeof "_decode");
-  assert_false(model_find(&named, name, "", &request, &model));
+  assert_false(model_find(&named, name, "", &request, &model, &error));
   presets_free(presets);
 }
 
