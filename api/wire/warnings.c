@@ -13,9 +13,14 @@
 // Whether the part is 95 % or more.
 static bool nearly_all(int64_t part, int64_t all) { return all > 0 && part >= all - all / 20; }
 
-static bool no_points(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)sniffed;
-  return vx_operation_of(job->op)->items == VX_POINT_ITEMS && job->counts.received == 0;
+// Whether the body has no points, even if points of a stream were joined.
+static bool is_empty(const struct vx_job *job, const struct body_sniff *sniffed) {
+  const struct join_report *joined = sniffed->joined;
+  int64_t sent = 0;
+  if (!joined) return vx_operation_of(job->op)->items == VX_POINT_ITEMS && job->counts.received == 0;
+  for (int32_t i = 0; i < joined->count; i++)
+    if (joined->sweeps[i].sent) sent += joined->sweeps[i].points.received;
+  return sent == 0;
 }
 
 static bool over_max_voxels(const struct vx_job *job, const struct body_sniff *sniffed) {
@@ -116,9 +121,10 @@ static bool fewer_sweeps(const struct vx_job *job, const struct body_sniff *snif
 
 // ---- texts ----------------------------------------------------------------------------------------------------------
 
-static void say_no_points(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
-  (void)job, (void)sniffed;
+static void say_empty(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)job;
   text_put(out, "the body has no points");
+  if (sniffed->joined) text_put(out, ", so the stream does not keep the sweep");
 }
 
 static void say_max_voxels(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
@@ -266,7 +272,7 @@ static const struct row {
   bool (*holds)(const struct vx_job *job, const struct body_sniff *sniffed);
   void (*say)(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out);
 } rows[WARNING_KINDS] = {
-    [WARNING_NO_POINTS] = {"no_points", "the body has no points", no_points, say_no_points},
+    [WARNING_EMPTY] = {"empty", "the body has no points", is_empty, say_empty},
     [WARNING_MAX_VOXELS] = {"max_voxels", "voxels were dropped because there were more than max_voxels",
                             over_max_voxels, say_max_voxels},
     [WARNING_OUT_OF_RANGE] = {"out_of_range", "95 % or more of the finite points are out of point_cloud_range",

@@ -9,7 +9,7 @@
 #include "kernels/kernels.h"
 
 enum warning {
-  WARNING_NO_POINTS,
+  WARNING_EMPTY,
   WARNING_MAX_VOXELS,
   WARNING_OUT_OF_RANGE,
   WARNING_STEP_EMPTY,

@@ -93,12 +93,13 @@ void sweeps_write(const struct gathered *gathered, const struct stream_terms *te
   }
 }
 
-// Makes sweeps of the job's rows, in the memory of its body.
+// Makes sweeps of the job's rows, in the memory of its body. Leaves out older sweeps without points.
 static bool make_sweeps(struct job *job) {
   const char *rows = job->points;
   struct sweep **link = &job->stream->sweep;
   for (int32_t i = 0; i < stream_sweeps(&job->asked); i++) {
     struct body_sweep body = stream_sweep(&job->asked, i);
+    if (i > 0 && body.points == 0) continue;
     struct sweep *sweep = *link = sweep_new(streams_of(job));
     if (!sweep) return error_refuse(&job->result.error, ERROR_MEMORY_FULL, NULL, "there is no memory for a sweep now");
     sweep->time = body.time;
@@ -229,12 +230,19 @@ void sweeps_count(struct job *job) {
 
 // ---- the end --------------------------------------------------------------------------------------------------------
 
+// The sweeps that the stream keeps: all but a newest one without points. NULL: none.
+static struct sweep *kept_of(const struct job *job) {
+  struct sweep *newest = job->stream->sweep;
+  return newest && newest->points == 0 ? newest->next : newest;
+}
+
 void sweeps_end(struct job *job) {
   struct job_stream *stream = job->stream;
   if (!stream->turn.stream && !stream->sweep) return;
   const struct sweep_shape shape = shape_of(job);
-  if (stream->sweep && job->result.answered)
-    keep_sweeps(streams_of(job), &stream->turn, &job->asked.stream, &shape, stream->sweep, stream->lost_sweeps);
+  struct sweep *kept = kept_of(job);
+  if (kept && job->result.answered)
+    keep_sweeps(streams_of(job), &stream->turn, &job->asked.stream, &shape, kept, stream->lost_sweeps);
   sweeps_leave(streams_of(job), stream->sweep);
   stream->sweep = NULL;
   stream_leave(streams_of(job), &stream->turn);

@@ -24,7 +24,7 @@ from client import (
 from credentials import new_token
 
 HERE = "0,0,0,1,0,0,0"
-POINTS = rows(500)
+POINTS, POINT = rows(500), rows(1)
 JSON = {"Accept": "application/json"}
 
 
@@ -318,7 +318,7 @@ class Streams(FaultCase):
         """Each client takes as many as it may, one after the other: four have most, and then there is one for each."""
         for client in range(1, 21):
             source, number = f"127.0.0.{client}", 0
-            while (reply := self.send(f"n{number}", 1, b"", source=source)).status == 200:
+            while (reply := self.send(f"n{number}", 1, POINT, source=source)).status == 200:
                 number += 1
             self.assert_problem(reply, 429, "stream", ["another stream"])
             self.assertEqual(number, 1024 >> client if client < 5 else 1)
@@ -338,6 +338,27 @@ class Streams(FaultCase):
             reply = daemon.post(VOXELIZE, rows(120_000), JSON)
             self.assertEqual(reply.status, 200, reply)
             self.assertLess(daemon.status()["streams"]["memory_bytes"], before)
+
+    def test_a_sweep_without_points_is_joined_and_not_kept(self):
+        told = self.sent("s", 1, b"")
+        self.assertIn(
+            {"kind": "empty", "detail": "the body has no points, so the stream does not keep the sweep"},
+            told["warnings"],
+        )
+        self.assertEqual(self.daemon.get("/v1/streams/s").status, 404)
+        self.sent("s", 5)
+        told = self.sent("s", 9, b"")
+        self.assertEqual([sweep["time"] for sweep in told["stream"]["sweeps"]], [9, 5])
+        self.assertEqual([each["kind"] for each in told["warnings"]], ["empty", "fewer_sweeps"])
+        told = self.sent("s", 6)  # the sweep of 9 is not in the stream
+        self.assertEqual([sweep["time"] for sweep in told["stream"]["sweeps"]], [6, 5])
+
+    def test_of_several_sweeps_those_without_points_are_not_kept(self):
+        lists = "&point_counts=0,500,0&times=9,8,7&poses=" + ",".join([HERE] * 3)
+        path = f"{VOXELIZE}&stream=s&sweeps=3{lists}"
+        told = self.daemon.post(path, POINTS, JSON).json()
+        self.assertEqual([sweep["time"] for sweep in told["stream"]["sweeps"]], [9, 8])
+        self.assertEqual(self.daemon.get("/v1/streams/s").json()["kept"], 1)
 
     def test_age(self):
         with Daemon("--stream-ttl-s", "1") as daemon:
@@ -361,13 +382,13 @@ class Streams(FaultCase):
 
     def test_too_many_streams(self):
         for number in range(513):
-            reply = self.send(f"n{number}", 1, b"")
+            reply = self.send(f"n{number}", 1, POINT)
             if reply.status != 200:
                 break
         self.assertEqual(number, 512)
         self.assert_problem(reply, 429, "stream", ["another stream"])
-        self.assertEqual(self.send("n0", 2, b"").status, 200)
-        self.assertEqual(self.send("n0", 1, b"", source="127.0.0.2").status, 200)
+        self.assertEqual(self.send("n0", 2, POINT).status, 200)
+        self.assertEqual(self.send("n0", 1, POINT, source="127.0.0.2").status, 200)
         self.assertEqual(self.delete("n0", source="127.0.0.2").status, 200)
 
     def test_files_of_the_last_points_are_of_the_budget(self):

@@ -206,7 +206,7 @@ class Voxelize(SharedDaemonCase):
         self.assertEqual(told(waymo), ["ground_z"])
 
     def test_an_empty_body_is_told(self):
-        self.assertEqual([each["kind"] for each in self.json(self.kitti(JSON, body=b""))["warnings"]], ["no_points"])
+        self.assertEqual([each["kind"] for each in self.json(self.kitti(JSON, body=b""))["warnings"]], ["empty"])
 
     def test_content_encoding_identity_is_taken(self):
         self.ok(self.kitti("Content-Encoding: identity"))

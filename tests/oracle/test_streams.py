@@ -174,7 +174,7 @@ class Streams(OneDaemonCase):
                 elif pose.count(",") == 6:
                     rotation, translation = pose_of(pose.split(","))
                     pose = numbers(np.vstack([np.column_stack([rotation, translation]), [0, 0, 0, 1]]))
-                sent = [(time, pose, rows), *sent]
+                sent = [(time, pose, rows), *(sweep for sweep in sent if len(sweep[2]))]
                 single = {"pose": pose, "time": repr(time)}
                 in_turn = self.check(path, {**query, **single, "stream": f"w{case}"}, rows, whole, where)
                 along = sent[: int(rng.integers(1, sweeps + 1))]
@@ -265,7 +265,7 @@ class Streams(OneDaemonCase):
         sent = []
         for step in range(4):
             pose, rows = [*rng.normal(size=3), *quaternion(rng)], random_sweep(rng, 4, np.float32)
-            sent = [(step + 0.125, pose, rows), *sent][:3]
+            sent = [(step + 0.125, pose, rows), *(sweep for sweep in sent if len(sweep[2]))][:3]
             query = {**GRID, "stream": "v", "sweeps": "3", "pose": numbers(pose), "time": repr(step + 0.125)}
             self.check("voxelize", {**query, "time_column": "yes"}, rows, mirror)
             expected = self.post("voxelize", {**query, "time_column": "yes"}, rows.tobytes())
@@ -291,7 +291,7 @@ class Streams(OneDaemonCase):
         for step in range(3):
             query = {**GRID, "stream": "l", "sweeps": "2", "pose": random_pose(rng), "time": str(step)}
             query |= {"time_column": "yes", "remove_close": "1.5"}
-            rows = random_sweep(rng, 4, np.float32)
+            rows = np.append(random_sweep(rng, 4, np.float32), np.ones((1, 4), np.float32), 0)  # else it is not kept
             joined, _ = mirror.send(query, rows)
             self.assertEqual(self.post("voxelize", query, rows.tobytes()).status, 200)
             reply = self.daemon.get("/v1/streams/l/last")

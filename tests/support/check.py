@@ -122,7 +122,7 @@ SAMPLED = (*UNLIKE_THE_MODEL, "feature_not_finite")
 def _kinds_of_warnings(points, voxels):
     """The warnings that follow from the counts. `num_features` and `stripped_body` are guesses, and wrong here."""
     finite, out = points["received"] - points["not_finite"], points.get("out_of_range", 0)
-    kinds = [] if points["received"] else ["no_points"]
+    kinds = [] if points["received"] else ["empty"]
     kinds += ["max_voxels"] if voxels and voxels["dropped"] else []
     kinds += ["out_of_range"] if finite and 20 * (finite - out) <= finite else []
     return kinds + (["not_finite"] if finite < points["received"] and 20 * finite <= points["received"] else [])

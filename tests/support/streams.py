@@ -52,18 +52,24 @@ class Mirror:
         names = query.get("streams", name).split(",")
         times = [float(time) for time in query.get("times", query.get("time")).split(",")]
         poses = np.reshape(query.get("poses", query.get("pose")).split(","), (len(bodies), -1))
-        if "mount" in query:
-            self.mounts[name] = pose_of(query["mount"].split(","))
-        by_time = {sweep[0]: sweep for sweep in self.sweeps.get(name, [])}
+        mount = pose_of(query["mount"].split(",")) if "mount" in query else self.mounts.get(name)
+        sent = []
         for time, numbers, rows in zip(times, poses, bodies):
             pose = pose_of(numbers)
-            if name in self.mounts:
-                pose = composed(pose, self.mounts[name])
-            by_time[time] = (time, pose, rows)
-        self.sweeps[name] = [by_time[time] for time in sorted(by_time, reverse=True)][:wanted]
-        seen = [self.sweeps.get(each, [])[:wanted] for each in names]
+            sent.append((time, composed(pose, mount) if mount else pose, rows))
+        full = [sweep for sweep in sent if len(sweep[2])]
+        own = self.merged(name, sent[:1] + [sweep for sweep in full if sweep is not sent[0]], wanted)
+        seen = [own if each == name else self.sweeps.get(each, [])[:wanted] for each in names]
+        if full:  # a sweep without points is not kept
+            self.sweeps[name] = self.merged(name, full, wanted)
+            if mount:
+                self.mounts[name] = mount
         order = [(each, sweeps[age]) for age in range(wanted) for each, sweeps in zip(names, seen) if age < len(sweeps)]
         return self.join(order, query)
+
+    def merged(self, name, sent, wanted):
+        by_time = {sweep[0]: sweep for sweep in [*self.sweeps.get(name, []), *sent]}
+        return [by_time[time] for time in sorted(by_time, reverse=True)][:wanted]
 
     def join(self, order, query):
         now, frame, _ = order[0][1]

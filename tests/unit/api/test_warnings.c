@@ -260,7 +260,7 @@ static void each_kind_holds_when_it_should(void **state) {
     struct body_sniff sniffed;
     uint32_t warnings;  // bits
   } cases[] = {
-      {{.received = 0}, {.columns = 0}, 1u << WARNING_NO_POINTS},
+      {{.received = 0}, {.columns = 0}, 1u << WARNING_EMPTY},
       {{.received = 100, .kept = 100}, {.columns = 0}, 0},
       {{.received = 100, .over_max_voxels = 1, .voxels_dropped = 1}, {.columns = 0}, 1u << WARNING_MAX_VOXELS},
       {{.received = 100, .out_of_range = 94}, {.columns = 0}, 0},
@@ -323,12 +323,26 @@ static void fewer_sweeps_say_why(void **state) {
   struct text text = text_over(memory, sizeof memory);
   assert_false(warning_holds(WARNING_FEWER_SWEEPS, &job, &look));
   joined = (struct join_report){.count = 1, .wanted = 10, .evicted = 2, .expired = 4, .begun = true};
+  joined.sweeps[0].sent = true;
+  joined.sweeps[0].points.received = 100;
   assert_true(warning_holds(WARNING_FEWER_SWEEPS, &job, &look));
   warnings_write(&job, &look, &text);
   assert_string_equal(
       memory, "[{\"kind\":\"fewer_sweeps\",\"detail\":\"1 of 10 sweeps were there; 2 were evicted to make "
               "room; 4 were older than stream_ttl_s; the stream begins with this request: the server has no earlier "
               "sweeps\"}]");
+}
+
+static void an_empty_sweep_is_told_though_points_were_joined(void **state) {
+  (void)state;
+  struct join_report joined = {.count = 2, .wanted = 2};
+  const struct body_sniff look = {.joined = &joined};
+  const struct vx_job job = {.counts = {.received = 100, .kept = 100}};
+  joined.sweeps[0].sent = true;
+  joined.sweeps[1].points.received = 100;
+  assert_true(warning_holds(WARNING_EMPTY, &job, &look));
+  joined.sweeps[0].points.received = 1;
+  assert_false(warning_holds(WARNING_EMPTY, &job, &look));
 }
 
 static void all_are_written_as_one_json_array(void **state) {
@@ -369,6 +383,7 @@ int main(void) {
       cmocka_unit_test(rows_that_are_not_scattered_get_a_warning),
       cmocka_unit_test(rounding_says_how_far),
       cmocka_unit_test(fewer_sweeps_say_why),
+      cmocka_unit_test(an_empty_sweep_is_told_though_points_were_joined),
       cmocka_unit_test(all_are_written_as_one_json_array),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
