@@ -1,6 +1,7 @@
 // See formats.h.
 #include "api/wire/formats.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -129,12 +130,26 @@ static const char *text_hint(const char *bytes, size_t size) {
          "(numpy.loadtxt(path).astype('<f4').tobytes()), or a PCD or PLY file";
 }
 
+// Whether the bytes are NAME.EXTENSION, without white space: what `curl -d scan.bin` sends.
+static bool is_file_name(const char *bytes, size_t size) {
+  enum { NAME_MOST = 255, EXTENSION_MOST = 11 };
+  size_t at = 0, begin = size;
+  while (begin > 0 && isalnum((unsigned char)bytes[begin - 1])) begin--;
+  if (size > NAME_MOST || begin < 2 || bytes[begin - 1] != '.') return false;
+  if (begin == size || size - begin > EXTENSION_MOST || !isalpha((unsigned char)bytes[begin])) return false;
+  while (at < size && bytes[at] > ' ' && bytes[at] <= '~') at++;
+  return at == size;
+}
+
 const char *format_hint(enum body_format sent_as, const char *bytes, size_t size) {
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     if (size >= others[i].length && memcmp(bytes, others[i].magic, others[i].length) == 0) return others[i].hint;
   for (enum body_format format = FORMAT_PCD; format < FORMATS; format++)
     if (format != sent_as && formats[format]->looks(bytes, size)) return formats[format]->hint;
   if (format_ros1.looks(bytes, size)) return format_ros1.hint;
+  if (is_file_name(bytes, size))
+    return "the body looks like the name of a file: curl sends the file if @ stands before its name, as in "
+           "--data-binary @scan.bin";
   return sent_as == FORMAT_RAW ? text_hint(bytes, size) : NULL;
 }
 

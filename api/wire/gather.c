@@ -60,9 +60,9 @@ static bool add_column(const struct cloud_file *file, struct cloud_columns *colu
   list_fields(file, there, sizeof there);
   if (found > 1)
     return error_refuse(error, ERROR_BAD_BODY, "fields",
-                        "the body has %d fields named %.*s, so the name is ambiguous; it has %s", found,
+                        "the file has %d fields named %.*s, so the name is ambiguous; it has %s", found,
                         SPAN_ARGS(name), there);
-  return error_refuse(error, ERROR_BAD_BODY, "fields", "the body has no field %.*s of one value; it has %s",
+  return error_refuse(error, ERROR_BAD_BODY, "fields", "the file has no field %.*s of one value; it has %s",
                       SPAN_ARGS(name), there);
 }
 
@@ -85,7 +85,7 @@ static bool choose_first(const struct cloud_file *file, int wanted, struct cloud
   if (columns->count == wanted) return true;
   list_fields(file, there, sizeof there);
   return error_refuse(error, ERROR_BAD_BODY, "num_features",
-                      "num_features is %d, but the body has only %d fields of one value; it has %s", wanted,
+                      "num_features is %d, but the points of the file have only %d columns; its fields are %s", wanted,
                       columns->count, there);
 }
 

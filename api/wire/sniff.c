@@ -17,11 +17,14 @@
 // In this many bytes of a scan there is a NUL, CR or LF, except in fewer than one scan in 100000.
 enum { FEWEST_BYTES = 2048, MOST_BYTES = 4096 };
 
-static bool is_stripped(const char *bytes, int64_t size) {
-  if (size < FEWEST_BYTES) return false;
+bool body_may_be_stripped(const char *bytes, int64_t size) {
   for (int64_t i = 0; i < size && i < MOST_BYTES; i++)
     if (bytes[i] == '\0' || bytes[i] == '\r' || bytes[i] == '\n') return false;
   return true;
+}
+
+static bool is_stripped(const char *bytes, int64_t size) {
+  return size >= FEWEST_BYTES && body_may_be_stripped(bytes, size);
 }
 
 // ---- columns --------------------------------------------------------------------------------------------------------

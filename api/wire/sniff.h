@@ -27,6 +27,9 @@ struct body_sniff {
   const struct cloud_loss *loss;     // of the points in a file or in JSON; NULL: not known
 };
 
+// Whether the first bytes have none of those that `curl -d` strips. A short body may have none anyway.
+bool body_may_be_stripped(const char *bytes, int64_t size);
+
 // `form`: the body's type is application/x-www-form-urlencoded. If the bytes of the view must be copied, only the first
 // SNIFF_HEAD bytes show another format.
 struct body_sniff body_sniff(const struct points_view *view, bool form);

@@ -15,6 +15,7 @@
 #include "server/base/log.h"
 #include "server/config/hosts.h"
 #include "server/http/heads.h"
+#include "server/jobs/body_open.h"
 #include "server/jobs/held.h"
 
 // ---- headers --------------------------------------------------------------------------------------------------------
@@ -233,10 +234,12 @@ static bool check_regions(struct request *request) {
                       "the points are in points_region; allowed: an empty body, with Content-Length: 0");
 }
 
-// The rows of a body that is chunked or coded are counted at its end.
+// The rows of a body that is chunked or coded are counted at its end. The worker refuses a region that is not whole
+// rows, since its bytes may show why.
 static bool check_rows(struct request *request) {
   const struct region_ref *points = &request->job.asked.points_region;
-  if (points->name[0]) return body_check(request, (int64_t)points->bytes);
+  int64_t bytes = (int64_t)points->bytes;
+  if (points->name[0]) return !body_is_whole(&request->job, bytes) || body_check(request, bytes);
   return !body_is_measured(request) || body_check(request, request->body_bytes);
 }
 

@@ -61,9 +61,8 @@ bool body_split(struct job *job, int64_t bytes, struct error *error) {
   if (!is_raw(job)) return true;
   if (body_is_whole(job, bytes)) return job_request_split(asked, bytes / row, error);
   return error_refuse(error, ERROR_BAD_BODY, NULL,
-                      "%s has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
-                      asked->points_region.name[0] ? "points_region" : "the body", (long long)bytes, (long long)row,
-                      asked->num_features, job->spec.form ? SNIFFED_FORM : "");
+                      "the body has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
+                      (long long)bytes, (long long)row, asked->num_features, job->spec.form ? SNIFFED_FORM : "");
 }
 
 // A worker decodes the body, because a body may decode to a thousand times its bytes. The first room is twice the bytes
@@ -133,12 +132,24 @@ static bool decode(const struct body *body) {
 
 // ---- its source -----------------------------------------------------------------------------------------------------
 
+// Refuses a source that is not whole rows; the error suggests the format that its beginning shows.
+static bool refuse_source(const struct body *body) {
+  struct job *job = body->job;
+  char head[SNIFF_HEAD];
+  int64_t bytes = job->held.body_bytes;
+  size_t seen = bytes < SNIFF_HEAD ? (size_t)bytes : SNIFF_HEAD;
+  if (!body_split(job, bytes, body->error) && source_peek(job, 0, seen, head))
+    format_suggest(FORMAT_RAW, head, seen, body->error);
+  return false;
+}
+
 // Raw rows may stay in their region. Other bytes are copied, because the CPU reads them.
 static bool fetch(const struct body *body) {
   struct job *job = body->job;
   const struct region_ref *ref = &body->asked->points_region;
   if (!source_open(job, ref)) return false;
   job->held.body_bytes = (int64_t)ref->bytes;
+  if (!body_is_whole(job, job->held.body_bytes)) return refuse_source(body);
   if (ref->bytes == 0 || (is_raw(job) && source_reach(job, body->gpu))) return true;
   return fits_body(body, (size_t)ref->bytes) && source_copy(job);
 }
@@ -262,8 +273,10 @@ static bool open_container(struct body *body) {
       [FORMAT_SAFETENSORS] = open_tensors,
   };
   if (body->job->infer) return open_inference(body);
+  const struct job *job = body->job;
+  bool stripped = job->spec.form && job->held.input && body_may_be_stripped(job_body(job), job->held.body_bytes);
   if (open[body->asked->format](body)) return true;
-  return body->job->spec.form && body->error->kind == ERROR_BAD_BODY ? error_suffix(body->error, SNIFFED_FORM) : false;
+  return stripped && body->error->kind == ERROR_BAD_BODY ? error_suffix(body->error, SNIFFED_FORM) : false;
 }
 
 // Coding, source, container, columns: each step leaves in the input or in the source what the next step reads.

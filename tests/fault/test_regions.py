@@ -96,6 +96,15 @@ class Regions(FaultCase):
         self.works()  # points, points and an answer
         self.assertEqual(parts(), before + 3)
 
+    def test_a_part_that_is_not_whole_rows_is_told_as_a_body_is(self):
+        text = b"x y z intensity\n" + b"1.5 2.5 3.5 0.5\n" * 61 + b"1.5 2.5"
+        self.memory.write(text)
+        plain = self.daemon.post(VOXELIZE, text).json()["detail"]
+        self.assertIn("the body looks like text", plain)
+        self.refused(self.ask(f"a,0,{len(text)}"), 400, plain)
+        self.memory.write(POINTS)
+        self.works()
+
     def test_every_kind_of_answer_goes_to_the_region(self):
         for accept in ("application/x-npz", "application/x-mcap", "application/json"):
             coded = {"Accept": accept, "Accept-Encoding": "gzip"}

@@ -38,7 +38,7 @@ RIGHT = {
     "11_magic_blank.ply": TWO,
     "12_vertex_list.ply": TWO,
     "14_sentinel.pcd": (1, 2, 3, float("inf"), float("inf"), float("inf")),
-    "15_same_name_twice.pcd": "the body has 2 fields named x",
+    "15_same_name_twice.pcd": "the file has 2 fields named x",
     "16_utm_double.pcd": 2,
     "23_pc2_ok.cdr": TWO,
     "24_pc2_xcdr2.cdr": TWO,
@@ -151,7 +151,7 @@ class Formats(SharedDaemonCase):
         self.assertEqual(answer.values("points"), (1, 2, 3, -1, 4, 5, 6, -2))
 
     def test_what_a_file_lacks_is_refused(self):
-        reason = "num_features is 5, but the body has only 4 fields of one value; it has x, y, z, intensity"
+        reason = "num_features is 5, but the points of the file have only 4 columns; its fields are x, y, z, intensity"
         self.bad_body(self.move("format=pcd&num_features=5", TEXT_PCD), "num_features", reason)
         self.bad_body(self.move("format=pcd&fields=x,y,z,ring", TEXT_PCD), "fields")
         self.bad_body(self.move("format=pcd&num_features=3&intensity_scale=2", TEXT_PCD), "intensity_scale")
@@ -167,6 +167,10 @@ class Formats(SharedDaemonCase):
         reason = "the body ends within point 99 of 99"  # the rows lie over the header by then
         short = lists + (bytes(12) + b"\0") * 98 + bytes(12) + b"\1"
         self.assertEqual(self.problem(self.move("format=ply&num_features=3", short), 400, "bad-body")["detail"], reason)
+        three = b"ply\nformat ascii 1.0\nelement vertex 1\n" + b"".join(b"property float %c\n" % c for c in b"xyz")
+        reason = "num_features is 4, but the points of the file have only 3 columns; its fields are x, y, z"
+        reply = self.move("format=ply", three + b"end_header\n1 2 3\n", FORM)  # with line ends, so not stripped
+        self.assertEqual(self.problem(reply, 400, "bad-body", "num_features")["detail"], reason)
         stripped = TEXT_PCD.replace(b"\n", b"")
         reason = "if curl -d sent it, use --data-binary"
         self.bad_body(self.move("format=pcd", stripped, FORM), reason=reason)

@@ -503,7 +503,7 @@ static void columns_are_chosen(void **state) {
   gives(FORMAT_PCD, FIVE, strlen(FIVE), "fields=x,y,intensity", 3, rows + 7);
   gives(FORMAT_PCD, FIVE, strlen(FIVE), "fields=x,y,z,intensity&intensity_scale=0.5", 4, rows + 10);
   is_refused(FORMAT_PCD, FIVE, strlen(FIVE), "num_features=5",
-             "has only 4 fields of one value; it has x, y, z, intensity, n (2 values)");
+             "have only 4 columns; its fields are x, y, z, intensity, n (2 values)");
   is_refused(FORMAT_PCD, FIVE, strlen(FIVE), "fields=x,y,z,ring", "no field ring of one value; it has x, y, z");
   is_refused(FORMAT_PCD, FIVE, strlen(FIVE), "fields=x,y,z,n", "no field n of one value");
   is_refused(FORMAT_PCD, FIVE, strlen(FIVE), "num_features=3&intensity_scale=2",
@@ -519,7 +519,7 @@ static void a_name_may_occur_once(void **state) {
   const float row[] = {1, 2, 3};
   static const char twice[] = "FIELDS x y z x i i\nPOINTS 1\nDATA ascii\n1 2 3 4 5 6\n";
   is_refused(FORMAT_PCD, twice, sizeof twice - 1, "num_features=3",
-             "the body has 2 fields named x, so the name is ambiguous; it has x, y, z, x, i, i");
+             "the file has 2 fields named x, so the name is ambiguous; it has x, y, z, x, i, i");
   is_refused(FORMAT_PCD, twice, sizeof twice - 1, "fields=i,y,z", "2 fields named i");
   static const char other[] = "FIELDS x y z i i I a A\nPOINTS 1\nDATA ascii\n1 2 3 4 5 6 7 8\n";
   gives(FORMAT_PCD, other, sizeof other - 1, "num_features=3", 3, row);
@@ -710,6 +710,15 @@ static void short_text_is_named(void **state) {
                {"1e0 2e0 3e0 5e-1", "text"},
                {"nan nan NaN inf\n", "text"},
                {"1.5;2.5;3.5;1\r\n", "text"},
+               {"scan.bin", "the name of a file"},
+               {"/data/velodyne/000001.bin", "the name of a file"},
+               {"..\\scans\\a-b_c.pcd", "the name of a file"},
+               {".bin", NULL},
+               {"scan.", NULL},
+               {"scan.5", NULL},
+               {"my scan.bin", NULL},
+               {"scan.bin\n", NULL},
+               {"scan.abcdefghijkl", NULL},
                {"1 2 3 0.5\n", NULL},
                {"xyz, and more abc", NULL}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
