@@ -86,6 +86,7 @@ static const struct param *const rows[] = {&model,
                                            &outputs,
                                            &param_points_region,
                                            &param_output_region,
+                                           &param_metadata,
                                            &param_timeout_ms,
                                            NULL};
 PARAM_ROWS_FIT(rows);

@@ -270,8 +270,12 @@ struct vx_job job_request_job(const struct job_request *request, const void *poi
 // ---- writing --------------------------------------------------------------------------------------------------------
 
 void job_request_write(const struct job_request *request, struct text *out) {
+  param_rows rows = rows_of(request);
+  bool given[PARAMS_MAX];
+  for (int i = 0; rows[i]; i++)
+    given[i] = request->given[i] && (request->metadata == METADATA_FULL || rows[i]->type != &value_region);
   json_printf(out, "{");
-  params_write_members(rows_of(request), request->given, request, out);
+  params_write_members(rows, given, request, out);
   if (request->chain.plain) chain_write_plain(&request->chain, out);
   json_printf(out, "}");
 }

@@ -23,6 +23,9 @@ enum { REQUEST_NAMES_SIZE = 256 };
 // How the body's points are written; api/wire/formats.h reads them.
 enum body_format { FORMAT_RAW, FORMAT_PCD, FORMAT_PLY, FORMAT_POINTCLOUD2, FORMAT_SAFETENSORS, FORMATS };
 
+// What the metadata of an answer has: all, or only what is equal for equal requests.
+enum metadata_form { METADATA_FULL, METADATA_STABLE };
+
 // What a model expects of its points. Other points are computed too, with a warning.
 struct points_expected {
   int32_t num_columns;               // number of names in `columns`; 0 = not given
@@ -46,6 +49,7 @@ struct job_request {
   int32_t num_bottoms;                   // of anchors, as given
   int32_t num_class_names;               // as given; 0 = not given
   int32_t timeout_ms;                    // 0 = none
+  enum metadata_form metadata;           // of the answer
   struct points_expected expected;       // by the preset or the model
   int64_t max_sampling_work;             // the server's limit, copied to vx_sampling.max_work
   struct stream_terms stream;            // the stream of the body's sweeps
@@ -164,7 +168,7 @@ size_t job_request_row_bytes(const struct job_request *request);
 // sweep.
 int32_t job_request_columns(const struct job_request *request);
 
-// Writes the effective parameters as a JSON object.
+// Writes the effective parameters as a JSON object; for stable metadata, without the regions.
 void job_request_write(const struct job_request *request, struct text *out);
 
 // Write JSON arrays for --describe: all operations, with their parameters and tensors; all types of steps, with their

@@ -96,6 +96,18 @@ const struct param param_output_region = {
            "size in bytes",
 };
 
+static const char *const metadata_words[] = {[METADATA_FULL] = "full", [METADATA_STABLE] = "stable", NULL};
+_Static_assert(sizeof(enum metadata_form) == sizeof(int32_t), "an enum is written as an int32_t");
+
+const struct param param_metadata = {
+    .name = "metadata",
+    .type = &value_word,
+    .offset = FIELD(metadata),
+    .words = metadata_words,
+    .doc = "stable leaves ids, times, devices and regions out of the answer, so that equal requests give equal files; "
+           "without it full",
+};
+
 const struct param param_timeout_ms = {
     .name = "timeout_ms",
     .type = &value_int,

@@ -10,7 +10,8 @@
 extern const char *const format_words[];  // enum body_format
 
 extern const struct param param_preset, param_num_features, param_dtype, param_format, param_fields,
-    param_intensity_scale, param_point_counts, param_steps, param_points_region, param_output_region, param_timeout_ms;
+    param_intensity_scale, param_point_counts, param_steps, param_points_region, param_output_region, param_metadata,
+    param_timeout_ms;
 
 // The row `outputs` of an operation that can write these tensors.
 #define PARAM_OUTPUTS(allowed_tensors, text)                                                                           \

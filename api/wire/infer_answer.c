@@ -71,11 +71,13 @@ static void write_counts(const struct vx_job *job, struct text *out) {
 // Clients accept only strings, numbers and booleans here. So counts and times are flat members, and `metadata` is the
 // complete metadata as a string.
 static void write_parameters(const struct answer *answer, bool widest, struct text *out) {
-  json_printf(out, "parameters:{request_id:%s backend:%s device:%s", answer->request_id, answer->backend,
-              answer->device);
+  bool stable = answer_is_stable(answer);
+  json_printf(out, "parameters:{");
+  if (!stable)
+    json_printf(out, "request_id:%s backend:%s device:%s", answer->request_id, answer->backend, answer->device);
   write_counts(answer->job, out);
   for (int timing = 0; timing < TIMING_COUNT; timing++) {
-    if (!answer_has_timing(answer, timing)) continue;
+    if (stable || !answer_has_timing(answer, timing)) continue;
     json_printf(out, "%s_us:", answer_timing_name(timing));
     json_put_fixed(out, (widest ? INT64_MAX : answer_timing_ns(answer, timing)) / 100, 1);
   }

@@ -169,12 +169,19 @@ static void write_steps(const struct answer *answer, struct text *out) {
 
 // ---- metadata -------------------------------------------------------------------------------------------------------
 
+static void write_origin(const struct answer *answer, struct text *out) {
+  json_printf(out, "request_id:%s", answer->request_id);
+  if (answer->trace_id) json_printf(out, "trace_id:%s", answer->trace_id);
+  json_printf(out, "backend:%s device:%s", answer->backend, answer->device);
+}
+
 void answer_metadata(const struct answer *answer, bool widest, struct text *out) {
   const struct vx_job *job = answer->job;
   const struct operation *operation = operation_of(job->op);
-  json_printf(out, "{request_id:%s", answer->request_id);
-  if (answer->trace_id) json_printf(out, "trace_id:%s", answer->trace_id);
-  json_printf(out, "backend:%s device:%s parameters:", answer->backend, answer->device);
+  bool stable = answer_is_stable(answer);
+  json_printf(out, "{");
+  if (!stable) write_origin(answer, out);
+  json_printf(out, "parameters:");
   job_request_write(answer->request, out);
   if (operation->write) operation->write(job, out);
   write_batch(job, out);
@@ -186,6 +193,6 @@ void answer_metadata(const struct answer *answer, bool widest, struct text *out)
   }
   json_printf(out, "warnings:");
   warnings_write(job, &answer->sniffed, out);
-  write_timing(answer, widest, out);
+  if (!stable) write_timing(answer, widest, out);
   json_printf(out, "}");
 }

@@ -35,13 +35,18 @@ struct answer {
   const struct vx_job *job;  // counts, row_counts and stage times, once run
   int64_t receive_ns, queue_ns, total_ns;
   int64_t encode_ns;          // time to make a file from the tensors and to encode the answer; 0 = no such stage
-  int64_t began_ns;           // when the request began, since 1970; set only for files
+  int64_t began_ns;           // when the request began, since 1970; set only for files; 0 for stable metadata
   const char *trace_id;       // NULL if the client sent none
   struct body_sniff sniffed;  // what the body looked like
   size_t region_bytes;        // bytes written to the request's output_region
   struct infer *infer;        // for a request by KServe's protocol, else NULL
   struct vx_stop *stop;       // the writer of a file checks it; if stopped, the file is incomplete
 };
+
+// Whether the answer has no ids, times, devices and regions.
+static inline bool answer_is_stable(const struct answer *answer) {
+  return answer->request->metadata == METADATA_STABLE;
+}
 
 const char *answer_timing_name(int timing);                       // receive, queue, the stages, total
 bool answer_has_timing(const struct answer *answer, int timing);  // false for stages that the operation does not have

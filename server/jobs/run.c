@@ -270,7 +270,7 @@ static bool write_answer(struct job *job) {
                                    apart ? NULL : block + job->head_bytes) ||
            refuse_cut(job);
   }
-  answer->began_ns = clock_wall_ns() - answer->total_ns;
+  answer->began_ns = answer_is_stable(answer) ? 0 : clock_wall_ns() - answer->total_ns;
   if (!write_file(job)) return false;
   if (!job->work.tensors) return true;
   answer->encode_ns = clock_ns() - job->spec.started_ns - answer->total_ns;

@@ -90,6 +90,10 @@ class Answers(OneDaemonCase):
             self.assertEqual(reply.status, 200, reply)
             self.conforms(reply.json(), SCHEMAS[schema], f"{schema} of {path}")
             self.assertEqual(reply.json()["warnings"], [])
+            unstable = {"request_id", "backend", "device", "timing_us"}
+            stable = self.daemon.post(f"{path}&metadata=stable", bytes(32), {"Accept": "application/json"}).json()
+            self.conforms(stable, SCHEMAS[schema], f"stable {schema} of {path}")
+            self.assertEqual(set(reply.json()) - set(stable), unstable)
         reply = self.daemon.post("/v1/nms", BOX, {"Accept": "application/json"})
         self.conforms(reply.json(), SCHEMAS["NmsMetadata"], "NmsMetadata")
         reply = self.daemon.post(DECODE, MAPS, {"Accept": "application/json"})
@@ -149,7 +153,7 @@ class Answers(OneDaemonCase):
         with Memory(16) as memory:
             registered = memory.register(self.daemon, "kitti_second")
         self.assertEqual(registered.status, 200, registered)
-        self.assertEqual(self.daemon.post(QUERY + SWEEP).status, 200)
+        self.assertEqual(self.daemon.post(QUERY + SWEEP, bytes(32)).status, 200)
         for endpoint in describe()["endpoints"]:
             if endpoint["method"] != "GET":
                 continue

@@ -492,6 +492,18 @@ PARAMETERS: List[Parameter] = [
         ),
     ),
     Parameter(
+        "metadata",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "string",
+        None,
+        None,
+        "full or stable",
+        (
+            "stable leaves ids, times, devices and regions out of the answer, so that equal requests give equal files;"
+            " without it full"
+        ),
+    ),
+    Parameter(
         "timeout_ms",
         ("voxelize", "fps", "points", "transform", "detect"),
         "int",
@@ -698,6 +710,7 @@ class VoxelizeParameters(TypedDict, total=False):
     intensity_range: Optional[Numbers]
     ground_z: Optional[float]
     outputs: Optional[Union[VoxelizeOutputs, Sequence[VoxelizeOutputs]]]
+    metadata: Optional[Literal["full", "stable"]]
     timeout_ms: Optional[int]
 
 
@@ -721,6 +734,7 @@ class FpsParameters(TypedDict, total=False):
     steps: Optional[Sequence[str]]
     start: Optional[int]
     outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]]
+    metadata: Optional[Literal["full", "stable"]]
     timeout_ms: Optional[int]
 
 
@@ -742,6 +756,7 @@ class PointsParameters(TypedDict, total=False):
     remove_close: Optional[float]
     steps: Optional[Sequence[str]]
     outputs: Optional[Union[PointsOutputs, Sequence[PointsOutputs]]]
+    metadata: Optional[Literal["full", "stable"]]
     timeout_ms: Optional[int]
 
 
@@ -762,6 +777,7 @@ class TransformParameters(TypedDict, total=False):
     time_column: Optional[Flag]
     remove_close: Optional[float]
     outputs: Optional[Union[TransformOutputs, Sequence[TransformOutputs]]]
+    metadata: Optional[Literal["full", "stable"]]
     timeout_ms: Optional[int]
     matrix: Optional[Numbers]
     crop: Optional[Union[Literal["off"], Sequence[str]]]
@@ -793,6 +809,7 @@ class DetectParameters(TypedDict, total=False):
     nms_post_max: Optional[int]
     class_agnostic: Optional[Flag]
     outputs: Optional[Union[DetectOutputs, Sequence[DetectOutputs]]]
+    metadata: Optional[Literal["full", "stable"]]
     timeout_ms: Optional[int]
 
 
@@ -1351,6 +1368,7 @@ class Operations:
         intensity_range: Optional[Numbers] = None,
         ground_z: Optional[float] = None,
         outputs: Optional[Union[VoxelizeOutputs, Sequence[VoxelizeOutputs]]] = None,
+        metadata: Optional[Literal["full", "stable"]] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -1424,6 +1442,8 @@ class Operations:
                 a finite number
             outputs: which tensors to return; without it voxel_coords, voxel_num_points and the tensors that feature
                 computes; with fps also sampled_indices and sampled_points
+            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
+                equal files; without it full
             timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
                 limit; allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
@@ -1505,6 +1525,7 @@ class Operations:
         steps: Optional[Sequence[str]] = None,
         start: Optional[int] = None,
         outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]] = None,
+        metadata: Optional[Literal["full", "stable"]] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -1556,6 +1577,8 @@ class Operations:
             start: sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at
                 least this number; allowed: a whole number from 0 to 2147483647; default: 0
             outputs: which tensors to return; without it sampled_indices and sampled_points
+            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
+                equal files; without it full
             timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
                 limit; allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
@@ -1607,6 +1630,7 @@ class Operations:
         remove_close: Optional[float] = None,
         steps: Optional[Sequence[str]] = None,
         outputs: Optional[Union[PointsOutputs, Sequence[PointsOutputs]]] = None,
+        metadata: Optional[Literal["full", "stable"]] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -1653,6 +1677,8 @@ class Operations:
                 step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
                 or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
             outputs: which tensors to return; without it points and point_indices
+            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
+                equal files; without it full
             timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
                 limit; allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
@@ -1698,6 +1724,7 @@ class Operations:
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
         outputs: Optional[Union[TransformOutputs, Sequence[TransformOutputs]]] = None,
+        metadata: Optional[Literal["full", "stable"]] = None,
         timeout_ms: Optional[int] = None,
         matrix: Optional[Numbers] = None,
         crop: Optional[Union[Literal["off"], Sequence[str]]] = None,
@@ -1745,6 +1772,8 @@ class Operations:
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
             outputs: which tensors to return; without it points and point_indices
+            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
+                equal files; without it full
             timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
                 limit; allowed: a whole number from 0 to 3600000; default: 0
             matrix: moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except
@@ -1790,6 +1819,7 @@ class Operations:
         nms_post_max: Optional[int] = None,
         class_agnostic: Optional[Flag] = None,
         outputs: Optional[Union[NmsOutputs, Sequence[NmsOutputs]]] = None,
+        metadata: Optional[Literal["full", "stable"]] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -1812,6 +1842,8 @@ class Operations:
                 default: 500
             class_agnostic: whether a box also suppresses boxes with other labels; default: yes
             outputs: which tensors to return; without it kept_indices
+            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
+                equal files; without it full
             timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
                 limit; allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
@@ -1863,6 +1895,7 @@ class Operations:
         class_agnostic: Optional[Flag] = None,
         class_names: Optional[Sequence[str]] = None,
         outputs: Optional[Union[DecodeOutputs, Sequence[DecodeOutputs]]] = None,
+        metadata: Optional[Literal["full", "stable"]] = None,
         timeout_ms: Optional[int] = None,
         voxel_size: Optional[Numbers] = None,
         feature_map_stride: Optional[int] = None,
@@ -1929,6 +1962,8 @@ class Operations:
             class_names: names of the labels; the body must have as many classes; allowed: 1 to 64 names, each once,
                 of up to 255 bytes in all
             outputs: which tensors to return; without it all
+            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
+                equal files; without it full
             timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
                 limit; allowed: a whole number from 0 to 3600000; default: 0
             voxel_size: metres; the size of the points' voxels; z is not used; allowed: x,y,z, finite, each above 0
@@ -1978,6 +2013,7 @@ class Operations:
         grid_size: Optional[Ints] = None,
         batch_size: Optional[int] = None,
         outputs: Optional[Union[ScatterOutputs, Sequence[ScatterOutputs]]] = None,
+        metadata: Optional[Literal["full", "stable"]] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -1994,6 +2030,8 @@ class Operations:
             batch_size: number of clouds in the batch (B); some may have no voxels; allowed: a whole number from 1 to
                 1024; default: 1
             outputs: which tensors to return; without it bev_features
+            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
+                equal files; without it full
             timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
                 limit; allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
@@ -2039,6 +2077,7 @@ class Operations:
         nms_post_max: Optional[int] = None,
         class_agnostic: Optional[Flag] = None,
         outputs: Optional[Union[DetectOutputs, Sequence[DetectOutputs]]] = None,
+        metadata: Optional[Literal["full", "stable"]] = None,
         timeout_ms: Optional[int] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -2096,6 +2135,8 @@ class Operations:
                 the model's value; allowed: a whole number from 1 to 1048576
             class_agnostic: whether a box also suppresses boxes with other labels; without it the model's value
             outputs: which tensors to return; without it boxes, scores, labels and box_counts
+            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
+                equal files; without it full
             timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
                 limit; allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
