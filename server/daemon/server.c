@@ -129,6 +129,20 @@ static void warn_of_memory(const struct server *server) {
   log_end(&line);
 }
 
+// Warns if tokens come over a network without TLS. A proxy with TLS may be in front, so this is no error.
+static void warn_of_plain_tokens(const struct server *server) {
+  const struct options *options = &server->options;
+  const struct listeners *listeners = &server->http.listeners;
+  int at = 0;
+  while (at < listeners->count && !listener_is_exposed(&listeners->at[at])) at++;
+  if (!options->token_file[0] || options->tls_cert[0] || at == listeners->count) return;
+  struct log_line line;
+  log_begin(&line, LOG_WARNING, "tokens come over plain HTTP, which others on the network can read");
+  log_string(&line, "address", listeners->at[at].address);
+  log_string(&line, "hint", "set tls_cert and tls_key, or listen on loopback behind a proxy with TLS");
+  log_end(&line);
+}
+
 static void log_listening(const struct server *server) {
   const struct devices *devices = &server->jobs.devices;
   const struct device *device = devices_main(devices);
@@ -177,6 +191,7 @@ bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_
       !http_start(&server->http, error))
     return false;
   warn_of_memory(server);
+  warn_of_plain_tokens(server);
   log_listening(server);
   warm_placement(&server->jobs);
   // Nothing replaces the models now: a reload begins once the service has started.

@@ -418,6 +418,11 @@ void listener_peer(int fd, char address[ADDRESS_SIZE]) {
   snprintf(address, ADDRESS_SIZE, "%s", wrapped ? strrchr(host, ':') + 1 : host);
 }
 
+bool listener_is_exposed(const struct listener *listener) {
+  char host[128], port[8];
+  return listener->tcp && !(split(listener->address, host, port) && address_is_local(host));
+}
+
 bool address_is_local(const char *address) {
   return strncmp(address, "unix:", 5) == 0 || strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
 }

@@ -55,6 +55,8 @@ VX_WARN_UNUSED int listener_connect(const char *list, int timeout_s, bool *tcp, 
 // Writes who is at the other end of an accepted connection: an IP address (an IPv4-mapped IPv6 address as IPv4),
 // unix:UID, or "unknown".
 void listener_peer(int fd, char address[ADDRESS_SIZE]);
+// Whether clients on other machines can reach the listener.
+bool listener_is_exposed(const struct listener *listener);
 // Whether such an address is on this machine: on loopback or a Unix socket.
 bool address_is_local(const char *address);
 

@@ -89,6 +89,22 @@ class Commands(OneDaemonCase):
                 self.assert_counts(done, 0, done=1)
                 self.assertEqual(names(output / f"a.{kind}"), {"points"} if kind == "mcap" else tensors)
 
+    def test_reproducible(self):
+        """Two runs give the same bytes, by any way and from any number of workers."""
+        self.add("a.bin", "b.bin")
+
+        def files(kind, number, *options):
+            output = self.folder / f"{kind}-{number}"
+            with Daemon(*options) as daemon:
+                terms = ("-o", output, "--to", kind, "--server", url_of(daemon), "--reproducible")
+                self.assert_counts(run("voxelize", self.scans, *PRESET, *terms), 0, done=2)
+            return {path.name: path.read_bytes() for path in output.iterdir()}
+
+        for kind in ("safetensors", "npz", "mcap"):
+            first = files(kind, 1, "--workers", "1")
+            self.assertEqual(sorted(first), [f"a.{kind}", f"b.{kind}", "voxeld.json"])
+            self.assertEqual(first, files(kind, 2, "--workers", "2", "--allow-shared-memory", "yes"))
+
     def test_shared_memory_by_itself(self):
         """Memory is shared where the service allows it; otherwise nothing is printed."""
         self.add("a.bin", "b.bin")

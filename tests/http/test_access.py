@@ -14,7 +14,7 @@ import unittest
 from client import Raw, counters
 from credentials import Authority, TlsDaemon, TokenDaemon, new_token
 from daemon import OPERATOR, Daemon, Listener, wait_until
-from http_case import KITTI, VOXELIZE_SMALL, HttpCase, floats, message, run_voxeld, scan
+from http_case import KITTI, VOXELIZE_SMALL, HttpCase, floats, has_ipv6, message, run_voxeld, scan
 
 ONE = floats(1, 1, 1, 1)
 LOOPBACK = "127.0.0.1:0"
@@ -206,6 +206,18 @@ class Where(AccessCase):
         self.problem(reply, 403, "forbidden", reason="a name in --allowed-hosts, or any with a token")
         self.ok(self.ask("/v1/streams", rebound, known))
         self.assertTrue(self.is_named(rebound, known))
+
+    def test_the_log_warns_of_tokens_over_plain_http_beyond_loopback(self):
+        warned = lambda: self.daemon.times_logged("tokens come over plain HTTP")
+        self.start("--listen", "0.0.0.0:0", "--allow-anonymous")
+        self.assertEqual(warned(), 0)
+        self.start_with_tokens("--listen", f"{LOOPBACK},[::1]:0" if has_ipv6() else LOOPBACK)
+        self.assertEqual(warned(), 0)
+        self.start_with_tokens("--listen", f"{LOOPBACK},0.0.0.0:0")
+        (line,) = self.daemon.logged("tokens come over plain HTTP")
+        self.assertIn("level=warning", line)
+        self.assertIn("address=0.0.0.0:", line)
+        self.assertIn("tls_cert", line)
 
     def test_beyond_loopback_credentials_are_needed_or_allow_anonymous(self):
         anywhere = ("--listen", "0.0.0.0:0")
@@ -400,6 +412,7 @@ class Certificates(AccessCase):
     def test_client_certificates_are_credentials_enough_to_listen_elsewhere_a_server_certificate_is_not(self):
         self.start_with_authority("--listen", f"0.0.0.0:0,{LOOPBACK}")
         self.ok(self.ask("/v1/status"))
+        self.assertEqual(self.daemon.times_logged("tokens come over plain HTTP"), 0)
         self.refused_to_start("--allow-anonymous", "--listen", "0.0.0.0:0", *self.own)
 
     def test_bad_certificates_keep_the_service_from_starting(self):

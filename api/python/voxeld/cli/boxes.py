@@ -82,4 +82,5 @@ def line(path: str, result: Result) -> str:
         box = {"class": _name(result, int(label)), "label": int(label), "score": float(str(score))}
         box.update(center=numbers[CENTRE], size=numbers[SIZE], heading=numbers[HEADING])
         boxes.append({**box, "velocity": numbers[VELOCITY]} if len(numbers) > HEADING + 1 else box)
-    return json.dumps({"scan": path, "boxes": boxes, "timing_us": result.timing})
+    timing = {"timing_us": result.timing} if "timing_us" in result.metadata else {}  # not with --reproducible
+    return json.dumps({"scan": path, "boxes": boxes, **timing})

@@ -247,6 +247,13 @@ def _add_answers(command: argparse.ArgumentParser, may_print: bool = False) -> N
     if may_print:
         either.add_argument("--json", action="store_true", help="print the boxes as JSON")
     option("--to", choices=list(KINDS), default="safetensors", help="kind of the answers; default: %(default)s")
+    option(
+        "--reproducible",
+        dest="p_metadata",
+        action="store_const",
+        const="stable",
+        help="leave ids, times and devices out of the answers: equal scans give equal files",
+    )
     option("--jobs", "-j", type=_jobs, default=8, metavar="N", help="scans in hand at a time; default: 8")
 
 

@@ -1,7 +1,7 @@
 """The operations and parameters of the command line.
 
-A scan is one cloud and one sweep, so parameters for several clouds or sweeps are not options. --preset has its own row
-in options.py."""
+A scan is one cloud and one sweep, so parameters for several clouds or sweeps are not options. --preset, and
+--reproducible for metadata=stable, have their own rows in options.py."""
 
 from __future__ import annotations
 
@@ -23,4 +23,6 @@ SWEEP = ("time", "pose")  # parameters that differ between the sweeps of a strea
 
 
 def parameters_of(operation: str) -> List[Parameter]:
-    return [row for row in PARAMETERS if operation in row.operations and row.name not in ("preset", *SEVERAL)]
+    return [
+        row for row in PARAMETERS if operation in row.operations and row.name not in ("preset", "metadata", *SEVERAL)
+    ]
