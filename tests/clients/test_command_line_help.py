@@ -28,7 +28,7 @@ class Tables(unittest.TestCase):
         for operation in parameters.OPERATIONS:
             table = operation_of(operation, described)["parameters"]
             rows = [(row["name"], row["doc"], row["allowed"]) for row in table]
-            others = ("preset", *parameters.SEVERAL, *REGIONS)
+            others = (*parameters.OWN, *parameters.SEVERAL, *REGIONS)
             expected = [row for row in rows if row[0] not in others]
             shown = [(row.name, row.doc, row.allowed) for row in parameters.parameters_of(operation)]
             self.assertEqual(sorted(shown), sorted(expected), operation)

@@ -1,7 +1,7 @@
 """The operations and parameters of the command line.
 
-A scan is one cloud and one sweep, so parameters for several clouds or sweeps are not options. --preset, and
---reproducible for metadata=stable, have their own rows in options.py."""
+A scan is one cloud and one sweep, so parameters for several clouds or sweeps are not options. --preset and
+--reproducible (metadata=stable) have rows of their own in options.py."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ OPERATIONS: Dict[str, str] = {
     "transform": "move, crop and cut the points of each scan",
     DETECT: "find boxes in each scan",
 }
+OWN = ("preset", "metadata")  # --preset and --reproducible
 SEVERAL = ("point_counts", "times", "poses")
 STREAM = "stream"
 SWEEP = ("time", "pose")  # parameters that differ between the sweeps of a stream
 
 
 def parameters_of(operation: str) -> List[Parameter]:
-    return [
-        row for row in PARAMETERS if operation in row.operations and row.name not in ("preset", "metadata", *SEVERAL)
-    ]
+    return [row for row in PARAMETERS if operation in row.operations and row.name not in (*OWN, *SEVERAL)]
