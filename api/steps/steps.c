@@ -147,7 +147,7 @@ static void allow_steps(const struct param *param, struct text *out) {
               STEP_TAG_SIZE - 1);
 }
 
-const struct value_type value_steps = {"list", false, read_steps, write_steps, allow_steps};
+const struct value_type value_steps = {"steps", false, read_steps, write_steps, allow_steps};
 
 // ---- parameters -----------------------------------------------------------------------------------------------------
 
@@ -208,11 +208,24 @@ static bool blame(const struct request_chain *chain, const struct request_step *
   return error_blame(error, text.data);
 }
 
+// Refuses a step without a required parameter.
+static bool check_required(const struct request_step *step, struct error *error) {
+  char memory[200];
+  struct text allowed = text_over(memory, sizeof memory);
+  param_rows rows = rows_of(step);
+  int row = 0;
+  while (rows[row] && (step->given[row] || !rows[row]->required)) row++;
+  if (!rows[row]) return true;
+  param_allowed(rows[row], &allowed);
+  return error_refuse(error, ERROR_BAD_PARAMETER, rows[row]->name, "%s is missing; allowed: %s", rows[row]->name,
+                      allowed.data);
+}
+
 bool chain_finish(struct request_chain *chain, struct error *error) {
   for (int32_t i = 0; i < chain->count; i++) {
     struct request_step *step = &chain->steps[i];
     const struct step_kind *kind = kinds[step->step.type];
-    if (kind->finish && !kind->finish(step, error)) return blame(chain, step, error);
+    if (!check_required(step, error) || (kind->finish && !kind->finish(step, error))) return blame(chain, step, error);
   }
   return true;
 }
