@@ -297,7 +297,10 @@ class Steps(PageCase):
         self.browser.set("[aria-label='Add a step']", name)
 
     def rows_of_steps(self):
-        return self.browser.text("#steps").splitlines()[1:]
+        return self.browser.run(
+            "return [...document.querySelectorAll('#steps tr')].map("
+            "(row) => [...row.cells].map((cell) => cell.innerText.trim()).join(' '))"
+        )
 
     def test_a_step_is_added_and_its_parameter_asked_for(self):
         self.open("#preset=kitti_second")
