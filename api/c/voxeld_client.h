@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-#define VOXELD_MAX_TENSORS 16
+#define VOXELD_MAX_TENSORS 32
 #define VOXELD_MAX_DIMENSIONS 4
 
 enum voxeld_status {
@@ -131,11 +131,11 @@ enum voxeld_status voxeld_nms(struct voxeld_client *client, const char *query, c
 enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query, const void *file, size_t bytes,
                                  struct voxeld_result *result);
 
-// A sweep of a stream is a call of voxeld_voxelize, _fps, _transform or _detect whose query names the stream, such as
-// "preset=kitti_second&stream=roof_lidar&sweeps=10", and has the time and the pose of the sweep. This function appends
-// the time and the pose to the query: seconds of any clock that never goes back, and x, y, z, qw, qx, qy, qz. `text`
-// needs VOXELD_SWEEP_ROOM bytes more than the query; false if it has fewer. The service joins the sweep with earlier
-// sweeps. A call with the same time may be repeated.
+// A sweep of a stream is a call of voxeld_voxelize, _fps, _points, _transform or _detect whose query names the stream,
+// such as "preset=kitti_second&stream=roof_lidar&sweeps=10", and has the time and the pose of the sweep. This function
+// appends the time and the pose to the query: seconds of any clock that never goes back, and x, y, z, qw, qx, qy, qz.
+// `text` needs VOXELD_SWEEP_ROOM bytes more than the query; false if it has fewer. The service joins the sweep with
+// earlier sweeps. A call with the same time may be repeated.
 #define VOXELD_SWEEP_ROOM 256
 bool voxeld_sweep_query(const char *query, double time, const double pose[7], char *text, size_t room);
 

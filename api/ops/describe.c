@@ -127,8 +127,9 @@ void operations_describe(struct text *out) {
 void steps_describe(struct text *out) {
   json_printf(out, "[");
   for (int type = 0; type < VX_STEP_TYPES; type++) {
-    json_printf(out, "{name:%s parameters:[", vx_step_row_of((enum vx_step_type)type)->name);
-    write_rows(step_kind_of((enum vx_step_type)type)->rows, out);
+    const struct step_kind *kind = step_kind_of((enum vx_step_type)type);
+    json_printf(out, "{name:%s doc:%s parameters:[", vx_step_row_of(kind->type)->name, kind->doc);
+    write_rows(kind->rows, out);
     json_printf(out, "]}");
   }
   json_printf(out, "]");

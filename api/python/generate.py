@@ -14,7 +14,7 @@ import textwrap
 COLUMNS = 120
 QUOTES = '"""'
 HEAD = '''\
-"""The operations of the service: parameters, results, and the methods of Client. Written by generate.py; do not edit.
+"""The operations of the service: steps, parameters, results, methods of Client. Written by generate.py; do not edit.
 
 To write this file again, run in the repository:
 
@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from .parameters import Flag, Ints, Numbers, Parameter
 from .points import Points
 from .result import Result
+from .steps import Step, Steps
 from .stream import Stream
 
 if TYPE_CHECKING:
@@ -42,11 +43,13 @@ SWEEP = ("stream", "streams", "sweeps", "pose", "poses", "mount", "time", "times
 TYPES = {  # of values, by the types of rows
     "boxes": ["Numbers"],
     "float": ["float"],
+    "float or floats": ["float", "Numbers"],
     "floats": ["Numbers"],
     "int": ["int"],
     "int or ints": ["int", "Ints"],
     "ints": ["Ints"],
     "list": ["Sequence[str]"],
+    "steps": ["Steps"],
     "string": ["str"],
 }
 POINTS = """\
@@ -54,7 +57,12 @@ points: one cloud [N, C] of float32 or float16, which gives num_features and dty
 or one array [B, N, C], which also gives point_counts; or bytes, which the parameters describe: rows as the service
 takes them or, with format, a file. Arrays are numpy arrays, objects in CPU memory with __array__ or __dlpack__, or
 buffers of such numbers."""
+STEPS = """\
+what happens to the points before the operation, as a list of steps in their order: [RingOutlier("ring"),
+Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters of the preset's or the model's steps
+instead. "none" or an empty list leaves them out. Texts are taken as the service takes them."""
 HEADERS = ("request_id: Optional[str] = None", "traceparent: Optional[str] = None")
+TAG = "tag: the step's name in the request and in the metadata; without it the name of its type"
 TERMS = (
     "metadata_only: make no tensors",
     "request_id: id of the request in the service's log; without it, the service makes one",
@@ -184,9 +192,37 @@ class Table:
 
     def documentation(self, indent):
         for row in self.parameters:
+            if row["type"] == "steps":
+                yield from wrapped(f"{row['name']}: {STEPS}", indent, 4)
+                continue
             told = [row["unit"], row["doc"], not row["values"] and f"allowed: {row['allowed']}"]
             told.append(row["default"] and f"default: {row['default']}")
             yield from wrapped(f"{row['name']}: {'; '.join(part for part in told if part)}", indent, 4)
+
+
+class Step(Table):
+    """A class for a type of step."""
+
+    def __init__(self, row):
+        super().__init__(row["name"], row["parameters"])
+        self.doc = row["doc"]
+
+    def arguments(self):
+        yield "self"
+        for number, row in enumerate(self.parameters):
+            if number == 1:
+                yield "*"
+            yield self.keyword(row)
+        yield "tag: Optional[str] = None"
+
+    def text(self):
+        lines = [*wrapped(f"A step that {self.doc}.", 4, before=QUOTES), "", "    Args:", *self.documentation(8)]
+        lines += wrapped(TAG, 8, 4)
+        head = function("__init__", self.arguments(), "None")
+        return (
+            f"class {self.title}(Step):\n{docstring(lines, 4)}\n    op = {quoted(self.name)}\n\n"
+            f"{head}\n        Step.__init__(self, locals())\n"
+        )
 
 
 class Endpoint(Table):
@@ -298,11 +334,13 @@ def endpoints_of(tables):
     return [Endpoint(path, rows, docs[path]) for path, rows in paths.items()]
 
 
-def rows_of(endpoints):
-    """The parameters of operations on points; a row that several operations share is there once."""
+def rows_of(endpoints, steps):
+    """The parameters of operations on points and of their steps; a row that several operations share is there once."""
+    of_steps = [{**row, "name": f"{step.name}.{row['name']}"} for step in steps for row in step.parameters]
     found = {}
     for endpoint in endpoints:
-        for row in endpoint.parameters:
+        has_steps = any(row["type"] == "steps" for row in endpoint.parameters)
+        for row in endpoint.parameters + (of_steps if has_steps else []):
             told = tuple(row[member] for member in ("name", "type", "unit", "default", "allowed", "doc"))
             found.setdefault(told, []).append(endpoint.name)
     text = ""
@@ -348,18 +386,20 @@ def stream_method(endpoints):
 def write(tables):
     endpoints = endpoints_of(tables)
     on_points = [one for one in endpoints if one.on_points]
-    names = ["SweepParameters", *(f"{one.title}Result" for one in endpoints)]
+    steps = [Step(row) for row in tables["steps"]]
+    names = ["SweepParameters", *(f"{one.title}Result" for one in endpoints), *(step.title for step in steps)]
     names += [f"{one.title}{part}" for one in on_points for part in ("Parameters", "SweepParameters")]
     public = "__all__ = [\n" + "".join(f"    {quoted(name)},\n" for name in sorted(names)) + "]\n"
-    constants = [text for one in endpoints for text in one.lists()]
+    constants = [text for one in [*steps, *endpoints] for text in one.lists()]
     constants += [one.dtypes() for one in endpoints if not one.on_points]
     doc = "The parameters of sweeps, which operations on points have."
-    classes = [on_points[0].fields("SweepParameters", "TypedDict", doc, True)]
+    classes = [step.text() for step in steps]
+    classes += [on_points[0].fields("SweepParameters", "TypedDict", doc, True)]
     classes += [text for one in on_points for text in one.settings()]
     classes += [one.result(tables["sizes"]) for one in endpoints]
     methods = [*(one.method() for one in endpoints), file_method(on_points), stream_method(on_points)]
     classes += ["\n".join([OPERATIONS, *methods])]
-    text = "\n".join([HEAD, public, *constants, rows_of(on_points)])
+    text = "\n".join([HEAD, public, *constants, rows_of(on_points, steps)])
     text = "\n\n".join([text, *classes])
     longest = max(text.splitlines(), key=len)
     if len(longest) > COLUMNS:

@@ -30,7 +30,7 @@ static void write_size(const struct param *param, const void *record, struct tex
   value_write_floats(((const struct request_step *)record)->step.params.downsample.size, 3, out);
 }
 
-static const struct value_type value_size = {"floats", false, read_size, write_size, NULL, NULL};
+static const struct value_type value_size = {"float or floats", false, read_size, write_size, NULL, NULL};
 
 static const struct param voxel_size = {
     .name = "voxel_size",
@@ -126,4 +126,9 @@ static bool finish(struct request_step *step, struct error *error) {
   return true;
 }
 
-const struct step_kind step_downsample = {.type = VX_STEP_DOWNSAMPLE, .rows = rows, .finish = finish};
+const struct step_kind step_downsample = {
+    .type = VX_STEP_DOWNSAMPLE,
+    .doc = "keeps few points of each cell of a lattice",
+    .rows = rows,
+    .finish = finish,
+};

@@ -22,6 +22,7 @@ static const struct param radius = {
     .allowed = "a number from 0.001 to 10000",
     .unit = "metres",
     .doc = "points up to so far apart are neighbours",
+    .required = true,
 };
 static const struct param min_neighbors = {
     .name = "min_neighbors",
@@ -30,6 +31,7 @@ static const struct param min_neighbors = {
     .least = 1,
     .most = VX_MAX_NEIGHBORS,
     .doc = "a point stays if it has at least so many neighbours, itself not counted",
+    .required = true,
 };
 static const struct param axes = {
     .name = "axes",
@@ -43,11 +45,8 @@ static const struct param axes = {
 static const struct param *const rows[] = {&radius, &min_neighbors, &axes, NULL};
 STEP_ROWS_FIT(rows);
 
-static bool finish(struct request_step *step, struct error *error) {
-  for (int row = 0; row < 2; row++)
-    if (!step->given[row])
-      return error_refuse(error, ERROR_BAD_PARAMETER, rows[row]->name, "%s is missing", rows[row]->name);
-  return true;
-}
-
-const struct step_kind step_radius_outlier = {.type = VX_STEP_RADIUS_OUTLIER, .rows = rows, .finish = finish};
+const struct step_kind step_radius_outlier = {
+    .type = VX_STEP_RADIUS_OUTLIER,
+    .doc = "drops points with few neighbours",
+    .rows = rows,
+};

@@ -70,6 +70,7 @@ static const struct param ring = {
     .allowed = "the name of a column, up to 31 bytes, or kitti",
     .doc = "the column with the number of each point's ring, whole numbers from 0 to 1023; kitti: the rings of KITTI's "
            "files, which follow one another without a column",
+    .required = true,
 };
 static const struct param distance_ratio = {
     .name = "distance_ratio",
@@ -112,11 +113,6 @@ STEP_ROWS_FIT(rows);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-static bool finish(struct request_step *step, struct error *error) {
-  return step->column[0] ||
-         error_refuse(error, ERROR_BAD_PARAMETER, "ring", "ring is missing; give the name of a column, or kitti");
-}
-
 static bool split(struct request_step *step, const struct chain_points *points, struct error *error) {
   struct vx_ring_outlier *params = &step->step.params.ring_outlier;
   params->column = VX_KITTI_RINGS;
@@ -129,4 +125,8 @@ static bool split(struct request_step *step, const struct chain_points *points, 
 }
 
 const struct step_kind step_ring_outlier = {
-    .type = VX_STEP_RING_OUTLIER, .rows = rows, .finish = finish, .split = split};
+    .type = VX_STEP_RING_OUTLIER,
+    .doc = "drops points that hang in the air between two surfaces",
+    .rows = rows,
+    .split = split,
+};

@@ -153,7 +153,7 @@ static void suggest_step(const struct param *param, struct suggestion *near) {
   for (int type = 0; type < VX_STEP_TYPES; type++) suggest_try(near, vx_step_row_of((enum vx_step_type)type)->name);
 }
 
-const struct value_type value_steps = {"list", false, read_steps, write_steps, allow_steps, suggest_step};
+const struct value_type value_steps = {"steps", false, read_steps, write_steps, allow_steps, suggest_step};
 
 // ---- parameters -----------------------------------------------------------------------------------------------------
 
@@ -223,11 +223,24 @@ static bool blame(const struct request_chain *chain, const struct request_step *
   return error_blame(error, text.data);
 }
 
+// Refuses a step without a required parameter.
+static bool check_required(const struct request_step *step, struct error *error) {
+  char memory[200];
+  struct text allowed = text_over(memory, sizeof memory);
+  param_rows rows = rows_of(step);
+  int row = 0;
+  while (rows[row] && (step->given[row] || !rows[row]->required)) row++;
+  if (!rows[row]) return true;
+  param_allowed(rows[row], &allowed);
+  return error_refuse(error, ERROR_BAD_PARAMETER, rows[row]->name, "%s is missing; allowed: %s", rows[row]->name,
+                      allowed.data);
+}
+
 bool chain_finish(struct request_chain *chain, struct error *error) {
   for (int32_t i = 0; i < chain->count; i++) {
     struct request_step *step = &chain->steps[i];
     const struct step_kind *kind = kinds[step->step.type];
-    if (kind->finish && !kind->finish(step, error)) return blame(chain, step, error);
+    if (!check_required(step, error) || (kind->finish && !kind->finish(step, error))) return blame(chain, step, error);
   }
   return true;
 }

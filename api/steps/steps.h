@@ -64,6 +64,7 @@ struct chain_points {
 // tag.
 struct step_kind {
   enum vx_step_type type;
+  const char *doc;  // what the step does
   param_rows rows;
   // Checks the parameters against each other. False with an error.
   bool (*finish)(struct request_step *step, struct error *error);

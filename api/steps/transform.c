@@ -67,7 +67,7 @@ static void write_crop(const struct param *param, const void *record, struct tex
   json_printf(out, "]");
 }
 
-static const struct value_type value_crop = {"list", false, read_crop, write_crop, NULL, NULL};
+static const struct value_type value_crop = {"floats", false, read_crop, write_crop, NULL, NULL};
 
 // Reads boxes separated by semicolons.
 static bool read_boxes(const char *value, const char *end, struct vx_box boxes[VX_MAX_CUTS], int32_t *count) {
@@ -108,7 +108,7 @@ static void write_cut(const struct param *param, const void *record, struct text
   json_end(out);
 }
 
-static const struct value_type value_cut = {"string", false, read_cut, write_cut, NULL, NULL};
+static const struct value_type value_cut = {"boxes", false, read_cut, write_cut, NULL, NULL};
 
 static bool read_distance(const struct param *param, const char *value, const char *end, void *record) {
   struct vx_transform *params = params_of(record);
@@ -131,7 +131,7 @@ static void write_distance(const struct param *param, const void *record, struct
     json_put_string(out, "off");
 }
 
-static const struct value_type value_distance = {"list", false, read_distance, write_distance, NULL, NULL};
+static const struct value_type value_distance = {"floats", false, read_distance, write_distance, NULL, NULL};
 
 static const struct param matrix = {
     .name = "matrix",
@@ -227,6 +227,7 @@ static bool split(struct request_step *step, const struct chain_points *points, 
 
 const struct step_kind step_transform = {
     .type = VX_STEP_TRANSFORM,
+    .doc = "moves points, and drops points by boxes and by their distance",
     .rows = rows,
     .finish = finish,
     .split = split,

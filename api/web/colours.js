@@ -1,4 +1,5 @@
 // Values of points and voxels, and the colours for them.
+import { words } from "./dom.js";
 import { quantiles } from "./spread.js";
 
 // The fates of points, with their colours. Points without finite coordinates cannot be drawn.
@@ -8,6 +9,17 @@ export const FATES = [
   ["in range, but its voxel was dropped", [170, 90, 200]],
   ["out of range", [130, 130, 140]],
 ];
+
+// Colours for the fates that steps give, in the order of an answer; after the last colour the first one comes again.
+const OF_STEPS = [[70, 130, 200], [215, 80, 80], [225, 110, 170], [165, 110, 60], [20, 160, 170], [140, 150, 40]];
+const BANDS = [...FATES.map(([, colour]) => colour), ...OF_STEPS];
+
+// The number of a colour of BANDS, by the number of a fate in fatesWith.
+const bandOf = (fate) => fate < FATES.length ? fate : FATES.length + ((fate - FATES.length) % OF_STEPS.length);
+
+// All fates of points, with their colours: FATES, and those with these names, which steps give.
+export const fatesWith = (names) =>
+  [...FATES, ...names.map((name, i) => [words(name), BANDS[bandOf(FATES.length + i)]])];
 
 // A third entry limits the row to scans or to streams.
 export const COLOURS = [
@@ -47,7 +59,7 @@ function bands(colours) {
 }
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const fates = bands(FATES.map(([, colour]) => colour));
+const fates = bands(BANDS);
 const ramps = Object.fromEntries(Object.entries(STOPS).map(([scheme, stops]) => [scheme, ramp(stops)]));
 const backwards = ramp([...STOPS.dark].reverse());
 
@@ -79,7 +91,7 @@ export function paint(name, { points, columns, ids, voxels, fates, ages }) {
     if (column !== undefined) ofPoints[i] = column < columns ? points[row + column] : 0;
     else if (name === "distance") ofPoints[i] = Math.hypot(points[row], points[row + 1]);
     else if (name === "count") ofPoints[i] = ids[i] >= 0 ? voxels.counts[ids[i]] : 0;
-    else ofPoints[i] = (fates[i] + 0.5) / FATES.length;
+    else ofPoints[i] = (bandOf(fates[i]) + 0.5) / BANDS.length;
   }
   const ofVoxels = new Float32Array(voxels.counts.length);
   if (name === "count") ofVoxels.set(voxels.counts);

@@ -1,12 +1,13 @@
 // The form of parameters, made from the service's description of them.
 import { element } from "./dom.js";
+import { parseSteps, textOfSteps } from "./steps.js";
 
 // The page asks for the outputs that it shows; a frame is one cloud, and no sweep of a stream.
 const POSES = ["pose", "poses", "mount", "time", "times", "time_column"];
 const STREAMS = ["stream", "streams", "sweeps", ...POSES, "remove_close"];
 const OWN = ["outputs", "point_counts", "timeout_ms", "points_region", "output_region", ...STREAMS];
 const GRID = ["point_cloud_range", "voxel_size", "max_points_per_voxel", "max_voxels"];
-const FIRST = ["preset", ...GRID, "fps"];
+const FIRST = ["preset", ...GRID, "fps", "steps"];
 
 const textOf = (value) => (value === undefined || value === null ? "" : String(value));
 
@@ -25,24 +26,29 @@ function field(row, presets) {
 }
 
 export class Form {
-  // `parameters` are the rows of GET /v1/describe; changed() is called after each change of the user's. Another preset
-  // brings its own grid.
-  constructor(form, parameters, presets, changed) {
+  // `parameters` and `types` are the rows of voxelize and of steps in GET /v1/describe; changed() is called after each
+  // change of the user's. Another preset brings its own grid.
+  constructor(form, parameters, types, presets, changed) {
     this.form = form;
     this.presets = presets;
-    this.rows = parameters.filter(({ name }) => !OWN.includes(name));
+    this.types = types;
+    this.rows = this.fixed = parameters.filter(({ name }) => !OWN.includes(name)); // with those of the present steps
+    this.adder = element("select", { ariaLabel: "Add a step" }, new Option("Add a step", ""),
+                         ...types.map(({ name }) => new Option(name, name)));
+    this.list = element("div"); // the fields of the steps
     const more = element("details", {}, element("summary", { textContent: "More parameters" }));
     form.replaceChildren();
-    for (const name of FIRST) form.append(...field(this.rows.find((row) => row.name === name), presets));
-    for (const row of this.rows) if (!FIRST.includes(row.name)) more.append(...field(row, presets));
-    form.append(more);
+    for (const name of FIRST) form.append(...field(this.fixed.find((row) => row.name === name), presets));
+    for (const row of this.fixed) if (!FIRST.includes(row.name)) more.append(...field(row, presets));
+    form.append(this.adder, this.list, more);
     form.onsubmit = (event) => event.preventDefault();
     form.onchange = ({ target }) => {
+      if (target === this.adder) this.add(target.value);
       if (target.name === "preset") for (const name of GRID) this.input(name).value = "";
-      this.placeholders();
+      this.set({});
       changed();
     };
-    this.placeholders();
+    this.set({});
   }
 
   input(name) {
@@ -53,9 +59,53 @@ export class Form {
     return this.presets.find(({ name }) => name === this.input("preset").value)?.parameters ?? {};
   }
 
+  // The steps of the list or, without a list, of the preset: { tag, op, given }, of which `given` are the parameters
+  // that the preset has.
+  steps() {
+    const list = this.input("steps").value.trim();
+    if (list) return parseSteps(list);
+    return (this.preset().steps ?? []).map(({ op, tag = op, ...given }) => ({ tag, op, given }));
+  }
+
+  // Adds a step at the end of the list. The list replaces that of the preset, so it begins with the preset's steps.
+  add(op) {
+    const steps = this.steps(), values = this.values();
+    for (const { tag, given = {} } of steps)
+      for (const [name, value] of Object.entries(given)) values[`${tag}.${name}`] ??= textOf(value);
+    let tag = op;
+    for (let number = 2; steps.some((step) => step.tag === tag); number++) tag = `${op}${number}`;
+    this.adder.value = "";
+    this.set({ ...values, steps: textOfSteps([...steps, { tag, op }]) });
+    this.detailsOf(tag).open = true;
+  }
+
+  detailsOf(tag) {
+    return [...this.list.children].find(({ dataset }) => dataset.tag === tag);
+  }
+
+  // Makes the fields of the present steps.
+  makeSteps() {
+    const open = [...this.list.children].filter((details) => details.open).map(({ dataset }) => dataset.tag);
+    this.rows = [...this.fixed];
+    const made = [];
+    for (const { tag, op, given = {} } of this.steps()) {
+      const type = this.types.find(({ name }) => name === op);
+      if (!type || made.some(({ dataset }) => dataset.tag === tag)) continue; // the service refuses the list
+      const rows = type.parameters.map((row) =>
+        ({ ...row, name: `${tag}.${row.name}`, default: given[row.name] ?? row.default }));
+      const details = element("details", { open: open.includes(tag) }, element("summary", { textContent: tag }),
+                              ...rows.flatMap((row) => field(row)));
+      details.dataset.tag = tag;
+      made.push(details);
+      this.rows.push(...rows);
+    }
+    this.list.replaceChildren(...made);
+  }
+
   // An empty field shows what the preset or the service takes for it.
   placeholders() {
-    const preset = this.preset();
+    const { steps, ...preset } = this.preset();
+    if (steps) preset.steps = textOfSteps(steps);
     for (const { name, default: otherwise } of this.rows) {
       const input = this.input(name);
       const value = textOf(preset[name] ?? otherwise);
@@ -74,8 +124,13 @@ export class Form {
     return values;
   }
 
+  // Changes some of the choices.
   set(values) {
-    for (const { name } of this.rows) if (name in values) this.input(name).value = values[name];
+    const all = { ...this.values(), ...values };
+    const fill = (rows) => rows.forEach(({ name }) => name in all && (this.input(name).value = all[name]));
+    fill(this.fixed);
+    this.makeSteps();
+    fill(this.rows);
     this.placeholders();
   }
 

@@ -71,7 +71,7 @@ function repaint() {
   const colour = byId("colour").value;
   const painted = paint(colour, shown);
   scene.setValues(painted, rampOf(colour));
-  panel.showLegend(colour, byId("colour").selectedOptions[0].text, painted.range);
+  panel.showLegend(colour, byId("colour").selectedOptions[0].text, painted.range, shown.metadata?.steps);
   redraw();
 }
 
@@ -158,7 +158,7 @@ async function askOnce(one) {
     panel.showCommands(one.name, parameters, form.columns(), byId("token").value, chosen());
     const found = await boxesOf(one);
     bytes = await one.read();
-    const answer = await voxelize(bytes, parameters);
+    const answer = await voxelize(bytes, parameters, form.steps().length > 0);
     if (followed()) return;
     take(one.name, Object.assign(answer, { found }));
   } catch (refusal) {
@@ -469,12 +469,12 @@ function listen() {
 async function begin() {
   try {
     const pages = [getJson("/v1/describe"), getJson("/v1/presets"), listModels()];
-    const [{ operations }, { presets }] = await Promise.all(pages);
+    const [{ operations, steps }, { presets }] = await Promise.all(pages);
     await offerStreams();
     if (followed()) return followStream(followed(), byId("colour").value);
     if (form) return refresh();
     const { parameters } = operations.find(({ name }) => name === "voxelize");
-    form = new Form(byId("form"), parameters, presets, refresh);
+    form = new Form(byId("form"), parameters, steps, presets, refresh);
     settle();
     restoreState();
   } catch (refusal) {

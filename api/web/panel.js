@@ -1,8 +1,9 @@
 // The panels about an answer: counts, warnings, times, the picked voxel, and commands that repeat the request.
 import { pathOf } from "./api.js";
-import { FATES, rampOf } from "./colours.js";
+import { fatesWith, rampOf } from "./colours.js";
 import { byId, element, rowOf, whole, words } from "./dom.js";
 import { rowsOf } from "./scan.js";
+import { countsOf, fatesOf, parseSteps } from "./steps.js";
 
 const PIECES = ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#999999"];
 
@@ -12,11 +13,26 @@ function swatch(colour) {
   return made;
 }
 
+const swatchOfBytes = (colour) => swatch(`rgb(${colour})`);
 const swatchOf = (colour) => swatch(`rgb(${colour.map((part) => 255 * part)})`);
 
-export function showCounts({ points, voxels, samples, grid_size, warnings, backend }, boxes) {
-  const rows = [];
-  for (const [name, value] of Object.entries(points)) rows.push(rowOf([`points ${words(name)}`], whole(value)));
+// How many points each step left, and what became of the others.
+function tableOfSteps(steps) {
+  const colours = new Map(fatesWith(fatesOf(steps)));
+  const rows = steps.map(countsOf).flatMap(({ tag, op, kept, fates }) => [
+    rowOf([tag === op ? tag : `${tag} (${op})`], whole(kept)),
+    ...fates.map(([name, number]) => {
+      const colour = colours.get(words(name));
+      return rowOf([colour ? swatchOfBytes(colour) : "", words(name)], `−${whole(number)}`);
+    }),
+  ]);
+  return element("table", { id: "steps" }, element("caption", { textContent: "Points after each step" }), ...rows);
+}
+
+export function showCounts({ points, voxels, samples, grid_size, warnings, backend, steps = [] }, boxes) {
+  const rows = [], told = new Set(steps.flatMap((step) => Object.keys(step))); // in the table of steps
+  for (const [name, value] of Object.entries(points))
+    if (value || !told.has(name) || name === "kept") rows.push(rowOf([`points ${words(name)}`], whole(value)));
   for (const [name, value] of Object.entries(voxels)) rows.push(rowOf([`voxels ${words(name)}`], whole(value)));
   if (samples) rows.push(rowOf(["samples"], whole(samples.chosen)));
   for (const { name, colour, boxes: number } of boxes)
@@ -24,7 +40,8 @@ export function showCounts({ points, voxels, samples, grid_size, warnings, backe
   rows.push(rowOf(["grid x, y, z"], grid_size.map(whole).join(" × ")), rowOf(["backend"], backend));
   const notes = warnings.map((warning) =>
     element("p", { className: "warning", textContent: warning.detail }));
-  byId("counts").replaceChildren(...notes, element("table", {}, ...rows));
+  const tables = [element("table", {}, ...rows), ...(steps.length ? [tableOfSteps(steps)] : [])];
+  byId("counts").replaceChildren(...notes, ...tables);
 }
 
 // The sweeps of a live stream, newest first, and how many of its frames were shown.
@@ -40,15 +57,22 @@ export function showSweeps({ sweeps }, { shown, skipped }) {
     element("table", {}, element("caption", { textContent: "Points by age of the sweep" }), ...rows));
 }
 
+const OF_STEP = "step-"; // begins the name of the time of one step, which is a part of the time of all steps
+
 function timesOf(caption, { total, ...stages }) {
   const bar = element("div", { className: "bar" });
   bar.setAttribute("aria-hidden", "true");
-  const rows = Object.entries(stages).map(([name, value], i) => {
+  const rowOfTime = (head, value) => rowOf(head, `${value.toFixed(0)} µs`);
+  const all = Object.entries(stages);
+  const ofSteps = all.filter(([name]) => name.startsWith(OF_STEP));
+  const rows = all.filter((stage) => !ofSteps.includes(stage)).flatMap(([name, value], i) => {
     const piece = element("span", { title: `${name} ${value} µs` });
     piece.style.backgroundColor = PIECES[i % PIECES.length];
     piece.style.width = `${(100 * value) / (total || 1)}%`;
     bar.append(piece);
-    return rowOf([swatch(PIECES[i % PIECES.length]), words(name)], `${value.toFixed(0)} µs`);
+    const parts = name === "steps" ? ofSteps : [];
+    return [rowOfTime([swatch(PIECES[i % PIECES.length]), words(name)], value),
+            ...parts.map(([part, time]) => rowOfTime([`– ${part.slice(OF_STEP.length)}`], time))];
   });
   return [caption, bar, element("table", {}, ...rows, rowOf(["total"], `${total.toFixed(0)} µs`))];
 }
@@ -66,9 +90,9 @@ export function showClasses(groups) {
   byId("classes").replaceChildren(...rows);
 }
 
-export function showLegend(colour, label, [low, high]) {
+export function showLegend(colour, label, [low, high], steps) {
   if (colour === "fate") {
-    const rows = FATES.map(([name, rgb]) => element("div", {}, swatch(`rgb(${rgb})`), name));
+    const rows = fatesWith(fatesOf(steps)).map(([name, rgb]) => element("div", {}, swatchOfBytes(rgb), name));
     return byId("ramp").replaceChildren(...rows);
   }
   const ramp = rampOf(colour);
@@ -104,6 +128,23 @@ export function showStreamCommands(name, token) {
 const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const python = (text) => JSON.stringify(text);
 
+// The argument `steps` of the Python client, from the list and the parameters of the steps.
+function pythonOfSteps({ steps, ...given }) {
+  const all = Object.entries(given).filter(([name]) => name.includes("."));
+  if (steps === undefined) {
+    const items = all.map(([name, value]) => `${python(name)}: ${python(value)}`);
+    return items.length ? `, steps={${items.join(", ")}}` : "";
+  }
+  const made = parseSteps(steps).map(({ tag, op }) => {
+    const type = op.split("_").map((word) => word[0].toUpperCase() + word.slice(1)).join("");
+    const own = all.filter(([name]) => name.startsWith(`${tag}.`))
+      .map(([name, value]) => [name.slice(tag.length + 1), value]);
+    if (tag !== op) own.push(["tag", tag]);
+    return `voxeld.${type}(${own.map(([name, value]) => `${name}=${python(value)}`).join(", ")})`;
+  });
+  return `, steps=[${made.join(", ")}]`;
+}
+
 export function showCommands(name, parameters, columns, token, model) {
   const address = location.origin;
   const secret = token ? " -H \"Authorization: Bearer $TOKEN\"" : "";
@@ -117,8 +158,8 @@ export function showCommands(name, parameters, columns, token, model) {
   const rows = isArray ? `numpy.fromfile(${python(name)}, "<f4").reshape(-1, ${columns})`
     : `open(${python(name)}, "rb").read()`;
   const named = (given) => Object.entries(given)
-    .filter(([key]) => !isArray || !["num_features", "dtype"].includes(key))
-    .map(([key, value]) => `, ${key}=${python(value)}`).join("");
+    .filter(([key]) => key !== "steps" && !key.includes(".") && (!isArray || !["num_features", "dtype"].includes(key)))
+    .map(([key, value]) => `, ${key}=${python(value)}`).join("") + pythonOfSteps(given);
   byId("python").textContent = `import numpy, voxeld\n\npoints = ${rows}\n`
     + `with voxeld.Client(${python(address)}${token ? ", token=TOKEN" : ""}) as client:\n`
     + `    result = client.voxelize(points${named(parameters)})\n`

@@ -1,5 +1,7 @@
 // A scan: its bytes, its points, and the service's answer for them.
 import { post } from "./api.js";
+import { FATES } from "./colours.js";
+import { fatesOf as fatesOfSteps, takeSteps } from "./steps.js";
 import { quantiles } from "./spread.js";
 
 const FORMATS = { pcd: "pcd", ply: "ply" };
@@ -29,30 +31,42 @@ async function pointsOf(bytes, used) {
   return { points, columns: width };
 }
 
-// The number in FATES of each point. The order of the points decides which of a voxel's points are over its cap.
-function fatesOf({ points, columns, ids }, { max_points_per_voxel: cap }, low, high, voxels) {
+// The number in fatesWith of each point; `dropped` has what the steps did. The order of the points decides which of a
+// voxel's points are over its cap.
+function fatesOf({ points, columns, ids }, { max_points_per_voxel: cap }, low, high, voxels, dropped) {
   const fates = new Uint8Array(ids.length);
   const seen = new Uint32Array(voxels);
   for (let i = 0; i < ids.length; i++) {
-    if (ids[i] >= 0) fates[i] = cap && seen[ids[i]]++ >= cap ? 1 : 0;
+    if (dropped?.[i]) fates[i] = dropped[i];
+    else if (ids[i] >= 0) fates[i] = cap && seen[ids[i]]++ >= cap ? 1 : 0;
     else fates[i] = [0, 1, 2].every((axis) => points[i * columns + axis] >= low[axis] &&
                                               points[i * columns + axis] < high[axis]) ? 2 : 3;
   }
   return fates;
 }
 
-// Asks for the voxels of a scan.
-export async function voxelize(bytes, parameters) {
+// What the steps did to each point, as fatesOf wants it.
+function droppedBy({ tensors, metadata: { fate_names: names, steps } }) {
+  const numbers = names.map((name) => FATES.length + fatesOfSteps(steps).indexOf(name));
+  return tensors.point_fates.data.map((fate) => fate && numbers[fate]);
+}
+
+// Asks for the voxels of a scan; `stepped`: the request, its preset included, has steps.
+export async function voxelize(bytes, parameters, stepped) {
   const outputs = ["voxel_coords", "voxel_num_points", "point_voxel_ids"];
   if (parameters.fps && parameters.fps !== "off") outputs.push("sampled_points");
-  const { tensors, metadata } = await post("voxelize", { ...parameters, outputs: outputs.join(",") }, bytes);
+  if (stepped) outputs.push("points", "point_rows", "point_fates", "point_steps");
+  const answer = await post("voxelize", { ...parameters, outputs: outputs.join(",") }, bytes);
+  const { tensors, metadata } = answer;
   const used = metadata.parameters;
   const scene = await pointsOf(bytes, used);
   scene.ids = tensors.point_voxel_ids.data;
   scene.voxels = { cells: tensors.voxel_coords.data, counts: tensors.voxel_num_points.data };
+  if (stepped) takeSteps(scene, tensors, used.steps);
   const range = metadata.effective_range;
   Object.assign(scene, { low: range.slice(0, 3), high: range.slice(3), size: used.voxel_size, metadata });
-  scene.fates = fatesOf(scene, used, scene.low, scene.high, scene.voxels.counts.length);
+  scene.fates = fatesOf(scene, used, scene.low, scene.high, scene.voxels.counts.length,
+                        stepped && droppedBy(answer));
   scene.samples = tensors.sampled_points?.data ?? new Float32Array();
   return scene;
 }

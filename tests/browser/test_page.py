@@ -1,5 +1,6 @@
 """The page at / in a browser: it draws what is dropped, asks again after a change, and shows why it was refused."""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -26,6 +27,27 @@ WIDTH {0}
 HEIGHT 1
 POINTS {0}
 DATA ascii
+"""
+
+
+# x, y and z of each point of a scan, as the page has them once it has the answer to a query.
+PLACES = """
+const [numbers, query, done] = arguments;
+const parameters = Object.fromEntries(new URLSearchParams(query));
+import("/ui/scan.js").then(({ voxelize }) => voxelize(new Float32Array(numbers).buffer, parameters, true)).then(
+  ({ points }) => done([...Array(points.length / 4).keys()].map((i) => [...points.subarray(4 * i, 4 * i + 3)])));
+"""
+# The colours of a screenshot, as styles have them.
+DRAWN = """
+const [text, done] = arguments;
+const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+createImageBitmap(new Blob([bytes], {type: "image/png"})).then((image) => {
+  const context = new OffscreenCanvas(image.width, image.height).getContext("2d");
+  context.drawImage(image, 0, 0);
+  const { data } = context.getImageData(0, 0, image.width, image.height), colours = new Set();
+  for (let i = 0; i < data.length; i += 4) colours.add(`rgb(${data.slice(i, i + 3).join(", ")})`);
+  done([...colours]);
+});
 """
 
 
@@ -243,6 +265,160 @@ class Page(PageCase):
             python = [sys.executable, "-c", self.browser.text("#python")]
             ran = subprocess.run(python, cwd=folder, check=True, capture_output=True, text=True)
         self.assertEqual(ran.stdout, "(500, 4)\n")
+
+
+class Steps(PageCase):
+    """Steps before the voxels: their fields, counts, commands, and where and in which colours points are drawn."""
+
+    GRID = "#point_cloud_range=0,0,0,30,30,30&voxel_size=10,10,10"
+    MOVED = (
+        f"{GRID}&steps=transform,few:downsample&transform.matrix=1,0,0,10,0,1,0,0,0,0,1,0,0,0,0,1"
+        "&transform.cut=0,20,20,5,30,30&few.voxel_size=10&few.method=first"
+    )
+    FEW = np.array([[5, 15, 15, 0.25], [-9, 2, 3, 0.5], [6, 16, 16, 0.75], [-9, 28, 27, 1], [19, 28, 27, 1]], "<f4")
+
+    @classmethod
+    def setUpClass(cls):
+        presets = cls.enterClassContext(tempfile.TemporaryDirectory())
+        numbers = {"point_cloud_range": RANGE, "voxel_size": [1, 1, 1]}
+        chain = [{"op": "transform", "tag": "near", "distance": [0, 40]}]
+        preset = {"description": "mine", "parameters": {**numbers, "steps": chain}}
+        pathlib.Path(presets, "mine.json").write_text(json.dumps(preset), encoding="utf-8")
+        cls.ARGS = ("--presets-dir", presets)
+        super().setUpClass()
+
+    def field(self, name):
+        return self.browser.find(f"[name='{name}']")
+
+    def value(self, name):
+        return self.field(name).get_attribute("value")
+
+    def add(self, name):
+        self.browser.set("[aria-label='Add a step']", name)
+
+    def rows_of_steps(self):
+        return self.browser.run(
+            "return [...document.querySelectorAll('#steps tr')].map("
+            "(row) => [...row.cells].map((cell) => cell.innerText.trim()).join(' '))"
+        )
+
+    def test_a_step_is_added_and_its_parameter_asked_for(self):
+        self.open("#preset=kitti_second")
+        self.add("downsample")
+        self.browser.await_text("#error", "voxel_size is missing")
+        self.assertEqual(self.value("steps"), "downsample")
+        self.assertEqual(self.field("downsample.voxel_size").get_attribute("aria-invalid"), "true")
+        self.assertTrue(self.field("downsample.voxel_size").is_displayed())
+        self.assertEqual(self.field("downsample.origin").get_attribute("placeholder"), "0,0,0")
+        self.browser.set("[name='downsample.voxel_size']", "0.5")
+        self.browser.await_text("#counts", "Points after each step")
+        self.assertTrue(self.field("downsample.voxel_size").is_displayed())
+        self.add("downsample")
+        self.assertEqual(self.value("steps"), "downsample,downsample2:downsample")
+        self.assertEqual(self.value("downsample.voxel_size"), "0.5")
+        self.browser.set("[name='steps']", "downsample")
+        self.browser.await_text("#state", SHOWN)
+        state = self.browser.run("return location.hash")
+        before = self.rows_of_steps()
+        self.open(state)
+        self.assertEqual(self.rows_of_steps(), before)
+        self.browser.set("[name='steps']", "none")
+        wait_until(lambda: "Points after" not in self.browser.text("#counts"), "an answer without steps")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('[data-tag]').length"), 0)
+
+    def test_each_field_of_a_step_has_its_label_and_its_doc(self):
+        self.open("#preset=kitti_second")
+        for step in self.daemon.get("/v1/describe").json()["steps"]:
+            self.browser.set("[name='steps']", f"mine:{step['name']}")
+            for row in step["parameters"]:
+                field = self.field(f"mine.{row['name']}")
+                told = self.browser.run(
+                    "return [arguments[0].labels[0].textContent, document.getElementById(arguments[1]).textContent]",
+                    field,
+                    field.get_attribute("aria-describedby"),
+                )
+                self.assertEqual(told, [f"mine.{row['name']}", meaning(row)])
+
+    def test_counts_of_steps(self):
+        points = cloud(20000)
+        self.open("#preset=kitti_second&steps=transform,thin:downsample&transform.cut=0,-9,-3,40,9,1&thin.voxel_size=1")
+        self.drop("mine", points)
+        query = "/v1/voxelize?preset=kitti_second&steps=transform,thin:downsample&transform.cut=0,-9,-3,40,9,1"
+        told = self.daemon.post(f"{query}&thin.voxel_size=1", points.tobytes(), {"Accept": "application/json"}).json()
+        first, second = told["steps"]
+        expected = [f"transform {first['kept']:,}", f"cut out −{first['cut_out']:,}"]
+        expected += [f"thin (downsample) {second['kept']:,}", f"merged −{second['merged']:,}"]
+        self.assertEqual(self.rows_of_steps(), expected)
+        self.assertEqual(self.count("points cut out"), told["points"]["cut_out"])
+        self.assertIsNone(self.count("points out of crop"))
+        self.assertRegex(self.browser.text("#timing"), r"steps \d+ µs\n– transform \d+ µs\n– thin \d+ µs\n")
+
+    def test_points_are_drawn_where_the_steps_left_them(self):
+        self.open(self.MOVED)
+        self.drop("few", self.FEW)
+        self.assertEqual(self.rows_of_steps(), ["transform 4", "cut out −1", "few (downsample) 3", "merged −1"])
+        self.change(self.browser.find("#canvas").click)  # in the middle
+        told = self.browser.text("#voxel")
+        self.assertIn("x, y, z 1, 1, 1", told)
+        self.assertIn("points kept 1", told)
+        self.assertIn("point 0 15, 15, 15, 0.25", told)
+        self.assertNotIn("point 2", told)
+        query = self.MOVED[1:]
+        places = self.browser.driver.execute_async_script(PLACES, self.FEW.ravel().tolist(), query)
+        self.assertEqual(places, [[15, 15, 15], [1, 2, 3], [16, 16, 16], [1, 28, 27], [29, 28, 27]])
+
+    def test_dropped_points_have_the_colours_of_the_legend(self):
+        self.open(self.MOVED + "&view.layers=points&view.size=8&view.colour=fate")
+        self.drop("few", self.FEW)
+        legend = self.browser.text("#ramp").splitlines()
+        self.assertEqual(legend[0], "kept")
+        self.assertEqual(legend[-2:], ["cut out", "merged"])
+        swatches = "return [...document.querySelectorAll('#ramp .swatch')].map((one) => one.style.backgroundColor)"
+        colours = dict(zip(legend, self.browser.run(swatches)))
+        of_counts = "return [...document.querySelectorAll('#steps .swatch')].map((one) => one.style.backgroundColor)"
+        self.assertEqual(self.browser.run(of_counts), [colours["cut out"], colours["merged"]])
+        drawn = self.browser.driver.execute_async_script(DRAWN, self.browser.find("#canvas").screenshot_as_base64)
+        for name in ("kept", "cut out", "merged"):
+            self.assertIn(colours[name], drawn)
+        self.browser.set("[name='steps']", "none")
+        for name in ("few.voxel_size", "transform.cut"):
+            self.assertNotIn(name, self.browser.run("return location.hash"))
+
+    def test_the_steps_of_a_preset(self):
+        self.open("#preset=mine")
+        self.assertEqual(self.value("steps"), "")
+        self.assertEqual(self.field("steps").get_attribute("placeholder"), "near:transform")
+        self.assertEqual(self.field("near.distance").get_attribute("placeholder"), "0,40")
+        kept = self.rows_of_steps()
+        self.browser.set("[name='near.distance']", "0,20")
+        wait_until(lambda: self.rows_of_steps() != kept, "other counts")
+        self.assertIn('steps={"near.distance": "0,20"}', self.browser.text("#python"))
+        self.add("radius_outlier")
+        self.assertEqual(self.value("steps"), "near:transform,radius_outlier")
+        self.assertEqual((self.value("near.distance"), self.value("near.crop")), ("0,20", "off"))
+        self.browser.set("#parameter-preset", "kitti_second")
+        self.browser.set("[name='steps']", "")
+        self.browser.await_text("#state", SHOWN)
+        self.assertEqual(self.browser.find("#error").is_displayed(), False)
+
+    def test_the_commands_that_it_shows_have_the_steps(self):
+        for state in (
+            "#preset=mine&steps=transform,far:transform&far.crop=0,-40,-3,40,40,1&transform.cut=0,0,-3,40,9,1",
+            "#preset=mine&near.distance=0,20",
+            "#preset=mine&steps=none",
+        ):
+            with self.subTest(state), tempfile.TemporaryDirectory() as folder:
+                self.open(state)
+                points = cloud(4000)
+                (pathlib.Path(folder) / "mine.bin").write_bytes(points.tobytes())
+                self.drop("mine", points)
+                voxels = self.count("voxels kept")
+                subprocess.run(["bash", "-c", self.browser.text("#curl")], cwd=folder, check=True, capture_output=True)
+                shape = f'"shape":[{voxels},4]'.encode()
+                self.assertIn(shape, (pathlib.Path(folder) / "voxels.safetensors").read_bytes())
+                python = [sys.executable, "-c", self.browser.text("#python")]
+                ran = subprocess.run(python, cwd=folder, check=True, capture_output=True, text=True)
+                self.assertEqual(ran.stdout, f"({voxels}, 4)\n")
 
 
 class Token(unittest.TestCase):

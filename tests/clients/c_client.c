@@ -169,7 +169,7 @@ int main(int argc, char **argv) {
   size_t count = 0, sent = 0;
   enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
       voxeld_voxelize;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:fpNMDBLX")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:fplNMDBLX")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -187,6 +187,7 @@ int main(int argc, char **argv) {
       case 'e': options.encoding = optarg; break;
       case 'f': ask = voxeld_fps; break;
       case 'p': ask = voxeld_transform; break;
+      case 'l': ask = voxeld_points; break;
       case 'M': ask = voxeld_nms; break;
       case 'D': ask = voxeld_decode; break;
       case 'B': ask = voxeld_detect; break;

@@ -23,9 +23,11 @@ import centers
 import check
 import oracle
 import samples
+import steps
 from credentials import Authority, TlsDaemon
 from daemon import PATIENCE, ROOT, Daemon, wait_until
 from rude_server import DATE, GRID, LASTING, PASSING, RETRY_AFTER, RudeServer, Talk, answer, problem, token_file, url_of
+from tables import describe, operation_of
 from test_python_rude import DAMAGED
 
 QUERY = "&".join(f"{name}={','.join(map(str, value))}" for name, value in GRID.items())
@@ -130,6 +132,33 @@ class Calls(CCase):
         text = "&".join(f"{name}={value}" for name, value in query.items())
         self.assertEqual(self.call(self.url, "-f", query=text, body=rows(300))["status"], "OK")
         self.assertEqual(check.same_tensors(samples.of_points(query, rows(300)).tensors, self.tensors), [])
+
+    def test_steps_are_those_of_the_query(self):
+        body = rows(500)
+        chain = [
+            ("transform", "transform", {"cut": "-5,-5,-2,0,0,2;3,3,-2,5,5,2"}),
+            ("thin", "downsample", {"voxel_size": "1", "method": "first"}),
+        ]
+        outputs = ["points", "point_indices", "point_rows", "point_steps"]
+        query = "steps=transform,thin:downsample"
+        for tag, _, parameters in chain:
+            query += "".join(f"&{tag}.{name}={value}" for name, value in parameters.items())
+        query += "&outputs=" + ",".join(outputs)
+        line = self.call(self.url, "-l", query=query, body=body)
+        reference = steps.run(chain, np.frombuffer(body, np.float32).reshape(-1, 4), [500])
+        self.assertEqual(check.same_tensors(steps.answer(reference), self.tensors), [])
+        self.assertEqual(json.loads(line["metadata"])["steps"], reference.told)
+        self.call(self.url, query=f"{QUERY}&{query}", body=body)  # of voxelize
+        self.assertEqual(check.same_tensors(steps.answer(reference), self.tensors), [])
+        problem = self.call(self.url, "-l", query="steps=downsample&downsample.voxel_size=-1", body=body)["problem"]
+        self.assertEqual((problem["status"], problem["parameter"]), (400, "downsample.voxel_size"))
+
+    def test_all_tensors_of_an_operation(self):
+        names = [row["name"] for row in operation_of("voxelize", describe())["tensors"]]
+        query = f"{QUERY}&feature=points,mean,pillar&fps=5&steps=transform&outputs={','.join(names)}"
+        line = self.call(self.url, query=query, body=rows(500))
+        self.assertEqual((line["status"], line["error"]), ("OK", ""))
+        self.assertEqual(set(self.tensors), set(names))
 
     def test_boxes_and_maps_are_the_reference(self):
         rng = np.random.default_rng(8)

@@ -80,6 +80,7 @@ class Commands(OneDaemonCase):
         asked = {
             "voxelize": (PRESET, {"voxel_coords", "voxel_num_points", "voxel_features"}),
             "fps": (("--num-samples", 64), {"sampled_indices", "sampled_points"}),
+            "points": ((), {"points", "point_indices"}),
             "transform": (("--cut", "-1,-1,-2,3,1,1", "--outputs", "points"), {"points"}),
         }
         for operation, (given, tensors) in asked.items():
@@ -104,6 +105,32 @@ class Commands(OneDaemonCase):
             first = files(kind, 1, "--workers", "1")
             self.assertEqual(sorted(first), [f"a.{kind}", f"b.{kind}", "voxeld.json"])
             self.assertEqual(first, files(kind, 2, "--workers", "2", "--allow-shared-memory", "yes"))
+
+    def test_steps(self):
+        """The answers equal those of single requests, and the next run goes on only with the same steps."""
+        self.add("a.bin", "b.bin", "c.bin")
+        steps = "transform,fine:downsample,radius_outlier"
+        given = ("--steps", steps, "--transform.cut", "-1,-1,-2,3,1,1", "--param", "fine.voxel_size=0.2")
+        given += ("--radius-outlier.radius", "1", "--radius-outlier.min-neighbors", "2")
+        self.assert_counts(self.voxelize(*given), 0, done=3)
+        query = f"steps={steps}&transform.cut=-1,-1,-2,3,1,1&fine.voxel_size=0.2"
+        query += "&radius_outlier.radius=1&radius_outlier.min_neighbors=2"
+        for scan in self.scans.iterdir():
+            plain = self.daemon.post(f"/v1/voxelize?preset=kitti_second&{query}", scan.read_bytes())
+            expected, told = parse_by_hand(plain.body)
+            tensors, metadata = parse_by_hand((self.output / scan.with_suffix(".safetensors").name).read_bytes())
+            self.assertEqual(metadata["steps"], told["steps"])
+            self.assertLess(metadata["steps"][1]["kept"], metadata["steps"][1]["in"])
+            for name in expected:
+                self.assertEqual(tensors[name].tobytes(), expected[name].tobytes(), (scan, name))
+        self.assert_counts(self.voxelize(*given), 0, done=0, skipped=3)
+        done = self.voxelize(*given[:-1], "3")
+        self.assertEqual(done.status, 2)
+        self.assertIn("answers of other parameters", done.errors)
+        self.output = self.folder / "refused"
+        done = self.voxelize("--steps", "downsample", "--downsample.voxel-size", "-1")
+        self.assertEqual(done.status, 2)
+        self.assertIn("downsample.voxel_size is '-1'", done.errors)
 
     def test_shared_memory_by_itself(self):
         """Memory is shared where the service allows it; otherwise nothing is printed."""

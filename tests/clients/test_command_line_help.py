@@ -30,6 +30,10 @@ class Tables(unittest.TestCase):
             rows = [(row["name"], row["doc"], row["allowed"]) for row in table]
             others = (*parameters.OWN, *parameters.SEVERAL, *REGIONS)
             expected = [row for row in rows if row[0] not in others]
+            if "steps" in {row[0] for row in rows}:
+                for step in described["steps"]:
+                    named = ((f"{step['name']}.{row['name']}", row) for row in step["parameters"])
+                    expected += [(name, row["doc"], row["allowed"]) for name, row in named]
             shown = [(row.name, row.doc, row.allowed) for row in parameters.parameters_of(operation)]
             self.assertEqual(sorted(shown), sorted(expected), operation)
 
@@ -49,6 +53,20 @@ class Tables(unittest.TestCase):
         done = run("voxelize", "--help")
         self.assertEqual((done.status, done.errors), (0, ""))
         self.assertIn(options.EXAMPLES["voxelize"], done.output)
+
+    def test_parameters_of_steps(self):
+        given = [
+            "points",
+            "a.bin",
+            "--steps",
+            "transform,ring_outlier,far:transform",
+            "--transform.cut",
+            "-1,0,0,1,1,1",
+        ]
+        given += ["--ring-outlier.ring", "kitti", "-p", "far.distance=1,80", "-o", "out"]
+        told = options.parser().parse_args(options.arguments(given))
+        steps = {"transform.cut": "-1,0,0,1,1,1", "ring_outlier.ring": "kitti", "far.distance": "1,80"}
+        self.assertEqual(options.parameters(told), {"steps": "transform,ring_outlier,far:transform", **steps})
 
     def test_negative_numbers_are_values(self):
         given = ["transform", "a.bin", "--crop", "-1,-2,-3,1,2,3", "-o", "out", "-p", "start=3", "-j", "4"]

@@ -25,6 +25,7 @@ from .operations import *
 from .operations import __all__ as _operations
 from .result import Result
 from .server import Server
+from .steps import Step, StepCounts
 from .stream import Stream
 from .sweeps import Joined, Sweep
 from .version import VERSION as __version__
@@ -40,6 +41,8 @@ __all__ = [
     "Server",
     "ServerError",
     "SharedMemoryWarning",
+    "Step",
+    "StepCounts",
     "Stream",
     "StreamWarning",
     "Sweep",

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Typ
 import numpy as np
 from numpy.typing import NDArray
 
-from . import reading, tensors
+from . import reading, steps, tensors
 from .connection import Answer, Endpoint, Request
 from .encodings import encoder_of
 from .errors import BadAnswer, Error, Problem, SharedMemoryWarning, TransportError
@@ -125,11 +125,7 @@ class Calls:
     ) -> Request:
         headers = {"Accept": accept, "Content-Type": media_type}
         headers.update({header: given.get(name) for name, header in HEADERS.items()})
-        texts = {
-            name: (text_of_boxes if name in BOXES else text_of)(value)
-            for name, value in given.items()
-            if name not in HEADERS
-        }
+        texts = _texts({name: value for name, value in given.items() if name not in HEADERS})
         target = f"/v1/{urllib.parse.quote(operation, safe='')}?{urllib.parse.urlencode(texts, safe=',')}"
         return Request("POST", target, {**self._headers, **without_none(headers)}, body)
 
@@ -210,6 +206,19 @@ def without_none(values: Mapping[str, Any]) -> Dict[str, Any]:
 def _given(told: Mapping[str, Any]) -> Dict[str, Any]:
     """The arguments that are given, from the locals of a method."""
     return {name: value for name, value in told.items() if name != "self" and value is not None}
+
+
+def _texts(given: Mapping[str, Any]) -> Dict[str, str]:
+    """The parameters of a query as texts."""
+    flat: Dict[str, Any] = {}
+    for name, value in given.items():
+        flat.update(steps.parameters_of(value) if name == steps.STEPS else {name: value})
+    return {name: _text(name, value) for name, value in flat.items()}
+
+
+def _text(name: str, value: Any) -> str:
+    boxes = name.rpartition(".")[2] in BOXES  # the name of a step's parameter has the step's tag before a dot
+    return (text_of_boxes if boxes else text_of)(value)
 
 
 def _with_points(told: Mapping[str, Any]) -> Tuple[List[memoryview], Dict[str, Any]]:

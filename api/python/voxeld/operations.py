@@ -1,4 +1,4 @@
-"""The operations of the service: parameters, results, and the methods of Client. Written by generate.py; do not edit.
+"""The operations of the service: steps, parameters, results, methods of Client. Written by generate.py; do not edit.
 
 To write this file again, run in the repository:
 
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .parameters import Flag, Ints, Numbers, Parameter
 from .points import Points
 from .result import Result
+from .steps import Step, Steps
 from .stream import Stream
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = [
     "DetectParameters",
     "DetectResult",
     "DetectSweepParameters",
+    "Downsample",
     "FpsParameters",
     "FpsResult",
     "FpsSweepParameters",
@@ -34,8 +36,11 @@ __all__ = [
     "PointsParameters",
     "PointsResult",
     "PointsSweepParameters",
+    "RadiusOutlier",
+    "RingOutlier",
     "ScatterResult",
     "SweepParameters",
+    "Transform",
     "TransformParameters",
     "TransformResult",
     "TransformSweepParameters",
@@ -333,7 +338,7 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "steps",
         ("voxelize", "fps", "points", "detect"),
-        "list",
+        "steps",
         None,
         None,
         (
@@ -513,6 +518,198 @@ PARAMETERS: List[Parameter] = [
         "time after which a job that still waits or runs gets 504; 0 = the server's own limit",
     ),
     Parameter(
+        "transform.matrix",
+        ("voxelize", "fps", "points", "detect"),
+        "floats",
+        None,
+        None,
+        "16 numbers, row by row, or 16 for each of up to 64 clouds; the last row of each matrix is 0,0,0,1",
+        (
+            "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except that -0"
+            " becomes 0"
+        ),
+    ),
+    Parameter(
+        "transform.crop",
+        ("voxelize", "fps", "points", "detect"),
+        "floats",
+        "metres",
+        "off",
+        "off, or x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
+        "removes moved points outside of this box",
+    ),
+    Parameter(
+        "transform.cut",
+        ("voxelize", "fps", "points", "detect"),
+        "boxes",
+        "metres",
+        "off",
+        "off, or up to 64 boxes in the form of crop, separated by semicolons",
+        "removes moved points inside any of these boxes, such as points on the vehicle itself",
+    ),
+    Parameter(
+        "transform.distance",
+        ("voxelize", "fps", "points", "detect"),
+        "floats",
+        "metres",
+        "off",
+        "off, or min,max, finite, 0 or more, min below max",
+        "removes moved points nearer to the origin than min, or as far as max or farther",
+    ),
+    Parameter(
+        "downsample.voxel_size",
+        ("voxelize", "fps", "points", "detect"),
+        "float or floats",
+        "metres",
+        None,
+        "one number for all axes, or x,y,z, finite, each above 0",
+        (
+            "the edges of the cells. A cell's index must be from -1048575 to 1048575 on each axis: points beyond are "
+            "dropped as out_of_lattice"
+        ),
+    ),
+    Parameter(
+        "downsample.method",
+        ("voxelize", "fps", "points", "detect"),
+        "string",
+        None,
+        "centroid",
+        "first or centroid or center or nearest_centroid or random or all",
+        (
+            "what is kept of a cell: its first point; the mean, at the first point's place; the point nearest to the "
+            "cell's centre, or to the mean; a random point; or all its points"
+        ),
+    ),
+    Parameter(
+        "downsample.average",
+        ("voxelize", "fps", "points", "detect"),
+        "string",
+        None,
+        "all",
+        "all or xyz",
+        "of method=centroid: whether the mean replaces all columns or only x, y and z",
+    ),
+    Parameter(
+        "downsample.cells",
+        ("voxelize", "fps", "points", "detect"),
+        "string",
+        None,
+        "floor",
+        "floor or nearest",
+        "how a coordinate becomes a cell: rounded down, or to the nearest whole number (MinkowskiEngine, MinkUNet)",
+    ),
+    Parameter(
+        "downsample.origin",
+        ("voxelize", "fps", "points", "detect"),
+        "floats",
+        "metres",
+        "0,0,0",
+        "x,y,z, finite",
+        "where the cells begin",
+    ),
+    Parameter(
+        "downsample.min_points",
+        ("voxelize", "fps", "points", "detect"),
+        "int",
+        None,
+        "1",
+        "a whole number from 1 to 2147483647",
+        "drops the points of cells with fewer points",
+    ),
+    Parameter(
+        "downsample.every",
+        ("voxelize", "fps", "points", "detect"),
+        "int",
+        None,
+        None,
+        "a whole number from 1 to 2147483647",
+        "in place of voxel_size: keeps the first of every so many points of a cloud",
+    ),
+    Parameter(
+        "downsample.seed",
+        ("voxelize", "fps", "points", "detect"),
+        "int",
+        None,
+        "0",
+        "a whole number from 0 to 2147483647",
+        "of method=random: another seed chooses other points",
+    ),
+    Parameter(
+        "ring_outlier.ring",
+        ("voxelize", "fps", "points", "detect"),
+        "string",
+        None,
+        None,
+        "the name of a column, up to 31 bytes, or kitti",
+        (
+            "the column with the number of each point's ring, whole numbers from 0 to 1023; kitti: the rings of "
+            "KITTI's files, which follow one another without a column"
+        ),
+    ),
+    Parameter(
+        "ring_outlier.distance_ratio",
+        ("voxelize", "fps", "points", "detect"),
+        "float",
+        None,
+        "1.03",
+        "a number above 0",
+        "neighbours belong together if the farther one's distance is below this many times the nearer one's",
+    ),
+    Parameter(
+        "ring_outlier.object_length_threshold",
+        ("voxelize", "fps", "points", "detect"),
+        "float",
+        "metres",
+        "0.05",
+        "a number above 0",
+        "points that belong together stay if the first and the last are at least so far apart",
+    ),
+    Parameter(
+        "ring_outlier.num_points_threshold",
+        ("voxelize", "fps", "points", "detect"),
+        "int",
+        None,
+        "off",
+        "off, or a whole number from 1 to 2147483646",
+        "more than so many points that belong together stay in any case",
+    ),
+    Parameter(
+        "ring_outlier.max_azimuth_diff",
+        ("voxelize", "fps", "points", "detect"),
+        "float",
+        "degrees",
+        "1",
+        "a number from 0 to 89",
+        "neighbours whose directions differ by more do not belong together",
+    ),
+    Parameter(
+        "radius_outlier.radius",
+        ("voxelize", "fps", "points", "detect"),
+        "float",
+        "metres",
+        None,
+        "a number from 0.001 to 10000",
+        "points up to so far apart are neighbours",
+    ),
+    Parameter(
+        "radius_outlier.min_neighbors",
+        ("voxelize", "fps", "points", "detect"),
+        "int",
+        None,
+        None,
+        "a whole number from 1 to 64",
+        "a point stays if it has at least so many neighbours, itself not counted",
+    ),
+    Parameter(
+        "radius_outlier.axes",
+        ("voxelize", "fps", "points", "detect"),
+        "string",
+        None,
+        "xyz",
+        "xyz or xy",
+        "the axes along which distances are measured",
+    ),
+    Parameter(
         "num_samples",
         ("fps",),
         "int or ints",
@@ -560,7 +757,7 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "crop",
         ("transform",),
-        "list",
+        "floats",
         "metres",
         "off",
         "off, or x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
@@ -569,7 +766,7 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "cut",
         ("transform",),
-        "string",
+        "boxes",
         "metres",
         "off",
         "off, or up to 64 boxes in the form of crop, separated by semicolons",
@@ -578,7 +775,7 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "distance",
         ("transform",),
-        "list",
+        "floats",
         "metres",
         "off",
         "off, or min,max, finite, 0 or more, min below max",
@@ -669,6 +866,133 @@ PARAMETERS: List[Parameter] = [
 ]
 
 
+class Transform(Step):
+    """A step that moves points, and drops points by boxes and by their distance.
+
+    Args:
+        matrix: moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except
+            that -0 becomes 0; allowed: 16 numbers, row by row, or 16 for each of up to 64 clouds; the last row of
+            each matrix is 0,0,0,1
+        crop: metres; removes moved points outside of this box; allowed: off, or x_min,y_min,z_min,x_max,y_max,z_max,
+            finite, each min below its max; default: off
+        cut: metres; removes moved points inside any of these boxes, such as points on the vehicle itself; allowed:
+            off, or up to 64 boxes in the form of crop, separated by semicolons; default: off
+        distance: metres; removes moved points nearer to the origin than min, or as far as max or farther; allowed:
+            off, or min,max, finite, 0 or more, min below max; default: off
+        tag: the step's name in the request and in the metadata; without it the name of its type
+    """
+
+    op = "transform"
+
+    def __init__(
+        self,
+        matrix: Optional[Numbers] = None,
+        *,
+        crop: Optional[Union[Literal["off"], Numbers]] = None,
+        cut: Optional[Union[Literal["off"], Numbers]] = None,
+        distance: Optional[Union[Literal["off"], Numbers]] = None,
+        tag: Optional[str] = None,
+    ) -> None:
+        Step.__init__(self, locals())
+
+
+class Downsample(Step):
+    """A step that keeps few points of each cell of a lattice.
+
+    Args:
+        voxel_size: metres; the edges of the cells. A cell's index must be from -1048575 to 1048575 on each axis:
+            points beyond are dropped as out_of_lattice; allowed: one number for all axes, or x,y,z, finite, each
+            above 0
+        method: what is kept of a cell: its first point; the mean, at the first point's place; the point nearest to
+            the cell's centre, or to the mean; a random point; or all its points; default: centroid
+        average: of method=centroid: whether the mean replaces all columns or only x, y and z; default: all
+        cells: how a coordinate becomes a cell: rounded down, or to the nearest whole number (MinkowskiEngine,
+            MinkUNet); default: floor
+        origin: metres; where the cells begin; allowed: x,y,z, finite; default: 0,0,0
+        min_points: drops the points of cells with fewer points; allowed: a whole number from 1 to 2147483647;
+            default: 1
+        every: in place of voxel_size: keeps the first of every so many points of a cloud; allowed: a whole number
+            from 1 to 2147483647
+        seed: of method=random: another seed chooses other points; allowed: a whole number from 0 to 2147483647;
+            default: 0
+        tag: the step's name in the request and in the metadata; without it the name of its type
+    """
+
+    op = "downsample"
+
+    def __init__(
+        self,
+        voxel_size: Optional[Union[float, Numbers]] = None,
+        *,
+        method: Optional[Literal["first", "centroid", "center", "nearest_centroid", "random", "all"]] = None,
+        average: Optional[Literal["all", "xyz"]] = None,
+        cells: Optional[Literal["floor", "nearest"]] = None,
+        origin: Optional[Numbers] = None,
+        min_points: Optional[int] = None,
+        every: Optional[int] = None,
+        seed: Optional[int] = None,
+        tag: Optional[str] = None,
+    ) -> None:
+        Step.__init__(self, locals())
+
+
+class RingOutlier(Step):
+    """A step that drops points that hang in the air between two surfaces.
+
+    Args:
+        ring: the column with the number of each point's ring, whole numbers from 0 to 1023; kitti: the rings of
+            KITTI's files, which follow one another without a column; allowed: the name of a column, up to 31 bytes,
+            or kitti
+        distance_ratio: neighbours belong together if the farther one's distance is below this many times the nearer
+            one's; allowed: a number above 0; default: 1.03
+        object_length_threshold: metres; points that belong together stay if the first and the last are at least so
+            far apart; allowed: a number above 0; default: 0.05
+        num_points_threshold: more than so many points that belong together stay in any case; allowed: off, or a
+            whole number from 1 to 2147483646; default: off
+        max_azimuth_diff: degrees; neighbours whose directions differ by more do not belong together; allowed: a
+            number from 0 to 89; default: 1
+        tag: the step's name in the request and in the metadata; without it the name of its type
+    """
+
+    op = "ring_outlier"
+
+    def __init__(
+        self,
+        ring: str,
+        *,
+        distance_ratio: Optional[float] = None,
+        object_length_threshold: Optional[float] = None,
+        num_points_threshold: Optional[Union[Literal["off"], int]] = None,
+        max_azimuth_diff: Optional[float] = None,
+        tag: Optional[str] = None,
+    ) -> None:
+        Step.__init__(self, locals())
+
+
+class RadiusOutlier(Step):
+    """A step that drops points with few neighbours.
+
+    Args:
+        radius: metres; points up to so far apart are neighbours; allowed: a number from 0.001 to 10000
+        min_neighbors: a point stays if it has at least so many neighbours, itself not counted; allowed: a whole
+            number from 1 to 64
+        axes: the axes along which distances are measured; default: xyz
+        tag: the step's name in the request and in the metadata; without it the name of its type
+    """
+
+    op = "radius_outlier"
+
+    def __init__(
+        self,
+        radius: float,
+        *,
+        min_neighbors: int,
+        axes: Optional[Literal["xyz", "xy"]] = None,
+        tag: Optional[str] = None,
+    ) -> None:
+        Step.__init__(self, locals())
+
+
 class SweepParameters(TypedDict, total=False):
     """The parameters of sweeps, which operations on points have."""
 
@@ -694,7 +1018,7 @@ class VoxelizeParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
-    steps: Optional[Sequence[str]]
+    steps: Optional[Steps]
     point_cloud_range: Optional[Numbers]
     voxel_size: Optional[Numbers]
     max_points_per_voxel: Optional[int]
@@ -731,7 +1055,7 @@ class FpsParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
-    steps: Optional[Sequence[str]]
+    steps: Optional[Steps]
     start: Optional[int]
     outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
@@ -754,7 +1078,7 @@ class PointsParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
-    steps: Optional[Sequence[str]]
+    steps: Optional[Steps]
     outputs: Optional[Union[PointsOutputs, Sequence[PointsOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
     timeout_ms: Optional[int]
@@ -780,9 +1104,9 @@ class TransformParameters(TypedDict, total=False):
     metadata: Optional[Literal["full", "stable"]]
     timeout_ms: Optional[int]
     matrix: Optional[Numbers]
-    crop: Optional[Union[Literal["off"], Sequence[str]]]
-    cut: Optional[Union[Literal["off"], str]]
-    distance: Optional[Union[Literal["off"], Sequence[str]]]
+    crop: Optional[Union[Literal["off"], Numbers]]
+    cut: Optional[Union[Literal["off"], Numbers]]
+    distance: Optional[Union[Literal["off"], Numbers]]
 
 
 class TransformSweepParameters(TransformParameters, SweepParameters, total=False):
@@ -801,7 +1125,7 @@ class DetectParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
-    steps: Optional[Sequence[str]]
+    steps: Optional[Steps]
     score_threshold: Optional[float]
     max_objects: Optional[int]
     nms_threshold: Optional[float]
@@ -1352,7 +1676,7 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
-        steps: Optional[Sequence[str]] = None,
+        steps: Optional[Steps] = None,
         point_cloud_range: Optional[Numbers] = None,
         voxel_size: Optional[Numbers] = None,
         max_points_per_voxel: Optional[int] = None,
@@ -1411,9 +1735,10 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
-            steps: what happens to the points before the operation, in this order; TAG.name sets a parameter of a
-                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
-                or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
+            steps: what happens to the points before the operation, as a list of steps in their order:
+                [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
+                taken as the service takes them.
             point_cloud_range: metres; a point is in range if its cell index is inside the grid; allowed:
                 x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
             voxel_size: metres; size of a voxel along x, y and z; allowed: x,y,z, finite, each above 0
@@ -1522,7 +1847,7 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
-        steps: Optional[Sequence[str]] = None,
+        steps: Optional[Steps] = None,
         start: Optional[int] = None,
         outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
@@ -1571,9 +1896,10 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
-            steps: what happens to the points before the operation, in this order; TAG.name sets a parameter of a
-                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
-                or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
+            steps: what happens to the points before the operation, as a list of steps in their order:
+                [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
+                taken as the service takes them.
             start: sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at
                 least this number; allowed: a whole number from 0 to 2147483647; default: 0
             outputs: which tensors to return; without it sampled_indices and sampled_points
@@ -1628,7 +1954,7 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
-        steps: Optional[Sequence[str]] = None,
+        steps: Optional[Steps] = None,
         outputs: Optional[Union[PointsOutputs, Sequence[PointsOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
         timeout_ms: Optional[int] = None,
@@ -1673,9 +1999,10 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
-            steps: what happens to the points before the operation, in this order; TAG.name sets a parameter of a
-                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
-                or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
+            steps: what happens to the points before the operation, as a list of steps in their order:
+                [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
+                taken as the service takes them.
             outputs: which tensors to return; without it points and point_indices
             metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
                 equal files; without it full
@@ -1727,9 +2054,9 @@ class Operations:
         metadata: Optional[Literal["full", "stable"]] = None,
         timeout_ms: Optional[int] = None,
         matrix: Optional[Numbers] = None,
-        crop: Optional[Union[Literal["off"], Sequence[str]]] = None,
-        cut: Optional[Union[Literal["off"], str]] = None,
-        distance: Optional[Union[Literal["off"], Sequence[str]]] = None,
+        crop: Optional[Union[Literal["off"], Numbers]] = None,
+        cut: Optional[Union[Literal["off"], Numbers]] = None,
+        distance: Optional[Union[Literal["off"], Numbers]] = None,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
@@ -2069,7 +2396,7 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
-        steps: Optional[Sequence[str]] = None,
+        steps: Optional[Steps] = None,
         score_threshold: Optional[float] = None,
         max_objects: Optional[int] = None,
         nms_threshold: Optional[float] = None,
@@ -2120,9 +2447,10 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
-            steps: what happens to the points before the operation, in this order; TAG.name sets a parameter of a
-                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
-                or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
+            steps: what happens to the points before the operation, as a list of steps in their order:
+                [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
+                of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
+                taken as the service takes them.
             score_threshold: boxes with a lower score are dropped; a centre head also drops boxes with exactly this
                 score; without it the model's value; allowed: a number from 0 to 1
             max_objects: for a centre head: maximum number of candidates per task that become boxes; without it the

@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Type, Ty
 from numpy.typing import NDArray
 
 from .errors import BadAnswer, RequestWarning, warnings_of
+from .steps import StepCounts, counts_of
 from .sweeps import Joined
 
 T = TypeVar("T")
@@ -43,6 +44,16 @@ class Result(Mapping[str, "NDArray[Any]"]):
         """Why the request may not be what the caller meant. Each warning has a kind and a detail. Empty if there is no
         warning."""
         return warnings_of(self.metadata)
+
+    @property
+    def steps(self) -> List[StepCounts]:
+        """What each step before the operation did. Empty if the request had no steps."""
+        return counts_of(self.metadata)
+
+    @property
+    def fate_names(self) -> List[str]:
+        """What the numbers of the tensor point_fates mean. The answer has it if it has that tensor."""
+        return self._told("fate_names", list)
 
     @property
     def stream(self) -> Optional[Joined]:

@@ -23,6 +23,17 @@ client.nms(points)  # refused
 client.decode({"heatmap": points})  # refused
 client.decode(heat_map=points)  # refused
 client.scatter(points, points, grid=(2, 2, 1))  # refused
+client.points(points, steps=voxeld.Downsample(0.1))  # refused
+client.points(points, steps=[0.1])  # refused
+client.points(points, steps=[voxeld.Downsample("fine")])  # refused
+client.points(points, steps=[voxeld.Downsample(0.1, "first")])  # refused
+client.points(points, steps=[voxeld.Downsample(0.1, method="mean")])  # refused
+client.points(points, steps=[voxeld.Downsample(0.1, min_point=2)])  # refused
+client.points(points, steps=[voxeld.RingOutlier()])  # refused
+client.points(points, steps=[voxeld.RadiusOutlier(0.5)])  # refused
+client.points(points, steps=[voxeld.Transform(crop="none")])  # refused
+client.points(points, steps=[voxeld.Transform(tag=1)])  # refused
+client.transform(points, steps=[])  # refused
 client.file("fps", points, num_sample=3)  # refused
 client.file("nms", points)  # refused
 client.stream("roof", 10, max_voxel=3)  # refused
@@ -36,5 +47,6 @@ voxels.voxels.shape  # refused
 voxels.sampled_points.shape  # refused
 scores: NDArray[np.float32] = voxels.voxel_coords  # refused
 voxels.warnings[0]["kind"]  # refused
+voxels.steps[0]["tag"]  # refused
 client.stream("roof", 10).send(points, np.eye(4), 1.0).boxes  # refused
 settings: voxeld.VoxelizeParameters = {"max_voxel": 3}  # refused

@@ -28,6 +28,24 @@ with voxeld.Client("http://localhost:8080") as client:
         points, matrix=np.eye(4), crop=(-1, -1, -1, 1, 1, 1), cut=[(0, 0, 0, 1, 1, 1), (2, 2, 2, 3, 3, 3)]
     )
     indices: NDArray[np.int32] = moved.point_indices
+    chain = [
+        voxeld.RingOutlier("ring", num_points_threshold="off"),
+        voxeld.Transform(np.eye(4), cut=[(0, 0, 0, 1, 1, 1)], distance=(1, 80), tag="near"),
+        voxeld.RadiusOutlier(0.5, min_neighbors=2, axes="xy"),
+        voxeld.Downsample(0.1, method="first"),
+        voxeld.Downsample((0.1, 0.1, 0.2), tag="again"),
+        voxeld.Downsample(every=2, tag="fewer"),
+    ]
+    left = client.points(points, steps=chain, outputs=["points", "point_fates"])
+    rest: NDArray[np.float32] = left.points
+    why: Optional[NDArray[np.uint8]] = left.point_fates
+    dropped: List[int] = [step.in_ - step.kept + step.fates["not_finite"] for step in left.steps if step.tag == step.op]
+    names: List[str] = left.fate_names
+    client.voxelize(points, "kitti_second", steps=[voxeld.Downsample(0.1)])
+    client.fps(points, 2048, steps=("transform", chain[0]))
+    client.detect(points, "kitti", steps="none")
+    client.voxelize(points, "mine", steps={"downsample.voxel_size": 0.2, "transform.crop": "off"})
+    client.stream("roof", 10, steps=[]).send(points, HERE, 1.5).steps
     found = client.detect(points, "kitti", score_threshold=0.3, request_id="mine")
     kept = client.nms(found.boxes, found.scores, found.labels, iou_threshold=0.1, class_agnostic="no")
     again = client.nms([[0, 0, 0, 1, 1, 1, 0]], [0.5]).kept_indices

@@ -7,9 +7,10 @@ import pathlib
 import re
 from typing import Any, Dict, List, Sequence, Tuple
 
+from ..parameters import Parameter
 from ..version import VERSION
 from .answers import KINDS
-from .parameters import DETECT, OPERATIONS, parameters_of
+from .parameters import DETECT, OPERATIONS, STEP, parameters_of
 
 PROGRAM = "voxeld-client"
 MOST_JOBS = 256
@@ -28,6 +29,7 @@ examples:
 examples:
   voxeld-client voxelize *.bin --preset kitti_second --output out/ --jobs 8
   voxeld-client voxelize sequences/*/velodyne --root sequences --preset kitti_second --output out/ --to npz
+  voxeld-client voxelize *.bin --steps downsample --downsample.voxel-size 0.1 --preset kitti_second --output out/
   voxeld-client voxelize sweeps/ --stream roof_lidar --sweeps 10 --poses poses.txt --preset kitti_second --output out/
   voxeld-client voxelize scan.pcd --voxel-size 0.2,0.2,0.2 --point-cloud-range -50,-50,-5,50,50,3 --output out/
 """,
@@ -39,7 +41,7 @@ examples:
     "points": """\
 examples:
   voxeld-client points *.pcd --output rows/
-  voxeld-client points *.bin --steps transform --param transform.distance=1,80 --output near/ --to mcap
+  voxeld-client points *.bin --steps transform --transform.distance 1,80 --output near/ --to mcap
 """,
     "transform": """\
 examples:
@@ -92,6 +94,7 @@ With --stream the scans are sweeps, which the service joins. They are sent in or
 them, even if they have answers. --poses names the file with their times and poses; the stream begins anew. Without it
 there is one scan, with --time and --pose.
 """
+STEPS = "of a step named by its type; --param TAG.NAME=VALUE sets those of a step with another tag"
 PRINTED = """\
 Without --output a table of the boxes of each scan is printed: class, score, centre and size in metres, heading in
 degrees from -180 to 180. --json prints one object per line instead; its headings are in radians, as the service sends
@@ -123,9 +126,9 @@ def parser() -> argparse.ArgumentParser:
         )
         group = command.add_argument_group("parameters of the service")
         _add_parameters(group, with_preset=not prints)
-        for parameter in parameters_of(operation):
-            text = parameter.text().replace("%", "%%")
-            group.add_argument(option_of(parameter.name), dest=f"p_{parameter.name}", metavar="VALUE", help=text)
+        _add_rows(group, [row for row in parameters_of(operation) if STEP not in row.name])
+        if of_steps := [row for row in parameters_of(operation) if STEP in row.name]:
+            _add_rows(command.add_argument_group("parameters of steps", STEPS), of_steps)
 
     watch = _add_command(
         commands,
@@ -174,7 +177,7 @@ def arguments(given: Sequence[str]) -> List[str]:
     """Joins values such as -50,-50,5 to the option before them, since argparse would read them as options."""
     joined: List[str] = []
     for word in given:
-        if re.match(r"-\.?\d", word) and joined and re.fullmatch(r"--[a-z-]+", joined[-1]):
+        if re.match(r"-\.?\d", word) and joined and re.fullmatch(r"--[a-z.-]+", joined[-1]):
             joined[-1] += "=" + word
         else:
             joined.append(word)
@@ -270,6 +273,12 @@ def _add_parameters(group: argparse._ActionsContainer, with_preset: bool = True)
         metavar="NAME=VALUE",
         help="any parameter by its name, such as those of a newer service",
     )
+
+
+def _add_rows(group: argparse._ActionsContainer, rows: List[Parameter]) -> None:
+    for row in rows:
+        text = row.text().replace("%", "%%")
+        group.add_argument(option_of(row.name), dest=f"p_{row.name}", metavar="VALUE", help=text)
 
 
 def _pair(text: str) -> Tuple[str, str]:

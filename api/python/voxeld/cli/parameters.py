@@ -14,12 +14,14 @@ DETECT = "detect"  # the operation whose answers can be printed
 OPERATIONS: Dict[str, str] = {
     "voxelize": "make voxels of each scan",
     "fps": "choose farthest point samples of each scan",
+    "points": "take points through steps, or to rows of float32",
     "transform": "move, crop and cut the points of each scan",
     DETECT: "find boxes in each scan",
 }
 OWN = ("preset", "metadata")  # --preset and --reproducible
 SEVERAL = ("point_counts", "times", "poses")
 STREAM = "stream"
+STEP = "."  # in the name of a step's parameter, behind the step's tag
 SWEEP = ("time", "pose")  # parameters that differ between the sweeps of a stream
 
 

@@ -1,0 +1,41 @@
+// Steps before the operation: their list in a request, and what they did to the points of a scan.
+
+// The list of a request, such as "downsample,far:transform", as { tag, op } each.
+export const parseSteps = (text) => (text === "none" ? [] : text.split(",").filter(Boolean)).map((item) => {
+  const [tag, op = tag] = item.split(":");
+  return { tag, op };
+});
+
+// The same as a text, also of the list that a preset or an answer has, in which tags may be left out.
+export const textOfSteps = (steps) =>
+  steps.map(({ tag = "", op }) => tag && tag !== op ? `${tag}:${op}` : op).join(",");
+
+// What an answer says of a step: { tag, op, kept, fates, came }, of which `fates` are pairs of a name and a number.
+export function countsOf({ tag, op, in: came, kept, ...fates }) {
+  return { tag, op, came, kept, fates: Object.entries(fates).filter(([, number]) => number) };
+}
+
+// The names of the fates that the steps of an answer gave. Points that are not finite cannot be drawn.
+export const fatesOf = (steps = []) => [...new Set(steps.flatMap((step) => countsOf(step).fates.map(([name]) => name)))]
+  .filter((name) => name !== "not_finite");
+
+function moved([x, y, z], matrix) {
+  return [0, 4, 8].map((row) => matrix[row] * x + matrix[row + 1] * y + matrix[row + 2] * z + matrix[row + 3]);
+}
+
+// Puts the points of a scene where the steps left or dropped them. Dropped points belong to no voxel.
+export function takeSteps(scene, tensors, steps) {
+  const { columns, ids } = scene, left = tensors.points.data;
+  const dropped = tensors.point_steps.data, rows = tensors.point_rows.data;
+  scene.points = scene.points.slice(); // the bytes of the scan stay
+  for (let i = 0, at = 0; i < dropped.length; i++, at += columns) {
+    const row = rows[i] * columns;
+    if (!dropped[i]) {
+      scene.points.set(left.subarray(row, row + columns), at);
+      continue;
+    }
+    ids[i] = -1;
+    for (const { matrix } of steps.slice(0, dropped[i]))
+      if (matrix) scene.points.set(moved(scene.points.subarray(at, at + 3), matrix), at);
+  }
+}
