@@ -18,13 +18,13 @@ NORM_EPS, CENTER_EPS = 1e-3, 1e-5  # of backbones and encoders; of centre heads
 
 
 def encoder_layers(
-    state: State, name: str, widths: List[int], inputs: int, norm: bool = True, eps: float = NORM_EPS
+    state: State, name: str, widths: List[int], norm: bool = True, eps: float = NORM_EPS
 ) -> List[fold.Layer]:
     """The layers of a pillar feature network, below a name. The largest values of the pillar are joined to the values
     of all layers but the last."""
     if not widths:
         raise ConvertError("the encoder has no layers")
-    layers = []
+    layers, inputs = [], state.shape(f"{name}.0.linear.weight")[1]
     for number, outputs in enumerate(widths):
         place = f"{name}.{number}"
         layers.append(fold.linear(state, f"{place}.linear", outputs, inputs, f"{place}.norm" if norm else None, eps))

@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Tuple
 
 from . import fold
 from .config import Config
-from .keys import MMDET3D, Keys
+from .keys import MMDET3D, check
 from .layers import CENTER_EPS, NORM_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers, halved
-from .model import CheckpointPlan, Head, Voxels
+from .model import CheckpointPlan, Head, Voxels, center_head
 from .points import Points, below, columns_of, picked, points_of
 from .state import ConvertError, State
 
@@ -38,7 +38,7 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     for part, types in PARTS.items():
         if f"{prefix}{part}" in model:
             model.at(f"{prefix}{part}").choice("type", types)
-    notes = Keys(MMDET3D).check(config)
+    notes = check(MMDET3D, config)
     voxels = _voxels(config)
     encoder, backbone = model.at(f"{prefix}voxel_encoder"), _backbone(model, prefix)
     if f"{prefix}middle_encoder" in model:
@@ -129,8 +129,7 @@ def _encoder(state: State, encoder: Config, name: str) -> List[fold.Layer]:
         name = f"{name}.vfe_layers"
     else:
         name, widths = f"{name}.pfn_layers", halved(widths)
-    inputs = state.shape(f"{name}.0.linear.weight")[1]
-    return encoder_layers(state, name, widths, inputs, eps=norm_eps(encoder, NORM_EPS))
+    return encoder_layers(state, name, widths, eps=norm_eps(encoder, NORM_EPS))
 
 
 def norm_eps(part: Config, default: float) -> float:
@@ -229,8 +228,7 @@ def _center_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
     coder.expect("type", "CenterPointBBoxCoder")
     coder.agree("pc_range", voxels.bounds[:2], voxels.bounds)
     coder.agree("voxel_size", voxels.size[:2], voxels.size)
-    tasks = head.items("tasks")
-    order = [name for task in tasks for name in task.names("class_names")]
+    classes = [task.names("class_names") for task in head.items("tasks")]
     branches = head.at("common_heads")
     maps = {"center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
     if "vel" in branches:
@@ -243,25 +241,25 @@ def _center_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
         hidden=lambda place, number: (f"{place}.{number}.conv", f"{place}.{number}.bn"),
         maps={"heatmap": "heatmap", **maps},
         depth={"heatmap": head.whole("num_heatmap_convs", 2), **depth},
-        task_classes=[len(task.names("class_names")) for task in tasks],
+        task_classes=[len(names) for names in classes],
         shared_eps=norm_eps(head, CENTER_EPS),
         eps=norm_eps(separate, CENTER_EPS),
     )
-    stride = coder.whole("out_size_factor")
-    decode = {
-        "head": "center",
-        "point_cloud_range": voxels.bounds,
-        "voxel_size": voxels.size,
-        "feature_map_stride": stride,
-        "task_classes": center.task_classes,
-        "rot_order": "sin_cos",
-        "max_objects": coder.whole("max_num", 100),
-        "score_threshold": _score_threshold(coder, test),
-        "post_center_range": coder.numbers("post_center_range", 6),
-        **_suppression(test, len(tasks)),
-        "class_agnostic": "yes",
-    }
-    return Head(center.channels(), {f"{coder.path}.out_size_factor": stride}, decode, order), center.build
+    return (
+        center_head(
+            voxels,
+            center.channels(),
+            {f"{coder.path}.out_size_factor": coder.whole("out_size_factor")},
+            [name for names in classes for name in names],
+            task_classes=center.task_classes,
+            rot_order="sin_cos",
+            max_objects=coder.whole("max_num", 100),
+            score_threshold=_score_threshold(coder, test),
+            post_center_range=coder.numbers("post_center_range", 6),
+            **_suppression(test, len(classes)),
+        ),
+        center.build,
+    )
 
 
 def _score_threshold(coder: Config, test: Config) -> float:
@@ -278,10 +276,17 @@ def _score_threshold(coder: Config, test: Config) -> float:
 def _suppression(test: Config, tasks: int) -> Dict[str, Any]:
     most = {"nms_post_max": test.whole("post_max_size")}
     if test.choice("nms_type", ("rotate", "circle")) == "circle":
-        squares = test.numbers("min_radius", tasks)  # compared with squares of distances
-        return {"nms": "circle", "min_radius": [math.sqrt(square) for square in squares], **most}
+        return {**circles(test, "min_radius", tasks), **most}
     pre_max = test.whole("pre_max_size")
     return {"nms": "rotated", "nms_threshold": test.number("nms_thr"), "nms_pre_max": pre_max, **most}
+
+
+def circles(test: Config, key: str, tasks: int) -> Dict[str, Any]:
+    """The suppression by distance. The value of the key is compared with squares of distances."""
+    squares = test.numbers(key, tasks)
+    if any(square < 0 for square in squares):
+        raise ConvertError(f"{test.path}.{key} is {squares}; expected no number below 0")
+    return {"nms": "circle", "min_radius": [math.sqrt(square) for square in squares]}
 
 
 HEADS = {"Anchor3DHead": _anchor_head, "CenterHead": _center_head}

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import fold
 from .config import Config
-from .keys import OPENPCDET, Keys
+from .keys import OPENPCDET, check
 from .layers import (
     CENTER_EPS,
     Backbone,
@@ -22,7 +22,7 @@ from .layers import (
     encoder_layers,
     halved,
 )
-from .model import PILLAR_EXTRA, CheckpointPlan, Head, Voxels
+from .model import PILLAR_EXTRA, CheckpointPlan, Head, Voxels, center_head
 from .network import Map, Network
 from .points import XYZ, Points, below, points_of
 from .state import ConvertError, State
@@ -41,7 +41,7 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     model = config.at("MODEL")
     for part, names in PARTS.items():
         model.at(part).choice("NAME", names)
-    notes = Keys(OPENPCDET).check(config)
+    notes = check(OPENPCDET, config)
     vfe, data = model.at("VFE"), config.at("DATA_CONFIG")
     voxels, backbone = VOXELS[vfe.text("NAME")](data), _backbone(model.at("BACKBONE_2D"))
     head, layers = HEADS[model.at("DENSE_HEAD").text("NAME")](config, voxels)
@@ -122,10 +122,7 @@ def _rows(vfe: Config, inputs: int, voxels: Voxels) -> List[int]:
 
 
 def _encoder(state: State, vfe: Config) -> List[fold.Layer]:
-    inputs = state.shape("vfe.pfn_layers.0.linear.weight")[1]
-    return encoder_layers(
-        state, "vfe.pfn_layers", halved(vfe.integers("NUM_FILTERS")), inputs, bool(vfe.get("USE_NORM", True))
-    )
+    return encoder_layers(state, "vfe.pfn_layers", halved(vfe.integers("NUM_FILTERS")), bool(vfe.get("USE_NORM", True)))
 
 
 def _backbone(config: Config, name: str = "backbone_2d") -> Backbone:
@@ -304,7 +301,6 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     order = [name for task in tasks for name in task]
     if sorted(order) != sorted(classes) or not all(tasks):
         raise ConvertError(f"{head.path}.CLASS_NAMES_EACH_HEAD does not have each of CLASS_NAMES once")
-    stride = head.at("TARGET_ASSIGNER_CONFIG").whole("FEATURE_MAP_STRIDE")
     maps = {"heatmap": "hm", "center": "center", "height": "center_z", "dim": "dim", "rot": "rot"}
     if "vel" in head.at("SEPARATE_HEAD_CFG").names("HEAD_ORDER"):
         maps["vel"] = "vel"
@@ -323,23 +319,39 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
         shared_eps=float(head.number("BN_EPS", CENTER_EPS)),
         eps=float(head.number("BN_EPS", CENTER_EPS)),
     )
-    decode = {
-        "head": "center",
-        "point_cloud_range": voxels.bounds,
-        "voxel_size": voxels.size,
-        "feature_map_stride": stride,
-        "task_classes": center.task_classes,
-        "rot_order": "cos_sin",
-        "max_objects": after.whole("MAX_OBJ_PER_SAMPLE"),
-        "score_threshold": after.number("SCORE_THRESH"),
-        **powers,
-        "post_center_range": after.numbers("POST_CENTER_LIMIT_RANGE", 6),
-        "nms": "rotated",
-        **_nms(after.at("NMS_CONFIG")),
-        "class_agnostic": "yes",
-    }
-    strides = {f"{head.path}.TARGET_ASSIGNER_CONFIG.FEATURE_MAP_STRIDE": stride}
-    return Head(center.channels(), strides, decode, order), center.build
+    assigner, objects = head.at("TARGET_ASSIGNER_CONFIG"), after.whole("MAX_OBJ_PER_SAMPLE")
+    return (
+        center_head(
+            voxels,
+            center.channels(),
+            {f"{assigner.path}.FEATURE_MAP_STRIDE": assigner.whole("FEATURE_MAP_STRIDE")},
+            order,
+            task_classes=center.task_classes,
+            rot_order="cos_sin",
+            max_objects=objects,
+            score_threshold=after.number("SCORE_THRESH"),
+            **powers,
+            post_center_range=after.numbers("POST_CENTER_LIMIT_RANGE", 6),
+            nms="rotated",
+            **_center_nms(after.at("NMS_CONFIG"), len(classes), objects),
+        ),
+        center.build,
+    )
+
+
+def _center_nms(nms: Config, classes: int, objects: int) -> Dict[str, Any]:
+    """With class_specific_nms, each class has a threshold and limits of its own. The service has the same threshold for
+    all classes, and limits for a task: a class never has more boxes than its task has objects."""
+    if nms.get("NMS_TYPE", "") != "class_specific_nms":
+        return _nms(nms)
+    for key in ("NMS_PRE_MAXSIZE", "NMS_POST_MAXSIZE"):
+        if min(nms.numbers(key, classes)) < objects:
+            raise ConvertError(f"{nms.path}.{key} has a number below MAX_OBJ_PER_SAMPLE, which is {objects}")
+    thresholds = nms.numbers("NMS_THRESH", classes)
+    if len(set(thresholds)) != 1:
+        raise ConvertError(f"{nms.path}.NMS_THRESH is {thresholds}; only the same threshold for all can be converted")
+    limits = {"nms_pre_max": objects, "nms_post_max": objects}
+    return {"nms_threshold": thresholds[0], **limits, "class_agnostic": "no"}
 
 
 def _powers(after: Config, classes: List[str], order: List[str]) -> Dict[str, Any]:
