@@ -872,6 +872,10 @@ class Convert(unittest.TestCase):
             f"has no {name}": {key: value for key, value in state.items() if key != name},
             f"{name} has the shape [128, 64, 3, 3]": {**state, name: np.zeros((128, 64, 3, 3), np.float32)},
             f"{name} has a value that is not finite": {**state, name: np.full_like(state[name], np.nan)},
+            "conv_cls.weight has the shape [18, 384, 3, 3]": {
+                **state,
+                "dense_head.conv_cls.weight": np.zeros((18, 384, 3, 3), np.float32),
+            },
             "no layer for dense_head.conv_iou.bias": {**state, "dense_head.conv_iou.bias": np.zeros(6, np.float32)},
             "running_var has a value below 0": {
                 **state,

@@ -56,7 +56,7 @@ def _head(model: Config, voxels: Voxels) -> Head:
         voxels,
         {"heatmap": len(classes), "center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2},
         {"ros__parameters.downsample_factor": stride},
-        classes,
+        [classes],
         rot_order="sin_cos",
         cell_labels="best",
         max_objects=most,

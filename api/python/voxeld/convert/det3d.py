@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Tuple
 from . import fold
 from .config import Config
 from .keys import DET3D, check
-from .layers import NORM_EPS, Backbone, CenterHead, encoder_layers, halved
+from .layers import CENTER_EPS, NORM_EPS, Backbone, Build, HeadLayers, center_tasks, encoder_layers, flat, halved
 from .mmdet3d import ENCODER_RANGE, ENCODER_SIZE, circles, norm_eps
 from .model import WIDTH_FIRST, CheckpointPlan, Head, Reordered, Voxels, center_head
 from .points import Points, below, columns_of, points_of
@@ -31,7 +31,7 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
         model.at(part).expect("type", kind)
     notes = check(DET3D, config)
     voxels, reader, backbone = _voxels(config), model.at("reader"), _backbone(model.at("neck"))
-    head, center = _head(config, voxels)
+    head, layers = _head(config, voxels)
     head.notes += notes
     return CheckpointPlan(
         description=f"CenterPoint of det3d, converted from {path.name}",
@@ -39,7 +39,7 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
         head=head,
         rows=lambda inputs: _rows(reader, inputs, voxels),
         encoder=lambda state: _encoder(state, reader),
-        build=lambda state, network, x: center.build(state, network, backbone.build(state, network, x)),
+        build=lambda state, network, x: layers(state, network, backbone.build(state, network, x)),
     )
 
 
@@ -93,22 +93,19 @@ def _backbone(neck: Config) -> Backbone:
     )
 
 
-def _head(config: Config, voxels: Voxels) -> Tuple[Head, CenterHead]:
+def _head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     head, test = config.at("model").at("bbox_head"), config.at("test_cfg")
-    classes = [task.names("class_names") for task in head.items("tasks")]
+    tasks = [task.names("class_names") for task in head.items("tasks")]
     branches = head.at("common_heads")
     others = ("vel", "iou") if "rectifier" not in test else ("vel",)  # a rectifier of 0 leaves the map iou out
     maps = {**MAPS, **{name: name for name in others if name in branches}}
     depth = {output: int(branches.numbers(name, 2)[1]) for output, name in maps.items() if output != "heatmap"}
-    center = CenterHead(
-        shared=("bbox_head.shared_conv.0", "bbox_head.shared_conv.1"),
-        shared_channels=head.whole("share_conv_channel", 64),
-        branch="bbox_head.tasks.{}.{}".format,
-        hidden=lambda place, number: (f"{place}.{3 * number}", f"{place}.{3 * number + 1}"),
-        last=lambda place, number: f"{place}.{3 * number}",
-        maps=maps,
-        depth={**depth, "heatmap": head.whole("num_hm_conv", 2)},
-        task_classes=[len(names) for names in classes],
+    depth["heatmap"], width = head.whole("num_hm_conv", 2), head.whole("share_conv_channel", 64)
+    layers = HeadLayers(
+        center_tasks(tasks, maps, depth, width, "bbox_head.tasks.{}.{}", flat),
+        ("bbox_head.shared_conv.0", "bbox_head.shared_conv.1"),
+        width,
+        shared_eps=CENTER_EPS,
         reordered={**WIDTH_FIRST, **OVERLAP},
     )
     test.agree("pc_range", voxels.bounds[:2], voxels.bounds)
@@ -116,23 +113,20 @@ def _head(config: Config, voxels: Voxels) -> Tuple[Head, CenterHead]:
     threshold, rectified = test.number("score_threshold"), {}
     if "iou" in maps:
         rectified = {"iou_power": test.number("cf_weight", 2), "rectified_threshold": threshold}
-    return (
-        center_head(
-            voxels,
-            center.channels(),
-            {f"{test.path}.out_size_factor": test.whole("out_size_factor")},
-            [name for names in classes for name in names],
-            task_classes=center.task_classes,
-            rot_order="sin_cos",
-            cell_labels="best",
-            max_objects=MOST_OBJECTS,
-            score_threshold=threshold,
-            **rectified,
-            post_center_range=test.numbers("post_center_limit_range", 6),
-            **_suppression(test, len(classes)),
-        ),
-        center,
+    made = center_head(
+        voxels,
+        layers.channels(),
+        {f"{test.path}.out_size_factor": test.whole("out_size_factor")},
+        tasks,
+        rot_order="sin_cos",
+        cell_labels="best",
+        max_objects=MOST_OBJECTS,
+        score_threshold=threshold,
+        **rectified,
+        post_center_range=test.numbers("post_center_limit_range", 6),
+        **_suppression(test, len(tasks)),
     )
+    return made, layers.build
 
 
 def _suppression(test: Config, tasks: int) -> Dict[str, Any]:

@@ -10,7 +10,18 @@ from typing import Any, Dict, List, Tuple
 from . import fold
 from .config import Config
 from .keys import MMDET3D, check
-from .layers import CENTER_EPS, NORM_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers, halved
+from .layers import (
+    CENTER_EPS,
+    NORM_EPS,
+    Backbone,
+    Build,
+    HeadLayers,
+    anchor_task,
+    center_tasks,
+    encoder_layers,
+    halved,
+    nested,
+)
 from .model import CheckpointPlan, Head, Voxels, center_head
 from .points import Points, below, columns_of, picked, points_of
 from .state import ConvertError, State
@@ -177,7 +188,6 @@ def _anchor_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
     if size != values:
         raise ConvertError(f"{head.path}.bbox_coder.code_size is {size}, but anchors have {values} values")
     count = len(anchors["anchor_sizes"]) // 3 * len(anchors["anchor_rotations"])
-    names = {output: f"{prefix}bbox_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
     channels = {"cls_preds": count * len(classes), "box_preds": count * values, "dir_cls_preds": count * 2}
     decode = {
         "head": "anchor",
@@ -192,8 +202,8 @@ def _anchor_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
         "nms_post_max": test.whole("max_num"),
         "class_agnostic": "no",
     }
-    layers = lambda state, network, x: anchor_head(state, network, x, names, channels)
-    return Head(channels, {}, decode, classes), layers
+    names = {output: f"{prefix}bbox_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
+    return Head(channels, {}, decode, classes), HeadLayers([anchor_task(channels, names)]).build
 
 
 def _anchors(generator: Config, bounds: List[float]) -> Dict[str, Any]:
@@ -228,38 +238,32 @@ def _center_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
     coder.expect("type", "CenterPointBBoxCoder")
     coder.agree("pc_range", voxels.bounds[:2], voxels.bounds)
     coder.agree("voxel_size", voxels.size[:2], voxels.size)
-    classes = [task.names("class_names") for task in head.items("tasks")]
+    tasks = [task.names("class_names") for task in head.items("tasks")]
     branches = head.at("common_heads")
-    maps = {"center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
+    maps = {"heatmap": "heatmap", "center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
     if "vel" in branches:
         maps["vel"] = "vel"
-    depth = {output: int(branches.numbers(name, 2)[1]) for output, name in maps.items()}
-    center = CenterHead(
-        shared=("pts_bbox_head.shared_conv.conv", "pts_bbox_head.shared_conv.bn"),
-        shared_channels=head.whole("share_conv_channel", 64),
-        branch=lambda task, name: f"pts_bbox_head.task_heads.{task}.{name}",
-        hidden=lambda place, number: (f"{place}.{number}.conv", f"{place}.{number}.bn"),
-        maps={"heatmap": "heatmap", **maps},
-        depth={"heatmap": head.whole("num_heatmap_convs", 2), **depth},
-        task_classes=[len(names) for names in classes],
-        shared_eps=norm_eps(head, CENTER_EPS),
-        eps=norm_eps(separate, CENTER_EPS),
+    depth = {output: int(branches.numbers(name, 2)[1]) for output, name in maps.items() if output != "heatmap"}
+    depth["heatmap"], width = head.whole("num_heatmap_convs", 2), head.whole("share_conv_channel", 64)
+    layers = HeadLayers(
+        center_tasks(tasks, maps, depth, width, "pts_bbox_head.task_heads.{}.{}", nested("conv", "bn")),
+        ("pts_bbox_head.shared_conv.conv", "pts_bbox_head.shared_conv.bn"),
+        width,
+        norm_eps(head, CENTER_EPS),
+        norm_eps(separate, CENTER_EPS),
     )
-    return (
-        center_head(
-            voxels,
-            center.channels(),
-            {f"{coder.path}.out_size_factor": coder.whole("out_size_factor")},
-            [name for names in classes for name in names],
-            task_classes=center.task_classes,
-            rot_order="sin_cos",
-            max_objects=coder.whole("max_num", 100),
-            score_threshold=_score_threshold(coder, test),
-            post_center_range=coder.numbers("post_center_range", 6),
-            **_suppression(test, len(classes)),
-        ),
-        center.build,
+    made = center_head(
+        voxels,
+        layers.channels(),
+        {f"{coder.path}.out_size_factor": coder.whole("out_size_factor")},
+        tasks,
+        rot_order="sin_cos",
+        max_objects=coder.whole("max_num", 100),
+        score_threshold=_score_threshold(coder, test),
+        post_center_range=coder.numbers("post_center_range", 6),
+        **_suppression(test, len(tasks)),
     )
+    return made, layers.build
 
 
 def _score_threshold(coder: Config, test: Config) -> float:

@@ -96,12 +96,20 @@ class Head:
 
 
 def center_head(
-    voxels: Voxels, channels: Dict[str, int], strides: Dict[str, int], classes: List[str], **decode: Any
+    voxels: Voxels, channels: Dict[str, int], strides: Dict[str, int], tasks: List[List[str]], **decode: Any
 ) -> Head:
-    """A centre head. `decode` has the parameters of /v1/decode that do not follow from the others."""
+    """A centre head with the classes of each task. `decode` has the parameters of /v1/decode that do not follow from
+    the others."""
     (stride,) = strides.values()
-    grid = {"point_cloud_range": voxels.bounds, "voxel_size": voxels.size, "feature_map_stride": stride}
-    return Head(channels, strides, {"head": "center", **grid, "class_agnostic": "yes", **decode}, classes)
+    known = {
+        "head": "center",
+        "point_cloud_range": voxels.bounds,
+        "voxel_size": voxels.size,
+        "feature_map_stride": stride,
+        "task_classes": [len(classes) for classes in tasks],
+        "class_agnostic": "yes",
+    }
+    return Head(channels, strides, {**known, **decode}, [name for classes in tasks for name in classes])
 
 
 @dataclasses.dataclass
