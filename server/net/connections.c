@@ -1,8 +1,11 @@
 // Connections come and go; see connections.h.
 #include "server/net/connections.h"
 
+#include <errno.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -242,6 +245,17 @@ struct peer *connection_opened(struct watcher *watcher, struct places *places, i
 
 // ---- out ------------------------------------------------------------------------------------------------------------
 
+// Whether a plain close may destroy answers that are on their way. Bytes of the client that are unread, or that come
+// later, reset a closed connection. A client that has left, or that the server has ended, waits for no answer.
+static bool may_lose_answers(const struct peer *peer) {
+  char next;
+  int left = 0;
+  if (!peer->asked || peer->cut || peer_is_failed(peer)) return false;
+  ssize_t unread = recv(peer->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (unread >= 0 || errno != EAGAIN) return unread > 0;
+  return ioctl(peer->fd, SIOCOUTQ, &left) == 0 && left > 0;
+}
+
 // Keeps a second descriptor of the socket, so that the connection outlives the library's close.
 static void start_lingering(struct watcher *watcher, const struct peer *peer) {
   struct clients *clients = peer->places->clients;
@@ -278,9 +292,8 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   lock_acquire(&watcher->lock);
   atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
   (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
-  // The library may have refused an open head and left bytes unread. A plain close would then reset the connection, and
-  // the client would lose the answer.
-  if (peer->linger || peer->head_open) start_lingering(watcher, peer);
+  // The library may have refused an open head and left bytes unread. A plain close would then reset the connection too.
+  if (peer->linger || peer->head_open || may_lose_answers(peer)) start_lingering(watcher, peer);
   peer->open = false;
   watcher->refused_count -= peer->refused;
   uncount(peer);

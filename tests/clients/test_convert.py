@@ -581,6 +581,10 @@ class Convert(unittest.TestCase):
         layers = ("pts_backbone.blocks", "pts_neck.deblocks", 0)
         networks.make_backbone(weights, *layers, MMDET_CENTER_SPEC)
         networks.make_center(weights, names, 384, 64, MAPS, tasks)
+        negative = MMDET_CENTER_FILE.replace("NMS", "circle").replace("0.25", "-1")
+        self.refuse(
+            "test_cfg.pts.min_radius is [4, -1]; expected no number below 0", "mmdet3d", weights.state, negative
+        )
         document = self.convert("mmdet3d", weights.state, MMDET_CENTER_FILE.replace("NMS", "circle"))
         self.assertEqual(document["decode"]["min_radius"], [2, 0.5])
         self.assertEqual(document["decode"]["rot_order"], "sin_cos")
@@ -633,6 +637,12 @@ class Convert(unittest.TestCase):
         for reason, text in {
             "test_cfg.double_flip is True": DET3D_FILE.replace("CIRCLE", "double_flip=True,"),
             "test_cfg.per_class_nms is True": DET3D_FILE.replace("CIRCLE", "per_class_nms=True,"),
+            "test_cfg.rectifier is [0.68, 0.71]: boxes rank by": DET3D_FILE.replace(
+                "CIRCLE", "rectifier=[0.68, 0.71],"
+            ),
+            "test_cfg.min_radius is [4, -1]; expected": DET3D_FILE.replace(
+                "CIRCLE", "circular_nms=True, min_radius=[4, -1],"
+            ),
             "model.reader.virtual": DET3D_FILE.replace("CIRCLE", "").replace(
                 "with_distance", "virtual=True, with_distance"
             ),
@@ -766,6 +776,36 @@ class Convert(unittest.TestCase):
                 part[key] = value
                 self.refuse(reason, "openpcdet", pcdet_state(), config, "--ignore", "dense_head.conv_iou")
 
+    def test_suppression_class_by_class(self):
+        weights, names = Weights(4), pcdet_center_names()
+        weights.weight("vfe.pfn_layers.0.linear", 64, 11)
+        weights.norm("vfe.pfn_layers.0.norm", 64)
+        networks.make_backbone(weights, *PCDET_BLOCKS, PCDET_SPEC)
+        networks.make_center(weights, names, 384, 64, MAPS, [1, 2])
+        config = pcdet_center_config()
+        nms = config["MODEL"]["DENSE_HEAD"]["POST_PROCESSING"]["NMS_CONFIG"]
+        each = {"NMS_TYPE": "class_specific_nms", "NMS_THRESH": [0.7] * 3}
+        each.update(NMS_PRE_MAXSIZE=[4096, 4096, 1000], NMS_POST_MAXSIZE=[500, 500, 600])
+        for reason, changed in {
+            "NMS_THRESH is [0.75, 0.6, 0.55]; only the same threshold": {"NMS_THRESH": [0.75, 0.6, 0.55]},
+            "NMS_THRESH is [0.7, 0.7]; expected 3 numbers": {"NMS_THRESH": [0.7, 0.7]},
+            "NMS_THRESH is 0.7; expected 3 numbers": {"NMS_THRESH": 0.7},
+            "NMS_PRE_MAXSIZE has a number below MAX_OBJ_PER_SAMPLE, which is 500": {
+                "NMS_PRE_MAXSIZE": [4096, 499, 4096]
+            },
+            "NMS_POST_MAXSIZE has a number below": {"NMS_POST_MAXSIZE": [83, 83, 83]},
+            "NMS_CONFIG.SCORE_THRESH is 0.3": {"SCORE_THRESH": 0.3},
+        }.items():
+            with self.subTest(reason):
+                nms.clear()
+                nms.update(each, **changed)
+                self.refuse(reason, "openpcdet", weights.state, config)
+        nms.clear()
+        nms.update(each)
+        decode = self.convert("openpcdet", weights.state, config)["decode"]
+        self.assertEqual((decode["nms"], decode["nms_threshold"], decode["class_agnostic"]), ("rotated", 0.7, "no"))
+        self.assertEqual([decode[name] for name in ("max_objects", "nms_pre_max", "nms_post_max")], [500] * 3)
+
     def test_overlaps_that_rectify_scores(self):
         weights, names, maps = Weights(4), pcdet_center_names(), [*MAPS, "iou"]
         weights.weight("vfe.pfn_layers.0.linear", 64, 11)
@@ -795,6 +835,8 @@ class Convert(unittest.TestCase):
         networks.make_backbone(weights, *layers, DET3D_SPEC)
         networks.make_center(weights, names, 384, 64, maps, [1, 2])
         text = DET3D_FILE.replace("CIRCLE", "cf_weight=3,").replace("'vel': (2, 2)", "'vel': (2, 2), 'iou': (1, 2)")
+        unread = text.replace("cf_weight=3,", "rectifier=0,")
+        self.refuse("no layer for bbox_head.tasks.0.iou", "det3d", weights.state, unread)
         decode = self.convert("det3d", weights.state, text)["decode"]
         self.assertEqual((decode["iou_power"], decode["rectified_threshold"]), (3, decode["score_threshold"]))
         x, found = self.maps()
@@ -830,6 +872,10 @@ class Convert(unittest.TestCase):
             f"has no {name}": {key: value for key, value in state.items() if key != name},
             f"{name} has the shape [128, 64, 3, 3]": {**state, name: np.zeros((128, 64, 3, 3), np.float32)},
             f"{name} has a value that is not finite": {**state, name: np.full_like(state[name], np.nan)},
+            "conv_cls.weight has the shape [18, 384, 3, 3]": {
+                **state,
+                "dense_head.conv_cls.weight": np.zeros((18, 384, 3, 3), np.float32),
+            },
             "no layer for dense_head.conv_iou.bias": {**state, "dense_head.conv_iou.bias": np.zeros(6, np.float32)},
             "running_var has a value below 0": {
                 **state,

@@ -283,6 +283,20 @@ class Checkpoints(unittest.TestCase):
             with self.subTest(name):
                 self.harmless(data if data[:1] == b"\x80" else b"\x80\x00" + data)
 
+    def test_opcodes_that_torch_does_not_write(self):
+        for name, data in {
+            "EXT1": b"\x82\x01.",
+            "PERSID": b"Pos.mkdir\n.",
+            "INST": b"(ios\nmkdir\n.",
+            "OBJ": b"(cos\nmkdir\no.",
+            "DUP": b"N2.",
+            "LIST": b"(l.",
+            "DICT": b"(d.",
+        }.items():
+            with self.subTest(name):
+                self.path.write_bytes(b"\x80\x02" + data)
+                self.refuse(f"its pickle is damaged: {name} is not supported")
+
     def test_bombs_are_bounded(self):
         deep = b"\x80\x02}(" + b"N" + b"\x85" * 200_000 + b"K\x01u."
         bombs = {

@@ -14,7 +14,6 @@ import unittest
 
 from voxeld.convert import det3d, keys, mmdet3d, openpcdet, statements
 from voxeld.convert.config import Config, read_yaml
-from voxeld.convert.keys import Keys
 from voxeld.convert.model import Voxels
 from voxeld.convert.state import ConvertError
 
@@ -65,14 +64,14 @@ class Tables(unittest.TestCase):
         for project, known in KNOWN.items():
             for path in known["keys"]:
                 with self.subTest(f"{project} {path}"):
-                    Keys(TABLES[project]).rule(path)
+                    keys.rule_of(TABLES[project], path)
 
     def test_which_configurations_have_refused_keys(self):
         for project, known in KNOWN.items():
             names, refused = known["configurations"], set()
             for path, values in known["keys"].items():
                 for value, where in values:
-                    if value is not None and Keys(TABLES[project]).refusal(path, value):
+                    if value is not None and keys.refusal(keys.rule_of(TABLES[project], path), path, value):
                         refused |= set(names) if where == "*" else {names[number] for number in where}
             self.assertEqual(set(names) - refused, CONVERTED[project])
 
@@ -107,16 +106,16 @@ class Tables(unittest.TestCase):
         for project, paths in cases.items():
             for path in paths:
                 with self.subTest(path), self.assertRaisesRegex(ConvertError, path.replace(".", r"\.")):
-                    Keys(TABLES[project]).rule(path)
+                    keys.rule_of(TABLES[project], path)
 
     def test_keys_of_points_are_noted(self):
         for key in ("POINT_PAINTING", "LIDAR_DEVICE", "POINTS_TANH_DIM", "MAX_SWEEPS"):
-            (note,) = Keys(keys.OPENPCDET).check(Config({"DATA_CONFIG": {key: 1}}))
+            (note,) = keys.check(keys.OPENPCDET, Config({"DATA_CONFIG": {key: 1}}))
             self.assertIn(f"DATA_CONFIG.{key} is 1", note)
 
     def test_names_of_the_file_are_not_keys(self):
         for path in ("my_scale", "train_pipeline.x.y", "optim_wrapper.optimizer.lr", "model_wrapper_cfg.type"):
-            self.assertEqual(Keys(keys.MMDET3D).rule(path), keys.HARMLESS)
+            self.assertEqual(keys.rule_of(keys.MMDET3D, path), keys.HARMLESS)
 
     def test_the_walk_reaches_dicts_of_lists(self):
         values = {"a": [{"b": 1}, {"b": (2, 3)}], "c": {}, "d": {"type": "T", "A": 4}}

@@ -80,6 +80,21 @@ class Gone(FaultCase):
     def test_between_pipelined_requests(self):
         self.leave_both_ways(lambda connection: connection.send(post(LARGE_BODY, LARGE) * 5 + post(rows(4))[:-7]))
 
+    def test_answers_outlive_the_connection(self):
+        """The library ends a connection at a line that is no request, and after an answer to Connection: close."""
+        for name, data in {
+            "no request": head("GET", "/metrics") + b"NONSENSE\r\n\r\n",
+            "unread": head("GET", "/metrics", "Connection: close") + head("GET", "/healthz"),
+            "later": head("GET", "/metrics", "Connection: close"),
+        }.items():
+            with self.subTest(name):
+                connection = self.raw(receive_buffer=4096).send(data)
+                wait_until(lambda: self.daemon.status()["connections"]["open"] == 1, "the end of the connection")
+                connection.send_some(b"GET / HTTP/1.1\r\n")
+                self.assertEqual(connection.read().status, 200)
+                self.assertTrue(connection.ended())
+        self.daemon.assert_quiet()
+
     def test_client_that_does_not_read_its_answer(self):
         connections = [self.raw(receive_buffer=4096).send(post(LARGE_BODY, LARGE)) for _ in range(4)]
         # All connections stay open: only the daemon can close them.

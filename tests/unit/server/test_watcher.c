@@ -288,6 +288,55 @@ static void a_lingering_close_shows_its_client_the_end(void **state) {
   leave(&end, client);
 }
 
+// A connection whose request was answered, and of whose answer the client has read nothing.
+static struct client *answer(struct end *end) {
+  *end = connect_as("192.0.2.1", false);
+  end->peer->asked = true;
+  assert_int_equal(send(end->peer->fd, "answer", 6, MSG_DONTWAIT | MSG_NOSIGNAL), 6);
+  return clients_join(&clients, "", "192.0.2.1");
+}
+
+static void a_close_lingers_while_an_answer_is_on_its_way(void **state) {
+  (void)state;
+  struct end end;
+  struct client *client = answer(&end);
+  close_here(&end);
+  assert_int_equal(lingering(client), 1);
+  assert_string_equal(seen(&end), "answer");
+  leave(&end, client);
+}
+
+static void a_close_lingers_if_bytes_are_unread(void **state) {
+  (void)state;
+  struct end end;
+  struct client *client = answer(&end);
+  assert_string_equal(seen(&end), "answer");
+  send_some(&end);
+  close_here(&end);
+  assert_int_equal(lingering(client), 1);
+  leave(&end, client);
+}
+
+static void a_close_does_not_linger_if_no_answer_can_be_lost(void **state) {
+  (void)state;
+  struct end end;
+  struct client *client = answer(&end);  // the client has read the answer
+  assert_string_equal(seen(&end), "answer");
+  close_here(&end);
+  assert_int_equal(lingering(client), 0);
+  leave(&end, client);
+  client = answer(&end);  // the client has left
+  assert_int_equal(shutdown(end.fd, SHUT_WR), 0);
+  close_here(&end);
+  assert_int_equal(lingering(client), 0);
+  leave(&end, client);
+  client = answer(&end);  // the client did not take the answer in time
+  end.peer->cut = PEER_END_SEND_TIMEOUT;
+  close_here(&end);
+  assert_int_equal(lingering(client), 0);
+  leave(&end, client);
+}
+
 // There is no descriptor for the lingering close, so its share is given back.
 static void a_close_that_cannot_linger_holds_nothing(void **state) {
   (void)state;
@@ -648,6 +697,9 @@ int main(void) {
       WATCHED(a_lingering_close_ends_with_its_client),
       WATCHED(a_lingering_close_reads_up_to_its_limit),
       WATCHED(a_lingering_close_shows_its_client_the_end),
+      WATCHED(a_close_lingers_while_an_answer_is_on_its_way),
+      WATCHED(a_close_lingers_if_bytes_are_unread),
+      WATCHED(a_close_does_not_linger_if_no_answer_can_be_lost),
       WATCHED(a_close_that_cannot_linger_holds_nothing),
       WATCHED(connections_for_pages_have_places_of_their_own),
       WATCHED(the_longest_idle_makes_room),

@@ -6,7 +6,7 @@ import pathlib
 from typing import Any, Dict, List
 
 from .config import Config
-from .model import Head, Plan, Reordered, Voxels
+from .model import WIDTH_FIRST, Head, Plan, Voxels, center_head
 from .state import ConvertError
 
 POINTS_OF_A_PILLAR = 32  # a constant in Autoware's source
@@ -52,27 +52,24 @@ def _head(model: Config, voxels: Voxels) -> Head:
     classes, stride = model.names("class_names"), model.whole("downsample_factor")
     nx, ny, _ = voxels.grid()
     most = min(MOST, (nx // stride) * (ny // stride))
-    decode = {
-        "head": "center",
-        "point_cloud_range": voxels.bounds,
-        "voxel_size": voxels.size,
-        "feature_map_stride": stride,
-        "rot_order": "sin_cos",
-        "cell_labels": "best",
-        "max_objects": most,
-        "score_threshold": _threshold(model),
-        "nms": "circle",
-        "min_radius": [model.number("circle_nms_dist_threshold")],
-        "nms_post_max": most,
-        "class_agnostic": "yes",
-    }
-    channels = {"heatmap": len(classes), "center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
-    notes = [
-        "yaw_norm_thresholds and Autoware's suppression by overlap, which follows its circle NMS, are not applied",
+    head = center_head(
+        voxels,
+        {"heatmap": len(classes), "center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2},
+        {"ros__parameters.downsample_factor": stride},
+        [classes],
+        rot_order="sin_cos",
+        cell_labels="best",
+        max_objects=most,
+        score_threshold=_threshold(model),
+        nms="circle",
+        min_radius=[model.number("circle_nms_dist_threshold")],
+        nms_post_max=most,
+    )
+    head.notes = [
+        "yaw_norm_thresholds and Autoware's suppression by overlap, which follows its circle NMS, are not applied"
     ]
-    # dim is the width before the length; an angle a of rot is the heading -a - pi/2, of sine -cos a and cosine -sin a.
-    reordered = {"dim": Reordered([1, 0, 2]), "rot": Reordered([1, 0], -1)}
-    return Head(channels, {"ros__parameters.downsample_factor": stride}, decode, classes, notes, reordered)
+    head.reordered = WIDTH_FIRST
+    return head
 
 
 def _threshold(model: Config) -> float:

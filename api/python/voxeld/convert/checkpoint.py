@@ -266,7 +266,7 @@ class _Machine:
         elif opcode.name in TUPLES:
             count = TUPLES[opcode.name]
             self._stack[-count:] = [tuple(self._stack[-count:])]
-        elif opcode.arg is not None and not opcode.stack_before and len(opcode.stack_after) == 1:
+        elif opcode.arg is not None and not opcode.stack_before and opcode.stack_after != [pickletools.anyobject]:
             self._stack.append(argument)  # a number, a text or bytes
         else:
             raise ValueError(f"{opcode.name} is not supported")
@@ -294,9 +294,6 @@ class _Machine:
     def _pop_mark(self, _: Any) -> None:
         self._marked()
 
-    def _dup(self, _: Any) -> None:
-        self._stack.append(self._stack[-1])
-
     # ---- the memo
 
     def _put(self, number: int) -> None:
@@ -316,13 +313,6 @@ class _Machine:
 
     def _tuple(self, _: Any) -> None:
         self._stack.append(tuple(self._marked()))
-
-    def _list(self, _: Any) -> None:
-        self._stack.append(self._marked())
-
-    def _dict(self, _: Any) -> None:
-        items = self._marked()
-        self._stack.append(_dict_of(list(zip(items[::2], items[1::2]))))
 
     def _frozenset(self, _: Any) -> None:
         self._marked()
@@ -360,11 +350,6 @@ class _Machine:
         name, module = self._stack.pop(), self._stack.pop()
         self._stack.append(Name(f"{module}.{name}"))
 
-    def _ext1(self, number: int) -> None:
-        self._stack.append(Name(f"extension {number}"))
-
-    _ext2 = _ext4 = _ext1
-
     def _reduce(self, _: Any) -> None:
         arguments, function = self._stack.pop(), self._stack.pop()
         self._stack.append(self._made(function, arguments))
@@ -374,13 +359,6 @@ class _Machine:
     def _newobj_ex(self, _: Any) -> None:
         self._stack.pop()
         self._reduce(_)
-
-    def _inst(self, names: str) -> None:
-        self._stack.append(self._made(Name(names.replace(" ", ".")), tuple(self._marked())))
-
-    def _obj(self, _: Any) -> None:
-        function, *arguments = self._marked()
-        self._stack.append(self._made(function, tuple(arguments)))
 
     def _build(self, _: Any) -> None:
         self._stack.pop()  # the state of an object: the objects here have no state
@@ -392,9 +370,6 @@ class _Machine:
             return Shell(name)
         made = make(*arguments)
         return self._made(*made.arguments) if isinstance(made, _Call) else made
-
-    def _persid(self, identity: str) -> None:
-        self._stack.append(Shell("persistent id"))
 
     def _binpersid(self, _: Any) -> None:
         """A storage, as torch.save names them; or the class of a module with its source."""

@@ -6,23 +6,20 @@ convolutions of the maps `dim` and `rot` are turned, so that the head decodes bo
 
 from __future__ import annotations
 
-import math
 import pathlib
 from typing import Any, Dict, List, Tuple
 
 from . import fold
 from .config import Config
-from .keys import DET3D, Keys
-from .layers import NORM_EPS, Backbone, CenterHead, encoder_layers, halved
-from .mmdet3d import ENCODER_RANGE, ENCODER_SIZE, norm_eps
-from .model import CheckpointPlan, Head, Reordered, Voxels
+from .keys import DET3D, check
+from .layers import CENTER_EPS, NORM_EPS, Backbone, Build, HeadLayers, center_tasks, encoder_layers, flat, halved
+from .mmdet3d import ENCODER_RANGE, ENCODER_SIZE, circles, norm_eps
+from .model import WIDTH_FIRST, CheckpointPlan, Head, Reordered, Voxels, center_head
 from .points import Points, below, columns_of, points_of
 from .state import ConvertError, State
 
 PARTS = {"reader": "PillarFeatureNet", "backbone": "PointPillarsScatter", "neck": "RPN", "bbox_head": "CenterHead"}
 MAPS = {"heatmap": "hm", "center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
-# sin(-r - pi/2) = -cos r, cos(-r - pi/2) = -sin r
-REORDERED = {"dim": Reordered([1, 0, 2]), "rot": Reordered([1, 0], -1)}
 OVERLAP = {"iou": Reordered([0], 2, -1)}  # the map has the overlap itself
 MOST_OBJECTS = 4096  # candidates of a task, where det3d has no limit
 
@@ -32,9 +29,9 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     model.expect("type", "PointPillars")
     for part, kind in PARTS.items():
         model.at(part).expect("type", kind)
-    notes = Keys(DET3D).check(config)
+    notes = check(DET3D, config)
     voxels, reader, backbone = _voxels(config), model.at("reader"), _backbone(model.at("neck"))
-    head, center = _head(config, voxels)
+    head, layers = _head(config, voxels)
     head.notes += notes
     return CheckpointPlan(
         description=f"CenterPoint of det3d, converted from {path.name}",
@@ -42,7 +39,7 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
         head=head,
         rows=lambda inputs: _rows(reader, inputs, voxels),
         encoder=lambda state: _encoder(state, reader),
-        build=lambda state, network, x: center.build(state, network, backbone.build(state, network, x)),
+        build=lambda state, network, x: layers(state, network, backbone.build(state, network, x)),
     )
 
 
@@ -75,10 +72,8 @@ def _rows(reader: Config, inputs: int, voxels: Voxels) -> List[int]:
 
 
 def _encoder(state: State, reader: Config) -> List[fold.Layer]:
-    inputs = state.shape("reader.pfn_layers.0.linear.weight")[1]
-    return encoder_layers(
-        state, "reader.pfn_layers", halved(reader.integers("num_filters")), inputs, eps=norm_eps(reader, NORM_EPS)
-    )
+    widths = halved(reader.integers("num_filters"))
+    return encoder_layers(state, "reader.pfn_layers", widths, eps=norm_eps(reader, NORM_EPS))
 
 
 def _backbone(neck: Config) -> Backbone:
@@ -98,56 +93,46 @@ def _backbone(neck: Config) -> Backbone:
     )
 
 
-def _head(config: Config, voxels: Voxels) -> Tuple[Head, CenterHead]:
+def _head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     head, test = config.at("model").at("bbox_head"), config.at("test_cfg")
-    classes = [task.names("class_names") for task in head.items("tasks")]
+    tasks = [task.names("class_names") for task in head.items("tasks")]
     branches = head.at("common_heads")
-    maps = {**MAPS, **{name: name for name in ("vel", "iou") if name in branches}}
+    others = ("vel", "iou") if "rectifier" not in test else ("vel",)  # a rectifier of 0 leaves the map iou out
+    maps = {**MAPS, **{name: name for name in others if name in branches}}
     depth = {output: int(branches.numbers(name, 2)[1]) for output, name in maps.items() if output != "heatmap"}
-    center = CenterHead(
-        shared=("bbox_head.shared_conv.0", "bbox_head.shared_conv.1"),
-        shared_channels=head.whole("share_conv_channel", 64),
-        branch="bbox_head.tasks.{}.{}".format,
-        hidden=lambda place, number: (f"{place}.{3 * number}", f"{place}.{3 * number + 1}"),
-        last=lambda place, number: f"{place}.{3 * number}",
-        maps=maps,
-        depth={**depth, "heatmap": head.whole("num_hm_conv", 2)},
-        task_classes=[len(names) for names in classes],
-        reordered={**REORDERED, **OVERLAP},
+    depth["heatmap"], width = head.whole("num_hm_conv", 2), head.whole("share_conv_channel", 64)
+    layers = HeadLayers(
+        center_tasks(tasks, maps, depth, width, "bbox_head.tasks.{}.{}", flat),
+        ("bbox_head.shared_conv.0", "bbox_head.shared_conv.1"),
+        width,
+        shared_eps=CENTER_EPS,
+        reordered={**WIDTH_FIRST, **OVERLAP},
     )
-    stride = test.whole("out_size_factor")
     test.agree("pc_range", voxels.bounds[:2], voxels.bounds)
     test.agree("voxel_size", voxels.size[:2], voxels.size)
     threshold, rectified = test.number("score_threshold"), {}
     if "iou" in maps:
         rectified = {"iou_power": test.number("cf_weight", 2), "rectified_threshold": threshold}
-    decode = {
-        "head": "center",
-        "point_cloud_range": voxels.bounds,
-        "voxel_size": voxels.size,
-        "feature_map_stride": stride,
-        "task_classes": center.task_classes,
-        "rot_order": "sin_cos",
-        "cell_labels": "best",
-        "max_objects": MOST_OBJECTS,
-        "score_threshold": threshold,
+    made = center_head(
+        voxels,
+        layers.channels(),
+        {f"{test.path}.out_size_factor": test.whole("out_size_factor")},
+        tasks,
+        rot_order="sin_cos",
+        cell_labels="best",
+        max_objects=MOST_OBJECTS,
+        score_threshold=threshold,
         **rectified,
-        "post_center_range": test.numbers("post_center_limit_range", 6),
-        **_suppression(test, len(classes)),
-        "class_agnostic": "yes",
-    }
-    order = [name for names in classes for name in names]
-    strides = {f"{test.path}.out_size_factor": stride}
-    return Head(center.channels(), strides, decode, order), center
+        post_center_range=test.numbers("post_center_limit_range", 6),
+        **_suppression(test, len(tasks)),
+    )
+    return made, layers.build
 
 
 def _suppression(test: Config, tasks: int) -> Dict[str, Any]:
     nms = test.at("nms")
     most = {"nms_post_max": nms.whole("nms_post_max_size")}
     if test.get("circular_nms", False):
-        squares = test.numbers("min_radius", tasks)  # compared with squares of distances
-        if any(square < 0 for square in squares):
-            raise ConvertError(f"{test.path}.min_radius is {squares}; expected no number below 0")
-        return {"nms": "circle", "min_radius": [math.sqrt(square) for square in squares], **most}
+        return {**circles(test, "min_radius", tasks), **most}
     pre_max = nms.whole("nms_pre_max_size")
     return {"nms": "rotated", "nms_threshold": nms.number("nms_iou_threshold"), "nms_pre_max": pre_max, **most}

@@ -6,7 +6,6 @@ A rule of a dict holds for the keys below, unless they have rows of their own. A
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from .config import Config
@@ -113,6 +112,14 @@ OPENPCDET: Table = {
     "MODEL.ROI_HEAD": STAGE,
     # both heads
     "MODEL.DENSE_HEAD.NAME": TAKEN,
+    **{
+        f"MODEL.{place}POST_PROCESSING.{key}": TAKEN
+        for place in ("", "DENSE_HEAD.")
+        for key in (
+            "SCORE_THRESH",
+            *(f"NMS_CONFIG.NMS_{key}" for key in ("TYPE", "THRESH", "PRE_MAXSIZE", "POST_MAXSIZE")),
+        )
+    },
     "MODEL.DENSE_HEAD.CLASS_AGNOSTIC": unset("only heads with a score for each class can be decoded"),
     "MODEL.DENSE_HEAD.INPUT_FEATURES": HARMLESS,
     "MODEL.DENSE_HEAD.LOSS_CONFIG": HARMLESS,
@@ -146,13 +153,8 @@ OPENPCDET: Table = {
     },
     "MODEL.POST_PROCESSING.RECALL_THRESH_LIST": HARMLESS,
     "MODEL.POST_PROCESSING.EVAL_METRIC": HARMLESS,
-    "MODEL.POST_PROCESSING.SCORE_THRESH": TAKEN,
     "MODEL.POST_PROCESSING.OUTPUT_RAW_SCORE": unset("a box has the score that selected the box"),
     "MODEL.POST_PROCESSING.NMS_CONFIG.MULTI_CLASSES_NMS": TAKEN,
-    "MODEL.POST_PROCESSING.NMS_CONFIG.NMS_TYPE": TAKEN,
-    "MODEL.POST_PROCESSING.NMS_CONFIG.NMS_THRESH": TAKEN,
-    "MODEL.POST_PROCESSING.NMS_CONFIG.NMS_PRE_MAXSIZE": TAKEN,
-    "MODEL.POST_PROCESSING.NMS_CONFIG.NMS_POST_MAXSIZE": TAKEN,
     # heads of centres
     "MODEL.DENSE_HEAD.CLASS_NAMES_EACH_HEAD": TAKEN,
     "MODEL.DENSE_HEAD.SHARED_CONV_CHANNEL": TAKEN,
@@ -169,15 +171,10 @@ OPENPCDET: Table = {
     "MODEL.DENSE_HEAD.IOU_REG_LOSS": HARMLESS,
     "MODEL.DENSE_HEAD.IOU_BRANCH": OTHER_HEAD,
     "MODEL.DENSE_HEAD.RECTIFIER": OTHER_HEAD,
-    "MODEL.DENSE_HEAD.POST_PROCESSING.SCORE_THRESH": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.POST_CENTER_LIMIT_RANGE": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.MAX_OBJ_PER_SAMPLE": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.USE_IOU_TO_RECTIFY_SCORE": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.IOU_RECTIFIER": TAKEN,
-    "MODEL.DENSE_HEAD.POST_PROCESSING.NMS_CONFIG.NMS_TYPE": TAKEN,
-    "MODEL.DENSE_HEAD.POST_PROCESSING.NMS_CONFIG.NMS_THRESH": TAKEN,
-    "MODEL.DENSE_HEAD.POST_PROCESSING.NMS_CONFIG.NMS_PRE_MAXSIZE": TAKEN,
-    "MODEL.DENSE_HEAD.POST_PROCESSING.NMS_CONFIG.NMS_POST_MAXSIZE": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.NMS_CONFIG.MULTI_CLASSES_NMS": HARMLESS,  # the centre head does not read the key
     "MODEL.DENSE_HEAD.POST_PROCESSING.NMS_CONFIG.SCORE_THRESH": unset("one score threshold holds for all classes"),
 }
@@ -462,6 +459,7 @@ DET3D: Table = {
     "test_cfg.nms.nms_iou_threshold": TAKEN,
     "test_cfg.nms.use_rotate_nms": HARMLESS,  # no head reads these keys
     "test_cfg.nms.use_multi_class_nms": HARMLESS,
+    "test_cfg.rectifier": unset("boxes rank by the scores that the answer has"),
     "test_cfg.per_class_nms": unset("boxes are suppressed whatever their classes are"),
     "test_cfg.double_flip": AUGMENTED,
     "voxel_generator.range": TAKEN,
@@ -472,45 +470,43 @@ DET3D: Table = {
 }
 
 
-@dataclasses.dataclass
-class Keys:
-    table: Table
+def rule_of(table: Table, path: str) -> Rule:
+    """The rule of a value that is not a dict."""
+    names = [name.removeprefix("pts_") if place == 1 else name for place, name in enumerate(path.split("."))]
+    for count in range(len(names), 0, -1):
+        rule = table.get(".".join(names[:count]))
+        if rule and (count == len(names) or rule.below):
+            return rule
+        if rule:
+            break
+    if "*" in table and not any(path.startswith(f"{names[0]}.") for path in table):
+        return table["*"]
+    raise ConvertError(
+        f"{path}: the converter does not know this key; remove the key if it changes neither network nor boxes"
+    )
 
-    def rule(self, path: str) -> Rule:
-        """The rule of a value that is not a dict."""
-        names = [name.removeprefix("pts_") if place == 1 else name for place, name in enumerate(path.split("."))]
-        for count in range(len(names), 0, -1):
-            rule = self.table.get(".".join(names[:count]))
-            if rule and (count == len(names) or rule.below):
-                return rule
-            if rule:
-                break
-        if "*" in self.table and not any(path.startswith(f"{names[0]}.") for path in self.table):
-            return self.table["*"]
-        raise ConvertError(
-            f"{path}: the converter does not know this key; remove the key if it changes neither network nor boxes"
-        )
 
-    def check(self, config: Config) -> List[str]:
-        """Refuses a key that would change the boxes. Returns notes on keys that are up to the client."""
-        notes: Dict[str, str] = {}
-        for path, value in walk(config.values):
-            reason = self.refusal(path, value)
-            if reason:
-                raise ConvertError(reason)
-            if self.rule(path).what == "client" and value not in (None, False):
-                notes.setdefault(path, f"{path} is {value}: clients must prepare their points in this way")
-        return list(notes.values())
+def check(table: Table, config: Config) -> List[str]:
+    """Refuses a key that would change the boxes. Returns notes on keys that are up to the client."""
+    notes: Dict[str, str] = {}
+    for path, value in walk(config.values):
+        rule = rule_of(table, path)
+        reason = refusal(rule, path, value)
+        if reason:
+            raise ConvertError(reason)
+        if rule is CLIENT and value not in (None, False):
+            notes.setdefault(path, f"{path} is {value}: clients must prepare their points in this way")
+    return list(notes.values())
 
-    def refusal(self, path: str, value: Any) -> str:
-        """Why the value cannot be converted; empty if it can."""
-        rule = self.rule(path)
-        if rule.what == "only" and value not in [_plain(one) for one in rule.values]:
-            words = " or ".join(str(word) for word in rule.values)
-            return f"{path} is {value}; only {words} can be converted" + (f": {rule.reason}" if rule.reason else "")
-        if rule.what == "unset" and value not in (None, False, []):
-            return f"{path} is {value}: {rule.reason}"
-        return ""
+
+def refusal(rule: Rule, path: str, value: Any) -> str:
+    """Why the value cannot be converted; empty if it can."""
+    if rule.what == "only" and value not in [_plain(one) for one in rule.values]:
+        words = " or ".join(str(word) for word in rule.values)
+        return f"{path} is {value}; only {words} can be converted" + (f": {rule.reason}" if rule.reason else "")
+    if rule.what == "unset" and value not in (None, False, []):
+        return f"{path} is {value}: {rule.reason}"
+    return ""
 
 
 def walk(value: Any, path: str = "") -> Iterator[Tuple[str, Any]]:

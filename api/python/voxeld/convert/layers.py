@@ -1,4 +1,4 @@
-"""The parts that PointPillars networks are made of: the backbone with its neck, the anchor head, the centre head.
+"""The parts that PointPillars networks are made of: the encoder, the backbone with its neck, the head.
 
 OpenPCDet and mmdetection3d give the same layers different names, which the callers know.
 """
@@ -6,7 +6,7 @@ OpenPCDet and mmdetection3d give the same layers different names, which the call
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import fold
 from .model import Reordered
@@ -15,19 +15,21 @@ from .state import ConvertError, State
 
 Build = Callable[[State, Network, Map], None]  # makes a head's maps from the map in front of the head
 NORM_EPS, CENTER_EPS = 1e-3, 1e-5  # of backbones and encoders; of centre heads
+CENTER_CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2, "iou": 1}  # the heatmap has one a class
 
 
 def encoder_layers(
-    state: State, name: str, widths: List[int], inputs: int, norm: bool = True, eps: float = NORM_EPS
+    state: State, name: str, widths: List[int], norm: bool = True, eps: float = NORM_EPS
 ) -> List[fold.Layer]:
     """The layers of a pillar feature network, below a name. The largest values of the pillar are joined to the values
     of all layers but the last."""
     if not widths:
         raise ConvertError("the encoder has no layers")
-    layers = []
+    layers, inputs = [], state.shape(f"{name}.0.linear.weight")[1]
     for number, outputs in enumerate(widths):
         place = f"{name}.{number}"
-        layers.append(fold.linear(state, f"{place}.linear", outputs, inputs, f"{place}.norm" if norm else None, eps))
+        norm_name = f"{place}.norm" if norm else None
+        layers.append(fold.layer(state, f"{place}.linear", (outputs, inputs), norm_name, eps))
         inputs = 2 * outputs
     return layers
 
@@ -71,9 +73,8 @@ class Backbone:
             for k in range(self.layers[level] + 1):
                 place = f"{self.blocks}.{level}"
                 number = self.first + 3 * k
-                layer = fold.conv(
-                    state, f"{place}.{number}", channels, x.channels, 3, f"{place}.{number + 1}", self.eps
-                )
+                shape = (channels, x.channels, 3, 3)
+                layer = fold.layer(state, f"{place}.{number}", shape, f"{place}.{number + 1}", self.eps)
                 x = network.conv(x, layer, self.strides[level] if k == 0 else 1, padding=1, relu=True)
             maps.append(self._upsample(state, network, x, level) if self.up_strides else x)
         return network.concat(maps)
@@ -81,118 +82,121 @@ class Backbone:
     def _upsample(self, state: State, network: Network, x: Map, level: int) -> Map:
         name, stride, channels = f"{self.deblocks}.{level}", self.up_strides[level], self.up_channels[level]
         if stride > 1 or (stride == 1 and not self.conv_for_no_stride):
-            layer = fold.deconv(state, f"{name}.0", channels, x.channels, int(stride), f"{name}.1", self.up_eps)
+            shape = (x.channels, channels, int(stride), int(stride))
+            layer = fold.layer(state, f"{name}.0", shape, f"{name}.1", self.up_eps, axis=1)
             return network.deconv(x, layer, int(stride), relu=True)
         side = round(1 / stride)
-        layer = fold.conv(state, f"{name}.0", channels, x.channels, side, f"{name}.1", self.up_eps)
+        layer = fold.layer(state, f"{name}.0", (channels, x.channels, side, side), f"{name}.1", self.up_eps)
         return network.conv(x, layer, side, relu=True)
 
 
-def anchor_head(state: State, network: Network, x: Map, names: Dict[str, str], channels: Dict[str, int]) -> None:
-    """Convolutions of one cell. `names` has the name of each map's layer. Layers that the state lacks are left out."""
-    for output, name in names.items():
-        if output == "dir_cls_preds" and f"{name}.weight" not in state:
-            continue
-        network.output(network.conv(x, fold.conv(state, name, channels[output], x.channels, 1)), output)
+Names = Tuple[Sequence[Tuple[str, str]], str]  # of convolutions and their norms; of the last convolution
+Naming = Callable[[str, int], Names]  # the beginning of the names and the number of convolutions -> names
 
 
-@dataclasses.dataclass
-class CenterHead:
-    """A shared convolution, then further convolutions for each task and each of its maps."""
+def alone(place: str, depth: int = 1) -> Names:
+    """The name of one convolution."""
+    return [], place
 
-    shared: Sequence[str]  # the shared convolution and its norm
-    shared_channels: int
-    branch: Callable[[int, str], str]  # task and map -> the beginning of its layers' names
-    hidden: Callable[[str, int], Sequence[str]]  # this beginning and a number -> convolution and norm
-    maps: Dict[str, str]  # the head's maps: name in /v1/decode -> name in the state
-    depth: Dict[str, int]  # convolutions of a map, the last with a bias and without a norm
-    task_classes: List[int]
-    shared_eps: float = CENTER_EPS  # of the norm of the shared convolution
-    eps: float = CENTER_EPS  # of the other norms
-    last: Callable[[str, int], str] = "{}.{}".format  # this beginning and a number -> last convolution
-    reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)  # of maps, as in a Head
 
-    CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2, "iou": 1}
+def flat(place: str, depth: int) -> Names:
+    """Names in a sequence of convolutions, norms and ReLUs."""
+    return [(f"{place}.{3 * n}", f"{place}.{3 * n + 1}") for n in range(depth - 1)], f"{place}.{3 * (depth - 1)}"
 
-    def channels(self) -> Dict[str, int]:
-        """The channels of each map, over all tasks."""
-        tasks = len(self.task_classes)
-        return {
-            name: sum(self.task_classes) if name == "heatmap" else self.CHANNELS[name] * tasks for name in self.maps
-        }
 
-    def build(self, state: State, network: Network, x: Map) -> None:
-        x = hidden_conv(state, network, x, self.shared, self.shared_channels, self.shared_eps)
-        for output, name in self.maps.items():
-            tasks = [self._branch(state, network, x, output, name, task) for task in range(len(self.task_classes))]
-            network.output(network.concat(tasks), output)
-
-    def _branch(self, state: State, network: Network, x: Map, output: str, name: str, task: int) -> Map:
-        place, depth = self.branch(task, name), self.depth[output]
-        for number in range(depth - 1):
-            x = hidden_conv(state, network, x, self.hidden(place, number), x.channels, self.eps)
-        channels = self.task_classes[task] if output == "heatmap" else self.CHANNELS[output]
-        layer = last_layer(state, self.last(place, depth - 1), channels, x)
-        if output in self.reordered:
-            order, factor, offset = self.reordered[output]
-            layer = layer[0][order] * factor, layer[1][order] * factor + offset
-        return last_conv(network, x, layer)
+def nested(conv: str, norm: str) -> Naming:
+    """Names in a sequence of parts with a convolution and a norm each."""
+    return lambda place, depth: (
+        [(f"{place}.{n}.{conv}", f"{place}.{n}.{norm}") for n in range(depth - 1)],
+        f"{place}.{depth - 1}",
+    )
 
 
 class Branch(NamedTuple):
-    """Layers of a part of an anchor head."""
+    """Convolutions one after another: with norms, then the last with a bias."""
 
-    name: str
     channels: int
-    middle: Optional[List[int]]  # channels of the convolutions before the last; None: the layer has no number
+    names: Names
+    width: int = 0  # channels of the convolutions with norms
+    side: Optional[int] = None  # of the last convolution, in cells; None: as the state has it
+    optional: bool = False  # left out if the state lacks the last convolution
 
 
-class Part(NamedTuple):
-    """A part of an anchor head, with its own anchors."""
+class Task(NamedTuple):
+    """The layers of a task, or of all tasks together."""
 
-    backbone: Optional[Backbone]
-    maps: Dict[str, List[Branch]]  # the branches whose maps are joined
+    maps: Dict[str, List[Branch]]  # by the maps' names in /v1/decode; branches whose maps are joined
+    backbone: Optional[Backbone] = None
 
 
 @dataclasses.dataclass
-class MultiHead:
-    """Optionally a shared convolution, then the parts. A map of the head has the channels of all parts."""
+class HeadLayers:
+    """The layers of a head: optionally a shared convolution, then the tasks. A map has the channels of all tasks."""
 
-    shared: Sequence[str]  # the shared convolution and its norm
-    shared_channels: int  # 0: there is none
-    parts: List[Part]
+    tasks: List[Task]
+    shared: Tuple[str, str] = ("", "")  # the shared convolution and its norm
+    shared_channels: int = 0  # 0: there is none
     shared_eps: float = NORM_EPS
     eps: float = CENTER_EPS  # of the norms of branches
+    reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)  # of maps, as in a Head
+
+    def channels(self) -> Dict[str, int]:
+        """The channels of each map."""
+        channels: Dict[str, int] = {}
+        for task in self.tasks:
+            for output, branches in task.maps.items():
+                channels[output] = channels.get(output, 0) + sum(branch.channels for branch in branches)
+        return channels
 
     def build(self, state: State, network: Network, x: Map) -> None:
         if self.shared_channels:
-            x = hidden_conv(state, network, x, self.shared, self.shared_channels, self.shared_eps)
+            x = _with_norm(state, network, x, self.shared, self.shared_channels, self.shared_eps)
         maps: Dict[str, List[Map]] = {}
-        for part in self.parts:
-            own = part.backbone.build(state, network, x) if part.backbone else x
-            for output, branches in part.maps.items():
-                maps.setdefault(output, []).extend(self._branch(state, network, own, branch) for branch in branches)
+        for task in self.tasks:
+            own = task.backbone.build(state, network, x) if task.backbone else x
+            for output, branches in task.maps.items():
+                there = [branch for branch in branches if not branch.optional or f"{branch.names[1]}.weight" in state]
+                maps.setdefault(output, []).extend(self._branch(state, network, own, output, each) for each in there)
         for output, joined in maps.items():
-            network.output(network.concat(joined), output)
+            if joined:
+                network.output(network.concat(joined), output)
 
-    def _branch(self, state: State, network: Network, x: Map, branch: Branch) -> Map:
-        name, middle = branch.name, branch.middle
-        for number, channels in enumerate(middle or []):
-            x = hidden_conv(state, network, x, (f"{name}.{3 * number}", f"{name}.{3 * number + 1}"), channels, self.eps)
-        last = name if middle is None else f"{name}.{3 * len(middle)}"
-        return last_conv(network, x, last_layer(state, last, branch.channels, x))
+    def _branch(self, state: State, network: Network, x: Map, output: str, branch: Branch) -> Map:
+        hidden, last = branch.names
+        for names in hidden:
+            x = _with_norm(state, network, x, names, branch.width, self.eps)
+        side = branch.side or state.shape(f"{last}.weight")[-1]
+        weight, bias = fold.layer(state, last, (branch.channels, x.channels, side, side))
+        if output in self.reordered:
+            order, factor, offset = self.reordered[output]
+            weight, bias = weight[order] * factor, bias[order] * factor + offset
+        return network.conv(x, (weight, bias), padding=side // 2)
 
 
-def hidden_conv(state: State, network: Network, x: Map, names: Sequence[str], channels: int, eps: float) -> Map:
+def _with_norm(state: State, network: Network, x: Map, names: Tuple[str, str], channels: int, eps: float) -> Map:
     """A convolution of 3 x 3 cells and its norm."""
     conv, norm = names
-    return network.conv(x, fold.conv(state, conv, channels, x.channels, 3, norm, eps), padding=1, relu=True)
+    layer = fold.layer(state, conv, (channels, x.channels, 3, 3), norm, eps)
+    return network.conv(x, layer, padding=1, relu=True)
 
 
-def last_layer(state: State, name: str, channels: int, x: Map) -> fold.Layer:
-    """A convolution with a bias and without a norm."""
-    return fold.conv(state, name, channels, x.channels, state.shape(f"{name}.weight")[-1])
+def anchor_task(channels: Dict[str, int], names: Dict[str, str]) -> Task:
+    """A convolution of one cell for each map of an anchor head. The state may lack the layer of the directions."""
+
+    def branch(output: str) -> Branch:
+        return Branch(channels[output], alone(names[output]), side=1, optional=output == "dir_cls_preds")
+
+    return Task({output: [branch(output)] for output in names})
 
 
-def last_conv(network: Network, x: Map, layer: fold.Layer) -> Map:
-    return network.conv(x, layer, padding=layer[0].shape[-1] // 2)
+def center_tasks(
+    tasks: List[List[str]], maps: Dict[str, str], depth: Dict[str, int], width: int, place: str, naming: Naming
+) -> List[Task]:
+    """The tasks of a centre head. `maps` has the maps' names in the state and `depth` their numbers of convolutions.
+    `place` is where the state has a map of a task."""
+
+    def branch(task: int, output: str) -> Branch:
+        names = naming(place.format(task, maps[output]), depth[output])
+        return Branch(CENTER_CHANNELS.get(output, len(tasks[task])), names, width)
+
+    return [Task({output: [branch(task, output)] for output in maps}) for task in range(len(tasks))]

@@ -9,9 +9,20 @@ from typing import Any, Dict, List, Tuple
 
 from . import fold
 from .config import Config
-from .keys import MMDET3D, Keys
-from .layers import CENTER_EPS, NORM_EPS, Backbone, Build, CenterHead, anchor_head, encoder_layers, halved
-from .model import CheckpointPlan, Head, Voxels
+from .keys import MMDET3D, check
+from .layers import (
+    CENTER_EPS,
+    NORM_EPS,
+    Backbone,
+    Build,
+    HeadLayers,
+    anchor_task,
+    center_tasks,
+    encoder_layers,
+    halved,
+    nested,
+)
+from .model import CheckpointPlan, Head, Voxels, center_head
 from .points import Points, below, columns_of, picked, points_of
 from .state import ConvertError, State
 
@@ -38,7 +49,7 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     for part, types in PARTS.items():
         if f"{prefix}{part}" in model:
             model.at(f"{prefix}{part}").choice("type", types)
-    notes = Keys(MMDET3D).check(config)
+    notes = check(MMDET3D, config)
     voxels = _voxels(config)
     encoder, backbone = model.at(f"{prefix}voxel_encoder"), _backbone(model, prefix)
     if f"{prefix}middle_encoder" in model:
@@ -129,8 +140,7 @@ def _encoder(state: State, encoder: Config, name: str) -> List[fold.Layer]:
         name = f"{name}.vfe_layers"
     else:
         name, widths = f"{name}.pfn_layers", halved(widths)
-    inputs = state.shape(f"{name}.0.linear.weight")[1]
-    return encoder_layers(state, name, widths, inputs, eps=norm_eps(encoder, NORM_EPS))
+    return encoder_layers(state, name, widths, eps=norm_eps(encoder, NORM_EPS))
 
 
 def norm_eps(part: Config, default: float) -> float:
@@ -178,7 +188,6 @@ def _anchor_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
     if size != values:
         raise ConvertError(f"{head.path}.bbox_coder.code_size is {size}, but anchors have {values} values")
     count = len(anchors["anchor_sizes"]) // 3 * len(anchors["anchor_rotations"])
-    names = {output: f"{prefix}bbox_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
     channels = {"cls_preds": count * len(classes), "box_preds": count * values, "dir_cls_preds": count * 2}
     decode = {
         "head": "anchor",
@@ -193,8 +202,8 @@ def _anchor_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
         "nms_post_max": test.whole("max_num"),
         "class_agnostic": "no",
     }
-    layers = lambda state, network, x: anchor_head(state, network, x, names, channels)
-    return Head(channels, {}, decode, classes), layers
+    names = {output: f"{prefix}bbox_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
+    return Head(channels, {}, decode, classes), HeadLayers([anchor_task(channels, names)]).build
 
 
 def _anchors(generator: Config, bounds: List[float]) -> Dict[str, Any]:
@@ -229,39 +238,32 @@ def _center_head(config: Config, voxels: Voxels, prefix: str) -> Tuple[Head, Bui
     coder.expect("type", "CenterPointBBoxCoder")
     coder.agree("pc_range", voxels.bounds[:2], voxels.bounds)
     coder.agree("voxel_size", voxels.size[:2], voxels.size)
-    tasks = head.items("tasks")
-    order = [name for task in tasks for name in task.names("class_names")]
+    tasks = [task.names("class_names") for task in head.items("tasks")]
     branches = head.at("common_heads")
-    maps = {"center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
+    maps = {"heatmap": "heatmap", "center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
     if "vel" in branches:
         maps["vel"] = "vel"
-    depth = {output: int(branches.numbers(name, 2)[1]) for output, name in maps.items()}
-    center = CenterHead(
-        shared=("pts_bbox_head.shared_conv.conv", "pts_bbox_head.shared_conv.bn"),
-        shared_channels=head.whole("share_conv_channel", 64),
-        branch=lambda task, name: f"pts_bbox_head.task_heads.{task}.{name}",
-        hidden=lambda place, number: (f"{place}.{number}.conv", f"{place}.{number}.bn"),
-        maps={"heatmap": "heatmap", **maps},
-        depth={"heatmap": head.whole("num_heatmap_convs", 2), **depth},
-        task_classes=[len(task.names("class_names")) for task in tasks],
-        shared_eps=norm_eps(head, CENTER_EPS),
-        eps=norm_eps(separate, CENTER_EPS),
+    depth = {output: int(branches.numbers(name, 2)[1]) for output, name in maps.items() if output != "heatmap"}
+    depth["heatmap"], width = head.whole("num_heatmap_convs", 2), head.whole("share_conv_channel", 64)
+    layers = HeadLayers(
+        center_tasks(tasks, maps, depth, width, "pts_bbox_head.task_heads.{}.{}", nested("conv", "bn")),
+        ("pts_bbox_head.shared_conv.conv", "pts_bbox_head.shared_conv.bn"),
+        width,
+        norm_eps(head, CENTER_EPS),
+        norm_eps(separate, CENTER_EPS),
     )
-    stride = coder.whole("out_size_factor")
-    decode = {
-        "head": "center",
-        "point_cloud_range": voxels.bounds,
-        "voxel_size": voxels.size,
-        "feature_map_stride": stride,
-        "task_classes": center.task_classes,
-        "rot_order": "sin_cos",
-        "max_objects": coder.whole("max_num", 100),
-        "score_threshold": _score_threshold(coder, test),
-        "post_center_range": coder.numbers("post_center_range", 6),
+    made = center_head(
+        voxels,
+        layers.channels(),
+        {f"{coder.path}.out_size_factor": coder.whole("out_size_factor")},
+        tasks,
+        rot_order="sin_cos",
+        max_objects=coder.whole("max_num", 100),
+        score_threshold=_score_threshold(coder, test),
+        post_center_range=coder.numbers("post_center_range", 6),
         **_suppression(test, len(tasks)),
-        "class_agnostic": "yes",
-    }
-    return Head(center.channels(), {f"{coder.path}.out_size_factor": stride}, decode, order), center.build
+    )
+    return made, layers.build
 
 
 def _score_threshold(coder: Config, test: Config) -> float:
@@ -278,10 +280,17 @@ def _score_threshold(coder: Config, test: Config) -> float:
 def _suppression(test: Config, tasks: int) -> Dict[str, Any]:
     most = {"nms_post_max": test.whole("post_max_size")}
     if test.choice("nms_type", ("rotate", "circle")) == "circle":
-        squares = test.numbers("min_radius", tasks)  # compared with squares of distances
-        return {"nms": "circle", "min_radius": [math.sqrt(square) for square in squares], **most}
+        return {**circles(test, "min_radius", tasks), **most}
     pre_max = test.whole("pre_max_size")
     return {"nms": "rotated", "nms_threshold": test.number("nms_thr"), "nms_pre_max": pre_max, **most}
+
+
+def circles(test: Config, key: str, tasks: int) -> Dict[str, Any]:
+    """The suppression by distance. The value of the key is compared with squares of distances."""
+    squares = test.numbers(key, tasks)
+    if any(square < 0 for square in squares):
+        raise ConvertError(f"{test.path}.{key} is {squares}; expected no number below 0")
+    return {"nms": "circle", "min_radius": [math.sqrt(square) for square in squares]}
 
 
 HEADS = {"Anchor3DHead": _anchor_head, "CenterHead": _center_head}

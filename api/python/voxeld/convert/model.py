@@ -79,6 +79,11 @@ class Reordered(NamedTuple):
     offset: float = 0  # added to the product
 
 
+# Of a box whose width comes before its length, and whose angle r is the heading -r - pi/2 here:
+# sin(-r - pi/2) = -cos r, cos(-r - pi/2) = -sin r.
+WIDTH_FIRST = {"dim": Reordered([1, 0, 2]), "rot": Reordered([1, 0], -1)}
+
+
 @dataclasses.dataclass
 class Head:
     channels: Dict[str, int]  # of its maps, by their names in /v1/decode; a network may lack dir_cls_preds
@@ -88,6 +93,23 @@ class Head:
     notes: List[str] = dataclasses.field(default_factory=list)  # differences from the model's own program
     # The maps whose channels /v1/decode has in another order or with other values.
     reordered: Dict[str, Reordered] = dataclasses.field(default_factory=dict)
+
+
+def center_head(
+    voxels: Voxels, channels: Dict[str, int], strides: Dict[str, int], tasks: List[List[str]], **decode: Any
+) -> Head:
+    """A centre head with the classes of each task. `decode` has the parameters of /v1/decode that do not follow from
+    the others."""
+    (stride,) = strides.values()
+    known = {
+        "head": "center",
+        "point_cloud_range": voxels.bounds,
+        "voxel_size": voxels.size,
+        "feature_map_stride": stride,
+        "task_classes": [len(classes) for classes in tasks],
+        "class_agnostic": "yes",
+    }
+    return Head(channels, strides, {**known, **decode}, [name for classes in tasks for name in classes])
 
 
 @dataclasses.dataclass

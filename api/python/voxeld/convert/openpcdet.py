@@ -9,25 +9,30 @@ import numpy as np
 
 from . import fold
 from .config import Config
-from .keys import OPENPCDET, Keys
+from .keys import OPENPCDET, check
 from .layers import (
     CENTER_EPS,
     Backbone,
     Branch,
     Build,
-    CenterHead,
-    MultiHead,
-    Part,
-    anchor_head,
+    HeadLayers,
+    Naming,
+    Task,
+    alone,
+    anchor_task,
+    center_tasks,
     encoder_layers,
+    flat,
     halved,
+    nested,
 )
-from .model import PILLAR_EXTRA, CheckpointPlan, Head, Voxels
+from .model import PILLAR_EXTRA, CheckpointPlan, Head, Voxels, center_head
 from .network import Map, Network
 from .points import XYZ, Points, below, points_of
 from .state import ConvertError, State
 
 ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "box", "dir_cls_preds": "dir_cls"}
+SHARED = ("dense_head.shared_conv.0", "dense_head.shared_conv.1")
 OF_MULTI_HEAD = (
     "USE_MULTIHEAD",
     "SEPARATE_MULTIHEAD",
@@ -41,7 +46,7 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     model = config.at("MODEL")
     for part, names in PARTS.items():
         model.at(part).choice("NAME", names)
-    notes = Keys(OPENPCDET).check(config)
+    notes = check(OPENPCDET, config)
     vfe, data = model.at("VFE"), config.at("DATA_CONFIG")
     voxels, backbone = VOXELS[vfe.text("NAME")](data), _backbone(model.at("BACKBONE_2D"))
     head, layers = HEADS[model.at("DENSE_HEAD").text("NAME")](config, voxels)
@@ -122,10 +127,7 @@ def _rows(vfe: Config, inputs: int, voxels: Voxels) -> List[int]:
 
 
 def _encoder(state: State, vfe: Config) -> List[fold.Layer]:
-    inputs = state.shape("vfe.pfn_layers.0.linear.weight")[1]
-    return encoder_layers(
-        state, "vfe.pfn_layers", halved(vfe.integers("NUM_FILTERS")), inputs, bool(vfe.get("USE_NORM", True))
-    )
+    return encoder_layers(state, "vfe.pfn_layers", halved(vfe.integers("NUM_FILTERS")), bool(vfe.get("USE_NORM", True)))
 
 
 def _backbone(config: Config, name: str = "backbone_2d") -> Backbone:
@@ -188,11 +190,12 @@ def _anchor_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
             raise ConvertError(f"{head.path}.{key} is given; an AnchorHeadSingle has one convolution for each map")
     boxes = _anchor_boxes(config, voxels)
     count = sum(boxes.sizes) * boxes.rotations
-    names = {output: f"dense_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
-    channels = {"cls_preds": len(classes), "box_preds": boxes.values, "dir_cls_preds": boxes.bins}
-    channels = {name: count * each for name, each in channels.items()}
-    layers = lambda state, network, x: anchor_head(state, network, x, names, channels)
-    return Head(channels, boxes.strides, boxes.decode, classes), layers
+    each = {"cls_preds": len(classes), "box_preds": boxes.values, "dir_cls_preds": boxes.bins}
+    channels = {output: count * values for output, values in each.items()}
+    layers = HeadLayers(
+        [anchor_task(channels, {output: f"dense_head.conv_{end}" for output, end in ANCHOR_MAPS.items()})]
+    )
+    return Head(channels, boxes.strides, boxes.decode, classes), layers.build
 
 
 def _multi_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
@@ -210,14 +213,14 @@ def _multi_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     separate = bool(head.get("SEPARATE_MULTIHEAD", False))
     if separate and "labels" not in boxes.decode:
         raise ConvertError(f"{head.path}.SEPARATE_MULTIHEAD is {separate}, which needs NMS_CONFIG.MULTI_CLASSES_NMS")
-    sizes, layers = iter(boxes.sizes), []
+    sizes, own = iter(boxes.sizes), []
     task_sizes = [sum(next(sizes) for _ in task) for task in tasks]
     for number, (part, task, count) in enumerate(zip(parts, tasks, task_sizes)):
-        place, own = f"dense_head.rpn_heads.{number}", len(task) if separate else len(classes)
-        maps = _branches(head, place, count * boxes.rotations, own, boxes)
-        layers.append(Part(_backbone(part, place) if part.get("LAYER_NUMS", None) else None, maps))
+        place = f"dense_head.rpn_heads.{number}"
+        maps = _branches(head, place, count * boxes.rotations, len(task) if separate else len(classes), boxes)
+        own.append(Task(maps, _backbone(part, place) if part.get("LAYER_NUMS", None) else None))
     shared = head.whole("SHARED_CONV_NUM_FILTER") if head.get("SHARED_CONV_NUM_FILTER", None) else 0
-    multi = MultiHead(("dense_head.shared_conv.0", "dense_head.shared_conv.1"), shared, layers)
+    layers = HeadLayers(own, SHARED, shared)
     if separate:
         boxes.decode.update(task_classes=[len(task) for task in tasks], task_sizes=task_sizes)
 
@@ -227,29 +230,29 @@ def _multi_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
             _check_labels(state, f"{place}.head_label_indices", [classes.index(name) for name in task])
             if not head.get("USE_DIRECTION_CLASSIFIER", False):
                 state.ignore([f"{place}.conv_dir_cls."])  # of USE_DIRECTION_CLASSIFIER: False
-        multi.build(state, network, x)
+        layers.build(state, network, x)
 
-    channels: Dict[str, int] = {}
-    for layer in layers:
-        for name, branches in layer.maps.items():
-            channels[name] = channels.get(name, 0) + sum(branch.channels for branch in branches)
-    return Head(channels, boxes.strides, boxes.decode, order if separate else classes), build
+    return Head(layers.channels(), boxes.strides, boxes.decode, order if separate else classes), build
 
 
 def _branches(head: Config, place: str, anchors: int, classes: int, boxes: Anchors) -> Dict[str, List[Branch]]:
     """The layers of a part. Several layers of boxes also give the channels of one anchor after the other."""
-    apart, middle = head.get("SEPARATE_REG_CONFIG", None) is not None, None
-    values = [("", boxes.values)]
-    if apart:
+    naming: Naming = alone
+    depth, width, values = 1, 0, [("", boxes.values)]
+    if head.get("SEPARATE_REG_CONFIG", None) is not None:
         separate = head.at("SEPARATE_REG_CONFIG")
-        middle = [separate.whole("NUM_MIDDLE_FILTER")] * int(separate.number("NUM_MIDDLE_CONV"))
+        naming, depth, width = flat, int(separate.number("NUM_MIDDLE_CONV")) + 1, separate.whole("NUM_MIDDLE_FILTER")
         values = [_named_values(separate, item) for item in separate.names("REG_LIST")]
         if sum(count for _, count in values) != boxes.values:
             raise ConvertError(f"{separate.path}.REG_LIST does not add up to {boxes.values} values of a box")
-    maps = {"cls_preds": [Branch(f"{place}.conv_cls", anchors * classes, middle)]}
-    maps["box_preds"] = [Branch(f"{place}.conv_box{name}", anchors * count, middle) for name, count in values]
+
+    def branch(name: str, count: int) -> Branch:
+        return Branch(anchors * count, naming(f"{place}.{name}", depth), width)
+
+    maps = {"cls_preds": [branch("conv_cls", classes)]}
+    maps["box_preds"] = [branch(f"conv_box{name}", count) for name, count in values]
     if head.get("USE_DIRECTION_CLASSIFIER", False):
-        maps["dir_cls_preds"] = [Branch(f"{place}.conv_dir_cls", anchors * boxes.bins, None)]
+        maps["dir_cls_preds"] = [Branch(anchors * boxes.bins, alone(f"{place}.conv_dir_cls"))]
     return maps
 
 
@@ -304,7 +307,6 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     order = [name for task in tasks for name in task]
     if sorted(order) != sorted(classes) or not all(tasks):
         raise ConvertError(f"{head.path}.CLASS_NAMES_EACH_HEAD does not have each of CLASS_NAMES once")
-    stride = head.at("TARGET_ASSIGNER_CONFIG").whole("FEATURE_MAP_STRIDE")
     maps = {"heatmap": "hm", "center": "center", "height": "center_z", "dim": "dim", "rot": "rot"}
     if "vel" in head.at("SEPARATE_HEAD_CFG").names("HEAD_ORDER"):
         maps["vel"] = "vel"
@@ -312,34 +314,40 @@ def _center_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
     if powers:
         maps["iou"] = "iou"
     depth = {output: int(branches.at(name).number("num_conv")) for output, name in maps.items() if name != "hm"}
-    center = CenterHead(
-        shared=("dense_head.shared_conv.0", "dense_head.shared_conv.1"),
-        shared_channels=head.whole("SHARED_CONV_CHANNEL"),
-        branch=lambda task, name: f"dense_head.heads_list.{task}.{name}",
-        hidden=lambda place, number: (f"{place}.{number}.0", f"{place}.{number}.1"),
-        maps=maps,
-        depth={**depth, "heatmap": head.whole("NUM_HM_CONV")},
-        task_classes=[len(task) for task in tasks],
-        shared_eps=float(head.number("BN_EPS", CENTER_EPS)),
-        eps=float(head.number("BN_EPS", CENTER_EPS)),
-    )
-    decode = {
-        "head": "center",
-        "point_cloud_range": voxels.bounds,
-        "voxel_size": voxels.size,
-        "feature_map_stride": stride,
-        "task_classes": center.task_classes,
-        "rot_order": "cos_sin",
-        "max_objects": after.whole("MAX_OBJ_PER_SAMPLE"),
-        "score_threshold": after.number("SCORE_THRESH"),
+    depth["heatmap"], width = head.whole("NUM_HM_CONV"), head.whole("SHARED_CONV_CHANNEL")
+    eps = float(head.number("BN_EPS", CENTER_EPS))
+    own = center_tasks(tasks, maps, depth, width, "dense_head.heads_list.{}.{}", nested("0", "1"))
+    layers = HeadLayers(own, SHARED, width, eps, eps)
+    assigner, objects = head.at("TARGET_ASSIGNER_CONFIG"), after.whole("MAX_OBJ_PER_SAMPLE")
+    made = center_head(
+        voxels,
+        layers.channels(),
+        {f"{assigner.path}.FEATURE_MAP_STRIDE": assigner.whole("FEATURE_MAP_STRIDE")},
+        tasks,
+        rot_order="cos_sin",
+        max_objects=objects,
+        score_threshold=after.number("SCORE_THRESH"),
         **powers,
-        "post_center_range": after.numbers("POST_CENTER_LIMIT_RANGE", 6),
-        "nms": "rotated",
-        **_nms(after.at("NMS_CONFIG")),
-        "class_agnostic": "yes",
-    }
-    strides = {f"{head.path}.TARGET_ASSIGNER_CONFIG.FEATURE_MAP_STRIDE": stride}
-    return Head(center.channels(), strides, decode, order), center.build
+        post_center_range=after.numbers("POST_CENTER_LIMIT_RANGE", 6),
+        nms="rotated",
+        **_center_nms(after.at("NMS_CONFIG"), len(classes), objects),
+    )
+    return made, layers.build
+
+
+def _center_nms(nms: Config, classes: int, objects: int) -> Dict[str, Any]:
+    """With class_specific_nms, each class has a threshold and limits of its own. The service has the same threshold for
+    all classes, and limits for a task: a class never has more boxes than its task has objects."""
+    if nms.get("NMS_TYPE", "") != "class_specific_nms":
+        return _nms(nms)
+    for key in ("NMS_PRE_MAXSIZE", "NMS_POST_MAXSIZE"):
+        if min(nms.numbers(key, classes)) < objects:
+            raise ConvertError(f"{nms.path}.{key} has a number below MAX_OBJ_PER_SAMPLE, which is {objects}")
+    thresholds = nms.numbers("NMS_THRESH", classes)
+    if len(set(thresholds)) != 1:
+        raise ConvertError(f"{nms.path}.NMS_THRESH is {thresholds}; only the same threshold for all can be converted")
+    limits = {"nms_pre_max": objects, "nms_post_max": objects}
+    return {"nms_threshold": thresholds[0], **limits, "class_agnostic": "no"}
 
 
 def _powers(after: Config, classes: List[str], order: List[str]) -> Dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Callable, Dict, List, NamedTuple, Tuple
 
 from . import autoware, cut, det3d, mmdet3d, openpcdet, trial
 from .checkpoint import read_state
@@ -13,14 +13,19 @@ from .model import CheckpointPlan, Model, Plan, pillar_encoder
 from .network import Network
 from .state import ConvertError, State
 
-Checkpoints = Callable[[Config, pathlib.Path], CheckpointPlan]
-PROJECTS: Dict[str, Checkpoints] = {"openpcdet": openpcdet.plan, "mmdet3d": mmdet3d.plan, "det3d": det3d.plan}
 YAML = (".yaml", ".yml")
-READERS = {"openpcdet": read_yaml, "mmdet3d": read_python, "det3d": read_python}
-ENCODERS = {  # the beginning of the names of an encoder's tensors
-    "openpcdet": ("vfe.",),
-    "mmdet3d": ("voxel_encoder.", "pts_voxel_encoder."),
-    "det3d": ("reader.",),
+
+
+class Project(NamedTuple):
+    plan: Callable[[Config, pathlib.Path], CheckpointPlan]
+    is_yaml: bool  # whether the configurations are YAML; otherwise Python
+    encoder: Tuple[str, ...]  # the beginning of the names of an encoder's tensors
+
+
+PROJECTS = {
+    "openpcdet": Project(openpcdet.plan, True, ("vfe.",)),
+    "mmdet3d": Project(mmdet3d.plan, False, ("voxel_encoder.", "pts_voxel_encoder.")),
+    "det3d": Project(det3d.plan, False, ("reader.",)),
 }
 
 
@@ -35,22 +40,26 @@ def _from_checkpoint(told: argparse.Namespace) -> Tuple[List[str], Model]:
             raise ConvertError(f"{name} is given {len(values)} times; a checkpoint has one")
     if told.map:
         raise ConvertError("--map names outputs of an ONNX file; a checkpoint has none")
-    (path,) = told.config
-    if (path.suffix in YAML) != (READERS[told.source] is read_yaml):
-        wanted = "YAML, .yaml" if READERS[told.source] is read_yaml else "Python, .py, or the same as .json"
+    (path,), project = told.config, PROJECTS[told.source]
+    if (path.suffix in YAML) != project.is_yaml:
+        wanted = "YAML, .yaml" if project.is_yaml else "Python, .py, or the same as .json"
         raise ConvertError(f"{path} is not a configuration of {told.source}; its configurations are {wanted}")
     state = read_state(told.checkpoint[0])
     _check_names(state, told.source)
     network = Network(told.network == "float16", told.weights == "float16")
-    model = PROJECTS[told.source](READERS[told.source](path), path).convert(state, network)
+    model = project.plan(_read(path), path).convert(state, network)
     state.ignore(told.ignore)
     state.check_all_taken()
     return [f"checkpoint: {len(state)} tensors"], model
 
 
+def _read(path: pathlib.Path) -> Config:
+    return read_yaml(path) if path.suffix in YAML else read_python(path)
+
+
 def _check_names(state: State, source: str) -> None:
-    for other, names in ENCODERS.items():
-        if other != source and state.has(names) and not state.has(ENCODERS[source]):
+    for other, project in PROJECTS.items():
+        if other != source and state.has(project.encoder) and not state.has(PROJECTS[source].encoder):
             raise ConvertError(f"the checkpoint has the names of {other}: give {other} in place of {source}")
 
 
@@ -84,16 +93,9 @@ def _named(pairs: List[str]) -> Dict[str, str]:
 
 def _plan(paths: List[pathlib.Path]) -> Plan:
     """The plan from OpenPCDet's YAML, mmdetection3d's Python, or Autoware's parameters, which are in several files."""
-    path = paths[0]
-    if path.suffix not in YAML:
-        project: Any = mmdet3d.plan
-        config = read_python(path)
-    else:
-        config = read_yaml(path)
-        project = autoware.plan if autoware.is_autoware(config) else openpcdet.plan
-    if project is autoware.plan:
-        config = autoware.joined([config, *(read_yaml(more) for more in paths[1:])])
-    elif len(paths) > 1:
+    path, config = paths[0], _read(paths[0])
+    if autoware.is_autoware(config):
+        return autoware.plan(autoware.joined([config, *map(_read, paths[1:])]), path)
+    if len(paths) > 1:
         raise ConvertError(f"--config is given {len(paths)} times; only parameters of Autoware are in several files")
-    made: Plan = project(config, path)
-    return made
+    return PROJECTS["openpcdet" if path.suffix in YAML else "mmdet3d"].plan(config, path)
