@@ -55,8 +55,8 @@ static inline void lock_wait(struct lock *lock, pthread_cond_t *condition) {
   pthread_cond_wait(condition, &lock->mutex);
 }
 
-// Waits without sleep until `came(cls)` is true or the time has passed, for waits that are shorter than waking up. The
-// caller holds no lock.
+// Waits, without sleeping, until `came(cls)` is true or the time has passed. For waits that are shorter than a wake-up.
+// The caller holds no lock.
 static inline void awake_until(int64_t until_ns, bool (*came)(const void *cls), const void *cls) {
   enum { LOOKS = 64 };
   do {

@@ -50,10 +50,10 @@ const struct option options_table[] = {
     {"allow_shared_memory", TYPE_WORD, FIELD(allow_shared_memory), 0, 0, flag_words, "no",
      "let clients on loopback or a Unix socket register POSIX shared memory (/dev/shm) for points and answers"},
     {"shared_memory_prefix", TYPE_TEXT, FIELD(shared_memory_prefix), 0, 0, NULL, "voxeld",
-     "prefixes, separated by commas, with which the keys of shared memory must begin; over TCP, with tokens or client "
-     "certificates, PREFIX:NAME: of the user"},
+     "prefixes, separated by commas, with which the keys of shared memory must begin; over TCP, if clients show tokens "
+     "or certificates, with PREFIX:NAME:, where NAME is the user"},
     {"shared_memory_pinned_bytes", TYPE_INT, FIELD(shared_memory_pinned_bytes), 0, 1024 * GB, NULL, "1073741824",
-     "with a GPU, bytes of shared memory to pin for the GPU to read and write in place; memory beyond is copied; 0 = "
+     "with a GPU, bytes of shared memory to pin for the GPU to read and write in place; further memory is copied; 0 = "
      "copy all"},
     {"trusted_proxies", TYPE_TEXT, FIELD(trusted_proxies), 0, 0, NULL, "",
      "proxies whose X-Forwarded-For header names the client, separated by commas: addresses, networks such as "
@@ -93,31 +93,31 @@ const struct option options_table[] = {
      "jobs that run at the same time on the CPU, besides detections and long ones; 0 = one for each processor that the "
      "process may use, by its affinity and the CPU quota of its cgroup"},
     {"long_workers", TYPE_INT, FIELD(long_workers), 0, 1024, NULL, "0",
-     "long jobs (see gpu_long_streams) that run at the same time on the CPU; 0 = one for every two of those "
-     "processors; with GPUs, workers beyond their gpu_long_streams sample single clouds beside the GPUs, on free "
-     "processors"},
+     "long jobs (see gpu_long_streams) that run at the same time on the CPU; 0 = one for every two processors "
+     "(see workers); with GPUs, workers beyond the long streams of all GPUs sample single clouds beside the GPUs, on "
+     "free processors"},
     {"detection_workers", TYPE_INT, FIELD(detection_workers), 1, 1024, NULL, "2",
      "detections that run at the same time on the CPU"},
     {"network_threads", TYPE_INT, FIELD(network_threads), 0, 1024, NULL, "0",
-     "threads that compute a network of a model together; 0 = one for each of those processors"},
+     "threads that compute a network of a model together; 0 = one for each processor (see workers)"},
     {"network_tf32", TYPE_WORD, FIELD(network_tf32), 0, 0, flag_words, "no",
      "let networks on a GPU multiply float32 with mantissas of 10 bits, which is faster and less exact"},
     {"network_memory_bytes", TYPE_INT, FIELD(network_memory_bytes), 0, 1024 * GB, NULL, "2147483648",
      "memory of a GPU that ONNX Runtime may take for each network on each detection stream; a detection that needs "
-     "more "
-     "runs on the CPU; 0 = any"},
+     "more runs on the CPU; 0 = any"},
     {"network_host_memory_bytes", TYPE_INT, FIELD(network_host_memory_bytes), 0, 1024 * GB, NULL, "4294967296",
      "memory of the host that ONNX Runtime may take for each network, for all of its runs at the same time; a "
      "detection that needs more gets 503; 0 = any"},
     {"io_threads", TYPE_INT, FIELD(io_threads), 0, IO_THREADS_MAX, NULL, "0",
-     "threads of each listener that read requests and send answers, at least 2; 0 = one for each of those processors, "
+     "threads of each listener that read requests and send answers, at least 2; 0 = one for each processor (see "
+     "workers), "
      "up to 16"},
     {"small_job_points", TYPE_INT, FIELD(small_job_points), 0, 4096, NULL, "1000",
      "the I/O thread that receives a plain cloud of up to this many points voxelizes it, on the CPU even with a GPU, "
      "since waking a worker takes longer; 0 = none"},
     {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "1024",
-     "requests that may upload or wait for a worker; as many more long requests, and as many more detections; beyond "
-     "it 503, beyond a client's share 429"},
+     "requests that may upload or wait for a worker, and again as many long requests and as many detections; further "
+     "requests get 503, or 429 beyond their client's share"},
     {"client_requests", TYPE_INT, FIELD(client_requests), 0, 65536, NULL, "4",
      "requests of one client that are processed at the same time while others are served; its next requests wait; 0 = "
      "any number"},
@@ -129,7 +129,7 @@ const struct option options_table[] = {
      "the largest answer; a request that needs a larger one gets 422"},
     {"compress_answers", TYPE_WORD, FIELD(compress_answers), 0, 0, flag_words, "yes",
      "compress answers for clients whose Accept-Encoding prefers zstd or gzip, as many HTTP libraries do; on a fast "
-     "network no saves time"},
+     "network, the value no saves time"},
     {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "2147483648",
      "memory for all bodies, all answers and the working memory of large jobs; beyond it requests get 503"},
     {"stream_memory_bytes", TYPE_INT, FIELD(stream_memory_bytes), 0, 1024 * GB, NULL, "268435456",

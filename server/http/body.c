@@ -92,7 +92,7 @@ static bool keep(struct request *request, const char *data, size_t size) {
 }
 
 enum MHD_Result body_keep(struct request *request, const char *data, size_t *size) {
-  bool taken = strcmp(request->method, "POST") == 0;  // the body of a GET means nothing
+  bool taken = strcmp(request->method, "POST") == 0;  // the body of a GET is ignored
   if (taken && !keep(request, data, *size)) request_to(request, REQUEST_DISCARD);
   return body_discard(request, data, size);
 }

@@ -79,8 +79,8 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 // ---- the whole request ----------------------------------------------------------------------------------------------
 
 // The last call for the body. Returns without an answer, so that the library calls again at once; the next call may
-// suspend the connection (submit). If this call suspended the connection, the library would read first after the
-// resume. It would read the end of file of a client that has finished sending, and drop the answer.
+// suspend the connection (submit). If this call suspended the connection, the library would first read from the socket
+// after the resume. From a client that has finished sending, it would read the end of file, and drop the answer.
 static enum MHD_Result complete(struct request *request) {
   bool job = request->has_job && request->state != REQUEST_DISCARD;
   if (job && !(upload_commit(request->peer, &request->job, &request->error) &&
@@ -130,7 +130,7 @@ static enum MHD_Result submit(struct request *request) {
 }
 
 // Continues a request that the gate has let go. The library may also call while the request still waits, with the chunk
-// after the one that met the gate. Such a call takes no bytes and does not end the request, because a waiting request
+// after the chunk that met the gate. Such a call takes no bytes and does not end the request, because a waiting request
 // belongs to the gate.
 static enum MHD_Result resume(struct request *request, const char *method, const char *path, const char *data,
                               size_t *size) {

@@ -37,7 +37,8 @@ struct request_counts {
 };
 
 // The service, shared by all requests: the rooms that they use, the library's version, the gate, and counts. The daemon
-// sets it up before the first connection. From then on only members that are atomic or have a lock of their own change.
+// sets it up before the first connection. From then on, members change only if they are atomic or have a lock of their
+// own.
 struct service {
   // Given.
   const struct options *options;
@@ -96,7 +97,7 @@ struct request {
   struct client *joined;    // its client, if it differs from the connection's; else NULL
 
   // From the headers.
-  bool takes_interim;  // HTTP/1.1, which has 100 Continue and chunks, and needs a Host
+  bool takes_interim;  // by HTTP/1.1, which has 100 Continue and chunks, and needs a Host
   const struct line_fault *line_fault;
   struct head_trace head_trace;  // of the head
   const char *head_end;          // in the library's memory; NULL unless requests are laid_out there

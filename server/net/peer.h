@@ -45,7 +45,7 @@ enum peer_end {
   PEER_END_NO_REQUEST,    // before any request: no HTTP, a failed TLS handshake, a port scan
   PEER_END_NO_ROOM,       // there was no memory or no descriptor for it
   PEER_END_PREEMPTED,     // its body or answer was the slowest when memory or connections ran short
-  PEER_END_MADE_ROOM,     // idle when there were too many, or open when the server stopped
+  PEER_END_MADE_ROOM,     // idle when there were too many connections, or open when the server stopped
   PEER_END_OVER_SHARE,    // refused: its client had its share of connections
   PEER_END_FULL,          // refused: there were max_connections
   PEER_ENDS

@@ -18,7 +18,7 @@ struct seen {
 };
 
 // Merges the request's own sweeps (NULL: they are of another stream) with the stream's sweeps (NULL: none). An own
-// sweep replaces one of the same time. Returns how many were replaced.
+// sweep replaces a sweep of the stream with the same time. Returns how many were replaced.
 static int32_t see(const struct stream *stream, struct sweep *own, int32_t most, struct seen *seen) {
   int32_t next = 0, replaced = 0;
   for (seen->count = 0; seen->count < most; seen->count++) {
@@ -43,7 +43,8 @@ static bool check_shape(const struct stream *stream, const struct sweep_shape *s
                       vx_float_words[shape->dtype], stream->name, (int)own->columns, vx_float_words[own->dtype]);
 }
 
-// Whether the sweep may be the newest of its stream: it is later than the newest, or replaces one of the same time.
+// Whether the sweep may be the newest of its stream: it is later than the stream's newest sweep, or replaces a sweep of
+// the same time.
 static bool check_time(const struct stream *stream, double time, bool listed, struct error *error) {
   char own[40], newest[40];
   struct text given = text_over(own, sizeof own), had = text_over(newest, sizeof newest);
