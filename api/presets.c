@@ -122,7 +122,7 @@ void preset_free(struct preset *preset) {
 
 // ---- the set --------------------------------------------------------------------------------------------------------
 
-// Takes ownership of the preset. It replaces one of the same name, or is inserted in the order of names.
+// Takes ownership of the preset. The preset replaces another of the same name, or is inserted in the order of names.
 static bool presets_put(struct presets *presets, struct preset *preset, struct error *error) {
   size_t at = 0;
   while (at < presets->count && strcmp(presets->item[at]->name, preset->name) < 0) at++;

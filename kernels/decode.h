@@ -6,7 +6,7 @@
 //   cls_preds      for each anchor its logits: L channels in all
 //   box_preds      for each anchor its values t: 7, or 8 with a heading of cosine and sine; 2 more with a velocity
 //   dir_cls_preds  for each anchor the logits of dir_bins directions; optional
-// The flat index of an anchor in its cloud is (row * W + column) * A + a, that of a logit (row * W + column) * L + l.
+// The flat index in its cloud is (row * W + column) * A + a for an anchor, and (row * W + column) * L + l for a logit.
 //
 // The anchor box is computed in binary64 and rounded once, with n columns:
 //   x = ((max - min) * column) / (n - 1) + min, or min if n is 1; with align_center column + 0.5 and n; y the same way
@@ -66,7 +66,7 @@ struct vx_decode {
   int32_t num_task_sizes;            // 0 if there are no tasks, else their number
   int32_t task_sizes[VX_MAX_TASKS];  // sizes of each task, 1 or more, which add up to num_sizes
   int32_t heading;                   // enum vx_heading
-  int32_t velocity;                  // 1: boxes have one
+  int32_t velocity;                  // 1: boxes have a velocity
   int32_t align_center;  // 1: anchors are at the centres of cells; 0: the outer anchors are at the ends of the range
   float dir_offset, dir_limit_offset;
   int32_t dir_bins;

@@ -86,7 +86,7 @@ static const struct param object_length_threshold = {
     .initial = "0.05",
     .allowed = "a number above 0",
     .unit = "metres",
-    .doc = "points that belong together stay if the first and the last are at least so far apart",
+    .doc = "points that belong together stay if the first and the last are at least this far apart",
 };
 static const struct param num_points_threshold = {
     .name = "num_points_threshold",
@@ -95,7 +95,7 @@ static const struct param num_points_threshold = {
     .most = INT32_MAX - 1,
     .initial = "off",
     .allowed = "off, or a whole number from 1 to 2147483646",
-    .doc = "more than so many points that belong together stay in any case",
+    .doc = "more than this many points that belong together stay in any case",
 };
 static const struct param max_azimuth_diff = {
     .name = "max_azimuth_diff",

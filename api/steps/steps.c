@@ -175,7 +175,7 @@ static bool refuse_name(const struct request_step *step, const char *name, struc
   char memory[400];
   struct text names = text_over(memory, sizeof memory);
   for (param_rows row = rows_of(step); *row; row++) text_printf(&names, "%s%s", names.length ? ", " : "", (*row)->name);
-  return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' is no parameter of the step %s; allowed: %s", name,
+  return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' is not a parameter of the step %s; allowed: %s", name,
                       name_of(step), names.data);
 }
 
@@ -199,7 +199,7 @@ bool chain_set(struct request_chain *chain, const char *name, size_t name_length
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-// Gives the parameter that an error names its tag. Returns false.
+// Puts the tag in front of the parameter that the error names. Returns false.
 static bool blame(const struct request_chain *chain, const struct request_step *step, struct error *error) {
   char full[sizeof error->parameter];
   struct text text = text_over(full, sizeof full);

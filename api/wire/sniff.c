@@ -76,8 +76,8 @@ static int64_t distance(const struct windows *windows, int lag) {
   return sum;
 }
 
-// Whether rows of `columns` are clearly more even than rows of any other length, first of all than those that the
-// request gives.
+// Whether rows of `columns` are clearly more even than rows of any other length, above all the length that the request
+// gives.
 static bool stands_out(const struct windows *windows, int columns, int said) {
   int64_t own = CLEARER * distance(windows, columns);
   if (distance(windows, said) <= own) return false;

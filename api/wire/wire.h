@@ -17,7 +17,7 @@ struct job_request;
 // ---- tensors.c ------------------------------------------------------------------------------------------------------
 
 // Reads a body that is a safetensors file. Binds its tensors to the inputs of the request's operation, by name. `bytes`
-// are aligned to 64. If the tensors are not aligned as kernels.h wants them, the function moves them over the header.
+// are aligned to 64. If the tensors are not aligned as kernels.h requires, the function moves them over the header.
 // False with an error.
 VX_WARN_UNUSED bool tensors_read(char *bytes, size_t size, struct job_request *request, struct error *error);
 
@@ -60,7 +60,7 @@ size_t infer_json_cost(const char *bytes, size_t size);
 // a number, if the type is float16, or if the job is stopped.
 VX_WARN_UNUSED bool infer_write_numbers(const json_t *list, const struct vx_input *tensor, size_t count,
                                         struct vx_stop *stop, char *out);
-// What the coordinates in such a list, of points [N, C], lose as float32.
+// Notes what the coordinates in such a list, of points [N, C], lose as float32.
 void infer_note_losses(const json_t *list, const struct vx_input *points, struct vx_stop *stop,
                        struct cloud_loss *loss);
 

@@ -1,5 +1,5 @@
-// A job: one computation. It has a request (struct job_spec, struct job_request), what it holds (struct job_held), and
-// a result. held.h acquires what it holds; uploads.h reserves memory while its body arrives.
+// A job: one computation. It has a request (struct job_spec, struct job_request), resources (struct job_held) and a
+// result. held.h acquires what it holds; uploads.h reserves memory while its body arrives.
 //
 // The maker fills the job and owns it until jobs_submit. Then the queue owns it, then a worker. Each returns the job to
 // its maker by calling `done`, as its last act. The maker keeps a small job (small_run). A job knows neither requests
@@ -122,7 +122,7 @@ struct sink {
 // The part of a job that uses regions of shared memory (shared.h).
 struct job_shared {
   struct region_part source;  // of the points, until they are copied
-  int sinks, in_place;        // numbers of sinks: all; written by a GPU (every sink that gets bytes, or none)
+  int sinks, in_place;        // how many sinks there are; how many a GPU writes (every sink that gets bytes, or none)
   int copied;                 // parts copied from or to regions
   struct sink sink[VX_TENSOR_COUNT];
   void *output_ptrs[VX_TENSOR_COUNT];  // where a GPU writes the tensors of sinks
