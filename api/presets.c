@@ -65,9 +65,9 @@ static bool set_others(struct preset *preset, json_t *root, struct error *error)
     if (i < sizeof known / sizeof *known) continue;
     enum vx_op op = vx_op_find(name);
     if (op == VX_OPS || preset->requests[op] || !json_is_object(value))
-      return error_set(error,
-                       "preset %s: %.64s is not the name of a further operation with an object of its parameters",
-                       preset->name, name);
+      return error_set(
+          error, "preset %s: %.64s is not the name of another operation, or its value is not an object of parameters",
+          preset->name, name);
     if (!set_parameters(preset, op, value, error)) return false;
   }
   return true;

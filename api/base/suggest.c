@@ -31,7 +31,7 @@ static int edits_between(const char *a, size_t length_a, const char *b, size_t l
   return rows[length_a % 3][length_b];
 }
 
-// A third of the letters may be wrong, and always one letter.
+// A third of the letters may be wrong. One letter may be wrong in a name of any length.
 struct suggestion suggest(const char *asked, size_t length) {
   return (struct suggestion){asked, length, NULL, (int)(length < 6 ? 1 : length / 3) + 1};
 }

@@ -90,7 +90,7 @@ static const struct param every = {
     .offset = STEP_FIELD(step.params.downsample.every),
     .least = 1,
     .most = INT32_MAX,
-    .doc = "in place of voxel_size: keeps the first of every so many points of a cloud",
+    .doc = "in place of voxel_size: N keeps the first of every N points of a cloud",
 };
 static const struct param seed = {
     .name = "seed",

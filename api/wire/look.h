@@ -13,7 +13,7 @@
 
 struct points_view {
   const struct vx_input *points;  // [N, C]
-  int32_t num_clouds;             // how many clouds the points are; one cloud follows the other
+  int32_t num_clouds;             // the points belong to this many clouds, one after the other
   const int32_t *point_counts;    // [num_clouds]; the sum is N
   int32_t body_columns;           // columns of the body; a stream may have added the column of time
   // Copies bytes of the points to `out`. False: they cannot be read. NULL: `points` is in host memory.

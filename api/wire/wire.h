@@ -51,8 +51,8 @@ bool mcap_write(const struct answer *answer, const struct vx_layout *layout, con
 
 enum { INFER_JSON_MAX = 16 << 20 };  // bytes of JSON in a body; larger tensors must be sent as bytes
 
-// The most memory, in bytes, that reading `size` bytes of JSON takes. 0 if the JSON has more than INFER_JSON_MAX bytes:
-// the service does not read such JSON.
+// The maximum memory, in bytes, that reading `size` bytes of JSON takes. 0 if the JSON has more than INFER_JSON_MAX
+// bytes: the service does not read such JSON.
 size_t infer_json_cost(const char *bytes, size_t size);
 
 // Writes a list of numbers as `count` values of the tensor's type. The list is flat, or nested exactly as the tensor's

@@ -7,8 +7,7 @@
 #include <string.h>
 
 bool clients_init(struct clients *clients, int64_t connections, const int64_t limits[SHARES]) {
-  *clients = (struct clients){
-      .count = 2 * (size_t)connections};  // for each connection: its own client and its request's client
+  *clients = (struct clients){.count = 2 * (size_t)connections};  // one for each connection, one for its request
   memcpy(clients->limits, limits, sizeof clients->limits);
   clients->client = calloc(clients->count, sizeof *clients->client);  // pages that are never used take no memory
   lock_init(&clients->lock);

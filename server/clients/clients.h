@@ -1,7 +1,7 @@
 // The clients, and what each of them holds: connections, places in the queues, bytes of memory.
 //
-// A client is a user, known by token or certificate, or else an address. Of an IPv6 address only the first 64 bits
-// count, since one host may own all addresses that share them.
+// A client is a user, known by token or certificate, or else an address. Only the first 64 bits of an IPv6 address
+// count, since one host may own all addresses that begin with these bits.
 //
 // One rule limits every share: a client may hold at most as much as is still free. So a lone client gets up to half,
 // and two clients get a third each. A client that holds nothing may take whatever is free. Regions, streams and

@@ -46,7 +46,7 @@ void gate_destroy(struct gate *gate);
 // so its client counts as served for the next second.
 VX_WARN_UNUSED bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *client, bool job,
                                int64_t now_ns);
-// The request is over. Not for a request that waits. Does nothing if the request was never at the gate.
+// The request is over. Do not call it while the request waits. Does nothing if the request was never at the gate.
 void gate_leave(struct gate *gate, struct gate_entry *entry);
 // Lets more requests in. Call it with each tick of the watcher.
 void gate_tick(struct gate *gate);

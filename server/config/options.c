@@ -21,7 +21,7 @@ static const char *const log_words[] = {"error", "warning", "info", "debug", NUL
 static const char *const format_words[] = {"logfmt", "json", NULL};
 static const char *const access_words[] = {"all", "errors", "none", NULL};
 
-enum { IO_THREADS_MAX = 64, IO_THREADS_FITTED = 16 };  // beyond IO_THREADS_FITTED no faster, as measured
+enum { IO_THREADS_MAX = 64, IO_THREADS_FITTED = 16 };  // more than IO_THREADS_FITTED were not faster when measured
 
 #define FIELD(member) offsetof(struct options, member), sizeof(((struct options *)0)->member)
 #define KB INT64_C(1024)
@@ -110,8 +110,7 @@ const struct option options_table[] = {
      "detection that needs more gets 503; 0 = any"},
     {"io_threads", TYPE_INT, FIELD(io_threads), 0, IO_THREADS_MAX, NULL, "0",
      "threads of each listener that read requests and send answers, at least 2; 0 = one for each processor (see "
-     "workers), "
-     "up to 16"},
+     "workers), up to 16"},
     {"small_job_points", TYPE_INT, FIELD(small_job_points), 0, 4096, NULL, "1000",
      "the I/O thread that receives a plain cloud of up to this many points voxelizes it, on the CPU even with a GPU, "
      "since waking a worker takes longer; 0 = none"},
@@ -161,7 +160,7 @@ const struct option options_table[] = {
 enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
 const size_t options_count = OPTION_COUNT;
 
-// Writes the option that may have been meant. Names in a file have _ where those of the command line have -.
+// Writes the option that may have been meant. Names in a file have _ where names on the command line have -.
 static const char *option_suggested(const char *name, size_t length, char *out, size_t size) {
   struct suggestion near = suggest(name, length);
   for (size_t i = 0; i < OPTION_COUNT; i++) suggest_try(&near, options_table[i].name);

@@ -241,7 +241,7 @@ static bool check_rows(struct request *request) {
   return !body_is_measured(request) || body_check(request, request->body_bytes);
 }
 
-// Counts the request to its user or, behind a proxy, to the forwarded address. Without either, the request counts to
+// Counts the request for its user or, behind a proxy, for the forwarded address. Without either, the request counts for
 // the connection's client.
 static bool join(struct request *request) {
   if (!request->user[0] && strcmp(request->address, request->peer->address) == 0) return true;

@@ -59,8 +59,8 @@ void http_destroy(struct http *http);
 // body's end. `data` has `*size` bytes of the body; `*size` becomes 0 once they are taken.
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
                                  size_t *size);
-// The request is over, for whatever reason: releases what the request holds, then counts and logs it. Not for a request
-// that waits at the gate.
+// The request is over, for whatever reason: releases what the request holds, then counts and logs it. Do not call it
+// while the request waits at the gate.
 void exchange_close(struct request *request, enum MHD_RequestTerminationCode code);
 // The gate's callbacks: suspend and resume the request's connection.
 void exchange_hold(struct gate_entry *entry);

@@ -15,7 +15,7 @@ struct job;
 struct subscriber;
 
 enum { PAGE_BODY_MAX = 16384 };  // bytes of a POST's body
-#define PAGE_BODY_TOO_LARGE "the body is longer than %d bytes, the most that this path takes"
+#define PAGE_BODY_TOO_LARGE "the body is longer than %d bytes, the maximum that this path takes"
 
 // Who asks for a page, and for what.
 struct page_asked {

@@ -97,7 +97,7 @@ struct request {
   struct client *joined;    // its client, if it differs from the connection's; else NULL
 
   // From the headers.
-  bool takes_interim;  // by HTTP/1.1, which has 100 Continue and chunks, and needs a Host
+  bool takes_interim;  // the request is HTTP/1.1, which has 100 Continue and chunks, and needs a Host
   const struct line_fault *line_fault;
   struct head_trace head_trace;  // of the head
   const char *head_end;          // in the library's memory; NULL unless requests are laid_out there

@@ -236,7 +236,7 @@ static bool refuse_cut(struct job *job) {
   return error_refuse(&job->result.error, ERROR_DEFECT, NULL, "the answer is longer than was measured");
 }
 
-// Writes an answer that is a file, which copies the tensors, if there are any. The tensors become the input, in place
+// Writes an answer that is a file with a copy of the tensors, if there are any. The tensors become the input, in place
 // of the body. So the body's memory is released before the file's memory is acquired.
 static bool write_file(struct job *job) {
   const struct answer_kind *kind = job->result.kind;

@@ -126,7 +126,8 @@ static bool preempt(struct peer *peer, const struct job_services *services) {
 
 // ---- making room ----------------------------------------------------------------------------------------------------
 
-// Sweeps of streams are evicted before uploads are preempted: only its own sweeps if the client is over its share.
+// Sweeps of streams are evicted before uploads are preempted. If the client is over its share, only its own sweeps are
+// evicted.
 static bool evict_sweep(const struct need *need) {
   return need->shortage.share == SHARE_BYTES &&
          streams_evict(need->services->streams, is_over_share(need) ? need->client : NULL);

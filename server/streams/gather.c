@@ -39,8 +39,9 @@ static bool check_shape(const struct stream *stream, const struct sweep_shape *s
   const struct sweep_shape *own = &stream->shape;
   return !stream->count || (own->columns == shape->columns && own->dtype == shape->dtype) ||
          error_refuse(error, ERROR_STREAM_SHAPE, own->columns == shape->columns ? "dtype" : "num_features",
-                      "the sweep has %d columns of %s; those of the stream '%s' have %d of %s", (int)shape->columns,
-                      vx_float_words[shape->dtype], stream->name, (int)own->columns, vx_float_words[own->dtype]);
+                      "the sweep has %d columns of %s; the sweeps of the stream '%s' have %d of %s",
+                      (int)shape->columns, vx_float_words[shape->dtype], stream->name, (int)own->columns,
+                      vx_float_words[own->dtype]);
 }
 
 // Whether the sweep may be the newest of its stream: it is later than the stream's newest sweep, or replaces a sweep of
@@ -107,8 +108,9 @@ static bool gather(struct streams *streams, struct stream_turn *turn, const stru
   if (seen[0].count == 0) {
     size_t cursor = 0;
     (void)!stream_next(terms, &cursor, name);
-    return error_refuse(error, ERROR_IMPOSSIBLE, "streams",
-                        "there is no sweep of '%s', into whose frame the others are moved; send one first", name);
+    return error_refuse(
+        error, ERROR_IMPOSSIBLE, "streams",
+        "there is no sweep of '%s' yet; send one first, since the other sweeps are moved into its frame", name);
   }
   list(seen, count, terms->sweeps, gathered);
   gathered->evicted = turn->evicted;
