@@ -8,7 +8,8 @@
 
 #include "api/base/text.h"
 
-// The format is JSON without commas. Names have no quotes; strings have single quotes. Conversions are those of printf:
+// The format is JSON without commas. Names have no quotes; strings have single quotes. The conversions are like
+// printf's:
 //   %s        a string; null for NULL
 // %i        a boolean
 //   %d        an integer; %ld an int64_t; %lu, %lld, %llu, %zu

@@ -15,7 +15,7 @@
 
 // X(kind, status, name, seconds for Retry-After or 0, title)
 //
-// The first rows are those of enum vx_status, in the same order.
+// The first rows are the values of enum vx_status, in the same order.
 #define PROBLEMS(X)                                                                                                    \
   X(IMPOSSIBLE, 422, "impossible", 0, "The parameters are well-formed but cannot be satisfied")                        \
   X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \

@@ -6,7 +6,7 @@
 
 // tensors.c reads these.
 static bool looks_like_safetensors(const char *bytes, size_t size) {
-  // As floats, the length of the header is an x that no point has, and y is 0.
+  // Read as two floats, the length of the header is an x that no point has, and a y of 0.
   return size > 8 && bytes[8] == '{' && memcmp(bytes + 4, "\0\0\0\0", 4) == 0 && memcmp(bytes, "\0\0\0\0", 4) != 0;
 }
 static const struct format format_safetensors = {

@@ -104,9 +104,9 @@ enum { PLACES = 8, DOUBLES = 256, DOUBLES_LEAST = 64 };
 static const double far = 1e10;  // metres
 static bool is_sensible(double value) { return value == 0 || (fabs(value) > 1e-9 && fabs(value) < far); }
 
-// Rows of float64 are sensible numbers as such. Read as float32, the lower half of each has any exponent, so that one
-// in three is FAR or not finite. If the number was a float32 before, the lower half has one of eight values, of which
-// two are FAR. In rows of float32 the halves are two columns, and neither is FAR.
+// Rows of float64 are sensible numbers if they are read as float64. Read as float32, the lower half of each has any
+// exponent, so that one in three is FAR or not finite. If the number was a float32 before, the lower half has one of
+// eight values, of which two are FAR. In rows of float32 the halves are two columns, and neither is FAR.
 static bool are_float64(const struct points_view *view) {
   char room[DOUBLES / PLACES * sizeof(double)];
   int64_t pairs = view->points->dims[0] * view->points->dims[1] / 2;

@@ -86,7 +86,7 @@ VX_WARN_UNUSED bool reload_end(void);
 
 // ---- probe.c: voxeld --probe, the health check of a container without curl, in a process of its own -----------------
 
-// True if the first listener of pages_listen or, without one, of listen answers GET /healthz with 200 within a few
+// True if the first listener of pages_listen or, if that is empty, of listen answers GET /healthz with 200 within a few
 // seconds. Does not verify the server's certificate, since the listener is on this machine. False with a reason.
 VX_WARN_UNUSED bool probe(const struct options *options, struct error *error);
 

@@ -353,7 +353,7 @@ static bool takes_jobs(struct request *request) {
          error_refuse(&request->error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
 }
 
-// A page that a worker makes has a job. HEAD needs no job: the sizes alone answer it.
+// A page that a worker makes has a job. HEAD needs no job: the sizes are enough for its answer.
 static bool admit_page(struct request *request) {
   struct job *job = &request->job;
   if (!request->service->pages[request->endpoint].fill || strcmp(request->method, "HEAD") == 0) return true;

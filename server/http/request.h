@@ -108,7 +108,7 @@ struct request {
   char id[129];
   char method[16], path[192];  // for the log, cut if they do not fit; the path without the query
   struct trace trace;
-  char address[ADDRESS_SIZE];  // the client's; not that of a trusted proxy
+  char address[ADDRESS_SIZE];  // the client's address, not a trusted proxy's
   char user[USER_SIZE];        // who asks, by token or certificate; "" = known by address only
   int64_t body_bytes;          // Content-Length; -1 = chunked
   bool relayed;                // a header says that a proxy has passed it on
@@ -135,7 +135,7 @@ struct request *request_begin(struct service *service, struct MHD_Connection *co
 // Ends the count of the request as active: its body, its job and the job's answer are done. Does nothing the second
 // time.
 void request_uncount_active(struct request *request);
-// Ends the request, which must hold nothing any more, and stops counting it as open.
+// Ends the request, which must no longer hold anything, and stops counting it as open.
 void request_end(struct request *request);
 
 // Moves the request to `state`. Asserts that this move is possible.

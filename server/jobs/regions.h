@@ -32,7 +32,7 @@ struct regions {
   int64_t tick_ns;       // when to check the regions next
   struct region *ended;  // unused regions, for the closer
   pthread_cond_t some_ended;
-  bool closes, over;  // there is a closer; it should end
+  bool closes, over;  // closes: there is a closer; over: the closer should end
   pthread_t closer;
   struct pinner pinner;
   atomic_ullong reached, copied;  // parts of answered jobs, since the start: by GPUs in place, and by pread and pwrite

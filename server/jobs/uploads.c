@@ -31,7 +31,7 @@ struct need {
 
 static bool is_over_share(const struct need *need) { return need->shortage.grant == OVER_CLIENT_SHARE; }
 
-// Seconds that so many bytes take at that rate.
+// Seconds that the bytes take at the rate.
 static double seconds(double bytes, double rate) { return bytes / (rate > 1 ? rate : 1); }
 
 // If the server is late in reading, the rate says nothing about the upload.
@@ -171,7 +171,7 @@ static bool could_make_room(const struct need *need) {
 // memory at once.
 enum { MEMORY_PER_BYTE = 64, LARGEST_STEP = 8 };
 
-// An upload with its job, and the number of its bytes before the latest ones.
+// An upload with its job, and the number of bytes that had arrived before the latest bytes.
 struct reserving {
   struct peer *peer;
   struct upload *upload;
@@ -207,7 +207,7 @@ static bool reserve_slot(const struct reserving *it, struct shortage *shortage, 
   return true;
 }
 
-// Memory for so many bytes of body. Keeps the bytes that have arrived.
+// Memory for `bytes` bytes of body. Keeps the bytes that have arrived.
 static bool reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage, struct error *error) {
   struct upload *upload = it->upload;
   size_t mine = capacity_of(upload), lead = it->job->spec.lead;
@@ -224,7 +224,7 @@ static bool reserve_input(const struct reserving *it, size_t bytes, struct short
   return true;
 }
 
-// Whether the client's shares would allow so many bytes. Acquires nothing.
+// Whether the client's shares would allow `bytes` bytes. Acquires nothing.
 static bool may_reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage,
                               struct error *error) {
   size_t mine = capacity_of(it->upload), all = it->job->spec.lead + bytes;
@@ -234,7 +234,7 @@ static bool may_reserve_input(const struct reserving *it, size_t bytes, struct s
          shortage_refuse(shortage, "a body", error);
 }
 
-// A queue slot, and memory for so many bytes of body.
+// A queue slot, and memory for `bytes` bytes of body.
 static bool reserve(const struct reserving *it, size_t bytes, struct shortage *shortage, struct error *error) {
   return reserve_slot(it, shortage, error) && (!bytes || reserve_input(it, bytes, shortage, error));
 }
