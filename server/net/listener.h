@@ -1,4 +1,4 @@
-// The listening sockets: TCP, Unix domain, and those that systemd hands over.
+// The listening sockets: TCP sockets, Unix sockets, and sockets that systemd hands over.
 //
 // Main opens them before any client is served, and closes them after the last client.
 #ifndef VOXELD_LISTENER_H
@@ -19,7 +19,7 @@ struct listener {
   bool pages;         // serves only pages
   char address[128];  // ADDRESS:PORT as bound, or unix:PATH
   char path[108];     // of a Unix socket that this process made, else ""
-  dev_t device;       // of that file, as `inode`
+  dev_t device;       // of that file, like `inode`
   ino_t inode;
 };
 

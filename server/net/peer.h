@@ -53,7 +53,7 @@ enum peer_end {
 const char *peer_end_name(enum peer_end end);  // as in the metrics
 
 // How fast bytes move: at the rate of the last window, or of the present window if that is higher. So a pause of half a
-// second does not count as slow. Its owner locks.
+// second does not count as slow. The owner of a pace locks it.
 #define PACE_WINDOW_NS (500 * NS_PER_MS)
 #define PACE_LEAST_NS (50 * NS_PER_MS)  // a shorter time has no rate
 #define PACE_SLOW (128 * 1024)          // bytes a second; what moves more slowly makes room for others
@@ -95,7 +95,7 @@ struct tls_session;
 struct upload {
   atomic_llong bytes;               // of the body so far, as they came
   atomic_llong expected;            // of the whole body; 0: unknown
-  _Atomic(struct client *) client;  // whose shares the reservation counts to
+  _Atomic(struct client *) client;  // whose shares the reservation counts towards
   atomic_int use;                   // enum vx_lane_use: the lanes of its job, by its headers
   atomic_llong memory;              // bytes of `input`
   atomic_bool slot_reserved;        // whether a slot in the queue is reserved
@@ -162,7 +162,7 @@ void peer_reply_go_on(struct peer *peer, int64_t now_ns);
 // The answer was sent, or the request ended without one.
 void peer_reply_end(struct peer *peer, int64_t now_ns);
 
-// Call the rest with the watcher's lock held.
+// Call the following functions with the watcher's lock held.
 
 // Notes how fast the body comes or the answer goes. Call it several times in each half second.
 void peer_note_rate(struct peer *peer, int64_t now_ns);
