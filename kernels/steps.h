@@ -26,7 +26,7 @@
 //
 // The operation `points` does nothing more: it returns the rows that its chain, perhaps of 0 steps, has left.
 // `transform` is the same operation, whose chain is one step of that type. If the job has a chain, other operations may
-// return these tensors too, beside their own:
+// return these tensors too, in addition to their own:
 //   points         the rows that are left, of all clouds, in the order of the input
 //   point_indices  for each of them, the row of the input
 //   point_rows     for each row of the input, the row of `points`: its own row or, if it was merged, its head's row; -1

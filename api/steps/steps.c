@@ -88,7 +88,7 @@ const float *step_numbers(const struct request_step *step, int list) {
   return chain_of(step)->numbers + step->lists[list].first;
 }
 
-// Removes numbers, and moves the lists behind them.
+// Removes numbers, and moves the lists that follow them.
 static void remove_numbers(struct request_chain *chain, int32_t first, int32_t count) {
   float *at = chain->numbers + first;
   memmove(at, at + count, (size_t)(chain->num_numbers - first - count) * sizeof *at);

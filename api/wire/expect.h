@@ -29,7 +29,7 @@ enum intensity_fault {
 
 // How the points differ from what the model expects. Each rule names the first cloud that breaks it.
 struct points_seen {
-  const struct points_expected *expected;  // NULL: nobody looked
+  const struct points_expected *expected;  // NULL: the points were not looked at
   int32_t num_clouds;
   struct {
     enum intensity_fault fault;

@@ -71,8 +71,8 @@ void exchange_let_go(struct gate_entry *entry);
 // true if the problem must be answered before the body is read.
 VX_WARN_UNUSED bool request_admit(struct request *request, const char *method, const char *path, bool *early);
 
-// Take the `*size` bytes of the body that have come, and set `*size` to 0. If body_receive or body_keep must refuse the
-// body, it discards the rest (REQUEST_DISCARD).
+// Take the `*size` bytes of the body that have arrived, and set `*size` to 0. If body_receive or body_keep must refuse
+// the body, it discards the rest (REQUEST_DISCARD).
 enum MHD_Result body_receive(struct request *request, const char *data, size_t *size);  // of a job
 enum MHD_Result body_keep(struct request *request, const char *data, size_t *size);     // of a page
 enum MHD_Result body_discard(struct request *request, const char *data, size_t *size);

@@ -32,7 +32,7 @@
 
 struct request_counts {
   atomic_llong begun;   // all requests since the start
-  atomic_llong open;    // requests whose headers are here and whose answer is not yet sent
+  atomic_llong open;    // requests whose headers have arrived and whose answer is not yet sent
   atomic_llong active;  // open requests with a body under way, a job, or a job's answer
 };
 
@@ -62,12 +62,12 @@ struct service {
 
 // The states, each with its owner.
 enum request_state {
-  REQUEST_NEW,      // IO thread: only the headers are here
+  REQUEST_NEW,      // IO thread: only the headers have arrived
   REQUEST_HELD,     // the gate: suspended before its body is read
   REQUEST_PAGE,     // IO thread: for a page; its body is kept or discarded, so that the connection stays
   REQUEST_DISCARD,  // IO thread: refused; the body is discarded, so that the connection stays
   REQUEST_BODY,     // IO thread: the body goes into the job's input
-  REQUEST_WHOLE,    // IO thread: the body is here; started at the library's next call
+  REQUEST_WHOLE,    // IO thread: the body has arrived; the request is started at the library's next call
   REQUEST_WAITING,  // the gate: suspended before it is started
   REQUEST_JOB,      // jobs/: suspended while the job waits or runs; resuming the connection is the job's last act. Or,
                     // if the job is small, IO thread: it runs the job
@@ -104,7 +104,7 @@ struct request {
   enum endpoint endpoint;
   enum problem_style style;     // how problems are written for its client
   struct route_names names;     // in the path
-  struct page_body *page_body;  // of a POST to a page; NULL: nothing has come
+  struct page_body *page_body;  // of a POST to a page; NULL: nothing has arrived
   char id[129];
   char method[16], path[192];  // for the log, cut if they do not fit; the path without the query
   struct trace trace;

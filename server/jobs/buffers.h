@@ -23,7 +23,7 @@ struct buffer {
   struct buffers *pool;
   struct buffer *next;          // in its tier's free list
   struct client *client;        // holds it
-  enum share share;             // counts the buffer beside SHARE_BYTES
+  enum share share;             // counts the buffer in addition to SHARE_BYTES
   const struct device *device;  // allocated `data`, and frees it
   int tier;
   size_t capacity;
@@ -57,7 +57,7 @@ VX_WARN_UNUSED struct buffer *buffer_acquire(struct buffers *buffers, struct cli
 // Whether the client's shares would allow the buffer. Acquires nothing.
 VX_WARN_UNUSED bool buffer_may_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size,
                                        size_t mine, struct shortage *shortage);
-// Counts a buffer towards another share beside SHARE_BYTES. False with the reason in `*shortage`.
+// Counts a buffer towards another share in addition to SHARE_BYTES. False with the reason in `*shortage`.
 VX_WARN_UNUSED bool buffer_move(struct buffer *buffer, enum share share, struct shortage *shortage);
 // Returns the buffer to its pool, and its bytes to the client's shares.
 void buffer_release(struct buffer *buffer);

@@ -53,7 +53,7 @@ struct job_services {
   void (*turn_came)(void *owner, struct job *job);
 };
 
-// Facts about a job that its maker sets beside the request. They do not change.
+// Facts about a job that its maker sets in addition to the request. They do not change.
 struct job_spec {
   const char *id, *trace_id;              // of the request; trace_id: NULL if the client sent none
   const struct answer_kind *kind;         // of the answer
@@ -196,8 +196,8 @@ VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct error *error);
 
 // The share of a slot in the queue of these lanes.
 static inline enum share share_of_queue_slot(enum vx_lane_use use) { return SHARE_JOBS + use; }
-// The share of a body beside SHARE_BYTES. Bodies of long jobs and detections may wait long, so they get only a part of
-// the memory.
+// The share that a body counts towards in addition to SHARE_BYTES. Bodies of long jobs and detections may wait long, so
+// they get only a part of the memory.
 static inline enum share share_of_body(enum vx_lane_use use) {
   return use == VX_LANE_LONG ? SHARE_LONG_BYTES : use == VX_LANE_DETECT ? SHARE_DETECTION_BYTES : SHARE_BYTES;
 }

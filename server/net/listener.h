@@ -43,8 +43,8 @@ VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list
 // all lists of a daemon, since no two listeners may have the same address. False with a reason.
 VX_WARN_UNUSED bool listeners_check(struct listeners *checked, const char *list, const struct listen_rules *rules,
                                     struct error *error);
-// Closes the descriptors and removes the files of Unix sockets. A socket from systemd goes on listening: clients wait
-// in it for the next process.
+// Closes the descriptors and removes the files of Unix sockets. A socket from systemd keeps listening: clients wait in
+// it for the next process.
 void listeners_close(struct listeners *listeners);
 
 // Connects to the first item of `list`, as a client on the same machine does. Sets `*tcp` for a TCP socket. The connect

@@ -88,7 +88,7 @@ static int64_t moved(const struct peer *peer) {
   return is_answering(peer) ? acknowledged(peer->fd) : atomic_load(&peer->upload.bytes);
 }
 
-// The pace of a body or answer that has just begun. A body that goes on after a wait counts as fast at first.
+// The pace of a body or answer that has just begun. A body that continues after a wait counts as fast at first.
 static struct pace first_pace(const struct peer *peer, int64_t now_ns) {
   const struct upload *upload = &peer->upload;
   struct pace pace;

@@ -17,8 +17,8 @@ struct seen {
   } sweeps[STREAM_SWEEPS_MAX];
 };
 
-// Merges the request's own sweeps (NULL: they are of another stream) with the stream's sweeps (NULL: none). An own
-// sweep replaces a sweep of the stream with the same time. Returns how many were replaced.
+// Merges the request's own sweeps (NULL: they are of another stream) with the stream's sweeps (NULL: none). A sweep of
+// the request replaces a sweep of the stream with the same time. Returns how many were replaced.
 static int32_t see(const struct stream *stream, struct sweep *own, int32_t most, struct seen *seen) {
   int32_t next = 0, replaced = 0;
   for (seen->count = 0; seen->count < most; seen->count++) {
