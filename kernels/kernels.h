@@ -117,7 +117,7 @@ struct vx_chain_report {
   int64_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];  // of the rows that each step dropped; [0]: of the other rows
   int64_t step_ns[VX_MAX_STEPS];
   // Of the run itself.
-  const uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: of the rows that are not left
+  const uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: of the rows that the chain dropped
   bool settled;                                    // the job's counts include the steps
   void *output;                                    // the caller's memory for the tensors
 };

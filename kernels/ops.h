@@ -74,8 +74,8 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 // too many rows, or if an input does not match the operation's row.
 VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct error *error);
 
-// Adds the report of the job's chain to the counts of the job and its sections, once these have the counts of the
-// operation: rows that the chain dropped were not finite for the operation. Does so only once in a run.
+// Adds the report of the job's chain to the counts of the job and its sections. Call it once these have the counts of
+// the operation, which has counted the rows that the chain dropped as not finite. Has an effect only once in a run.
 void vx_settle_chain(struct vx_job *job);
 
 // Lays out the job's tensors and asks the caller for their memory. Call this once job->counts, and the report of its

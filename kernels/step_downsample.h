@@ -40,7 +40,7 @@ enum vx_downsample_cells { VX_CELLS_FLOOR, VX_CELLS_NEAREST };
 enum vx_downsample_average { VX_AVERAGE_ALL, VX_AVERAGE_XYZ };
 
 struct vx_downsample {
-  int32_t every;  // 0: by cells
+  int32_t every;  // 0: cells decide which points stay
   float size[3], origin[3];
   enum vx_downsample_method method;
   enum vx_downsample_cells cells;

@@ -2,8 +2,8 @@
 //
 // The library runs an epoll thread pool, with suspend and resume. A thread per connection would lose wake-ups of
 // suspended connections, and poll collapses under idle clients. The acceptor hands the library its connections, and the
-// library spreads them over its threads. A connection has 256 KiB of memory: with less, bodies of megabytes come
-// several times slower. MHD_quiesce_daemon is never called, since it can abort; a drain refuses new work instead.
+// library spreads them over its threads. A connection has 256 KiB of memory: with less, bodies of megabytes arrive
+// several times more slowly. MHD_quiesce_daemon is never called, since it can abort; a drain refuses new work instead.
 #include "server/http/http.h"
 
 #include <errno.h>

@@ -36,7 +36,7 @@ unsigned long long connections_refused(const struct watcher *watcher, enum error
 // none is slow. With the lock held.
 VX_WARN_UNUSED struct peer *connections_end_slowest(struct watcher *watcher, const struct places *places,
                                                     const struct client *client, int64_t now_ns);
-// Ends the slowest answers until `bytes` of memory are coming back, or no answer is slow any more.
+// Ends the slowest answers until `bytes` of memory are about to be freed, or no answer is slow any more.
 void connections_end_slow_answers(struct watcher *watcher, int64_t bytes, int64_t now_ns);
 
 #endif
