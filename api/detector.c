@@ -55,7 +55,8 @@ static bool check_tensor(struct detector *detector, const struct vx_network_tens
                    detector->files.network_file, field, tensor->name, vx_dtype_name(tensor->dtype), is, types, should);
 }
 
-// A tensor is for any number of clouds, or for 1. If one of them is for 1 cloud, the network runs once for each cloud.
+// A tensor is for any number of clouds, or for 1. If any of the tensors is for 1 cloud, the network runs once for each
+// cloud.
 static bool check_clouds(struct detector *detector, const struct vx_network_tensor *tensor, const char *field) {
   int64_t clouds = tensor->dims[0];
   detector->core.one_by_one = detector->core.one_by_one || clouds == 1;

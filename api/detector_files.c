@@ -188,7 +188,7 @@ static bool read_root(struct detector_files *files, json_t *root, struct error *
   const json_t *format = json_object_get(root, "format");
   if (!json_is_object(root)) return error_set(error, MODEL "it is not an object");
   if (!json_is_integer(format) || json_integer_value(format) != FORMAT)
-    return error_set(error, MODEL "format is not %d, the one that this version reads", FORMAT);
+    return error_set(error, MODEL "format is not %d, the format that this version reads", FORMAT);
   return check_members("it", root, known, error) &&
          read_text(root, "", "description", files->description, sizeof files->description, error) &&
          read_version(files, root, error) && read_class_names(files, root, error) &&

@@ -29,7 +29,7 @@ static const struct job_request *find_further(const struct presets *presets, con
   return found;
 }
 
-// The first of: an operation, a preset, a further operation of a preset, a detector.
+// Finds the first of these that has the name: an operation, a preset, a further operation of a preset, a detector.
 static bool find(const struct named *named, const char *name, struct job_request *memory, struct model *model) {
   enum vx_op op = vx_op_find(name);
   *model = (struct model){.name = name, .version = MODEL_VERSION};

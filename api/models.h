@@ -7,11 +7,11 @@
 #include "api/query.h"
 #include "api/wire/model.h"
 
-enum { MODEL_NAME_SIZE = 96 };  // room for the name of a preset and that of an operation
+enum { MODEL_NAME_SIZE = 96 };  // room for the name of a preset and the name of an operation
 
-// Finds a model, of that version unless the version is "". `memory` gets the request of an operation or of a detector;
-// for a preset the model points to the preset's own request. The request of a detector that does not serve has no
-// detector. False with an error: there is no such model.
+// Finds the model of that name. A version other than "" must be the model's version. `memory` gets the request of an
+// operation or of a detector; for a preset the model points to the preset's own request. The request of a detector that
+// does not serve has no detector. False with an error: there is no such model.
 VX_WARN_UNUSED bool model_find(const struct named *named, const char *name, const char *version,
                                struct job_request *memory, struct model *model, struct error *error);
 

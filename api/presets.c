@@ -66,9 +66,9 @@ static bool set_others(struct preset *preset, json_t *root, struct error *error)
     if (i < sizeof known / sizeof *known) continue;
     enum vx_op op = vx_op_find(name);
     if (op == VX_OPS || preset->requests[op] || !json_is_object(value))
-      return error_set(error,
-                       "preset %s: %.64s is not the name of a further operation with an object of its parameters",
-                       preset->name, name);
+      return error_set(
+          error, "preset %s: %.64s is not the name of another operation, or its value is not an object of parameters",
+          preset->name, name);
     if (!set_parameters(preset, op, value, error)) return false;
   }
   return true;
@@ -123,7 +123,7 @@ void preset_free(struct preset *preset) {
 
 // ---- the set --------------------------------------------------------------------------------------------------------
 
-// Takes ownership of the preset. It replaces one of the same name, or is inserted in the order of names.
+// Takes ownership of the preset. The preset replaces another of the same name, or is inserted in the order of names.
 static bool presets_put(struct presets *presets, struct preset *preset, struct error *error) {
   size_t at = 0;
   while (at < presets->count && strcmp(presets->item[at]->name, preset->name) < 0) at++;

@@ -1,5 +1,5 @@
-// Named parameter sets: the presets of config/presets, which are built into the binary, and those of the operator's
-// directory.
+// Named parameter sets: the presets of config/presets, which are built into the binary, and the presets of the
+// operator's directory.
 //
 // A preset file is one JSON object: "description", a string; "parameters", an object with the names and values of a
 // query's parameters (lists as JSON arrays); and "operation", the operation that takes these parameters, voxelize by

@@ -14,9 +14,9 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the path of the endpoint names a model, w
 #define ENDPOINTS(X)                                                                                                   \
   X(VOXELIZE, "POST", "/v1/voxelize", VX_VOXELIZE, "points in, voxels out")                                            \
   X(FPS, "POST", "/v1/fps", VX_FPS, "points in, farthest point samples out")                                           \
-  X(POINTS, "POST", "/v1/points", VX_POINTS_OP, "points in; the points that the steps left out")                       \
+  X(POINTS, "POST", "/v1/points", VX_POINTS_OP, "points in, steps applied, points out")                                \
   X(TRANSFORM, "POST", "/v1/transform", VX_TRANSFORM, "points in, moved and filtered points out")                      \
-  X(NMS, "POST", "/v1/nms", VX_NMS, "boxes in; the boxes left after non-maximum suppression out")                      \
+  X(NMS, "POST", "/v1/nms", VX_NMS, "boxes in, non-maximum suppression applied, boxes out")                            \
   X(DECODE, "POST", "/v1/decode", VX_DECODE, "a detection head's maps in, boxes out")                                  \
   X(SCATTER, "POST", "/v1/scatter", VX_SCATTER, "voxels' features in, a dense map out")                                \
   X(DETECT, "POST", "/v1/detect", VX_DETECT, "points in; boxes detected by a model out")                               \

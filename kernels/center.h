@@ -1,7 +1,7 @@
 // Decode of a centre head: CenterPoint's maps in, boxes out.
 //
 // The inputs are [B, H, W, channels], float32 or float16. float16 is widened to float32. A head has K classes in T
-// tasks. A map has the channels of the first task, then those of the next:
+// tasks. A map has the channels of the first task, then the channels of the next task:
 //   heatmap  a logit for each class
 //   center   the centre's offset from the cell's corner along x and y, in cells
 //   height   the centre's z
@@ -64,7 +64,7 @@ struct vx_decode_center {
   int32_t num_score_powers, num_iou_powers;
   float score_powers[VX_MAX_CLASSES], iou_powers[VX_MAX_CLASSES];
   float rectified_threshold;  // 0..1; less than 0: no rectified score is below it
-  struct vx_nms nms;          // the radius of a task, from `radii`, replaces its radius
+  struct vx_nms nms;          // nms.radius is not used: `radii` has the radius of each task
 };
 
 #ifdef __cplusplus

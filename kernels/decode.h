@@ -6,7 +6,7 @@
 //   cls_preds      for each anchor its logits: L channels in all
 //   box_preds      for each anchor its values t: 7, or 8 with a heading of cosine and sine; 2 more with a velocity
 //   dir_cls_preds  for each anchor the logits of dir_bins directions; optional
-// The flat index of an anchor in its cloud is (row * W + column) * A + a, that of a logit (row * W + column) * L + l.
+// The flat index in its cloud is (row * W + column) * A + a for an anchor, and (row * W + column) * L + l for a logit.
 //
 // The anchor box is computed in binary64 and rounded once, with n columns:
 //   x = ((max - min) * column) / (n - 1) + min, or min if n is 1; with align_center column + 0.5 and n; y the same way
@@ -26,8 +26,8 @@
 // Each item has one fate, the first of these that applies:
 //   below_threshold  the sigmoid of its candidate, in binary32, is less than score_threshold; or the logit is NaN
 //   invalid          a value of the box or its velocity is not finite, or the heading is not from -65536 to 65536
-//   over_pre_max     pre_max anchors of its group rank before its anchor. The best candidates of the anchors in this
-//                    group rank them, by falling logit, then by rising index
+//   over_pre_max     pre_max anchors of its group rank before its anchor. The anchors of a group are ranked by their
+//                    best candidates in the group: by falling logit, then by rising index
 //   suppressed, over_post_max, kept  as boxes.h says, among the boxes of its group
 #ifndef VOXELD_ANCHOR_DECODE_H
 #define VOXELD_ANCHOR_DECODE_H
@@ -66,7 +66,7 @@ struct vx_decode {
   int32_t num_task_sizes;            // 0 if there are no tasks, else their number
   int32_t task_sizes[VX_MAX_TASKS];  // sizes of each task, 1 or more, which add up to num_sizes
   int32_t heading;                   // enum vx_heading
-  int32_t velocity;                  // 1: boxes have one
+  int32_t velocity;                  // 1: boxes have a velocity
   int32_t align_center;  // 1: anchors are at the centres of cells; 0: the outer anchors are at the ends of the range
   float dir_offset, dir_limit_offset;
   int32_t dir_bins;

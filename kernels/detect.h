@@ -1,10 +1,10 @@
 // Detect: points in, boxes out. One job has a detector's voxels, its network and its decoder.
 //
-// The stages are those of other operations. voxelize.h, with an encoder, makes bev_features. The network (engine.h)
-// turns bev_features into a head's maps. decode.h or center.h turns the maps into boxes. The result is the same as that
-// of one request per stage. Only the network's values may differ, between devices and between versions of ONNX Runtime.
+// The stages come from other operations. voxelize.h, with an encoder, makes bev_features. The network (engine.h) turns
+// bev_features into a head's maps. decode.h or center.h turns the maps into boxes. One request per stage would give the
+// same result. Only the network's values may differ, between devices and between versions of ONNX Runtime.
 //
-// Each point has one fate of voxelize.h. The counts of what the decoder drops are filled too: below_threshold,
+// Each point has one of the fates of voxelize.h. The counts of what the decoder drops are filled too: below_threshold,
 // over_max_objects, invalid, outside, over_pre_max, suppressed and over_post_max count anchors or candidates.
 // job.row_counts has the number of boxes of each cloud.
 #ifndef VOXELD_DETECT_H

@@ -1,9 +1,9 @@
 // Encode: the points of each pillar in, one row of learned features out.
 //
-// This is the pillar feature network of PointPillars. Each norm is folded into the linear layer before it. The rows of
-// a pillar are its kept points' rows of pillar_features, in float32. If a pillar has fewer points than the cap, its
-// padding takes part, as in OpenPCDet: one row of zeros stands for all the padding. A layer has weight w [C, D] and
-// bias b [D]. Channel d of a row f [C] is
+// This is the pillar feature network of PointPillars. Each norm is folded into the linear layer before it. The first
+// layer's rows of a pillar are the rows of pillar_features for the points that the pillar keeps, in float32. If a
+// pillar has fewer points than the cap, its padding takes part, as in OpenPCDet: one row of zeros stands for all the
+// padding. A layer has weight w [C, D] and bias b [D]. Channel d of a row f [C] is
 //   s = b[d];  s = s + f[c] * w[c][d]  for c = 0, 1, ... C - 1
 // in float32, with each product and each sum rounded to nearest, in this order. Then s becomes +0 unless s > 0. NaN
 // becomes +0 too, so one broken value of a point does not spread. m[d] is the largest value of channel d over all rows.
@@ -42,7 +42,7 @@ struct vx_encoder {
 int32_t vx_encoder_width(const struct vx_encoder *encoder);
 
 // VX_REFUSED with a reason if there is no encoder, if its layers do not fit each other, or if they do not fit points
-// with so many columns.
+// with this many columns.
 VX_WARN_UNUSED enum vx_status vx_encoder_fits(const struct vx_encoder *encoder, int64_t columns, struct error *error);
 
 #ifdef __cplusplus

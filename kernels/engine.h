@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 enum {
-  VX_NETWORK_TENSORS = 16,     // at most so many inputs, and so many outputs
+  VX_NETWORK_TENSORS = 16,     // maximum number of inputs, and of outputs
   VX_NETWORK_NAME_SIZE = 128,  // bytes of a tensor's name, with the terminating zero
 };
 

@@ -1,12 +1,12 @@
-// Farthest point sampling of each cloud. An operation samples points. A voxelization samples the means of its voxels,
-// as its last step.
+// Farthest point sampling of each cloud. The operation fps samples points. A voxelization samples the means of its
+// voxels, as its last step.
 //
 // The candidates are the points whose x, y and z are finite, or the voxels whose means are finite: float32, in the
 // order of the rows. The first sample is the first candidate numbered `start` or above; if there is none, the first
 // candidate. Each next sample is the candidate with the largest distance to its nearest sample so far; of several at
 // the same distance, the first. Distances are squared, in float32: (dx*dx + dy*dy) + dz*dz. Numbers count all points or
-// voxels of the cloud from 0, candidates or not. Of points that a chain has left, `start` counts
-// only these.
+// voxels of the cloud from 0, candidates or not. If a chain has dropped points, `start` counts only the points that the
+// chain left.
 #ifndef VOXELD_FPS_H
 #define VOXELD_FPS_H
 

@@ -104,7 +104,7 @@ struct vx_counts {
 };
 
 // Sections of a lone cloud, such as the sweeps that it joins. They are consecutive stretches of its points, with
-// separate counts of fates. The counts of all sections add up to the job's, except those of voxels and samples.
+// separate counts of fates. The counts of all sections add up to the counts of the job, except for voxels and samples.
 struct vx_sections {
   int32_t count;             // 0..VX_MAX_SECTIONS; 0 = no sections
   const int32_t *points;     // [count]: points of each section; their sum is N
@@ -117,7 +117,7 @@ struct vx_chain_report {
   int64_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];  // of the rows that each step dropped; [0]: of the other rows
   int64_t step_ns[VX_MAX_STEPS];
   // Of the run itself.
-  const uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: of the rows that are not left
+  const uint32_t (*section_fates)[VX_FATE_COUNT];  // [sections]: of the rows that the chain dropped
   bool settled;                                    // the job's counts include the steps
   void *output;                                    // the caller's memory for the tensors
 };
@@ -165,9 +165,9 @@ struct vx_tasks {
 struct vx_caller {
   // Called once, when the sizes are known; not called if the job has no tensors. Returns layout->bytes bytes of memory
   // from vx_backend.host_alloc, aligned to VX_TENSOR_ALIGNMENT. If it returns a status other than VX_OK, the run
-  // returns that status. The job's counts and row_counts are filled before.
+  // returns that status. The job's counts and row_counts are filled before the call.
   //
-  // If the backend can pin and the job has rows, the memory may be of host_pin, with any alignment: for the whole
+  // If the backend can pin and the job has rows, the memory may come from host_pin, with any alignment: for the whole
   // block, with the job's `pinned` set, or for single tensors, with its `output_ptrs` set. For a detection,
   // `output_ptrs` stays NULL.
   enum vx_status (*output)(void *ctx, const struct vx_layout *layout, void **block, struct error *error);
@@ -204,8 +204,8 @@ struct vx_job {
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // in the order of the operation's row
   vx_tensor_set tensors;                  // tensors to write; empty = only the counts
-  const struct vx_chain *chain;           // of steps before the operation; NULL = none. `points` needs one
-  int32_t num_clouds;                     // 1..VX_MAX_CLOUDS
+  const struct vx_chain *chain;  // of steps before the operation; NULL = none. The operation `points` needs a chain
+  int32_t num_clouds;            // 1..VX_MAX_CLOUDS
   const int32_t *point_counts;   // [num_clouds]: rows of the first input; sum N. Unused if rows_carry_cloud_index
   struct vx_sections sections;   // only if the job has one cloud, and a chain or an operation that is `sectioned`
   const int32_t *sample_counts;  // [num_clouds], 0 or more each; may be NULL if nothing is sampled

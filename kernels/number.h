@@ -3,7 +3,7 @@
 //
 // A floating type is float32 or a narrow type. Everything is computed in float32. Narrow values are widened exactly
 // when they are read, and rounded when they are written. A new narrow type needs a value of enum vx_dtype after the
-// last narrow one, conversions like those of half.h, a case in each function here, a row in number.c, and a tag in
+// last narrow one, conversions like the ones in half.h, a case in each function here, a row in number.c, and a tag in
 // cuda/base/number.cuh. Functions for C and CUDA. Values are aligned to their size.
 #ifndef VOXELD_NUMBER_H
 #define VOXELD_NUMBER_H

@@ -15,7 +15,7 @@ const char *vx_stage_name(enum vx_stage stage);
 // What the rows of an operation's first input are. Each row has a fate.
 enum vx_items { VX_POINT_ITEMS, VX_BOX_ITEMS, VX_ANCHOR_ITEMS, VX_VOXEL_ITEMS, VX_CANDIDATE_ITEMS, VX_ITEMS };
 const char *vx_item_name(enum vx_items items);
-// VX_FATE_BITs of the fates that the job's items can have: those of its operation and of its steps.
+// VX_FATE_BITs of the fates that the job's items can have, from its operation and from its steps.
 uint32_t vx_fates_of_job(const struct vx_job *job);
 // VX_FATE_BITs of all fates that such items can have.
 uint32_t vx_fates_of(enum vx_items items);
@@ -44,12 +44,13 @@ struct vx_operation {
   enum vx_status (*check)(const struct vx_job *job, struct error *error);
   // The job's sampling, enabled or not; NULL if the operation never samples.
   const struct vx_sampling *(*sampling)(const struct vx_job *job);
-  // The most pairs of boxes that are compared in a cloud with this many rows. NULL if the operation compares no boxes.
+  // The maximum number of pairs of boxes that are compared in a cloud with this many rows. NULL if the operation
+  // compares no boxes.
   int64_t (*pairs)(const struct vx_job *job, int64_t rows);
 };
 
 const struct vx_operation *vx_operation_of(enum vx_op op);
-// The tensors of those maps that the detector's network makes in one of these types (VX_DTYPE_BITs).
+// The tensors of the maps that the detector's network makes in one of these types (VX_DTYPE_BITs).
 vx_tensor_set vx_map_tensors(const struct vx_detector *detector, uint32_t dtypes);
 // Returns VX_OPS if no operation has that name.
 enum vx_op vx_op_find(const char *name);
@@ -73,8 +74,8 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 // too many rows, or if an input does not match the operation's row.
 VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct error *error);
 
-// Adds the report of the job's chain to the counts of the job and its sections, once these have the counts of the
-// operation: rows that the chain dropped were not finite for the operation. Does so only once in a run.
+// Adds the report of the job's chain to the counts of the job and its sections. Call it once these have the counts of
+// the operation, which has counted the rows that the chain dropped as not finite. Has an effect only once in a run.
 void vx_settle_chain(struct vx_job *job);
 
 // Lays out the job's tensors and asks the caller for their memory. Call this once job->counts, and the report of its

@@ -30,7 +30,7 @@ VX_SHARED struct vx_rectangle vx_rectangle_of(const float box[VX_BOX_VALUES]) {
   return r;
 }
 
-// The box must be valid.
+// The intersection of two rectangles has at most 8 corners. Rounding adds corners only if the area is 0.
 enum { VX_OVERLAP_CORNERS = 8 };
 
 struct vx_polygon {
@@ -46,7 +46,8 @@ VX_SHARED void vx_polygon_add(struct vx_polygon *polygon, double a, double b, in
   }
 }
 
-// The intersection of two rectangles has at most 8 corners. Rounding adds corners only if the area is 0.
+// Keeps the part where sign * coordinate <= bound on the axis. Computes each crossing from the inner end of its edge,
+// so both directions of an edge give the same point.
 VX_SHARED void vx_polygon_cut(const struct vx_polygon *from, int axis, double sign, double bound,
                               struct vx_polygon *to) {
   to->count = 0;
@@ -73,8 +74,7 @@ VX_SHARED double vx_polygon_area(const struct vx_polygon *polygon) {
   return sum / 2;
 }
 
-// Keeps the part where sign * coordinate <= bound on the axis. Computes each crossing from the inner end of its edge,
-// so both directions of an edge give the same point.
+// Whether the circles around the boxes do not touch.
 VX_SHARED bool vx_are_apart(const struct vx_rectangle *a, const struct vx_rectangle *b) {
   double x = b->x - a->x, y = b->y - a->y, reach = a->radius + b->radius;
   return x * x + y * y > reach * reach;

@@ -8,9 +8,9 @@
 extern "C" {
 #endif
 
-// Checks that each sampled cloud has at least as many points (or voxels) as samples and has number `start`, and that
-// the total work is within max_work. Otherwise VX_REFUSED with a reason. `from`: [num_clouds], points (or voxels) per
-// cloud.
+// Checks that each sampled cloud has at least as many points (or voxels) as samples and a point (or voxel) with the
+// number `start`, and that the total work is within max_work. Otherwise VX_REFUSED with a reason. `from`: [num_clouds],
+// points (or voxels) per cloud.
 VX_WARN_UNUSED enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, struct error *error);
 // Checks one cloud, once its candidates are counted: there must be at least as many candidates as samples.
 VX_WARN_UNUSED enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int64_t candidates,

@@ -7,10 +7,10 @@
 struct vx_step_row {
   const char *name;
   uint32_t fates;  // VX_FATE_BITs of the fates that the step can give, but not VX_FATE_KEPT
-  // Refuses parameters that do not fit the job: its columns, its number of clouds. `params`: the struct vx_NAME. May be
+  // Refuses parameters that do not fit the job's columns or its number of clouds. `params`: the struct vx_NAME. May be
   // NULL.
   enum vx_status (*check)(const void *params, const struct vx_job *job, struct error *error);
-  // Whether the step also reads the body, as no step has changed it. NULL: it does not.
+  // Whether the step also reads the body as it was before the first step. NULL: it does not.
   bool (*reads_body)(const void *params);
 };
 

@@ -1,21 +1,22 @@
 // Downsample, a step: keeps few points of each cell of a lattice, or every k-th point.
 //
-// A point is in the cell c[a] = floor((p[a] - origin[a]) / size[a]), or with cells `nearest` rint(...), halves to
-// even: each operation in float32. Cells reach from -VX_LATTICE_END to VX_LATTICE_END on each axis. A point beyond has
-// the fate out_of_lattice. If a cell has fewer than min_points points of the cloud, they have the fate sparse_voxel.
-// Of each other cell one point stays, and represents the others, which have the fate merged:
+// A point is in the cell c[a] = floor((p[a] - origin[a]) / size[a]), or, with cells `nearest`, rint(...), halves to
+// even. Each operation is in float32. Cells reach from -VX_LATTICE_END to VX_LATTICE_END on each axis. A point beyond
+// them has the fate out_of_lattice. If a cell has fewer than min_points points of the cloud, they have the fate
+// sparse_voxel. In each other cell one point stays and represents the other points, which have the fate merged:
 //   first             the first
 //   centroid          the first, with the mean in place of its columns: all of them, or with average `xyz` only x, y, z
 //   center            the nearest to the cell's centre: (c + 0.5) * size + origin, or c * size + origin if `nearest`
 //   nearest_centroid  the nearest to the mean
 //   random            the one whose vx_random_of_row(seed, row of the body) is least
 //
-// With the method `all`, all points of the cell stay. Of several at one squared distance (near.h), the first is
-// nearest. The mean is the sum of the points in the order of rows, in groups of 64 as in a voxel without a cap, then
-// one division. If the mean of x, y or z is not finite, the point with the mean has the fate not_finite.
+// With the method `all`, all points of the cell stay. Of several points at the same squared distance (near.h), the
+// first counts as the nearest. The mean is the sum of the points in the order of rows, in groups of 64 as in a voxel
+// without a cap, then one division. If the mean of x, y or z is not finite, the point with the mean has the fate
+// not_finite.
 //
-// With `every`, cells do not matter: of the cloud's points those stay whose rank is a multiple of it. The others have
-// the fate skipped.
+// With `every`, cells do not matter: a point of the cloud stays if its rank is a multiple of `every`. The other points
+// have the fate skipped.
 #ifndef VOXELD_STEP_DOWNSAMPLE_H
 #define VOXELD_STEP_DOWNSAMPLE_H
 
@@ -39,7 +40,7 @@ enum vx_downsample_cells { VX_CELLS_FLOOR, VX_CELLS_NEAREST };
 enum vx_downsample_average { VX_AVERAGE_ALL, VX_AVERAGE_XYZ };
 
 struct vx_downsample {
-  int32_t every;  // 0: by cells
+  int32_t every;  // 0: cells decide which points stay
   float size[3], origin[3];
   enum vx_downsample_method method;
   enum vx_downsample_cells cells;

@@ -1,9 +1,9 @@
 // Ring outlier, a step: drops points that hang in the air between the surfaces that a beam of the sensor meets.
 //
-// Each point belongs to a ring, the points of one beam: a whole number from 0 to VX_MAX_RING in a column, or for
-// files of KITTI the number of earlier turns in the cloud. A turn is a row of the body whose y is 0 or more and whose x
-// is above 0, after a row whose y is below 0. A point with another value in the column, or after more turns, has the
-// fate no_ring.
+// Each point belongs to a ring, which has the points of one beam. The number of the ring is a whole number from 0 to
+// VX_MAX_RING in a column or, for files of KITTI, the number of earlier turns in the cloud. A turn is a row of the body
+// whose y is 0 or more and whose x is above 0, after a row whose y is below 0. A point with another value in the
+// column, or after more turns, has the fate no_ring.
 //
 // The points of a ring in one cloud, in the order of rows, form a circle if they are three or more, else a line. With
 // d = sqrt((x*x + y*y) + z*z), two neighbours i and j are linked if
@@ -11,7 +11,7 @@
 //   where dot = xi*xj + yi*yj and cross = xi*yj - yi*xj.
 // If all neighbours of a circle are linked, its points stay. Otherwise the links cut it, or the line, into walks. A
 // walk stays if its ends are at least `length` apart (squared: near.h), or if it has more than `most` points. The
-// points of other walks have the fate ring_outlier. All in float32, in the order written here.
+// points of other walks have the fate ring_outlier. All arithmetic is in float32, in the order written here.
 #ifndef VOXELD_STEP_RING_OUTLIER_H
 #define VOXELD_STEP_RING_OUTLIER_H
 

@@ -22,14 +22,14 @@
 //   - to drop a row that is left: its fate, its step, NaN as its x, and for `merged` its head, which must be a row that
 //     this step leaves. cpu_drop and cuda_drop do that.
 //   - nothing of a row that is not left.
-// A step counts nothing: the chain counts the fates from the bytes at its end.
+// A step counts nothing: at its end, the chain counts the fates from their bytes.
 //
-// The operation `points` does no more: it returns the rows that its chain, perhaps of 0 steps, has left. `transform` is
-// the same operation, whose chain is one step of that type. Other operations may return these tensors too, beside their
-// own, if the job has a chain:
+// The operation `points` does nothing more: it returns the rows that its chain, perhaps of 0 steps, has left.
+// `transform` is the same operation, whose chain is one step of that type. If the job has a chain, other operations may
+// return these tensors too, in addition to their own:
 //   points         the rows that are left, of all clouds, in the order of the input
 //   point_indices  for each of them, the row of the input
-//   point_rows     for each row of the input, the row of `points`: its own or, if it was merged, that of its head; -1
+//   point_rows     for each row of the input, the row of `points`: its own row or, if it was merged, its head's row; -1
 //                  for other dropped rows, and if the head was dropped too
 //   point_fates    the chain's `fates`; point_steps the chain's `steps`
 // A merged row has the voxel of its head in point_voxel_ids. A head may have been merged by a later step: then its own

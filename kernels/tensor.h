@@ -148,8 +148,8 @@ struct vx_input {
 
 // The layout of the requested tensors in the output block. Each begins at a multiple of VX_TENSOR_ALIGNMENT bytes.
 struct vx_layout {
-  vx_tensor_set tensors;                   // those present
-  struct vx_shape shape[VX_TENSOR_COUNT];  // of those present
+  vx_tensor_set tensors;                   // the tensors that are present
+  struct vx_shape shape[VX_TENSOR_COUNT];  // of each tensor that is present
   size_t offset[VX_TENSOR_COUNT];          // from the block's start
   size_t bytes;                            // from the block's start to the end of its last tensor
 };

@@ -1,7 +1,7 @@
 // voxeld: reads the options, then prints, checks, probes, or serves until a signal.
 //
-// The exit status is 0 after success; 1 if a job does not end, or a print or a probe fails; 2 if the options are bad or
-// the service cannot start; 3 after the loss of a GPU with --on-device-lost exit.
+// The exit status is 0 after success; 1 if a job does not end, or if printing or a probe fails; 2 if the options are
+// bad or the service cannot start; 3 after the loss of a GPU with --on-device-lost exit.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

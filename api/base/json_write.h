@@ -8,11 +8,12 @@
 
 #include "api/base/text.h"
 
-// The format is JSON without commas. Names have no quotes; strings have single quotes. Conversions are those of printf:
+// The format is JSON without commas. Names have no quotes; strings have single quotes. The conversions are like
+// printf's:
 //   %s        a string; null for NULL
-// %i        a boolean
+//   %i        a boolean
 //   %d        an integer; %ld an int64_t; %lu, %lld, %llu, %zu
-// %g, %.3f  a double in the fewest digits that read back as the same double, or with that many decimals
+//   %g, %.3f  a double in the fewest digits that read back as the same double, or with that many decimals
 // Inside a name or a string, a conversion adds to that name or string.
 //   json_printf(out, "{name:%s device:'cuda:%d' %s_us:%ld sizes:[", name, index, stage, ns / 1000);
 __attribute__((format(printf, 2, 3))) void json_printf(struct text *out, const char *format, ...);

@@ -15,7 +15,7 @@
 
 // X(kind, status, name, seconds for Retry-After or 0, title)
 //
-// The first rows are those of enum vx_status, in the same order.
+// The first rows are the values of enum vx_status, in the same order.
 #define PROBLEMS(X)                                                                                                    \
   X(IMPOSSIBLE, 422, "impossible", 0, "The parameters are well-formed but cannot be satisfied")                        \
   X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \
@@ -41,7 +41,8 @@
   X(HEAD_TOO_LARGE, 431, "head-too-large", 0,                                                                          \
     "The query has too many parameters, or the query or a header is too long")                                         \
   X(UNSUPPORTED, 501, "unsupported", 0, "The service does not do this")                                                \
-  X(NO_SHARED_MEMORY, 501, "no-shared-memory", 0, "Shared memory is not open to this client, or not of this kind")     \
+  X(NO_SHARED_MEMORY, 501, "no-shared-memory", 0,                                                                      \
+    "This client cannot share memory, or cannot share this kind of memory")                                            \
   X(REGION_BUSY, 503, "region-busy", 1, "A job still writes to the region")                                            \
   X(QUEUE_FULL, 503, "queue-full", 1, "The queue is full")                                                             \
   X(CONNECTIONS_FULL, 503, "connections-full", 1, "The connection limit is reached")                                   \

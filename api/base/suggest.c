@@ -15,7 +15,7 @@ static bool exchanged(const char *a, size_t i, const char *b, size_t j) {
   return i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]);
 }
 
-// Of Damerau and Levenshtein, where no letter is edited twice. Both names are shorter than LONGEST.
+// The distance of Damerau and Levenshtein, where no letter is edited twice. Both names are shorter than LONGEST.
 static int edits_between(const char *a, size_t length_a, const char *b, size_t length_b) {
   int rows[3][LONGEST + 1];  // of i - 2, i - 1 and i
   for (size_t j = 0; j <= length_b; j++) rows[0][j] = (int)j;
@@ -30,7 +30,7 @@ static int edits_between(const char *a, size_t length_a, const char *b, size_t l
   return rows[length_a % 3][length_b];
 }
 
-// A third of the letters may be wrong, at least one.
+// A third of the letters may be wrong. One letter may be wrong in a name of any length.
 struct suggestion suggest(const char *asked, size_t length) {
   return (struct suggestion){asked, length, NULL, (int)(length < 6 ? 1 : length / 3) + 1};
 }

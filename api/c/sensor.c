@@ -10,10 +10,10 @@
 // when they arrive. A scan is dropped if the request fails temporarily, if Retry-After is not over yet, or if the scan
 // is more than 1/HZ s late.
 //
-// With -s each scan is a sweep of that stream, which begins anew; -q says how many sweeps are joined: sweeps=10. The
-// file POSES has one line for each scan, with its time and pose in the format of TUM: time x y z qx qy qz qw. Empty
-// lines and lines that begin with # are skipped. Times must rise. The program keeps the last sweeps, and sends them
-// again if the service has lost them.
+// With -s each scan is a sweep of that stream, which begins anew; -q says how many sweeps are joined, for example
+// sweeps=10. The file POSES has one line for each scan, with its time and pose in the format of TUM: time x y z qx qy
+// qz qw. Empty lines and lines that begin with # are skipped. Times must rise. The program keeps the last sweeps, and
+// sends them again if the service has lost them.
 //
 // SIGTERM and SIGINT end the program. The last line of its output counts the scans. The exit status is 0; 1 if a
 // request failed for good or a scan cannot be read; 2 for wrong usage or options. One thread.

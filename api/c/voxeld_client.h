@@ -43,7 +43,7 @@ enum voxeld_status {
 
 struct voxeld_options {
   const char
-      *url;  // http://HOST:PORT or https://HOST:PORT, with an optional path prefix; or unix:PATH. Not with a password
+      *url;  // http://HOST:PORT or https://HOST:PORT, with an optional path prefix; or unix:PATH. No user or password
   const char *token;        // sent as Authorization: Bearer; or NULL
   const char *ca_file;      // PEM file of the authorities to trust; NULL = the authorities that the system trusts
   const char *certificate;  // PEM files of the client's certificate and its key; or NULL
@@ -51,7 +51,7 @@ struct voxeld_options {
   double timeout_s;   // limit for connecting, and for a pause in the transfer; whole seconds, up to a million
   double deadline_s;  // limit for a call with all its attempts and pauses; up to a million
   int retries;        // limit of further attempts after 429, 503, 502 or 504 with Retry-After, or a broken connection
-  double backoff_s;   // pause before the second attempt; doubles each time, up to 10; less up to a half, at random
+  double backoff_s;   // pause before the second attempt; doubles each time, up to 10; at random up to half less
   size_t max_answer_bytes;  // a larger answer is VOXELD_BAD_ANSWER
   const char *encoding;     // gzip, deflate or zstd: the encoding that the caller has applied to the rows; NULL = none
   const volatile sig_atomic_t *stop;  // a call ends within 0.1 s once *stop is not 0; or NULL
@@ -134,8 +134,8 @@ enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query
 // A sweep of a stream is a call of voxeld_voxelize, _fps, _points, _transform or _detect whose query names the stream,
 // such as "preset=kitti_second&stream=roof_lidar&sweeps=10", and has the time and the pose of the sweep. This function
 // appends the time and the pose to the query: seconds of any clock that never goes back, and x, y, z, qw, qx, qy, qz.
-// `text` needs VOXELD_SWEEP_ROOM bytes more than the query; false if it has fewer. The service joins the sweep with
-// earlier sweeps. A call with the same time may be repeated.
+// `text` needs VOXELD_SWEEP_ROOM bytes in addition to the query's bytes; false if it has fewer. The service joins the
+// sweep with earlier sweeps. A call with the same time may be repeated.
 #define VOXELD_SWEEP_ROOM 256
 bool voxeld_sweep_query(const char *query, double time, const double pose[7], char *text, size_t room);
 
@@ -146,8 +146,8 @@ struct voxeld_sent_sweep {
 };
 
 // The same for several sweeps in one body, the newest first. Use it if voxeld_begun or voxeld_joined shows that the
-// service has lost older sweeps. `text` needs VOXELD_SWEEP_ROOM bytes for each sweep more than the query; false if it
-// has fewer, or if there is no sweep. The service takes up to 32 sweeps, and no more than it joins.
+// service has lost older sweeps. `text` needs VOXELD_SWEEP_ROOM bytes for each sweep in addition to the query's bytes;
+// false if it has fewer, or if there is no sweep. The service takes up to 32 sweeps, and no more than it joins.
 bool voxeld_sweeps_query(const char *query, const struct voxeld_sent_sweep *sweeps, size_t count, char *text,
                          size_t room);
 
@@ -890,7 +890,8 @@ static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_opt
       (options->token && !voxeld__add_value(client, "Authorization: Bearer ", options->token)) ||
       (options->encoding && !voxeld__add_value(client, "Content-Encoding: ", options->encoding)))
     return false;
-  // Sends no Expect, which would cost a round trip for each scan. A refusal during the upload is read without it.
+  // Sends no Expect, which would cost a round trip for each scan. The client reads a refusal during the upload even
+  // without Expect.
   if (!voxeld__add_header(client, "Accept: application/vnd.safetensors") || !voxeld__add_header(client, "Expect:") ||
       !voxeld__add_header(client, "Content-Type: application/octet-stream"))
     return false;

@@ -54,7 +54,7 @@ const struct result_row decoded_results[] = {
      NULL},
     {VX_DECODED_SCORES, "score of each box, from 0 to 1", NULL},
     {VX_DECODED_LABELS, "class of each box, from 0", NULL},
-    {VX_BOX_INDICES, "for each box, the flat index in its cloud of its anchor, or of its class and cell", NULL},
+    {VX_BOX_INDICES, "for each box, the flat index of its anchor, or of its class and cell, within its cloud", NULL},
     {VX_BOX_COUNTS, "boxes of each cloud", NULL},
     {.doc = NULL},
 };

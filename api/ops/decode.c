@@ -53,7 +53,7 @@ static const struct param task_sizes = {
     .offset = DECODE(task_sizes),
     .second = DECODE(num_task_sizes),
     .most = VX_MAX_TASKS,
-    .allowed = "a whole number of 1 or more for each of task_classes, that add up to the number of anchor_sizes",
+    .allowed = "whole numbers of 1 or more, one for each of task_classes, that add up to the number of anchor_sizes",
     .doc = "number of anchor_sizes of each task",
 };
 static const struct param heading = {
@@ -197,7 +197,7 @@ static bool check_task_sizes(const struct vx_decode *params, struct error *error
                       (long long)sizes, (int)params->num_sizes);
 }
 
-// The cosine and sine of a rotation are known up to VX_MOST_RADIANS.
+// Cosines and sines can be computed for rotations up to VX_MOST_RADIANS.
 static bool check_rotations(const struct vx_decode *params, struct error *error) {
   for (int32_t i = 0; params->heading == VX_HEADING_COS_SIN && i < params->num_rotations; i++)
     if (!(params->rotations[i] >= -VX_MOST_RADIANS && params->rotations[i] <= VX_MOST_RADIANS))

@@ -99,7 +99,8 @@ static const struct result_row results[] = {
     {VX_DECODED_SCORES, "score of each box, from 0 to 1", NULL},
     {VX_DECODED_LABELS, "class of each box, from 0; class_names of the metadata has the names", NULL},
     {VX_BOX_COUNTS, "boxes of each cloud", NULL},
-    {VX_BOX_INDICES, "for each box, the flat index in its cloud of its anchor, or of its class and cell", WHEN_NAMED},
+    {VX_BOX_INDICES, "for each box, the flat index of its anchor, or of its class and cell, within its cloud",
+     WHEN_NAMED},
     {VX_HEAD_CLS_PREDS, "logits of classes, channels last; of an anchor head", WHEN_NAMED},
     {VX_HEAD_BOX_PREDS, "offsets of boxes; of an anchor head", WHEN_NAMED},
     {VX_HEAD_DIR_CLS_PREDS, "logits of directions; of an anchor head that has directions", WHEN_NAMED},
@@ -174,7 +175,7 @@ static bool finish(struct job_request *request, struct error *error) {
   if (!detector)
     return error_refuse(error, ERROR_BAD_PARAMETER, "model", "model is missing; give a name from GET /v1/models");
   if (!job_request_is_given(request, "num_features") && !request->num_fields) {
-    // The columns of the body: those of the model without the time of a sweep, which the server appends.
+    // The columns of the body: the model's columns without the time of a sweep, which the server appends.
     request->num_features += columns_of(detector) - job_request_columns(request);
     request->job.inputs[VX_POINTS].dims[1] = request->num_features;
   }

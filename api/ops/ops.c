@@ -204,7 +204,7 @@ static bool split_rows(struct job_request *request, int64_t rows, struct error *
   return add_up(request, request->point_counts, request->num_clouds, rows, error);
 }
 
-// Checks that inputs that came as tensors have the shapes of their rows in the table.
+// Checks that inputs that were sent as tensors have the shapes that their rows in the table give.
 static bool check_input(const struct job_request *request, int number, struct error *error) {
   const struct vx_input *input = &request->job.inputs[number];
   const struct vx_input_row *row = &vx_operation_of(request->job.op)->inputs[number];

@@ -61,7 +61,7 @@ struct job_request {
   char class_names[REQUEST_NAMES_SIZE];  // separated by commas; "" = not given
   bool given[PARAMS_MAX];                // for each row of the operation's table: whether preset, model or query set it
   struct sent_sweeps sent;               // the sweeps in the body
-  // The lists of `sent` and those below are large: only the entries that were given are ever written or read.
+  // The lists of `sent` and the lists below are large: only the entries that were given are ever written or read.
   int32_t point_counts[VX_MAX_CLOUDS];
   int32_t sample_counts[VX_MAX_CLOUDS];  // [num_clouds], once split; if anything is sampled
   struct request_chain chain;            // the steps before the operation; only `count` of them

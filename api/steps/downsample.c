@@ -55,7 +55,7 @@ static const struct param average = {
     .offset = STEP_FIELD(step.params.downsample.average),
     .words = average_words,
     .initial = "all",
-    .doc = "of method=centroid: whether the mean replaces all columns or only x, y and z",
+    .doc = "with method=centroid: whether the mean replaces all columns or only x, y and z",
 };
 static const struct param cells = {
     .name = "cells",
@@ -82,7 +82,7 @@ static const struct param min_points = {
     .least = 1,
     .most = INT32_MAX,
     .initial = "1",
-    .doc = "drops the points of cells with fewer points",
+    .doc = "drops the points of cells with fewer points than this",
 };
 static const struct param every = {
     .name = "every",
@@ -90,7 +90,7 @@ static const struct param every = {
     .offset = STEP_FIELD(step.params.downsample.every),
     .least = 1,
     .most = INT32_MAX,
-    .doc = "in place of voxel_size: keeps the first of every so many points of a cloud",
+    .doc = "in place of voxel_size: N keeps the first of every N points of a cloud",
 };
 static const struct param seed = {
     .name = "seed",
@@ -99,7 +99,7 @@ static const struct param seed = {
     .least = 0,
     .most = INT32_MAX,
     .initial = "0",
-    .doc = "of method=random: another seed chooses other points",
+    .doc = "with method=random: another seed chooses other points",
 };
 
 static const struct param *const rows[] = {&voxel_size, &method, &average, &cells, &origin,

@@ -21,7 +21,7 @@ static const struct param radius = {
     .offset = STEP_FIELD(step.params.radius_outlier.radius),
     .allowed = "a number from 0.001 to 10000",
     .unit = "metres",
-    .doc = "points up to so far apart are neighbours",
+    .doc = "points at most this far apart are neighbours",
     .required = true,
 };
 static const struct param min_neighbors = {
@@ -30,7 +30,7 @@ static const struct param min_neighbors = {
     .offset = STEP_FIELD(step.params.radius_outlier.min_neighbors),
     .least = 1,
     .most = VX_MAX_NEIGHBORS,
-    .doc = "a point stays if it has at least so many neighbours, itself not counted",
+    .doc = "a point stays if it has at least this many neighbours, not counting itself",
     .required = true,
 };
 static const struct param axes = {

@@ -87,7 +87,7 @@ static const struct param object_length_threshold = {
     .initial = "0.05",
     .allowed = "a number above 0",
     .unit = "metres",
-    .doc = "points that belong together stay if the first and the last are at least so far apart",
+    .doc = "points that belong together stay if the first and the last are at least this far apart",
 };
 static const struct param num_points_threshold = {
     .name = "num_points_threshold",
@@ -96,7 +96,7 @@ static const struct param num_points_threshold = {
     .most = INT32_MAX - 1,
     .initial = "off",
     .allowed = "off, or a whole number from 1 to 2147483646",
-    .doc = "more than so many points that belong together stay in any case",
+    .doc = "more points than this that belong together stay in any case",
 };
 static const struct param max_azimuth_diff = {
     .name = "max_azimuth_diff",
@@ -104,7 +104,7 @@ static const struct param max_azimuth_diff = {
     .initial = "1",
     .allowed = "a number from 0 to 89",
     .unit = "degrees",
-    .doc = "neighbours whose directions differ by more do not belong together",
+    .doc = "neighbours whose directions differ by more than this do not belong together",
 };
 
 static const struct param *const rows[] = {

@@ -89,7 +89,7 @@ const float *step_numbers(const struct request_step *step, int list) {
   return chain_of(step)->numbers + step->lists[list].first;
 }
 
-// Removes numbers, and moves the lists behind them.
+// Removes numbers, and moves the lists that follow them.
 static void remove_numbers(struct request_chain *chain, int32_t first, int32_t count) {
   float *at = chain->numbers + first;
   memmove(at, at + count, (size_t)(chain->num_numbers - first - count) * sizeof *at);
@@ -190,7 +190,7 @@ static bool refuse_name(const struct request_step *step, const char *name, const
     text_printf(&names, "%s%s", names.length ? ", " : "", (*row)->name);
     suggest_try(&near, (*row)->name);
   }
-  return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' is no parameter of the step %s%s; allowed: %s", name,
+  return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' is not a parameter of the step %s%s; allowed: %s", name,
                       name_of(step), suggest_text(&near, hint, sizeof hint), names.data);
 }
 
@@ -214,7 +214,7 @@ bool chain_set(struct request_chain *chain, const char *name, size_t name_length
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-// Gives the parameter that an error names its tag. Returns false.
+// Puts the tag in front of the parameter that the error names. Returns false.
 static bool blame(const struct request_chain *chain, const struct request_step *step, struct error *error) {
   char full[sizeof error->parameter];
   struct text text = text_over(full, sizeof full);

@@ -18,7 +18,7 @@
 enum {
   STEP_TAG_SIZE = 24,     // bytes of a tag
   STEP_COLUMN_SIZE = 32,  // bytes of the name of a column
-  STEP_PARAMS_MAX = 15,   // most rows of a type
+  STEP_PARAMS_MAX = 15,   // maximum rows of a type
   STEP_MATRICES = 64,
   STEP_LISTS = 2,                                                     // lists of numbers of a step
   STEP_NUMBERS = STEP_MATRICES * VX_MATRIX_VALUES + 6 * VX_MAX_CUTS,  // in the lists of all steps together
@@ -90,14 +90,14 @@ void chain_copy(struct request_chain *to, const struct request_chain *from);
 VX_WARN_UNUSED bool chain_add(struct request_chain *chain, const char *tag, size_t tag_length, const char *name,
                               size_t name_length);
 
-// Whether a name is that of a parameter of a step: TAG.name or, in a plain chain, a name of its step.
+// Whether a parameter of a step has this name: TAG.name or, in a plain chain, the name without a tag.
 bool chain_owns(const struct request_chain *chain, const char *name, size_t length);
 // Sets such a parameter. False with an error.
 VX_WARN_UNUSED bool chain_set(struct request_chain *chain, const char *name, size_t name_length, const char *value,
                               size_t value_length, struct error *error);
 
-// Check the parameters of each step against each other; against the points. chain_split also fills `bound`, which
-// points into the chain. False with an error.
+// chain_finish checks the parameters of each step against each other, chain_split against the points. chain_split also
+// fills `bound`, which points into the chain. False with an error.
 VX_WARN_UNUSED bool chain_finish(struct request_chain *chain, struct error *error);
 VX_WARN_UNUSED bool chain_split(struct request_chain *chain, const struct chain_points *points, struct error *error);
 

@@ -17,7 +17,7 @@ struct decoder {
   z_stream zlib;         // of gzip and deflate
   ZSTD_DCtx *zstd;       // of zstd
   uint8_t magic[MAGIC];  // of the zstd frame that begins,
-  size_t magic_size;     // how much of it has come
+  size_t magic_size;     // how many of these bytes have arrived
   int head_left;         // bytes after the magic number that may still belong to the head
 };
 
@@ -59,7 +59,7 @@ static bool zlib_failed(const struct decoder *decoder, int code, struct error *e
   const z_stream *zlib = &decoder->zlib;
   if (code == Z_MEM_ERROR) return no_memory(error);
   if (code == Z_NEED_DICT) return malformed(decoder, "it needs a dictionary", error);
-  // No data of this member has come: the bytes after the last member are not a member.
+  // No data of this member has arrived: the bytes after the last member are not a member.
   if (decoder->ended_one && zlib->total_out == 0) return trailing(decoder, error);
   return malformed(decoder, zlib->msg ? zlib->msg : "wrong data", error);
 }

@@ -208,7 +208,7 @@ static float select_value(float *values, int32_t count, int32_t place) {
 
 // Only points `near` to `far` metres from the origin count. The ground is the height above a fifth of these points. In
 // scans of KITTI and nuScenes, this is within 0.15 m of the true ground. Indoors fewer points may be of the ground, so
-// the ground is too high only if nine of ten points are too high. Then it is the height above the other tenth.
+// the ground is too high only if nine of ten points are too high. The ground is then the height above the other tenth.
 static void look_at_ground(const struct sample *sample, struct points_seen *seen) {
   static const float near = 3, far = 20, most_off = 1;
   float heights[EXPECT_SAMPLE], ground = (float)sample->expected->ground_z;

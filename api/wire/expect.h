@@ -1,5 +1,5 @@
-// Whether points look like those that their model was trained on: intensity, the height of the ground, and seconds in
-// the column of time. And whether their features are finite.
+// Whether points look like the points that their model was trained on: intensity, the height of the ground, and seconds
+// in the column of time. Also whether their features are finite.
 //
 // The values of a sample of rows decide. Each cloud has a sample of up to EXPECT_SAMPLE rows, spread over the cloud; a
 // batch has up to EXPECT_ROWS rows of samples. The sample divides the cloud into stretches of equal length, and takes
@@ -14,7 +14,7 @@
 
 enum {
   EXPECT_SAMPLE = 256,  // maximum rows of a cloud
-  EXPECT_LEAST = 32,    // a rule judges at least so many values
+  EXPECT_LEAST = 32,    // a rule judges at least this many values
   EXPECT_ROWS = 2048,   // maximum rows of a batch
 };
 
@@ -29,7 +29,7 @@ enum intensity_fault {
 
 // How the points differ from what the model expects. Each rule names the first cloud that breaks it.
 struct points_seen {
-  const struct points_expected *expected;  // NULL: nobody looked
+  const struct points_expected *expected;  // NULL: the points were not looked at
   int32_t num_clouds;
   struct {
     enum intensity_fault fault;

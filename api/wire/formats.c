@@ -7,7 +7,7 @@
 
 // tensors.c reads these.
 static bool looks_like_safetensors(const char *bytes, size_t size) {
-  // As floats, the length of the header is an x that no point has, and y is 0.
+  // Read as two floats, the length of the header is an x that no point has, and a y of 0.
   return size > 8 && bytes[8] == '{' && memcmp(bytes + 4, "\0\0\0\0", 4) == 0 && memcmp(bytes, "\0\0\0\0", 4) != 0;
 }
 static const struct format format_safetensors = {
@@ -28,8 +28,9 @@ size_t number_bytes(enum number_type type) {
 // ---- hints ----------------------------------------------------------------------------------------------------------
 
 // Files in formats that are not read. A hint is a guess: rows that begin like such a file are computed too. Rows of a
-// sensor hardly begin like one: read as float32, the x or the y of each magic is between 0 and 10^-8 m, or over 10^7 m.
-// There are two exceptions: LASF is the x 13520.32 m, and DRACO is the x 193.32 m with one of 65536 values of y.
+// sensor hardly ever begin like such a file: read as float32, the x or the y of each magic is between 0 and 10^-8 m, or
+// over 10^7 m. There are two exceptions: LASF is the x 13520.32 m, and DRACO is the x 193.32 m with one of 65536 values
+// of y.
 #define ROWS_INSTEAD ", which is not read: send rows of float32, or a PCD or PLY file"
 #define DECODE_FIRST                                                                                                   \
   ", which is not read: decompress it, or compress it with gzip or zstd and name the coding in Content-Encoding"
@@ -81,8 +82,8 @@ static const struct {
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 
-// The mantissas of coordinates have any bytes, so TEXT_LEAST bytes of rows look like text in one case of 10^19. Shorter
-// bytes count as text only if they are numbers or JSON, which hardly look like rows of a sensor.
+// The mantissas of coordinates have any bytes, so TEXT_LEAST bytes of rows look like text in one case of 10^19. Fewer
+// bytes count as text only if they are numbers or JSON, which hardly ever look like rows of a sensor.
 enum { TEXT_LEAST = 64, TEXT_MOST = 1024, NUMBERS_LEAST = 12 };
 
 // The number of bytes of the first character, in ASCII or UTF-8; 0 if the bytes do not begin with a character.

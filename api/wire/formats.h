@@ -44,7 +44,7 @@ enum cloud_layout {
   CLOUD_BINARY,
   CLOUD_TEXT,    // a line for each point
   CLOUD_PACKED,  // compressed; cloud_unpack makes it CLOUD_COLUMNS
-  CLOUD_COLUMNS  // all values of a field, then all of the next
+  CLOUD_COLUMNS  // all values of a field, then all values of the next field
 };
 
 struct cloud_file {
@@ -78,8 +78,8 @@ extern const struct format format_ros1;  // a PointCloud2 of ROS 1, which is not
 VX_WARN_UNUSED bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop,
                                 struct cloud_file *file, struct error *error);
 
-// The hint for a body that begins like a format other than the one it was sent as; NULL if there is no hint. `bytes`
-// may be just the beginning of the body.
+// The hint for a body that begins like a format other than the format that it was sent as; NULL if there is no hint.
+// `bytes` may be just the beginning of the body.
 const char *format_hint(enum body_format sent_as, const char *bytes, size_t size);
 // Appends the hint, if there is one, to the error.
 void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct error *error);

@@ -201,7 +201,7 @@ const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns
   return rows ? file->data + columns->fields[0]->offset : NULL;
 }
 
-// A row must not lie over a point that is not read yet. It does not if each row lies at or before its own point.
+// A row must not lie over a point that is not read yet. No row does if each row lies at or before its own point.
 bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns) {
   return file->layout == CLOUD_BINARY && file->point_bytes >= row_bytes(columns);
 }

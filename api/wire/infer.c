@@ -95,7 +95,7 @@ static bool take_timeout(struct reading *reading, const json_t *value) {
   return add_text(reading, "timeout_ms", begin);
 }
 
-// Parameters of the protocol; all others are those of the operation. A row with neither function nor refusal has no
+// Parameters of the protocol; all others belong to the operation. A row with neither function nor refusal has no
 // effect: requests have no priorities and no sequences, and streams have their own parameters.
 static const struct {
   const char *name;

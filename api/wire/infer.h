@@ -16,7 +16,7 @@ enum {
 
 // What a request of this protocol has besides the job's parameters.
 struct infer {
-  const char *model;                           // named by the path; NULL if the job did not come by this protocol
+  const char *model;                           // named by the path; NULL if the request did not use this protocol
   const char *version;                         // of the model
   bool preset;                                 // the model is a preset, not an operation
   int64_t head_bytes;                          // bytes of the body's JSON, before the tensors; -1 = the whole body

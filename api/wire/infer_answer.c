@@ -123,7 +123,7 @@ static size_t reserve_json(const struct answer *answer, const struct vx_layout *
 // Spaces may follow a JSON object, so the head fills its reserved bytes with spaces. The bytes between the tensors are
 // not sent, so they stay as they are.
 static bool write_head(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
-                       char *tensors) {  // NOLINT(readability-non-const-parameter): the type is that of answer_kind
+                       char *tensors) {  // NOLINT(readability-non-const-parameter): answer_kind's type
   (void)tensors;
   struct text head = text_over(block, reserve);
   write_json(answer, layout, false, NULL, &head);

@@ -90,7 +90,7 @@ bool infer_inputs_read(struct infer_inputs *inputs, const json_t *list, const st
   for (size_t i = 0; i < json_array_size(list); i++)
     if (!read_input(&reading, json_array_get(list, i))) return false;
   return reading.size == 0 ||
-         error_refuse(error, ERROR_BAD_BODY, NULL, "%zu bytes are left after those of the inputs", reading.size);
+         error_refuse(error, ERROR_BAD_BODY, NULL, "%zu bytes are left after the bytes of the inputs", reading.size);
 }
 
 // ---- the values -----------------------------------------------------------------------------------------------------

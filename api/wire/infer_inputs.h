@@ -32,7 +32,7 @@ struct infer_memory {
   struct vx_stop *stop;
 };
 
-// Reads the list of inputs: those of the request's operation, and the parameter that counts rows. The inputs take
+// Reads the list of inputs: the inputs of the request's operation, and the parameter that counts rows. The inputs take
 // `bytes`, which follow the JSON, in order; no byte may be left. False with an error.
 VX_WARN_UNUSED bool infer_inputs_read(struct infer_inputs *inputs, const json_t *list,
                                       const struct job_request *request, const char *bytes, size_t size,

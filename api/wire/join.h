@@ -47,7 +47,7 @@ struct join_report {
   double now;       // the time of the frame into which all points are moved
   int64_t wanted;   // sweeps that the request asked for
   int64_t evicted;  // sweeps dropped since the last join, because memory was short
-  int64_t expired;  // and because of their age
+  int64_t expired;  // sweeps dropped since the last join, because they were too old
   bool begun;       // the body's stream had no sweep before
   bool repeated;    // the body replaced a sweep with the same time
 };

@@ -1,6 +1,6 @@
 // The points whose values expect.h and sniff.h look at: in memory, or read through a function that copies bytes.
 //
-// Pure functions, apart from that function. Any thread; nothing here allocates.
+// The functions here are pure, except that they may call that function. Any thread; nothing here allocates.
 #ifndef VOXELD_LOOK_H
 #define VOXELD_LOOK_H
 
@@ -13,9 +13,9 @@
 
 struct points_view {
   const struct vx_input *points;  // [N, C]
-  int32_t num_clouds;             // the points are that many clouds, one after the other
+  int32_t num_clouds;             // the points belong to this many clouds, one after the other
   const int32_t *point_counts;    // [num_clouds]; the sum is N
-  int32_t body_columns;           // of the body; a stream may have added one, the time
+  int32_t body_columns;           // columns of the body; a stream may have added the column of time
   // Copies bytes of the points to `out`. False: they cannot be read. NULL: `points` is in host memory.
   bool (*read)(void *ctx, uint64_t at, size_t bytes, char *out);
   void *ctx;

@@ -1,6 +1,6 @@
 // What clients of the KServe v2 protocol see of a model: its metadata, and its config in Triton's form.
 //
-// A model is an operation, with its defaults or with the parameters of a preset. The inputs are those of the operation
+// A model is an operation, with its defaults or with the parameters of a preset. The inputs are the operation's inputs
 // and, optionally, the counts of each cloud's rows. The outputs are the tensors of an answer to a request that names no
 // outputs. Any thread; nothing here allocates, except to read JSON.
 #ifndef VOXELD_WIRE_MODEL_H

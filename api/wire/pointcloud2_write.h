@@ -1,6 +1,6 @@
 // Writes clouds of points as ROS 2 serializes a sensor_msgs/msg/PointCloud2: CDR, little-endian.
 //
-// Which of an answer's tensors become clouds is one table; see topics below. Any thread; nothing here allocates.
+// One table says which of an answer's tensors become clouds; see `topics` below. Any thread; nothing here allocates.
 #ifndef VOXELD_POINTCLOUD2_WRITE_H
 #define VOXELD_POINTCLOUD2_WRITE_H
 

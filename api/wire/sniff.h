@@ -20,7 +20,7 @@ enum { SNIFF_HEAD = 4096 };
 
 struct body_sniff {
   bool stripped;                     // the body is a form without any byte that `curl -d` strips
-  int32_t columns;                   // of the rows, as they look, if not as the input says; 0 = no difference seen
+  int32_t columns;                   // how many columns the rows seem to have, if the input says another number; else 0
   const char *hint;                  // what to do if the body looks like another format or float64; else NULL
   struct points_seen seen;           // compared with what the model expects
   const struct join_report *joined;  // the sweeps that the request joined; NULL if it has no stream

@@ -245,9 +245,9 @@ static void say_features(const struct vx_job *job, const struct body_sniff *snif
 
 static void say_not_scattered(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
   (void)sniffed;
-  text_printf(out,
-              "of %lld voxels, %lld are outside of grid_size and batch_size, and the cells of %lld have an earlier row",
-              (long long)job->counts.received, (long long)job->counts.out_of_range, (long long)job->counts.duplicate);
+  text_printf(
+      out, "of %lld voxels, %lld are outside of grid_size and batch_size, and %lld are in the cell of an earlier row",
+      (long long)job->counts.received, (long long)job->counts.out_of_range, (long long)job->counts.duplicate);
 }
 
 static void say_fewer_sweeps(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
@@ -278,10 +278,10 @@ static const struct row {
     [WARNING_OUT_OF_RANGE] = {"out_of_range", "95 % or more of the finite points are out of point_cloud_range",
                               out_of_range, say_out_of_range},
     [WARNING_STEP_EMPTY] = {"step_empty", "a step kept less than 5 % of its finite points", step_empty, say_step_empty},
-    [WARNING_RINGS_MOVED] = {"rings_moved", "ring_outlier stands behind a transform that moved the points", rings_moved,
+    [WARNING_RINGS_MOVED] = {"rings_moved", "ring_outlier comes after a transform that moved the points", rings_moved,
                              say_rings_moved},
     [WARNING_NOT_FINITE] = {"not_finite", "95 % or more of the points are not finite", not_finite, say_not_finite},
-    [WARNING_NUM_FEATURES] = {"num_features", "the rows look like another number of columns, from 3 to 8",
+    [WARNING_NUM_FEATURES] = {"num_features", "the rows look as if they had another number of columns, from 3 to 8",
                               other_columns, say_other_columns},
     [WARNING_STRIPPED_BODY] = {"stripped_body",
                                "the body looks as if curl -d had stripped bytes from it; use curl --data-binary",

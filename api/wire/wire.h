@@ -17,7 +17,7 @@ struct job_request;
 // ---- tensors.c ------------------------------------------------------------------------------------------------------
 
 // Reads a body that is a safetensors file. Binds its tensors to the inputs of the request's operation, by name. `bytes`
-// are aligned to 64. If the tensors are not aligned as kernels.h wants them, the function moves them over the header.
+// are aligned to 64. If the tensors are not aligned as kernels.h requires, the function moves them over the header.
 // False with an error.
 VX_WARN_UNUSED bool tensors_read(char *bytes, size_t size, struct job_request *request, struct error *error);
 
@@ -51,8 +51,8 @@ bool mcap_write(const struct answer *answer, const struct vx_layout *layout, con
 
 enum { INFER_JSON_MAX = 16 << 20 };  // bytes of JSON in a body; larger tensors must be sent as bytes
 
-// The most memory, in bytes, that reading `size` bytes of JSON takes. 0 if the JSON has more than INFER_JSON_MAX bytes:
-// the service does not read such JSON.
+// The maximum memory, in bytes, that reading `size` bytes of JSON takes. 0 if the JSON has more than INFER_JSON_MAX
+// bytes: the service does not read such JSON.
 size_t infer_json_cost(const char *bytes, size_t size);
 
 // Writes a list of numbers as `count` values of the tensor's type. The list is flat, or nested exactly as the tensor's
@@ -60,7 +60,7 @@ size_t infer_json_cost(const char *bytes, size_t size);
 // a number, if the type is float16, or if the job is stopped.
 VX_WARN_UNUSED bool infer_write_numbers(const json_t *list, const struct vx_input *tensor, size_t count,
                                         struct vx_stop *stop, char *out);
-// What the coordinates in such a list, of points [N, C], lose as float32.
+// Notes what the coordinates in such a list, of points [N, C], lose as float32.
 void infer_note_losses(const json_t *list, const struct vx_input *points, struct vx_stop *stop,
                        struct cloud_loss *loss);
 

@@ -28,11 +28,11 @@ void notify_stopping(void);
 
 // ---- limits.c: what the system grants the process -------------------------------------------------------------------
 //
-// In a container its control group (cgroup, version 1 or 2), or a group above it, may grant less than the machine has.
-// `root` is the directory of /proc and /sys: "", or another directory for tests.
+// In a container, the control group (cgroup, version 1 or 2) of the process, or a group above that group, may grant
+// less than the machine has. `root` is the directory of /proc and /sys: "", or another directory for tests.
 
-// Processors that the process may use at the same time, 1 or more: those of its affinity, or its CPU quota, rounded up,
-// if the quota is less.
+// Processors that the process may use at the same time, 1 or more: the processors of its affinity or, if it is less,
+// its CPU quota, rounded up.
 int64_t limits_processors(const char *root);
 // Bytes of memory that the process may have; INT64_MAX if there is no limit.
 int64_t limits_memory_bytes(const char *root);

@@ -49,13 +49,13 @@ struct models {
 struct counters {
   atomic_uint_fast64_t requests[ENDPOINT_COUNT][ERROR_COUNT];  // ERROR_NONE: answered well
   atomic_uint_fast64_t unchanged[ENDPOINT_COUNT];              // answered 304: the client has the page
-  struct histogram durations[ENDPOINT_COUNT];                  // of both kinds of requests
+  struct histogram durations[ENDPOINT_COUNT];                  // of answered requests, unchanged pages included
   atomic_uint_fast64_t aborted[ABORT_STAGES];                  // the client left before its answer was sent
   atomic_uint_fast64_t unparsed[UNPARSED_CODES];
   atomic_uint_fast64_t received_bytes, sent_bytes;
   atomic_uint_fast64_t reruns[VX_STATUS_COUNT];  // by vx_status
   atomic_uint_fast64_t fates[VX_ITEMS][VX_FATE_COUNT];
-  atomic_uint_fast64_t steps[VX_STEP_TYPES][VX_FATE_COUNT];  // points of each type of step
+  atomic_uint_fast64_t steps[VX_STEP_TYPES][VX_FATE_COUNT];  // points, by type of step and by fate
   struct histogram step_durations[VX_STEP_TYPES];
   atomic_uint_fast64_t voxels[VOXEL_FATES];
   atomic_uint_fast64_t samples;

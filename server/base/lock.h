@@ -1,6 +1,6 @@
-// A mutex that the linter checks: `./dev lint` refuses a call of a HOLDS function without the lock, and a path that
-// ends with a lock held that the function should have released (clang's thread-safety analysis). For other compilers
-// it is a plain mutex. Any thread.
+// A mutex that the linter checks: `./dev lint` refuses a call of a HOLDS function without the lock, and a path on which
+// a function keeps a lock that it should release (clang's thread-safety analysis). For other compilers it is a plain
+// mutex. Any thread.
 #ifndef VOXELD_LOCK_H
 #define VOXELD_LOCK_H
 
@@ -15,7 +15,7 @@
 #else
 #define LOCK_ATTRIBUTE(name)
 #endif
-// Written after a function's parameters: the caller holds the lock; the function acquires it; the function releases it.
+// Written after a function's parameters. HOLDS: the caller holds the lock. ACQUIRES, RELEASES: the function does so.
 #define HOLDS(lock) LOCK_ATTRIBUTE(requires_capability(lock))
 #define ACQUIRES(lock) LOCK_ATTRIBUTE(acquire_capability(lock))
 #define RELEASES(lock) LOCK_ATTRIBUTE(release_capability(lock))
@@ -55,8 +55,8 @@ static inline void lock_wait(struct lock *lock, pthread_cond_t *condition) {
   pthread_cond_wait(condition, &lock->mutex);
 }
 
-// Waits without sleep until `came(cls)` is true or the time has passed, for waits that are shorter than waking up. The
-// caller holds no lock.
+// Waits, without sleeping, until `came(cls)` is true or the time has passed. For waits that are shorter than a wake-up.
+// The caller holds no lock.
 static inline void awake_until(int64_t until_ns, bool (*came)(const void *cls), const void *cls) {
   enum { LOOKS = 64 };
   do {

@@ -173,7 +173,8 @@ void log_stop(void) {
   pthread_cond_signal(&ring.more);
   lock_release(&ring.lock);
   if (!running) return;
-  // Another process may fill the pipe between poll and write. Then the thread blocks, and this wait ends without it.
+  // Another process may fill the pipe between poll and write. Then the thread blocks, and this wait ends although the
+  // thread has not.
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += 2 * flush_ns / NS_PER_S;

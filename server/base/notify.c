@@ -16,7 +16,7 @@
 #include "server/base/log.h"
 
 static struct lock lock = LOCK_INITIALIZER;
-static bool stopping;  // read under the lock, which each send holds: so no message follows the last
+static bool stopping;  // under the lock, which is also held to send: so no message follows the last one
 
 static bool send_message(const char *message, size_t size) {
   struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -35,7 +35,7 @@ static bool send_message(const char *message, size_t size) {
   return sent;
 }
 
-// After the `last` message, none is sent.
+// Sends nothing after the `last` message.
 static void notify(const char *message, size_t size, bool last) {
   lock_acquire(&lock);
   bool good = stopping || send_message(message, size);

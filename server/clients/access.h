@@ -37,8 +37,8 @@ bool access_may_expose(const struct access *access);
 // The credentials of a request.
 struct credential {
   int count;                 // Authorization headers
-  const char *value;         // of the first of them; NULL without one
-  struct tls_session *peer;  // of its connection; NULL without TLS
+  const char *value;         // of the first of these headers; NULL without one
+  struct tls_session *peer;  // of the request's connection; NULL without TLS
 };
 // Whether the request is let in. Sets `user` to the token's NAME, to "cert:NAME" for a certificate, or to "" without
 // credentials. With a token_file, a wrong Authorization header is refused even if the certificate is good. False with

@@ -7,7 +7,7 @@
 #include <string.h>
 
 bool clients_init(struct clients *clients, int64_t connections, const int64_t limits[SHARES]) {
-  *clients = (struct clients){.count = 2 * (size_t)connections};  // one for the connection, one for its request
+  *clients = (struct clients){.count = 2 * (size_t)connections};  // one for each connection, one for its request
   memcpy(clients->limits, limits, sizeof clients->limits);
   clients->client = calloc(clients->count, sizeof *clients->client);  // pages that are never used take no memory
   lock_init(&clients->lock);
@@ -104,13 +104,13 @@ bool share_is_memory(enum share share) {
          share == SHARE_STREAM_BYTES;
 }
 
-// The most that a client may hold and still get a part of the last sixteenth.
+// A client gets a part of the last sixteenth only if it then holds at most this much.
 static int64_t few(const struct clients *clients, enum share share) {
   return share_is_memory(share) ? clients->limits[share] / 64 : 1;
 }
 
-// Whether a lone request may exceed the share's limit: yes for the parts of SHARE_BYTES, since that share has a limit
-// too.
+// Whether a lone request may exceed the share's limit: yes for the shares that are parts of SHARE_BYTES, since the
+// limit of SHARE_BYTES still holds.
 static bool is_part(enum share share) { return share == SHARE_LONG_BYTES || share == SHARE_DETECTION_BYTES; }
 
 static enum grant judge(const struct clients *clients, const struct client *client, enum share share, int64_t amount,
@@ -119,7 +119,7 @@ static enum grant judge(const struct clients *clients, const struct client *clie
   int64_t left = limit - taken - amount, then = client->held[share] + amount;
   bool only_client = taken == client->held[share], only_request = taken <= mine;
   bool scarce = left < limit / 16 && then > few(clients, share) && !only_client;
-  bool has_more = client->held[share] > mine;  // for its other requests
+  bool has_more = client->held[share] > mine;  // the client's other requests hold something
   if (has_more && (then > left || scarce)) return OVER_CLIENT_SHARE;
   return (left >= 0 && !scarce) || (only_request && is_part(share)) ? GRANTED : OVER_SERVER_LIMIT;
 }
@@ -202,7 +202,7 @@ static size_t copy_stretch(struct clients *clients, size_t *number, struct clien
   return count;
 }
 
-// Puts a client among the `count` greediest, if it is one of them. Returns how many there are then.
+// Puts a client among the `count` greediest, if it is one of them. Returns the new count.
 static size_t rank(struct client_use *out, size_t count, size_t room, const struct client_use *use) {
   size_t place = count;
   while (place > 0 && out[place - 1].greed < use->greed) place--;

@@ -1,7 +1,7 @@
 // The clients, and what each of them holds: connections, places in the queues, bytes of memory.
 //
-// A client is a user, known by token or certificate, or else an address. Of an IPv6 address only the first 64 bits
-// count, since one host may own all addresses that share them.
+// A client is a user, known by token or certificate, or else an address. Only the first 64 bits of an IPv6 address
+// count, since one host may own all addresses that begin with these bits.
 //
 // One rule limits every share: a client may hold at most as much as is still free. So a lone client gets up to half,
 // and two clients get a third each. A client that holds nothing may take whatever is free. Regions, streams and
@@ -32,12 +32,12 @@ enum share {
   SHARE_LONG_JOBS = SHARE_JOBS + VX_LANE_LONG,         // the same, for long jobs
   SHARE_DETECTION_JOBS = SHARE_JOBS + VX_LANE_DETECT,  // the same, for detections
   SHARE_BYTES,                                         // memory of bodies and answers
-  SHARE_LONG_BYTES,       // of it, bodies of long jobs; a lone request may exceed this limit
-  SHARE_DETECTION_BYTES,  // of it, bodies of detections; a lone request may exceed this limit
+  SHARE_LONG_BYTES,       // part of SHARE_BYTES: bodies of long jobs; a lone request may exceed this limit
+  SHARE_DETECTION_BYTES,  // part of SHARE_BYTES: bodies of detections; a lone request may exceed this limit
   SHARE_REGIONS,          // registered shared memory
   SHARE_PINNED,           // bytes of regions that are pinned for GPUs
   SHARE_STREAMS,          // streams with kept sweeps
-  SHARE_STREAM_BYTES,     // memory of kept sweeps, which counts to SHARE_BYTES too
+  SHARE_STREAM_BYTES,     // memory of kept sweeps, which also counts towards SHARE_BYTES
   SHARE_SUBSCRIBERS,      // to events of streams
   SHARES
 };
@@ -47,7 +47,7 @@ bool share_is_memory(enum share share);
 
 enum grant { GRANTED, OVER_CLIENT_SHARE, OVER_SERVER_LIMIT };
 
-// The problem of a request that was refused something; `full` if the server has none left.
+// The problem of a request that was not granted. `full`: the problem if the server's limit is the reason.
 static inline enum error_kind grant_error(enum grant grant, enum error_kind full) {
   return grant == OVER_CLIENT_SHARE ? ERROR_CLIENT_OVER_SHARE : full;
 }
@@ -76,7 +76,7 @@ struct client {
   int64_t held[SHARES];
   struct client_jobs jobs[VX_LANE_USES];
   struct client_requests requests;
-  int64_t none_until_ns;  // until then the watcher does not search this client for a connection to end
+  int64_t none_until_ns;  // until then the watcher does not search this client's connections for one to end
 };
 
 enum { CLIENT_HASHES = 1024 };
@@ -130,9 +130,9 @@ struct client_use {
 // each lock, so that no other thread waits long. A client that comes or goes meanwhile may be missing, or appear twice.
 size_t clients_greediest(struct clients *clients, struct client_use *out, size_t room);
 
-// The last two clients that asked, to tell whether a client is alone. Its owner locks.
+// The last two clients that asked, to tell whether a client is alone. The owner of the struct locks it.
 struct recency {
-  const struct client *last, *other;  // the last that asked, and the last other one; never dereferenced
+  const struct client *last, *other;  // the client that asked last, and the last other client; never dereferenced
   int64_t last_ns, other_ns;
 };
 

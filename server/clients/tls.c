@@ -13,7 +13,7 @@
 
 enum {
   SUM = 32,
-  LONGEST_NAME = 59,      // "cert:" and such a name fit USER_SIZE
+  LONGEST_NAME = 59,      // "cert:" and a name of this length fit USER_SIZE
   LARGEST_FILE = 4 << 20  // a bundle of all public authorities is much smaller
 };
 

@@ -1,8 +1,8 @@
 // Bearer tokens: a file of names and SHA-256 sums, and the search for the token of a request.
 //
-// A line of the file is NAME sha256:HEX. Blank lines and lines that begin with # are skipped. Tokens are stored
-// nowhere: not in the file, not in errors, and in memory only as part of a request. A table is immutable once parsed;
-// any thread may search it.
+// A line of the file is NAME sha256:HEX. Blank lines and lines that begin with # are skipped. The service stores no
+// token: neither the file nor an error has one, and memory has one only as part of a request. A table is immutable once
+// parsed; any thread may search it.
 #ifndef VOXELD_TOKENS_H
 #define VOXELD_TOKENS_H
 

@@ -18,8 +18,8 @@ VX_WARN_UNUSED bool hosts_are_sound(const char *list);
 // .localhost, or the machine's own name. A port may follow.
 bool host_is_own(const char *host);
 
-// Whether Origin or Sec-Fetch-Site show that a page of another origin asks. NULL: there is no such header. An Origin is
-// the Host's own with either scheme, since a proxy may end TLS.
+// Whether Origin or Sec-Fetch-Site show that a page of another origin asks. NULL: there is no such header. An Origin
+// with the Host's name and port is not foreign, with either scheme, since a proxy may end TLS.
 bool page_is_foreign(const char *origin, const char *site, const char *host);
 
 // Whether the name in a Host header is in the option's list, in any case.

@@ -21,7 +21,7 @@ static const char *const log_words[] = {"error", "warning", "info", "debug", NUL
 static const char *const format_words[] = {"logfmt", "json", NULL};
 static const char *const access_words[] = {"all", "errors", "none", NULL};
 
-enum { IO_THREADS_MAX = 64, IO_THREADS_FITTED = 16 };  // beyond IO_THREADS_FITTED no faster, as measured
+enum { IO_THREADS_MAX = 64, IO_THREADS_FITTED = 16 };  // more than IO_THREADS_FITTED were not faster when measured
 
 #define FIELD(member) offsetof(struct options, member), sizeof(((struct options *)0)->member)
 #define KB INT64_C(1024)
@@ -32,14 +32,14 @@ const struct option options_table[] = {
      "up to 8 addresses to listen on, separated by commas: ADDRESS:PORT, [IPV6]:PORT (port 0: any free port), "
      "unix:PATH, or systemd (the sockets that systemd passes)"},
     {"pages_listen", TYPE_TEXT, FIELD(pages_listen), 0, 0, NULL, "",
-     "up to 8 more addresses, which answer only GET (health, readiness, metrics, status, presets); clients of listen "
-     "cannot use up their connections and threads"},
+     "up to 8 more addresses, which answer only GET (health, readiness, metrics, status, presets); they have their own "
+     "connections and threads, which clients of listen cannot use up"},
     {"unix_mode", TYPE_TEXT, FIELD(unix_mode), 0, 0, NULL, "0660", "permissions of Unix sockets, in octal"},
     {"allow_anonymous", TYPE_WORD, FIELD(allow_anonymous), 0, 0, flag_words, "no",
      "serve clients without a token or a certificate; needed to listen beyond loopback without token_file or "
      "tls_client_ca"},
     {"token_file", TYPE_TEXT, FIELD(token_file), 0, 0, NULL, "",
-     "a file of the accepted tokens, one line for each as --new-token prints it"},
+     "a file with a line for each accepted token, as --new-token prints it"},
     {"tls_cert", TYPE_TEXT, FIELD(tls_cert), 0, 0, NULL, "",
      "a PEM file of this server's certificate and its chain; with it all TCP listeners speak TLS"},
     {"tls_key", TYPE_TEXT, FIELD(tls_key), 0, 0, NULL, "", "a PEM file of the private key for tls_cert"},
@@ -50,77 +50,78 @@ const struct option options_table[] = {
     {"allow_shared_memory", TYPE_WORD, FIELD(allow_shared_memory), 0, 0, flag_words, "no",
      "let clients on loopback or a Unix socket register POSIX shared memory (/dev/shm) for points and answers"},
     {"shared_memory_prefix", TYPE_TEXT, FIELD(shared_memory_prefix), 0, 0, NULL, "voxeld",
-     "prefixes, separated by commas, with which the keys of shared memory must begin; over TCP, with tokens or client "
-     "certificates, PREFIX:NAME: of the user"},
+     "prefixes, separated by commas, with which the keys of shared memory must begin; over TCP, if clients show tokens "
+     "or certificates, keys must begin with PREFIX:NAME:, where NAME is the user"},
     {"shared_memory_pinned_bytes", TYPE_INT, FIELD(shared_memory_pinned_bytes), 0, 1024 * GB, NULL, "1073741824",
-     "with a GPU, bytes of shared memory to pin for the GPU to read and write in place; memory beyond is copied; 0 = "
+     "with a GPU, bytes of shared memory to pin for the GPU to read and write in place; further memory is copied; 0 = "
      "copy all"},
     {"trusted_proxies", TYPE_TEXT, FIELD(trusted_proxies), 0, 0, NULL, "",
      "proxies whose X-Forwarded-For header names the client, separated by commas: addresses, networks such as "
      "10.0.0.0/8, or unix for every peer of a Unix socket"},
     {"allowed_hosts", TYPE_TEXT, FIELD(allowed_hosts), 0, 0, NULL, "",
-     "names, separated by commas, that clients may use over TCP besides addresses and localhost; another Host header "
-     "gets 403; empty = any name, but with another name only clients with credentials have streams and shared "
-     "memory"},
+     "names, separated by commas, that clients may use over TCP besides addresses and localhost; a Host header with "
+     "any other name gets 403; empty = any name, but clients that use another name need credentials for streams and "
+     "shared memory"},
     {"config", TYPE_TEXT, FIELD(config), 0, 0, NULL, "", "a JSON file of options, such as config/voxeld.json"},
     {"presets_dir", TYPE_TEXT, FIELD(presets_dir), 0, 0, NULL, "",
-     "a directory of NAME.json presets, which are added to the built-in ones and replace those of the same name"},
+     "a directory of NAME.json presets, which are added to the built-in presets and replace built-in presets of the "
+     "same name"},
     {"models_dir", TYPE_TEXT, FIELD(models_dir), 0, 0, NULL, "",
-     "a directory of models that detect, a folder each; their networks need ONNX Runtime"},
+     "a directory with a folder for each model that detects; the networks of models need ONNX Runtime"},
     {"onnxruntime", TYPE_TEXT, FIELD(onnxruntime), 0, 0, NULL, "",
      "the library of ONNX Runtime, such as /usr/lib/libonnxruntime.so.1; without it the system's library"},
     {"backend", TYPE_WORD, FIELD(backend), 0, 0, backend_words, "auto",
      "what computes; auto uses the GPUs that work, or the CPU if none does"},
     {"devices", TYPE_TEXT, FIELD(devices), 0, 0, NULL, "all", "the GPUs to use: all, or their numbers, such as 0,1"},
     {"gpu_streams", TYPE_INT, FIELD(gpu_streams), 1, 64, NULL, "2",
-     "jobs that run at the same time on each GPU, besides detections and long ones (see gpu_long_streams)"},
+     "jobs that run at the same time on each GPU, besides detections and long jobs (see gpu_long_streams)"},
     {"gpu_long_streams", TYPE_INT, FIELD(gpu_long_streams), 1, 64, NULL, "2",
-     "long jobs that run at the same time on each GPU, with a lower priority than others: those that sample (farthest "
-     "points) or may compare more than 4194304 pairs of boxes"},
+     "long jobs that run at the same time on each GPU, with a lower priority than other jobs: jobs that sample "
+     "(farthest points) or may compare more than 4194304 pairs of boxes"},
     {"gpu_detection_streams", TYPE_INT, FIELD(gpu_detection_streams), 1, 64, NULL, "1",
      "detections that run at the same time on each GPU"},
     {"busy_poll_us", TYPE_INT, FIELD(busy_poll_us), 0, 1000000, NULL, "1000",
      "with a GPU, microseconds that one idle worker polls for its next job before it sleeps; 0 = never"},
     {"on_device_lost", TYPE_WORD, FIELD(on_device_lost), 0, 0, lost_words, "cpu",
-     "once a GPU has failed for good: cpu continues without it; exit answers accepted requests, then exits with 3"},
+     "what to do once a GPU has failed for good: cpu continues without the GPU; exit answers accepted requests, then "
+     "exits with 3"},
     {"log_level", TYPE_WORD, FIELD(log_level), 0, 0, log_words, "info",
      "the least severe level that is logged, on stderr"},
     {"log_format", TYPE_WORD, FIELD(log_format), 0, 0, format_words, "logfmt",
      "format of the log; both have the same keys"},
     {"access_log", TYPE_WORD, FIELD(access_log), 0, 0, access_words, "all",
-     "requests that get a line in the log: all, errors (those that were refused, failed or aborted), or none"},
+     "requests that get a line in the log: all, errors (requests that were refused, failed or aborted), or none"},
     {"workers", TYPE_INT, FIELD(workers), 0, 1024, NULL, "0",
-     "jobs that run at the same time on the CPU, besides detections and long ones; 0 = one for each processor that the "
+     "jobs that run at the same time on the CPU, besides detections and long jobs; 0 = one for each processor that the "
      "process may use, by its affinity and the CPU quota of its cgroup"},
     {"long_workers", TYPE_INT, FIELD(long_workers), 0, 1024, NULL, "0",
-     "long jobs (see gpu_long_streams) that run at the same time on the CPU; 0 = one for every two of those "
-     "processors; with GPUs, workers beyond their gpu_long_streams sample single clouds beside the GPUs, on free "
-     "processors"},
+     "long jobs (see gpu_long_streams) that run at the same time on the CPU; 0 = one for every two processors "
+     "(see workers); with GPUs, workers beyond the long streams of all GPUs sample single clouds beside the GPUs, on "
+     "free processors"},
     {"detection_workers", TYPE_INT, FIELD(detection_workers), 1, 1024, NULL, "2",
      "detections that run at the same time on the CPU"},
     {"network_threads", TYPE_INT, FIELD(network_threads), 0, 1024, NULL, "0",
-     "threads that compute a network of a model together; 0 = one for each of those processors"},
+     "threads that together compute the network of a model; 0 = one for each processor (see workers)"},
     {"network_tf32", TYPE_WORD, FIELD(network_tf32), 0, 0, flag_words, "no",
      "let networks on a GPU multiply float32 with mantissas of 10 bits, which is faster and less exact"},
     {"network_memory_bytes", TYPE_INT, FIELD(network_memory_bytes), 0, 1024 * GB, NULL, "2147483648",
      "memory of a GPU that ONNX Runtime may take for each network on each detection stream; a detection that needs "
-     "more "
-     "runs on the CPU; 0 = any"},
+     "more runs on the CPU; 0 = any"},
     {"network_host_memory_bytes", TYPE_INT, FIELD(network_host_memory_bytes), 0, 1024 * GB, NULL, "4294967296",
      "memory of the host that ONNX Runtime may take for each network, for all of its runs at the same time; a "
      "detection that needs more gets 503; 0 = any"},
     {"io_threads", TYPE_INT, FIELD(io_threads), 0, IO_THREADS_MAX, NULL, "0",
-     "threads of each listener that read requests and send answers, at least 2; 0 = one for each of those processors, "
-     "up to 16"},
+     "threads of each listener that read requests and send answers, at least 2; 0 = one for each processor (see "
+     "workers), up to 16"},
     {"small_job_points", TYPE_INT, FIELD(small_job_points), 0, 4096, NULL, "1000",
      "the I/O thread that receives a plain cloud of up to this many points voxelizes it, on the CPU even with a GPU, "
      "since waking a worker takes longer; 0 = none"},
     {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "1024",
-     "requests that may upload or wait for a worker; as many more long requests, and as many more detections; beyond "
-     "it 503, beyond a client's share 429"},
+     "requests that may upload or wait for a worker, and again as many long requests and as many detections; further "
+     "requests get 503, or 429 beyond their client's share"},
     {"client_requests", TYPE_INT, FIELD(client_requests), 0, 65536, NULL, "4",
-     "requests of one client that are processed at the same time while others are served; its next requests wait; 0 = "
-     "any number"},
+     "requests of one client that are processed at the same time while other clients are served; the client's further "
+     "requests wait; 0 = any number"},
     {"max_sampling_work", TYPE_INT, FIELD(max_sampling_work), 1, INT64_C(1000000000000000), NULL, "10000000000",
      "points (or voxels) times samples of one request; a request with more gets 422"},
     {"max_body_bytes", TYPE_INT, FIELD(max_body_bytes), 64 * KB, 16 * GB, NULL, "67108864",
@@ -129,7 +130,7 @@ const struct option options_table[] = {
      "the largest answer; a request that needs a larger one gets 422"},
     {"compress_answers", TYPE_WORD, FIELD(compress_answers), 0, 0, flag_words, "yes",
      "compress answers for clients whose Accept-Encoding prefers zstd or gzip, as many HTTP libraries do; on a fast "
-     "network no saves time"},
+     "network, the value no saves time"},
     {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "2147483648",
      "memory for all bodies, all answers and the working memory of large jobs; beyond it requests get 503"},
     {"stream_memory_bytes", TYPE_INT, FIELD(stream_memory_bytes), 0, 1024 * GB, NULL, "268435456",
@@ -138,8 +139,8 @@ const struct option options_table[] = {
     {"stream_ttl_s", TYPE_INT, FIELD(stream_ttl_s), 1, 86400, NULL, "60",
      "seconds after which a sweep of a stream is dropped"},
     {"max_connections", TYPE_INT, FIELD(max_connections), 8, 1000000, NULL, "1000",
-     "open connections, each up to 316 KiB of memory; beyond it idle connections are closed, or new connections "
-     "refused"},
+     "open connections, which take up to 316 KiB of memory each; beyond this number idle connections are closed, or "
+     "new connections refused"},
     {"idle_timeout_s", TYPE_INT, FIELD(idle_timeout_s), 1, 86400, NULL, "75",
      "seconds without traffic after which a connection is closed; must be more than upload_timeout_s"},
     {"upload_timeout_s", TYPE_INT, FIELD(upload_timeout_s), 1, 86400, NULL, "60",
@@ -161,7 +162,7 @@ const struct option options_table[] = {
 enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
 const size_t options_count = OPTION_COUNT;
 
-// Writes the option that may have been meant. Names in a file have _ where those of the command line have -.
+// Writes the option that may have been meant. Names in a file have _ where names on the command line have -.
 static const char *option_suggested(const char *name, size_t length, char *out, size_t size) {
   struct suggestion near = suggest(name, length);
   for (size_t i = 0; i < OPTION_COUNT; i++) suggest_try(&near, options_table[i].name);
@@ -489,8 +490,8 @@ void options_help(struct text *out) {
       "  --check-config\n      check options, listeners, presets, tokens, certificates and devices; exit with 0 if all "
       "are good, else 2\n"
       "  --demo\n      serve, and print the address of the page that shows a sample scan and your own scans\n"
-      "  --probe\n      request /healthz from the service that runs with these options, at its first listener of "
-      "pages_listen or, without one, of listen; exit with 0 if it answers 200, else 1\n"
+      "  --probe\n      request /healthz from the service that runs with these options, at the first listener of "
+      "pages_listen or, if it is empty, of listen; exit with 0 if it answers 200, else 1\n"
       "  --new-token NAME\n      print a new token to stdout, and its line for token_file to stderr\n"
       "  --describe\n      print every table of the service as JSON: parameters, options, endpoints, problems, "
       "metrics\n");

@@ -72,7 +72,7 @@ VX_WARN_UNUSED bool mode_read(const char *text, unsigned *mode);
 VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, struct options *options,
                                  enum options_action *action, struct error *error);
 
-// Replaces each number of threads that is 0 by a number that suits so many processors.
+// Replaces each number of threads that is 0 by a number that suits this many processors.
 void options_fit(struct options *options, int64_t processors);
 
 // The first variable in `environment` that begins with VOXELD_ but is not an option; NULL if there is none.

@@ -78,15 +78,15 @@ VX_WARN_UNUSED bool drain(struct server *server);
 // Starts the thread. False with a reason.
 VX_WARN_UNUSED bool reload_start(struct server *server, struct error *error);
 // Asks for a reload. If a reload is in progress, another follows it. A reload replaces each of the four as a whole, or
-// keeps it if its files are bad; models are kept one by one. The log says which. Requests do not wait for a
-// reload, and keep what they have looked up. New models serve once their networks are warm.
+// keeps it if its files are bad; models are kept one by one. The log says which were replaced and which were kept.
+// Requests do not wait for a reload, and keep what they have looked up. New models serve once their networks are warm.
 void reload_ask(void);
-// Ends the thread. False if a reload does not end within a second: then it may still use the server.
+// Ends the thread. False if a reload does not end within a second: then the reload may still use the server.
 VX_WARN_UNUSED bool reload_end(void);
 
 // ---- probe.c: voxeld --probe, the health check of a container without curl, in a process of its own -----------------
 
-// True if the first listener of pages_listen or, without one, of listen answers GET /healthz with 200 within a few
+// True if the first listener of pages_listen or, if that is empty, of listen answers GET /healthz with 200 within a few
 // seconds. Does not verify the server's certificate, since the listener is on this machine. False with a reason.
 VX_WARN_UNUSED bool probe(const struct options *options, struct error *error);
 

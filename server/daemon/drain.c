@@ -23,7 +23,7 @@ static bool wait_for_jobs(const struct jobs *jobs, int64_t until_ns) {
 }
 
 // Requests that clients sent before they could know of the drain are still in the sockets, and get a 503. Waits until
-// none has come for 150 ms, for about a second at most.
+// no request has arrived for 150 ms, but about a second at most.
 static void wait_until_quiet(const struct request_counts *requests) {
   int64_t end_ns = clock_ns() + NS_PER_S, quiet_ns = 150 * NS_PER_MS;
   for (long long begun = -1; begun != atomic_load(&requests->begun) && clock_ns() < end_ns;) {

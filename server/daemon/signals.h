@@ -16,9 +16,9 @@
 #define SIGNAL_DEVICE_LOST SIGUSR1
 #define SIGNAL_STDIN_ENDED SIGUSR2
 
-// Blocks the signals in this thread and in those that it starts: they stay pending until main takes them, even during
-// the start. The kernel discards a signal that process 1 of a container neither blocks nor handles, so main calls this
-// first.
+// Blocks the signals in this thread and in all threads that it starts: they stay pending until main takes them, even
+// during the start. The kernel discards a signal that process 1 of a container neither blocks nor handles, so main
+// calls this first.
 void signals_block(void);
 // Lets the signals end the process through this thread too.
 void signals_unblock(void);

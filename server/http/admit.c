@@ -22,8 +22,8 @@
 
 #define TENSORS "application/vnd.safetensors"
 
-// Refuses a request whose end is ambiguous. The library takes the first of several lengths, and prefers chunked to a
-// length. A proxy in front may choose otherwise, and see another end of the request (request smuggling).
+// Refuses a request whose end is ambiguous. The library takes the first of several lengths, and prefers chunked coding
+// to a length. A proxy in front may choose otherwise, and see another end of the request (request smuggling).
 static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->odd)
     return error_refuse(&request->error, ERROR_BAD_REQUEST, NULL,
@@ -93,7 +93,7 @@ static bool read_codings(struct request *request, const struct heads *heads) {
 
 // HTTP libraries choose a media type by themselves: text/plain for a string, or one by a file's name. If the request
 // names the format, the body is read in that format, whatever its media type. A multipart body is refused, because it
-// has more than the points.
+// has more in it than the points.
 static bool media_is_taken(const struct request *request, const char *type) {
   static const char multipart[] = "multipart/";
   if (job_request_is_given(&request->job.asked, "format"))
@@ -157,7 +157,8 @@ static bool read_query(struct request *request) {
 
 // ---- inference requests ---------------------------------------------------------------------------------------------
 
-// The request starts from its model: a preset, or an operation with its defaults. The body has its parameters.
+// The request starts from its model: a preset, or an operation with its defaults. The body has the request's
+// parameters.
 static bool start_from_model(struct request *request) {
   struct job *job = &request->job;
   struct service *service = request->service;
@@ -243,8 +244,8 @@ static bool check_rows(struct request *request) {
   return !body_is_measured(request) || body_check(request, request->body_bytes);
 }
 
-// Counts the request to its user or, behind a proxy, to the forwarded address. Without either, the connection's client
-// counts it.
+// Counts the request for its user or, behind a proxy, for the forwarded address. Without either, the request counts for
+// the connection's client.
 static bool join(struct request *request) {
   if (!request->user[0] && strcmp(request->address, request->peer->address) == 0) return true;
   request->joined = clients_join(request->service->clients, request->user, request->address);
@@ -305,7 +306,8 @@ static const char *lone(const struct heads *heads, enum head_name name) {
 }
 
 // Why the request may come from a web page of another origin (hosts.h); NULL: it does not. A page of another host has
-// no credentials: a browser adds no token by itself, and a certificate only if the server's own is of that host.
+// no credentials: a browser adds no token by itself, and adds a certificate only if the server's certificate is valid
+// for that host.
 static const char *why_cross_origin(const struct request *request, const struct heads *heads) {
   if (page_is_foreign(lone(heads, HEAD_ORIGIN), lone(heads, HEAD_SITE), heads->value[HEAD_HOST]))
     return "Origin or Sec-Fetch-Site names another site";
@@ -330,8 +332,8 @@ static const char *path_of_target(const char *target) {
   return target;
 }
 
-// A listener for pages refuses jobs, bodies and changes, and answers that last or that a worker makes. So no client
-// holds one of its few connections for long.
+// A listener for pages refuses jobs, bodies and changes. It also refuses requests whose answer lasts or is made by a
+// worker. So no client holds one of its few connections for long.
 static bool check_listener(struct request *request, const char *path) {
   if (!request->peer->places->pages) return true;
   const struct page *page = &request->service->pages[request->endpoint];
@@ -354,7 +356,7 @@ static bool takes_jobs(struct request *request) {
          error_refuse(&request->error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
 }
 
-// A page that a worker makes has a job. HEAD needs no job: the sizes alone answer it.
+// A page that a worker makes has a job. HEAD needs no job: the sizes are enough for its answer.
 static bool admit_page(struct request *request) {
   struct job *job = &request->job;
   if (!request->service->pages[request->endpoint].fill || strcmp(request->method, "HEAD") == 0) return true;
@@ -408,7 +410,7 @@ bool request_admit(struct request *request, const char *method, const char *path
   if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
   if (decide(request, &heads, method, path, early)) return true;
   // The body of a refused request is discarded and the connection kept. Three kinds are answered early instead: a body
-  // over the limit, a body that the client holds back until it gets 100 Continue, and any at a listener for pages.
+  // over the limit, a body that the client holds back until it gets 100 Continue, and any body at a listener for pages.
   const char *expect = heads.value[HEAD_EXPECT];
   bool held_back = expect && strcasecmp(expect, "100-continue") == 0;
   if (held_back) body_guess(request);

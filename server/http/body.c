@@ -28,9 +28,9 @@ static void begin_discard(struct request *request) {
 
 static int64_t received(const struct request *request) { return atomic_load(&request->peer->upload.bytes); }
 
-// A part of the body was taken. A chunked body of more than GATED_BODY meets the gate while more of the body is in the
-// socket. After a resume the library reads first: if it read an end of file, it would drop the answer of a client that
-// has finished sending.
+// A part of the body was taken. A chunked body of more than GATED_BODY reaches the gate while more of the body is in
+// the socket. After a resume the library reads first: if it read an end of file, it would drop the answer of a client
+// that has finished sending.
 static enum MHD_Result on_chunk(struct request *request) {
   bool large = request->body_bytes < 0 && received(request) > GATED_BODY;
   if (large && !request->entry.client && peer_has_unread(request->peer)) (void)body_pass_gate(request);
@@ -92,7 +92,7 @@ static bool keep(struct request *request, const char *data, size_t size) {
 }
 
 enum MHD_Result body_keep(struct request *request, const char *data, size_t *size) {
-  bool taken = strcmp(request->method, "POST") == 0;  // the body of a GET means nothing
+  bool taken = strcmp(request->method, "POST") == 0;  // the body of a GET is ignored
   if (taken && !keep(request, data, *size)) request_to(request, REQUEST_DISCARD);
   return body_discard(request, data, size);
 }

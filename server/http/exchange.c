@@ -79,8 +79,8 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 // ---- the whole request ----------------------------------------------------------------------------------------------
 
 // The last call for the body. Returns without an answer, so that the library calls again at once; the next call may
-// suspend the connection (submit). If this call suspended the connection, the library would read first after the
-// resume. It would read the end of file of a client that has finished sending, and drop the answer.
+// suspend the connection (submit). If this call suspended the connection, the library would first read from the socket
+// after the resume. From a client that has finished sending, it would read the end of file, and drop the answer.
 static enum MHD_Result complete(struct request *request) {
   bool job = request->has_job && request->state != REQUEST_DISCARD;
   if (job && !(upload_commit(request->peer, &request->job, &request->error) &&
@@ -100,7 +100,7 @@ static enum MHD_Result start(struct request *request) {
     take_result(request);
     return request_reply(request);
   }
-  // Suspended first: once the job is submitted, the request is no longer ours.
+  // Suspended first: once the job is submitted, the request no longer belongs to this thread.
   MHD_suspend_connection(request->connection);
   if (jobs_submit(request->service->jobs, job)) return MHD_YES;
   error_refuse(&job->result.error, ERROR_DRAINING, NULL, "the server is stopping; try another one");
@@ -130,15 +130,15 @@ static enum MHD_Result submit(struct request *request) {
 }
 
 // Continues a request that the gate has let go. The library may also call while the request still waits, with the chunk
-// after the one that met the gate. Such a call takes no bytes and does not end the request, because a waiting request
-// belongs to the gate.
+// after the chunk with which the request reached the gate. Such a call takes no bytes and does not end the request,
+// because a waiting request belongs to the gate.
 static enum MHD_Result resume(struct request *request, const char *method, const char *path, const char *data,
                               size_t *size) {
   if (is_suspended(request)) return MHD_YES;
   if (request->state == REQUEST_WAITING) return start(request);
   if (!connection_go_on(request->service->watcher, request->peer)) return MHD_NO;
   go_on(request);
-  // If the call for the head suspended the connection, the library repeats that call. Otherwise it goes on with the
+  // If the call for the head suspended the connection, the library repeats that call. Otherwise it continues with the
   // body.
   bool head_again = *size == 0 && atomic_load(&request->peer->upload.bytes) < request->body_bytes;
   return head_again ? MHD_YES : exchange_advance(request, method, path, data, size);

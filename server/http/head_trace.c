@@ -38,7 +38,7 @@ static bool has_control(const char *begin, const char *end) {
 }
 
 bool head_trace_chunk_is_sound(const char *start, const char *data) {
-  if (data <= start) return true;  // the rest of a chunk, or its line came earlier
+  if (data <= start) return true;  // the rest of a chunk, or the line before the chunk came earlier
   size_t shown = (size_t)(data - start);
   if (shown <= LINE_END || data[-2] != '\r' || data[-1] != '\n') return false;
   const char *before = last_line_end(start, shown - LINE_END);

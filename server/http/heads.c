@@ -36,7 +36,7 @@ static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *n
   struct heads *heads = cls;
   (void)kind;
   if (name_size == 0 || strspn(name, token) != name_size || memchr(value, '\r', value_size)) heads->odd = true;
-  if (heads->odd) return MHD_NO;  // one is enough to refuse the request
+  if (heads->odd) return MHD_NO;  // one odd header is enough to refuse the request
   head_trace_header(heads->trace, name, name_size, value, value_size);
   if (value_size > LONGEST_HEADER) heads->too_long = name;
   int i = 0;

@@ -38,7 +38,7 @@ enum head_name {
 struct heads {
   struct head_trace *trace;
   int count[HEAD_NAMES];                 // how many headers of each name there are
-  const char *value[HEAD_NAMES];         // of the first of them; NULL without one, but "" for Host
+  const char *value[HEAD_NAMES];         // of the first header of that name; NULL without one, but "" for Host
   const char *forwarded[FORWARDED_MAX];  // the last lines of X-Forwarded-For
   int forwards;
   // A header's name is empty or has a byte that is not allowed, or its value has a CR, which to some servers ends a

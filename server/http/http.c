@@ -2,8 +2,8 @@
 //
 // The library runs an epoll thread pool, with suspend and resume. A thread per connection would lose wake-ups of
 // suspended connections, and poll collapses under idle clients. The acceptor hands the library its connections, and the
-// library spreads them over its threads. A connection has 256 KiB of memory: with less, bodies of megabytes come
-// several times slower. MHD_quiesce_daemon is never called, since it can abort; a drain refuses new work instead.
+// library spreads them over its threads. A connection has 256 KiB of memory: with less, bodies of megabytes arrive
+// several times more slowly. MHD_quiesce_daemon is never called, since it can abort; a drain refuses new work instead.
 #include "server/http/http.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
 static struct request *open_request(struct service *service, struct MHD_Connection *connection,
                                     const struct line_fault *fault, const char *version) {
   struct peer *peer = peer_of(connection);
-  if (!peer || peer_is_failed(peer)) return NULL;  // without a peer it cannot be watched
+  if (!peer || peer_is_failed(peer)) return NULL;  // without a peer the connection cannot be watched
   peer->head_open = false;
   peer->asked = true;
   struct request *request = request_begin(service, connection, peer);
@@ -131,8 +131,8 @@ static struct peer *open_peer(struct service *service, struct places *places, st
   return peer;
 }
 
-// Ends the connection's request too: the library may close a connection without calling on_completed. 1.0.1 does so if
-// a chunk's first line is too long.
+// Ends the connection's request too: the library may close a connection without calling on_completed. Version 1.0.1
+// does so if a chunk's first line is too long.
 static void close_peer(struct service *service, struct peer *peer) {
   struct tls_session *tls = peer->tls;
   struct request *request = peer->request;
@@ -201,8 +201,8 @@ static bool start_one(struct http *http, int index) {
       flags | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, service, MHD_OPTION_EXTERNAL_LOGGER,
       on_library_message, service,  // first, so that messages about the other options reach it
       MHD_OPTION_THREAD_POOL_SIZE, (unsigned)threads,
-      // The watcher limits connections. The library must never reach a limit of its own: 0.9.75 never leaves a lock
-      // that it takes there. It divides its limit among its threads. Each connection has a descriptor.
+      // The watcher limits connections. The library must never reach a limit of its own: version 0.9.75 takes a lock
+      // there and never releases it. The library divides its limit among its threads. Each connection has a descriptor.
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
       (unsigned)(threads * (int64_t)watcher->peer_count), MHD_OPTION_CONNECTION_TIMEOUT,
       (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, service, MHD_OPTION_NOTIFY_COMPLETED,

@@ -19,7 +19,7 @@ enum {
   PAGES_THREADS = 2,               // IO threads of a listener that serves only pages
 };
 
-// The library's daemon for a listener.
+// libmicrohttpd's daemon for one listener.
 struct listener_daemon {
   struct MHD_Daemon *daemon;
   struct service *service;
@@ -31,7 +31,8 @@ struct http {
   struct listeners listeners;
   struct acceptor acceptor;
   struct listener_daemon daemons[LISTENERS_MAX * LISTENER_LISTS];
-  // The addresses of the listeners as bound, separated by commas: those that serve everything, and only pages.
+  // The addresses of the listeners as bound, separated by commas: of those that serve everything, and of those that
+  // serve only pages.
   char address[1100], pages_address[1100];
 };
 
@@ -54,12 +55,12 @@ void http_destroy(struct http *http);
 //
 // A false result comes with request->error. MHD_NO: the connection ends.
 
-// Takes the next step of the request's way. The library calls it for the headers, for each part of the body and for the
+// Takes the next step of the request. The library calls it for the headers, for each part of the body and for the
 // body's end. `data` has `*size` bytes of the body; `*size` becomes 0 once they are taken.
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
                                  size_t *size);
-// The request is over, for whatever reason: releases what it holds, then counts and logs it. It must not wait at the
-// gate.
+// The request is over, for whatever reason: releases what the request holds, then counts and logs it. Do not call it
+// while the request waits at the gate.
 void exchange_close(struct request *request, enum MHD_RequestTerminationCode code);
 // The gate's callbacks: suspend and resume the request's connection.
 void exchange_hold(struct gate_entry *entry);
@@ -70,8 +71,8 @@ void exchange_let_go(struct gate_entry *entry);
 // true if the problem must be answered before the body is read.
 VX_WARN_UNUSED bool request_admit(struct request *request, const char *method, const char *path, bool *early);
 
-// Take the `*size` bytes of the body that have come, and set `*size` to 0. If body_receive or body_keep must refuse the
-// body, it discards the rest (REQUEST_DISCARD).
+// Take the `*size` bytes of the body that have arrived, and set `*size` to 0. If body_receive or body_keep must refuse
+// the body, it discards the rest (REQUEST_DISCARD).
 enum MHD_Result body_receive(struct request *request, const char *data, size_t *size);  // of a job
 enum MHD_Result body_keep(struct request *request, const char *data, size_t *size);     // of a page
 enum MHD_Result body_discard(struct request *request, const char *data, size_t *size);
@@ -82,16 +83,17 @@ bool body_is_measured(const struct request *request);
 VX_WARN_UNUSED bool body_check(struct request *request, int64_t bytes);
 // The body ends here: checks it, unless that was done when its headers came.
 VX_WARN_UNUSED bool body_end(struct request *request);
-// The body of a refused request will not be read: adds a hint to the problem if the body looks like a file and not like
-// raw rows.
+// The body of a refused request will not be read: if the body looks like a file and not like raw rows, adds a hint to
+// the problem.
 void body_guess(struct request *request);
-// Sends the request to the gate. True: the body is read on now. False: the request is suspended (REQUEST_HELD).
+// Sends the request to the gate. True: the rest of the body is read now. False: the request is suspended
+// (REQUEST_HELD).
 bool body_pass_gate(struct request *request);
 
 // Answers with the job's output, a page, or the problem (REQUEST_REPLY). The response owns the job's output from then
 // on.
 enum MHD_Result request_reply(struct request *request);
-// The `make` of the job of a page that a worker makes. On the worker's thread.
+// Makes a page on a worker's thread: the function `make` of that page's job.
 VX_WARN_UNUSED bool request_make_page(struct job *job);
 // The response of a page that lasts: events of streams, sent as they happen. While there is no event the connection is
 // suspended; the thread that causes one resumes it. NULL with the request's problem.

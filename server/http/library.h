@@ -35,8 +35,8 @@ void library_cut_blanks(const char *value, size_t size);
 // be the library's.
 const char *library_head_end(struct MHD_Connection *connection, const char *method);
 
-// The status of an answer that the library made by itself, as its log message `text` says. 0 if the message is about
-// something else.
+// The status of an answer that the library made by itself, according to the log message `text`. 0 if the message is
+// about something else.
 int library_own_status(const char *text);
 
 // Whether the log message `text` only says how one connection ended. Clients can cause such messages at will, and the

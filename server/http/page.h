@@ -15,14 +15,14 @@ struct job;
 struct subscriber;
 
 enum { PAGE_BODY_MAX = 16384 };  // bytes of a POST's body
-#define PAGE_BODY_TOO_LARGE "the body is longer than %d bytes, the most that this path takes"
+#define PAGE_BODY_TOO_LARGE "the body is longer than %d bytes, the maximum that this path takes"
 
 // Who asks for a page, and for what.
 struct page_asked {
   const char *name;     // the part of the path that matches the route's *, or ""
-  const char *version;  // of a model, that the path names, or ""
+  const char *version;  // of a model, if the path names one, or ""
   const char *user;     // by token or certificate; "": known by address only
-  const char *address;  // the client's
+  const char *address;  // of the client
   bool local;           // the client is on this machine, and not behind a proxy
   const char *body;     // [body_size], then a NUL
   size_t body_size;
@@ -38,8 +38,8 @@ struct page {
   const char *(*media_type_of)(const char *name);
   const char *(*tag_of)(const char *name);  // the page's ETag; no ETag if this or its result is NULL
   const struct page_header *headers;  // more headers of an answer without a problem, up to a NULL name; NULL: none
-  // Writes the page to `out`. False with an error. The page is measured first, so this is called twice or more for one
-  // answer. NULL: the endpoint has no page.
+  // Writes the page to `out`. False with an error. The page is first measured, then written, so this is called twice or
+  // more for one answer. NULL: the endpoint has no page.
   bool (*write)(const struct view *view, const struct page_asked *asked, struct text *out, struct error *error);
   // Makes a file, as the output of a job. A worker calls it, since it may take long. False with the job's problem.
   // NULL: `write` makes the page.

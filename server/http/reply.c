@@ -46,8 +46,8 @@ static struct page_asked asked_of(const struct request *request, const struct pa
                              .body_size = body ? body->size : 0};
 }
 
-// Measures the page, then writes it. It may grow in between (a counter gains a digit), so it gets some more room. If
-// the page outgrows that too (a reload has added presets), it is measured again.
+// Measures the page, then writes it. The page may grow in between (a counter gains a digit), so it gets some more room.
+// If the page outgrows this room too (a reload has added presets), it is measured again.
 static struct MHD_Response *response_of_page(struct request *request, const struct page *page) {
   enum { GROWTH = 4096 };
   const struct view *view = request->service->view;
@@ -227,7 +227,7 @@ enum MHD_Result request_reply(struct request *request) {
                : page->follow ? response_of_events(request, page)
                               : response_of_page(request, page);
     request->unchanged = response && client_has(request, tag_of_page(request, page));
-    if (request->unchanged) request->sent_bytes = 0;  // with 304 the library sends the body's length alone
+    if (request->unchanged) request->sent_bytes = 0;  // with 304 the library sends only the body's length
   }
   if (!response) {
     media_type = problem_media_type(request->style);

@@ -12,7 +12,8 @@
 // ---- states ---------------------------------------------------------------------------------------------------------
 
 void request_to(struct request *request, enum request_state state) {
-  // Row: from; bits: to. Closing is not a move. It is possible in every state but HELD, WAITING and JOB.
+  // A row has the moves from one state; each bit is a state to move to. Closing is not a move. Closing is possible in
+  // every state but HELD, WAITING and JOB.
   static const unsigned moves[REQUEST_STATES] = {
       [REQUEST_NEW] =
           1u << REQUEST_HELD | 1u << REQUEST_PAGE | 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_REPLY,

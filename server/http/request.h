@@ -32,12 +32,13 @@
 
 struct request_counts {
   atomic_llong begun;   // all requests since the start
-  atomic_llong open;    // requests whose headers are here and whose answer is not yet sent
+  atomic_llong open;    // requests whose headers have arrived and whose answer is not yet sent
   atomic_llong active;  // open requests with a body under way, a job, or a job's answer
 };
 
 // The service, shared by all requests: the rooms that they use, the library's version, the gate, and counts. The daemon
-// sets it up before the first connection. From then on only members that are atomic or have a lock of their own change.
+// sets it up before the first connection. From then on, members change only if they are atomic or have a lock of their
+// own.
 struct service {
   // Given.
   const struct options *options;
@@ -61,12 +62,12 @@ struct service {
 
 // The states, each with its owner.
 enum request_state {
-  REQUEST_NEW,      // IO thread: only the headers are here
+  REQUEST_NEW,      // IO thread: only the headers have arrived
   REQUEST_HELD,     // the gate: suspended before its body is read
   REQUEST_PAGE,     // IO thread: for a page; its body is kept or discarded, so that the connection stays
   REQUEST_DISCARD,  // IO thread: refused; the body is discarded, so that the connection stays
   REQUEST_BODY,     // IO thread: the body goes into the job's input
-  REQUEST_WHOLE,    // IO thread: the body is here; started at the library's next call
+  REQUEST_WHOLE,    // IO thread: the body has arrived; the request is started at the library's next call
   REQUEST_WAITING,  // the gate: suspended before it is started
   REQUEST_JOB,      // jobs/: suspended while the job waits or runs; resuming the connection is the job's last act. Or,
                     // if the job is small, IO thread: it runs the job
@@ -96,18 +97,18 @@ struct request {
   struct client *joined;    // its client, if it differs from the connection's; else NULL
 
   // From the headers.
-  bool takes_interim;  // HTTP/1.1, which has 100 Continue and chunks, and needs a Host
+  bool takes_interim;  // the request is HTTP/1.1, which has 100 Continue and chunks, and needs a Host
   const struct line_fault *line_fault;
   struct head_trace head_trace;  // of the head
   const char *head_end;          // in the library's memory; NULL unless requests are laid_out there
   enum endpoint endpoint;
   enum problem_style style;     // how problems are written for its client
   struct route_names names;     // in the path
-  struct page_body *page_body;  // of a POST to a page; NULL: nothing has come
+  struct page_body *page_body;  // of a POST to a page; NULL: nothing has arrived
   char id[129];
   char method[16], path[192];  // for the log, cut if they do not fit; the path without the query
   struct trace trace;
-  char address[ADDRESS_SIZE];  // the client's; not that of a trusted proxy
+  char address[ADDRESS_SIZE];  // the client's address, not a trusted proxy's
   char user[USER_SIZE];        // who asks, by token or certificate; "" = known by address only
   int64_t body_bytes;          // Content-Length; -1 = chunked
   bool relayed;                // a header says that a proxy has passed it on
@@ -134,7 +135,7 @@ struct request *request_begin(struct service *service, struct MHD_Connection *co
 // Ends the count of the request as active: its body, its job and the job's answer are done. Does nothing the second
 // time.
 void request_uncount_active(struct request *request);
-// Ends the request, which must hold nothing any more, and stops counting it as open.
+// Ends the request, which must no longer hold anything, and stops counting it as open.
 void request_end(struct request *request);
 
 // Moves the request to `state`. Asserts that this move is possible.

@@ -87,7 +87,7 @@ static void put_back(struct buffers *buffers, struct buffer *buffer) {
   lock_release(&buffers->lock);
 }
 
-// Whether the CPU's device allocated the buffer while no GPU worked, and one works again.
+// Whether the CPU's device allocated the buffer while no GPU worked, and a GPU works again.
 static bool is_outdated(const struct buffers *buffers, const struct buffer *buffer) {
   const struct device *cpu = &buffers->devices->cpu;
   return buffer->device == cpu && devices_main(buffers->devices) != cpu;

@@ -23,7 +23,7 @@ struct buffer {
   struct buffers *pool;
   struct buffer *next;          // in its tier's free list
   struct client *client;        // holds it
-  enum share share;             // counts the buffer beside SHARE_BYTES
+  enum share share;             // counts the buffer in addition to SHARE_BYTES
   const struct device *device;  // allocated `data`, and frees it
   int tier;
   size_t capacity;
@@ -50,23 +50,23 @@ struct buffers {
 void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients);
 void buffers_destroy(struct buffers *buffers);  // all buffers must have been released
 
-// A buffer of at least `size` bytes, which counts to the client's SHARE_BYTES and to `share`. `mine`: bytes that the
+// A buffer of at least `size` bytes, which counts towards the client's SHARE_BYTES and `share`. `mine`: bytes that the
 // same request already holds, which do not count against the request. NULL with the reason in `*shortage`.
 VX_WARN_UNUSED struct buffer *buffer_acquire(struct buffers *buffers, struct client *client, enum share share,
                                              size_t size, size_t mine, struct shortage *shortage);
 // Whether the client's shares would allow the buffer. Acquires nothing.
 VX_WARN_UNUSED bool buffer_may_acquire(struct buffers *buffers, struct client *client, enum share share, size_t size,
                                        size_t mine, struct shortage *shortage);
-// Counts a buffer to another share beside SHARE_BYTES. False with the reason in `*shortage`.
+// Counts a buffer towards another share in addition to SHARE_BYTES. False with the reason in `*shortage`.
 VX_WARN_UNUSED bool buffer_move(struct buffer *buffer, enum share share, struct shortage *shortage);
 // Returns the buffer to its pool, and its bytes to the client's shares.
 void buffer_release(struct buffer *buffer);
 
-// Memory outside the pool that counts to its budget: the scratch of running jobs. It counts to no client's share,
-// because the queue limits the running jobs of a client. False: the budget has no room.
+// Memory outside the pool that counts towards its budget: the scratch of running jobs. This memory counts towards no
+// client's share, because the queue limits the running jobs of a client. False: the budget has no room.
 VX_WARN_UNUSED bool budget_acquire(struct buffers *buffers, size_t bytes);
 void budget_release(struct buffers *buffers, size_t bytes);
-// The same, counted to the client's SHARE_BYTES. `mine` and `*shortage` are as in buffer_acquire.
+// The same, but counted towards the client's SHARE_BYTES. `mine` and `*shortage` are as in buffer_acquire.
 VX_WARN_UNUSED bool budget_acquire_for(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
                                        struct shortage *shortage);
 void budget_release_for(struct buffers *buffers, struct client *client, size_t bytes);

@@ -127,7 +127,7 @@ static void log_change(const struct device *device, enum device_state state, con
   log_end(&line);
 }
 
-// After a failure: begins a pause after FAILURES_TO_PAUSE in a row, or doubles the pause after a failed trial.
+// After a failure: begins a pause after FAILURES_TO_PAUSE failures in a row, or doubles the pause after a failed trial.
 static void lengthen_pause(struct devices *devices, struct device *device, bool trial, const char *reason,
                            int64_t now_ns) HOLDS(devices->lock) {
   int failures = atomic_fetch_add(&device->failures, 1) + 1;

@@ -66,7 +66,7 @@ bool device_take(struct devices *devices, struct device *device, int64_t now_ns,
 enum device_outcome {
   DEVICE_DID,
   DEVICE_FAILED,
-  DEVICE_UNDECIDED,  // the job ended for another reason than the GPU
+  DEVICE_UNDECIDED,  // the job ended for a reason other than the GPU
 };
 // Reports the outcome of a job on a GPU; copies `reason`. True if this pauses the GPU or ends its pause. Either is
 // logged.

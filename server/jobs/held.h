@@ -1,5 +1,5 @@
-// How a job acquires what it holds: a queue slot, memory and a detector. All but scratch and the detector count to its
-// client's share. If memory is short, the job preempts slow uploads (uploads.h).
+// How a job acquires what it holds: a queue slot, memory and a detector. Everything except scratch and the detector
+// counts towards its client's share. If memory is short, the job preempts slow uploads (uploads.h).
 //
 // Only the thread that owns the job calls these functions. A failure sets the error of the job's result. job_release
 // (run.h) releases everything.

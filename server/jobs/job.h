@@ -1,5 +1,5 @@
-// A job: one computation. It has a request (struct job_spec, struct job_request), what it holds (struct job_held), and
-// a result. held.h acquires what it holds; uploads.h reserves memory while its body arrives.
+// A job: one computation. It has a request (struct job_spec, struct job_request), resources (struct job_held) and a
+// result. held.h acquires what it holds; uploads.h reserves memory while its body arrives.
 //
 // The maker fills the job and owns it until jobs_submit. Then the queue owns it, then a worker. Each returns the job to
 // its maker by calling `done`, as its last act. The maker keeps a small job (small_run). A job knows neither requests
@@ -53,7 +53,7 @@ struct job_services {
   void (*turn_came)(void *owner, struct job *job);
 };
 
-// Facts about a job that its maker sets beside the request. They do not change.
+// Facts about a job that its maker sets in addition to the request. They do not change.
 struct job_spec {
   const char *id, *trace_id;              // of the request; trace_id: NULL if the client sent none
   const struct answer_kind *kind;         // of the answer
@@ -122,7 +122,7 @@ struct sink {
 // The part of a job that uses regions of shared memory (shared.h).
 struct job_shared {
   struct region_part source;  // of the points, until they are copied
-  int sinks, in_place;        // numbers of sinks: all; written by a GPU (every sink that gets bytes, or none)
+  int sinks, in_place;        // how many sinks there are; how many a GPU writes (every sink that gets bytes, or none)
   int copied;                 // parts copied from or to regions
   struct sink sink[VX_TENSOR_COUNT];
   void *output_ptrs[VX_TENSOR_COUNT];  // where a GPU writes the tensors of sinks
@@ -196,8 +196,8 @@ VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct error *error);
 
 // The share of a slot in the queue of these lanes.
 static inline enum share share_of_queue_slot(enum vx_lane_use use) { return SHARE_JOBS + use; }
-// The share of a body beside SHARE_BYTES. Bodies of long jobs and detections may wait long, so they get only a part of
-// the memory.
+// The share that a body counts towards in addition to SHARE_BYTES. Bodies of long jobs and detections may wait long, so
+// they get only a part of the memory.
 static inline enum share share_of_body(enum vx_lane_use use) {
   return use == VX_LANE_LONG ? SHARE_LONG_BYTES : use == VX_LANE_DETECT ? SHARE_DETECTION_BYTES : SHARE_BYTES;
 }

@@ -2,10 +2,11 @@
 //
 // A key begins with one of the operator's prefixes. A second rule depends on how the server knows the client:
 //   - On a Unix socket, by its user id: the object must belong to that user. So the daemon opens nothing that the
-//     client could not open itself. Root gets no more, because it may have given up the right to open files.
+//     client could not open itself. A client that is root gets nothing more, because it may have given up the right to
+//     open files.
 //   - Over TCP, with tokens or client certificates, by the name of its user: the key must begin with PREFIX:NAME: where
-//     NAME is written as in a URL (RFC 3986). Prefixes and written names have no colon, so each key is of one user. A
-//     client without a name may have no key.
+//     NAME is written as in a URL (RFC 3986). Prefixes and written names have no colon, so each key belongs to one
+//     user. A client without a name may have no key.
 //   - Over TCP, without users: all processes on this machine are one client, and there is no further rule.
 //
 // The owner of an object may shorten it, write to it, unlink it or hold a lease on it at any time. I/O threads open

@@ -52,8 +52,8 @@ void pins_init(struct pins *pins, struct pinner *pinner, struct client *client, 
 // Unpins and unmaps. No kernel may use the memory any more.
 void pins_close(struct pins *pins);
 
-// The device's address of `bytes` from byte `at` of the memory in file `fd`. Pins missing chunks, which count to the
-// client's share. NULL: the bytes must be copied.
+// The device's address of `bytes` from byte `at` of the memory in file `fd`. Pins missing chunks, which count towards
+// the client's share. NULL: the bytes must be copied.
 char *pins_device_ptr(struct pins *pins, int fd, uint64_t at, size_t bytes, const struct device *device);
 // Whether these bytes, which pins_device_ptr returned, still belong to the memory. If not, pins nothing more. Checks
 // the last page of each chunk, because memory is shortened from its end. Does not detect punched holes.

@@ -10,7 +10,7 @@
 // - if the job should take longer than 0.1 s, so that processors become free soon,
 // - if the job has so many points that a CPU lane would take memory of the budget.
 //
-// The module reads no clock. Its owner locks; members that other threads access are atomic.
+// The module reads no clock. Its owner locks it; members that other threads access are atomic.
 #ifndef VOXELD_PLACEMENT_H
 #define VOXELD_PLACEMENT_H
 

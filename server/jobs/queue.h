@@ -8,7 +8,7 @@
 //
 // While GPUs work, the queue of long jobs also has workers of the CPU, and the placement chooses the target of a job
 // (placement.h). If no worker of that target is free, the job waits and the queue tries the next client. Jobs on the
-// CPU do not count to a client's limit of running jobs.
+// CPU do not count towards a client's limit of running jobs.
 //
 // Any thread. The queue owns its jobs; the thread that takes out a job owns it. The queue has no bound of its own: each
 // job got a queue slot (SHARE_JOBS) before its upload, and slots are limited.
@@ -29,12 +29,12 @@
 struct job;
 
 // A worker's entry in the queue. The thread that wakes the worker may access the entry after queue_pop has returned, so
-// it lives as long as the worker.
+// the entry lives as long as the worker.
 struct queue_waiter {
   sem_t wake;
   _Atomic(struct job *) job;  // for the worker, or NULL
   struct queue_waiter *next;
-  bool counted;        // its job counts to the client's running jobs
+  bool counted;        // its job counts among the client's running jobs
   bool called;         // woken by queue_call
   int device;          // the worker's: QUEUE_CPU, or QUEUE_GPU + the number of a GPU
   atomic_llong *load;  // jobs of that device, from all queues

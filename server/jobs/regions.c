@@ -79,7 +79,8 @@ bool regions_unregister(struct regions *regions, const struct client *client, co
   lock_release(&regions->lock);
   return !written[0] ||
          error_refuse(error, ERROR_REGION_BUSY, NULL,
-                      "a job still writes to the region '%s', and no other job will; unregister it again", written);
+                      "a job still writes to the region '%s', and no other job will write to it; unregister it again",
+                      written);
 }
 
 // Removes regions of unlinked memory, of the client or of all clients (NULL), that have no open part and were not used
@@ -163,9 +164,9 @@ void regions_destroy(struct regions *regions) {
 
 // ---- registering ----------------------------------------------------------------------------------------------------
 
-// A region counts to its client's share until it is closed. If there is no room, removes regions of unlinked memory:
-// all of them, or only the client's if the client is over its share. Their room is free once the closer has closed
-// them.
+// A region counts towards its client's share until it is closed. If there is no room, removes regions of unlinked
+// memory: all of them, or only the client's if the client is over its share. Their room is free once the closer has
+// closed them.
 static bool take_share(struct regions *regions, struct client *client, struct error *error) {
   enum grant grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
   if (grant == GRANTED) return true;
@@ -302,7 +303,7 @@ static bool refuse_copy(const struct region_part *part, const char *reason, stru
 
 static const char shortened[] = "its owner has shortened the memory since it was registered";
 
-// Copies `left` bytes from `at` bytes into the shared memory. Returns NULL, or why they cannot be read.
+// Copies `left` bytes to `out`, beginning at byte `at` of the shared memory. Returns NULL, or why they cannot be read.
 static const char *read_all(const struct region_part *part, uint64_t at, size_t left, char *out) {
   while (left > 0) {
     ssize_t got = pread(part->region->object.fd, out, left, (off_t)at);

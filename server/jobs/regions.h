@@ -32,7 +32,7 @@ struct regions {
   int64_t tick_ns;       // when to check the regions next
   struct region *ended;  // unused regions, for the closer
   pthread_cond_t some_ended;
-  bool closes, over;  // there is a closer; it should end
+  bool closes, over;  // closes: there is a closer; over: the closer should end
   pthread_t closer;
   struct pinner pinner;
   atomic_ullong reached, copied;  // parts of answered jobs, since the start: by GPUs in place, and by pread and pwrite
@@ -61,9 +61,9 @@ VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, str
 // Opens the object of that key as a region of the client, if the client may have it (objects.h). False with an error.
 VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
                                      const struct region_terms *terms, struct error *error);
-// Removes the client's region of that name, or all (NULL). Later requests do not find it. False with an error if
-// a job still writes to a region of that name, even to one that was removed earlier. The client then repeats the
-// request until it succeeds.
+// Removes the client's region of that name, or all its regions (NULL). Later requests do not find them. False with an
+// error if a job still writes to a region of that name, even to one that was removed earlier. The client then repeats
+// the request until it succeeds.
 VX_WARN_UNUSED bool regions_unregister(struct regions *regions, const struct client *client, const char *name,
                                        struct error *error);
 // Writes the client's region of that name, or all (NULL), as a JSON array. Without a client (NULL) there are none.
@@ -88,9 +88,9 @@ VX_WARN_UNUSED bool region_open(struct regions *regions, struct region_user user
 // Closes the part, if it is open. No kernel may use its bytes any more.
 void region_release(struct region_part *part);
 
-// Copies all of it to `out`. False with an error.
+// Copies the whole part to `out`. False with an error.
 VX_WARN_UNUSED bool region_read(const struct region_part *part, char *out, struct error *error);
-// Copies `bytes` from `at` bytes into the part to `out`. False if they cannot be read.
+// Copies `bytes` to `out`, beginning at byte `at` of the part. False if they cannot be read.
 VX_WARN_UNUSED bool region_peek(const struct region_part *part, uint64_t at, size_t bytes, char *out);
 // Copies `bytes` of data to the beginning of the part, which has room for them. False with an error.
 VX_WARN_UNUSED bool region_write(struct region_part *part, const char *data, size_t bytes, struct error *error);

@@ -186,7 +186,7 @@ static void report(struct job *job, struct device *gpu, bool trial, enum vx_stat
   tell(job, gpu, trial, is_to_blame(job, status) ? DEVICE_FAILED : DEVICE_UNDECIDED, reason);
 }
 
-// Runs the job on the lanes' GPU if it can run the job. If the GPU fails, the CPU runs the job and writes the same
+// Runs the job on the lanes' GPU if that GPU can run it. If the GPU fails, the CPU runs the job and writes the same
 // bytes.
 static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, struct error *error) {
   struct device *gpu = lanes->gpu;
@@ -205,7 +205,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
     if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
   if (job->work.op == VX_DETECT) job->work.params.detect.session = NULL;
-  job->result.error.kind = ERROR_NONE;  // the CPU may not need the memory that the GPU could not have
+  job->result.error.kind = ERROR_NONE;  // the CPU may not need the memory that the GPU could not get
   bool reachable = !source_rows(job) || bring_points(job);
   enum vx_status status = reachable ? run_on(job, &job->services->devices->cpu, lanes->on_cpu, error) : VX_REFUSED;
   // If the CPU completes a job that the GPU refused, the GPU is at fault. Otherwise that is unknown.
@@ -238,8 +238,8 @@ static bool refuse_cut(struct job *job) {
   return error_refuse(&job->result.error, ERROR_DEFECT, NULL, "the answer is longer than was measured");
 }
 
-// Writes a file that copies the tensors, if it has any. The tensors become the input, in place of the body. So the
-// body's memory is released before the file's memory is acquired.
+// Writes an answer that is a file with a copy of the tensors, if there are any. The tensors become the input, in place
+// of the body. So the body's memory is released before the file's memory is acquired.
 static bool write_file(struct job *job) {
   const struct answer_kind *kind = job->result.kind;
   struct text text = text_over(NULL, 0);

@@ -116,8 +116,8 @@ static bool gpu_alone_writes(const struct job *job) {
          !atomic_load(job->spec.gone);
 }
 
-// Overlapping parts are copied in the order of the tensors, because a GPU writes in no order. A part that overlaps the
-// points is copied too, because a job that runs again needs the points.
+// Overlapping parts are copied in the order of the tensors, because a GPU writes in no fixed order. A part that
+// overlaps the points is copied too, because a job that runs again needs the points.
 static bool reach(struct job *job, int number) {
   const struct job_shared *shared = job->shared;
   struct sink *sink = &job->shared->sink[number];

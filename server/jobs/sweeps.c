@@ -170,7 +170,8 @@ static bool refuse_memory(struct job *job, const struct shortage *shortage) {
                       "there is no room for a sweep of %zu bytes in stream_memory_bytes now", bytes);
 }
 
-// Counts the sweep's memory to SHARE_STREAM_BYTES. Evicts older sweeps to make room, unless the sweep can never fit.
+// Counts the sweep's memory towards SHARE_STREAM_BYTES. Evicts older sweeps to make room, unless the sweep can never
+// fit.
 static bool move_memory(const struct job *job, const struct sweep *sweep, struct shortage *shortage) {
   *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARE_STREAM_BYTES, 0};
   if (!sweep->memory) return true;

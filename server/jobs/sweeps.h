@@ -10,8 +10,8 @@
 
 static inline bool sweeps_are_joined(const struct job *job) { return job->asked.stream.name[0]; }
 
-// Takes the job's turn in its stream, unless it has the turn. STREAM_WAITS: if it may wait, the stream owns the job
-// until services->turn_came; if not, nothing has changed.
+// Takes the job's turn in its stream, unless the job already has the turn. STREAM_WAITS: if it may wait, the stream
+// owns the job until services->turn_came; if not, nothing has changed.
 VX_WARN_UNUSED enum stream_entry sweeps_begin(struct job *job, bool may_wait);
 // Takes out of all streams the waiting jobs that are stale at now_ns, or all waiting jobs if it is INT64_MAX: a list
 // linked by `next`.

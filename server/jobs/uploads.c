@@ -5,7 +5,8 @@
 
 #include "server/base/clock.h"
 
-// An upload whose whole body takes less is not preempted. The promise is 2 s; the rest allows for errors of the rate.
+// An upload whose whole body takes less is not preempted. The promised time is 2 s; the rest allows for errors in the
+// rate.
 static const double patience_s = 3;
 
 void uploads_init(struct uploads *uploads, struct watcher *watcher) {
@@ -30,7 +31,7 @@ struct need {
 
 static bool is_over_share(const struct need *need) { return need->shortage.grant == OVER_CLIENT_SHARE; }
 
-// Seconds that so many bytes take at that rate.
+// Seconds that the bytes take at the rate.
 static double seconds(double bytes, double rate) { return bytes / (rate > 1 ? rate : 1); }
 
 // If the server is late in reading, the rate says nothing about the upload.
@@ -61,8 +62,8 @@ static int phase_to_preempt(const struct peer *peer) {
 
 // The slowest upload that holds some of the short share and is slower than `slower_than`. NULL: there is none.
 //
-// Clients that hold little are safe from a flood. A request of a client over its share preempts no client that holds
-// less. No request preempts a moving upload whose client holds less than the request wants.
+// Clients that hold little are safe from a flood. A request of a client over its share preempts no upload of a client
+// that holds less. No request preempts a moving upload whose client holds less than the request wants.
 static struct peer *slowest(const struct need *need, int64_t now_ns) {
   struct clients *clients = need->services->clients;
   struct watcher *watcher = need->services->uploads->watcher;
@@ -85,7 +86,8 @@ static struct peer *slowest(const struct need *need, int64_t now_ns) {
 }
 
 // The upload to preempt, or NULL. If the body of the request is incomplete, an upload of the same client that has just
-// begun is not preempted, because its rate is unknown. Uploads of other clients are not preempted instead.
+// begun is not preempted, because its rate is unknown. The request then does not preempt another client's upload
+// either.
 static struct peer *giver(const struct need *need, int64_t now_ns) {
   struct peer *peer = slowest(need, now_ns);
   bool begun = peer && atomic_load(&peer->upload.client) == need->client && atomic_load(&peer->upload.bytes) > 0 &&
@@ -124,7 +126,8 @@ static bool preempt(struct peer *peer, const struct job_services *services) {
 
 // ---- making room ----------------------------------------------------------------------------------------------------
 
-// Sweeps of streams are evicted before uploads are preempted: only the client's own if it is over its share.
+// Sweeps of streams are evicted before uploads are preempted. If the client is over its share, only its own sweeps are
+// evicted.
 static bool evict_sweep(const struct need *need) {
   return need->shortage.share == SHARE_BYTES &&
          streams_evict(need->services->streams, is_over_share(need) ? need->client : NULL);
@@ -168,7 +171,7 @@ static bool could_make_room(const struct need *need) {
 // memory at once.
 enum { MEMORY_PER_BYTE = 64, LARGEST_STEP = 8 };
 
-// An upload with its job, and the number of its bytes before the latest ones.
+// An upload with its job, and the number of bytes that had arrived before the latest bytes.
 struct reserving {
   struct peer *peer;
   struct upload *upload;
@@ -204,7 +207,7 @@ static bool reserve_slot(const struct reserving *it, struct shortage *shortage, 
   return true;
 }
 
-// Memory for so many bytes of body. Keeps the bytes that have arrived.
+// Memory for `bytes` bytes of body. Keeps the bytes that have arrived.
 static bool reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage, struct error *error) {
   struct upload *upload = it->upload;
   size_t mine = capacity_of(upload), lead = it->job->spec.lead;
@@ -221,7 +224,7 @@ static bool reserve_input(const struct reserving *it, size_t bytes, struct short
   return true;
 }
 
-// Whether the client's shares would allow so many bytes. Acquires nothing.
+// Whether the client's shares would allow `bytes` bytes. Acquires nothing.
 static bool may_reserve_input(const struct reserving *it, size_t bytes, struct shortage *shortage,
                               struct error *error) {
   size_t mine = capacity_of(it->upload), all = it->job->spec.lead + bytes;
@@ -231,7 +234,7 @@ static bool may_reserve_input(const struct reserving *it, size_t bytes, struct s
          shortage_refuse(shortage, "a body", error);
 }
 
-// A queue slot, and memory for so many bytes of body.
+// A queue slot, and memory for `bytes` bytes of body.
 static bool reserve(const struct reserving *it, size_t bytes, struct shortage *shortage, struct error *error) {
   return reserve_slot(it, shortage, error) && (!bytes || reserve_input(it, bytes, shortage, error));
 }
@@ -300,7 +303,7 @@ bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct
 static bool lock(struct peer *peer, const struct job *job, struct error *error) {
   struct watcher *watcher = job->services->uploads->watcher;
   while (!peer_move(peer, PEER_UPLOAD, PEER_LOCKED)) {
-    lock_acquire(&watcher->lock);  // the thread that preempts it has finished then
+    lock_acquire(&watcher->lock);  // then the thread that preempts the upload has finished
     bool preempted = peer_move(peer, PEER_PREEMPTED, PEER_UPLOAD), failed = peer_is_failed(peer);
     lock_release(&watcher->lock);
     if (preempted || failed) return error_refuse(error, ERROR_MEMORY_FULL, NULL, PREEMPTED);

@@ -5,7 +5,8 @@
 // - an upload whose whole body takes at most 2 s,
 // - an upload at 128 KiB/s or more, or with bytes that the server has not read yet, if its client holds less than the
 //   other request wants,
-// - an upload that began in the last half second, by an upload of the same client: its rate is not known yet,
+// - an upload that began in the last half second, if the other request is an upload of the same client: the rate is not
+//   known yet,
 // - an upload that its I/O thread writes to or has paused.
 // An upload that has received nothing loses only its reservation, and reserves again with its first bytes. Any other
 // preempted upload is refused. A job owns the reservation of a whole body, and nobody preempts it. While half of the

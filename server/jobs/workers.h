@@ -1,9 +1,9 @@
 // The workers: threads that take jobs from a queue. Each worker has its own lanes, and takes jobs of one use. So quick
 // jobs never wait for long ones. A worker without a job helps with the jobs of others (helpers.h).
 //
-// Each GPU stream has a worker. It has a lane on the GPU, and a lane on the CPU for jobs that the GPU fails. Further
-// workers of the CPU stand by: they sleep until no GPU works. Only the further workers of long jobs work beside the
-// GPUs. They take the jobs that the placement gives to the CPU (placement.h).
+// Each GPU stream has a worker. That worker has a lane on the GPU, and a lane on the CPU for jobs that the GPU fails.
+// Further workers of the CPU stand by: they sleep until no GPU works. Only the further workers of long jobs work beside
+// the GPUs. They take the jobs that the placement gives to the CPU (placement.h).
 //
 // While another GPU works, the workers of a lost or paused GPU stand by. If no GPU works, as many workers take jobs as
 // on a machine without a GPU. After a GPU's pause, its workers wait for the job that tries the GPU.

@@ -1,7 +1,8 @@
 // Accepts connections at all listeners, and hands them to server/http.
 //
 // One thread accepts for all IO threads. If the IO threads accepted themselves, each new connection would wake all of
-// them, and the first awake would get most: one of 16 threads got 28 of 64 connections, eleven got none or one.
+// them, and the threads that wake first would get most: when measured, one of 16 threads got 28 of 64 connections, and
+// eleven got none or one.
 //
 // Main starts and stops the thread, and owns the listeners.
 #ifndef VOXELD_ACCEPTOR_H

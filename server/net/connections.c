@@ -141,9 +141,10 @@ static struct peer *end_longest_idle(struct watcher *watcher, const struct peer 
   return NULL;
 }
 
-// Ends an idle connection for `newcomer` or, without one, a slow one: of its own client, or of any client there. False
-// if no connection can end, or if the server reads requests so late that rates mean nothing. A search walks all
-// connections, so a search that found none is not repeated for look_again_ns.
+// Ends a connection to make room for `newcomer`: an idle connection or, if there is none, a slow one. With `own` it
+// belongs to the same client, else to any client in these places. False if no connection can end, or if the server
+// reads requests so late that rates mean nothing. A search walks all connections, so a search that found none is not
+// repeated for look_again_ns.
 static bool make_room(struct watcher *watcher, const struct peer *newcomer, bool own) HOLDS(watcher->lock) {
   struct client *client = own ? newcomer->client : NULL;
   int64_t *none_until_ns = own ? &client->none_until_ns : &newcomer->places->none_until_ns;
@@ -165,8 +166,8 @@ static enum grant count_in(const struct peer *peer) {
                      : client_take(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
 }
 
-// Counts the new peer to its client's connections, and ends another if there is no room.
-// False with the reason in `*refusal`.
+// Counts the new peer among its client's connections, and ends another connection if there is no room. False with the
+// reason in `*refusal`.
 static bool let_in(struct watcher *watcher, struct peer *peer, enum error_kind *refusal) HOLDS(watcher->lock) {
   enum grant grant = count_in(peer);
   if (grant != GRANTED && make_room(watcher, peer, grant == OVER_CLIENT_SHARE)) grant = count_in(peer);
@@ -263,7 +264,7 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
   int fd = dup(peer->fd);
   if (fd < 0) client_give(clients, peer->client, SHARE_LINGERING, 1);
   if (fd < 0) return;
-  (void)shutdown(fd, SHUT_WR);  // the library does so in most cases only
+  (void)shutdown(fd, SHUT_WR);  // the library does this in most cases, but not in all
   // If the server has shut the reading side, an end of file says nothing about the client.
   bool shut = peer->cut || peer->failure == ERROR_BODY_STALLED || peer->failure == ERROR_DRAINING;
   int64_t until_ns = clock_ns() + (shut ? shut_linger_ns : linger_ns);

@@ -7,7 +7,7 @@
 
 #include "server/net/watcher.h"
 
-// A connection was accepted. Returns its peer, or NULL if it cannot be watched. `places` are those of its listener.
+// A connection was accepted. Returns its peer, or NULL if it cannot be watched. `places`: the places of its listener.
 // `address` is copied. `proxy`: a trusted proxy has connected. `tls`: NULL without TLS. If the connection was refused
 // or the server stops, the peer is in phase FAILED.
 struct peer *connection_opened(struct watcher *watcher, struct places *places, int fd, const char *address, bool proxy,
@@ -17,8 +17,8 @@ void connections_end_all(struct watcher *watcher);
 // The connection is about to be closed. Call it before the library closes the descriptor. Frees the peer's slot.
 void connection_closed(struct watcher *watcher, struct peer *peer);
 
-// Ends an upload in the middle: writes the problem straight to the socket. A TLS stream ends without it. The caller
-// then lets the library close the connection. Does nothing if no upload is under way.
+// Ends an upload that is not complete: writes the problem straight to the socket. A TLS stream ends without the
+// problem. The caller then lets the library close the connection. Does nothing if no upload is under way.
 void connection_fail(struct watcher *watcher, struct peer *peer, enum error_kind kind, const char *detail);
 // The body of an upload that was held is read again. False if the server has ended the connection.
 VX_WARN_UNUSED bool connection_go_on(struct watcher *watcher, struct peer *peer);
@@ -36,7 +36,7 @@ unsigned long long connections_refused(const struct watcher *watcher, enum error
 // none is slow. With the lock held.
 VX_WARN_UNUSED struct peer *connections_end_slowest(struct watcher *watcher, const struct places *places,
                                                     const struct client *client, int64_t now_ns);
-// Ends the slowest answers until `bytes` of memory are coming back, or no answer is slow any more.
+// Ends the slowest answers until `bytes` of memory are about to be freed, or no answer is slow any more.
 void connections_end_slow_answers(struct watcher *watcher, int64_t bytes, int64_t now_ns);
 
 #endif

@@ -1,4 +1,4 @@
-// The listening sockets: TCP, Unix domain, and those that systemd hands over.
+// The listening sockets: TCP sockets, Unix sockets, and sockets that systemd hands over.
 //
 // Main opens them before any client is served, and closes them after the last client.
 #ifndef VOXELD_LISTENER_H
@@ -19,7 +19,7 @@ struct listener {
   bool pages;         // serves only pages
   char address[128];  // ADDRESS:PORT as bound, or unix:PATH
   char path[108];     // of a Unix socket that this process made, else ""
-  dev_t device;       // of that file, as `inode`
+  dev_t device;       // of that file, like `inode`
   ino_t inode;
 };
 
@@ -43,8 +43,8 @@ VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list
 // all lists of a daemon, since no two listeners may have the same address. False with a reason.
 VX_WARN_UNUSED bool listeners_check(struct listeners *checked, const char *list, const struct listen_rules *rules,
                                     struct error *error);
-// Closes the descriptors and removes the files of Unix sockets. A socket from systemd goes on listening: clients wait
-// in it for the next process.
+// Closes the descriptors and removes the files of Unix sockets. A socket from systemd keeps listening: clients wait in
+// it for the next process.
 void listeners_close(struct listeners *listeners);
 
 // Connects to the first item of `list`, as a client on the same machine does. Sets `*tcp` for a TCP socket. The connect

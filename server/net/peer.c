@@ -36,8 +36,8 @@ void peer_upload_progress(struct peer *peer, size_t bytes) { atomic_fetch_add(&p
 
 bool peer_upload_end(struct peer *peer) { return peer_move(peer, PEER_UPLOAD, PEER_JOB); }
 
-// Moves from JOB to `to`. Waits until a probe of the watcher has ended, which is one system call: nothing else may be
-// written meanwhile.
+// Moves from JOB to `to`. First waits for the end of a probe of the watcher, which is one system call: during a probe
+// nothing else may be written.
 static void end_job(struct peer *peer, int to) {
   for (int phase = PEER_JOB; !atomic_compare_exchange_strong(&peer->phase, &phase, to) && phase == PEER_PROBED;
        phase = PEER_JOB)
@@ -66,7 +66,7 @@ void peer_reply_end(struct peer *peer, int64_t now_ns) {
 
 static const int64_t young_ns = 100 * NS_PER_MS;  // an answer's age before its rate is noted
 static const int64_t grace_ns = 1 * NS_PER_S;     // before a rate is known
-// Bytes a second that are assumed of every new body, so that a small body may come in pieces.
+// Bytes a second that are assumed for every new body, so that a small body may come in pieces.
 static const double first_rate = 64 * 1024;
 
 // Bytes that the client has acknowledged. -1 if the socket does not say: it is not TCP, or the kernel is old.
@@ -88,7 +88,7 @@ static int64_t moved(const struct peer *peer) {
   return is_answering(peer) ? acknowledged(peer->fd) : atomic_load(&peer->upload.bytes);
 }
 
-// The pace of a body or answer that has just begun. A body that goes on after a wait counts as fast at first.
+// The pace of a body or answer that has just begun. A body that continues after a wait counts as fast at first.
 static struct pace first_pace(const struct peer *peer, int64_t now_ns) {
   const struct upload *upload = &peer->upload;
   struct pace pace;

@@ -4,7 +4,7 @@
 // watcher's lock and by compare-and-swap, so that one side wins:
 // - IDLE or UPLOAD to FAILED: the connection ends,
 // - UPLOAD to PREEMPTED: the upload loses its reservation (jobs/uploads.h), and then PREEMPTED to FAILED,
-// - HELD to PREEMPTED and back, if nothing of the body has come,
+// - HELD to PREEMPTED and back, if no part of the body has arrived,
 // - JOB to PROBED and back.
 // Only the end of all connections sets FAILED in any phase.
 #ifndef VOXELD_PEER_H
@@ -28,10 +28,10 @@ enum peer_phase {
   PEER_HELD,       // a body is due, but is not read now: the request is at the gate
   PEER_LOCKED,     // a body is due, and its IO thread uses what is reserved for it
   PEER_PREEMPTED,  // a body is due, but another request has its reservation: it is refused
-  PEER_JOB,        // the body is here: the job waits or runs
+  PEER_JOB,        // the body has arrived: the job waits or runs
   PEER_PROBED,     // the same, while the watcher writes to the socket
   PEER_REPLY,      // the answer is being sent
-  PEER_RESTING,    // the answer goes on, but has nothing to send now
+  PEER_RESTING,    // the answer is not over, but has nothing to send now
   PEER_FAILED,     // ended by the server: its last answer is an error written straight to the socket (none with TLS)
 };
 
@@ -45,7 +45,7 @@ enum peer_end {
   PEER_END_NO_REQUEST,    // before any request: no HTTP, a failed TLS handshake, a port scan
   PEER_END_NO_ROOM,       // there was no memory or no descriptor for it
   PEER_END_PREEMPTED,     // its body or answer was the slowest when memory or connections ran short
-  PEER_END_MADE_ROOM,     // idle when there were too many, or open when the server stopped
+  PEER_END_MADE_ROOM,     // idle when there were too many connections, or open when the server stopped
   PEER_END_OVER_SHARE,    // refused: its client had its share of connections
   PEER_END_FULL,          // refused: there were max_connections
   PEER_ENDS
@@ -53,7 +53,7 @@ enum peer_end {
 const char *peer_end_name(enum peer_end end);  // as in the metrics
 
 // How fast bytes move: at the rate of the last window, or of the present window if that is higher. So a pause of half a
-// second does not count as slow. Its owner locks.
+// second does not count as slow. The owner of a pace locks it.
 #define PACE_WINDOW_NS (500 * NS_PER_MS)
 #define PACE_LEAST_NS (50 * NS_PER_MS)  // a shorter time has no rate
 #define PACE_SLOW (128 * 1024)          // bytes a second; what moves more slowly makes room for others
@@ -95,7 +95,7 @@ struct tls_session;
 struct upload {
   atomic_llong bytes;               // of the body so far, as they came
   atomic_llong expected;            // of the whole body; 0: unknown
-  _Atomic(struct client *) client;  // whose shares the reservation counts to
+  _Atomic(struct client *) client;  // whose shares the reservation counts towards
   atomic_int use;                   // enum vx_lane_use: the lanes of its job, by its headers
   atomic_llong memory;              // bytes of `input`
   atomic_bool slot_reserved;        // whether a slot in the queue is reserved
@@ -122,9 +122,9 @@ struct peer {
   struct trace trace;        // of the upload
   bool takes_interim;        // HTTP/1.1: a 100 Continue may come at any time before the answer
   atomic_llong answer;       // bytes of memory that the answer takes, while it is sent
-  bool head_open;            // the IO thread's: a request's first line is here, its headers are not
+  bool head_open;            // the IO thread's: a request's first line has arrived, its headers have not
   const char *target_end;    // the IO thread's: the end of the target in the first line, in the library's memory
-  bool asked;                // the IO thread's: a request has come
+  bool asked;                // the IO thread's: a request has arrived
   struct request *request;   // the IO thread's: the memory of its requests; NULL before the first
   bool turned_away;          // the IO thread's: there was no memory for a request
   bool probed;               // from here on, members belong to the watcher, under its lock
@@ -132,7 +132,7 @@ struct peer {
   int64_t paced_since_ns;    // when that body or answer began
   enum error_kind failure;   // why it is in phase FAILED; ERROR_NONE if it made room or the server stops
   bool open;
-  bool refused;       // kept open beside max_connections, so that its client can read the refusal
+  bool refused;       // kept open in addition to max_connections, so that its client can read the refusal
   bool linger;        // the close is a lingering one
   enum peer_end cut;  // why the server ended its answer or upload; PEER_END_USUAL: it did not
 };
@@ -144,25 +144,25 @@ bool peer_is_failed(const struct peer *peer);
 // Whether its socket has bytes that the library has not read yet. Takes none of them.
 bool peer_has_unread(const struct peer *peer);
 
-// The headers of a request are here, and its body is due. False if the server has ended the connection.
+// The headers of a request have arrived, and its body is due. False if the server has ended the connection.
 VX_WARN_UNUSED bool peer_upload_begin(struct peer *peer, const char *request_id, enum problem_style style,
                                       const struct trace *trace, bool takes_interim, int64_t now_ns);
 // From now on the body is not read and its time limits do not hold, until connection_go_on.
 void peer_upload_hold(struct peer *peer);
-// `bytes` more of the body have come, which count for the minimum rate.
+// `bytes` more of the body have arrived, which count for the minimum rate.
 void peer_upload_progress(struct peer *peer, size_t bytes);
 // The body is whole or was discarded, and the upload holds nothing. False if the upload was failed: nothing may be
 // answered.
 VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);
 // The answer, which holds `bytes` of memory, is about to be sent.
 void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns);
-// All of the answer so far was sent (rest); its next part is here (go_on).
+// All of the answer so far was sent (rest); its next part is ready (go_on).
 void peer_reply_rest(struct peer *peer);
 void peer_reply_go_on(struct peer *peer, int64_t now_ns);
 // The answer was sent, or the request ended without one.
 void peer_reply_end(struct peer *peer, int64_t now_ns);
 
-// Call the rest with the watcher's lock held.
+// Call the following functions with the watcher's lock held.
 
 // Notes how fast the body comes or the answer goes. Call it several times in each half second.
 void peer_note_rate(struct peer *peer, int64_t now_ns);

@@ -67,10 +67,10 @@ static void end_lingering(struct watcher *watcher, int index) {
   watcher->lingering[index] = watcher->lingering[--watcher->lingering_count];
 }
 
-// Reads what has come and discards it. True once there is nothing more to wait for.
+// Reads what has arrived and discards it. True once there is nothing more to wait for.
 static bool drain_socket(struct lingering *lingering) {
   static char scrap[65536];           // of the watcher's thread
-  int64_t share = LINGER_BYTES / 64;  // the most of one sweep, since others wait for the lock
+  int64_t share = LINGER_BYTES / 64;  // maximum bytes of one call, since other threads wait for the lock
   ssize_t got;
   do {
     got = recv(lingering->fd, scrap, sizeof scrap, MSG_DONTWAIT);

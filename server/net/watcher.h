@@ -13,7 +13,7 @@
 //   - ends answers that their client takes too slowly,
 //   - reads on for a moment after an early answer (a lingering close),
 //   - finds out whether a client that has finished sending has left or waits for its answer; the queue drops the job of
-//     one that has left.
+//     a client that has left.
 //
 // A peer's slot has the number of its file descriptor; an event counts only if it has the slot's generation.
 // connections.h adds connections to the set and removes them.
@@ -48,8 +48,8 @@ struct lingering {
   int64_t until_ns;
   int64_t bytes_left;
 };
-// Connections beyond max_connections: lingering ones, refused ones, and those of listeners for pages. PAGES_CONNECTIONS
-// more of those for pages may linger.
+// Connections beyond max_connections: lingering and refused connections, and PAGES_CONNECTIONS of the listeners for
+// pages. For pages, as many more may linger.
 enum { WATCHER_TICK_MS = 50, LINGER_SLOTS = 256, REFUSED_PEERS = 256, PAGES_CONNECTIONS = 64 };
 
 #define LINGER_BYTES (INT64_C(64) << 20)  // maximum that a lingering close reads

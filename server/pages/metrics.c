@@ -155,7 +155,7 @@ static long long memory_of(const struct device *gpu) { return gpu->description.m
 static long long running_of(const struct device *gpu) { return atomic_load(&gpu->running); }
 static long long answered_of(const struct device *gpu) { return atomic_load(&gpu->answered); }
 
-// The memory of each GPU that networks may take. The library does not report how much they use.
+// The memory of each GPU that networks may take. ONNX Runtime does not report how much the networks use.
 static void write_sessions(const struct view *view, const char *name, struct text *out, long long each) {
   const struct detectors *detectors = catalog_acquire(view->catalog)->detectors;
   for (int i = 0; i < view->jobs->devices.count; i++) {
@@ -324,7 +324,7 @@ static const struct family {
     {"voxeld_gpu_network_sessions", "gauge", "Networks of models that run on each GPU, times the streams.",
      .write = write_network_sessions},
     {"voxeld_gpu_network_memory_limit_bytes", "gauge",
-     "Memory of each GPU that ONNX Runtime may take for these networks; 0 if there is no limit.",
+     "Memory of each GPU that ONNX Runtime may take for networks of models; 0 if there is no limit.",
      .write = write_network_memory},
     {"voxeld_models", "gauge", "Models that detect: ready, outdated because newer files are broken, or failed.",
      .write = write_models},
@@ -373,8 +373,8 @@ static const struct family {
     {"voxeld_buffer_bytes", "gauge", "Memory for bodies, answers and large jobs, in use or kept for reuse.",
      .write = write_buffers},
     {"voxeld_uploads_preempted_total", "counter",
-     "Slow uploads refused in favour of requests that took over their memory or place.", .value = preempted},
-    {"voxeld_buffer_budget_bytes", "gauge", "The most that voxeld_buffer_bytes may reach.", .value = budget},
+     "Slow uploads refused in favour of requests that took over their memory or queue slot.", .value = preempted},
+    {"voxeld_buffer_budget_bytes", "gauge", "The maximum of voxeld_buffer_bytes.", .value = budget},
     {"voxeld_regions", "gauge", "Regions of shared memory.", .value = regions},
     {"voxeld_regions_pinned_bytes", "gauge", "Bytes of regions that are pinned for GPUs.", .value = pinned},
     {"voxeld_region_pin_failures_total", "counter",
@@ -384,7 +384,8 @@ static const struct family {
      .write = write_parts},
     {"voxeld_streams", "gauge", "Streams of sensors.", .value = streams},
     {"voxeld_stream_sweeps", "gauge", "Sweeps that streams keep.", .value = sweeps},
-    {"voxeld_stream_bytes", "gauge", "Memory of these sweeps, a part of voxeld_buffer_bytes.", .value = stream_bytes},
+    {"voxeld_stream_bytes", "gauge", "Memory of the sweeps that streams keep, a part of voxeld_buffer_bytes.",
+     .value = stream_bytes},
     {"voxeld_stream_sweeps_total", "counter",
      "Sweeps of streams, by fate: kept, replacing a sweep of the same time, evicted for memory, or expired.",
      .write = write_sweeps},

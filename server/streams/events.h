@@ -39,7 +39,7 @@ enum event_kind {
 
 struct event {
   enum event_kind kind;
-  char stream[STREAM_NAME_SIZE];  // "": all of the client's
+  char stream[STREAM_NAME_SIZE];  // "": all streams of the client
   int64_t sweeps;                 // of the stream after the event; 0: the stream ends, or has not begun
   int64_t streams;                // OPEN of all streams: their number
   int64_t count;                  // EVICTED, EXPIRED: sweeps; LOST: events
@@ -52,8 +52,8 @@ struct event {
 // The owner fills the given members, keeps the subscriber from events_subscribe to events_unsubscribe, and takes its
 // events.
 struct subscriber {
-  char stream[STREAM_NAME_SIZE];                 // given; "": all of the client's
-  const atomic_bool *half_closed, *gone;         // given: its connection's
+  char stream[STREAM_NAME_SIZE];                 // given; "": all streams of the client
+  const atomic_bool *half_closed, *gone;         // given: the members of its connection's peer
   int64_t came_ns;                               // given: when its request began, before its credentials were checked
   void (*sleep)(struct subscriber *subscriber);  // given
   void (*wake)(struct subscriber *subscriber);   // given; the owner should call events_take again
@@ -64,7 +64,7 @@ struct subscriber {
   int64_t lost;        // events, since the last EVENT_LOST
   int64_t told_ns;     // when the subscriber last took an event
   const char *ending;  // why the subscription ends; NULL: it does not end
-  bool asleep, over;   // over: it has taken its last event
+  bool asleep, over;   // over: the subscriber has taken its last event
 };
 
 struct events_use {
@@ -100,8 +100,8 @@ struct events_use events_use(struct events *events);
 
 enum event_step { EVENT_TAKEN, EVENT_ASLEEP, EVENT_OVER };
 
-// Takes the subscriber's next event. EVENT_ASLEEP: there is none now, and the subscriber sleeps. EVENT_OVER: none will
-// come.
+// Takes the subscriber's next event. EVENT_ASLEEP: there is no event now, and the subscriber sleeps. EVENT_OVER: no
+// event will come any more.
 VX_WARN_UNUSED enum event_step events_take(struct events *events, struct subscriber *subscriber, struct event *event,
                                            int64_t now_ns);
 

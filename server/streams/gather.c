@@ -17,8 +17,8 @@ struct seen {
   } sweeps[STREAM_SWEEPS_MAX];
 };
 
-// Merges the request's own sweeps (NULL: they are of another stream) with the stream's sweeps (NULL: none). An own
-// sweep replaces one of the same time. Returns how many were replaced.
+// Merges the request's own sweeps (NULL: they are of another stream) with the stream's sweeps (NULL: none). A sweep of
+// the request replaces a sweep of the stream with the same time. Returns how many were replaced.
 static int32_t see(const struct stream *stream, struct sweep *own, int32_t most, struct seen *seen) {
   int32_t next = 0, replaced = 0;
   for (seen->count = 0; seen->count < most; seen->count++) {
@@ -39,11 +39,13 @@ static bool check_shape(const struct stream *stream, const struct sweep_shape *s
   const struct sweep_shape *own = &stream->shape;
   return !stream->count || (own->columns == shape->columns && own->dtype == shape->dtype) ||
          error_refuse(error, ERROR_STREAM_SHAPE, own->columns == shape->columns ? "dtype" : "num_features",
-                      "the sweep has %d columns of %s; those of the stream '%s' have %d of %s", (int)shape->columns,
-                      vx_float_words[shape->dtype], stream->name, (int)own->columns, vx_float_words[own->dtype]);
+                      "the sweep has %d columns of %s; the sweeps of the stream '%s' have %d of %s",
+                      (int)shape->columns, vx_float_words[shape->dtype], stream->name, (int)own->columns,
+                      vx_float_words[own->dtype]);
 }
 
-// Whether the sweep may be the newest of its stream: it is later than the newest, or replaces one of the same time.
+// Whether the sweep may be the newest of its stream: it is later than the stream's newest sweep, or replaces a sweep of
+// the same time.
 static bool check_time(const struct stream *stream, double time, bool listed, struct error *error) {
   char own[40], newest[40];
   struct text given = text_over(own, sizeof own), had = text_over(newest, sizeof newest);
@@ -106,8 +108,9 @@ static bool gather(struct streams *streams, struct stream_turn *turn, const stru
   if (seen[0].count == 0) {
     size_t cursor = 0;
     (void)!stream_next(terms, &cursor, name);
-    return error_refuse(error, ERROR_IMPOSSIBLE, "streams",
-                        "there is no sweep of '%s', into whose frame the others are moved; send one first", name);
+    return error_refuse(
+        error, ERROR_IMPOSSIBLE, "streams",
+        "there is no sweep of '%s' yet; send one first, since the other sweeps are moved into its frame", name);
   }
   list(seen, count, terms->sweeps, gathered);
   gathered->evicted = turn->evicted;

@@ -1,6 +1,6 @@
-// The sweeps that a request of a stream joins, and those that the stream keeps.
+// The sweeps that a request of a stream joins, and the sweeps that the stream keeps.
 //
-// A stream keeps a sweep only after its request has succeeded. A reader of a sweep is one of its users, so sweeps are
+// A stream keeps a sweep only after its request has succeeded. A reader counts as a user of its sweep, so sweeps are
 // copied without the lock. Any thread.
 #ifndef VOXELD_GATHER_SWEEPS_H
 #define VOXELD_GATHER_SWEEPS_H
@@ -20,12 +20,13 @@ struct gathered {
   const struct sweep *newest;  // of the first stream: all sweeps are moved into its frame
   int64_t evicted, expired;    // sweeps of the streams, since an answer last reported them
   bool begun;                  // the request's stream had no sweep before
-  bool repeated;               // the request's newest sweep replaces one of the same time
+  bool repeated;               // the request's newest sweep replaces a sweep of the same time
 };
 
-// Gathers the sweeps that the request of this turn joins: its own, newest first, and those of the streams. Leaves out a
-// stream's sweep that has the time of an own sweep. Adds the mount to the poses of the own sweeps, and a user to each
-// sweep. False with an error: the newest sweep is older than that of the stream, or a stream has another shape.
+// Gathers the sweeps that the request of this turn joins: the request's own, newest first, and the streams' sweeps.
+// Leaves out a stream's sweep that has the time of a sweep of the request. Adds the mount to the poses of the request's
+// sweeps, and a user to each gathered sweep. False with an error: the request's newest sweep is older than the stream's
+// newest, or a stream has sweeps of another shape.
 VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
                                   struct error *error);
@@ -37,8 +38,8 @@ VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *cl
 void gathered_release(struct streams *streams, struct gathered *gathered);
 
 // After the request of this turn has succeeded: the stream adds the request's own sweeps to its sweeps, and keeps at
-// most as many as `terms` ask for. `lost`: own sweeps without room, which count as evicted. A stream that its client
-// has dropped since gather_sweeps keeps nothing.
+// most as many as `terms` ask for. `lost`: the request's sweeps without room, which count as evicted. A stream that its
+// client has dropped since gather_sweeps keeps nothing.
 void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost);
 

@@ -39,7 +39,8 @@ static bool is_shown(const struct stream *stream, const struct client *client) {
   return stream->client == client && stream->count > 0;
 }
 
-// Without single sweeps: a client may have ten thousand, and the I/O thread that writes them serves other connections.
+// Does not list single sweeps: a client may have ten thousand, and the I/O thread that writes them serves other
+// connections.
 static void write_all(const struct streams *streams, const struct client *client, struct text *out) {
   json_printf(out, "{streams:[");
   for (const struct stream *stream = streams->first; stream; stream = stream->next) {

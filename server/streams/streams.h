@@ -3,10 +3,11 @@
 // A stream belongs to its client. Other clients neither use nor see it. turns.h orders the requests of a stream.
 // gather.h chooses the sweeps to join and to keep. snapshot.h writes what clients read.
 //
-// Each sweep owns its memory. When no stream has the sweep and no reader uses it, streams_unlock releases the memory by
-// the function that streams_init got.
+// Each sweep owns its memory. When no stream has the sweep and no reader uses it, streams_unlock releases the memory
+// with the function that was passed to streams_init.
 //
-// Any thread. The last part of this header is for this room, with the lock held. All other functions lock themselves.
+// Any thread. The last part of this header is for this room: its functions are called with the lock held. All other
+// functions take the lock themselves.
 #ifndef VOXELD_STREAMS_H
 #define VOXELD_STREAMS_H
 

@@ -5,7 +5,7 @@ static bool wait_in(struct stream *stream, struct stream_turn *turn, struct erro
   struct stream_turn **link = &stream->waiting;
   if (stream->waiting_count == STREAM_WAITING)
     return error_refuse(error, ERROR_CLIENT_OVER_SHARE, "stream",
-                        "%d requests of the stream '%s' wait for their turn already", STREAM_WAITING, stream->name);
+                        "%d requests of the stream '%s' already wait for their turn", STREAM_WAITING, stream->name);
   while (*link && (*link)->time <= turn->time) link = &(*link)->next;
   turn->next = *link;
   *link = turn;

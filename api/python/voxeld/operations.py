@@ -1478,7 +1478,7 @@ class DecodeResult(Result):
 
     @property
     def box_indices(self) -> NDArray[np.int32]:
-        """[K] int32: for each box, the flat index in its cloud of its anchor, or of its class and cell."""
+        """[K] int32: for each box, the flat index of its anchor, or of its class and cell, within its cloud."""
         return self._tensor("box_indices")
 
     @property
@@ -1536,7 +1536,7 @@ class DetectResult(Result):
 
     @property
     def box_indices(self) -> Optional[NDArray[np.int32]]:
-        """[K] int32: for each box, the flat index in its cloud of its anchor, or of its class and cell. Only if
+        """[K] int32: for each box, the flat index of its anchor, or of its class and cell, within its cloud. Only if
         outputs names it, else None.
         """
         return self.tensors.get("box_indices")
@@ -1962,7 +1962,7 @@ class Operations:
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
     ) -> PointsResult:
-        """Points in; the points that the steps left out.
+        """Points in, steps applied, points out.
 
         Args:
             points: one cloud [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list
@@ -2152,7 +2152,7 @@ class Operations:
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
     ) -> NmsResult:
-        """Boxes in; the boxes left after non-maximum suppression out.
+        """Boxes in, non-maximum suppression applied, boxes out.
 
         Args:
             boxes: [N, 7] float32
@@ -2262,7 +2262,7 @@ class Operations:
             anchor_rotations: radians; rotations of the anchors; allowed: 1 to 8 numbers; default: 0,1.57
             task_classes: number of classes of each task; without it one task has all classes; allowed: 1 to 32 whole
                 numbers, each 1 or more, that add up to the number of classes
-            task_sizes: number of anchor_sizes of each task; allowed: a whole number of 1 or more for each of
+            task_sizes: number of anchor_sizes of each task; allowed: whole numbers of 1 or more, one for each of
                 task_classes, that add up to the number of anchor_sizes
             heading: the heading in box_preds: one value, which is added to the anchor's rotation, or two values,
                 which are added to its cosine and its sine; default: angle
@@ -2322,7 +2322,8 @@ class Operations:
                 vel or velocity is yes; best first within each cloud, or within each of its tasks
             scores: [K] float32; score of each box, from 0 to 1
             labels: [K] int32; class of each box, from 0
-            box_indices: [K] int32; for each box, the flat index in its cloud of its anchor, or of its class and cell
+            box_indices: [K] int32; for each box, the flat index of its anchor, or of its class and cell, within its
+                cloud
             box_counts: [B] int32; boxes of each cloud
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
@@ -2477,8 +2478,8 @@ class Operations:
             scores: [K] float32; score of each box, from 0 to 1
             labels: [K] int32; class of each box, from 0; class_names of the metadata has the names
             box_counts: [B] int32; boxes of each cloud
-            box_indices: [K] int32; for each box, the flat index in its cloud of its anchor, or of its class and
-                cell; only if outputs names it
+            box_indices: [K] int32; for each box, the flat index of its anchor, or of its class and cell, within its
+                cloud; only if outputs names it
             cls_preds: [B, H, W, L] float32 or float16; logits of classes, channels last; of an anchor head; only if
                 outputs names it
             box_preds: [B, H, W, O] float32 or float16; offsets of boxes; of an anchor head; only if outputs names it

@@ -181,9 +181,9 @@ static void what_is_wrong_with_model_json(void **state) {
   static const struct {
     const char *where, *value, *fault;  // the fault without "model.json: "; NULL: none
   } rows[] = {
-      {"format", "2", "format is not 1, the one that this version reads"},
-      {"format", "'1'", "format is not 1, the one that this version reads"},
-      {"format", NULL, "format is not 1, the one that this version reads"},
+      {"format", "2", "format is not 1, the format that this version reads"},
+      {"format", "'1'", "format is not 1, the format that this version reads"},
+      {"format", NULL, "format is not 1, the format that this version reads"},
       {"colour", "1", "it has a member 'colour' that has no meaning there"},
       {"#colour", "1", NULL},
       {"description", "''", "description is not a string of 1 to 511 bytes"},
