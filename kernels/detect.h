@@ -47,9 +47,10 @@ struct vx_detector {
   const char *version;      // given by the owner
 };
 
-// A job's own choice of boxes. It replaces these parameters of the detector's decoder.
+// A job's own choice of voxels, points and boxes. It replaces these parameters of the detector.
 struct vx_detect {
   const struct vx_detector *detector;
+  struct vx_choice choice;
   float score_threshold;
   int32_t max_objects;  // centre heads only
   struct vx_nms nms;

@@ -70,8 +70,10 @@ enum vx_status vx_detection_check_time(const struct vx_detection *detection, con
 
 struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row_counts) {
   const struct vx_job *job = detection->job;
+  struct vx_voxelize params = detection->detector->voxelize;
+  params.choice = job->params.detect.choice;
   return (struct vx_job){.op = VX_VOXELIZE,
-                         .params.voxelize = detection->detector->voxelize,
+                         .params.voxelize = params,
                          .inputs = {job->inputs[VX_POINTS]},
                          .tensors = VX_TENSOR_BIT(VX_BEV_FEATURES),
                          .num_clouds = job->num_clouds,

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels/half.h"
 #include "kernels/host_device.h"
 #include "kernels/voxelize.h"
 
@@ -85,6 +86,17 @@ VX_SHARED bool vx_cell_of_point(const struct vx_cell_map *map, float x, float y,
 VX_SHARED float vx_cell_centre(const struct vx_cell_map *map, int axis, int32_t c) {
   float offset = map->size[axis] / 2.0f + map->min[axis];
   return (float)c * map->size[axis] + offset;
+}
+
+// The rank of a voxel for max_voxels. By `near` it has the bits of the squared distance from the origin to the voxel's
+// centre, in x and y: never below 0 or NaN, so the bits have the order of the distances. By `full` it falls with the
+// number of points.
+VX_SHARED uint32_t vx_voxel_rank(enum vx_voxels_by by, const struct vx_cell_map *map, const int32_t cell[3],
+                                 uint32_t points) {
+  if (by == VX_VOXELS_FIRST) return 0;
+  if (by == VX_VOXELS_FULL) return ~points;
+  float x = vx_cell_centre(map, 0, cell[0]), y = vx_cell_centre(map, 1, cell[1]);
+  return vx_float_bits(x * x + y * y);
 }
 
 #endif

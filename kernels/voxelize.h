@@ -3,8 +3,10 @@
 // The range is cut into a grid of cells (vx_grid_of). A point is in the cell c[a] = floor((p[a] - min[a]) / size[a]).
 // Points outside the grid, and points whose x, y or z is not finite, are dropped and counted.
 //
-// A voxel is a cell that holds a point. The voxels of a cloud are numbered in the order of their first points. Voxels
-// numbered max_voxels or above are dropped. A voxel keeps its first max_points_per_voxel points, in input order.
+// A voxel is a cell that holds a point. The voxels of a cloud are numbered in the order of their first points. If there
+// are more than max_voxels, those of the least vx_voxel_rank (grid.h) stay, of equal ranks those with lower numbers. A
+// voxel keeps its first max_points_per_voxel points, or those whose vx_random_of_row (random.h) is least for the seed
+// and the row of the input. Rows and points stay in input order in either case.
 //
 // All arithmetic is float32, each operation rounded to nearest, in the order written here and in grid.h. The mean is
 // the sum of the kept points in input order, then one division. Without a cap, the sum is taken in groups
@@ -42,6 +44,16 @@ enum {
 enum vx_order { VX_ORDER_FIRST, VX_ORDER_KEY };  // voxels by first appearance, or by ascending (x, y, z) in each cloud
 enum vx_fill { VX_FILL_ZERO, VX_FILL_MEAN };     // what pads `voxels`
 
+enum vx_voxels_by { VX_VOXELS_FIRST, VX_VOXELS_NEAR, VX_VOXELS_FULL };  // near the origin; with many points
+enum vx_points_by { VX_POINTS_FIRST, VX_POINTS_RANDOM };
+
+// What the caps keep.
+struct vx_choice {
+  enum vx_voxels_by voxels_by;
+  enum vx_points_by points_by;
+  int32_t seed;
+};
+
 // spconv's block filter. The grid's x-y plane is cut into blocks of factor x factor cells. The window of block b is [b
 // - size/2, b + size - size/2) on both axes, clipped to the grid. A voxel stays if the heights (z) of the kept points
 // in its block's window span more than `low` and less than `high` metres.
@@ -57,7 +69,8 @@ struct vx_voxelize {
   float voxel_size[3];               // x, y, z; metres
   int32_t max_points_per_voxel;      // P; 0 = no cap
   int32_t max_voxels;                // per cloud
-  enum vx_dtype feature_dtype;       // of all kinds of features
+  struct vx_choice choice;
+  enum vx_dtype feature_dtype;  // of all kinds of features
   enum vx_order order;
   enum vx_fill fill;
   struct vx_block_filter block_filter;

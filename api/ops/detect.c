@@ -19,9 +19,30 @@ static const struct param model = {
     .doc = "the model that detects",
     .required = true,
 };
-// These override the model's `decode`. They are parameters of /v1/decode, and change neither the voxels nor the
-// network.
+// These override the model's values. The first three are parameters of /v1/voxelize, the others of /v1/decode.
 #define OF_MODEL "; without it the model's value"
+static const struct param max_voxels_by = {
+    .name = "max_voxels_by",
+    .type = &value_word,
+    .offset = FIELD(job.params.detect.choice.voxels_by),
+    .words = voxels_by_words,
+    .doc = "which voxels are kept" OF_MODEL,
+};
+static const struct param max_points_by = {
+    .name = "max_points_by",
+    .type = &value_word,
+    .offset = FIELD(job.params.detect.choice.points_by),
+    .words = points_by_words,
+    .doc = "which points a voxel keeps" OF_MODEL,
+};
+static const struct param seed = {
+    .name = "seed",
+    .type = &value_int,
+    .offset = FIELD(job.params.detect.choice.seed),
+    .least = 0,
+    .most = INT32_MAX,
+    .doc = "of max_points_by=random" OF_MODEL,
+};
 static const struct param score_threshold = {
     .name = "score_threshold",
     .type = &value_fraction,
@@ -77,6 +98,9 @@ static const struct param *const rows[] = {&model,
                                            &param_point_counts,
                                            PARAMS_OF_STREAMS,
                                            &param_steps,
+                                           &max_voxels_by,
+                                           &max_points_by,
+                                           &seed,
                                            &score_threshold,
                                            &max_objects,
                                            &nms_threshold,
@@ -131,8 +155,9 @@ static bool is_used(const struct vx_detector *detector, const struct param *para
   return true;
 }
 
-static const struct param *const of_model[] = {&score_threshold, &max_objects,  &nms_threshold,
-                                               &nms_pre_max,     &nms_post_max, &class_agnostic};
+static const struct param *const of_model[] = {&max_voxels_by,   &max_points_by, &seed,
+                                               &score_threshold, &max_objects,   &nms_threshold,
+                                               &nms_pre_max,     &nms_post_max,  &class_agnostic};
 enum { OF_MODEL_COUNT = sizeof of_model / sizeof *of_model };
 
 void detect_choose(struct job_request *request, const struct vx_detector *detector) {

@@ -7,7 +7,9 @@
 
 #define FIELD(member) offsetof(struct job_request, member)
 
-extern const char *const format_words[];  // enum body_format
+extern const char *const format_words[];     // enum body_format
+extern const char *const voxels_by_words[];  // enum vx_voxels_by
+extern const char *const points_by_words[];  // enum vx_points_by
 
 extern const struct param param_preset, param_num_features, param_dtype, param_format, param_fields,
     param_intensity_scale, param_point_counts, param_steps, param_points_region, param_output_region, param_metadata,

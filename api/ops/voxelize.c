@@ -13,7 +13,10 @@ enum feature { FEATURE_POINTS, FEATURE_MEAN, FEATURE_PILLAR, FEATURE_COUNT };
 static const char *const feature_words[] = {"points", "mean", "pillar", NULL};  // enum feature
 static const char *const order_words[] = {"first", "key", NULL};                // enum vx_order
 static const char *const fill_words[] = {"zero", "mean", NULL};                 // enum vx_fill
-_Static_assert(sizeof(enum vx_order) == sizeof(int32_t) && sizeof(enum vx_fill) == sizeof(int32_t),
+const char *const voxels_by_words[] = {"first", "near", "full", NULL};          // enum vx_voxels_by
+const char *const points_by_words[] = {"first", "random", NULL};                // enum vx_points_by
+_Static_assert(sizeof(enum vx_order) == sizeof(int32_t) && sizeof(enum vx_fill) == sizeof(int32_t) &&
+                   sizeof(enum vx_voxels_by) == sizeof(int32_t) && sizeof(enum vx_points_by) == sizeof(int32_t),
                "an enum is written as an int32_t");
 
 static bool read_block_filter(const struct param *param, const char *value, const char *end, void *record) {
@@ -72,7 +75,24 @@ static const struct param max_points_per_voxel = {
     .least = 0,
     .most = VX_MAX_POINTS_PER_VOXEL,
     .initial = "32",
-    .doc = "P: a voxel keeps its first P points; 0 = no cap (dynamic voxelization)",
+    .doc = "P: how many points a voxel keeps; 0 = no cap (dynamic voxelization)",
+};
+static const struct param max_points_by = {
+    .name = "max_points_by",
+    .type = &value_word,
+    .offset = FIELD(job.params.voxelize.choice.points_by),
+    .words = points_by_words,
+    .initial = "first",
+    .doc = "which points a voxel keeps",
+};
+static const struct param seed = {
+    .name = "seed",
+    .type = &value_int,
+    .offset = FIELD(job.params.voxelize.choice.seed),
+    .least = 0,
+    .most = INT32_MAX,
+    .initial = "0",
+    .doc = "of max_points_by=random: another seed chooses other points",
 };
 static const struct param max_voxels = {
     .name = "max_voxels",
@@ -81,7 +101,16 @@ static const struct param max_voxels = {
     .least = 1,
     .most = VX_MAX_VOXELS,
     .initial = "40000",
-    .doc = "maximum number of voxels per cloud: the first that appear are kept",
+    .doc = "maximum number of voxels per cloud",
+};
+static const struct param max_voxels_by = {
+    .name = "max_voxels_by",
+    .type = &value_word,
+    .offset = FIELD(job.params.voxelize.choice.voxels_by),
+    .words = voxels_by_words,
+    .initial = "first",
+    .doc = "which voxels are kept: the first that appear, the nearest to the origin in x and y, or those with the most "
+           "points",
 };
 static const struct param feature = {
     .name = "feature",
@@ -179,7 +208,10 @@ static const struct param *const rows[] = {&param_preset,
                                            &point_cloud_range,
                                            &voxel_size,
                                            &max_points_per_voxel,
+                                           &max_points_by,
+                                           &seed,
                                            &max_voxels,
+                                           &max_voxels_by,
                                            &feature,
                                            &feature_dtype,
                                            &order,

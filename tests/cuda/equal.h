@@ -24,6 +24,7 @@ uint64_t random_bits(struct random *random);
 int32_t random_below(struct random *random, int32_t limit);
 bool random_one_in(struct random *random, int32_t n);
 float random_unit(struct random *random);
+void random_choice(struct random *random, struct vx_choice *choice);
 
 // ---- a backend at work ----------------------------------------------------------------------------------------------
 

@@ -154,6 +154,7 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs) {
                            .inputs = {vx_points_of(VX_FLOAT32, 0, scan.columns, NULL)},
                            .tensors = all[random_below(&random, sizeof all / sizeof *all)]};
     asked.params.detect.session = &session;
+    random_choice(&random, &asked.params.detect.choice);
     asked.tensors &= VX_DECODE_TENSORS | BIT(VX_BEV_FEATURES) | vx_map_tensors(&detector, ~0u);
     asked.num_clouds = scan.num_clouds;
     struct vx_chain chain;

@@ -43,6 +43,7 @@ static struct vx_job list_job(struct random *random) {
   }
   params->max_points_per_voxel = random_one_in(random, 4) ? 40 : caps[random_below(random, sizeof caps / sizeof *caps)];
   params->max_voxels = random_one_in(random, 2) ? 1 + random_below(random, 300) : VX_MAX_VOXELS;
+  random_choice(random, &params->choice);
   bool filled = (asked.tensors & BIT(VX_VOXELS)) != 0 && random_one_in(random, 3);
   params->fill = filled ? VX_FILL_MEAN : VX_FILL_ZERO;
   params->feature_dtype = random_one_in(random, 3) ? VX_FLOAT16 : VX_FLOAT32;

@@ -36,6 +36,14 @@ static float strange_value(struct random *random) {
   return vx_bits_float(bits[random_below(random, sizeof bits / sizeof bits[0])]);
 }
 
+void random_choice(struct random *random, struct vx_choice *choice) {
+  *choice = (struct vx_choice){.voxels_by = random_one_in(random, 2)   ? VX_VOXELS_FIRST
+                                            : random_one_in(random, 2) ? VX_VOXELS_NEAR
+                                                                       : VX_VOXELS_FULL,
+                               .points_by = random_one_in(random, 2) ? VX_POINTS_FIRST : VX_POINTS_RANDOM,
+                               .seed = random_below(random, INT32_MAX)};
+}
+
 static void random_params(struct random *random, struct vx_job *asked) {
   static const int32_t caps[] = {0, 1, 2, 3, 5, 8, 10, 20, 31, 32, 33, 35, 64, 65, 100, 300, 1024};
   *asked = (struct vx_job){.op = VX_VOXELIZE};
@@ -52,6 +60,7 @@ static void random_params(struct random *random, struct vx_job *asked) {
   asked->params.voxelize.max_points_per_voxel = caps[random_below(random, sizeof caps / sizeof caps[0])];
   asked->params.voxelize.max_voxels =
       random_one_in(random, 2) ? VX_MAX_VOXELS : 1 + random_below(random, random_one_in(random, 2) ? 50 : 20000);
+  random_choice(random, &asked->params.voxelize.choice);
   asked->inputs[VX_POINTS].dtype = random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32;
   asked->params.voxelize.feature_dtype = random_one_in(random, 3) ? VX_FLOAT16 : VX_FLOAT32;
   asked->params.voxelize.order = random_one_in(random, 3) ? VX_ORDER_KEY : VX_ORDER_FIRST;

@@ -203,10 +203,10 @@ static void describe_job(const struct vx_job *job, char *text, size_t size) {
                         (int)job->inputs[VX_POINTS].dtype, (unsigned long long)job->tensors);
   if (sampling != NULL) length += snprintf(text + length, size - (size_t)length, " start %d", sampling->start);
   if (job->op != VX_VOXELIZE) return;
-  snprintf(text + length, size - (size_t)length, " P %d M %d out %d order %d fill %d filter %d %d %d",
-           params->max_points_per_voxel, params->max_voxels, (int)params->feature_dtype, (int)params->order,
-           (int)params->fill, (int)params->block_filter.enabled, params->block_filter.factor,
-           params->block_filter.size);
+  snprintf(text + length, size - (size_t)length, " P %d by %d M %d by %d out %d order %d fill %d filter %d %d %d",
+           params->max_points_per_voxel, (int)params->choice.points_by, params->max_voxels,
+           (int)params->choice.voxels_by, (int)params->feature_dtype, (int)params->order, (int)params->fill,
+           (int)params->block_filter.enabled, params->block_filter.factor, params->block_filter.size);
 }
 
 void compare(struct side sides[2], const struct vx_job *asked, const struct scan *scan, const char *name) {

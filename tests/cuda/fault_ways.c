@@ -62,6 +62,7 @@ const struct way ways[] = {
      CHAINED},
     {"detection behind a step", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_DECODE_TENSORS | VX_CHAIN_TENSORS, 2,
      VX_DETECT, CHAINED},
+    {"chosen", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 1, VX_VOXELIZE, CHOSEN},
     {"places", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_VOXELIZE, PLACED},
     {"samples of few", 0, 1, VX_ORDER_KEY, VX_FLOAT32, true, VX_SAMPLED_TENSORS, 0.5f, VX_VOXELIZE, SAMPLED},
 };
@@ -128,6 +129,7 @@ static struct vx_voxelize voxelize_of(const struct way *way) {
                                .max_voxels = 400,
                                .order = way->order,
                                .encoder = encoder_of(way)};
+  if (way->with == CHOSEN) params.choice = (struct vx_choice){VX_VOXELS_NEAR, VX_POINTS_RANDOM, 1};
   if (way->filtered) params.block_filter = (struct vx_block_filter){true, 2, 3, 0.5f, 15.0f};
   return params;
 }

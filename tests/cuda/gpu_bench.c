@@ -52,6 +52,10 @@ static const struct work {
     {"dynamic mean", "preset=kitti_second&max_points_per_voxel=0&max_voxels=150000", RAW, "OpenPCDet", 590, 26},
     {"dynamic mean, by key", "preset=kitti_second&max_points_per_voxel=0&max_voxels=150000&order=key", RAW, "OpenPCDet",
      590, 45},
+    {"0.2 m, 10000 voxels", "preset=voxelize_cuda&max_voxels=10000", RAW, "", 0, 0},
+    {"the nearest", "preset=voxelize_cuda&max_voxels=10000&max_voxels_by=near", RAW, "", 0, 0},
+    {"the fullest", "preset=voxelize_cuda&max_voxels=10000&max_voxels_by=full", RAW, "", 0, 0},
+    {"0.2 m, random points", "preset=voxelize_cuda&max_points_by=random", RAW, "", 0, 0},
     {"coords", "preset=kitti_pointpillar&outputs=voxel_coords", RAW, "", 0, 0},
     {"coords, all maps",
      "preset=kitti_pointpillar&outputs=voxel_coords,occupancy,occupancy_counts,occupancy_packed,"

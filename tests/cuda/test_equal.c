@@ -70,6 +70,12 @@ static struct vx_job variant_of(const struct vx_job *asked, int variant) {
       params->range_min[0] = -params->range_max[0];
       params->max_voxels = 160000;
       break;
+    case 6:  // every cloud has more voxels
+    case 7:
+      params->choice = (struct vx_choice){variant == 6 ? VX_VOXELS_NEAR : VX_VOXELS_FULL, VX_POINTS_RANDOM, variant};
+      params->max_voxels = 3000;
+      params->max_points_per_voxel = 3;
+      break;
     default: break;
   }
   return changed;
@@ -78,7 +84,7 @@ static struct vx_job variant_of(const struct vx_job *asked, int variant) {
 static void compare_presets(struct side sides[2], const struct presets *presets, int num_scans) {
   for (int i = 0; i < num_scans; i++) {
     for (size_t k = 0; k < presets_count(presets); k++) {
-      for (int variant = 0; variant < 6; variant++) {
+      for (int variant = 0; variant < 8; variant++) {
         // The scan's own number of columns, so that every parameter set meets every scan.
         struct vx_job asked = variant_of(&presets_request(presets_at(presets, k))->job, variant);
         asked.inputs[VX_POINTS].dims[1] = scans[i].columns;

@@ -97,6 +97,7 @@ class Parameters(FaultCase):
             ("num_features", ("2", "65", "0", "-4", "4.0", "4x", "", "+4", " 4", "0x4", "99999999999999999999", "4,4")),
             ("max_points_per_voxel", ("-1", "1025", "4294967297", "1e2")),
             ("max_voxels", ("0", "16777217", "-1", "18446744073709551617")),
+            ("seed", ("-1", "2147483648", "1.5", "")),
             ("timeout_ms", ("-1", "x", "1.5", "99999999999")),
             ("fps", SAMPLE_NUMBERS),
             ("start", STARTS),
@@ -113,6 +114,8 @@ class Parameters(FaultCase):
             ("dtype", ("int8", "bfloat16")),
             ("order", ("random", "FIRST", "")),
             ("fill", ("nan", "")),
+            ("max_voxels_by", ("random", "NEAR", "near,full", "")),
+            ("max_points_by", ("near", "Random", "")),
             ("outputs", ("voxel", "voxel_coords,", "__metadata__", "_padding_0", "", "sampled_points")),
             ("preset", ("nobody", "../voxeld", "..", "", "a" * 300, "kitti_second.json")),
             (

@@ -83,7 +83,7 @@ def voxelize(query, rows, counts):
     for batch, count in enumerate(counts):
         cloud = rows[begin : begin + count]
         begin += count
-        cells, kept, over, dropped_cells = {}, {}, {}, set()
+        cells, members = {}, {}
         fate, cell_of = {}, {}
         for i, row in enumerate(cloud):
             p = [value(b) for b in row[:3]]
@@ -95,15 +95,21 @@ def voxelize(query, rows, counts):
                 fate[i] = "out_of_range"
                 continue
             cell = tuple(math.floor(s) for s in scaled)
-            if cell not in cells:
-                if len(cells) >= int(query["max_voxels"]):
-                    dropped_cells.add(cell)
-                    fate[i] = "over_max_voxels"
-                    continue
-                cells[cell] = len(cells)
-                kept[cell], over[cell] = [], []
             cell_of[i] = cell
-            (over if cap and len(kept[cell]) >= cap else kept)[cell].append(i)
+            cells.setdefault(cell, len(cells))
+            members.setdefault(cell, []).append(i)
+        dropped_cells = _worst(query, bounds, size, cells, members)
+        for cell in dropped_cells:
+            del cells[cell]
+            for i in members[cell]:
+                fate[i] = "over_max_voxels"
+                del cell_of[i]
+        kept, over = {}, {}
+        for cell in cells:
+            by = lambda i: i if query["max_points_by"] == "first" else _random(int(query["seed"]), begin - count + i)
+            chosen = sorted(members[cell], key=by)[: cap or None]
+            kept[cell] = sorted(chosen)
+            over[cell] = [i for i in members[cell] if i not in chosen]
         stay = [cell for cell in cells if _stays(query, grid, cloud, kept, cell)]
         if query["order"] == "key":
             stay.sort()
@@ -149,6 +155,29 @@ def farthest(rows, number, start):
     return chosen, distances
 
 
+def _centre(bounds, size, cell):
+    return [f32(f32(cell[a] * size[a]) + f32(f32(size[a] / 2) + bounds[a])) for a in range(3)]
+
+
+def _random(seed, row):
+    z = (seed + row * 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+def _worst(query, bounds, size, cells, members):
+    """The cells that max_voxels drops, of the numbers in `cells`."""
+
+    def rank(cell):
+        if query["max_voxels_by"] == "near":
+            x, y, _ = _centre(bounds, size, cell)
+            return f32(f32(x * x) + f32(y * y)), cells[cell]
+        return -len(members[cell]) if query["max_voxels_by"] == "full" else 0, cells[cell]
+
+    return sorted(cells, key=rank)[int(query["max_voxels"]) :]
+
+
 def _stays(query, grid, cloud, kept, cell):
     if query["block_filter"] == "off":
         return True
@@ -170,7 +199,7 @@ def _emit(query, out, cap, columns, bounds, size, batch, cell, points):
     feature_bits = bits16 if query["feature_dtype"] == "float16" else bits32
     add = total if cap else grouped_total
     means = [f32(add([value(p[c]) for p in points]) / f32(len(points))) for c in range(columns)]
-    centre = [f32(f32(cell[a] * size[a]) + f32(f32(size[a] / 2) + bounds[a])) for a in range(3)]
+    centre = _centre(bounds, size, cell)
     out["voxel_coords"].append([batch, cell[2], cell[1], cell[0]])
     out["voxel_num_points"].append(len(points))
     out["voxel_features"].append([feature_bits(m) for m in means])

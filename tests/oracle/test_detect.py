@@ -77,12 +77,17 @@ class Stages(OneDaemonCase):
 
     @classmethod
     def write_others(cls):
-        """Models with a centre head, and of float16."""
+        """Models with a centre head, with small caps, and of float16."""
         centers = models.description(decode=models.CENTER_DECODE)
         models.write(cls.folder.name, "centers", models.standin(center=True), centers)
         network = models.standin(center=True, halves=HALF_CENTERS)
         models.write(cls.folder.name, "mixed_centers", network, centers)
         models.write(cls.folder.name, "mixed", models.standin(halves=["cls_preds"]))
+        chosen = {"max_voxels_by": "near", "max_points_by": "random", "seed": 4}
+        few = {**models.VOXELIZE, "max_voxels": 50}
+        models.write(cls.folder.name, "few", models.standin(), models.description(voxelize=few))
+        described = models.description(voxelize={**few, **chosen})
+        models.write(cls.folder.name, "chosen", models.standin(), described)
         described = models.description(voxelize={**models.VOXELIZE, "feature_dtype": "float16"})
         models.write(cls.folder.name, "half", models.standin(halves=["map", *models.MAPS]), described)
 
@@ -96,10 +101,10 @@ class Stages(OneDaemonCase):
         self.assertEqual(reply.status, 200, reply)
         return check.parse_by_hand(reply.body)
 
-    def features(self, points, counts, hidden=None):
+    def features(self, points, counts, hidden=None, **choice):
         """bev_features, by the stages before the network."""
         tensors, _ = self.ask(
-            "/v1/voxelize", points.tobytes(), **models.VOXELIZE, feature="pillar", point_counts=counts
+            "/v1/voxelize", points.tobytes(), **models.VOXELIZE | choice, feature="pillar", point_counts=counts
         )
         rows = encode(tensors["pillar_features"], tensors["voxel_num_points"], *layers(hidden))
         coords = tensors["voxel_coords"]
@@ -137,6 +142,26 @@ class Stages(OneDaemonCase):
         self.check_boxes(tensors, metadata, maps)
         self.assertEqual(metadata["class_names"], ["Car", "Pedestrian", "Cyclist"])
         self.assertEqual(metadata["parameters"]["model"], "whole")
+
+    def test_what_the_caps_keep(self):
+        """As the model says, or as the request says."""
+        points = np.concatenate([scan(3000), scan(3000, seed=5)])
+        choices = [{"max_voxels_by": "near"}, {"max_voxels_by": "full"}, {"max_points_by": "random"}]
+        choices += [{"max_points_by": "random", "seed": 9}, {}]
+        asked = [(choice, {"model": "few", **choice}) for choice in choices]
+        chosen = {"max_voxels_by": "near", "max_points_by": "random", "seed": 4}
+        asked += [(chosen, {"model": "chosen"}), ({**chosen, "seed": 5}, {"model": "chosen", "seed": 5})]
+        seen = set()
+        for choice, parameters in asked:
+            tensors, metadata = self.ask(
+                "/v1/detect", points.tobytes(), **parameters, outputs="bev_features", point_counts=[3000, 3000]
+            )
+            features = self.features(points, [3000, 3000], max_voxels=50, **choice)
+            self.assertEqual(tensors["bev_features"].tobytes(), features.tobytes(), parameters)
+            shown = {name: metadata["parameters"][name] for name in chosen}
+            self.assertEqual(shown, {"max_voxels_by": "first", "max_points_by": "first", "seed": 0, **choice})
+            seen.add(features.tobytes())
+        self.assertEqual(len(seen), len(asked))
 
     def test_a_batch_at_once_or_one_by_one(self):
         counts = [1000, 0, 1500]
@@ -239,7 +264,7 @@ class RealLibrary(Stages):
     """The same with the real ONNX Runtime."""
 
     # Only the stand-in has networks with centre heads.
-    test_maps_of_a_centre_head = test_a_request_may_choose_boxes_otherwise = None
+    test_maps_of_a_centre_head = test_a_request_may_choose_boxes_otherwise = test_what_the_caps_keep = None
 
     @classmethod
     def setUpClass(cls):

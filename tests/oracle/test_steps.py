@@ -8,6 +8,7 @@ import urllib.parse
 import numpy as np
 
 import check
+import oracle
 import steps
 from daemon import OneDaemonCase
 
@@ -400,6 +401,30 @@ class Properties(StepsCase):
         alone, _ = self.post("fps", {"num_features": "4", "num_samples": "20"}, left["points"].tobytes())
         indices = left["point_indices"][alone["sampled_indices"]]
         self.same(whole, {"sampled_indices": indices}, "fps")
+
+    def test_caps_choose_from_what_the_steps_left(self):
+        """A random choice counts the rows of the body, also those that a step dropped."""
+        outputs = "voxel_coords,voxel_num_points,voxels,point_voxel_ids"
+        for case in range(CASES // 10):
+            rng = np.random.default_rng([SEED, case])
+            counts = [int(rng.integers(0, 900)) for _ in range(int(rng.integers(1, 4)))]
+            rows = rng.normal(0, 4, (sum(counts), 4)).astype(np.float32)
+            chain = random_chain(rng, 4, 2)
+            expected = steps.run(chain, rows, counts, FIELDS[:4])
+            caps = {"max_voxels": "150", "max_points_per_voxel": "2", "seed": str(case)}
+            caps |= {"feature": "points", "max_voxels_by": str(rng.choice(["near", "full"])), "max_points_by": "random"}
+            whole, metadata = self.post(
+                "voxelize", query_of(chain, 4, counts, **GRID, **caps, outputs=outputs), rows.tobytes(), f"case {case}"
+            )
+            left = expected.points.copy()
+            left[np.setdiff1d(np.arange(len(rows)), expected.alive())] = np.nan
+            query = {"num_features": "4", **GRID, **caps, "outputs": outputs}
+            voxels = oracle.voxelize(oracle.Params.from_values(query), left.tobytes(), counts)
+            answer = steps.answer(expected)  # a merged point has the voxel of the point that represents it
+            heads = np.append(answer["point_indices"], -1)[answer["point_rows"]]
+            ids = np.append(voxels.tensors["point_voxel_ids"], np.int32(-1))[heads]
+            self.same(whole, {**voxels.tensors, "point_voxel_ids": ids}, f"case {case} {chain} {caps}")
+            self.assertEqual(metadata["voxels"], voxels.voxels)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,10 @@ CASES = int(os.environ.get("VOXELD_TEST_STREAMS", "60"))
 GRID = {"point_cloud_range": "-20,-20,-4,20,20,4", "voxel_size": "0.5,0.5,1"}
 OPERATIONS = (
     ("voxelize", {**GRID, "feature": "mean,points,pillar", "max_points_per_voxel": "4", "max_voxels": "900"}),
+    (
+        "voxelize",
+        {**GRID, "max_points_per_voxel": "2", "max_points_by": "random", "max_voxels": "300", "max_voxels_by": "near"},
+    ),
     ("voxelize", {**GRID, "max_points_per_voxel": "0", "outputs": "voxel_coords,voxel_features,point_voxel_ids"}),
     ("transform", {"crop": "-15,-15,-3,15,15,3", "matrix": "0,-1,0,2,1,0,0,3,0,0,1,0,0,0,0,1"}),
     ("fps", {"num_samples": "40"}),

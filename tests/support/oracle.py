@@ -48,6 +48,9 @@ class Params:
     num_features: int = 4
     max_points_per_voxel: int = 32
     max_voxels: int = 40000
+    max_voxels_by: str = "first"
+    max_points_by: str = "first"
+    seed: int = 0
     feature: tuple = ("mean",)
     feature_dtype: str = "float32"
     dtype: str = "float32"
@@ -67,13 +70,13 @@ class Params:
                 continue
             if name in ("point_cloud_range", "voxel_size"):
                 known[name] = tuple(float(v) for v in _items(value))
-            elif name in ("num_features", "max_points_per_voxel", "max_voxels"):
+            elif name in ("num_features", "max_points_per_voxel", "max_voxels", "seed"):
                 known[name] = int(value)
             elif name in ("feature", "outputs"):
                 known[name] = tuple(_items(value))
             elif name == "block_filter":
                 known[name] = _block_filter(value)
-            elif name in ("feature_dtype", "dtype", "order", "fill"):
+            elif name in ("feature_dtype", "dtype", "order", "fill", "max_voxels_by", "max_points_by"):
                 known[name] = str(value)
             else:
                 raise KeyError(f"the oracle does not know the parameter {name}")
@@ -175,6 +178,14 @@ def grouped_sums(values, starts, lengths):
     return values[starts]
 
 
+def random_of_rows(seed, rows):
+    """The finalizer of splitmix64 over seed + row * 0x9E3779B97F4A7C15."""
+    z = np.uint64(seed) + rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
 def _starts(lengths):
     return np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64) if len(lengths) else lengths.astype(np.int64)
 
@@ -220,33 +231,27 @@ class Grid:
 class Cloud:
     """The voxels of one cloud in output order, and the fate of each of its points."""
 
-    def __init__(self, params, grid, bits):
+    def __init__(self, params, grid, bits, first_row=0):
         self.params, self.grid, self.bits = params, grid, bits
-        cap = params.max_points_per_voxel
         self.xyz = np.ascontiguousarray(bits[:, :3]).view(F32)
         finite, inside, cells = grid.locate(self.xyz)
 
-        # Number the cells by first appearance. Cells from max_voxels on are dropped.
+        # Number the cells by first appearance, then those that stay again.
         keys, first, inverse = np.unique(grid.keys(cells), return_index=True, return_inverse=True)
         by_appearance = np.argsort(first)
         number = np.empty(len(keys), np.int64)
         number[by_appearance] = np.arange(len(keys))
-        dropped_voxels = max(0, len(keys) - params.max_voxels)
-        self.cells = cells[first[by_appearance]][: params.max_voxels]
-        self.keys = keys[by_appearance][: params.max_voxels]
         voxel = np.full(len(bits), -1, np.int64)
         voxel[inside] = number[inverse.reshape(-1)]
-        dropped = voxel >= params.max_voxels
-        voxel[dropped] = -1
-
-        # Rank the fate of each point among those of its voxel, in input order.
-        sorted_points = np.argsort(voxel, kind="stable")
-        sorted_points = sorted_points[voxel[sorted_points] >= 0]
-        all_counts = np.bincount(voxel[sorted_points], minlength=len(self.cells)).astype(np.int64)
-        ranks = np.arange(len(sorted_points)) - np.repeat(_starts(all_counts), all_counts)
-        capped = np.zeros(len(ranks), bool) if cap == 0 else ranks >= cap
-        over_cap = np.zeros(len(bits), bool)
-        over_cap[sorted_points[capped]] = True
+        chosen = self._choose(cells[first[by_appearance]], np.bincount(voxel[inside], minlength=len(keys)))
+        dropped_voxels = len(keys) - len(chosen)
+        self.cells = cells[first[by_appearance]][chosen]
+        self.keys = keys[by_appearance][chosen]
+        renumbered = np.full(len(keys) + 1, -1, np.int64)  # the last entry serves voxel -1
+        renumbered[chosen] = np.arange(len(chosen))
+        voxel = renumbered[voxel]
+        dropped = inside & (voxel < 0)
+        over_cap = self._over_cap(voxel, first_row)
 
         stays = self._block_filter(voxel, over_cap)
         order = np.argsort(self.keys, kind="stable") if params.order == "key" else np.arange(len(self.cells))
@@ -286,6 +291,31 @@ class Cloud:
         self.num_points = np.bincount(self.member_rows, minlength=len(order)).astype(np.int64)
         self.starts = _starts(self.num_points)
         self.member_ranks = np.arange(len(self.members)) - self.starts[self.member_rows]
+
+    def _choose(self, cells, counts):
+        """The numbers of the voxels that stay, ascending."""
+        rank = np.zeros(len(cells))
+        if self.params.max_voxels_by == "full":
+            rank = -counts
+        elif self.params.max_voxels_by == "near":
+            with np.errstate(all="ignore"):
+                x, y, _ = self.grid.centres(cells).T
+                rank = x * x + y * y
+        return np.sort(np.argsort(rank, kind="stable")[: self.params.max_voxels])
+
+    def _over_cap(self, voxel, first_row):
+        """Which points are over the cap of their voxel."""
+        rank = np.arange(len(voxel))
+        if self.params.max_points_by == "random":
+            rank = random_of_rows(self.params.seed, rank + first_row)
+        order = np.lexsort((rank, voxel))
+        order = order[voxel[order] >= 0]
+        counts = np.bincount(voxel[order], minlength=len(self.cells)).astype(np.int64)
+        places = np.arange(len(order)) - np.repeat(_starts(counts), counts)
+        over_cap = np.zeros(len(voxel), bool)
+        cap = self.params.max_points_per_voxel
+        over_cap[order] = (places >= cap) & (cap > 0)
+        return over_cap
 
     def _block_filter(self, voxel, over_cap):
         """Which voxels stay, by the span of heights in the blocks around them."""
@@ -370,7 +400,7 @@ def voxelize(params, body, point_counts=None):
         raise ValueError("point_counts do not add up")
     grid = Grid(params, len(point_counts))
     edges = np.concatenate(([0], np.cumsum(point_counts))).astype(int)
-    clouds = [Cloud(params, grid, bits[a:b]) for a, b in zip(edges[:-1], edges[1:])]
+    clouds = [Cloud(params, grid, bits[a:b], a) for a, b in zip(edges[:-1], edges[1:])]
     rows_before = _starts(np.array([len(c.cells) for c in clouds]))
 
     def feature(bits32):

@@ -372,7 +372,25 @@ PARAMETERS: List[Parameter] = [
         None,
         "32",
         "a whole number from 0 to 1024",
-        "P: a voxel keeps its first P points; 0 = no cap (dynamic voxelization)",
+        "P: how many points a voxel keeps; 0 = no cap (dynamic voxelization)",
+    ),
+    Parameter(
+        "max_points_by",
+        ("voxelize",),
+        "string",
+        None,
+        "first",
+        "first or random",
+        "which points a voxel keeps",
+    ),
+    Parameter(
+        "seed",
+        ("voxelize",),
+        "int",
+        None,
+        "0",
+        "a whole number from 0 to 2147483647",
+        "of max_points_by=random: another seed chooses other points",
     ),
     Parameter(
         "max_voxels",
@@ -381,7 +399,19 @@ PARAMETERS: List[Parameter] = [
         None,
         "40000",
         "a whole number from 1 to 16777216",
-        "maximum number of voxels per cloud: the first that appear are kept",
+        "maximum number of voxels per cloud",
+    ),
+    Parameter(
+        "max_voxels_by",
+        ("voxelize",),
+        "string",
+        None,
+        "first",
+        "first or near or full",
+        (
+            "which voxels are kept: the first that appear, the nearest to the origin in x and y, or those with the "
+            "most points"
+        ),
     ),
     Parameter(
         "feature",
@@ -791,6 +821,33 @@ PARAMETERS: List[Parameter] = [
         "the model that detects",
     ),
     Parameter(
+        "max_voxels_by",
+        ("detect",),
+        "string",
+        None,
+        None,
+        "first or near or full",
+        "which voxels are kept; without it the model's value",
+    ),
+    Parameter(
+        "max_points_by",
+        ("detect",),
+        "string",
+        None,
+        None,
+        "first or random",
+        "which points a voxel keeps; without it the model's value",
+    ),
+    Parameter(
+        "seed",
+        ("detect",),
+        "int",
+        None,
+        None,
+        "a whole number from 0 to 2147483647",
+        "of max_points_by=random; without it the model's value",
+    ),
+    Parameter(
         "score_threshold",
         ("detect",),
         "float",
@@ -1022,7 +1079,10 @@ class VoxelizeParameters(TypedDict, total=False):
     point_cloud_range: Optional[Numbers]
     voxel_size: Optional[Numbers]
     max_points_per_voxel: Optional[int]
+    max_points_by: Optional[Literal["first", "random"]]
+    seed: Optional[int]
     max_voxels: Optional[int]
+    max_voxels_by: Optional[Literal["first", "near", "full"]]
     feature: Optional[Union[VoxelizeFeature, Sequence[VoxelizeFeature]]]
     feature_dtype: Optional[Literal["float32", "float16"]]
     order: Optional[Literal["first", "key"]]
@@ -1680,7 +1740,10 @@ class Operations:
         point_cloud_range: Optional[Numbers] = None,
         voxel_size: Optional[Numbers] = None,
         max_points_per_voxel: Optional[int] = None,
+        max_points_by: Optional[Literal["first", "random"]] = None,
+        seed: Optional[int] = None,
         max_voxels: Optional[int] = None,
+        max_voxels_by: Optional[Literal["first", "near", "full"]] = None,
         feature: Optional[Union[VoxelizeFeature, Sequence[VoxelizeFeature]]] = None,
         feature_dtype: Optional[Literal["float32", "float16"]] = None,
         order: Optional[Literal["first", "key"]] = None,
@@ -1742,10 +1805,15 @@ class Operations:
             point_cloud_range: metres; a point is in range if its cell index is inside the grid; allowed:
                 x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
             voxel_size: metres; size of a voxel along x, y and z; allowed: x,y,z, finite, each above 0
-            max_points_per_voxel: P: a voxel keeps its first P points; 0 = no cap (dynamic voxelization); allowed: a
+            max_points_per_voxel: P: how many points a voxel keeps; 0 = no cap (dynamic voxelization); allowed: a
                 whole number from 0 to 1024; default: 32
-            max_voxels: maximum number of voxels per cloud: the first that appear are kept; allowed: a whole number
-                from 1 to 16777216; default: 40000
+            max_points_by: which points a voxel keeps; default: first
+            seed: of max_points_by=random: another seed chooses other points; allowed: a whole number from 0 to
+                2147483647; default: 0
+            max_voxels: maximum number of voxels per cloud; allowed: a whole number from 1 to 16777216; default:
+                40000
+            max_voxels_by: which voxels are kept: the first that appear, the nearest to the origin in x and y, or
+                those with the most points; default: first
             feature: which tensors are computed; default: mean
             feature_dtype: type of voxel_features, pillar_features and bev_features; default: float32
             order: voxels by first appearance (spconv), or by ascending batch, x, y, z (torch.unique of dynamic

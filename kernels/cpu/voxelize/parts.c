@@ -11,6 +11,17 @@ static void take_index(struct cpu_cell_index *index, struct cpu_arena *arena, in
   index->entries = cpu_arena_take(arena, (uint64_t)most, sizeof *index->entries);
 }
 
+static void lay_out_choice(struct cpu_run *run, struct cpu_arena *arena) {
+  const struct vx_choice *choice = &run->params->choice;
+  uint64_t most = (uint64_t)run->largest_cloud;
+  if (choice->voxels_by != VX_VOXELS_FIRST) {
+    run->voxel_ranks = cpu_arena_take(arena, most, sizeof *run->voxel_ranks);
+    run->new_numbers = cpu_arena_take(arena, most, sizeof *run->new_numbers);
+    run->other_entries = cpu_arena_take(arena, most, sizeof *run->other_entries);
+  }
+  if (choice->points_by != VX_POINTS_FIRST) run->dropped = cpu_arena_take(arena, most, sizeof *run->dropped);
+}
+
 // Takes the arrays of the current cloud.
 static void lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena) {
   bool filtered = run->params->block_filter.enabled;
@@ -19,6 +30,7 @@ static void lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena) {
   take_index(&run->cells, arena, run->largest_cloud, run->map.key.bits);
   run->inside = cpu_arena_take(arena, (uint64_t)run->largest_cloud, sizeof *run->inside);
   run->voxel_of = cpu_arena_take(arena, (uint64_t)run->largest_cloud, sizeof *run->voxel_of);
+  lay_out_choice(run, arena);
   if (run->lists_wanted) run->next = cpu_arena_take(arena, rows + 1, sizeof *run->next);
   if (run->ids_wanted || (run->sectioned && filtered)) run->row_of = cpu_arena_take(arena, rows, sizeof *run->row_of);
   if (ordered || filtered) run->sorting = cpu_arena_take(arena, 2 * rows, sizeof *run->sorting);

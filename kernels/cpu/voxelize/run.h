@@ -1,8 +1,8 @@
 // The state of one voxelize job on the CPU.
 //
-// Each cloud goes through up to six stages: index (points.c), gather (maps.c), list, order and name (rows.c), filter
-// (block_filter.c). Then the rows of all clouds are known, and the tensors are written from them (writers.c). A struct
-// cpu_run lives on the stack of one call. Its arrays are the lane's scratch.
+// Each cloud goes through up to seven stages: index (points.c), choose (choose.c), gather (maps.c), list, order and
+// name (rows.c), filter (block_filter.c). Then the rows of all clouds are known, and the tensors are written from them
+// (writers.c). A struct cpu_run lives on the stack of one call. Its arrays are the lane's scratch.
 //
 // The clouds are tasks of the job (parallel_for.h), and so are stretches of rows of a large tensor. Each task has a
 // copy of the run with only its own part: its place in the arrays of the whole job, and the arrays of the current
@@ -164,6 +164,12 @@ struct cpu_run {
   int32_t *row_of;                // [largest_rows]: row of each voxel number
   struct cpu_keyed *sorting;      // [2 * largest_rows]
   struct cpu_row *rows_in_order;  // [largest_rows]
+
+  // For the current cloud, if the caps do not keep what comes first (choose.c). NULL if they do.
+  uint32_t *voxel_ranks;                 // [largest_cloud]: vx_voxel_rank of each voxel
+  int32_t *new_numbers;                  // [largest_cloud]: of each voxel
+  struct cpu_cell_entry *other_entries;  // [largest_cloud]: the entries of `cells` in another order
+  int32_t *dropped;                      // [largest_cloud]: the points that one row drops
 
   struct cpu_cut cut;
 

@@ -5,7 +5,8 @@
 // 2. Merge: each bucket has its own index. It reads the voxels of the segments, first to last. A voxel is new in the
 //    segment where it first appears; later appearances refer to that one.
 // 3. Number: a voxel's number is the count of new voxels before it. The buckets have counted the new voxels of each
-//    segment and their points, so each segment makes the rows of its new voxels.
+//    segment and their points, so each segment makes the rows of its new voxels. If max_voxels does not keep the first
+//    voxels, one worker chooses the voxels and makes the rows (choose.c).
 // 4. Pack: the points in range of all segments move together, each with the number of its voxel.
 // 5. List: each segment knows how many points of a voxel are in earlier segments, and so where its own points go.
 #include "kernels/cpu/voxelize/voxelize.h"
@@ -198,13 +199,15 @@ static enum vx_status number_segment(void *ctx, const struct vx_worker *worker, 
     }
   }
   const struct cpu_stretch stretch = {segment->first_number, number, segment->first_listed};
-  cpu_make_rows_of(run, worker->stop, numbering->cloud, &stretch, &segment->counts);
+  if (!run->new_numbers) cpu_make_rows_of(run, worker->stop, numbering->cloud, &stretch, &segment->counts);
   return vx_stop_status(worker->stop, error);
 }
 
 // The number in the cloud of the voxel at `place` in `bucketed`.
-static int32_t number_of(const struct cpu_cut *cut, int32_t place) {
-  return cut->bucketed[cut->bucketed[place].same_as].number;
+static int32_t number_of(const struct cpu_run *run, int32_t place) {
+  const struct cpu_bucketed *bucketed = run->cut.bucketed;
+  int32_t number = bucketed[bucketed[place].same_as].number;
+  return run->new_numbers ? run->new_numbers[number] : number;
 }
 
 static enum vx_status pack_segment(void *ctx, const struct vx_worker *worker, int32_t task, struct error *error) {
@@ -215,7 +218,7 @@ static enum vx_status pack_segment(void *ctx, const struct vx_worker *worker, in
   const int32_t *bucketed_at = cut->bucketed_at + segment->begin;
   VX_EACH_ROW(worker->stop, i, 0, segment->num_inside) {
     run->inside[segment->first_inside + i] = inside[i];
-    run->voxel_of[segment->first_inside + i] = number_of(cut, bucketed_at[seen_of[i]]);
+    run->voxel_of[segment->first_inside + i] = number_of(run, bucketed_at[seen_of[i]]);
   }
   return vx_stop_status(worker->stop, error);
 }
@@ -234,7 +237,7 @@ static int32_t *find_places(const struct listing *listing, struct vx_stop *stop,
   int32_t *next = cut->next + segment->begin;
   const int32_t *bucketed_at = cut->bucketed_at + segment->begin;
   VX_EACH_ROW(stop, i, 0, segment->num_seen) {
-    int32_t number = number_of(cut, bucketed_at[i]), before = cut->bucketed[bucketed_at[i]].before;
+    int32_t number = number_of(listing->run, bucketed_at[i]), before = cut->bucketed[bucketed_at[i]].before;
     next[i] = number < listing->num_rows ? listing->rows[number].first + before : -1;
   }
   return next;
@@ -305,7 +308,13 @@ enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *c
     place_segments(run, cloud);
     status = parallel_for(run, number_segment, &numbering, error);
   }
-  for (int32_t i = 0; i < run->cut.count && status == VX_OK; i++) cpu_add_rows(run, &run->cut.segments[i].counts);
+  if (status == VX_OK && run->new_numbers) {
+    cpu_choose_voxels(run);
+    cpu_make_rows(run, cloud);
+    status = vx_stop_status(run->stop, error);
+  }
+  for (int32_t i = 0; i < run->cut.count && status == VX_OK && !run->new_numbers; i++)
+    cpu_add_rows(run, &run->cut.segments[i].counts);
   return status == VX_OK && is_packed(run) ? parallel_for(run, pack_segment, run, error) : status;
 }
 

@@ -74,14 +74,23 @@ static enum vx_status prepare(struct cpu_run *run, struct error *error) {
 static enum vx_status find_voxels(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
   if (run->cut.count > 0) return cpu_index_segments(run, cloud, error);
   cpu_index_points(run, cloud);
+  if (run->params->choice.voxels_by != VX_VOXELS_FIRST) {
+    cpu_choose_voxels(run);
+    cpu_renumber_points(run);
+  }
   cpu_make_rows(run, cloud);
   return VX_OK;
 }
 
 static enum vx_status list_points(struct cpu_run *run, const struct cpu_cloud *cloud, struct error *error) {
-  if (run->lists_wanted && run->cut.count > 0) return cpu_list_segments(run, cloud, error);
-  if (run->lists_wanted) cpu_list_points(run, cloud);
-  return VX_OK;
+  enum vx_status status = VX_OK;
+  if (!run->lists_wanted) return VX_OK;
+  if (run->cut.count > 0)
+    status = cpu_list_segments(run, cloud, error);
+  else
+    cpu_list_points(run, cloud);
+  if (status == VX_OK && run->params->choice.points_by != VX_POINTS_FIRST) cpu_choose_points(run, cloud);
+  return status;
 }
 
 // Finds the rows of one cloud and appends them to the rows of earlier clouds.

@@ -59,6 +59,19 @@ VX_WARN_UNUSED enum vx_status cpu_index_segments(struct cpu_run *run, const stru
 VX_WARN_UNUSED enum vx_status cpu_list_segments(struct cpu_run *run, const struct cpu_cloud *cloud,
                                                 struct error *error);
 
+// ---- what the caps keep, if that is not what comes first ------------------------------------------------------------
+
+// Gives the voxels that max_voxels keeps the lowest numbers, and the other voxels the next numbers. Both stay in the
+// order of appearance. Fills run.new_numbers. Reorders run.cells, but not run.voxel_of.
+void cpu_choose_voxels(struct cpu_run *run);
+
+// Replaces the numbers of voxels in run.voxel_of by new numbers.
+void cpu_renumber_points(struct cpu_run *run);
+
+// Moves the points that each row of the cloud keeps to the front of the row's list, before the points that the row
+// drops. Both stay in input order.
+void cpu_choose_points(struct cpu_run *run, const struct cpu_cloud *cloud);
+
 // ---- from the voxels of a cloud to rows of the output ---------------------------------------------------------------
 
 // Voxels of a cloud with consecutive numbers.

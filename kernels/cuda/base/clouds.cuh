@@ -29,6 +29,12 @@ struct __align__(16) cuda_record {
   uint32_t first_point, hits, begin, slot;
 };
 
+// What is known of the rank of the last cell of a cloud that max_voxels keeps: its highest digits, and how many of the
+// cells with these digits are kept.
+struct cuda_last_cell {
+  uint32_t digits, left;
+};
+
 // The index of the last of `count` ascending items that is <= value. The first item must be <= value.
 __device__ static inline int32_t cuda_last_at_most(const uint32_t *items, int32_t count, uint32_t value) {
   int32_t low = 0, high = count;

@@ -25,7 +25,9 @@ enum {
   CUDA_SUM_GROUP = 64,          // points summed in sequence without a cap
   CUDA_DIRECT_CELLS = 1 << 22,  // in a grid with up to so many cells, each cell has its own slot, without hashing
   CUDA_MARKED_CELLS = 1 << 29,  // in a grid with up to so many cells, marks order the rows, without sorting
-  CUDA_MARK_WORDS = 16          // words of 32 marks in a group, whose marks are counted together
+  CUDA_MARK_WORDS = 16,         // words of 32 marks in a group, whose marks are counted together
+  CUDA_DIGIT_BITS = 11,         // of a digit of a cell's rank
+  CUDA_RANK_DIGITS = 3          // digits of a rank
 };
 
 // The fates of a voxelization, which are counted per section: the first ones of the table. Each section has one counter
@@ -154,10 +156,10 @@ struct vx_lane {
   cudaStream_t stream;
   uint64_t seed[2];   // of the hash
   uint32_t sequence;  // of the last job, which owns this and the next three; a multiple of four
-  bool clean;         // control, keys, cells and marks are as a job expects them
+  bool clean;         // control, keys, cells, marks and digits are as a job expects them
   bool freed;         // freed blocks are not yet given back to the driver
   bool chain_clean;   // chain_control is cleared
-  struct cuda_memory control, keys, cells, marks;
+  struct cuda_memory control, keys, cells, marks, digits;
   struct cuda_memory chain_control, chain_rows;   // of a chain of steps: its counters; its rows
   struct cuda_chain *chain;                       // of the job that the lane runs; NULL: it has none
   struct cuda_memory scratch;                     // arrays of one job

@@ -52,7 +52,8 @@ static enum vx_status take_block(struct vx_lane *lane, struct cuda_memory *block
 
 // Whether a job expects the block to be clean.
 static bool is_of_table(const struct vx_lane *lane, const struct cuda_memory *block) {
-  return block == &lane->control || block == &lane->keys || block == &lane->cells || block == &lane->marks;
+  return block == &lane->control || block == &lane->keys || block == &lane->cells || block == &lane->marks ||
+         block == &lane->digits;
 }
 
 // Memory that could not be freed is not used again. Its replacement is not clean.
@@ -148,6 +149,13 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
     take(arena, &run->output_rows, rows);
     take(arena, &run->rows_in_order, rows);
   }
+  if (run->choice.by != VX_VOXELS_FIRST) {
+    struct cuda_choice *choice = &run->choice;
+    take(arena, &choice->last, clouds * CUDA_RANK_DIGITS);
+    take(arena, &choice->ranks, points);
+    take(arena, &choice->counts, clouds * choice->per_cloud);
+    take(arena, &choice->records, points);
+  }
   if (run->marked) take(arena, &run->marks_before, cuda_mark_groups(run->num_cells));
   if (run->filtered) {
     struct cuda_block_filter *filter = &run->filter;
@@ -179,6 +187,7 @@ static enum vx_status clear(struct vx_lane *lane, struct error *error) {
   CUDA_CALL(cudaMemsetAsync(lane->keys.memory, 0xFF, lane->keys.bytes, lane->stream), error);
   CUDA_CALL(cudaMemsetAsync(lane->cells.memory, 0xFF, lane->cells.bytes, lane->stream), error);
   CUDA_CALL(cudaMemsetAsync(lane->marks.memory, 0, lane->marks.bytes, lane->stream), error);
+  CUDA_CALL(cudaMemsetAsync(lane->digits.memory, 0, lane->digits.bytes, lane->stream), error);
   return VX_OK;
 }
 
@@ -196,6 +205,7 @@ static enum vx_status take_control(struct cuda_run *run, struct error *error) {
   run->table.keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
   run->cells = (struct cuda_cell *)lane->cells.memory;
   run->marks = run->marked ? (uint32_t *)lane->marks.memory : NULL;
+  run->choice.digits = (uint32_t *)lane->digits.memory;
   begin_table(run, &run->table);
   begin_table(run, &run->filter.blocks);
   return VX_OK;
@@ -203,7 +213,9 @@ static enum vx_status take_control(struct cuda_run *run, struct error *error) {
 
 static enum vx_status reserve_control(const struct cuda_run *run, struct error *error) {
   uint64_t num_groups = run->marked ? cuda_mark_groups(run->num_cells) : 0;
-  uint64_t slots = run->table.slots;
+  uint64_t slots = run->table.slots, clouds = run->choice.by == VX_VOXELS_FIRST ? 0 : (uint64_t)run->clouds.count;
+  size_t digits = clouds * CUDA_RANK_DIGITS << CUDA_DIGIT_BITS;
+  CUDA_TRY(cuda_reserve(run->lane, &run->lane->digits, digits * sizeof(uint32_t), error));
   return reserve_table(run->lane, run->num_tiles, run->direct ? 0 : slots, slots, num_groups, error);
 }
 
@@ -235,10 +247,10 @@ enum vx_status cuda_presize(struct vx_lane *lane, struct error *error) {
 }
 
 static struct cuda_memory *block_of(struct vx_lane *lane, int i) {
-  struct cuda_memory *blocks[] = {&lane->control,       &lane->keys,       &lane->cells,   &lane->marks,
-                                  &lane->chain_control, &lane->chain_rows, &lane->scratch, &lane->sorting,
-                                  &lane->sampling,      &lane->image,      &lane->weights, &lane->features,
-                                  &lane->maps};
+  struct cuda_memory *blocks[] = {&lane->control,  &lane->keys,          &lane->cells,      &lane->marks,
+                                  &lane->digits,   &lane->chain_control, &lane->chain_rows, &lane->scratch,
+                                  &lane->sorting,  &lane->sampling,      &lane->image,      &lane->weights,
+                                  &lane->features, &lane->maps};
   return i < (int)(sizeof blocks / sizeof blocks[0]) ? blocks[i] : NULL;
 }
 

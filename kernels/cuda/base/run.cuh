@@ -3,7 +3,9 @@
 // The stages of a voxelization:
 //   insert    Brings the points from the host. Each point gets the slot of its cell and a rank within the cell.
 //   number    Each cell gets a number, by first appearance, and its part of the list of points.
+//   choose    Numbers the cells that max_voxels keeps before the others, unless it keeps the first.
 //   assign    Each point writes itself into its cell's part of the list.
+//   pick      Lists the points that a row keeps before the others, unless it keeps the first.
 //   lists     Sorts whole lists into input order, if something needs that.
 //   filter    Removes rows, if there is a block filter.
 //   sections  Counts the fates of points by section, if the cloud has sections.
@@ -25,7 +27,8 @@
 // The device tells the host the sizes and the end of the job by writing host memory (struct cuda_device_status). No
 // copy engine is used: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
 //
-// Numbers: a *cell number* counts the distinct cells of all clouds by first appearance. A *row* counts the cells that
+// Numbers: a *cell number* counts the distinct cells of all clouds by first appearance; if some are chosen, the chosen
+// cells of a cloud before its other cells. A *row* counts the cells that
 // max_voxels allows, in the same order. An *output row* is a row after block filter and ordering. With one cloud, no
 // filter and no ordering, the three are the same, and the arrays between them are NULL.
 //
@@ -97,6 +100,7 @@ struct voxel_view : cuda_view {
   enum vx_dtype feature_dtype;  // of all kinds of features
   uint32_t intensity;           // the column with the intensity, for the maps
   bool filtered;                // there is a block filter: output_rows says which rows are kept
+  bool picked;                  // a row keeps random points: the list of a row has these first
   bool encoded;                 // the encoder is used
   bool fill_mean;               // the mean pads `voxels`
   bool unattended;              // the host does not wait for any size: see lists.cu
@@ -138,6 +142,17 @@ struct cuda_fps : cuda_points {
 struct cuda_sections {
   int32_t count;                       // 0: the job has none
   uint32_t ends[VX_MAX_SECTIONS - 1];  // end of each section but the last: the point after it
+};
+
+// The arrays of the choice of cells: choose.cu.
+struct cuda_choice {
+  enum vx_voxels_by by;
+  uint32_t per_cloud;           // blocks of each cloud
+  uint32_t *digits;             // [clouds, CUDA_RANK_DIGITS, 1 << CUDA_DIGIT_BITS]: all are 0 between jobs
+  struct cuda_last_cell *last;  // [clouds, CUDA_RANK_DIGITS]
+  uint32_t *ranks;              // [num_points]: vx_voxel_rank by cell number
+  uint2 *counts;                // [clouds * per_cloud]: cells of lower rank than the last, and of the last's rank
+  struct cuda_record *records;  // [num_points]: as `number` made them
 };
 
 // The arrays of the block filter: filter.cu.
@@ -197,6 +212,7 @@ struct cuda_run : voxel_view {
   // Arguments of some kernels in addition to the view.
   struct cuda_sections sections;
   struct cuda_image_plan plan;
+  struct cuda_choice choice;
   struct cuda_block_filter filter;
   struct cuda_fps fps;
 

@@ -19,7 +19,7 @@ static __device__ uint32_t row_of(const struct voxel_view &v, uint32_t point, ui
 static __device__ void use_row(const struct voxel_view &v, uint32_t row, uint32_t slot, uint32_t number) {
   if (v.marks && !v.filtered) cuda_mark(v, slot);
   if (!v.queue) return;
-  uint32_t hits = v.records[number].hits;
+  uint32_t hits = cuda_listed(v, v.records[number].hits);
   if (hits > CUDA_TINY_LIST) {
     bool is_long = hits > CUDA_WARP_LIST;
     uint32_t at = atomicAdd(is_long ? &v.counters->num_long : &v.counters->num_short, 1);

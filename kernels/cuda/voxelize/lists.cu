@@ -14,15 +14,11 @@
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, WARP_ITEMS = CUDA_WARP_LIST / 32 };
 
+// The row's record, with as many hits as are sorted.
 static __device__ struct cuda_record record_of(const struct voxel_view &v, uint32_t row) {
-  return cuda_record_of_row(v.clouds, v.records, cuda_cloud_of_row(v.clouds, row), row);
-}
-
-template <int threads> static __device__ void sync_threads() {
-  if (threads == 32)
-    __syncwarp();
-  else
-    __syncthreads();
+  struct cuda_record record = cuda_record_of_row(v.clouds, v.records, cuda_cloud_of_row(v.clouds, row), row);
+  record.hits = cuda_listed(v, record.hits);
+  return record;
 }
 
 // ---- means ----------------------------------------------------------------------------------------------------------

@@ -63,11 +63,6 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_
   if (tile == v.num_tiles - 1 && threadIdx.x == 0) note_totals(v, total);
 }
 
-static __device__ uint32_t first_cell_of(const struct voxel_view &v, int32_t cloud) {
-  bool at_end = cloud == v.clouds.count || v.clouds.first_point[cloud] == v.clouds.num_points;
-  return at_end ? v.counters->num_cells : v.clouds.first_cell[cloud];
-}
-
 // Counts the rows of each cloud of a batch, in one block.
 static __global__ void __launch_bounds__(VX_MAX_CLOUDS)
     close_clouds_kernel(const __grid_constant__ struct voxel_view v) {
@@ -76,7 +71,7 @@ static __global__ void __launch_bounds__(VX_MAX_CLOUDS)
   cuda_wait();
   int32_t cloud = (int32_t)threadIdx.x;
   bool here = cloud < v.clouds.count;
-  uint32_t rows = here ? min(first_cell_of(v, cloud + 1) - first_cell_of(v, cloud), v.clouds.max_rows) : 0;
+  uint32_t rows = here ? min(cuda_first_cell_of(v, cloud + 1) - cuda_first_cell_of(v, cloud), v.clouds.max_rows) : 0;
   uint32_t before, sum;
   scan(temporary).ExclusiveSum(rows, before, sum);
   if (here) {

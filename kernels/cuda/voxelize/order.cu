@@ -156,7 +156,7 @@ enum vx_status cuda_sort_rows(const struct cuda_run *run, struct error *error) {
 
 // Each array: [num_points].
 struct point_sort {
-  uint32_t *numbers, *sorted_numbers;
+  uint32_t *begins, *sorted_begins;  // where the lists of the points' cells begin
   uint32_t *points;
 };
 
@@ -164,18 +164,18 @@ static __global__ void __launch_bounds__(BLOCK)
     point_keys_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct point_sort sort) {
   uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
   if (i < v.clouds.num_points) {
-    sort.numbers[i] = v.slots[i] == CUDA_NO_SLOT ? v.clouds.num_points : v.cells[v.slots[i]].first;
+    sort.begins[i] = v.slots[i] == CUDA_NO_SLOT ? v.clouds.num_points : v.cells[v.slots[i]].hits;
     sort.points[i] = i;
   }
 }
 
 static cudaError_t sort_points(const struct cuda_run *run, const struct point_sort &sort, void *cub, size_t *bytes) {
-  return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint32_t *)sort.numbers, sort.sorted_numbers,
+  return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint32_t *)sort.begins, sort.sorted_begins,
                                          (const uint32_t *)sort.points, run->lists, (int64_t)run->clouds.num_points, 0,
                                          bits_of(run->clouds.num_points), run->stream);
 }
 
-// The sort is stable, so each cell's points stay in input order. Cells are listed by number anyway.
+// The sort is stable, so each cell's points stay in input order.
 enum vx_status cuda_sort_lists(const struct cuda_run *run, struct error *error) {
   struct point_sort sort = {};
   uint32_t num_points = run->clouds.num_points;
@@ -184,8 +184,8 @@ enum vx_status cuda_sort_lists(const struct cuda_run *run, struct error *error) 
   unsigned char *cub = NULL;
   for (int pass = 0; pass < 2; pass++) {
     struct cuda_arena arena = {pass == 0 ? NULL : run->lane->sorting.memory, 0};
-    take(&arena, &sort.numbers, num_points);
-    take(&arena, &sort.sorted_numbers, num_points);
+    take(&arena, &sort.begins, num_points);
+    take(&arena, &sort.sorted_begins, num_points);
     take(&arena, &sort.points, num_points);
     take(&arena, &cub, bytes);
     CUDA_TRY(cuda_reserve(run->lane, &run->lane->sorting, arena.used, error));

@@ -2,7 +2,8 @@
 //
 // First each point is counted; a point in a row counts as kept. Then rows with more points than the cap subtract what
 // they drop. The dropped points need not be identified: sections follow each other, and a row keeps its first points.
-// So the number of a row's points in each section tells how many of them it keeps, whatever the order of its list.
+// So the number of a row's points in each section tells how many of them it keeps, whatever the order of its list. If
+// a row keeps random points, its list has these first, and the rest is counted.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -80,13 +81,13 @@ static __device__ void clear_points(uint32_t *points) {
   __syncwarp();
 }
 
-// Called by a whole warp. Counts the dropped points of a row by section: the row keeps its first `cap` points, so it
-// drops points of the last sections.
+// Called by a whole warp. Counts the dropped points of a row by section, from the counted points. The row keeps its
+// first `cap` points, so it drops points of the last sections.
 static __device__ void drop_points(const struct voxel_view &v, const uint32_t *points, uint32_t *dropped) {
   uint32_t before = 0;
   for (uint32_t i = threadIdx.x % 32; i < VX_MAX_SECTIONS; i += 32) {
     uint32_t mine = points[i], upto = before + cuda_warp_upto(mine);
-    uint32_t kept = min(mine, v.cap - min(v.cap, upto - mine));
+    uint32_t kept = v.picked ? 0 : min(mine, v.cap - min(v.cap, upto - mine));
     if (kept < mine) atomicAdd(&dropped[i], mine - kept);
     before = __shfl_sync(~0u, upto, 31);
   }
@@ -110,11 +111,11 @@ static __device__ void queue_rows(const struct voxel_view &v, uint64_t first, ui
 
 static __device__ void drop_of_rows(const struct voxel_view &v, const struct cuda_sections &sections,
                                     struct rows_shared *shared) {
-  uint32_t warp = threadIdx.x / 32;
+  uint32_t warp = threadIdx.x / 32, begin = v.picked ? v.cap : 0;
   for (uint32_t i = warp; i < shared->num_short; i += WARPS) {
     struct cuda_record record = v.records[shared->queue[i]];
     clear_points(shared->points[warp]);
-    count_points(sections, v.lists + record.begin, record.hits, 0, 32, shared->points[warp]);
+    count_points(sections, v.lists + record.begin, record.hits, begin, 32, shared->points[warp]);
     drop_points(v, shared->points[warp], shared->dropped);
   }
   for (uint32_t i = 0; i < shared->num_long; i++) {
@@ -122,7 +123,7 @@ static __device__ void drop_of_rows(const struct voxel_view &v, const struct cud
     __syncthreads();
     if (warp == 0) clear_points(shared->points[0]);
     __syncthreads();
-    count_points(sections, v.lists + record.begin, record.hits, warp * 32, BLOCK, shared->points[0]);
+    count_points(sections, v.lists + record.begin, record.hits, begin + warp * 32, BLOCK, shared->points[0]);
     __syncthreads();
     if (warp == 0) drop_points(v, shared->points[0], shared->dropped);
   }

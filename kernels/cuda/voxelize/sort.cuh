@@ -31,6 +31,13 @@ static __device__ inline uint32_t merge_values(uint32_t value, uint32_t other) {
   return value;
 }
 
+template <int threads> static __device__ void sync_threads() {
+  if (threads == 32)
+    __syncwarp();
+  else
+    __syncthreads();
+}
+
 // Whether the values of each `width` neighbouring threads are sorted. Points usually are, and checking is cheap.
 template <int width> static __device__ bool in_order(uint32_t mask, uint32_t value) {
   return __all_sync(mask, __shfl_up_sync(mask, value, 1, width) <= value);

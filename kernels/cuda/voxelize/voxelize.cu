@@ -37,10 +37,12 @@ static void read_params(struct cuda_run *run) {
                       means = VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_ENCODED_TENSORS | bev;
   bool listed = run->filtered || sampled || (run->tensors & VX_LIST_TENSORS) != 0;
   run->lists_wanted = listed || (run->sections.count > 0 && run->cap != CUDA_NO_CAP);
+  run->picked = run->lists_wanted && run->cap != CUDA_NO_CAP && params->choice.points_by != VX_POINTS_FIRST;
   run->whole_lists = listed && (run->filtered || run->cap > CUDA_SHORT_CAP);
   run->means_wanted = run->cap == CUDA_NO_CAP && (sampled || (run->tensors & means) != 0);
   run->encoded = params->encoder.num_layers > 0 && (run->tensors & (VX_ENCODED_TENSORS | bev)) != 0;
   run->scattered = (run->tensors & bev) == 0 ? VX_TENSOR_COUNT : run->encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES;
+  cuda_plan_choice(run);
   run->num_tiles = cuda_blocks(run->clouds.num_points, CUDA_TILE);
   run->direct = run->num_cells <= CUDA_DIRECT_CELLS;
   run->marked = params->order == VX_ORDER_KEY && run->num_cells <= CUDA_MARKED_CELLS;
@@ -121,7 +123,9 @@ static enum vx_status find_cells(const struct cuda_run *run, struct error *error
   if (run->clouds.count > 1) CUDA_TRY(cuda_fetch_clouds(run, error));
   CUDA_TRY(cuda_insert(run, error));
   CUDA_TRY(cuda_number(run, error));
+  if (run->choice.by != VX_VOXELS_FIRST) CUDA_TRY(cuda_choose(run, error));
   CUDA_TRY(cuda_assign(run, error));
+  if (run->picked) CUDA_TRY(cuda_pick(run, error));
   return run->filtered ? VX_OK : cuda_count_sections(run, error);
 }
 

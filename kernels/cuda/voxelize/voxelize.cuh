@@ -10,6 +10,8 @@ VX_WARN_UNUSED enum vx_status cuda_voxelize(struct cuda_run *run, struct error *
 
 // Fills run->filter, except its arrays, and run->filter_cub_bytes. Call this before the job's memory is taken.
 VX_WARN_UNUSED enum vx_status cuda_plan_filter(struct cuda_run *run, struct error *error);
+// Fills run->choice, except its arrays. Call this before the job's memory is taken.
+void cuda_plan_choice(struct cuda_run *run);
 // Fills run->num_rooms and run->room_floats. Call this before the job's memory is taken.
 void cuda_measure_encoder(struct cuda_run *run);
 
@@ -17,6 +19,11 @@ void cuda_measure_encoder(struct cuda_run *run);
 VX_WARN_UNUSED enum vx_status cuda_insert(const struct cuda_run *run, struct error *error);
 VX_WARN_UNUSED enum vx_status cuda_number(const struct cuda_run *run, struct error *error);
 VX_WARN_UNUSED enum vx_status cuda_assign(const struct cuda_run *run, struct error *error);
+
+// Renumbers the cells, so that each cloud has those first that max_voxels keeps. Runs before `assign`.
+VX_WARN_UNUSED enum vx_status cuda_choose(const struct cuda_run *run, struct error *error);
+// Moves random points to the front of each row's list, as many as the cap allows. Runs after `assign`.
+VX_WARN_UNUSED enum vx_status cuda_pick(const struct cuda_run *run, struct error *error);
 
 // Sorts whole lists and computes sums that are trees. `sorted`: the lists are sorted already.
 VX_WARN_UNUSED enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct error *error);
@@ -42,6 +49,19 @@ VX_WARN_UNUSED enum vx_status cuda_write_maps(const struct cuda_run *run, struct
 VX_WARN_UNUSED enum vx_status cuda_encode(const struct cuda_run *run, struct error *error);
 // Writes bev_features, once the rows' features are written.
 VX_WARN_UNUSED enum vx_status cuda_write_bev(const struct cuda_run *run, struct error *error);
+
+// The number of the cloud's first cell; of one cloud more: the number of cells.
+static __device__ inline uint32_t cuda_first_cell_of(const struct voxel_view &v, int32_t cloud) {
+  if (cloud == v.clouds.count) return v.counters->num_cells;
+  if (v.clouds.count == 1) return 0;
+  bool at_end = v.clouds.first_point[cloud] == v.clouds.num_points;
+  return at_end ? v.counters->num_cells : v.clouds.first_cell[cloud];
+}
+
+// How many points at the front of a row's list are sorted, if the list is sorted.
+static __device__ inline uint32_t cuda_listed(const struct voxel_view &v, uint32_t hits) {
+  return v.picked ? min(hits, v.cap) : hits;
+}
 
 // ---- marks of cells -------------------------------------------------------------------------------------------------
 //

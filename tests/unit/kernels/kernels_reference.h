@@ -176,6 +176,7 @@ struct model_voxel {
   int32_t *points;  // [hits]
   bool filtered;
   int32_t row;
+  int32_t better;  // voxels of the cloud that are kept rather than this one
 };
 
 struct model {
@@ -220,9 +221,59 @@ static inline void model_place(struct model *model, int32_t cloud, int32_t first
   struct model_voxel *voxel = &model->voxels[v];
   voxel->points = realloc(voxel->points, (size_t)(voxel->hits + 1) * sizeof *voxel->points);
   voxel->points[voxel->hits++] = i;
-  if (asked->params.voxelize.max_points_per_voxel == 0 || voxel->kept < asked->params.voxelize.max_points_per_voxel)
-    voxel->kept++;
   model->voxel_of[i] = v;
+}
+
+static inline uint64_t model_random(const struct model *model, int32_t row) {
+  uint64_t z = (uint64_t)model->asked->params.voxelize.choice.seed + (uint64_t)row * 0x9E3779B97F4A7C15u;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  return z ^ z >> 31;
+}
+
+// Leaves only the kept points in the voxel's list.
+static inline void model_cap(const struct model *model, struct model_voxel *voxel) {
+  const struct vx_voxelize *params = &model->asked->params.voxelize;
+  bool random = params->choice.points_by == VX_POINTS_RANDOM;
+  bool *keeps = malloc((size_t)voxel->hits * sizeof *keeps);
+  for (int32_t k = 0; k < voxel->hits; k++) {
+    int32_t better = 0;
+    for (int32_t other = 0; other < voxel->hits; other++)
+      better += random ? model_random(model, voxel->points[other]) < model_random(model, voxel->points[k]) : other < k;
+    keeps[k] = params->max_points_per_voxel == 0 || better < params->max_points_per_voxel;
+  }
+  for (int32_t k = 0; k < voxel->hits; k++)
+    if (keeps[k]) voxel->points[voxel->kept++] = voxel->points[k];
+  free(keeps);
+}
+
+static inline float model_centre(const struct model *model, const struct model_voxel *voxel, int axis) {
+  const struct vx_voxelize *params = &model->asked->params.voxelize;
+  float scaled = (float)voxel->cell[axis] * params->voxel_size[axis];
+  float half = params->voxel_size[axis] / 2;
+  float shift = half + params->range_min[axis];
+  return scaled + shift;
+}
+
+// Whether a voxel is kept rather than a later one.
+static inline bool model_is_better(const struct model *model, const struct model_voxel *voxel,
+                                   const struct model_voxel *later) {
+  float x[2] = {model_centre(model, voxel, 0), model_centre(model, later, 0)};
+  float y[2] = {model_centre(model, voxel, 1), model_centre(model, later, 1)};
+  switch (model->asked->params.voxelize.choice.voxels_by) {
+    case VX_VOXELS_NEAR: return x[0] * x[0] + y[0] * y[0] <= x[1] * x[1] + y[1] * y[1];
+    case VX_VOXELS_FULL: return voxel->hits >= later->hits;
+    default: return true;
+  }
+}
+
+static inline void model_compare_voxels(struct model *model, int32_t first) {
+  for (int32_t v = first; v < model->num_voxels; v++) {
+    for (int32_t later = v + 1; later < model->num_voxels; later++) {
+      bool better = model_is_better(model, &model->voxels[v], &model->voxels[later]);
+      model->voxels[better ? later : v].better++;
+    }
+  }
 }
 
 static inline bool model_stays(const struct model *model, int32_t first, int32_t end, const struct model_voxel *voxel) {
@@ -230,7 +281,7 @@ static inline bool model_stays(const struct model *model, int32_t first, int32_t
   float min = INFINITY, max = -INFINITY;
   for (int32_t v = first; v < end; v++) {
     const struct model_voxel *other = &model->voxels[v];
-    bool near = true;
+    bool near = other->better < model->asked->params.voxelize.max_voxels;
     for (int a = 0; a < 2; a++) {
       int64_t mine = voxel->cell[a] / filter->factor, theirs = other->cell[a] / filter->factor;
       near = near && theirs >= mine - filter->size / 2 && theirs < mine + filter->size - filter->size / 2;
@@ -257,12 +308,12 @@ static inline void model_cloud(struct model *model, int32_t cloud, int32_t begin
   struct vx_counts *counts = &model->counts;
   int32_t first = model->num_voxels, first_row = model->num_rows;
   for (int32_t i = begin; i < end; i++) model_place(model, cloud, first, i);
-  int32_t last = model->num_voxels - first > asked->params.voxelize.max_voxels
-                     ? first + asked->params.voxelize.max_voxels
-                     : model->num_voxels;
-  for (int32_t v = first; v < model->num_voxels; v++) {
+  int32_t last = model->num_voxels;
+  for (int32_t v = first; v < last; v++) model_cap(model, &model->voxels[v]);
+  model_compare_voxels(model, first);
+  for (int32_t v = first; v < last; v++) {
     struct model_voxel *voxel = &model->voxels[v];
-    if (v >= last) {
+    if (voxel->better >= asked->params.voxelize.max_voxels) {
       counts->voxels_dropped++;
       counts->over_max_voxels += voxel->hits;
     } else if (asked->params.voxelize.block_filter.enabled && !model_stays(model, first, last, voxel)) {
@@ -346,10 +397,7 @@ static inline float model_pillar(const struct model *model, const struct model_v
   int32_t columns = job_columns(asked), a = (c - columns) % 3;
   if (c < columns) return p[c];
   if (c < columns + 3) return model_offset(model_mean(model, voxel, a), p[a]);
-  float scaled = (float)voxel->cell[a] * asked->params.voxelize.voxel_size[a];
-  float half = asked->params.voxelize.voxel_size[a] / 2;
-  float shift = half + asked->params.voxelize.range_min[a];
-  return model_offset(scaled + shift, p[a]);
+  return model_offset(model_centre(model, voxel, a), p[a]);
 }
 
 // Compares one feature value of a tensor with the model's. Floats are compared as bits.

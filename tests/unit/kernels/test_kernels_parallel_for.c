@@ -153,7 +153,7 @@ static enum vx_status run_with(struct crew *crew, const struct vx_job *asked) {
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-enum { KINDS = 10 };
+enum { KINDS = 12 };
 
 static struct vx_job job_of_kind(int kind) {
   struct vx_job job = plain_params(100);
@@ -192,6 +192,16 @@ static struct vx_job job_of_kind(int kind) {
       job.chain = &crop;
       job.report = &report;
       job.tensors = VX_CHAIN_TENSORS;
+      break;
+    case 10:
+      params->choice = (struct vx_choice){VX_VOXELS_NEAR, VX_POINTS_RANDOM, 5};
+      params->max_points_per_voxel = 1;
+      break;
+    case 11:
+      params->choice.voxels_by = VX_VOXELS_FULL;
+      params->voxel_size[2] = 50;
+      params->intensity = 3;
+      job.tensors = ALL_TENSORS | VX_CELL_MAPS | VX_PILLAR_MAPS;
       break;
     default: break;
   }

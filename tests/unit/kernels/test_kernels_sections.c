@@ -38,14 +38,16 @@ static struct outcome run_cut(const struct vx_job *asked, int32_t count, const i
 }
 
 static enum vx_fate model_fate(const struct model *model, int32_t point) {
-  int32_t number = model->voxel_of[point], cap = model->asked->params.voxelize.max_points_per_voxel, before = 0;
+  int32_t number = model->voxel_of[point];
   const float *at = model->points + (size_t)point * COLUMNS;
   if (number < 0)
     return isfinite(at[0]) && isfinite(at[1]) && isfinite(at[2]) ? VX_FATE_OUT_OF_RANGE : VX_FATE_NOT_FINITE;
-  if (number >= model->asked->params.voxelize.max_voxels) return VX_FATE_OVER_MAX_VOXELS;
-  if (model->voxels[number].row < 0) return VX_FATE_BLOCK_FILTERED;
-  while (model->voxels[number].points[before] != point) before++;
-  return cap == 0 || before < cap ? VX_FATE_KEPT : VX_FATE_OVER_VOXEL_CAP;
+  const struct model_voxel *voxel = &model->voxels[number];
+  if (voxel->better >= model->asked->params.voxelize.max_voxels) return VX_FATE_OVER_MAX_VOXELS;
+  if (voxel->row < 0) return VX_FATE_BLOCK_FILTERED;
+  for (int32_t k = 0; k < voxel->kept; k++)
+    if (voxel->points[k] == point) return VX_FATE_KEPT;
+  return VX_FATE_OVER_VOXEL_CAP;
 }
 
 static void check_sections(const struct vx_job *asked, int32_t count, const int32_t *section_points) {
@@ -72,13 +74,15 @@ static void each_section_has_its_fates(void **state) {
   static const int32_t caps[] = {0, 1, 5, 40}, voxels[] = {1, 100, 1000};
   static const vx_tensor_set tensors[] = {0, VX_TENSOR_BIT(VX_VOXEL_COORDS), UNCAPPED_TENSORS};
   make_points();
-  for (int i = 0; i < 3 * 4 * 3 * 3 * 2 * 2; i++) {
+  for (int i = 0; i < 3 * 4 * 3 * 3 * 2 * 2 * 4; i++) {
     struct vx_job asked = plain_params(7);
     struct vx_voxelize *params = &asked.params.voxelize;
     params->max_points_per_voxel = caps[i / 3 % 4];
     params->max_voxels = voxels[i / 12 % 3];
     asked.tensors = tensors[i / 36 % 3];
     params->order = i / 108 % 2 ? VX_ORDER_KEY : VX_ORDER_FIRST;
+    if (i / 432 % 2) params->choice = (struct vx_choice){(enum vx_voxels_by)(1 + i % 2), VX_POINTS_FIRST, 0};
+    if (i / 864 % 2) params->choice.points_by = VX_POINTS_RANDOM;
     if (i / 216 % 2) params->block_filter = (struct vx_block_filter){true, 2, 2, 3, 6.95f};
     check_sections(&asked, lengths[i % 3], cuts[i % 3]);
   }

@@ -72,6 +72,7 @@ enum kind {
   VOXELS_FILTERED,
   VOXELS_OF_HALVES,
   VOXELS_FILLED,
+  VOXELS_CHOSEN,
   MEANS,
   MAPS,
   PILLARS,
@@ -98,6 +99,11 @@ static void ask_for_voxels(enum kind kind, struct vx_job *job) {
     case VOXELS_FILTERED: params->block_filter = (struct vx_block_filter){true, 2, 4, 10, 99}; break;
     case VOXELS_OF_HALVES: job->inputs[VX_POINTS].dtype = VX_FLOAT16; break;
     case VOXELS_FILLED: params->fill = VX_FILL_MEAN; break;
+    case VOXELS_CHOSEN:
+      params->max_voxels = ROWS / 100;
+      params->max_points_per_voxel = 1;
+      params->choice = (struct vx_choice){VX_VOXELS_NEAR, VX_POINTS_RANDOM, 3};
+      break;
     case MEANS:
       params->max_points_per_voxel = 0;
       job->tensors = UNCAPPED_TENSORS;

@@ -68,6 +68,78 @@ static void cap_voxels(void **state) {
   free(outcome.block);
 }
 
+static void expect_voxels(enum vx_voxels_by by, int32_t most, const float (*points)[4], int32_t count,
+                          const int32_t *ids) {
+  struct vx_job asked = plain_params(10);
+  for (int a = 0; a < 2; a++) asked.params.voxelize.range_min[a] = -10;
+  asked.params.voxelize.max_voxels = most;
+  asked.params.voxelize.choice.voxels_by = by;
+  struct outcome outcome = check_scan(&asked, points, count);
+  assert_memory_equal(tensor(&outcome, VX_POINT_VOXEL_IDS), ids, (size_t)count * sizeof *ids);
+  free(outcome.block);
+}
+
+// Distances are of centres, in x and y only; of equally far voxels the first stay.
+static void near_voxels_stay(void **state) {
+  (void)state;
+  const float points[][4] = {{5, 0, 0, 0}, {1, 0, 9, 0}, {-2, 0, 0, 0}, {1, -1, 0, 0}, {0, 0, 9, 0}, {1, 0, 9, 1}};
+  expect_voxels(VX_VOXELS_NEAR, 6, points, 6, (const int32_t[]){0, 1, 2, 3, 4, 1});
+  expect_voxels(VX_VOXELS_NEAR, 4, points, 6, (const int32_t[]){-1, 0, 1, 2, 3, 0});
+  expect_voxels(VX_VOXELS_NEAR, 3, points, 6, (const int32_t[]){-1, 0, 1, -1, 2, 0});
+  expect_voxels(VX_VOXELS_NEAR, 2, points, 6, (const int32_t[]){-1, 0, -1, -1, 1, 0});
+  expect_voxels(VX_VOXELS_NEAR, 1, points, 6, (const int32_t[]){-1, -1, -1, -1, 0, -1});
+}
+
+// Also with points above max_points_per_voxel, which is 4.
+static void full_voxels_stay(void **state) {
+  (void)state;
+  const float points[][4] = {{3, 3, 3, 0}, {5, 0, 0, 0}, {7, 7, 7, 0}, {5, 0, 0, 1}, {5, 0, 0, 2}, {5, 0, 0, 3},
+                             {7, 7, 7, 1}, {7, 7, 7, 2}, {7, 7, 7, 3}, {7, 7, 7, 4}, {1, 1, 1, 0}};
+  expect_voxels(VX_VOXELS_FULL, 1, points, 11, (const int32_t[]){-1, -1, 0, -1, -1, -1, 0, 0, 0, 0, -1});
+  expect_voxels(VX_VOXELS_FULL, 2, points, 11, (const int32_t[]){-1, 0, 1, 0, 0, 0, 1, 1, 1, 1, -1});
+  expect_voxels(VX_VOXELS_FULL, 3, points, 11, (const int32_t[]){0, 1, 2, 1, 1, 1, 2, 2, 2, 2, -1});
+}
+
+// Squared distances that overflow are all equal.
+static void infinitely_far_voxels_stay_by_number(void **state) {
+  (void)state;
+  struct vx_job asked = plain_params(1);
+  const float points[][4] = {{2.5e30f, 0, 0, 0}, {3.5e30f, 0, 0, 0}, {0.5e30f, 0, 0, 0}};
+  for (int a = 0; a < 3; a++) asked.params.voxelize.voxel_size[a] = asked.params.voxelize.range_max[a] = 1e30f;
+  asked.params.voxelize.range_max[0] = 9e30f;
+  asked.params.voxelize.max_voxels = 2;
+  asked.params.voxelize.choice.voxels_by = VX_VOXELS_NEAR;
+  struct outcome outcome = check_scan(&asked, points, 3);
+  assert_memory_equal(tensor(&outcome, VX_POINT_VOXEL_IDS), ((const int32_t[]){0, 1, -1}), 3 * sizeof(int32_t));
+  free(outcome.block);
+}
+
+// A row's number is that of the seed and of the row in the whole batch. 0 to 6 have been computed with other code.
+static void random_points_stay(void **state) {
+  (void)state;
+  enum { BEFORE = 7, COUNT = 3000 };
+  static const int32_t caps[] = {1, 2, 31, 32, 33, 256, 257, 1024};
+  static float points[BEFORE + COUNT][4];
+  const int32_t counts[] = {BEFORE, COUNT};
+  for (int i = 0; i < BEFORE + COUNT; i++) points[i][3] = (float)i;
+  for (int i = 0; i < 8; i++) {
+    for (int32_t count = caps[i]; count <= COUNT; count += 1 + count / 2) {
+      struct vx_job asked = plain_params(10);
+      asked.params.voxelize.max_points_per_voxel = caps[i];
+      asked.params.voxelize.choice = (struct vx_choice){.points_by = VX_POINTS_RANDOM, .seed = INT32_MAX - i};
+      const int32_t some[] = {BEFORE, count};
+      free(check_batch_on(lane, &asked, points, 2, some).block);
+    }
+  }
+  struct vx_job asked = plain_params(10);
+  asked.params.voxelize.max_points_per_voxel = 3;
+  asked.params.voxelize.choice.points_by = VX_POINTS_RANDOM;
+  struct outcome outcome = check_batch_on(lane, &asked, points, 1, counts);
+  const float *kept = tensor(&outcome, VX_VOXELS);
+  assert_true(kept[3] == 0 && kept[7] == 3 && kept[11] == 5);
+  free(outcome.block);
+}
+
 // First appearance decides which voxels are kept. Only then are they sorted, by x, then y, then z.
 static void order_key(void **state) {
   (void)state;
@@ -229,6 +301,8 @@ static void random_requests(void **state) {
     asked.inputs[VX_POINTS].dims[1] = 3 + (int32_t)(next_random(&random) % 5);
     asked.params.voxelize.max_points_per_voxel = (int32_t)(next_random(&random) % 5);
     asked.params.voxelize.max_voxels = 1 + (int32_t)(next_random(&random) % 100);
+    asked.params.voxelize.choice = (struct vx_choice){(enum vx_voxels_by)(next_random(&random) % 3),
+                                                      (enum vx_points_by)(next_random(&random) % 2), round};
     asked.params.voxelize.order = (enum vx_order)(next_random(&random) % 2);
     asked.params.voxelize.fill = (enum vx_fill)(next_random(&random) % 2);
     asked.params.voxelize.feature_dtype = (enum vx_dtype)(next_random(&random) % 2);
@@ -262,6 +336,10 @@ int main(void) {
       cmocka_unit_test(order_of_first_appearance),
       cmocka_unit_test(cap_points),
       cmocka_unit_test(cap_voxels),
+      cmocka_unit_test(near_voxels_stay),
+      cmocka_unit_test(full_voxels_stay),
+      cmocka_unit_test(infinitely_far_voxels_stay_by_number),
+      cmocka_unit_test(random_points_stay),
       cmocka_unit_test(order_key),
       cmocka_unit_test(all_in_one_cell),
       cmocka_unit_test(all_in_different_cells),
