@@ -337,8 +337,8 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         (
-            "none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME or TAG:NAME; tags "
-            "differ and have up to 23 letters, digits, _ and -"
+            "none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, statistical_outlier, each as "
+            "NAME or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -"
         ),
         "what happens to the points before the operation, in this order; TAG.name sets a parameter of a step",
     ),
@@ -1394,8 +1394,8 @@ class Operations:
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
             steps: what happens to the points before the operation, in this order; TAG.name sets a parameter of a
-                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
-                or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
+                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier,
+                statistical_outlier, each as NAME or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
             point_cloud_range: metres; a point is in range if its cell index is inside the grid; allowed:
                 x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
             voxel_size: metres; size of a voxel along x, y and z; allowed: x,y,z, finite, each above 0
@@ -1551,8 +1551,8 @@ class Operations:
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
             steps: what happens to the points before the operation, in this order; TAG.name sets a parameter of a
-                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
-                or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
+                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier,
+                statistical_outlier, each as NAME or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
             start: sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at
                 least this number; allowed: a whole number from 0 to 2147483647; default: 0
             outputs: which tensors to return; without it sampled_indices and sampled_points
@@ -1650,8 +1650,8 @@ class Operations:
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
             steps: what happens to the points before the operation, in this order; TAG.name sets a parameter of a
-                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
-                or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
+                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier,
+                statistical_outlier, each as NAME or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
             outputs: which tensors to return; without it points and point_indices
             timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
                 limit; allowed: a whole number from 0 to 3600000; default: 0
@@ -2082,8 +2082,8 @@ class Operations:
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
             steps: what happens to the points before the operation, in this order; TAG.name sets a parameter of a
-                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME
-                or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
+                step; allowed: none, or up to 8 of transform, downsample, ring_outlier, radius_outlier,
+                statistical_outlier, each as NAME or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -
             score_threshold: boxes with a lower score are dropped; a centre head also drops boxes with exactly this
                 score; without it the model's value; allowed: a number from 0 to 1
             max_objects: for a centre head: maximum number of candidates per task that become boxes; without it the
