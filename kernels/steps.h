@@ -47,6 +47,7 @@
 #include "kernels/step_downsample.h"
 #include "kernels/step_radius_outlier.h"
 #include "kernels/step_ring_outlier.h"
+#include "kernels/step_statistical_outlier.h"
 #include "kernels/step_transform.h"
 
 #ifdef __cplusplus
@@ -62,7 +63,8 @@ extern "C" {
   X(TRANSFORM, transform)                                                                                              \
   X(DOWNSAMPLE, downsample)                                                                                            \
   X(RING_OUTLIER, ring_outlier)                                                                                        \
-  X(RADIUS_OUTLIER, radius_outlier)
+  X(RADIUS_OUTLIER, radius_outlier)                                                                                    \
+  X(STATISTICAL_OUTLIER, statistical_outlier)
 
 enum vx_step_type {
 #define X(type, name) VX_STEP_##type,

@@ -221,8 +221,12 @@ static bool check_input(const struct job_request *request, int number, struct er
 
 static bool split_chain(struct job_request *request, struct error *error) {
   const struct vx_input *matrix = request->job.op == VX_TRANSFORM ? &request->job.inputs[VX_MATRIX] : NULL;
-  const struct chain_points points = {job_request_columns(request), request->num_clouds, request->fields,
-                                      matrix && matrix->rank ? matrix : NULL};
+  const struct chain_points points = {.num_points = request->job.inputs[VX_POINTS].dims[0],
+                                      .num_columns = job_request_columns(request),
+                                      .num_clouds = request->num_clouds,
+                                      .fields = request->fields,
+                                      .matrix = matrix && matrix->rank ? matrix : NULL,
+                                      .max_work = request->max_sampling_work};
   return chain_split(&request->chain, &points, error);
 }
 

@@ -55,9 +55,11 @@ VX_WARN_UNUSED bool step_set_numbers(struct request_step *step, int list, const 
 
 // What a chain must know of the points of its request, once they are read.
 struct chain_points {
+  int64_t num_points;
   int32_t num_columns, num_clouds;
   const char *fields;             // names of the columns, separated by commas; "" = they have none
   const struct vx_input *matrix;  // matrices from the body; NULL = none
+  int64_t max_work;               // the server's limit on samplings and searches for neighbours
 };
 
 // A row of the table of step types. The functions may be NULL. An error that they write names a parameter without its

@@ -123,7 +123,7 @@ const struct option options_table[] = {
      "requests of one client that are processed at the same time while other clients are served; the client's further "
      "requests wait; 0 = any number"},
     {"max_sampling_work", TYPE_INT, FIELD(max_sampling_work), 1, INT64_C(1000000000000000), NULL, "10000000000",
-     "points (or voxels) times samples of one request; a request with more gets 422"},
+     "points (or voxels) times samples, or points times mean_k of a step; a request with more gets 422"},
     {"max_body_bytes", TYPE_INT, FIELD(max_body_bytes), 64 * KB, 16 * GB, NULL, "67108864",
      "the largest request body; a larger one gets 413"},
     {"max_response_bytes", TYPE_INT, FIELD(max_response_bytes), 64 * KB, 64 * GB, NULL, "268435456",

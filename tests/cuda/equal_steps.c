@@ -75,6 +75,13 @@ static void random_radius_outlier(struct random *random, const struct scan *scan
   params->axes = (enum vx_radius_axes)random_below(random, 2);
 }
 
+static void random_statistical_outlier(struct random *random, const struct scan *scan, struct vx_step *step) {
+  struct vx_statistical_outlier *params = &step->params.statistical_outlier;
+  (void)scan;
+  params->mean_k = 1 + random_below(random, random_one_in(random, 4) ? VX_MAX_MEAN_K : 20);
+  params->std_mul = random_one_in(random, 4) ? 0 : 3 * random_unit(random);
+}
+
 // Sets the parameters of a step of each type.
 static void (*const random_steps[VX_STEP_TYPES])(struct random *random, const struct scan *scan,
                                                  struct vx_step *step) = {
@@ -82,6 +89,7 @@ static void (*const random_steps[VX_STEP_TYPES])(struct random *random, const st
     [VX_STEP_DOWNSAMPLE] = random_downsample,
     [VX_STEP_RING_OUTLIER] = random_ring_outlier,
     [VX_STEP_RADIUS_OUTLIER] = random_radius_outlier,
+    [VX_STEP_STATISTICAL_OUTLIER] = random_statistical_outlier,
 };
 
 void random_chain(struct random *random, const struct scan *scan, struct vx_chain *chain) {

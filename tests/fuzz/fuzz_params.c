@@ -73,6 +73,7 @@ static void check_downsample(const struct vx_downsample *params) {
 static void check_outliers(const struct request_step *step) {
   const struct vx_ring_outlier *ring = &step->step.params.ring_outlier;
   const struct vx_radius_outlier *radius = &step->step.params.radius_outlier;
+  const struct vx_statistical_outlier *statistical = &step->step.params.statistical_outlier;
   if (step->step.type == VX_STEP_RING_OUTLIER) {
     assert(step->column[0] && memchr(step->column, 0, STEP_COLUMN_SIZE));
     assert(isfinite(ring->ratio) && ring->ratio > 0 && isfinite(ring->length) && ring->length > 0);
@@ -80,6 +81,9 @@ static void check_outliers(const struct request_step *step) {
   } else if (step->step.type == VX_STEP_RADIUS_OUTLIER) {
     assert(radius->radius >= VX_LEAST_RADIUS && radius->radius <= VX_MOST_RADIUS);
     assert(radius->min_neighbors >= 1 && radius->min_neighbors <= VX_MAX_NEIGHBORS);
+  } else if (step->step.type == VX_STEP_STATISTICAL_OUTLIER) {
+    assert(statistical->mean_k >= 1 && statistical->mean_k <= VX_MAX_MEAN_K);
+    assert(isfinite(statistical->std_mul) && statistical->std_mul >= 0);
   }
 }
 

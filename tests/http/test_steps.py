@@ -229,11 +229,30 @@ class Steps(SharedDaemonCase):
         self.refused("downsample.every", "steps=downsample&downsample.every=0")
         self.refused("radius_outlier.radius", radius + "0.0009&radius_outlier.min_neighbors=1", radius + "10001")
         self.refused("radius_outlier.min_neighbors", radius + "1", radius + "1&radius_outlier.min_neighbors=65")
+        far = "steps=o:statistical_outlier&o.std_mul=1&o.mean_k="
+        self.refused("o.mean_k", "steps=o:statistical_outlier&o.std_mul=1", far + "0", far + "129")
+        self.refused("o.std_mul", "steps=o:statistical_outlier&o.mean_k=1", far.replace("=1", "=-0.1") + "1")
         ring = "steps=r:ring_outlier&r.ring="
         self.refused("r.ring", "steps=r:ring_outlier", ring + "ring", ring + "x" * 32, "fields=x,y,z,a&" + ring + "b")
         self.refused("r.max_azimuth_diff", ring + "kitti&r.max_azimuth_diff=90", ring + "kitti&r.max_azimuth_diff=-1")
         self.refused("r.num_points_threshold", ring + "kitti&r.num_points_threshold=0")
         self.ok(self.ask_points("fields=x,y,z,a&" + ring + "a&r.num_points_threshold=off"))
+
+    def test_more_neighbours_than_max_sampling_work(self):
+        """Nothing is computed, and a stream keeps nothing."""
+        self.start("--max-sampling-work", "60000")
+        step = "steps=o:statistical_outlier&o.std_mul=1&o.mean_k="
+        stream = "&stream=s&sweeps=5&pose=0,0,0,1,0,0,0"
+        self.ok(self.ask_points(step + "20", SCAN))
+        self.ok(self.ask_points(step + "20&point_counts=1000,2000", SCAN))
+        for query in (step + "21", step + "21&point_counts=1000,2000", step + "21&time=1" + stream):
+            problem = self.problem(self.ask_points(query, SCAN), 422, "impossible", "o.mean_k")
+            self.assertIn("allowed: up to 60000", problem["detail"])
+        self.assertEqual(self.daemon.get("/v1/streams").json()["streams"], [])
+        self.ok(self.ask_points(step + "10&time=1" + stream, SCAN))
+        self.ok(self.ask_points(step + "10&time=2" + stream, SCAN))
+        self.problem(self.ask_points(step + "10&time=3" + stream, SCAN), 422, "impossible", "o.mean_k")
+        self.assertEqual(len(self.daemon.get("/v1/streams/s").json()["sweeps"]), 2)
 
     def test_the_order_of_a_query_does_not_matter(self):
         query = "&".join(reversed(CHAIN.split("&")))

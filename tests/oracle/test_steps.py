@@ -71,11 +71,17 @@ def random_radius_outlier(rng, columns):
     return sometimes(rng, 0.3, parameters, axes=["xyz", "xy"])
 
 
+def random_statistical_outlier(rng, columns):
+    del columns
+    return {"mean_k": str(rng.choice([1, 2, 8, 20, 128])), "std_mul": str(rng.choice(["0", "0.5", "1", "2.5"]))}
+
+
 RANDOM = {
     "transform": random_transform,
     "downsample": random_downsample,
     "ring_outlier": random_ring_outlier,
     "radius_outlier": random_radius_outlier,
+    "statistical_outlier": random_statistical_outlier,
 }
 
 
@@ -210,6 +216,7 @@ def each_step():
     chains += [[("ring_outlier", "ring_outlier", {"ring": ring})] for ring in ("ring", "kitti")]
     for axes in ("xyz", "xy"):
         chains.append([("radius_outlier", "radius_outlier", {"radius": "0.5", "min_neighbors": "2", "axes": axes})])
+    chains.append([("statistical_outlier", "statistical_outlier", {"mean_k": "3", "std_mul": "1"})])
     return chains + [[("transform", "transform", {"distance": "0.5,100"})]]
 
 
@@ -238,7 +245,7 @@ class Edges(StepsCase):
     def test_one_point(self):
         for chain in each_step():
             op, parameters = chain[0][1:]
-            stays = op in ("downsample", "transform")
+            stays = op in ("downsample", "transform", "statistical_outlier")
             self.assertEqual(self.kept(chain, [[1, 2, 3, 0]]), [0] if stays else [], parameters)
 
     def test_equal_points(self):
@@ -360,6 +367,33 @@ class Edges(StepsCase):
             for radius in ("0.1", "0.5", "2", "10000"):
                 self.check([("o", "radius_outlier", {"radius": radius, "min_neighbors": "3"})], rows)
 
+    def test_few_points_have_fewer_neighbours(self):
+        chain = [("o", "statistical_outlier", {"mean_k": "5", "std_mul": "1"})]
+        rows = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [0.5, 0.5, 0], [9, 0, 0]], np.float32)
+        self.assertEqual(self.kept(chain, rows), [0, 1, 2, 3, 4])
+        for count in range(1, 6):
+            self.assertEqual(self.kept(chain, rows[:count]), list(range(count)))
+
+    def test_a_mean_on_its_bound(self):
+        """Each distance is the mean, so the deviation is 0, and all points stay."""
+        angle = np.arange(4) * (np.pi / 2)
+        square = np.round(np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)).astype(np.float32)
+        for k in ("1", "2", "3"):
+            self.assertEqual(len(self.kept([("o", "statistical_outlier", {"mean_k": k, "std_mul": "0"})], square)), 4)
+
+    def test_distances_are_summed_in_groups(self):
+        """Of clouds around the sizes at which a further level of groups begins."""
+        rng = np.random.default_rng(SEED)
+        chain = [("o", "statistical_outlier", {"mean_k": "4", "std_mul": "0"})]
+        for count in (63, 64, 65, 127, 128, 129, 4095, 4096, 4097):
+            self.check(chain, np.exp(rng.normal(0, 3, (count, 3))).astype(np.float32))
+
+    def test_distances_that_overflow(self):
+        rows = np.random.default_rng(SEED).normal(0, 4, (200, 3)).astype(np.float32)
+        rows[7] = 3e38
+        _, _, expected = self.check([("o", "statistical_outlier", {"mean_k": "2", "std_mul": "1"})], rows)
+        self.assertEqual(expected.fates, ["kept"] * 200)
+
 
 class Properties(StepsCase):
     def test_downsampling_twice_is_downsampling_once(self):
@@ -370,12 +404,13 @@ class Properties(StepsCase):
         second, _, _ = self.check(twice, rows)
         self.same(second, {name: first[name] for name in ("points", "point_indices", "point_rows")}, "twice")
 
-    def test_a_radius_does_not_depend_on_the_order(self):
+    def test_neighbours_do_not_depend_on_the_order(self):
         rng = np.random.default_rng(SEED)
         rows, order = random_cloud(rng, 1500, 4), rng.permutation(1500)
         for op, parameters in (
             ("radius_outlier", {"radius": "0.5", "min_neighbors": "3"}),
             ("downsample", {"voxel_size": "0.5", "min_points": "2", "method": "all"}),
+            ("statistical_outlier", {"mean_k": "8", "std_mul": "1"}),
         ):
             one, _, _ = self.check([("s", op, parameters)], rows)
             other, _, _ = self.check([("s", op, parameters)], rows[order])

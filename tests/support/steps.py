@@ -269,7 +269,8 @@ def drop_statistical_outliers(chain, parameters):
             nearest = np.sort(d2)[: min(k, len(others))]
             means.append(F32(sum_of([math.sqrt(float(value)) for value in nearest]) / len(nearest)))
         mean = double_sum(means) / len(means)
-        deviation = math.sqrt(double_sum([(float(value) - mean) ** 2 for value in means]) / (len(means) - 1))
+        apart = [float(value) - mean for value in means]
+        deviation = math.sqrt(double_sum([value * value for value in apart]) / (len(means) - 1))
         bound = mean + factor * deviation
         chain.drop(mine[np.array([float(value) > bound for value in means])], "statistical_outlier")
 

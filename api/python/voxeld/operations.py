@@ -342,8 +342,8 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         (
-            "none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, each as NAME or TAG:NAME; tags "
-            "differ and have up to 23 letters, digits, _ and -"
+            "none, or up to 8 of transform, downsample, ring_outlier, radius_outlier, statistical_outlier, each as "
+            "NAME or TAG:NAME; tags differ and have up to 23 letters, digits, _ and -"
         ),
         "what happens to the points before the operation, in this order; TAG.name sets a parameter of a step",
     ),

@@ -8,14 +8,14 @@
 #ifndef VOXELD_CUDA_FPS_CUH
 #define VOXELD_CUDA_FPS_CUH
 
+#include "kernels/cuda/base/curve.cuh"
 #include "kernels/cuda/base/run.cuh"
 
 enum {
-  FPS_CURVE_BITS = 10,               // bits per coordinate
-  FPS_FINE_BITS = 6,                 // the last bits of a position on the curve
-  FPS_FAR_BIT = 3 * FPS_CURVE_BITS,  // of a sorting key: puts a row that is not finite after all others of its cloud
-  FPS_CLOUD_BIT = FPS_FAR_BIT + 1,   // lowest bit of the cloud's number
-  FPS_BUCKET = 32,                   // rows of a bucket; a multiple of this for clouds of millions
+  FPS_FINE_BITS = 6,                  // the last bits of a position on the curve
+  FPS_FAR_BIT = 3 * CUDA_CURVE_BITS,  // of a sorting key: puts a row that is not finite after all others of its cloud
+  FPS_CLOUD_BIT = FPS_FAR_BIT + 1,    // lowest bit of the cloud's number
+  FPS_BUCKET = 32,                    // rows of a bucket; a multiple of this for clouds of millions
 };
 
 // What the candidates of a cloud share. Coordinates are integers with the same order as the floats.

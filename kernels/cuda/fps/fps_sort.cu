@@ -1,6 +1,5 @@
-// Sorts the rows of each cloud along a Hilbert curve (J. Skilling, "Programming the Hilbert curve", 2004) through the
-// box of its candidates. Neighbours in this order are near each other in space. The order affects how much is pruned,
-// never what is chosen.
+// Sorts the rows of each cloud along a curve (curve.cuh) through the box of its candidates. The order affects how much
+// is pruned, never what is chosen.
 #include "kernels/cuda/fps/fps.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -143,43 +142,10 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- keys -----------------------------------------------------------------------------------------------------------
 
-static __device__ uint32_t spread(uint32_t value) {
-  value = (value | value << 16) & 0x030000FF;
-  value = (value | value << 8) & 0x0300F00F;
-  value = (value | value << 4) & 0x030C30C3;
-  return (value | value << 2) & 0x09249249;
-}
-
-static __device__ uint32_t hilbert(uint32_t x[3]) {
-  enum { TOP = 1 << (FPS_CURVE_BITS - 1) };
-  for (uint32_t q = TOP; q > 1; q >>= 1) {
-    for (int axis = 0; axis < 3; axis++) {
-      uint32_t flipped = (x[axis] & q) != 0 ? q - 1 : 0, exchanged = flipped != 0 ? 0 : (x[0] ^ x[axis]) & (q - 1);
-      x[0] ^= flipped ^ exchanged;
-      x[axis] ^= exchanged;
-    }
-  }
-  x[1] ^= x[0];
-  x[2] ^= x[1];
-  uint32_t turned = 0;
-  for (uint32_t q = TOP; q > 1; q >>= 1) turned ^= (x[2] & q) != 0 ? q - 1 : 0;
-  return spread(x[0] ^ turned) << 2 | spread(x[1] ^ turned) << 1 | spread(x[2] ^ turned);
-}
-
-// Cells are cubes; the longest side of the box has 2^FPS_CURVE_BITS of them.
 static __device__ uint32_t place_on_curve(const struct cuda_fps_box &box, const float *row) {
-  float low[3], side = 0.0f;
-  uint32_t cell[3];
-  for (int axis = 0; axis < 3; axis++) {
-    low[axis] = unordered(box.low[axis]);
-    side = fmaxf(side, unordered(box.high[axis]) - low[axis]);
-  }
-  float scale = (float)(1 << FPS_CURVE_BITS) / side;
-  for (int axis = 0; axis < 3; axis++) {
-    float along = (row[axis] - low[axis]) * scale;  // NaN if the box is a point, or as large as a float can be
-    cell[axis] = along > 0.0f ? (uint32_t)fminf(along, (float)((1 << FPS_CURVE_BITS) - 1)) : 0;
-  }
-  return hilbert(cell);
+  const float low[3] = {unordered(box.low[0]), unordered(box.low[1]), unordered(box.low[2])};
+  const float high[3] = {unordered(box.high[0]), unordered(box.high[1]), unordered(box.high[2])};
+  return cuda_place_on_curve(low, high, row);
 }
 
 static __global__ void __launch_bounds__(BLOCK)

@@ -9,9 +9,9 @@
 //
 // Every cloud has a part of the table for itself, so a key need not name the cloud. With `every`, the rows that are
 // left are numbered by a scan instead.
-#include "kernels/cuda/base/scan.cuh"
 #include "kernels/cuda/base/table.cuh"
 #include "kernels/cuda/steps/fill.cuh"
+#include "kernels/cuda/steps/ranks.cuh"
 #include "kernels/cuda/voxelize/voxelize.cuh"
 #include "kernels/near.h"
 #include "kernels/random.h"
@@ -245,28 +245,6 @@ static enum vx_status thin_cells(struct cuda_chain *chain, const struct vx_downs
 
 // ---- by number ------------------------------------------------------------------------------------------------------
 
-struct numbering {
-  uint64_t *tiles;   // [num_tiles]: states of the scan, then its ticket
-  uint32_t *before;  // [num_points]: rows that are left before each row
-  uint32_t num_tiles;
-};
-
-static __global__ void __launch_bounds__(SCAN_BLOCK)
-    rank_rows_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct numbering own) {
-  __shared__ struct scan_shared shared;
-  cuda_wait();
-  uint32_t tile = scan_next_tile((uint32_t *)(own.tiles + own.num_tiles), &shared);
-  uint64_t begin = (uint64_t)tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS;
-  uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
-#pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++)
-    items[k] = begin + k < r.clouds.num_points && cuda_is_left(r.points[(begin + k) * r.columns]) ? 1 : 0;
-  (void)scan_items(own.tiles, tile, items, before, &shared);
-#pragma unroll
-  for (int k = 0; k < SCAN_ITEMS; k++)
-    if (begin + k < r.clouds.num_points) own.before[begin + k] = (uint32_t)before[k];
-}
-
 static __global__ void __launch_bounds__(BLOCK)
     skip_kernel(const __grid_constant__ struct cuda_chain_rows r, const uint32_t *before, uint32_t every) {
   cuda_wait();
@@ -280,18 +258,13 @@ static __global__ void __launch_bounds__(BLOCK)
 }
 
 static enum vx_status thin_evenly(struct cuda_chain *chain, uint32_t every, struct error *error) {
-  struct numbering own = {};
+  struct cuda_ranks ranks = {};
   uint32_t rows = chain->rows.clouds.num_points;
-  own.num_tiles = cuda_blocks(rows, CUDA_TILE);
-  CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) {
-    take(arena, &own.tiles, (uint64_t)own.num_tiles + 1);
-    take(arena, &own.before, rows);
-  }));
-  CUDA_TRY(cuda_fill(chain, NULL, 0, own.tiles, (uint64_t)own.num_tiles + 1, error));
-  CUDA_TRY(cuda_launch("rank_rows_kernel", rank_rows_kernel, own.num_tiles, SCAN_BLOCK, 0, &chain->run, error,
-                       chain->rows, own));
+  CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { cuda_take_ranks(&ranks, rows, arena); }));
+  CUDA_TRY(cuda_fill(chain, NULL, 0, ranks.tiles, (uint64_t)ranks.num_tiles + 1, error));
+  CUDA_TRY(cuda_rank_rows(chain, ranks, error));
   return cuda_launch("skip_kernel", skip_kernel, cuda_blocks(rows, BLOCK), BLOCK, 0, &chain->run, error, chain->rows,
-                     (const uint32_t *)own.before, every);
+                     (const uint32_t *)ranks.before, every);
 }
 
 // ---- all together ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,51 @@
+// The parameters of the step `statistical_outlier`; kernels/step_statistical_outlier.h says what they mean.
+#include "api/steps/steps.h"
+
+static bool read_factor(const struct param *param, const char *value, const char *end, void *record) {
+  const float *factor = &((struct request_step *)record)->step.params.statistical_outlier.std_mul;
+  return value_float.read(param, value, end, record) && *factor >= 0;
+}
+
+static void write_factor(const struct param *param, const void *record, struct text *out) {
+  value_float.write(param, record, out);
+}
+
+static const struct value_type value_deviations = {"float", false, read_factor, write_factor, NULL};
+
+static const struct param mean_k = {
+    .name = "mean_k",
+    .type = &value_int,
+    .offset = STEP_FIELD(step.params.statistical_outlier.mean_k),
+    .least = 1,
+    .most = VX_MAX_MEAN_K,
+    .doc = "the nearest other points whose mean distance counts",
+};
+static const struct param std_mul = {
+    .name = "std_mul",
+    .type = &value_deviations,
+    .offset = STEP_FIELD(step.params.statistical_outlier.std_mul),
+    .allowed = "a number, 0 or more",
+    .doc = "a point stays if its mean distance is at most the cloud's mean plus this many standard deviations",
+};
+
+static const struct param *const rows[] = {&mean_k, &std_mul, NULL};
+STEP_ROWS_FIT(rows);
+
+static bool finish(struct request_step *step, struct error *error) {
+  for (int row = 0; rows[row]; row++)
+    if (!step->given[row])
+      return error_refuse(error, ERROR_BAD_PARAMETER, rows[row]->name, "%s is missing", rows[row]->name);
+  return true;
+}
+
+// The search is as long as the largest samplings, so their limit holds.
+static bool split(struct request_step *step, const struct chain_points *points, struct error *error) {
+  int64_t work = points->num_points * step->step.params.statistical_outlier.mean_k;
+  return work <= points->max_work ||
+         error_refuse(error, ERROR_IMPOSSIBLE, "mean_k",
+                      "%lld points times mean_k are too much work for one request; allowed: up to %lld",
+                      (long long)work, (long long)points->max_work);
+}
+
+const struct step_kind step_statistical_outlier = {
+    .type = VX_STEP_STATISTICAL_OUTLIER, .rows = rows, .finish = finish, .split = split};

@@ -1,0 +1,71 @@
+// Statistical outlier, a step: drops points whose nearest neighbours are unusually far away.
+//
+// The distance of a point is the mean distance of its k nearest other points in its cloud, where k is mean_k, or one
+// less than the cloud's points if that is fewer. It is made of squared distances (near.h) in float32: their square
+// roots in double, added from the nearest on, divided by k, rounded to float32. Points at equal distances are
+// interchangeable, so the result does not depend on the search.
+//
+// The mean and the deviation of a cloud are those of its points' distances, in double: sums in the order of rows, in
+// groups of 64, then the groups' sums in groups of 64, and so on. The variance is the sum of (distance - mean) squared
+// divided by one less than the points. A point whose distance is above mean + std_mul * deviation has the fate
+// statistical_outlier. If distances overflow, this bound is not a number, and all points stay. A lone point stays.
+#ifndef VOXELD_STEP_STATISTICAL_OUTLIER_H
+#define VOXELD_STEP_STATISTICAL_OUTLIER_H
+
+#include <math.h>
+
+#include "kernels/near.h"
+#include "kernels/step.h"
+
+enum { VX_MAX_MEAN_K = 128, VX_DEVIATION_GROUP = 64 };
+
+struct vx_statistical_outlier {
+  int32_t mean_k;  // 1 .. VX_MAX_MEAN_K
+  float std_mul;   // 0 or more
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern const struct vx_step_row vx_step_statistical_outlier;
+#ifdef __cplusplus
+}
+#endif
+
+// The squared distance from a point to a box. Each operation rounds monotonically, so the result is at most the squared
+// distance to any point in the box.
+VX_SHARED float vx_squared_distance_to_box(const float at[3], const float low[3], const float high[3]) {
+  float d[3];
+  for (int axis = 0; axis < 3; axis++) {
+    float below = low[axis] - at[axis], above = at[axis] - high[axis];
+    d[axis] = below > above ? below : above;
+    d[axis] = d[axis] > 0.0f ? d[axis] : 0.0f;
+  }
+  return (d[0] * d[0] + d[1] * d[1]) + d[2] * d[2];
+}
+
+// Above the squared distance from a point to the last of its mean_k nearest others, if that many and the point itself
+// are within `reach` of it. `reach` was computed in float32; the margin is above all rounding.
+VX_SHARED float vx_nearest_bound(float reach) { return reach * reach * 1.0001f + 1e-30f; }
+
+// The distance of a point in a cloud of two points or more. `squares`: the least squared distances, ascending, first
+// that of the point to itself.
+VX_SHARED float vx_mean_distance(const float *squares, int32_t mean_k, int32_t points) {
+  int32_t k = mean_k < points - 1 ? mean_k : points - 1;
+  double sum = sqrt((double)squares[1]);
+  for (int32_t i = 2; i <= k; i++) sum += sqrt((double)squares[i]);
+  return (float)(sum / k);
+}
+
+// What is added up for the mean and, once it is known, for the deviation.
+VX_SHARED double vx_deviation_term(float distance, bool squared, double mean) {
+  double term = (double)distance - (squared ? mean : 0.0);
+  return squared ? term * term : term;
+}
+
+VX_SHARED double vx_distance_bound(const struct vx_statistical_outlier *params, double mean, double squares,
+                                   int32_t points) {
+  return mean + (double)params->std_mul * sqrt(squares / (points - 1));
+}
+
+#endif
