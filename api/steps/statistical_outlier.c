@@ -10,7 +10,7 @@ static void write_factor(const struct param *param, const void *record, struct t
   value_float.write(param, record, out);
 }
 
-static const struct value_type value_deviations = {"float", false, read_factor, write_factor, NULL};
+static const struct value_type value_deviations = {"float", false, read_factor, write_factor, NULL, NULL};
 
 static const struct param mean_k = {
     .name = "mean_k",

@@ -39,6 +39,7 @@ __all__ = [
     "RadiusOutlier",
     "RingOutlier",
     "ScatterResult",
+    "StatisticalOutlier",
     "SweepParameters",
     "Transform",
     "TransformParameters",
@@ -617,7 +618,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "all",
         "all or xyz",
-        "of method=centroid: whether the mean replaces all columns or only x, y and z",
+        "with method=centroid: whether the mean replaces all columns or only x, y and z",
     ),
     Parameter(
         "downsample.cells",
@@ -644,7 +645,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "1",
         "a whole number from 1 to 2147483647",
-        "drops the points of cells with fewer points",
+        "drops the points of cells with fewer points than this",
     ),
     Parameter(
         "downsample.every",
@@ -653,7 +654,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a whole number from 1 to 2147483647",
-        "in place of voxel_size: keeps the first of every so many points of a cloud",
+        "in place of voxel_size: N keeps the first of every N points of a cloud",
     ),
     Parameter(
         "downsample.seed",
@@ -662,7 +663,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "0",
         "a whole number from 0 to 2147483647",
-        "of method=random: another seed chooses other points",
+        "with method=random: another seed chooses other points",
     ),
     Parameter(
         "ring_outlier.ring",
@@ -692,7 +693,7 @@ PARAMETERS: List[Parameter] = [
         "metres",
         "0.05",
         "a number above 0",
-        "points that belong together stay if the first and the last are at least so far apart",
+        "points that belong together stay if the first and the last are at least this far apart",
     ),
     Parameter(
         "ring_outlier.num_points_threshold",
@@ -701,7 +702,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "off",
         "off, or a whole number from 1 to 2147483646",
-        "more than so many points that belong together stay in any case",
+        "more points than this that belong together stay in any case",
     ),
     Parameter(
         "ring_outlier.max_azimuth_diff",
@@ -710,7 +711,7 @@ PARAMETERS: List[Parameter] = [
         "degrees",
         "1",
         "a number from 0 to 89",
-        "neighbours whose directions differ by more do not belong together",
+        "neighbours whose directions differ by more than this do not belong together",
     ),
     Parameter(
         "radius_outlier.radius",
@@ -719,7 +720,7 @@ PARAMETERS: List[Parameter] = [
         "metres",
         None,
         "a number from 0.001 to 10000",
-        "points up to so far apart are neighbours",
+        "points at most this far apart are neighbours",
     ),
     Parameter(
         "radius_outlier.min_neighbors",
@@ -728,7 +729,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a whole number from 1 to 64",
-        "a point stays if it has at least so many neighbours, itself not counted",
+        "a point stays if it has at least this many neighbours, not counting itself",
     ),
     Parameter(
         "radius_outlier.axes",
@@ -738,6 +739,24 @@ PARAMETERS: List[Parameter] = [
         "xyz",
         "xyz or xy",
         "the axes along which distances are measured",
+    ),
+    Parameter(
+        "statistical_outlier.mean_k",
+        ("voxelize", "fps", "points", "detect"),
+        "int",
+        None,
+        None,
+        "a whole number from 1 to 128",
+        "the nearest other points whose mean distance counts",
+    ),
+    Parameter(
+        "statistical_outlier.std_mul",
+        ("voxelize", "fps", "points", "detect"),
+        "float",
+        None,
+        None,
+        "a number, 0 or more",
+        "a point stays if its mean distance is at most the cloud's mean plus this many standard deviations",
     ),
     Parameter(
         "num_samples",
@@ -962,15 +981,15 @@ class Downsample(Step):
             above 0
         method: what is kept of a cell: its first point; the mean, at the first point's place; the point nearest to
             the cell's centre, or to the mean; a random point; or all its points; default: centroid
-        average: of method=centroid: whether the mean replaces all columns or only x, y and z; default: all
+        average: with method=centroid: whether the mean replaces all columns or only x, y and z; default: all
         cells: how a coordinate becomes a cell: rounded down, or to the nearest whole number (MinkowskiEngine,
             MinkUNet); default: floor
         origin: metres; where the cells begin; allowed: x,y,z, finite; default: 0,0,0
-        min_points: drops the points of cells with fewer points; allowed: a whole number from 1 to 2147483647;
-            default: 1
-        every: in place of voxel_size: keeps the first of every so many points of a cloud; allowed: a whole number
-            from 1 to 2147483647
-        seed: of method=random: another seed chooses other points; allowed: a whole number from 0 to 2147483647;
+        min_points: drops the points of cells with fewer points than this; allowed: a whole number from 1 to
+            2147483647; default: 1
+        every: in place of voxel_size: N keeps the first of every N points of a cloud; allowed: a whole number from 1
+            to 2147483647
+        seed: with method=random: another seed chooses other points; allowed: a whole number from 0 to 2147483647;
             default: 0
         tag: the step's name in the request and in the metadata; without it the name of its type
     """
@@ -1002,12 +1021,12 @@ class RingOutlier(Step):
             or kitti
         distance_ratio: neighbours belong together if the farther one's distance is below this many times the nearer
             one's; allowed: a number above 0; default: 1.03
-        object_length_threshold: metres; points that belong together stay if the first and the last are at least so
+        object_length_threshold: metres; points that belong together stay if the first and the last are at least this
             far apart; allowed: a number above 0; default: 0.05
-        num_points_threshold: more than so many points that belong together stay in any case; allowed: off, or a
-            whole number from 1 to 2147483646; default: off
-        max_azimuth_diff: degrees; neighbours whose directions differ by more do not belong together; allowed: a
-            number from 0 to 89; default: 1
+        num_points_threshold: more points than this that belong together stay in any case; allowed: off, or a whole
+            number from 1 to 2147483646; default: off
+        max_azimuth_diff: degrees; neighbours whose directions differ by more than this do not belong together;
+            allowed: a number from 0 to 89; default: 1
         tag: the step's name in the request and in the metadata; without it the name of its type
     """
 
@@ -1030,8 +1049,8 @@ class RadiusOutlier(Step):
     """A step that drops points with few neighbours.
 
     Args:
-        radius: metres; points up to so far apart are neighbours; allowed: a number from 0.001 to 10000
-        min_neighbors: a point stays if it has at least so many neighbours, itself not counted; allowed: a whole
+        radius: metres; points at most this far apart are neighbours; allowed: a number from 0.001 to 10000
+        min_neighbors: a point stays if it has at least this many neighbours, not counting itself; allowed: a whole
             number from 1 to 64
         axes: the axes along which distances are measured; default: xyz
         tag: the step's name in the request and in the metadata; without it the name of its type
@@ -1045,6 +1064,28 @@ class RadiusOutlier(Step):
         *,
         min_neighbors: int,
         axes: Optional[Literal["xyz", "xy"]] = None,
+        tag: Optional[str] = None,
+    ) -> None:
+        Step.__init__(self, locals())
+
+
+class StatisticalOutlier(Step):
+    """A step that None.
+
+    Args:
+        mean_k: the nearest other points whose mean distance counts; allowed: a whole number from 1 to 128
+        std_mul: a point stays if its mean distance is at most the cloud's mean plus this many standard deviations;
+            allowed: a number, 0 or more
+        tag: the step's name in the request and in the metadata; without it the name of its type
+    """
+
+    op = "statistical_outlier"
+
+    def __init__(
+        self,
+        mean_k: Optional[int] = None,
+        *,
+        std_mul: Optional[float] = None,
         tag: Optional[str] = None,
     ) -> None:
         Step.__init__(self, locals())
@@ -1186,6 +1227,9 @@ class DetectParameters(TypedDict, total=False):
     time_column: Optional[Flag]
     remove_close: Optional[float]
     steps: Optional[Steps]
+    max_voxels_by: Optional[Literal["first", "near", "full"]]
+    max_points_by: Optional[Literal["first", "random"]]
+    seed: Optional[int]
     score_threshold: Optional[float]
     max_objects: Optional[int]
     nms_threshold: Optional[float]
@@ -2466,6 +2510,9 @@ class Operations:
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
         steps: Optional[Steps] = None,
+        max_voxels_by: Optional[Literal["first", "near", "full"]] = None,
+        max_points_by: Optional[Literal["first", "random"]] = None,
+        seed: Optional[int] = None,
         score_threshold: Optional[float] = None,
         max_objects: Optional[int] = None,
         nms_threshold: Optional[float] = None,
@@ -2520,6 +2567,9 @@ class Operations:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
                 taken as the service takes them.
+            max_voxels_by: which voxels are kept; without it the model's value
+            max_points_by: which points a voxel keeps; without it the model's value
+            seed: of max_points_by=random; without it the model's value; allowed: a whole number from 0 to 2147483647
             score_threshold: boxes with a lower score are dropped; a centre head also drops boxes with exactly this
                 score; without it the model's value; allowed: a number from 0 to 1
             max_objects: for a centre head: maximum number of candidates per task that become boxes; without it the
