@@ -19,6 +19,7 @@ static const struct param mean_k = {
     .least = 1,
     .most = VX_MAX_MEAN_K,
     .doc = "the nearest other points whose mean distance counts",
+    .required = true,
 };
 static const struct param std_mul = {
     .name = "std_mul",
@@ -26,17 +27,11 @@ static const struct param std_mul = {
     .offset = STEP_FIELD(step.params.statistical_outlier.std_mul),
     .allowed = "a number, 0 or more",
     .doc = "a point stays if its mean distance is at most the cloud's mean plus this many standard deviations",
+    .required = true,
 };
 
 static const struct param *const rows[] = {&mean_k, &std_mul, NULL};
 STEP_ROWS_FIT(rows);
-
-static bool finish(struct request_step *step, struct error *error) {
-  for (int row = 0; rows[row]; row++)
-    if (!step->given[row])
-      return error_refuse(error, ERROR_BAD_PARAMETER, rows[row]->name, "%s is missing", rows[row]->name);
-  return true;
-}
 
 // The search is as long as the largest samplings, so their limit holds.
 static bool split(struct request_step *step, const struct chain_points *points, struct error *error) {
@@ -47,5 +42,4 @@ static bool split(struct request_step *step, const struct chain_points *points, 
                       (long long)work, (long long)points->max_work);
 }
 
-const struct step_kind step_statistical_outlier = {
-    .type = VX_STEP_STATISTICAL_OUTLIER, .rows = rows, .finish = finish, .split = split};
+const struct step_kind step_statistical_outlier = {.type = VX_STEP_STATISTICAL_OUTLIER, .rows = rows, .split = split};
