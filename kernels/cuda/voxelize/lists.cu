@@ -1,5 +1,5 @@
 // Whole lists, cell by cell: sorts all points of each row into input order. Without a cap it also computes the rows'
-// means, since their sums are trees. (With a small cap the gather sorts what it needs.)
+// means, since their sums are trees. (With a small cap the gather sorts what it needs, unless points are picked.)
 //
 // A few threads sort a tiny list, with one point each. A warp sorts a longer list in its registers. A block sorts a
 // still longer list: its warps sort parts, which are then merged in shared memory. A list too long for shared memory is

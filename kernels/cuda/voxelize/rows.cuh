@@ -4,7 +4,6 @@
 #define VOXELD_CUDA_ROWS_CUH
 
 #include "kernels/cuda/base/run.cuh"
-#include "kernels/cuda/voxelize/voxelize.cuh"
 #include "kernels/half.h"
 
 enum { WARP = 32, PILLAR_EXTRA = VX_PILLAR_EXTRA };
@@ -13,8 +12,8 @@ enum { WARP = 32, PILLAR_EXTRA = VX_PILLAR_EXTRA };
 struct gathered_row {
   uint32_t number, output_row, kept;
   int32_t cloud, cell[3];
-  struct cuda_record record;  // with as many hits as are sorted
-  const uint32_t *list;       // its points; the kept ones come first, in order
+  struct cuda_record record;
+  const uint32_t *list;  // its points; the kept ones come first, in order
 };
 
 // The output row with that number. Its list may not be sorted yet.
@@ -26,7 +25,6 @@ static __device__ struct gathered_row find_row(const struct voxel_view &v, uint3
   row.cloud = cuda_cloud_of_row(v.clouds, number);
   row.record = cuda_record_of_row(v.clouds, v.records, row.cloud, number);
   row.kept = min(row.record.hits, v.cap);
-  row.record.hits = cuda_listed(v, row.record.hits);
   row.list = v.lists + row.record.begin;
   const float *point = v.points + (uint64_t)row.record.first_point * v.columns;
   (void)vx_cell_of_point(&v.map, __ldcg(point), __ldcg(point + 1), __ldcg(point + 2), row.cell);

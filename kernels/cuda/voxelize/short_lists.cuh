@@ -39,11 +39,9 @@ static __device__ void order_long_list(const uint32_t *list, uint32_t count, uin
 }
 
 // Called by a whole warp. Sorts the points of each row's list, one per thread, if the row has at most that many.
-template <int width>
-static __device__ uint32_t tiny_list(const struct voxel_view &v, const uint32_t *list,
-                                     const struct cuda_record &record) {
+template <int width> static __device__ uint32_t tiny_list(const uint32_t *list, const struct cuda_record &record) {
   uint32_t lane = threadIdx.x % width, hits = record.hits, value = CUDA_NO_POINT;
-  if (lane < hits && hits <= width) value = hits == 1 && !v.picked ? record.first_point : list[lane];
+  if (lane < hits && hits <= width) value = hits == 1 ? record.first_point : list[lane];
   return in_order<width>(~0u, value) ? value : sort_values<width>(~0u, value);
 }
 
@@ -57,9 +55,9 @@ static __device__ void order_short_lists(const struct voxel_view &v, const struc
   if (threadIdx.x == 0) shared->num_short = shared->num_long = 0;
   __syncthreads();
   if (width < WARP)
-    shared->lists[row][lane] = tiny_list<width>(v, list, record);
+    shared->lists[row][lane] = tiny_list<width>(list, record);
   else if (hits <= WARP_LIST)
-    shared->lists[row][lane] = hits <= 1 && !v.picked ? record.first_point : lowest_of(list, hits, 0, WARP);
+    shared->lists[row][lane] = hits <= 1 ? record.first_point : lowest_of(list, hits, 0, WARP);
   if (lane == 0 && hits > (width == WARP ? WARP_LIST : width)) {
     bool is_long = hits > WARP_LIST;
     (is_long ? shared->long_rows : shared->short_rows)[atomicAdd(is_long ? &shared->num_long : &shared->num_short, 1)] =

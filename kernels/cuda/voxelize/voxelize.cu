@@ -38,7 +38,7 @@ static void read_params(struct cuda_run *run) {
   bool listed = run->filtered || sampled || (run->tensors & VX_LIST_TENSORS) != 0;
   run->lists_wanted = listed || (run->sections.count > 0 && run->cap != CUDA_NO_CAP);
   run->picked = run->lists_wanted && run->cap != CUDA_NO_CAP && params->choice.points_by != VX_POINTS_FIRST;
-  run->whole_lists = listed && (run->filtered || run->cap > CUDA_SHORT_CAP);
+  run->whole_lists = listed && (run->filtered || run->picked || run->cap > CUDA_SHORT_CAP);
   run->means_wanted = run->cap == CUDA_NO_CAP && (sampled || (run->tensors & means) != 0);
   run->encoded = params->encoder.num_layers > 0 && (run->tensors & (VX_ENCODED_TENSORS | bev)) != 0;
   run->scattered = (run->tensors & bev) == 0 ? VX_TENSOR_COUNT : run->encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES;
