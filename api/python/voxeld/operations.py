@@ -1083,9 +1083,9 @@ class StatisticalOutlier(Step):
 
     def __init__(
         self,
-        mean_k: Optional[int] = None,
+        mean_k: int,
         *,
-        std_mul: Optional[float] = None,
+        std_mul: float,
         tag: Optional[str] = None,
     ) -> None:
         Step.__init__(self, locals())
