@@ -147,7 +147,7 @@ static bool refuse_unknown(const struct detectors *detectors, const char *name, 
   struct suggestion near = suggest(name, strlen(name));
   detectors_suggest(detectors, &near);
   return error_refuse(error, parameter ? ERROR_BAD_PARAMETER : ERROR_NOT_FOUND, parameter,
-                      "there is no model '%.80s'%s; allowed: a name of GET /v1/models", name,
+                      "there is no model '%.80s'%s; allowed: a name from GET /v1/models", name,
                       suggest_text(&near, hint, sizeof hint));
 }
 
