@@ -252,7 +252,7 @@ static const struct result_row results[] = {
     {VX_BEV_MIN_HEIGHT, "smallest z of these points; 0 if there is no such point", WHEN_NAMED},
     {VX_BEV_MAX_INTENSITY, "largest finite intensity of these points; 0 if there is no such point", WHEN_NAMED},
     {VX_BEV_TOP_INTENSITY,
-     "intensity of the highest of these points, of equally high points the first; 0 if there is no such point",
+     "intensity of the highest of these points; if several are equally high, of the first; 0 if there is no such point",
      WHEN_NAMED},
     {VX_BEV_DENSITY, "min(1, ln(n + 1) / ln 64) of n points", WHEN_NAMED},
     CHAIN_RESULTS,

@@ -142,9 +142,9 @@ static bool run_one_way(const float *values, int32_t count) {
   return rises + falls >= LEAST && (rises >= RATIO * falls || falls >= RATIO * rises);
 }
 
-// Whether intensities are whole numbers below 128, correlated with the sine of the points' elevation. The correlation
-// is 0.999 with the rings of nuScenes, and up to 0.85 with the whole intensities of 32 or more of its points. Points of
-// the vehicle itself do not count.
+// Whether intensities are whole numbers below 128, correlated with the sine of the points' elevation. On scans of
+// nuScenes, this correlation is 0.999 for ring numbers, and at most 0.85 for intensities of samples of 32 or more
+// points. Points of the vehicle itself do not count.
 static bool are_rings(const struct sample *sample) {
   const double near = 2, most_ring = 127, least = 0.97;
   double n = 0, v = 0, s = 0, vv = 0, ss = 0, vs = 0;
