@@ -1359,8 +1359,8 @@ class VoxelizeResult(Result):
 
     @property
     def bev_top_intensity(self) -> Optional[NDArray[np.float32]]:
-        """[B, ny, nx] float32: intensity of the highest of these points, of equally high points the first; 0 if
-        there is no such point. Only if outputs names it, else None.
+        """[B, ny, nx] float32: intensity of the highest of these points; if several are equally high, of the first;
+        0 if there is no such point. Only if outputs names it, else None.
         """
         return self.tensors.get("bev_top_intensity")
 
@@ -1917,8 +1917,8 @@ class Operations:
                 outputs names it
             bev_max_intensity: [B, ny, nx] float32; largest finite intensity of these points; 0 if there is no such
                 point; only if outputs names it
-            bev_top_intensity: [B, ny, nx] float32; intensity of the highest of these points, of equally high points
-                the first; 0 if there is no such point; only if outputs names it
+            bev_top_intensity: [B, ny, nx] float32; intensity of the highest of these points; if several are equally
+                high, of the first; 0 if there is no such point; only if outputs names it
             bev_density: [B, ny, nx] float32; min(1, ln(n + 1) / ln 64) of n points; only if outputs names it
             points: [R, C] float32; the points that the steps left, of all clouds, in the order of the body; only if
                 outputs names it
