@@ -93,7 +93,7 @@ class Page(unittest.TestCase):
 
     def test_options_exist(self):
         shown = "".join(run(name, "--help").output for name in ("voxelize", "detect", "watch"))
-        for option in sorted(set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--new-token"}):
+        for option in sorted(set(re.findall(r"`(--[a-z.-]+)", PAGE)) - {"--new-token"}):
             self.assertIn(f" {option} ", shown.replace(",", " ").replace("]", " ").replace("\n", " "), option)
 
 

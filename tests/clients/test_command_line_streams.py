@@ -127,7 +127,7 @@ class Streams(unittest.TestCase):
             ((*ask, "--stream", "s", "--poses", "poses.txt", "--time", "1"), "time is given twice"),
             (("streams", "--delete"), "need the NAME of a stream"),
             (("streams", "r", "--last", "x.pcd"), "x.pcd is not .npy or .bin"),
-            (("watch", "sweeps", "-p", "stream=s", "-o", "wrong"), "no sweeps of a stream"),
+            (("watch", "sweeps", "-p", "stream=s", "-o", "wrong"), "cannot be sweeps of a stream"),
         ):
             done = self.run_here(*arguments)
             self.assertEqual(done.status, 2, (arguments, done))
