@@ -388,6 +388,20 @@ class Edges(StepsCase):
         for count in (63, 64, 65, 127, 128, 129, 4095, 4096, 4097):
             self.check(chain, np.exp(rng.normal(0, 3, (count, 3))).astype(np.float32))
 
+    def test_the_groups_of_the_sum_decide(self):
+        """Pairs whose distances add up to 256 times 2^30, if the small ones are added up before the large ones absorb
+        them: then the pair with the distance 2^30 is on the bound."""
+
+        def pairs(places, exponents):
+            return [[x, y, 0] for x, e in zip(places, exponents) for y in (0, 2.0**e)]
+
+        large, rest = range(36, 4, -1), range(4, -16, -1)
+        small = pairs([-(2.0**-18) * number for number in range(1, 33)], [-20] * 32)
+        nothing = [[-(2.0**40), 0, 0]]  # many at one place have the distance 0
+        rows = pairs([4 * 2.0**e for e in large], large) + small + pairs([4 * 2.0**e for e in rest], rest)
+        kept = self.kept([("o", "statistical_outlier", {"mean_k": "1", "std_mul": "0"})], rows + 88 * nothing)
+        self.assertEqual(kept, list(range(2 * large.index(30), 256)))
+
     def test_distances_that_overflow(self):
         rows = np.random.default_rng(SEED).normal(0, 4, (200, 3)).astype(np.float32)
         rows[7] = 3e38
