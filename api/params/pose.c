@@ -84,14 +84,24 @@ struct pose pose_compose(const struct pose *outer, const struct pose *inner) {
   return pose;
 }
 
-void pose_motion(const struct pose *now, const struct pose *then, float matrix[16]) {
+struct pose pose_between(const struct pose *now, const struct pose *then) {
+  struct pose pose;
   double way[3];
   for (int axis = 0; axis < 3; axis++) way[axis] = then->translation[axis] - now->translation[axis];
   for (int row = 0; row < 3; row++) {
     const double *from = now->rotation + row;  // a column, since the inverse of a rotation is its transpose
     for (int column = 0; column < 3; column++)
-      matrix[4 * row + column] = (float)dot(from, then->rotation + column, 3, 3);
-    matrix[4 * row + 3] = (float)dot(from, way, 3, 1);
+      pose.rotation[3 * row + column] = dot(from, then->rotation + column, 3, 3);
+    pose.translation[row] = dot(from, way, 3, 1);
+  }
+  return pose;
+}
+
+void pose_motion(const struct pose *now, const struct pose *then, float matrix[16]) {
+  struct pose pose = pose_between(now, then);
+  for (int row = 0; row < 3; row++) {
+    for (int column = 0; column < 3; column++) matrix[4 * row + column] = (float)pose.rotation[3 * row + column];
+    matrix[4 * row + 3] = (float)pose.translation[row];
   }
   matrix[12] = matrix[13] = matrix[14] = 0;
   matrix[15] = 1;

@@ -31,9 +31,11 @@ PARAM_WARN_UNUSED const char *pose_of(const double *values, int32_t count, struc
 // Composes `outer`, the pose of a frame, with `inner`, a pose in that frame.
 struct pose pose_compose(const struct pose *outer, const struct pose *inner);
 
-// The matrix that moves points from the frame `then` into the frame `now`: inverse(now) * then, in float32, row by row.
-// Both are poses in one fixed frame. The translations are subtracted first, so that no precision is lost far from the
-// origin.
+// The pose of the frame `then` in the frame `now`: inverse(now) * then. Both are poses in one fixed frame. The
+// translations are subtracted first, so that no precision is lost far from the origin.
+struct pose pose_between(const struct pose *now, const struct pose *then);
+
+// The matrix that moves points from the frame `then` into the frame `now`: pose_between in float32, row by row.
 void pose_motion(const struct pose *now, const struct pose *then, float matrix[16]);
 
 #endif

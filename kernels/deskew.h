@@ -1,0 +1,76 @@
+// De-skew: moves each point of a sweep from where the sensor was at the point's time to where it was at one reference
+// time.
+//
+// The motion is up to VX_MAX_SEGMENTS segments. In each the sensor moves with a constant velocity `v` and a constant
+// angular velocity `w`, both in its own frame. api/params/motion.h makes the segments in double and rounds them once. A
+// segment of more than 0.2 rad is cut, so the short series below are as good as float32 allows.
+//
+// IEEE binary32; compile it with -ffp-contract=off. It runs on the CPU, before either backend reads the points.
+#ifndef VOXELD_DESKEW_H
+#define VOXELD_DESKEW_H
+
+#include "kernels/half.h"
+
+enum { VX_MAX_SEGMENTS = 64 };
+#define VX_MOTION_MARGIN 0.1  // seconds before and behind the motion in which its ends go on
+#define VX_SEGMENT_TURN 0.2   // radians; most of a segment
+
+struct vx_segment {
+  float start;       // seconds from the reference
+  float pose[12];    // of the sensor at the start, in its frame at the reference: 3 x 4, row by row
+  float v[3], w[3];  // metres and radians per second
+};
+
+struct vx_motion {
+  int32_t count;                                // 0 = not known: points stay
+  float first, last;                            // times outside are clamped
+  struct vx_segment segments[VX_MAX_SEGMENTS];  // ascending by start
+};
+
+VX_SHARED void vx_cross(const float a[3], const float b[3], float out[3]) {
+  out[0] = a[1] * b[2] - a[2] * b[1];
+  out[1] = a[2] * b[0] - a[0] * b[2];
+  out[2] = a[0] * b[1] - a[1] * b[0];
+}
+
+// The number of the last segment that has begun at `t`, else 0. `near`: where to look first.
+VX_SHARED int32_t vx_segment_at(const struct vx_motion *motion, float t, int32_t near) {
+  while (near + 1 < motion->count && motion->segments[near + 1].start <= t) near++;
+  while (near > 0 && motion->segments[near].start > t) near--;
+  return near;
+}
+
+// Moves a point that was measured at `t` in the segment: q = exp(dt (v, w)) p, then the segment's pose.
+VX_SHARED void vx_deskew(const struct vx_segment *segment, float t, float point[3]) {
+  const float *v = segment->v, *w = segment->w, *m = segment->pose;
+  float dt = t - segment->start;
+  float z = ((w[0] * w[0] + w[1] * w[1]) + w[2] * w[2]) * (dt * dt);
+  float a = (1 + z * (-1.0f / 6 + z * (1.0f / 120))) * dt;
+  float b = (1.0f / 2 + z * (-1.0f / 24 + z * (1.0f / 720))) * (dt * dt);
+  float c = (1.0f / 6 + z * (-1.0f / 120 + z * (1.0f / 5040))) * ((dt * dt) * dt);
+  float wp[3], wwp[3], wv[3], wwv[3], q[3];
+  vx_cross(w, point, wp);
+  vx_cross(w, wp, wwp);
+  vx_cross(w, v, wv);
+  vx_cross(w, wv, wwv);
+  for (int axis = 0; axis < 3; axis++) {
+    float turned = a * wp[axis] + b * wwp[axis], shifted = (dt * v[axis] + b * wv[axis]) + c * wwv[axis];
+    q[axis] = point[axis] + (turned + shifted);
+  }
+  for (int row = 0; row < 3; row++, m += 4) point[row] = ((m[0] * q[0] + m[1] * q[1]) + m[2] * q[2]) + m[3];
+}
+
+enum { VX_DESKEWED_AT_ONCE = 16 };
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Moves the points of `count` rows, all measured in the segment. All entries of `t` are numbers.
+void vx_deskew_rows(const struct vx_segment *segment, const float t[VX_DESKEWED_AT_ONCE],
+                    float *const rows[VX_DESKEWED_AT_ONCE], int32_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
