@@ -5,6 +5,7 @@
 
 #include "api/base/json_write.h"
 #include "api/ops/boxes.h"
+#include "api/ops/deskew.h"
 #include "api/ops/rows.h"
 #include "api/ops/stream.h"
 #include "kernels/decoder.h"
@@ -97,6 +98,7 @@ static const struct param *const rows[] = {&model,
                                            &param_intensity_scale,
                                            &param_point_counts,
                                            PARAMS_OF_STREAMS,
+                                           PARAMS_OF_TIMES,
                                            &param_steps,
                                            &max_voxels_by,
                                            &max_points_by,

@@ -46,6 +46,11 @@ void job_request_init(struct job_request *request, enum vx_op op) {
   if (operations[op]->step) chain_init_plain(&request->chain, operations[op]->step->type);
 }
 
+// How many numbers of a list of rows there are.
+static int32_t stored(const struct motion_size *size, int32_t most) {
+  return (size->rows < most ? size->rows : most) * size->width;
+}
+
 // Copies the first entries of a list from one request to another.
 #define COPY(list, count) memcpy(to->list, from->list, (size_t)(count) * sizeof *to->list)
 
@@ -54,6 +59,9 @@ void job_request_copy(struct job_request *to, const struct job_request *from) {
   COPY(sent.points, from->sent.count);
   COPY(sent.times, from->sent.num_times);
   COPY(sent.poses, from->sent.num_poses);
+  int32_t poses = stored(&from->deskew.poses, MOTION_POSES_MAX),
+          twists = stored(&from->deskew.twists, MOTION_TWISTS_MAX);
+  COPY(motion, poses > twists ? poses : twists);
   COPY(point_counts, from->num_clouds);
   COPY(sample_counts, from->num_sample_counts);
   chain_copy(&to->chain, &from->chain);

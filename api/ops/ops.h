@@ -11,6 +11,7 @@
 
 #include "api/base/problem.h"
 #include "api/base/text.h"
+#include "api/params/deskew.h"
 #include "api/params/params.h"
 #include "api/params/region.h"
 #include "api/params/stream.h"
@@ -45,14 +46,16 @@ struct job_request {
   uint32_t features;        // which features are computed from voxels: one bit per word of `feature`
   vx_tensor_set outputs;    // named by `outputs`; empty = the operation's default
   int32_t num_clouds;       // entries of point_counts; 0 = not given, so the body is one cloud
-  int32_t num_sample_counts;             // as given; 0 = nothing is sampled
-  int32_t num_bottoms;                   // of anchors, as given
-  int32_t num_class_names;               // as given; 0 = not given
-  int32_t timeout_ms;                    // 0 = none
-  enum metadata_form metadata;           // of the answer
-  struct points_expected expected;       // by the preset or the model
-  int64_t max_sampling_work;             // the server's limit, copied to vx_sampling.max_work
-  struct stream_terms stream;            // the stream of the body's sweeps
+  int32_t num_sample_counts;        // as given; 0 = nothing is sampled
+  int32_t num_bottoms;              // of anchors, as given
+  int32_t num_class_names;          // as given; 0 = not given
+  int32_t timeout_ms;               // 0 = none
+  enum metadata_form metadata;      // of the answer
+  struct points_expected expected;  // by the preset or the model
+  int64_t max_sampling_work;        // the server's limit, copied to vx_sampling.max_work
+  struct stream_terms stream;       // the stream of the body's sweeps
+  struct time_terms time;           // of the points
+  struct deskew_terms deskew;
   struct region_ref points_region;       // where the body is
   struct region_ref output_region;       // where the answer goes
   char preset[64];                       // "" = none
@@ -64,6 +67,7 @@ struct job_request {
   // The lists of `sent` and the lists below are large: only the entries that were given are ever written or read.
   int32_t point_counts[VX_MAX_CLOUDS];
   int32_t sample_counts[VX_MAX_CLOUDS];  // [num_clouds], once split; if anything is sampled
+  double motion[MOTION_NUMBERS_MAX];     // of deskew_poses or deskew_twists
   struct request_chain chain;            // the steps before the operation; only `count` of them
 };
 
@@ -167,6 +171,13 @@ size_t job_request_row_bytes(const struct job_request *request);
 // Number of columns of the points that the job reads: the columns of the body and, with time_column, the time of a
 // sweep.
 int32_t job_request_columns(const struct job_request *request);
+
+// Whether each point is moved by its own time.
+static inline bool job_request_deskews(const struct job_request *request) { return request->deskew.mode != DESKEW_OFF; }
+// The type of the rows that are made of the body: rows with times are widened.
+static inline enum vx_dtype job_request_rows_dtype(const struct job_request *request) {
+  return request->time.field[0] ? VX_FLOAT32 : request->dtype;
+}
 
 // Writes the effective parameters as a JSON object; for stable metadata, without the regions.
 void job_request_write(const struct job_request *request, struct text *out);

@@ -1,6 +1,8 @@
 // See stream.h.
 #include "api/ops/stream.h"
 
+#include "api/ops/deskew.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -114,11 +116,11 @@ static bool refuse_missing(const char *name, const char *who, struct error *erro
 }
 
 // Refuses the other parameters of a stream if `stream` is not given: no sweeps would be joined, and the client would
-// not notice.
+// not notice. A mount also serves poses and twists of a vehicle.
 static bool check_alone(const struct job_request *request, struct error *error) {
   static const struct param *const rows[] = {PARAMS_OF_STREAMS, NULL};
   for (param_rows row = rows; *row; row++)
-    if (job_request_is_given(request, (*row)->name))
+    if (job_request_is_given(request, (*row)->name) && !(*row == &param_mount && job_request_deskews(request)))
       return error_refuse(error, ERROR_BAD_PARAMETER, (*row)->name,
                           "%s is given without stream, which names the stream of the body", (*row)->name);
   return true;
@@ -243,11 +245,11 @@ static bool check_sweeps(struct job_request *request, struct error *error) {
 
 bool stream_finish(struct job_request *request, struct error *error) {
   struct stream_terms *terms = &request->stream;
-  if (!terms->name[0]) return check_alone(request, error);
+  if (!take_pose(&terms->mount_numbers, "mount", &terms->mount, error)) return false;
+  if (!terms->name[0]) return check_alone(request, error) && deskew_finish(request, error);
   if (!(are_several(request) ? finish_several(request, error) : finish_one(request, error))) return false;
   request->job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 0, job_request_columns(request), NULL);
-  return check_sweeps(request, error) && check_names(terms, error) &&
-         take_pose(&terms->mount_numbers, "mount", &terms->mount, error);
+  return check_sweeps(request, error) && check_names(terms, error) && deskew_finish(request, error);
 }
 
 // ---- the body's sweeps ----------------------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
 // The parameters of POST /v1/transform, which is POST /v1/points with one step: the step's parameters have no tag here.
 // api/steps/transform.c has their rows.
+#include "api/ops/deskew.h"
 #include "api/ops/stream.h"
 
 static const struct param outputs = PARAM_OUTPUTS(VX_CHAIN_TENSORS, "points and point_indices");
 
 static const struct param *const rows[] = {
-    &param_preset,          &param_num_features, &param_dtype,      &param_format, &param_fields,
-    &param_intensity_scale, &param_point_counts, PARAMS_OF_STREAMS, &outputs,      &param_points_region,
-    &param_output_region,   &param_metadata,     &param_timeout_ms, NULL};
+    &param_preset,          &param_num_features,  &param_dtype,      &param_format,     &param_fields,
+    &param_intensity_scale, &param_point_counts,  PARAMS_OF_STREAMS, PARAMS_OF_TIMES,   &outputs,
+    &param_points_region,   &param_output_region, &param_metadata,   &param_timeout_ms, NULL};
 PARAM_ROWS_FIT(rows);
 
 const struct operation operation_transform = {

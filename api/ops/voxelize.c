@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
+#include "api/ops/deskew.h"
 #include "api/ops/sampling.h"
 #include "api/ops/stream.h"
 
@@ -204,6 +205,7 @@ static const struct param *const rows[] = {&param_preset,
                                            &param_intensity_scale,
                                            &param_point_counts,
                                            PARAMS_OF_STREAMS,
+                                           PARAMS_OF_TIMES,
                                            &param_steps,
                                            &point_cloud_range,
                                            &voxel_size,

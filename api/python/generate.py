@@ -44,12 +44,14 @@ TYPES = {  # of values, by the types of rows
     "boxes": ["Numbers"],
     "float": ["float"],
     "float or floats": ["float", "Numbers"],
+    "float or string": ["float", "str"],
     "floats": ["Numbers"],
     "int": ["int"],
     "int or ints": ["int", "Ints"],
     "ints": ["Ints"],
     "list": ["Sequence[str]"],
     "steps": ["Steps"],
+    "rows": ["Numbers", "str"],
     "string": ["str"],
 }
 POINTS = """\

@@ -60,7 +60,9 @@ struct cloud_file {
   size_t unpacked_bytes;
   const char *data;  // begins with the first point
   size_t size;
-  int64_t line;  // text: the number of the first point's line
+  int64_t line;     // text: the number of the first point's line
+  int64_t stamp_s;  // of a PointCloud2, else 0
+  uint32_t stamp_ns;
   int num_fields;
   struct cloud_field fields[CLOUD_FIELDS_MAX];
 };

@@ -2,6 +2,7 @@
 #include "api/wire/gather.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -47,23 +48,30 @@ static void list_fields(const struct cloud_file *file, char *out, size_t size) {
   }
 }
 
-// Adds the field of this name as the next column. False with an error if the file has none, or several.
-static bool add_column(const struct cloud_file *file, struct cloud_columns *columns, struct span name,
-                       struct error *error) {
+// The field of this name, which `parameter` gives. NULL with an error if the file has none, or several.
+static const struct cloud_field *find_field(const struct cloud_file *file, struct span name, const char *parameter,
+                                            struct error *error) {
   const struct cloud_field *field = NULL;
   int found = find_fields(file, name, &field);
   char there[256];
-  if (found == 1 && field->count == 1) {
-    columns->fields[columns->count++] = field;
-    return true;
-  }
+  if (found == 1 && field->count == 1) return field;
   list_fields(file, there, sizeof there);
   if (found > 1)
-    return error_refuse(error, ERROR_BAD_BODY, "fields",
-                        "the file has %d fields named %.*s, so the name is ambiguous; it has %s", found,
-                        SPAN_ARGS(name), there);
-  return error_refuse(error, ERROR_BAD_BODY, "fields", "the file has no field %.*s of one value; it has %s",
-                      SPAN_ARGS(name), there);
+    error_refuse(error, ERROR_BAD_BODY, parameter,
+                 "the file has %d fields named %.*s, so the name is ambiguous; it has %s", found, SPAN_ARGS(name),
+                 there);
+  else
+    error_refuse(error, ERROR_BAD_BODY, parameter, "the file has no field %.*s of one value; it has %s",
+                 SPAN_ARGS(name), there);
+  return NULL;
+}
+
+// Adds the field of this name as the next column. False with an error.
+static bool add_column(const struct cloud_file *file, struct cloud_columns *columns, struct span name,
+                       struct error *error) {
+  const struct cloud_field *field = find_field(file, name, "fields", error);
+  if (field) columns->fields[columns->count++] = field;
+  return field;
 }
 
 static bool is_column(const struct cloud_columns *columns, const struct cloud_field *field) {
@@ -79,7 +87,7 @@ static bool choose_first(const struct cloud_file *file, int wanted, struct cloud
     if (!add_column(file, columns, (struct span){&"xyz"[a], 1}, error)) return false;
   for (int i = 0; i < file->num_fields && columns->count < wanted; i++) {
     const struct cloud_field *field = &file->fields[i];
-    if (field->count != 1 || is_column(columns, field)) continue;
+    if (field->count != 1 || field == columns->time || is_column(columns, field)) continue;
     if (!add_column(file, columns, (struct span){field->name, field->name_length}, error)) return false;
   }
   if (columns->count == wanted) return true;
@@ -98,13 +106,33 @@ static bool choose_named(const struct cloud_file *file, const char *names, struc
   return true;
 }
 
+static enum time_kind kind_of(enum number_type type) {
+  switch (type) {
+    case NUMBER_INT8:
+    case NUMBER_INT16:
+    case NUMBER_INT32:
+    case NUMBER_INT64: return TIME_SIGNED;
+    case NUMBER_FLOAT32:
+    case NUMBER_FLOAT64: return TIME_DOUBLE;
+    default: return TIME_UNSIGNED;
+  }
+}
+
 bool cloud_choose(const struct cloud_file *file, const struct job_request *request, struct cloud_columns *columns,
                   struct error *error) {
+  const char *time = request->time.field;
   columns->count = 0;
+  columns->time = NULL;
+  columns->times = (struct times){.column = -1, .stamp_s = file->stamp_s, .stamp_ns = file->stamp_ns};
+  if (time[0] && !(columns->time = find_field(file, (struct span){time, strlen(time)}, "time_field", error)))
+    return false;
   if (request->num_fields ? !choose_named(file, request->fields, columns, error)
                           : !choose_first(file, request->num_features, columns, error))
     return false;
   columns->intensity = -1;
+  for (int c = 0; c < columns->count; c++)
+    if (columns->fields[c] == columns->time) columns->times.column = c;
+  columns->times.kind = time[0] ? kind_of(columns->time->type) : TIME_DOUBLE;
   for (int c = 0; c < columns->count; c++)
     if (is_named(columns->fields[c], (struct span){intensity, strlen(intensity)}, strncasecmp)) columns->intensity = c;
   if (request->intensity_scale == 0 || columns->intensity >= 0) return true;
@@ -162,22 +190,87 @@ static bool wide_at(const char *at, enum number_type type, bool big_endian, doub
   }
 }
 
+// The value as times are read: exactly.
+static union time_value time_at(const char *at, enum number_type type, bool big_endian) {
+  uint64_t bits = load(at, number_bytes(type), big_endian);
+  union time_value value = {.natural = bits};
+  switch (type) {
+    case NUMBER_INT8: value.whole = (int8_t)bits; break;
+    case NUMBER_INT16: value.whole = (int16_t)bits; break;
+    case NUMBER_INT32: value.whole = (int32_t)bits; break;
+    case NUMBER_FLOAT32: value.number = (double)vx_bits_float((uint32_t)bits); break;
+    default: break;  // the bits are the value
+  }
+  return value;
+}
+
 // A number that became infinite is counted as not finite, not as a loss. A number beyond 10^9 m is not a coordinate:
 // writers use numbers such as the largest float for "no return".
 void cloud_note_loss(struct cloud_loss *loss, double wide, float value) {
   const double farthest = 1e9;
   double moved = fabs(wide - (double)value);
-  if (fabs(wide) < farthest && moved > loss->most) *loss = (struct cloud_loss){moved, wide};
+  if (!(fabs(wide) < farthest && moved > loss->most)) return;
+  loss->most = moved;
+  loss->at = wide;
+}
+
+// The range of a column of 64-bit numbers, and how far rounding moved a value.
+struct column_range {
+  double least, most, moved;
+};
+
+// What rounding did, while the rows are written.
+struct losses {
+  struct cloud_loss *loss;
+  struct column_range columns[VX_MAX_FEATURES];
+};
+
+static struct losses losses_of(struct cloud_loss *loss) {
+  struct losses losses = {.loss = loss};
+  *loss = (struct cloud_loss){0};
+  for (int c = 0; c < VX_MAX_FEATURES; c++) losses.columns[c] = (struct column_range){INFINITY, -INFINITY, 0};
+  return losses;
+}
+
+// A number that is not finite, as double or as float32, is not a loss.
+static void note_range(struct column_range *column, double wide, float value) {
+  if (!vx_is_finite(value)) return;
+  double moved = fabs(wide - (double)value);
+  column->least = wide < column->least ? wide : column->least;
+  column->most = wide > column->most ? wide : column->most;
+  column->moved = moved > column->moved ? moved : column->moved;
+}
+
+static void end_losses(const struct losses *losses) {
+  struct cloud_loss *loss = losses->loss;
+  for (int c = 3; c < VX_MAX_FEATURES; c++) {
+    const struct column_range *column = &losses->columns[c];
+    double range = column->most - column->least;
+    if (!(range > 0) || !(column->moved * loss->range > loss->moved * range || (!loss->column && column->moved > 0)))
+      continue;
+    loss->column = c;
+    loss->moved = column->moved;
+    loss->range = range;
+  }
+}
+
+static void note_loss(struct losses *losses, const struct cloud_columns *columns, int column, double wide,
+                      float value) {
+  bool timed = columns->times.values && column == columns->times.column;  // times_convert replaces it
+  if (column < 3)
+    cloud_note_loss(losses->loss, wide, value);
+  else if (!timed && number_bytes(columns->fields[column]->type) == sizeof wide)
+    note_range(&losses->columns[column], wide, value);
 }
 
 static uint32_t column_at(const struct cloud_file *file, const struct cloud_columns *columns, int column,
-                          const char *at, struct cloud_loss *loss) {
+                          const char *at, struct losses *losses) {
   enum number_type type = columns->fields[column]->type;
   uint32_t bits = value_at(at, type, file->big_endian);
   double wide;
   float value;
   memcpy(&value, &bits, sizeof value);
-  if (column < 3 && wide_at(at, type, file->big_endian, &wide)) cloud_note_loss(loss, wide, value);
+  if (wide_at(at, type, file->big_endian, &wide)) note_loss(losses, columns, column, wide, value);
   return bits;
 }
 
@@ -207,20 +300,23 @@ bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *co
 }
 
 // Reads the whole point before it writes the row, because the two may overlap.
-static void gather_run(const struct cloud_file *file, const struct cloud_columns *columns, const char *run, char *rows,
-                       struct cloud_loss *loss) {
+static void gather_run(const struct cloud_file *file, const struct cloud_columns *columns, int64_t done,
+                       const char *run, char *rows, struct losses *losses) {
   size_t bytes = row_bytes(columns);
   bool side_by_side = are_row(file, columns);
+  const struct cloud_field *time = columns->times.values ? columns->time : NULL;
+  union time_value *times = time ? columns->times.values + done : NULL;
   VX_EACH_ROW(file->stop, i, 0, file->run) {
     char *at = rows + (size_t)i * bytes;
     uint32_t row[VX_MAX_FEATURES];
+    if (time) times[i] = time_at(run + (size_t)i * time->stride + time->offset, time->type, file->big_endian);
     if (side_by_side) {
       memmove(at, run + (size_t)i * file->point_bytes + columns->fields[0]->offset, bytes);
       continue;
     }
     for (int c = 0; c < columns->count; c++) {
       const struct cloud_field *field = columns->fields[c];
-      row[c] = column_at(file, columns, c, run + (size_t)i * field->stride + field->offset, loss);
+      row[c] = column_at(file, columns, c, run + (size_t)i * field->stride + field->offset, losses);
     }
     memcpy(at, row, bytes);
   }
@@ -240,7 +336,7 @@ static bool pass_field(const struct cloud_file *file, const struct cloud_field *
 // Where a value lies depends on the lengths of the lists before it, so the points are checked while they are read. By
 // then the rows may have overwritten the names of the fields, so errors do not name fields.
 static bool gather_lists(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
-                         struct cloud_loss *loss, struct error *error) {
+                         struct losses *losses, struct error *error) {
   const char *at = file->data, *places[CLOUD_FIELDS_MAX];
   size_t bytes = row_bytes(columns);
   VX_EACH_ROW(file->stop, i, 0, file->points) {
@@ -252,7 +348,9 @@ static bool gather_lists(const struct cloud_file *file, const struct cloud_colum
                           (long long)file->points);
     }
     for (int c = 0; c < columns->count; c++)
-      row[c] = column_at(file, columns, c, places[columns->fields[c] - file->fields], loss);
+      row[c] = column_at(file, columns, c, places[columns->fields[c] - file->fields], losses);
+    if (columns->times.values)
+      columns->times.values[i] = time_at(places[columns->time - file->fields], columns->time->type, file->big_endian);
     memcpy(rows + (size_t)i * bytes, row, bytes);
   }
   return !file->ends || cloud_check_tail(file, at, error);
@@ -278,21 +376,42 @@ static bool skip_list(struct span *line, const struct span *word) {
   return true;
 }
 
+// Reads the word as a time. Whole numbers are exact. False if the kind has no such number.
+static bool read_time(const struct span *word, enum time_kind kind, double wide, union time_value *out) {
+  char text[32];
+  bool negative = word->at[0] == '-';
+  out->number = wide;
+  if (kind == TIME_DOUBLE) return true;
+  if (!(fabs(wide) < 0x1p64)) return false;
+  uint64_t size = (uint64_t)fabs(wide);
+  if (word->length < sizeof text) {
+    memcpy(text, word->at, word->length);
+    text[word->length] = '\0';
+    if (strspn(text + negative, "0123456789") == word->length - negative) size = strtoull(text + negative, NULL, 10);
+  }
+  out->natural = negative ? -size : size;
+  return true;
+}
+
 static bool gather_line(const struct cloud_file *file, const struct cloud_columns *columns, const int8_t *column_of,
-                        const struct lines *lines, struct span line, char *row, struct cloud_loss *loss,
-                        struct error *error) {
+                        const struct lines *lines, struct span line, char *row, union time_value *time,
+                        struct losses *losses, struct error *error) {
   struct span word;
-  size_t values = 0;
+  size_t values = 0, of_time = time ? columns->time->offset : SIZE_MAX;
   for (; span_word(&line, &word); values++) {
+    bool timed = values == of_time;
     int column = values < file->point_bytes ? column_of[values] : NO_COLUMN;
     struct decimal number;
     if (column == LIST && !skip_list(&line, &word))
       return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld does not have a list of '%.*s' values",
                           (long long)lines->number, SPAN_ARGS(word));
+    if (column < 0 && !timed) continue;
+    const struct cloud_field *field = timed ? columns->time : columns->fields[column];
+    if (!decimal_read(&word, &number) || (timed && !read_time(&word, columns->times.kind, number.wide, time)))
+      return refuse_number(field, lines->number, &word, error);
     if (column < 0) continue;
-    if (!decimal_read(&word, &number)) return refuse_number(columns->fields[column], lines->number, &word, error);
     memcpy(row + (size_t)column * sizeof number.value, &number.value, sizeof number.value);
-    if (column < 3) cloud_note_loss(loss, number.wide, number.value);
+    note_loss(losses, columns, column, number.wide, number.value);
   }
   if (values == 0 || values == file->point_bytes) return true;  // empty lines are skipped
   return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld has %zu values; a point has %zu",
@@ -300,7 +419,7 @@ static bool gather_line(const struct cloud_file *file, const struct cloud_column
 }
 
 static bool gather_text(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
-                        struct cloud_loss *loss, struct error *error) {
+                        struct losses *losses, struct error *error) {
   int8_t column_of[CLOUD_VALUES_MAX];
   struct lines lines = lines_over(file->data, file->size, file->line - 1, file->stop);
   struct span line, word;
@@ -315,7 +434,8 @@ static bool gather_text(const struct cloud_file *file, const struct cloud_column
     if (points == file->points)
       return error_refuse(error, ERROR_BAD_BODY, NULL, "line %lld comes after the %lld points that were promised",
                           (long long)lines.number, (long long)points);
-    if (!gather_line(file, columns, column_of, &lines, line, rows, loss, error)) return false;
+    union time_value *time = columns->times.values ? columns->times.values + points : NULL;
+    if (!gather_line(file, columns, column_of, &lines, line, rows, time, losses, error)) return false;
     rows += row_bytes(columns);
     points++;
   }
@@ -339,15 +459,22 @@ bool cloud_unpack(struct cloud_file *file, char *out, struct error *error) {
   return true;
 }
 
+static bool gather_points(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
+                          struct losses *losses, struct error *error) {
+  if (file->layout == CLOUD_TEXT) return gather_text(file, columns, rows, losses, error);
+  if (file->lists) return gather_lists(file, columns, rows, losses, error);
+  for (int64_t done = 0; done < file->points; done += file->run)
+    gather_run(file, columns, done, file->data + (size_t)(done / file->run) * file->run_bytes,
+               rows + (size_t)done * row_bytes(columns), losses);
+  return true;
+}
+
 bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                   struct cloud_loss *loss, struct error *error) {
-  *loss = (struct cloud_loss){0};
-  if (file->layout == CLOUD_TEXT) return gather_text(file, columns, rows, loss, error);
-  if (file->lists) return gather_lists(file, columns, rows, loss, error);
-  for (int64_t done = 0; done < file->points; done += file->run)
-    gather_run(file, columns, file->data + (size_t)(done / file->run) * file->run_bytes,
-               rows + (size_t)done * row_bytes(columns), loss);
-  return true;
+  struct losses losses = losses_of(loss);
+  bool good = gather_points(file, columns, rows, &losses, error);
+  end_losses(&losses);
+  return good;
 }
 
 // ---- intensity ------------------------------------------------------------------------------------------------------

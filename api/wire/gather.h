@@ -6,15 +6,18 @@
 #define VOXELD_GATHER_H
 
 #include "api/wire/formats.h"
+#include "api/wire/times.h"
 
 struct cloud_columns {
   int count;
   int intensity;  // the column named intensity; -1 if there is none
   const struct cloud_field *fields[VX_MAX_FEATURES];
+  const struct cloud_field *time;  // the request's time_field; NULL: none
+  struct times times;              // cloud_gather writes them, if the caller gives memory for them
 };
 
 // Chooses the columns: the fields that `fields` names or, without `fields`, num_features columns: x, y, z, then the
-// file's other fields of one value in their order. False with an error.
+// file's other fields of one value in their order, but not its time_field. False with an error.
 VX_WARN_UNUSED bool cloud_choose(const struct cloud_file *file, const struct job_request *request,
                                  struct cloud_columns *columns, struct error *error);
 
@@ -26,14 +29,16 @@ VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, char *out, struct erro
 const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns *columns);
 // Whether cloud_gather may write the rows over the beginning of the body.
 bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns);
-// How far rounding to float32 moved coordinates, which are the first three columns.
+// How far rounding to float32 moved coordinates, which are the first three columns, and other columns of a file.
 struct cloud_loss {
-  double most;  // metres
-  double at;    // the coordinate that moved the most
+  double most;     // metres
+  double at;       // the coordinate that moved the most
+  int64_t column;  // the column of 64-bit numbers that lost the largest part of its range; 0: none lost anything
+  double moved, range;
 };
 // Records how far a coordinate moved when it became a float32.
 void cloud_note_loss(struct cloud_loss *loss, double wide, float value);
-// Writes the rows, and how far their coordinates moved. False with an error.
+// Writes the rows, how far their coordinates moved, and the times. False with an error.
 VX_WARN_UNUSED bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                                  struct cloud_loss *loss, struct error *error);
 

@@ -122,7 +122,9 @@ static bool set_type(const struct pcd *pcd, int field, struct error *error) {
     out->type = types[i].number;
     return true;
   }
-  return error_refuse(error, ERROR_BAD_BODY, NULL, "field %.*s has TYPE %c and SIZE %lld; no type of number has both",
+  out->type = NUMBER_FLOAT64;  // text has any number
+  return pcd->file->layout == CLOUD_TEXT ||
+         error_refuse(error, ERROR_BAD_BODY, NULL, "field %.*s has TYPE %c and SIZE %lld; no type of number has both",
                       (int)(out->name_length < SPAN_SHOWN ? out->name_length : SPAN_SHOWN), out->name,
                       pcd->types[field], (long long)pcd->sizes[field]);
 }
@@ -167,7 +169,7 @@ static bool set_fields(struct pcd *pcd, struct error *error) {
   for (int i = 0; i < file->num_fields; i++) {
     struct cloud_field field = file->fields[i];
     bool padding = field.name_length == 1 && field.name[0] == '_';
-    if (!padding && file->layout != CLOUD_TEXT && !set_type(pcd, i, error)) return false;
+    if (!padding && !set_type(pcd, i, error)) return false;
     field = file->fields[i];
     field.offset = file->point_bytes;
     if (!padding) file->fields[kept++] = field;

@@ -129,16 +129,15 @@ static bool take_list(struct cdr *cdr, struct cloud_file *file) {
 
 // The members before the points.
 struct head {
-  uint32_t height, width, point_step, row_step, data_bytes;
+  uint32_t stamp_s, stamp_ns, height, width, point_step, row_step, data_bytes;
   uint8_t big_endian;
 };
 
 static bool take_head(struct cdr *cdr, struct head *head, struct cloud_file *file) {
   struct span frame;
-  uint32_t stamp;
-  if (!take_encapsulation(cdr) || !take_number(cdr, "the stamp", &stamp) || !take_number(cdr, "the stamp", &stamp) ||
-      !take_string(cdr, "frame_id", &frame) || !take_number(cdr, "height", &head->height) ||
-      !take_number(cdr, "width", &head->width) || !take_list(cdr, file))
+  if (!take_encapsulation(cdr) || !take_number(cdr, "the stamp", &head->stamp_s) ||
+      !take_number(cdr, "the stamp", &head->stamp_ns) || !take_string(cdr, "frame_id", &frame) ||
+      !take_number(cdr, "height", &head->height) || !take_number(cdr, "width", &head->width) || !take_list(cdr, file))
     return false;
   return take_byte(cdr, "is_bigendian", &head->big_endian) && take_number(cdr, "point_step", &head->point_step) &&
          take_number(cdr, "row_step", &head->row_step) && take_number(cdr, "the length of data", &head->data_bytes);
@@ -191,6 +190,8 @@ static bool open(const char *bytes, size_t size, struct cloud_file *file, struct
   if (size - cdr.at > PADDING_MOST)
     return error_refuse(error, ERROR_BAD_BODY, NULL, "the PointCloud2 ends at byte %zu, but the body has %zu", cdr.at,
                         size);
+  file->stamp_s = (int32_t)head.stamp_s;
+  file->stamp_ns = head.stamp_ns;
   file->points = (int64_t)head.height * head.width;
   file->point_bytes = head.point_step ? head.point_step : 1;
   file->size = head.data_bytes;

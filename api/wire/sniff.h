@@ -11,6 +11,7 @@
 #include "api/wire/expect.h"
 
 struct cloud_loss;
+struct deskew_report;
 struct join_report;
 
 // Appended to the error about a bad body that came as a form.
@@ -24,7 +25,8 @@ struct body_sniff {
   const char *hint;                  // what to do if the body looks like another format or float64; else NULL
   struct points_seen seen;           // compared with what the model expects
   const struct join_report *joined;  // the sweeps that the request joined; NULL if it has no stream
-  const struct cloud_loss *loss;     // of the points in a file or in JSON; NULL: not known
+  const struct deskew_report *deskewed;  // what de-skew did; NULL: the request did not ask for it
+  const struct cloud_loss *loss;         // of the points in a file or in JSON; NULL: not known
 };
 
 // Whether the first bytes have none of those that `curl -d` strips. A short body may have none anyway.

@@ -6,6 +6,7 @@
 #include "api/base/json_write.h"
 #include "api/wire/gather.h"
 #include "api/wire/join.h"
+#include "api/wire/times.h"
 #include "kernels/ops.h"
 
 // ---- when -----------------------------------------------------------------------------------------------------------
@@ -83,10 +84,13 @@ static bool other_format(const struct vx_job *job, const struct body_sniff *snif
   return sniffed->hint;
 }
 
+// Whether rounding moved a value by more than a thousandth of the column's range.
+static bool lost_column(const struct cloud_loss *loss) { return loss->column && loss->moved > loss->range / 1000; }
+
 static bool rounded(const struct vx_job *job, const struct body_sniff *sniffed) {
   const double allowed = 0.005;
   (void)job;
-  return sniffed->loss && sniffed->loss->most > allowed;
+  return sniffed->loss && (sniffed->loss->most > allowed || lost_column(sniffed->loss));
 }
 
 static bool intensity_off(const struct vx_job *job, const struct body_sniff *sniffed) {
@@ -112,6 +116,21 @@ static bool features_off(const struct vx_job *job, const struct body_sniff *snif
 static bool not_scattered(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)sniffed;
   return job->op == VX_SCATTER && job->counts.kept < job->counts.received;
+}
+
+static bool times_equal(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)job;
+  return sniffed->deskewed && sniffed->deskewed->equal;
+}
+
+static bool times_clamped(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)job;
+  return sniffed->deskewed && sniffed->deskewed->clamped > sniffed->deskewed->moved / 20;
+}
+
+static bool no_motion(const struct vx_job *job, const struct body_sniff *sniffed) {
+  (void)job;
+  return sniffed->deskewed && sniffed->deskewed->still;
 }
 
 static bool fewer_sweeps(const struct vx_job *job, const struct body_sniff *sniffed) {
@@ -178,6 +197,13 @@ static void say_rounded(const struct vx_job *job, const struct body_sniff *sniff
   const struct cloud_loss *loss = sniffed->loss;
   float at = fabsf((float)loss->at);
   (void)job;
+  if (lost_column(loss)) {
+    text_printf(out,
+                "rounding to float32 moved a value of column %lld by %.3g, and its values lie within %.3g (x is column "
+                "0); for times, see time_field and time_origin",
+                (long long)loss->column, loss->moved, loss->range);
+    return;
+  }
   text_printf(
       out,
       "float32 has steps of %.3g m near %.12g, so rounding moved a coordinate by %.3g m; subtract an origin near "
@@ -259,6 +285,26 @@ static void say_fewer_sweeps(const struct vx_job *job, const struct body_sniff *
   if (joined->begun) text_put(out, "; the stream begins with this request: the server has no earlier sweeps");
 }
 
+static void say_times_equal(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)job, (void)sniffed;
+  text_put(out,
+           "all points of a cloud or sweep have the same time, so deskew moved all of them alike; check time_field "
+           "and time_origin");
+}
+
+static void say_times_clamped(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)job;
+  text_printf(out,
+              "the times of %lld of %lld points lie more than 0.1 s outside of the motion; check time_unit and "
+              "time_origin",
+              (long long)sniffed->deskewed->clamped, (long long)sniffed->deskewed->moved);
+}
+
+static void say_no_motion(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  (void)job, (void)sniffed;
+  text_put(out, "deskew=stream moved no points, because the stream has no sweep before this one");
+}
+
 static void say_rings_moved(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
   (void)job, (void)sniffed;
   text_put(out, "ring_outlier compares distances from the sensor, but a transform before it moved the points; put "
@@ -289,7 +335,9 @@ static const struct row {
     [WARNING_FORMAT] =
         {"format", "the body was read as raw rows, but looks like a file of another format, like text, or like float64",
          other_format, say_other_format},
-    [WARNING_ROUNDED] = {"rounded", "rounding to float32 moved a coordinate of a file or of JSON by more than 5 mm",
+    [WARNING_ROUNDED] = {"rounded",
+                         "rounding to float32 moved a coordinate of a file or of JSON by more than 5 mm, or "
+                         "another 64-bit column of a file by 1/1000 of its range",
                          rounded, say_rounded},
     [WARNING_INTENSITY] = {"intensity",
                            "intensity has another range than the model expects, or another column is in its place",
@@ -304,6 +352,11 @@ static const struct row {
                                "voxels are not in the map: they are outside of the grid, or an earlier row has their "
                                "cell",
                                not_scattered, say_not_scattered},
+    [WARNING_TIMES_EQUAL] = {"times_equal", "deskew, but all points of a cloud or sweep have one time", times_equal,
+                             say_times_equal},
+    [WARNING_TIMES_CLAMPED] = {"times_clamped", "deskew clamped more than 5 % of the times", times_clamped,
+                               say_times_clamped},
+    [WARNING_NO_MOTION] = {"no_motion", "deskew=stream, but there is no sweep before", no_motion, say_no_motion},
     [WARNING_FEWER_SWEEPS] = {"fewer_sweeps", "the streams had fewer sweeps than were asked for", fewer_sweeps,
                               say_fewer_sweeps},
 };

@@ -139,7 +139,7 @@ const struct option options_table[] = {
     {"stream_ttl_s", TYPE_INT, FIELD(stream_ttl_s), 1, 86400, NULL, "60",
      "seconds after which a sweep of a stream is dropped"},
     {"max_connections", TYPE_INT, FIELD(max_connections), 8, 1000000, NULL, "1000",
-     "open connections, which take up to 316 KiB of memory each; beyond this number idle connections are closed, or "
+     "open connections, which take up to 327 KiB of memory each; beyond this number idle connections are closed, or "
      "new connections refused"},
     {"idle_timeout_s", TYPE_INT, FIELD(idle_timeout_s), 1, 86400, NULL, "75",
      "seconds without traffic after which a connection is closed; must be more than upload_timeout_s"},

@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/ops/deskew.h"
 #include "api/wire/formats.h"
 #include "api/wire/gather.h"
 #include "api/wire/infer_inputs.h"
 #include "api/wire/inputs.h"
 #include "api/wire/sniff.h"
+#include "api/wire/times.h"
 #include "api/wire/wire.h"
 #include "server/base/clock.h"
 #include "server/jobs/held.h"
@@ -26,6 +28,7 @@ struct body {
   char *rows;                // of points; NULL: there are none
   bool has_names;            // the body names its columns
   int intensity;             // if so: the number of the column `intensity`; -1: there is none
+  struct times times;        // if the request reads them; without values until the container is read
 };
 
 static bool is_raw(const struct job *job) { return job->asked.format == FORMAT_RAW && !job->infer; }
@@ -43,6 +46,15 @@ static bool fits_body(const struct body *body, size_t bytes) {
   size_t most = body->job->services->max_body_bytes;
   return bytes <= most || error_refuse(body->error, ERROR_BODY_TOO_LARGE, NULL,
                                        "the body's points have %zu bytes; allowed: up to %zu", bytes, most);
+}
+
+// Memory for the times of all points.
+static bool acquire_times(struct body *body) {
+  struct job *job = body->job;
+  size_t points = (size_t)body->asked->job.inputs[VX_POINTS].dims[0];
+  if (!job_acquire_times(job, points * sizeof *body->times.values)) return false;
+  body->times.values = (union time_value *)(void *)job->held.times->data;
+  return true;
 }
 
 static bool acquire_rows(const struct body *body, size_t bytes) {
@@ -206,10 +218,13 @@ static bool open_file(struct body *body) {
     return false;
   body->has_names = true;
   body->intensity = columns.intensity;
+  body->times = columns.times;
   if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // a text may have excess lines, which are refused
   if (file.layout == CLOUD_PACKED && !unpack(body, &file)) return false;
+  if (times_are_read(body->asked) && file.points && !acquire_times(body)) return false;
+  columns.times.values = body->times.values;
   const char *rows = cloud_rows(&file, &columns);
-  bool in_place = rows && (uintptr_t)rows % VX_TENSOR_ALIGNMENT == 0;
+  bool in_place = rows && (uintptr_t)rows % VX_TENSOR_ALIGNMENT == 0 && !body->times.values;
   if (!in_place && !gather(body, &file, &columns)) return false;
   body->rows = in_place ? input_at(job, rows) : job->held.input->data;
   return true;
@@ -279,6 +294,51 @@ static bool open_container(struct body *body) {
   return stripped && body->error->kind == ERROR_BAD_BODY ? error_suffix(body->error, SNIFFED_FORM) : false;
 }
 
+// ---- times ----------------------------------------------------------------------------------------------------------
+
+// Widens rows, so that a time and a moved point keep what float32 has.
+static bool widen(struct body *body) {
+  struct job *job = body->job;
+  struct job_request *asked = body->asked;
+  struct vx_input *points = &asked->job.inputs[VX_POINTS];
+  int64_t values = points->dims[0] * asked->num_features;
+  if (!acquire_rows(body, (size_t)values * sizeof(float))) return false;
+  float *out = (float *)(void *)job->held.rows->data;
+  VX_EACH_ROW(&job->stop, i, 0, points->dims[0])
+    vx_widen(asked->dtype, body->rows, i * asked->num_features, asked->num_features, out + i * asked->num_features);
+  job_use_rows(job);
+  points->dtype = VX_FLOAT32;
+  body->rows = job->held.input->data;
+  return true;
+}
+
+// Moves the points of a body without a stream. Sweeps of a stream move once the stream's sweeps are known.
+static bool deskew(const struct body *body) {
+  struct job *job = body->job;
+  const struct job_request *asked = body->asked;
+  const struct pose *mount = asked->stream.mount_numbers.count ? &asked->stream.mount : &pose_identity;
+  struct vx_motion motion;
+  if (!job_request_deskews(asked) || asked->stream.name[0]) return true;
+  if (!deskew_motion(asked, mount, &motion, body->error)) return false;
+  deskew_rows(&motion, (const float *)(const void *)job->held.times->data, asked->num_features,
+              asked->job.inputs[VX_POINTS].dims[0], &job->stop, (float *)(void *)body->rows, &job->deskewed);
+  return true;
+}
+
+static bool take_times(struct body *body) {
+  struct job *job = body->job;
+  const struct job_request *asked = body->asked;
+  if (!body->rows || asked->job.inputs[VX_POINTS].dims[0] == 0 || !times_are_read(asked)) return true;
+  if (!body->times.values) {
+    if (!acquire_times(body)) return false;
+    times_from_rows(asked, value_find_name(asked->fields, asked->time.field, strlen(asked->time.field)), body->rows,
+                    &job->stop, &body->times);
+  }
+  if (vx_is_narrow(asked->dtype) && !widen(body)) return false;
+  times_convert(asked, &body->times, body->rows, &job->stop, &job->deskewed);
+  return deskew(body);
+}
+
 // Coding, source, container, columns: each step leaves in the input or in the source what the next step reads.
 bool body_open(struct job *job, const struct device *gpu) {
   const struct job_request *asked = &job->asked;
@@ -289,6 +349,7 @@ bool body_open(struct job *job, const struct device *gpu) {
   if (!open_container(&body)) return false;
   if (asked->intensity_scale != 0 && body.rows)
     cloud_scale(asked, body.has_names ? body.intensity : cloud_intensity(asked), &job->stop, body.rows);
+  if (!take_times(&body)) return false;
   job->points = body.rows ? body.rows : no_points;
   return true;
 }

@@ -10,6 +10,7 @@
 static size_t bytes_held(const struct job *job) {
   const struct job_held *held = &job->held;
   size_t bytes = held->decoder_bytes + (held->input ? held->input->capacity : 0);
+  if (held->times) bytes += held->times->capacity;
   if (!job->stream) return bytes;
   for (const struct sweep *sweep = job->stream->sweep; sweep; sweep = sweep->next) bytes += sweep->bytes;
   return bytes + job->stream->gathered_bytes;
@@ -35,6 +36,14 @@ static bool try_rows(struct job *job, size_t bytes, struct shortage *shortage) {
   job_release_buffer(&held->rows);
   held->rows = larger;
   return true;
+}
+
+static bool try_times(struct job *job, size_t bytes, struct shortage *shortage) {
+  struct buffers *buffers = job->services->buffers;
+  size_t mine = bytes_held(job), left = buffers->budget - mine;
+  if (buffer_capacity(bytes) > left) return refuse_size(job, bytes, left, "the points' times need", shortage);
+  job->held.times = buffer_acquire(buffers, job->client, share_of_body(job_lane_use(job)), bytes, mine, shortage);
+  return job->held.times || shortage_refuse(shortage, "the points' times", &job->result.error);
 }
 
 static bool try_output(struct job *job, size_t bytes, struct shortage *shortage) {
@@ -102,6 +111,8 @@ bool job_acquire_queue_slot(struct job *job) {
 }
 
 bool job_acquire_rows(struct job *job, size_t bytes) { return acquire(job, bytes, try_rows); }
+
+bool job_acquire_times(struct job *job, size_t bytes) { return acquire(job, bytes, try_times); }
 
 bool job_acquire_output(struct job *job, size_t bytes) { return acquire(job, bytes, try_output); }
 

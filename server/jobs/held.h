@@ -12,6 +12,8 @@
 VX_WARN_UNUSED bool job_acquire_queue_slot(struct job *job);
 // Memory for `bytes` of rows that are made from the input. Keeps the first `rows_bytes` bytes.
 VX_WARN_UNUSED bool job_acquire_rows(struct job *job, size_t bytes);
+// Memory for `bytes` of times of points.
+VX_WARN_UNUSED bool job_acquire_times(struct job *job, size_t bytes);
 // Memory for `bytes` of output.
 VX_WARN_UNUSED bool job_acquire_output(struct job *job, size_t bytes);
 // A decoder for its body, and the budget for the memory that the decoder has allocated so far.
@@ -26,7 +28,7 @@ void job_use_rows(struct job *job);
 
 // Each function does nothing if there is nothing to release.
 void job_release_queue_slot(struct job *job);
-void job_release_buffer(struct buffer **buffer);  // the input, the rows or the output
+void job_release_buffer(struct buffer **buffer);  // the input, the rows, the times or the output
 void job_release_decoder(struct job *job);
 void job_release_scratch(struct job *job);
 void job_release_detector(struct job *job);

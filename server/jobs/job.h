@@ -18,6 +18,7 @@
 #include "api/wire/coding.h"
 #include "api/wire/gather.h"
 #include "api/wire/infer_answer.h"
+#include "api/wire/times.h"
 #include "kernels/kernels.h"
 #include "server/base/counters.h"
 #include "server/clients/clients.h"
@@ -79,6 +80,7 @@ struct job_held {
   int64_t body_bytes;         // of the input, after the lead
   struct buffer *rows;        // made from the input; they become the input
   size_t rows_bytes;          // of `rows`, written so far
+  struct buffer *times;       // of the points, if the request reads them
   struct buffer *output;      // the answer or its tensors
   struct decoder *decoder;    // of a coded body, while the worker decodes the body
   size_t decoder_bytes;       // acquired for the decoder
@@ -147,9 +149,10 @@ struct job {
   const void *points;      // rows in the input or in a region; NULL: the body is not open yet
   struct vx_stop stop;     // for passes of the worker itself
   struct cloud_loss loss;  // of points in a file or in JSON
-  bool looked;             // at the values of the points, for warnings
-  bool output_refused;     // the answer is too large or there is no memory: another lane would fail too
-  size_t head_bytes;       // of the output, in front of tensors that stay where they are
+  struct deskew_report deskewed;
+  bool looked;          // at the values of the points, for warnings
+  bool output_refused;  // the answer is too large or there is no memory: another lane would fail too
+  size_t head_bytes;    // of the output, in front of tensors that stay where they are
 
   // The members below are written before they are read, and never cleared.
   struct vx_job work;

@@ -36,6 +36,7 @@ static void look(void *ctx) {
     sniffed->seen = points_look(&view, &job->asked.expected);
   }
   sniffed->loss = &job->loss;
+  sniffed->deskewed = job_request_deskews(&job->asked) ? &job->deskewed : NULL;
   sniffed->joined = sweeps_are_joined(job) ? &job->stream->joined : NULL;
 }
 
@@ -416,6 +417,7 @@ void job_release(struct job *job) {
   job_release_queue_slot(job);
   job_release_buffer(&job->held.input);
   job_release_buffer(&job->held.rows);
+  job_release_buffer(&job->held.times);
   job_release_decoder(job);
   job_release_scratch(job);
   job_release_detector(job);

@@ -52,9 +52,9 @@ static void give_lane(struct small *small, struct vx_lane *lane) {
 // Whether only the points and the output decide the time of a run.
 static bool is_plain(const struct job_request *asked) {
   const struct vx_voxelize *params = &asked->job.params.voxelize;
-  return asked->job.op == VX_VOXELIZE && asked->chain.count == 0 && !params->block_filter.enabled &&
-         params->encoder.num_layers == 0 && asked->num_features <= MOST_COLUMNS && asked->dtype == VX_FLOAT32 &&
-         params->feature_dtype == VX_FLOAT32;
+  return asked->job.op == VX_VOXELIZE && asked->chain.count == 0 && !asked->time.field[0] &&
+         !params->block_filter.enabled && params->encoder.num_layers == 0 && asked->num_features <= MOST_COLUMNS &&
+         asked->dtype == VX_FLOAT32 && params->feature_dtype == VX_FLOAT32;
 }
 
 // Whether the body is raw rows and the answer is not compressed.

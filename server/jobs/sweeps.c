@@ -3,13 +3,20 @@
 
 #include <string.h>
 
+#include "api/ops/deskew.h"
 #include "api/ops/stream.h"
 #include "server/jobs/held.h"
 
 static struct streams *streams_of(const struct job *job) { return job->services->streams; }
 
 static struct sweep_shape shape_of(const struct job *job) {
-  return (struct sweep_shape){job->asked.num_features, job->asked.dtype};
+  return (struct sweep_shape){job->asked.num_features, job_request_rows_dtype(&job->asked)};
+}
+
+// Bytes of rows that are made of the body.
+static size_t bytes_of(const struct job *job, int64_t points) {
+  const struct sweep_shape shape = shape_of(job);
+  return (size_t)points * (size_t)shape.columns * vx_dtype_size(shape.dtype);
 }
 
 // ---- turns ----------------------------------------------------------------------------------------------------------
@@ -106,7 +113,7 @@ static bool make_sweeps(struct job *job) {
     sweep->place = body.pose;
     sweep->points = body.points;
     sweep->rows = rows;
-    rows += (size_t)body.points * job_request_row_bytes(&job->asked);
+    rows += bytes_of(job, body.points);
     link = &sweep->next;
   }
   return true;
@@ -116,7 +123,7 @@ static bool make_sweeps(struct job *job) {
 static bool part_sweeps(struct job *job) {
   if (!job->stream->sweep->next) return true;
   for (struct sweep *sweep = job->stream->sweep; sweep; sweep = sweep->next) {
-    size_t bytes = (size_t)sweep->points * job_request_row_bytes(&job->asked);
+    size_t bytes = bytes_of(job, sweep->points);
     if (bytes == 0) continue;
     if (!job_acquire_rows(job, bytes)) return false;
     vx_copy(&job->stop, job->held.rows->data, sweep->rows, bytes);
@@ -137,6 +144,33 @@ static bool acquire_rows(struct job *job, int64_t rows) {
                         "the joined sweeps have %lld points of %zu bytes; allowed: up to %zu bytes", (long long)rows,
                         row, most);
   return rows == 0 || job_acquire_rows(job, (size_t)rows * row);
+}
+
+static bool motion_of(const struct job *job, const struct sweep *sweep, const struct pose *mount,
+                      struct vx_motion *motion, struct error *error) {
+  const struct job_request *asked = &job->asked;
+  if (asked->deskew.mode != DESKEW_STREAM) return deskew_motion(asked, mount, motion, error);
+  motion->count = 0;
+  return !sweep->follows || motion_between(&sweep->before, &sweep->place, sweep->time - sweep->before_time,
+                                           asked->deskew.reference, motion, error);
+}
+
+// Moves the points of the own sweeps, in memory that no other job reads yet.
+static bool deskew(struct job *job, const struct gathered *gathered) {
+  const struct buffer *times = job->held.times;
+  int64_t done = 0;
+  if (!times || !job_request_deskews(&job->asked)) return true;
+  for (struct sweep *sweep = job->stream->sweep; sweep; sweep = sweep->next) {
+    struct vx_motion motion;
+    char *rows = sweep->memory ? sweep->memory->data : job->held.input ? job->held.input->data : NULL;
+    if (!motion_of(job, sweep, &gathered->mount, &motion, &job->result.error)) return false;
+    if (rows && !sweep->memory) rows += (const char *)sweep->rows - rows;
+    deskew_rows(&motion, (const float *)(const void *)times->data + done, job->asked.num_features, sweep->points,
+                &job->stop, (float *)(void *)rows, &job->deskewed);
+    done += sweep->points;
+  }
+  job_release_buffer(&job->held.times);
+  return true;
 }
 
 static bool join(struct job *job, const struct gathered *gathered) {
@@ -205,7 +239,7 @@ bool sweeps_join(struct job *job) {
     return false;
   for (int32_t i = 0; i < gathered.count; i++)
     if (!gathered.list[i].sent) stream->gathered_bytes += gathered.list[i].sweep->bytes;
-  bool good = join(job, &gathered);
+  bool good = deskew(job, &gathered) && join(job, &gathered);
   stream->gathered_bytes = 0;
   gathered_release(streams_of(job), &gathered);
   if (!good) return false;

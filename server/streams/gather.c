@@ -57,11 +57,33 @@ static bool check_time(const struct stream *stream, double time, bool listed, st
                       listed ? "the newest of times" : "time", own, stream->name, newest);
 }
 
-// Adds the mount to the poses: the request's mount or, if it has none, the stream's.
-static void mount(const struct stream *stream, const struct stream_terms *terms, struct sweep *own) {
+// Adds the mount to the poses: the request's mount or, if it has none, the stream's. Returns the mount.
+static struct pose mount(const struct stream *stream, const struct stream_terms *terms, struct sweep *own) {
   bool given = terms->mount_numbers.count > 0;
-  if (!given && !stream->mounted) return;
-  for (; own; own = own->next) own->place = pose_compose(&own->place, given ? &terms->mount : &stream->mount);
+  if (!given && !stream->mounted) return pose_identity;
+  struct pose mount = given ? terms->mount : stream->mount;
+  for (; own; own = own->next) own->place = pose_compose(&own->place, &mount);
+  return mount;
+}
+
+static void note_before(struct sweep *sweep, double time, const struct pose *place) {
+  if (!(time < sweep->time) || (sweep->follows && sweep->before_time >= time)) return;
+  sweep->follows = true;
+  sweep->before_time = time;
+  sweep->before = *place;
+}
+
+// Notes the latest earlier sweep of each own sweep. A sweep that is sent again may have had one that is gone now.
+static void note_befores(const struct stream *stream, struct sweep *own) {
+  for (; own; own = own->next) {
+    own->follows = false;
+    if (own->next) note_before(own, own->next->time, &own->next->place);
+    for (int32_t i = 0; i < stream->count; i++) {
+      const struct sweep *kept = stream->sweeps[i];
+      note_before(own, kept->time, &kept->place);
+      if (kept->time == own->time && kept->follows) note_before(own, kept->before_time, &kept->before);
+    }
+  }
 }
 
 // Lists the sweeps of all streams. The first stream has at least one.
@@ -96,7 +118,8 @@ static bool gather(struct streams *streams, struct stream_turn *turn, const stru
   int32_t count = 0;
   stream->dropped = false;
   if (!check_time(stream, own->time, turn->listed, error)) return false;
-  mount(stream, terms, own);
+  gathered->mount = mount(stream, terms, own);
+  note_befores(stream, own);
   gathered->begun = stream->count == 0;
   gathered->repeated = stream->count > 0 && stream->sweeps[0]->time == own->time;
   for (size_t cursor = 0; count < STREAMS_JOINED_MAX && stream_next(terms, &cursor, name); count++) {

@@ -21,12 +21,13 @@ struct gathered {
   int64_t evicted, expired;    // sweeps of the streams, since an answer last reported them
   bool begun;                  // the request's stream had no sweep before
   bool repeated;               // the request's newest sweep replaces a sweep of the same time
+  struct pose mount;           // of the request's sweeps; the identity if there is none
 };
 
 // Gathers the sweeps that the request of this turn joins: the request's own, newest first, and the streams' sweeps.
 // Leaves out a stream's sweep that has the time of a sweep of the request. Adds the mount to the poses of the request's
-// sweeps, and a user to each gathered sweep. False with an error: the request's newest sweep is older than the stream's
-// newest, or a stream has sweeps of another shape.
+// sweeps, notes the sweep before each of them, and adds a user to each gathered sweep. False with an error: the
+// request's newest sweep is older than the stream's newest, or a stream has sweeps of another shape.
 VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                                   const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
                                   struct error *error);

@@ -34,6 +34,9 @@ struct sweep {
   int users;           // the stream that has it, its request, and its readers
   double time;
   struct pose place;  // of its sensor in the fixed frame
+  bool follows;       // when it came, the stream had an earlier sweep:
+  double before_time;
+  struct pose before;  // its place
   int64_t points;
   const void *rows;
   struct buffer *memory;      // of the rows; NULL: there are none

@@ -138,6 +138,19 @@ class Values(DaemonCase):
             self.assertEqual(result.metadata["batch"]["kept"], kept)
         self.assertEqual(self.client.transform(points, cut=[]).metadata["points"]["cut_out"], 0)
 
+    def test_deskew(self):
+        points = random_points(300)
+        points[:, 3] = np.linspace(-0.1, 0, 300)
+        twists = np.array([[-0.1, 10, 0, 0, 0, 0, 1], [0, 12, 0, 0, 0, 0, 2]])
+        named = {"fields": ["x", "y", "z", "t"], "time_field": "t", "deskew": "twists", "outputs": ["points"]}
+        results = [
+            self.client.points(points, **named, deskew_twists=rows)
+            for rows in (twists, twists.tolist(), ";".join(",".join(map(str, row)) for row in twists))
+        ]
+        for result in results:
+            self.assertEqual(result.points.tobytes(), results[0].points.tobytes())
+        self.assertFalse((results[0].points[:, :3] == points[:, :3]).all())
+
     def test_nms_keeps_the_best(self):
         rng = np.random.default_rng(5)
         given = {

@@ -23,6 +23,11 @@ static void ask(struct job_request *request, uint8_t choice) {
   job_request_init(request, VX_TRANSFORM);
   bool good = job_request_set(request, columns[0], strlen(columns[0]), columns[1], strlen(columns[1]), &error);
   request->format = FORMAT_PCD + choice % 3;
+  if (choice >> 4 & 1)
+    good = good &&
+           job_request_set(request, "time_field", 10, choice >> 5 & 1 ? "t" : "ring", choice >> 5 & 1 ? 1 : 4, &error);
+  if (choice >> 6 & 1)
+    good = good && (!request->time.field[0] || job_request_set(request, "time_origin", 11, "first", 5, &error));
   good = good && job_request_finish(request, &error);
   assert(good);
 }
@@ -38,13 +43,30 @@ static void check_hint(const char *body, size_t size) {
   assert(strncmp(error.text, "it", 2) == 0 && (hint != NULL) == (strlen(error.text) > 2));
 }
 
-static void gather(const struct job_request *request, struct cloud_file *file, const struct cloud_columns *columns,
+// Reads the times too, and moves the points. Writing the rows over the body must give the same.
+static void read_times(const struct job_request *request, const struct times *times, char *rows) {
+  static const double twist[] = {0, 1, 2, 3, 0.1, 0.2, 0.3};
+  static struct vx_motion motion;
+  struct deskew_report report = {0};
+  struct times own = *times;
+  struct error error;
+  int64_t points = request->job.inputs[VX_POINTS].dims[0];
+  if (!own.values || !points) return;
+  times_convert(request, &own, rows, NULL, &report);
+  assert(motion_of_twists(twist, &(struct motion_size){1, MOTION_TWIST}, &pose_identity, 0, &motion, &error));
+  deskew_rows(&motion, (const float *)(const void *)own.values, request->num_features, points, NULL,
+              (float *)(void *)rows, &report);
+  assert(report.moved <= points && report.clamped <= report.moved);
+}
+
+static void gather(const struct job_request *request, struct cloud_file *file, struct cloud_columns *columns,
                    char *body) {
   struct error error = {.kind = ERROR_NONE};
   struct cloud_loss loss, again_loss;
   size_t bytes = (size_t)file->points * job_request_row_bytes(request);
-  char *rows = malloc(bytes + 1);
-  assert(rows);
+  char *rows = malloc(bytes + 1), *times = malloc((size_t)file->points * sizeof(union time_value) + 1);
+  assert(rows && times);
+  if (request->time.field[0]) columns->times.values = (union time_value *)(void *)times;
   const char *in_place = cloud_rows(file, columns);
   bool gathered = cloud_gather(file, columns, rows, &loss, &error);
   if (!gathered) check_problem(&error);
@@ -54,6 +76,8 @@ static void gather(const struct job_request *request, struct cloud_file *file, c
     bool again = cloud_gather(file, columns, body, &again_loss, &error);
     assert(again && memcmp(body, rows, bytes) == 0 && memcmp(&loss, &again_loss, sizeof loss) == 0);
   }
+  if (gathered) read_times(request, &columns->times, rows);
+  free(times);
   free(rows);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/ops/deskew.h"
 #include "api/ops/ops.h"
 #include "api/ops/stream.h"
 #include "api/presets.h"
@@ -101,6 +102,23 @@ static void check_chain(const struct request_chain *chain) {
     if (step->step.type == VX_STEP_DOWNSAMPLE) check_downsample(&step->step.params.downsample);
     check_outliers(step);
   }
+}
+
+// The motion that the parameters make is sound. It stays at its reference.
+static void check_deskew(const struct job_request *request) {
+  static struct vx_motion motion;
+  struct error error = {.kind = ERROR_NONE};
+  float origin[3] = {0, 0, 0};
+  assert(memchr(request->time.field, 0, TIME_FIELD_SIZE) && request->time.unit < TIME_UNITS);
+  assert(request->deskew.mode == DESKEW_OFF || request->time.field[0]);
+  if (request->deskew.mode != DESKEW_POSES && request->deskew.mode != DESKEW_TWISTS) return;
+  assert(request->deskew.poses.rows <= MOTION_POSES_MAX || request->deskew.mode != DESKEW_POSES);
+  assert(deskew_motion(request, &pose_identity, &motion, &error) || error.kind == ERROR_IMPOSSIBLE);
+  if (error.kind == ERROR_IMPOSSIBLE) return;  // with its mount the motion is within float32
+  assert(motion.count >= 1 && motion.count <= VX_MAX_SEGMENTS && motion.first <= 0 && motion.last >= 0);
+  for (int32_t i = 1; i < motion.count; i++) assert(motion.segments[i].start >= motion.segments[i - 1].start);
+  vx_deskew(&motion.segments[vx_segment_at(&motion, 0, 0)], 0, origin);
+  for (int k = 0; k < 3; k++) assert(!isnan(origin[k]));
 }
 
 static void check_scatter(const struct job_request *request) {
@@ -199,6 +217,7 @@ static void check_request(const struct job_request *request) {
   if (request->stream.name[0]) check_stream(request);
   if (request->job.op == VX_VOXELIZE) check_voxelize(request);
   check_chain(&request->chain);
+  check_deskew(request);
   if (request->job.op == VX_SCATTER) check_scatter(request);
   if (request->job.op == VX_NMS) check_nms(&request->job.params.nms);
   if (request->job.op == VX_DECODE) check_anchor_head(&request->job.params.decode);

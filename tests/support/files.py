@@ -125,7 +125,16 @@ def ply(points, data="binary_little_endian", before=b"", before_head="", behind_
 
 
 def pointcloud2(
-    points, height=1, padding=0, big_header=False, big_points=0, frame="lidar", tail=b"", xcdr2=False, **numbers
+    points,
+    height=1,
+    padding=0,
+    big_header=False,
+    big_points=0,
+    frame="lidar",
+    tail=b"",
+    xcdr2=False,
+    stamp=(1700000000, 5),
+    **numbers,
 ):
     """A serialized PointCloud2. `padding` bytes follow each row; `numbers` replace numbers of the message."""
     order = ">" if big_header else "<"
@@ -144,7 +153,7 @@ def pointcloud2(
     width, step = len(points) // height, points.dtype.itemsize
     rows = np.frombuffer(points.tobytes(), np.uint8).reshape(height, width * step)
     data = np.pad(rows, ((0, 0), (0, padding)), constant_values=0xAA).tobytes()
-    put("I", 1700000000, 5)
+    put("I", *stamp)
     text(frame)
     put("I", numbers.get("height", height), numbers.get("width", width))
     begin = len(out)

@@ -28,7 +28,7 @@ from .transport import Transport
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
 HEADERS = {"request_id": "X-Request-Id", "traceparent": "traceparent"}  # arguments that are headers
-BOXES = {row.name for row in PARAMETERS if row.type == "boxes"}
+BOXES = {row.name for row in PARAMETERS if row.type in ("boxes", "rows")}
 EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # left to Result.warnings, since Stream warns about lost sweeps
 
 

@@ -337,6 +337,81 @@ PARAMETERS: List[Parameter] = [
         "removes from each sweep the points whose |x| and |y| are both below this, before they are moved",
     ),
     Parameter(
+        "time_field",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "string",
+        None,
+        None,
+        "a name other than x, y and z",
+        (
+            "the field of a file, or the column of fields, with the times of points; as a column it gets seconds from "
+            "time_origin"
+        ),
+    ),
+    Parameter(
+        "time_unit",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "string",
+        None,
+        None,
+        "s or ms or us or ns",
+        "unit of time_field; without it s",
+    ),
+    Parameter(
+        "time_origin",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "float or string",
+        None,
+        None,
+        "stamp, first, or a finite number",
+        "what time_field counts from, in its unit; without it 0",
+    ),
+    Parameter(
+        "deskew",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "string",
+        None,
+        None,
+        "off or poses or twists or stream",
+        "moves each point to where it would be at deskew_reference; stream: as since the sweep before; without it off",
+    ),
+    Parameter(
+        "deskew_poses",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "rows",
+        None,
+        None,
+        "2 to 65 rows separated by semicolons: t and a pose",
+        "poses of the sensor or, with mount, the vehicle at rising times",
+    ),
+    Parameter(
+        "deskew_twists",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "rows",
+        None,
+        None,
+        "1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons",
+        "velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t",
+    ),
+    Parameter(
+        "deskew_reference",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "float",
+        "seconds",
+        None,
+        "a finite number",
+        "the time into whose frame points are moved; without it 0",
+    ),
+    Parameter(
+        "interpolation",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "string",
+        None,
+        None,
+        "screw or slerp",
+        "between deskew_poses; without it screw",
+    ),
+    Parameter(
         "steps",
         ("voxelize", "fps", "points", "detect"),
         "steps",
@@ -1116,6 +1191,14 @@ class VoxelizeParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
+    time_field: Optional[str]
+    time_unit: Optional[Literal["s", "ms", "us", "ns"]]
+    time_origin: Optional[Union[float, str]]
+    deskew: Optional[Literal["off", "poses", "twists", "stream"]]
+    deskew_poses: Optional[Union[Numbers, str]]
+    deskew_twists: Optional[Union[Numbers, str]]
+    deskew_reference: Optional[float]
+    interpolation: Optional[Literal["screw", "slerp"]]
     steps: Optional[Steps]
     point_cloud_range: Optional[Numbers]
     voxel_size: Optional[Numbers]
@@ -1156,6 +1239,14 @@ class FpsParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
+    time_field: Optional[str]
+    time_unit: Optional[Literal["s", "ms", "us", "ns"]]
+    time_origin: Optional[Union[float, str]]
+    deskew: Optional[Literal["off", "poses", "twists", "stream"]]
+    deskew_poses: Optional[Union[Numbers, str]]
+    deskew_twists: Optional[Union[Numbers, str]]
+    deskew_reference: Optional[float]
+    interpolation: Optional[Literal["screw", "slerp"]]
     steps: Optional[Steps]
     start: Optional[int]
     outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]]
@@ -1179,6 +1270,14 @@ class PointsParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
+    time_field: Optional[str]
+    time_unit: Optional[Literal["s", "ms", "us", "ns"]]
+    time_origin: Optional[Union[float, str]]
+    deskew: Optional[Literal["off", "poses", "twists", "stream"]]
+    deskew_poses: Optional[Union[Numbers, str]]
+    deskew_twists: Optional[Union[Numbers, str]]
+    deskew_reference: Optional[float]
+    interpolation: Optional[Literal["screw", "slerp"]]
     steps: Optional[Steps]
     outputs: Optional[Union[PointsOutputs, Sequence[PointsOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
@@ -1201,6 +1300,14 @@ class TransformParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
+    time_field: Optional[str]
+    time_unit: Optional[Literal["s", "ms", "us", "ns"]]
+    time_origin: Optional[Union[float, str]]
+    deskew: Optional[Literal["off", "poses", "twists", "stream"]]
+    deskew_poses: Optional[Union[Numbers, str]]
+    deskew_twists: Optional[Union[Numbers, str]]
+    deskew_reference: Optional[float]
+    interpolation: Optional[Literal["screw", "slerp"]]
     outputs: Optional[Union[TransformOutputs, Sequence[TransformOutputs]]]
     metadata: Optional[Literal["full", "stable"]]
     timeout_ms: Optional[int]
@@ -1226,6 +1333,14 @@ class DetectParameters(TypedDict, total=False):
     point_counts: Optional[Ints]
     time_column: Optional[Flag]
     remove_close: Optional[float]
+    time_field: Optional[str]
+    time_unit: Optional[Literal["s", "ms", "us", "ns"]]
+    time_origin: Optional[Union[float, str]]
+    deskew: Optional[Literal["off", "poses", "twists", "stream"]]
+    deskew_poses: Optional[Union[Numbers, str]]
+    deskew_twists: Optional[Union[Numbers, str]]
+    deskew_reference: Optional[float]
+    interpolation: Optional[Literal["screw", "slerp"]]
     steps: Optional[Steps]
     max_voxels_by: Optional[Literal["first", "near", "full"]]
     max_points_by: Optional[Literal["first", "random"]]
@@ -1780,6 +1895,14 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
+        time_field: Optional[str] = None,
+        time_unit: Optional[Literal["s", "ms", "us", "ns"]] = None,
+        time_origin: Optional[Union[float, str]] = None,
+        deskew: Optional[Literal["off", "poses", "twists", "stream"]] = None,
+        deskew_poses: Optional[Union[Numbers, str]] = None,
+        deskew_twists: Optional[Union[Numbers, str]] = None,
+        deskew_reference: Optional[float] = None,
+        interpolation: Optional[Literal["screw", "slerp"]] = None,
         steps: Optional[Steps] = None,
         point_cloud_range: Optional[Numbers] = None,
         voxel_size: Optional[Numbers] = None,
@@ -1842,6 +1965,20 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
+            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
+                seconds from time_origin; allowed: a name other than x, y and z
+            time_unit: unit of time_field; without it s
+            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
+                number
+            deskew: moves each point to where it would be at deskew_reference; stream: as since the sweep before;
+                without it off
+            deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
+                separated by semicolons: t and a pose
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
+                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+                number
+            interpolation: between deskew_poses; without it screw
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -1959,6 +2096,14 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
+        time_field: Optional[str] = None,
+        time_unit: Optional[Literal["s", "ms", "us", "ns"]] = None,
+        time_origin: Optional[Union[float, str]] = None,
+        deskew: Optional[Literal["off", "poses", "twists", "stream"]] = None,
+        deskew_poses: Optional[Union[Numbers, str]] = None,
+        deskew_twists: Optional[Union[Numbers, str]] = None,
+        deskew_reference: Optional[float] = None,
+        interpolation: Optional[Literal["screw", "slerp"]] = None,
         steps: Optional[Steps] = None,
         start: Optional[int] = None,
         outputs: Optional[Union[FpsOutputs, Sequence[FpsOutputs]]] = None,
@@ -2008,6 +2153,20 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
+            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
+                seconds from time_origin; allowed: a name other than x, y and z
+            time_unit: unit of time_field; without it s
+            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
+                number
+            deskew: moves each point to where it would be at deskew_reference; stream: as since the sweep before;
+                without it off
+            deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
+                separated by semicolons: t and a pose
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
+                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+                number
+            interpolation: between deskew_poses; without it screw
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -2066,6 +2225,14 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
+        time_field: Optional[str] = None,
+        time_unit: Optional[Literal["s", "ms", "us", "ns"]] = None,
+        time_origin: Optional[Union[float, str]] = None,
+        deskew: Optional[Literal["off", "poses", "twists", "stream"]] = None,
+        deskew_poses: Optional[Union[Numbers, str]] = None,
+        deskew_twists: Optional[Union[Numbers, str]] = None,
+        deskew_reference: Optional[float] = None,
+        interpolation: Optional[Literal["screw", "slerp"]] = None,
         steps: Optional[Steps] = None,
         outputs: Optional[Union[PointsOutputs, Sequence[PointsOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
@@ -2111,6 +2278,20 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
+            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
+                seconds from time_origin; allowed: a name other than x, y and z
+            time_unit: unit of time_field; without it s
+            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
+                number
+            deskew: moves each point to where it would be at deskew_reference; stream: as since the sweep before;
+                without it off
+            deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
+                separated by semicolons: t and a pose
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
+                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+                number
+            interpolation: between deskew_poses; without it screw
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -2162,6 +2343,14 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
+        time_field: Optional[str] = None,
+        time_unit: Optional[Literal["s", "ms", "us", "ns"]] = None,
+        time_origin: Optional[Union[float, str]] = None,
+        deskew: Optional[Literal["off", "poses", "twists", "stream"]] = None,
+        deskew_poses: Optional[Union[Numbers, str]] = None,
+        deskew_twists: Optional[Union[Numbers, str]] = None,
+        deskew_reference: Optional[float] = None,
+        interpolation: Optional[Literal["screw", "slerp"]] = None,
         outputs: Optional[Union[TransformOutputs, Sequence[TransformOutputs]]] = None,
         metadata: Optional[Literal["full", "stable"]] = None,
         timeout_ms: Optional[int] = None,
@@ -2210,6 +2399,20 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
+            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
+                seconds from time_origin; allowed: a name other than x, y and z
+            time_unit: unit of time_field; without it s
+            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
+                number
+            deskew: moves each point to where it would be at deskew_reference; stream: as since the sweep before;
+                without it off
+            deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
+                separated by semicolons: t and a pose
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
+                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+                number
+            interpolation: between deskew_poses; without it screw
             outputs: which tensors to return; without it points and point_indices
             metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
                 equal files; without it full
@@ -2509,6 +2712,14 @@ class Operations:
         times: Optional[Numbers] = None,
         time_column: Optional[Flag] = None,
         remove_close: Optional[float] = None,
+        time_field: Optional[str] = None,
+        time_unit: Optional[Literal["s", "ms", "us", "ns"]] = None,
+        time_origin: Optional[Union[float, str]] = None,
+        deskew: Optional[Literal["off", "poses", "twists", "stream"]] = None,
+        deskew_poses: Optional[Union[Numbers, str]] = None,
+        deskew_twists: Optional[Union[Numbers, str]] = None,
+        deskew_reference: Optional[float] = None,
+        interpolation: Optional[Literal["screw", "slerp"]] = None,
         steps: Optional[Steps] = None,
         max_voxels_by: Optional[Literal["first", "near", "full"]] = None,
         max_points_by: Optional[Literal["first", "random"]] = None,
@@ -2563,6 +2774,20 @@ class Operations:
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
                 they are moved; allowed: a finite number above 0
+            time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
+                seconds from time_origin; allowed: a name other than x, y and z
+            time_unit: unit of time_field; without it s
+            time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
+                number
+            deskew: moves each point to where it would be at deskew_reference; stream: as since the sweep before;
+                without it off
+            deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
+                separated by semicolons: t and a pose
+            deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
+                allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
+            deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
+                number
+            interpolation: between deskew_poses; without it screw
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are

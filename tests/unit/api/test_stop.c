@@ -13,6 +13,7 @@
 #include "api/wire/infer_answer.h"
 #include "api/wire/join.h"
 #include "api/wire/lzf.h"
+#include "api/wire/times.h"
 #include "api/wire/wire.h"
 
 enum { ROWS = 3 << 16, COLUMNS = 4, ROW_BYTES = COLUMNS * (int)sizeof(float) };
@@ -108,6 +109,30 @@ static bool join(struct vx_stop *stop) {
   return join_rows(&sweep, &terms, stop, &end).joined == ROWS;
 }
 
+static union time_value times_of_rows[ROWS];
+
+static bool take_times(struct vx_stop *stop) {
+  struct times times = {.column = -1, .values = times_of_rows};
+  times_from_rows(&request, 3, (const char *)rows, stop, &times);
+  return !stop->has_stopped;
+}
+
+static bool convert_times(struct vx_stop *stop) {
+  struct times times = {.kind = TIME_DOUBLE, .column = 3, .values = times_of_rows};
+  struct deskew_report report = {0};
+  request.time.origin.kind = ORIGIN_FIRST;
+  times_convert(&request, &times, (char *)out, stop, &report);
+  return !stop->has_stopped;
+}
+
+static bool deskew(struct vx_stop *stop) {
+  static const float times[ROWS];
+  static const struct vx_motion still = {.count = 1, .segments = {{.pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}}}};
+  struct deskew_report report = {0};
+  deskew_rows(&still, times, COLUMNS, ROWS, stop, out[0], &report);
+  return report.moved == ROWS;
+}
+
 static bool write_answer(const struct answer_kind *kind, struct vx_stop *stop) {
   static const int32_t counts[] = {ROWS};
   static struct infer infer = {.model = "transform", .version = "1"};
@@ -158,6 +183,9 @@ static const struct {
     {"intensity", scale, false},
     {"JSON", read_json, false},
     {"sweeps", join, false},
+    {"times", take_times, false},
+    {"seconds", convert_times, false},
+    {"de-skew", deskew, false},
     {"npz", write_npz, false},
     {"MCAP", write_mcap, false},
     {"JSON answer", write_json, false},

@@ -1,0 +1,51 @@
+// The times of points, and de-skew: what the times say, and which points they move.
+//
+// Times are read as the body has them, and become seconds from their origin in int64 or double before they are rounded
+// to float32. kernels/deskew.h moves a point; docs/contribute/computation.md has the rules. Any thread; nothing here
+// allocates.
+#ifndef VOXELD_TIMES_H
+#define VOXELD_TIMES_H
+
+#include "api/ops/ops.h"
+
+enum time_kind { TIME_SIGNED, TIME_UNSIGNED, TIME_DOUBLE };
+
+union time_value {
+  int64_t whole;     // TIME_SIGNED
+  uint64_t natural;  // TIME_UNSIGNED
+  double number;     // TIME_DOUBLE
+};
+
+// The times of all points of a body.
+struct times {
+  enum time_kind kind;
+  int column;       // of the rows, which gets the seconds; -1: none
+  int64_t stamp_s;  // of a PointCloud2
+  uint32_t stamp_ns;
+  union time_value *values;  // one for each point, as the body has them; times_convert makes them float[]
+};
+
+// What de-skew did with the points of a body.
+struct deskew_report {
+  bool deskewed;           // the request asked for it
+  bool still;              // deskew=stream, but there is no sweep before: the points did not move
+  bool equal;              // a cloud or sweep of several points has one time
+  int64_t moved, clamped;  // points that were moved, and those of them whose time was clamped
+};
+
+// Whether the request's points need their times.
+bool times_are_read(const struct job_request *request);
+// Reads the times from a column of rows of the request's dtype.
+void times_from_rows(const struct job_request *request, int column, const char *rows, struct vx_stop *stop,
+                     struct times *times);
+// Makes seconds of the times of the split request: those from the origin go to the column of the rows, and those from
+// deskew_reference to the beginning of the times' own memory. Both are float32, and so are the rows.
+void times_convert(const struct job_request *request, struct times *times, char *rows, struct vx_stop *stop,
+                   struct deskew_report *report);
+
+// Moves the points of consecutive rows of float32. A point without a finite time gets NaN as its x, so that it counts
+// as not finite.
+void deskew_rows(const struct vx_motion *motion, const float *times, int32_t columns, int64_t points,
+                 struct vx_stop *stop, float *rows, struct deskew_report *report);
+
+#endif
