@@ -285,7 +285,7 @@ static void points_of_other_columns_are_refused(void **state) {
   asked.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 0, 3, NULL);
   struct outcome outcome = run_on(lane, &asked, points, 1, (int32_t[]){10});
   assert_int_equal(outcome.status, VX_REFUSED);
-  assert_non_null(strstr(outcome.error.text, "points with 3 columns give 9 inputs"));
+  assert_non_null(strstr(outcome.error.text, "for points with 3 columns it needs 9 inputs"));
 }
 
 // A caller that stops the job after some calls of `stopped`.
