@@ -190,14 +190,20 @@ static bool wide_at(const char *at, enum number_type type, bool big_endian, doub
   }
 }
 
+// A signed number of so many bytes in two's complement.
+static int64_t signed_of(uint64_t bits, size_t bytes) {
+  uint64_t sign = UINT64_C(1) << (8 * bytes - 1);
+  return (int64_t)(bits ^ sign) - (int64_t)sign;
+}
+
 // The value as times are read: exactly.
 static union time_value time_at(const char *at, enum number_type type, bool big_endian) {
   uint64_t bits = load(at, number_bytes(type), big_endian);
   union time_value value = {.natural = bits};
   switch (type) {
-    case NUMBER_INT8: value.whole = (int8_t)bits; break;
-    case NUMBER_INT16: value.whole = (int16_t)bits; break;
-    case NUMBER_INT32: value.whole = (int32_t)bits; break;
+    case NUMBER_INT8:
+    case NUMBER_INT16:
+    case NUMBER_INT32: value.whole = signed_of(bits, number_bytes(type)); break;
     case NUMBER_FLOAT32: value.number = (double)vx_bits_float((uint32_t)bits); break;
     default: break;  // the bits are the value
   }
