@@ -8,7 +8,7 @@
 //            libraries were measured in the same way
 //   floor    a copy of points and tensors within device memory
 //   in       until the last point has arrived on the device; most points are in their cells by then
-//   voxel.   then the voxelization
+//   voxel.   then the steps and the voxelization
 //   feat.    then the features
 //   out      the transfer of the tensors to the host
 //   whole    the whole request, by the host's clock
@@ -24,6 +24,7 @@
 #include "api/ops/ops.h"
 #include "api/presets.h"
 #include "api/query.h"
+#include "api/steps/steps.h"
 #include "kernels/backends.h"
 #include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
@@ -56,6 +57,19 @@ static const struct work {
     {"the nearest", "preset=voxelize_cuda&max_voxels=10000&max_voxels_by=near", RAW, "", 0, 0},
     {"the fullest", "preset=voxelize_cuda&max_voxels=10000&max_voxels_by=full", RAW, "", 0, 0},
     {"0.2 m, random points", "preset=voxelize_cuda&max_points_by=random", RAW, "", 0, 0},
+#define BEFORE(step) "preset=kitti_second&steps=" step
+#define MOVE "transform.matrix=1,0,0,0.1,0,1,0,0,0,0,1,0,0,0,0,1&transform.cut=-1,-1,-2,2.5,1,0.5"
+#define RINGS "ring_outlier.ring=kitti"
+#define THIN "downsample.method=first&downsample.voxel_size=0.1"
+    {"+ transform", BEFORE("transform&" MOVE "&transform.crop=-70,-70,-5,70,70,5"), RAW, "", 0, 0},
+    {"+ downsample, first", BEFORE("downsample&" THIN), RAW, "", 0, 0},
+    {"+ downsample, mean", BEFORE("downsample&downsample.voxel_size=0.1"), RAW, "", 0, 0},
+    {"+ ring_outlier", BEFORE("ring_outlier&" RINGS), RAW, "", 0, 0},
+    {"+ radius_outlier", BEFORE("radius_outlier&radius_outlier.radius=0.5&radius_outlier.min_neighbors=2"), RAW, "", 0,
+     0},
+    {"+ statistical", BEFORE("statistical_outlier&statistical_outlier.mean_k=20&statistical_outlier.std_mul=2"), RAW,
+     "", 0, 0},
+    {"+ ring, move, thin", BEFORE("ring_outlier,transform,downsample&" RINGS "&" MOVE "&" THIN), RAW, "", 0, 45},
     {"coords", "preset=kitti_pointpillar&outputs=voxel_coords", RAW, "", 0, 0},
     {"coords, all maps",
      "preset=kitti_pointpillar&outputs=voxel_coords,occupancy,occupancy_counts,occupancy_packed,"
@@ -81,6 +95,7 @@ struct gpu {
   void *output;
   size_t output_bytes;
   struct vx_layout layout;
+  struct vx_chain_report report;
 };
 
 static enum vx_status give_output(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
@@ -116,7 +131,8 @@ static bool load(struct gpu *gpu, const char *directory, const char *name, size_
   return good;
 }
 
-static bool read_params(const struct gpu *gpu, const char *query, struct vx_job *asked) {
+// The job points to the steps of `request`.
+static bool read_params(const struct gpu *gpu, const char *query, struct job_request *request, struct vx_job *asked) {
   struct error error = {.kind = ERROR_NONE};
   struct query items = {.count = 0};
   char text[512];
@@ -128,12 +144,14 @@ static bool read_params(const struct gpu *gpu, const char *query, struct vx_job 
     *value++ = '\0';
     items.items[items.count++] = (struct query_item){item, value, strlen(item), strlen(value)};
   }
-  struct job_request request;
-  if (!job_request_from_query(&request, VX_VOXELIZE, &items, &(const struct named){gpu->presets, NULL}, &error)) {
+  if (!job_request_from_query(request, VX_VOXELIZE, &items, &(const struct named){gpu->presets, NULL}, &error) ||
+      !chain_split(&request->chain,
+                   &(const struct chain_points){.num_columns = 4, .num_clouds = 1, .fields = "", .max_work = INT64_MAX},
+                   &error)) {
     fprintf(stderr, "gpu-bench: %s: %s\n", query, error.text);
     return false;
   }
-  *asked = request.job;
+  *asked = job_request_job(request, NULL);
   return true;
 }
 
@@ -146,6 +164,17 @@ struct times {
 
 static const struct vx_caller caller = {.output = give_output};
 
+// A job of one cloud whose answer is the GPU's output.
+static struct vx_job job_of(struct gpu *gpu, const struct vx_job *asked, const void *points, const int32_t *rows,
+                            int32_t *voxels) {
+  struct vx_job job = job_over(asked, points, 1, rows);
+  job.caller = &caller;
+  job.ctx = gpu;
+  job.row_counts = voxels;
+  job.report = job.chain ? &gpu->report : NULL;
+  return job;
+}
+
 static bool time_rounds(struct gpu *gpu, const struct work *work, const struct vx_job *asked,
                         const struct frame *frames, int num_frames, bool resident, int repeat, struct times *times) {
   enum { IN, VOXELIZE, FEATURES, DEVICE, OUT, WHOLE, COLUMNS };
@@ -154,10 +183,7 @@ static bool time_rounds(struct gpu *gpu, const struct work *work, const struct v
   *times = (struct times){.voxels = 0};
   for (int i = -WARM_UP; i < repeat; i++) {
     const struct frame *frame = &frames[(i + WARM_UP) % num_frames];
-    struct vx_job job = job_over(asked, resident ? frame->resident : frame->points, 1, &frame->rows);
-    job.caller = &caller;
-    job.ctx = gpu;
-    job.row_counts = &times->voxels;
+    struct vx_job job = job_of(gpu, asked, resident ? frame->resident : frame->points, &frame->rows, &times->voxels);
     double begin = timing_now_us();
     if (gpu->backend->run(gpu->lane, &job, &error) != VX_OK) {
       fprintf(stderr, "gpu-bench: %s\n", error.text);
@@ -166,7 +192,7 @@ static bool time_rounds(struct gpu *gpu, const struct work *work, const struct v
     if (i < 0) continue;
     us[WHOLE][i] = timing_now_us() - begin;
     us[IN][i] = (double)job.stage_ns[VX_STAGE_COPY_IN] / 1e3;
-    us[VOXELIZE][i] = (double)job.stage_ns[VX_STAGE_VOXELIZE] / 1e3;
+    us[VOXELIZE][i] = (double)(job.stage_ns[VX_STAGE_STEPS] + job.stage_ns[VX_STAGE_VOXELIZE]) / 1e3;
     us[FEATURES][i] = (double)job.stage_ns[VX_STAGE_FEATURES] / 1e3;
     us[OUT][i] = (double)job.stage_ns[VX_STAGE_COPY_OUT] / 1e3;
     us[DEVICE][i] = us[IN][i] + us[VOXELIZE][i] + us[FEATURES][i];
@@ -209,10 +235,11 @@ static bool measure(struct gpu *gpu, const struct work *work, const struct vx_jo
 }
 
 static bool bench(struct gpu *gpu, const struct work *work, const char *directory, int repeat) {
+  struct job_request request;
   struct vx_job asked;
   struct frame frames[MAX_FRAMES] = {{.rows = 0}};
   int num_frames = 0;
-  if (!read_params(gpu, work->query, &asked)) return false;
+  if (!read_params(gpu, work->query, &request, &asked)) return false;
   size_t row_bytes = (size_t)job_columns(&asked) * vx_dtype_size(asked.inputs[VX_POINTS].dtype);
   while (num_frames < MAX_FRAMES && work->frames[num_frames] &&
          load(gpu, directory, work->frames[num_frames], row_bytes, &frames[num_frames]))
@@ -243,18 +270,16 @@ static bool print_table(struct gpu *gpu, const char *directory, int repeat) {
 // Runs one scan several times, as the service would.
 static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
   struct work work = {.name = arguments[0], .query = arguments[0], .frames = {arguments[1]}};
+  struct job_request request;
   struct vx_job asked;
   struct frame frame;
   struct error error = {0};
   int32_t voxels;
-  bool good = read_params(gpu, work.query, &asked) &&
+  bool good = read_params(gpu, work.query, &request, &asked) &&
               load(gpu, directory, arguments[1],
                    (size_t)job_columns(&asked) * vx_dtype_size(asked.inputs[VX_POINTS].dtype), &frame);
   for (long i = strtol(arguments[2], NULL, 10); good && i > 0; i--) {
-    struct vx_job job = job_over(&asked, frame.points, 1, &frame.rows);
-    job.caller = &caller;
-    job.ctx = gpu;
-    job.row_counts = &voxels;
+    struct vx_job job = job_of(gpu, &asked, frame.points, &frame.rows, &voxels);
     good = gpu->backend->run(gpu->lane, &job, &error) == VX_OK;
   }
   if (!good) fprintf(stderr, "gpu-bench: %s: %s\n", arguments[0], error.text);
