@@ -160,7 +160,7 @@ static __global__ void __launch_bounds__(BLOCK)
   struct part part = part_of(v, choice);
   if (!part.chosen) return;
   struct cuda_last_cell last = choice.last[(uint64_t)part.cloud * CUDA_RANK_DIGITS + CUDA_RANK_DIGITS - 1];
-  uint2 before = count_before(choice, part);
+  uint2 before = part.begin < part.end ? count_before(choice, part) : make_uint2(0, 0);  // empty parts have no counts
   for (uint32_t first = part.begin; first < part.end; first += BLOCK) {
     uint32_t number = first + threadIdx.x, in_block;
     bool here = number < part.end;
