@@ -21,7 +21,7 @@ ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "streams", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "steps", "params", "base"),
     "kernels/cpu": ("", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "steps", "fps", "base"),
-    "kernels/cuda": ("", "steps", "detect", "boxes", "voxelize", "encode", "scatter", "fps", "base"),
+    "kernels/cuda": ("", "steps", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "fps", "base"),
     "kernels/engine": ("",),
     "kernels": ("",),
 }
