@@ -11,7 +11,7 @@ void cpu_sparse_fill_lines(const struct cpu_level *level, const float *features,
     int64_t line = (cloud * planes + z) * lines + y;
     int32_t first = level->first[line], end = level->first[line + 1];
     for (int64_t channel = 0; channel < width; channel++) {
-      float *to = map + (((cloud * width + channel) * planes + z) * lines + y) * cells;
+      float *to = map + ((((int64_t)cloud * width + channel) * planes + z) * lines + y) * cells;
       memset(to, 0, (size_t)cells * sizeof *to);
       for (int64_t row = first; row < end; row++) to[level->x[row]] = features[row * width + channel];
     }

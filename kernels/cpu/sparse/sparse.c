@@ -190,8 +190,8 @@ static enum vx_status fill_lines(void *ctx, const struct vx_worker *worker, int3
 enum vx_status cpu_sparse(struct vx_lane *lane, const struct vx_job *job, const struct vx_sparse *backbone,
                           const struct vx_sparse_rows *rows, cpu_convolve *convolve, float *map, int64_t *level_rows,
                           struct error *error) {
-  struct sparse sparse = {
-      .lane = lane, .job = job, .backbone = backbone, .rows = rows, .convolve = convolve, .map = map};
+  struct sparse sparse = {.lane = lane, .job = job, .backbone = backbone, .rows = rows, .convolve = convolve};
+  sparse.map = map;
   enum vx_status status = vx_sparse_plan_of(backbone, &sparse.plan, error);
   if (status == VX_OK) status = vx_sparse_rows_fit(&sparse.plan, rows, error);
   if (status == VX_OK) status = find_levels(&sparse, error);
