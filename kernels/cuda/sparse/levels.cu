@@ -96,47 +96,56 @@ static __device__ uint32_t word_at(const struct sparse_level &level, uint64_t wo
   return word < level.all_words ? level.bits[word] : 0;
 }
 
-static __global__ void __launch_bounds__(SPARSE_BLOCK) count_kernel(struct sparse_level level) {
+// The last block adds up the blocks' counts.
+static __device__ void add_blocks(const struct sparse_level &level, uint64_t *rows) {
+  uint64_t before = 0;
+  for (uint32_t first = 0; first < gridDim.x; first += SPARSE_BLOCK) {
+    uint32_t i = first + threadIdx.x, total;
+    uint32_t own = i < gridDim.x ? (uint32_t)__ldcg(&level.sums[i]) : 0, here = cuda_block_before(own, &total);
+    if (i < gridDim.x) level.sums[i] = before + here;
+    before += total;
+  }
+  if (threadIdx.x == 0) *rows = before;
+}
+
+static __global__ void __launch_bounds__(SPARSE_BLOCK)
+    count_kernel(struct sparse_level level, int32_t number, struct sparse_found *found) {
   cuda_wait_alone();
   uint64_t first = (uint64_t)blockIdx.x * SPARSE_WORDS + threadIdx.x;
   uint32_t count = 0, total;
   for (int i = 0; i < THREAD_WORDS; i++) count += __popc(word_at(level, first + i * SPARSE_BLOCK));
   (void)cuda_block_before(count, &total);
   if (threadIdx.x == 0) level.sums[blockIdx.x] = total;
+  if (cuda_last_block(&found->tickets[number], gridDim.x)) add_blocks(level, &found->rows[number]);
 }
 
-// One block.
-static __global__ void __launch_bounds__(SPARSE_BLOCK)
-    add_kernel(struct sparse_level level, uint32_t blocks, uint64_t *rows) {
-  cuda_wait_alone();
-  uint64_t before = 0;
-  for (uint32_t first = 0; first < blocks; first += SPARSE_BLOCK) {
-    uint32_t i = first + threadIdx.x, total;
-    uint32_t own = i < blocks ? (uint32_t)level.sums[i] : 0, here = cuda_block_before(own, &total);
-    if (i < blocks) level.sums[i] = before + here;
-    before += total;
-  }
-  if (threadIdx.x == 0) *rows = before;
+enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_level &level, int32_t number,
+                            struct sparse_found *found, struct error *error) {
+  return cuda_launch("count_kernel", count_kernel, sparse_word_blocks(level), SPARSE_BLOCK, 0, run, error, level,
+                     number, found);
 }
 
-enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_level &level, uint64_t *rows,
-                            struct error *error) {
-  uint64_t blocks = sparse_word_blocks(level);
-  CUDA_TRY(cuda_launch("count_kernel", count_kernel, blocks, SPARSE_BLOCK, 0, run, error, level));
-  return cuda_launch("add_kernel", add_kernel, 1, SPARSE_BLOCK, 0, run, error, level, (uint32_t)blocks, rows);
-}
+// All levels, and the first block of each.
+struct all_levels {
+  int32_t count;
+  uint32_t first[VX_MAX_SPARSE_LEVELS];
+  struct sparse_level levels[VX_MAX_SPARSE_LEVELS];
+};
 
 // A thread numbers consecutive words.
-static __global__ void __launch_bounds__(SPARSE_BLOCK) number_kernel(struct sparse_level level) {
+static __global__ void __launch_bounds__(SPARSE_BLOCK) number_kernel(struct all_levels all) {
   cuda_wait_alone();
-  uint64_t first = (uint64_t)blockIdx.x * SPARSE_WORDS + threadIdx.x * THREAD_WORDS;
-  uint32_t words[THREAD_WORDS], count = 0, total;
+  int32_t number = 0;
+  while (number + 1 < all.count && blockIdx.x >= all.first[number + 1]) number++;
+  const struct sparse_level &level = all.levels[number];
+  uint32_t block = blockIdx.x - all.first[number], words[THREAD_WORDS], count = 0, total;
+  uint64_t first = (uint64_t)block * SPARSE_WORDS + threadIdx.x * THREAD_WORDS;
 #pragma unroll
   for (int i = 0; i < THREAD_WORDS; i++) {
     words[i] = word_at(level, first + i);
     count += __popc(words[i]);
   }
-  uint32_t row = (uint32_t)level.sums[blockIdx.x] + cuda_block_before(count, &total);
+  uint32_t row = (uint32_t)level.sums[block] + cuda_block_before(count, &total);
 #pragma unroll
   for (int i = 0; i < THREAD_WORDS; i++) {
     if (words[i] == 0) continue;
@@ -149,8 +158,17 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK) number_kernel(struct spar
   }
 }
 
-enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_level &level, struct error *error) {
-  return cuda_launch("number_kernel", number_kernel, sparse_word_blocks(level), SPARSE_BLOCK, 0, run, error, level);
+enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_level *levels, int32_t count,
+                             struct error *error) {
+  struct all_levels all = {};
+  uint64_t blocks = 0;
+  all.count = count;
+  for (int32_t i = 0; i < count; i++) {
+    all.levels[i] = levels[i];
+    all.first[i] = (uint32_t)blocks;
+    blocks += sparse_word_blocks(levels[i]);
+  }
+  return cuda_launch("number_kernel", number_kernel, blocks, SPARSE_BLOCK, 0, run, error, all);
 }
 
 // ---- features -------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ struct sparse {
   struct sparse_level levels[VX_MAX_SPARSE_LEVELS];
   struct sparse_found *found;
   struct sparse_table table;
+  uint32_t (*classes)[SPARSE_CLASSES + 1];  // [layers]: of the tables
   // A layer reads `in` and writes `out`. `before` has the input of the layer before.
   float *in, *out, *before;
 };
@@ -64,12 +65,12 @@ static enum vx_status enqueue_levels(struct sparse *sparse, struct error *error)
   CUDA_CALL(cudaMemsetAsync(&sparse->found->outside, 0xFF, sizeof sparse->found->outside, run->stream), error);
   CUDA_CALL(cudaMemsetAsync(first->bits, 0, first->all_words * sizeof *first->bits, run->stream), error);
   CUDA_TRY(sparse_mark(run, *first, sparse->rows, sparse->found, error));
-  CUDA_TRY(sparse_count(run, *first, &sparse->found->rows[0], error));
+  CUDA_TRY(sparse_count(run, *first, 0, sparse->found, error));
   for (int32_t i = 0, level = 0; i < sparse->backbone->num_layers; i++) {
     if (sparse->plan.level[i] == level) continue;
     level = sparse->plan.level[i];
     CUDA_TRY(sparse_stride(run, window_of(sparse, i), error));
-    CUDA_TRY(sparse_count(run, sparse->levels[level], &sparse->found->rows[level], error));
+    CUDA_TRY(sparse_count(run, sparse->levels[level], level, sparse->found, error));
   }
   return cuda_launch("publish_kernel", publish_kernel, 1, 1, 0, run, error, sparse->found,
                      (struct sparse_found *)run->lane->status_on_device->sparse);
@@ -117,7 +118,7 @@ static void take_features(struct sparse *sparse, struct cuda_arena *arena) {
   }
   uint64_t tiles = sparse_tiles(most);
   take(arena, &sparse->table.masks, most);
-  take(arena, &sparse->table.classes, SPARSE_CLASSES);
+  take(arena, &sparse->classes, VX_MAX_SPARSE_LAYERS);
   take(arena, &sparse->table.order, tiles * SPARSE_TILE);
   take(arena, &sparse->table.tiles, tiles);
   take(arena, &sparse->table.inputs, tiles * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE);
@@ -133,7 +134,10 @@ static enum vx_status prepare(struct sparse *sparse, struct error *error) {
   CUDA_TRY(cuda_reserve(lane, &lane->sparse, measured.used, error));
   arena.memory = lane->sparse.memory;
   take_features(sparse, &arena);
-  for (int32_t i = 0; i < sparse->plan.num_levels; i++) CUDA_TRY(sparse_number(&sparse->run, sparse->levels[i], error));
+  CUDA_CALL(
+      cudaMemsetAsync(sparse->classes, 0, sizeof *sparse->classes * sparse->backbone->num_layers, sparse->run.stream),
+      error);
+  CUDA_TRY(sparse_number(&sparse->run, sparse->levels, sparse->plan.num_levels, error));
   if (sparse->rows->num_rows == 0) return VX_OK;
   return sparse_sort(&sparse->run, sparse->levels[0], sparse->rows, sparse->backbone->layers[0].inputs, sparse->in,
                      error);
@@ -154,6 +158,7 @@ static enum vx_status run_layer(struct sparse *sparse, int32_t number, struct er
   if (rows > 0) {
     struct sparse_layer view = {layer->weight, layer->bias,   sparse->in,   layer->adds ? sparse->before : NULL,
                                 sparse->out,   layer->inputs, layer->width, 0};
+    sparse->table.classes = sparse->classes[number];
     if (!keeps_table(sparse->backbone, number))
       CUDA_TRY(sparse_fill_table(&sparse->run, window_of(sparse, number), sparse->table, error));
     CUDA_TRY(sparse_convolve(&sparse->run, sparse->table, view, rows, error));

@@ -37,8 +37,9 @@ struct sparse_level {
 // What the device found, for the host.
 struct sparse_found {
   uint64_t rows[VX_MAX_SPARSE_LEVELS];
-  uint32_t outside;   // the first row outside of the grid; UINT32_MAX if there is none
-  uint32_t repeated;  // rows whose cell another row has
+  uint32_t outside;                        // the first row outside of the grid; UINT32_MAX if there is none
+  uint32_t repeated;                       // rows whose cell another row has
+  uint32_t tickets[VX_MAX_SPARSE_LEVELS];  // blocks that have counted
 };
 
 // The kernel, stride and padding of a layer, between two levels.
@@ -49,7 +50,7 @@ struct sparse_window {
 
 struct sparse_table {
   uint32_t *masks;    // [rows]: a bit for each offset with an input
-  uint32_t *classes;  // [SPARSE_CLASSES + 1]: rows of each class; then where the class begins
+  uint32_t *classes;  // [SPARSE_CLASSES + 1]: rows of each class, then where it begins; blocks that have counted
   uint32_t *order;    // [tiles * SPARSE_TILE]: row of each place; UINT32_MAX after the last
   uint32_t *tiles;    // [tiles]: the offsets that some row of the tile has
   int32_t *inputs;    // [tiles, VX_MAX_SPARSE_OFFSETS, SPARSE_TILE]: only of the tile's offsets
@@ -86,16 +87,17 @@ VX_WARN_UNUSED enum vx_status sparse_mark(const struct cuda_run *run, const stru
 // Fills the bitmap of the level that a strided layer begins.
 VX_WARN_UNUSED enum vx_status sparse_stride(const struct cuda_run *run, const struct sparse_window &window,
                                             struct error *error);
-// Counts a level's rows into `rows`, and the rows before each block of words.
-VX_WARN_UNUSED enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_level &level, uint64_t *rows,
-                                           struct error *error);
-// Numbers a level's rows and lists their cells.
-VX_WARN_UNUSED enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_level &level,
-                                            struct error *error);
+// Counts the rows of level `number` into `found`, and the rows before each block of words.
+VX_WARN_UNUSED enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_level &level, int32_t number,
+                                           struct sparse_found *found, struct error *error);
+// Numbers the rows of `count` levels and lists their cells.
+VX_WARN_UNUSED enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_level *levels,
+                                            int32_t count, struct error *error);
 // Copies the features, [num_rows, channels], into the order of the level.
 VX_WARN_UNUSED enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level &level,
                                           const struct vx_sparse_rows *rows, uint32_t channels, float *sorted,
                                           struct error *error);
+// Fills a table whose `classes` are cleared.
 VX_WARN_UNUSED enum vx_status sparse_fill_table(const struct cuda_run *run, const struct sparse_window &window,
                                                 const struct sparse_table &table, struct error *error);
 VX_WARN_UNUSED enum vx_status sparse_convolve(const struct cuda_run *run, const struct sparse_table &table,

@@ -34,26 +34,34 @@ static __device__ uint32_t class_of(uint32_t mask, int32_t offsets) {
   return found << 1 | ((mask & left << 2 & ~outer) != 0);
 }
 
+// One block. The fullest classes come first: their numbers are the largest.
+static __device__ void begin_classes(uint32_t *classes) {
+  enum { EACH = SPARSE_CLASSES / SPARSE_BLOCK };
+  uint32_t *last = classes + SPARSE_CLASSES - 1 - threadIdx.x * EACH, own[EACH], sum = 0, total;
+#pragma unroll
+  for (int i = 0; i < EACH; i++) {
+    own[i] = __ldcg(last - i);
+    sum += own[i];
+  }
+  uint32_t before = cuda_block_before(sum, &total);
+#pragma unroll
+  for (int i = 0; i < EACH; i++) {
+    last[-i] = before;
+    before += own[i];
+  }
+}
+
+// Finds the offsets of each row. The last block finds where the classes begin.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     mask_kernel(struct sparse_window window, struct sparse_table table) {
   cuda_wait_alone();
   uint32_t row = blockIdx.x * SPARSE_BLOCK + threadIdx.x;
-  if (row >= window.to.num_rows) return;
-  uint32_t mask = look_around(window, window.to.cells[row], ~0u, NULL);
-  table.masks[row] = mask;
-  atomicAdd(&table.classes[class_of(mask, window.offsets)], 1);
-}
-
-// One block. The fullest classes come first: their numbers are the largest.
-static __global__ void __launch_bounds__(SPARSE_BLOCK) begin_kernel(struct sparse_table table) {
-  cuda_wait_alone();
-  uint32_t before = 0;
-  for (uint32_t first = 0; first < SPARSE_CLASSES; first += SPARSE_BLOCK) {
-    uint32_t *of_class = &table.classes[SPARSE_CLASSES - 1 - first - threadIdx.x], total;
-    uint32_t here = cuda_block_before(*of_class, &total);
-    *of_class = before + here;
-    before += total;
+  if (row < window.to.num_rows) {
+    uint32_t mask = look_around(window, window.to.cells[row], ~0u, NULL);
+    table.masks[row] = mask;
+    atomicAdd(&table.classes[class_of(mask, window.offsets)], 1);
   }
+  if (cuda_last_block(&table.classes[SPARSE_CLASSES], gridDim.x)) begin_classes(table.classes);
 }
 
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
@@ -88,9 +96,7 @@ enum vx_status sparse_fill_table(const struct cuda_run *run, const struct sparse
                                  const struct sparse_table &table, struct error *error) {
   uint32_t rows = window.to.num_rows, places = (uint32_t)sparse_tiles(rows) * SPARSE_TILE;
   unsigned blocks = cuda_blocks(places, SPARSE_BLOCK);
-  CUDA_CALL(cudaMemsetAsync(table.classes, 0, SPARSE_CLASSES * sizeof *table.classes, run->stream), error);
   CUDA_TRY(cuda_launch("mask_kernel", mask_kernel, blocks, SPARSE_BLOCK, 0, run, error, window, table));
-  CUDA_TRY(cuda_launch("begin_kernel", begin_kernel, 1, SPARSE_BLOCK, 0, run, error, table));
   CUDA_TRY(cuda_launch("order_kernel", order_kernel, blocks, SPARSE_BLOCK, 0, run, error, table, rows, places,
                        window.offsets));
   return cuda_launch("fill_kernel", fill_kernel, blocks, SPARSE_BLOCK, 0, run, error, window, table, places);
