@@ -107,9 +107,7 @@ static void compare_case(const struct side sides[2], const struct sparse_case *m
 
 // Rows outside of the grid, repeated rows, too many rows.
 static void test_refused_rows(const struct side sides[2], uint64_t seed, int32_t size) {
-  struct sparse_case made;
-  do made = make_sparse_case(seed++, 2, size);
-  while (made.rows.num_rows < 10 && (free_sparse_case(&made), true));
+  struct sparse_case made = make_full_sparse_case(seed, 2, size, 10);
   made.rows.max_rows = made.rows.num_rows - 1;
   compare_case(sides, &made, "too many", seed);
   made.rows.max_rows = VX_MAX_SPARSE_ROWS;

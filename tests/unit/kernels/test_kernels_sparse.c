@@ -104,6 +104,19 @@ static void any_order_of_tasks(void **state) {
   }
 }
 
+static void a_thousand_repeats(void **state) {
+  (void)state;
+  struct sparse_case made = make_full_sparse_case(7, 3, 5, 100);
+  struct result first = run_case(&made, cpu_convolve_here(), NULL, NULL);
+  for (int i = 0; i < 1000; i++) {
+    struct result again = run_case(&made, cpu_convolve_here(), NULL, NULL);
+    assert_equal(&made, &again, &first);
+    free(again.map);
+  }
+  free(first.map);
+  free_sparse_case(&made);
+}
+
 // ---- ends -----------------------------------------------------------------------------------------------------------
 
 // The solid grid of one layer.
@@ -254,6 +267,7 @@ int main(void) {
       cmocka_unit_test(every_way),
       cmocka_unit_test(fastest_is_taken),
       cmocka_unit_test(any_order_of_tasks),
+      cmocka_unit_test(a_thousand_repeats),
       cmocka_unit_test(stops),
       cmocka_unit_test(scratch_is_asked_for),
       cmocka_unit_test(refusals),
