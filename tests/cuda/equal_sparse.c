@@ -111,12 +111,11 @@ static void test_refused_rows(const struct side sides[2], uint64_t seed, int32_t
   made.rows.max_rows = made.rows.num_rows - 1;
   compare_case(sides, &made, "too many", seed);
   made.rows.max_rows = VX_MAX_SPARSE_ROWS;
-  int32_t kept[4];
-  memcpy(kept, made.coords + 4 * 7, sizeof kept);
-  memcpy(made.coords + 4 * 7, made.coords + 4 * 3, sizeof kept);
+  int32_t(*cells)[4] = (int32_t(*)[4])made.coords;
+  memcpy(cells[7], cells[3], sizeof *cells);
   compare_case(sides, &made, "repeated", seed);
-  memcpy(made.coords + 4 * 7, (const int32_t[]){0, 0, -1, 0}, sizeof kept);
-  memcpy(made.coords + 4 * 9, (const int32_t[]){made.rows.num_clouds, 0, 0, 0}, sizeof kept);
+  memcpy(cells[7], (const int32_t[]){0, 0, -1, 0}, sizeof *cells);
+  memcpy(cells[9], (const int32_t[]){made.rows.num_clouds, 0, 0, 0}, sizeof *cells);
   compare_case(sides, &made, "outside", seed);
   free_sparse_case(&made);
 }

@@ -60,7 +60,7 @@ static inline void sparse_case_fill(struct sparse_case *made) {
     const struct vx_sparse_layer *layer = &made->backbone.layers[i];
     count += (size_t)((vx_sparse_offsets(layer) * layer->inputs + 1) * layer->width);
   }
-  float *weight = made->weights = malloc(count * sizeof *weight);
+  float *weight = made->weights = malloc((count + 1) * sizeof *weight);
   for (int32_t i = 0; weight && i < made->backbone.num_layers; i++) {
     struct vx_sparse_layer *layer = &made->backbone.layers[i];
     int32_t weights = vx_sparse_offsets(layer) * layer->inputs * layer->width;
