@@ -93,7 +93,7 @@ static inline void sparse_case_cells(struct sparse_case *made, int32_t share) {
 }
 
 // Each seed makes another case. `free_sparse_case` frees it.
-// Grids have up to `size` cells along z and y and six times as many along x.
+// Grids have up to `size` cells along z and y and 14 times as many along x.
 static inline struct sparse_case make_sparse_case(uint64_t seed, int32_t most_layers, int32_t size) {
   static const int32_t shares[] = {0, 2, 16, 64, 256};
   struct sparse_case made = {.random = seed * UINT64_C(0x9E3779B97F4A7C15) + 1};
@@ -102,7 +102,7 @@ static inline struct sparse_case make_sparse_case(uint64_t seed, int32_t most_la
   do {
     int32_t inputs = 1 + sparse_case_below(&made, 8);
     for (int axis = 0; axis < 3; axis++)
-      made.backbone.shape[axis] = 1 + sparse_case_below(&made, axis == 2 ? 6 * size : size);
+      made.backbone.shape[axis] = 1 + sparse_case_below(&made, axis == 2 ? 14 * size : size);
     made.backbone.num_layers = 1 + sparse_case_below(&made, most_layers);
     for (int32_t i = 0; i < made.backbone.num_layers; i++) {
       sparse_case_layer(&made, i, inputs);

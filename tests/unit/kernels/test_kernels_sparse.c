@@ -51,7 +51,7 @@ static cpu_convolve *plain_way(void) { return cpu_convolve_ways[cpu_num_convolve
 static void every_way(void **state) {
   (void)state;
   for (uint64_t seed = 1; seed <= CASES; seed++) {
-    struct sparse_case made = make_sparse_case(seed, 3, 12);
+    struct sparse_case made = make_sparse_case(seed, 3, 8);
     struct result plain = run_case(&made, plain_way(), NULL, NULL);
     for (int w = 0; w < cpu_num_convolve_ways - 1; w++) {
       const struct cpu_convolve_way *way = &cpu_convolve_ways[w];
@@ -94,7 +94,7 @@ static void any_order_of_tasks(void **state) {
   (void)state;
   const struct vx_caller caller = {.parallel_for = do_backwards};
   for (uint64_t seed = 1; seed <= CASES; seed++) {
-    struct sparse_case made = make_sparse_case(seed, 3, 12);
+    struct sparse_case made = make_sparse_case(seed, 3, 8);
     struct result alone = run_case(&made, cpu_convolve_here(), NULL, NULL);
     struct result together = run_case(&made, cpu_convolve_here(), &caller, NULL);
     assert_equal(&made, &together, &alone);
