@@ -23,6 +23,7 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     VOXELD_OOM_LIBRARY=${CMAKE_BINARY_DIR}/tests/liboom.so
     VOXELD_HANG_LIBRARY=${CMAKE_BINARY_DIR}/tests/libhang.so
     VOXELD_ENCODE_LIBRARY=${CMAKE_BINARY_DIR}/tests/libencode.so
+    VOXELD_SPARSE_LIBRARY=${CMAKE_BINARY_DIR}/tests/libsparse.so
     VOXELD_TRAPS=${CMAKE_BINARY_DIR}/tests/traps
     PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/support:${CMAKE_SOURCE_DIR}/api/python
     PYTHONDONTWRITEBYTECODE=1
@@ -123,6 +124,15 @@ add_library(encode MODULE kernels/cpu/encode/encode.c kernels/error.c kernels/st
 target_include_directories(encode PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_options(encode PRIVATE ${voxeld_warnings} -O3 -ffp-contract=off)
 set_target_properties(encode PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
+# oracle.sparse calls sparse convolution in this library.
+file(GLOB cpu_sparse_sources CONFIGURE_DEPENDS kernels/cpu/sparse/*.c)
+add_library(sparse MODULE tests/support/sparse_library.c ${cpu_sparse_sources} kernels/cpu/base/arena.c
+            kernels/sparse.c kernels/error.c kernels/stop.c kernels/parallel_for.c)
+target_include_directories(sparse PRIVATE ${CMAKE_SOURCE_DIR})
+target_compile_definitions(sparse PRIVATE _GNU_SOURCE)
+target_compile_options(sparse PRIVATE ${voxeld_warnings} -O3 -fno-trapping-math -ffp-contract=off)
+set_target_properties(sparse PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
 # docs.libmicrohttpd runs this program, which asks the library of this machine.
 file(GLOB trap_sources CONFIGURE_DEPENDS tests/library/*traps.c tests/library/stage.c)

@@ -135,6 +135,9 @@ void test_decode(struct side sides[2], uint64_t seed, int jobs, int64_t largest)
 // Detections: random detectors over random clouds, with a stand-in for the network.
 void test_detect(struct side sides[2], uint64_t seed, int jobs);
 
+// Sparse convolutions: random backbones over random cells, in larger grids if `largest` is large.
+void test_sparse(const struct side sides[2], uint64_t seed, int jobs, int64_t largest);
+
 // Points and output in pinned memory whose owner writes to the memory and resizes it while jobs run.
 void test_regions(struct side sides[2], uint64_t seed);
 

@@ -6,9 +6,9 @@
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
 // ../shared/data). Then runs random jobs: N that make voxels, N or --samplings that sample points, 3 N with chains,
 // N that scatter rows, N that make maps, N that encode pillars, N that suppress boxes, 2 N that decode maps, N
-// detections. All run on one lane of each backend, so each job finds what the last one left. The tests of pinned memory
-// and of lanes follow. Prints a line per difference and one summary line. Exits with 1 if anything differed, with 77
-// without a device.
+// detections, N sparse convolutions. All run on one lane of each backend, so each job finds what the last one left. The
+// tests of pinned memory and of lanes follow. Prints a line per difference and one summary line. Exits with 1 if
+// anything differed, with 77 without a device.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +168,7 @@ int main(int argc, char **argv) {
   test_nms(sides, options.seed, options.jobs, options.largest);
   test_decode(sides, options.seed, options.jobs, options.largest);
   test_detect(sides, options.seed, options.jobs);
+  test_sparse(sides, options.seed, options.jobs, options.largest);
   if (!options.no_regions) test_regions(sides, options.seed);
   if (!options.no_lanes) test_lanes(options.seed);
   printf("%d scans, %d jobs, %d equal, %d unequal, %d of them refused by both, %.1f MB compared\n", loaded, jobs_run,

@@ -20,8 +20,8 @@ LAYERS = {
 ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "streams", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "steps", "params", "base"),
-    "kernels/cpu": ("", "detect", "boxes", "voxelize", "encode", "scatter", "steps", "fps", "base"),
-    "kernels/cuda": ("", "steps", "detect", "boxes", "voxelize", "encode", "scatter", "fps", "base"),
+    "kernels/cpu": ("", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "steps", "fps", "base"),
+    "kernels/cuda": ("", "steps", "detect", "sparse", "boxes", "voxelize", "encode", "scatter", "fps", "base"),
     "kernels/engine": ("",),
     "kernels": ("",),
 }
@@ -62,6 +62,10 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 HEAD = r"^(?!static|typedef|#|return|enum \{|struct \w+ \{)[A-Za-z_][\w \t*]*?[ *](\w+)\([^;{}]*?\)"
 DEFINITION = re.compile(HEAD + r" ?\{", re.MULTILINE)
 DECLARATION = re.compile(HEAD + r"[^;{}()]*;", re.MULTILINE)
+# A product and a sum with one rounding: C, x86-64, arm64, CUDA.
+FUSED = re.compile(
+    r"\bfmaf?\(|_fmaf?\b|_fn?m(?:add|sub)|\bvfm|\bvml[as]|__fma|\bstd::fma|ffp-contract=(?!off)|fmad=true"
+)
 SPELLED = re.compile(r'\\":(?! )')  # the end of a name in JSON, in a literal of C
 # Headers whose definitions the build generates.
 GENERATED = {"api/resources.h"}
@@ -233,6 +237,14 @@ class Dialect(unittest.TestCase):
         for path, text in sources():
             with self.subTest(path):
                 self.assertEqual(NULL_TEST.findall(text), [])
+
+    def test_only_sparse_convolution_fuses(self):
+        at_home = ("kernels/cpu/sparse/", "kernels/cuda/sparse/", "kernels/sparse.h")
+        fusing = {path for path, text in sources() if FUSED.search(text)}
+        self.assertLessEqual({"kernels/cpu/sparse/convolve.c", "kernels/cpu/sparse/fused.h"}, fusing)
+        self.assertEqual({path for path in fusing if not path.startswith(at_home)}, set())
+        for path in (ROOT / "CMakeLists.txt", *(ROOT / "cmake").glob("*.cmake")):
+            self.assertIsNone(FUSED.search(path.read_text(encoding="utf-8")), path)
 
     def test_headings_look_alike(self):
         for path, text in sources():

@@ -41,6 +41,7 @@ struct vx_lane {
   struct cpu_arena scratch;
   struct cpu_arena chain;    // the rows of a chain of steps
   struct cpu_arena between;  // what the stages of one job leave for each other
+  struct cpu_arena levels;   // the cells of a sparse convolution's levels
 };
 
 int64_t cpu_now_ns(void);

@@ -115,6 +115,7 @@ struct cuda_device_status {
   uint32_t cloud_rows[VX_MAX_CLOUDS];
   uint32_t section_fates[CUDA_SECTION_WORDS];
   struct cuda_chain_counters chain;
+  uint64_t sparse[16];  // what sparse convolution has found: sparse.cuh
 };
 
 // A job's counters and the states of its scans. When a job begins, its counters, the sections' fates and the tiles are
@@ -167,6 +168,7 @@ struct vx_lane {
   struct cuda_memory sampling;                    // arrays of one job that samples
   struct cuda_memory image;                       // output block of one job
   struct cuda_memory features, maps;              // what the stages of one detection leave for each other
+  struct cuda_memory levels, sparse;              // of a sparse convolution: its cells; its tables and features
   struct cuda_memory weights;                     // of the last encoder
   float *host_weights;                            // host: a copy, to compare with the next encoder's weights
   size_t num_weights;                             // in both; 0 if there are none

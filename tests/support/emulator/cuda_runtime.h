@@ -177,6 +177,7 @@ template <typename to, typename from> static inline to emulated_cast(from value)
 }
 static inline uint32_t __float_as_uint(float value) { return emulated_cast<uint32_t>(value); }
 static inline int __float_as_int(float value) { return emulated_cast<int>(value); }
+static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 static inline float __uint_as_float(uint32_t bits) { return emulated_cast<float>(bits); }
 static inline float __int_as_float(int bits) { return emulated_cast<float>(bits); }
 

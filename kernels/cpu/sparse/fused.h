@@ -1,0 +1,30 @@
+// A fused step on any processor: a * b + c with one rounding. Pure.
+#ifndef VOXELD_CPU_FUSED_H
+#define VOXELD_CPU_FUSED_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+// The step in binary64. The product is exact. The sum is rounded to odd: if it is not exact and its last bit is 0, it
+// moves one bit towards the exact sum. The last rounding, to binary32, then gives what one rounding would.
+static inline float cpu_fuse_in_double(float a, float b, float c) {
+  double product = (double)a * (double)b, sum = product + (double)c;
+  double part = sum - product, rest = (product - (sum - part)) + ((double)c - part);
+  int64_t bits;
+  memcpy(&bits, &sum, sizeof bits);
+  // Infinities and NaN have no rest.
+  if ((rest > 0 || rest < 0) && (bits & 1) == 0) bits += (rest > 0) == (sum > 0) ? 1 : -1;
+  memcpy(&sum, &bits, sizeof sum);
+  return (float)sum;
+}
+
+static inline float cpu_fuse(float a, float b, float c) {
+#ifdef __FP_FAST_FMAF  // an instruction of every processor that the program is built for
+  return __builtin_fmaf(a, b, c);
+#else
+  return cpu_fuse_in_double(a, b, c);
+#endif
+}
+
+#endif

@@ -1,0 +1,114 @@
+// Sparse convolution on the CPU: cpu_sparse. What follows it is what the files of this room share.
+//
+// The rows of a level are in the order of their cells: cloud, z, y, x. A line is the cells of one (cloud, z, y), and
+// only lines with a row have words. A row's number is the number of occupied cells before it, so a cell is found by
+// one word: its row is the word's `rank` plus the bits before its own.
+//
+// The functions run on the thread that has the lane; tasks run on the lanes of helpers too.
+#ifndef VOXELD_CPU_SPARSE_H
+#define VOXELD_CPU_SPARSE_H
+
+#include "kernels/kernels.h"
+#include "kernels/sparse.h"
+
+enum { CPU_RULE_ROWS = 256 };  // rows of a block
+
+// The inputs of a block of output rows. For each offset, the outputs that have an input, ascending.
+struct cpu_rules {
+  int32_t count[VX_MAX_SPARSE_OFFSETS];
+  int32_t input[VX_MAX_SPARSE_OFFSETS][CPU_RULE_ROWS];  // row of the input level
+  uint8_t row[VX_MAX_SPARSE_OFFSETS][CPU_RULE_ROWS];    // row of the block
+};
+
+// The inputs of one offset: pairs of an input row and an output row.
+struct cpu_pairs {
+  const int32_t *input;
+  const uint8_t *row;
+  int32_t count;
+  const float *in;      // [rows, inputs]
+  const float *weight;  // [inputs, width]
+  int32_t inputs, width;
+  float *out;  // [CPU_RULE_ROWS, width]
+};
+
+// Continues each output's sums by the channels of its input.
+typedef void cpu_convolve(const struct cpu_pairs *pairs);
+
+struct cpu_convolve_way {
+  const char *name;
+  bool (*runs)(void);  // whether this processor can run it
+  cpu_convolve *convolve;
+};
+
+// The fastest first. The last is plain C, which runs everywhere.
+extern const struct cpu_convolve_way cpu_convolve_ways[];
+extern const int cpu_num_convolve_ways;
+
+// The fastest way on this processor.
+cpu_convolve *cpu_convolve_here(void);
+
+// Writes the map of the rows (vx_sparse_map_values). Fills the rows of each level, [VX_MAX_SPARSE_LEVELS]. VX_REFUSED
+// before any convolution if the rows or the levels do not fit. The job supplies tasks, scratch and `stop`.
+VX_WARN_UNUSED enum vx_status cpu_sparse(struct vx_lane *lane, const struct vx_job *job,
+                                         const struct vx_sparse *backbone, const struct vx_sparse_rows *rows,
+                                         cpu_convolve *convolve, float *map, int64_t *level_rows, struct error *error);
+
+// ---- levels ---------------------------------------------------------------------------------------------------------
+
+struct cpu_word {
+  uint32_t bits;  // bit i of word w is the cell x = 32 * w + i - 1; the first and the last bit of a line are 0
+  int32_t rank;   // rows before this word
+};
+
+struct cpu_level {
+  int32_t shape[3];
+  int32_t num_clouds;
+  int32_t words;          // of a line
+  int64_t num_rows;       // above max_rows, `first` and `rank` have no meaning
+  int32_t *first;         // [lines + 1]: rows before each line
+  struct cpu_word *word;  // [lines, words], and one more
+  int32_t *x;             // [num_rows]
+};
+
+struct cpu_arena;
+
+static inline int64_t cpu_level_lines(const struct cpu_level *level) {
+  return (int64_t)level->num_clouds * level->shape[0] * level->shape[1];
+}
+static inline const struct cpu_word *cpu_level_line(const struct cpu_level *level, int64_t line) {
+  return level->word + line * level->words;
+}
+// The number of bits that are set, on processors without an instruction too.
+static inline int32_t cpu_count_bits(uint32_t bits) {
+  bits -= bits >> 1 & 0x55555555u;
+  bits = (bits & 0x33333333u) + (bits >> 2 & 0x33333333u);
+  return (int32_t)(((bits + (bits >> 4)) & 0x0F0F0F0Fu) * 0x01010101u >> 24);
+}
+
+// Takes the memory of a level with that shape.
+void cpu_level_take(struct cpu_level *level, const int32_t shape[3], int32_t num_clouds, struct cpu_arena *arena);
+// Fills level 0 with the cells of the rows.
+VX_WARN_UNUSED enum vx_status cpu_level_mark(struct cpu_level *level, const struct vx_sparse_rows *rows,
+                                             struct vx_stop *stop, struct error *error);
+// Fills the level that a strided layer begins.
+void cpu_level_stride(struct cpu_level *level, const struct cpu_level *from, const struct vx_sparse_layer *layer,
+                      struct vx_stop *stop);
+// Fills `x`.
+void cpu_level_list(struct cpu_level *level, struct vx_stop *stop);
+// Copies the rows of `features`, [num_rows, channels], into the order of the level.
+void cpu_level_sort(const struct cpu_level *level, const struct vx_sparse_rows *rows, int32_t channels,
+                    struct vx_stop *stop, float *sorted);
+// The line of a row.
+int64_t cpu_level_line_of(const struct cpu_level *level, int64_t row);
+
+// ---- rules, map -----------------------------------------------------------------------------------------------------
+
+// Fills the rules of `count` outputs, from row `begin` on.
+void cpu_rules_fill(const struct cpu_level *in, const struct cpu_level *out, const struct vx_sparse_layer *layer,
+                    int64_t begin, int64_t count, struct cpu_rules *rules);
+
+// Writes the lines y of all planes of a cloud. `features`: [num_rows, width].
+void cpu_sparse_fill_lines(const struct cpu_level *level, const float *features, int32_t width, int32_t cloud,
+                           int32_t y, float *map);
+
+#endif

@@ -1,0 +1,227 @@
+// The occupied cells of the levels, and the map of the last one; see sparse.cuh.
+#include "kernels/cuda/sparse/sparse.cuh"
+
+// ---- bits -----------------------------------------------------------------------------------------------------------
+
+static __device__ uint64_t line_of(const struct sparse_level &level, int32_t cloud, int32_t z, int32_t y) {
+  return ((uint64_t)cloud * level.shape[0] + z) * level.shape[1] + y;
+}
+
+static __global__ void __launch_bounds__(SPARSE_BLOCK)
+    mark_kernel(struct sparse_level level, const int4 *coords, uint32_t num_rows, struct sparse_found *found) {
+  cuda_wait_alone();
+  uint32_t row = blockIdx.x * SPARSE_BLOCK + threadIdx.x;
+  if (row >= num_rows) return;
+  int4 at = coords[row];
+  if (at.x < 0 || at.x >= level.clouds || at.y < 0 || at.y >= level.shape[0] || at.z < 0 || at.z >= level.shape[1] ||
+      at.w < 0 || at.w >= level.shape[2]) {
+    atomicMin(&found->outside, row);
+    return;
+  }
+  uint64_t word = line_of(level, at.x, at.y, at.z) * level.words + (at.w + 1) / 32;
+  uint32_t bit = 1u << (at.w + 1) % 32;
+  if ((atomicOr(&level.bits[word], bit) & bit) != 0) atomicAdd(&found->repeated, 1);
+}
+
+enum vx_status sparse_mark(const struct cuda_run *run, const struct sparse_level &level,
+                           const struct vx_sparse_rows *rows, struct sparse_found *found, struct error *error) {
+  if (rows->num_rows == 0) return VX_OK;
+  return cuda_launch("mark_kernel", mark_kernel, cuda_blocks((uint64_t)rows->num_rows, SPARSE_BLOCK), SPARSE_BLOCK, 0,
+                     run, error, level, (const int4 *)rows->coords, (uint32_t)rows->num_rows, found);
+}
+
+// Packs the even bits.
+static __device__ uint32_t pack_even(uint64_t bits) {
+  bits &= UINT64_C(0x5555555555555555);
+  bits = (bits | bits >> 1) & UINT64_C(0x3333333333333333);
+  bits = (bits | bits >> 2) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+  bits = (bits | bits >> 4) & UINT64_C(0x00FF00FF00FF00FF);
+  bits = (bits | bits >> 8) & UINT64_C(0x0000FFFF0000FFFF);
+  return (uint32_t)(bits | bits >> 16);
+}
+
+enum { MERGED_WORDS = 4 };
+
+// The input words from `first` on of the lines that some offset along z and y reaches, merged.
+static __device__ void merge_words(const struct sparse_window &window, int32_t cloud, int32_t z, int32_t y,
+                                   int32_t first, uint32_t (&any)[MERGED_WORDS]) {
+  const struct sparse_level &from = window.from;
+  for (int32_t kz = 0; kz < window.kernel[0]; kz++) {
+    int32_t in_z = z * window.stride[0] - window.padding[0] + kz;
+    for (int32_t ky = 0; ky < window.kernel[1]; ky++) {
+      int32_t in_y = y * window.stride[1] - window.padding[1] + ky;
+      if (in_z < 0 || in_z >= from.shape[0] || in_y < 0 || in_y >= from.shape[1]) continue;
+      const uint32_t *line = from.bits + line_of(from, cloud, in_z, in_y) * from.words;
+#pragma unroll
+      for (int32_t i = 0; i < MERGED_WORDS; i++)
+        any[i] |= first + i >= 0 && first + i < from.words ? line[first + i] : 0;
+    }
+  }
+}
+
+// A thread makes an output word.
+static __global__ void __launch_bounds__(SPARSE_BLOCK) stride_kernel(struct sparse_window window) {
+  cuda_wait_alone();
+  const struct sparse_level &to = window.to;
+  uint64_t at = (uint64_t)blockIdx.x * SPARSE_BLOCK + threadIdx.x;
+  if (at >= to.all_words) return;
+  uint64_t line = at / to.words, plane = line / to.shape[1];
+  int32_t w = (int32_t)(at % to.words), stride = window.stride[2];
+  // The bit of the input cell that offset 0 of the word's first bit reaches, with a word before the line.
+  int32_t begin = (32 * w - 1) * stride - window.padding[2] + 1 + 32;
+  uint32_t any[MERGED_WORDS] = {}, bits = 0;
+  merge_words(window, (int32_t)(plane / to.shape[0]), (int32_t)(plane % to.shape[0]), (int32_t)(line % to.shape[1]),
+              begin / 32 - 1, any);
+  uint64_t low = (uint64_t)any[1] << 32 | any[0], high = (uint64_t)any[3] << 32 | any[2];
+  for (int32_t kx = 0; kx < window.kernel[2]; kx++) {
+    int32_t shift = begin % 32 + kx;  // below 34
+    uint64_t here = shift == 0 ? low : low >> shift | high << (64 - shift);
+    bits |= stride == 1 ? (uint32_t)here : pack_even(here);
+  }
+  int32_t left = to.shape[2] + 1 - 32 * w;
+  bits = left < 32 ? bits & ((1u << left) - 1) : bits;
+  to.bits[at] = w == 0 ? bits & ~1u : bits;
+}
+
+enum vx_status sparse_stride(const struct cuda_run *run, const struct sparse_window &window, struct error *error) {
+  return cuda_launch("stride_kernel", stride_kernel, cuda_blocks(window.to.all_words, SPARSE_BLOCK), SPARSE_BLOCK, 0,
+                     run, error, window);
+}
+
+// ---- numbers --------------------------------------------------------------------------------------------------------
+
+enum { THREAD_WORDS = SPARSE_WORDS / SPARSE_BLOCK };
+
+static __device__ uint32_t word_at(const struct sparse_level &level, uint64_t word) {
+  return word < level.all_words ? level.bits[word] : 0;
+}
+
+// The last block adds up the blocks' counts.
+static __device__ void add_blocks(const struct sparse_level &level, uint64_t *rows) {
+  uint64_t before = 0;
+  for (uint32_t first = 0; first < gridDim.x; first += SPARSE_BLOCK) {
+    uint32_t i = first + threadIdx.x, total;
+    uint32_t own = i < gridDim.x ? (uint32_t)__ldcg(&level.sums[i]) : 0, here = cuda_block_before(own, &total);
+    if (i < gridDim.x) level.sums[i] = before + here;
+    before += total;
+  }
+  if (threadIdx.x == 0) *rows = before;
+}
+
+static __global__ void __launch_bounds__(SPARSE_BLOCK)
+    count_kernel(struct sparse_level level, int32_t number, struct sparse_found *found) {
+  cuda_wait_alone();
+  uint64_t first = (uint64_t)blockIdx.x * SPARSE_WORDS + threadIdx.x;
+  uint32_t count = 0, total;
+  for (int i = 0; i < THREAD_WORDS; i++) count += __popc(word_at(level, first + i * SPARSE_BLOCK));
+  (void)cuda_block_before(count, &total);
+  if (threadIdx.x == 0) level.sums[blockIdx.x] = total;
+  if (cuda_last_block(&found->tickets[number], gridDim.x)) add_blocks(level, &found->rows[number]);
+}
+
+enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_level &level, int32_t number,
+                            struct sparse_found *found, struct error *error) {
+  return cuda_launch("count_kernel", count_kernel, sparse_word_blocks(level), SPARSE_BLOCK, 0, run, error, level,
+                     number, found);
+}
+
+// All levels, and the first block of each.
+struct all_levels {
+  int32_t count;
+  uint32_t first[VX_MAX_SPARSE_LEVELS];
+  struct sparse_level levels[VX_MAX_SPARSE_LEVELS];
+};
+
+// A thread numbers consecutive words.
+static __global__ void __launch_bounds__(SPARSE_BLOCK) number_kernel(struct all_levels all) {
+  cuda_wait_alone();
+  int32_t number = 0;
+  while (number + 1 < all.count && blockIdx.x >= all.first[number + 1]) number++;
+  const struct sparse_level &level = all.levels[number];
+  uint32_t block = blockIdx.x - all.first[number], words[THREAD_WORDS], count = 0, total;
+  uint64_t first = (uint64_t)block * SPARSE_WORDS + threadIdx.x * THREAD_WORDS;
+#pragma unroll
+  for (int i = 0; i < THREAD_WORDS; i++) {
+    words[i] = word_at(level, first + i);
+    count += __popc(words[i]);
+  }
+  uint32_t row = (uint32_t)level.sums[block] + cuda_block_before(count, &total);
+#pragma unroll
+  for (int i = 0; i < THREAD_WORDS; i++) {
+    if (words[i] == 0) continue;
+    uint64_t line = (first + i) / level.words, plane = line / level.shape[1];
+    int32_t x = 32 * (int32_t)((first + i) % level.words) - 1;
+    level.ranks[first + i] = row;
+    for (uint32_t bits = words[i]; bits != 0; bits &= bits - 1)
+      level.cells[row++] = make_int4((int)(plane / level.shape[0]), (int)(plane % level.shape[0]),
+                                     (int)(line % level.shape[1]), x + __ffs(bits) - 1);
+  }
+}
+
+enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_level *levels, int32_t count,
+                             struct error *error) {
+  struct all_levels all = {};
+  uint64_t blocks = 0;
+  all.count = count;
+  for (int32_t i = 0; i < count; i++) {
+    all.levels[i] = levels[i];
+    all.first[i] = (uint32_t)blocks;
+    blocks += sparse_word_blocks(levels[i]);
+  }
+  return cuda_launch("number_kernel", number_kernel, blocks, SPARSE_BLOCK, 0, run, error, all);
+}
+
+// ---- features -------------------------------------------------------------------------------------------------------
+
+static __global__ void __launch_bounds__(SPARSE_BLOCK)
+    sort_kernel(struct sparse_level level, const int4 *coords, const float *features, uint32_t channels,
+                float *sorted) {
+  cuda_wait_alone();
+  uint64_t i = (uint64_t)blockIdx.x * SPARSE_BLOCK + threadIdx.x;
+  if (i >= (uint64_t)level.num_rows * channels) return;
+  int4 at = coords[i / channels];
+  uint32_t row = 0;
+  if (sparse_look(level, at.x, at.y, at.z, at.w, &row)) sorted[(uint64_t)row * channels + i % channels] = features[i];
+}
+
+enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level &level,
+                           const struct vx_sparse_rows *rows, uint32_t channels, float *sorted, struct error *error) {
+  uint64_t values = (uint64_t)level.num_rows * channels;
+  return cuda_launch("sort_kernel", sort_kernel, cuda_blocks(values, SPARSE_BLOCK), SPARSE_BLOCK, 0, run, error, level,
+                     (const int4 *)rows->coords, rows->features, channels, sorted);
+}
+
+// A block writes 32 cells of a line in all planes, zeros included.
+static __global__ void __launch_bounds__(SPARSE_BLOCK)
+    map_kernel(struct sparse_level level, const float *features, int32_t width, float *map) {
+  __shared__ uint32_t rows[32];
+  __shared__ float tile[32][33];
+  cuda_wait_alone();
+  uint32_t parts = (level.shape[2] + 31) / 32, line = blockIdx.x / parts, plane = line / level.shape[1];
+  int32_t cloud = plane / level.shape[0], z = plane % level.shape[0], y = line % level.shape[1];
+  int32_t first = 32 * (int32_t)(blockIdx.x % parts), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  if (threadIdx.x < 32) {
+    uint32_t row = 0;
+    rows[lane] = sparse_look(level, cloud, z, y, first + lane, &row) ? row : UINT32_MAX;
+  }
+  for (int32_t channel = 0; channel < width; channel += 32) {
+    __syncthreads();
+    for (int32_t x = warp; x < 32; x += SPARSE_BLOCK / 32) {
+      bool is_there = rows[x] != UINT32_MAX && channel + lane < width;
+      tile[x][lane] = is_there ? features[(uint64_t)rows[x] * width + channel + lane] : 0.0f;
+    }
+    __syncthreads();
+    for (int32_t c = channel + warp; c < min(channel + 32, width) && first + lane < level.shape[2];
+         c += SPARSE_BLOCK / 32) {
+      uint64_t to = (((uint64_t)cloud * width + c) * level.shape[0] + z) * level.shape[1] + y;
+      map[to * level.shape[2] + first + lane] = tile[lane][c - channel];
+    }
+  }
+}
+
+enum vx_status sparse_fill_map(const struct cuda_run *run, const struct sparse_level &level, const float *features,
+                               int32_t width, float *map, struct error *error) {
+  uint64_t lines = (uint64_t)level.clouds * level.shape[0] * level.shape[1],
+           parts = ((uint64_t)level.shape[2] + 31) / 32;
+  return cuda_launch("map_kernel", map_kernel, lines * parts, SPARSE_BLOCK, 0, run, error, level, features, width, map);
+}

@@ -1,0 +1,108 @@
+// What the files of this room share: levels, tables of neighbours, layers.
+//
+// The rows of a level are in the order of their cells: cloud, z, y, x. Bit i of word w of a line is the cell
+// x = 32 * w + i - 1, so the first and the last bit of a line are 0. A row's number is the number of occupied cells
+// before it.
+//
+// A table has the neighbours of output rows. The rows are sorted by the offsets that have an input, so that the rows of
+// a tile need the same offsets. Which row of a class comes first does not matter: each row has sums of its own.
+//
+// All kernels run in the lane's stream. Arrays are on the device.
+#ifndef VOXELD_CUDA_SPARSE_CUH
+#define VOXELD_CUDA_SPARSE_CUH
+
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/memory.cuh"
+#include "kernels/cuda/sparse/sparse.h"
+
+enum {
+  SPARSE_BLOCK = 256,
+  SPARSE_WORDS = 2048,    // words that a block counts
+  SPARSE_TILE = 32,       // rows of a tile
+  SPARSE_CLASSES = 4096,  // of rows, by the offsets that have an input
+  SPARSE_NO_INPUT = -1,
+};
+
+struct sparse_level {
+  int32_t shape[3], clouds, words;  // words of a line
+  uint64_t all_words;
+  uint32_t *bits;   // [all_words + 1]
+  uint32_t *ranks;  // [all_words]: rows before each word that has bits
+  uint64_t *sums;   // [blocks of words]: bits of each block; then the bits before it
+  uint32_t num_rows;
+  int4 *cells;  // [num_rows]: cloud, z, y, x
+};
+
+// What the device found, for the host.
+struct sparse_found {
+  uint64_t rows[VX_MAX_SPARSE_LEVELS];
+  uint32_t outside;                        // the first row outside of the grid; UINT32_MAX if there is none
+  uint32_t repeated;                       // rows whose cell another row has
+  uint32_t tickets[VX_MAX_SPARSE_LEVELS];  // blocks that have counted
+};
+
+// The kernel, stride and padding of a layer, between two levels.
+struct sparse_window {
+  int32_t kernel[3], stride[3], padding[3], offsets;
+  struct sparse_level from, to;
+};
+
+struct sparse_table {
+  uint32_t *masks;    // [rows]: a bit for each offset with an input
+  uint32_t *classes;  // [SPARSE_CLASSES + 1]: rows of each class, then where it begins; blocks that have counted
+  uint32_t *order;    // [tiles * SPARSE_TILE]: row of each place; UINT32_MAX after the last
+  uint32_t *tiles;    // [tiles]: the offsets that some row of the tile has
+  int32_t *inputs;    // [tiles, VX_MAX_SPARSE_OFFSETS, SPARSE_TILE]: only of the tile's offsets
+};
+
+struct sparse_layer {
+  const float *weight, *bias, *in, *added;  // `added` may be NULL
+  float *out;
+  int32_t inputs, width, columns;  // columns: blocks of channels
+};
+
+static inline uint64_t sparse_word_blocks(const struct sparse_level &level) {
+  return (level.all_words + SPARSE_WORDS - 1) / SPARSE_WORDS;
+}
+static inline uint64_t sparse_tiles(uint64_t rows) { return (rows + SPARSE_TILE - 1) / SPARSE_TILE; }
+
+// Whether the cell is occupied. `row`: its row.
+static __device__ inline bool sparse_look(const struct sparse_level &level, int32_t cloud, int32_t z, int32_t y,
+                                          int32_t x, uint32_t *row) {
+  if (z < 0 || z >= level.shape[0] || y < 0 || y >= level.shape[1] || x < 0 || x >= level.shape[2]) return false;
+  uint64_t word = (((uint64_t)cloud * level.shape[0] + z) * level.shape[1] + y) * level.words + (x + 1) / 32;
+  uint32_t bits = level.bits[word], bit = 1u << (x + 1) % 32;
+  if ((bits & bit) == 0) return false;
+  *row = level.ranks[word] + __popc(bits & (bit - 1));
+  return true;
+}
+
+// Each enqueues kernels of one part. `run` has the lane and its stream.
+//
+// Marks the cells of the rows in a cleared bitmap.
+VX_WARN_UNUSED enum vx_status sparse_mark(const struct cuda_run *run, const struct sparse_level &level,
+                                          const struct vx_sparse_rows *rows, struct sparse_found *found,
+                                          struct error *error);
+// Fills the bitmap of the level that a strided layer begins.
+VX_WARN_UNUSED enum vx_status sparse_stride(const struct cuda_run *run, const struct sparse_window &window,
+                                            struct error *error);
+// Counts the rows of level `number` into `found`, and the rows before each block of words.
+VX_WARN_UNUSED enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_level &level, int32_t number,
+                                           struct sparse_found *found, struct error *error);
+// Numbers the rows of `count` levels and lists their cells.
+VX_WARN_UNUSED enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_level *levels,
+                                            int32_t count, struct error *error);
+// Copies the features, [num_rows, channels], into the order of the level.
+VX_WARN_UNUSED enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level &level,
+                                          const struct vx_sparse_rows *rows, uint32_t channels, float *sorted,
+                                          struct error *error);
+// Fills a table whose `classes` are cleared.
+VX_WARN_UNUSED enum vx_status sparse_fill_table(const struct cuda_run *run, const struct sparse_window &window,
+                                                const struct sparse_table &table, struct error *error);
+VX_WARN_UNUSED enum vx_status sparse_convolve(const struct cuda_run *run, const struct sparse_table &table,
+                                              const struct sparse_layer &layer, uint64_t rows, struct error *error);
+VX_WARN_UNUSED enum vx_status sparse_fill_map(const struct cuda_run *run, const struct sparse_level &level,
+                                              const float *features, int32_t width, float *map, struct error *error);
+
+#endif

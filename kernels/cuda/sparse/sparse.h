@@ -1,0 +1,25 @@
+// Sparse convolution on a GPU, for C and CUDA.
+#ifndef VOXELD_CUDA_SPARSE_H
+#define VOXELD_CUDA_SPARSE_H
+
+#include "kernels/kernels.h"
+#include "kernels/sparse.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Enqueues the map of the rows (vx_sparse_map_values) in the lane's stream. The weights, the rows and the map are
+// memory that the device reads and writes, aligned to 16 bytes. Waits once, and fills the rows of each level,
+// [VX_MAX_SPARSE_LEVELS]. VX_REFUSED before any convolution if the rows or the levels do not fit.
+VX_WARN_UNUSED enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_sparse *backbone,
+                                          const struct vx_sparse_rows *rows, float *map, int64_t *level_rows,
+                                          struct error *error);
+
+// Waits for everything that is enqueued in the lane's stream.
+VX_WARN_UNUSED enum vx_status cuda_sparse_wait(struct vx_lane *lane, struct error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,118 @@
+// Sparse convolution: the features of occupied cells in, a dense map seen from above out.
+//
+// This is the backbone of SECOND and CenterPoint. A level is a set of occupied cells (cloud, z, y, x) in a grid of one
+// shape. Each cell has a row of features. The rows of level 0 are the input. A layer makes rows of `width` values:
+//
+// - A submanifold layer makes a row for each row of its level. Output o has at offset k the input o + k - (K - 1) / 2.
+// - A strided layer begins a level. Along each axis of n cells, that level has floor((n + 2 * p - K) / s) + 1 cells.
+//   Cell o is occupied if some offset k has an occupied input i = o * s - p + k, with 0 <= i < n.
+//
+// An offset is k = (kz * KY + ky) * KX + kx, from 0. Each norm is folded into the layer before it, in binary64, rounded
+// once: with g = gamma / sqrt(variance + eps), weight * g and beta + (bias - mean) * g. Channel d of output o is
+//   s = bias[d];  s = fma(x[i_k][c], weight[k][c][d], s)
+// for the offsets k in ascending order that have an occupied input i_k, and for c = 0, 1, ... within each. Each step
+// has one rounding, to binary32. If the layer `adds`, then s = s + r[o][d], where r is the input of the layer before.
+// Then s becomes +0 unless s > 0. NaN and -0 become +0 too. Subnormal numbers are kept.
+//
+// The map of a cloud has width * Z planes of Y * X values. The value d of a row (z, y, x) of the last level is in plane
+// d * Z + z. All other values are +0.
+//
+// The order of the rows is free, and so is the order in which rows and channels are computed: each value is one chain.
+// An offset without an input may be computed as a row of +0. That changes s only from -0 to +0, because all weights
+// are finite. Sparse convolution is the only computation with fused steps. A processor without such an instruction
+// computes each step exactly in binary64.
+#ifndef VOXELD_KERNELS_SPARSE_H
+#define VOXELD_KERNELS_SPARSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  VX_MAX_SPARSE_LAYERS = 32,
+  VX_MAX_SPARSE_LEVELS = 8,
+  VX_MAX_SPARSE_SIDE = 1 << 15,  // most cells of a grid along an axis
+  VX_MAX_SPARSE_KERNEL = 3,      // most offsets along an axis
+  VX_MAX_SPARSE_OFFSETS = VX_MAX_SPARSE_KERNEL * VX_MAX_SPARSE_KERNEL * VX_MAX_SPARSE_KERNEL,
+  VX_MAX_SPARSE_WIDTH = 128,  // most values of a row
+  VX_SPARSE_WIDTH_STEP = 16,  // each layer's width is a multiple of it
+};
+#define VX_MAX_SPARSE_ROWS (INT64_C(1) << 27)  // most rows of a level
+
+// Arrays of three are along z, y and x. The memory is the caller's. All values are finite.
+struct vx_sparse_layer {
+  const float *weight;  // [offsets, inputs, width]
+  const float *bias;    // [width]
+  int32_t inputs, width;
+  int32_t kernel[3];   // 1 to VX_MAX_SPARSE_KERNEL; odd if submanifold
+  int32_t stride[3];   // 1 or 2; unused if submanifold, as is `padding`
+  int32_t padding[3];  // 0 or 1
+  bool submanifold;
+  bool adds;  // the input of the layer before; both layers are then submanifold
+};
+
+struct vx_sparse {
+  int32_t shape[3];  // cells of level 0
+  int32_t num_layers;
+  struct vx_sparse_layer layers[VX_MAX_SPARSE_LAYERS];
+};
+
+// The input of a backbone, and the caller's limit. The memory is the caller's.
+struct vx_sparse_rows {
+  int32_t num_clouds, num_rows;
+  const int32_t *coords;  // [num_rows, 4]: cloud, z, y, x; no two rows have the same cell
+  const float *features;  // [num_rows, inputs of the first layer]
+  int64_t max_rows;       // most rows of a level; 1 to VX_MAX_SPARSE_ROWS
+};
+
+// What follows from a backbone alone.
+struct vx_sparse_plan {
+  int32_t num_levels;
+  int32_t shape[VX_MAX_SPARSE_LEVELS][3];
+  int32_t level[VX_MAX_SPARSE_LAYERS];  // of each layer's outputs
+  int32_t width;                        // of the last layer
+};
+
+// VX_REFUSED with a reason if the layers do not fit each other or a limit.
+VX_WARN_UNUSED enum vx_status vx_sparse_plan_of(const struct vx_sparse *backbone, struct vx_sparse_plan *plan,
+                                                struct error *error);
+
+// VX_REFUSED with a reason if the batch has too many clouds for the grid, or a wrong limit.
+VX_WARN_UNUSED enum vx_status vx_sparse_rows_fit(const struct vx_sparse_plan *plan, const struct vx_sparse_rows *rows,
+                                                 struct error *error);
+
+// Refusals that only a backend's counts can find. Each returns VX_REFUSED.
+//
+// A level has more rows than the caller allows.
+enum vx_status vx_sparse_refuse_rows(int32_t level, int64_t rows, int64_t max_rows, struct error *error);
+// An input row is outside of the grid, or several rows have one cell. `row` is the first row outside, or -1.
+enum vx_status vx_sparse_refuse_cells(const struct vx_sparse_rows *rows, int64_t row, struct error *error);
+
+// The offsets of a layer.
+static inline int32_t vx_sparse_offsets(const struct vx_sparse_layer *layer) {
+  return layer->kernel[0] * layer->kernel[1] * layer->kernel[2];
+}
+
+// The stride and the padding that a layer applies along an axis.
+static inline int32_t vx_sparse_stride(const struct vx_sparse_layer *layer, int axis) {
+  return layer->submanifold ? 1 : layer->stride[axis];
+}
+static inline int32_t vx_sparse_padding(const struct vx_sparse_layer *layer, int axis) {
+  return layer->submanifold ? (layer->kernel[axis] - 1) / 2 : layer->padding[axis];
+}
+
+// The values of a batch's map.
+static inline int64_t vx_sparse_map_values(const struct vx_sparse_plan *plan, int32_t num_clouds) {
+  const int32_t *shape = plan->shape[plan->num_levels - 1];
+  return (int64_t)num_clouds * plan->width * shape[0] * shape[1] * shape[2];
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,131 @@
+// Sparse convolution: random backbones over random occupied cells, and what is refused.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/sparse/sparse.h"
+#include "kernels/cuda/sparse/sparse.h"
+#include "tests/cuda/equal.h"
+#include "tests/support/sparse_cases.h"
+
+struct result {
+  enum vx_status status;
+  struct error error;
+  float *map;
+  int64_t level_rows[VX_MAX_SPARSE_LEVELS];
+};
+
+static size_t map_bytes(const struct sparse_case *made) { return (size_t)made->values * sizeof(float); }
+
+static struct result run_on_cpu(const struct side *side, const struct sparse_case *made, float *map) {
+  struct result result = {.map = map};
+  struct vx_stop stop = {0};
+  const struct vx_job job = {.stop = &stop};
+  result.status = cpu_sparse(side->lane, &job, &made->backbone, &made->rows, cpu_convolve_here(), map,
+                             result.level_rows, &result.error);
+  return result;
+}
+
+// Memory that both sides read, and its next free byte.
+struct room {
+  unsigned char *memory;
+  size_t bytes, used;
+};
+
+static void *copy_into(struct room *room, const void *from, size_t bytes) {
+  void *to = room->memory + room->used;
+  room->used += (bytes + 255) / 256 * 256;
+  if (room->used > room->bytes) abort();
+  if (from) memcpy(to, from, bytes);
+  return to;
+}
+
+static size_t weight_bytes(const struct vx_sparse_layer *layer) {
+  return (size_t)(vx_sparse_offsets(layer) * layer->inputs) * (size_t)layer->width * sizeof(float);
+}
+
+// The case with all its arrays in memory of the device's host_alloc.
+static struct sparse_case move_case(const struct sparse_case *made, struct room *room) {
+  struct sparse_case moved = *made;
+  size_t rows = (size_t)made->rows.num_rows;
+  for (int32_t i = 0; i < made->backbone.num_layers; i++) {
+    struct vx_sparse_layer *layer = &moved.backbone.layers[i];
+    layer->weight = copy_into(room, layer->weight, weight_bytes(layer));
+    layer->bias = copy_into(room, layer->bias, (size_t)layer->width * sizeof(float));
+  }
+  moved.rows.coords = copy_into(room, made->coords, rows * 4 * sizeof(int32_t));
+  moved.rows.features = copy_into(room, made->features, rows * (size_t)made->backbone.layers[0].inputs * sizeof(float));
+  return moved;
+}
+
+static size_t room_for(const struct sparse_case *made) {
+  size_t bytes = map_bytes(made) + ((size_t)made->rows.num_rows + 64) * 4096;
+  for (int32_t i = 0; i < made->backbone.num_layers; i++) bytes += weight_bytes(&made->backbone.layers[i]) + 4096;
+  return bytes;
+}
+
+static struct result run_on_gpu(const struct side *side, const struct sparse_case *moved, float *map) {
+  struct result result = {.map = map};
+  memset(map, 0xA5, map_bytes(moved));
+  result.status = cuda_sparse(side->lane, &moved->backbone, &moved->rows, map, result.level_rows, &result.error);
+  if (result.status == VX_OK) result.status = cuda_sparse_wait(side->lane, &result.error);
+  return result;
+}
+
+static bool are_equal(const struct sparse_case *made, const struct result *a, const struct result *b) {
+  if (a->status != b->status) return false;
+  if (a->status != VX_OK) return strcmp(a->error.text, b->error.text) == 0;
+  return memcmp(a->map, b->map, map_bytes(made)) == 0 &&
+         memcmp(a->level_rows, b->level_rows, sizeof a->level_rows) == 0;
+}
+
+// Runs a case on the CPU, and twice on the GPU.
+static void compare_case(const struct side sides[2], const struct sparse_case *made, const char *name, uint64_t seed) {
+  size_t bytes = room_for(made);
+  struct room room = {sides[1].backend->host_alloc(sides[1].device, bytes), bytes, 0};
+  float *map = malloc(map_bytes(made) + 1);
+  if (!room.memory || !map) abort();
+  struct sparse_case moved = move_case(made, &room);
+  float *moved_map = copy_into(&room, NULL, map_bytes(made));
+  struct result expected = run_on_cpu(&sides[0], made, map);
+  bool equal = true;
+  for (int i = 0; i < 2 && equal; i++) {
+    struct result found = run_on_gpu(&sides[1], &moved, moved_map);
+    equal = are_equal(made, &found, &expected);
+    if (!equal)
+      printf("sparse %s %llu: %d %s, on the GPU %d %s\n", name, (unsigned long long)seed, (int)expected.status,
+             expected.status == VX_OK ? "" : expected.error.text, (int)found.status,
+             found.status == VX_OK ? "" : found.error.text);
+  }
+  atomic_fetch_add(&jobs_run, 1);
+  atomic_fetch_add(&jobs_equal, equal);
+  atomic_fetch_add(&jobs_refused, expected.status != VX_OK);
+  atomic_fetch_add(&bytes_compared, (long long)map_bytes(made));
+  free(map);
+  sides[1].backend->host_free(sides[1].device, room.memory, bytes);
+}
+
+// Rows outside of the grid, repeated rows, too many rows.
+static void test_refused_rows(const struct side sides[2], uint64_t seed, int32_t size) {
+  struct sparse_case made = make_full_sparse_case(seed, 2, size, 10);
+  made.rows.max_rows = made.rows.num_rows - 1;
+  compare_case(sides, &made, "too many", seed);
+  made.rows.max_rows = VX_MAX_SPARSE_ROWS;
+  int32_t(*cells)[4] = (int32_t(*)[4])made.coords;
+  memcpy(cells[7], cells[3], sizeof *cells);
+  compare_case(sides, &made, "repeated", seed);
+  memcpy(cells[7], (const int32_t[]){0, 0, -1, 0}, sizeof *cells);
+  memcpy(cells[9], (const int32_t[]){made.rows.num_clouds, 0, 0, 0}, sizeof *cells);
+  compare_case(sides, &made, "outside", seed);
+  free_sparse_case(&made);
+}
+
+void test_sparse(const struct side sides[2], uint64_t seed, int jobs, int64_t largest) {
+  int32_t size = largest < 100000 ? 5 : 14;
+  for (int i = 0; i < jobs; i++) {
+    struct sparse_case made = make_sparse_case(seed * 1000 + (uint64_t)i, 3, size);
+    compare_case(sides, &made, "random", seed * 1000 + (uint64_t)i);
+    free_sparse_case(&made);
+  }
+  test_refused_rows(sides, seed, size);
+}
