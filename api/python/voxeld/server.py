@@ -203,7 +203,7 @@ def _remove(folder: str, owner: int) -> None:
 
 
 def _leave_pipes() -> None:
-    """Runs in a process made by fork, whose ends of the pipes would keep the parent's daemons running."""
+    """Closes the pipes in a process made by fork: its ends would keep the parent's daemons running."""
     for server in _servers:
         server._close_pipe()
 
