@@ -102,7 +102,8 @@ static bool read_number(const json_t *object, const char *name, bool needed, int
          error_set(error, MODEL "encoder.%s is not a number from 1 to %d", name, (int)most);
 }
 
-// Checks "pillar10": the number counts the columns of a point and the inputs that kernels/encode.h adds.
+// Also checks the member `features`, such as "pillar10": its number counts the columns of a point and the inputs that
+// kernels/encode.h adds.
 static bool read_encoder_object(struct detector_files *files, json_t *encoder, struct error *error) {
   static const char *const known[] = {"file", "features", "layers", "width", NULL};
   char features[32], expected[32];

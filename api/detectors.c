@@ -91,7 +91,7 @@ void detectors_free(struct detectors *detectors) {
   free(detectors);
 }
 
-// False if `before` has no model of that name that serves.
+// Goes on with the model of that name in `before`. False if there is none that serves.
 static bool keep(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason) {
   struct detector *kept = detectors_find(before, name_at(detectors, index));
   if (!kept || detector_fault(kept)) return false;

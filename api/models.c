@@ -7,7 +7,7 @@
 #include "api/base/suggest.h"
 #include "kernels/ops.h"
 
-// The preset's request for an operation other than its first; else NULL.
+// The preset's request for the operation; NULL if there is none, or if the operation is the preset's first.
 static const struct job_request *further_of(const struct preset *preset, enum vx_op op) {
   const struct job_request *request = preset ? presets_request_of(preset, op) : NULL;
   return request && request != presets_request(preset) ? request : NULL;

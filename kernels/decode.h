@@ -8,7 +8,7 @@
 //   dir_cls_preds  for each anchor the logits of dir_bins directions; optional
 // The flat index in its cloud is (row * W + column) * A + a for an anchor, and (row * W + column) * L + l for a logit.
 //
-// The anchor box is computed in binary64 and rounded once, with n columns:
+// The anchor box, in a map of n columns, is computed in binary64 and rounded once:
 //   x = ((max - min) * column) / (n - 1) + min, or min if n is 1; with align_center column + 0.5 and n; y the same way
 //   z = bottom + dz / 2
 // Its diagonal is d = sqrt(dx * dx + dy * dy), in binary32. The values t of the map give the box, in binary32:

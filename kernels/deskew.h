@@ -1,7 +1,6 @@
-// De-skew: moves each point of a sweep from where the sensor was at the point's time to where it was at one reference
-// time.
+// De-skew: moves each point of a sweep from the sensor's frame at the point's time to its frame at one reference time.
 //
-// The motion is up to VX_MAX_SEGMENTS segments. In each the sensor moves with a constant velocity `v` and a constant
+// The motion has up to VX_MAX_SEGMENTS segments. In each the sensor moves with a constant velocity `v` and a constant
 // angular velocity `w`, both in its own frame. api/params/motion.h makes the segments in double and rounds them once. A
 // segment of more than 0.2 rad is cut, so the short series below are as good as float32 allows.
 //
@@ -12,8 +11,8 @@
 #include "kernels/half.h"
 
 enum { VX_MAX_SEGMENTS = 64 };
-#define VX_MOTION_MARGIN 0.1  // seconds before and behind the motion in which its ends go on
-#define VX_SEGMENT_TURN 0.2   // radians; most of a segment
+#define VX_MOTION_MARGIN 0.1  // seconds before and after a motion, for which its first and last velocity go on
+#define VX_SEGMENT_TURN 0.2   // radians; the maximum of a segment
 
 struct vx_segment {
   float start;       // seconds from the reference
@@ -33,7 +32,7 @@ VX_SHARED void vx_cross(const float a[3], const float b[3], float out[3]) {
   out[2] = a[0] * b[1] - a[1] * b[0];
 }
 
-// The number of the last segment that has begun at `t`, else 0. `near`: where to look first.
+// The number of the last segment that has begun at `t`; 0 if none has. `near`: where to look first.
 VX_SHARED int32_t vx_segment_at(const struct vx_motion *motion, float t, int32_t near) {
   while (near + 1 < motion->count && motion->segments[near + 1].start <= t) near++;
   while (near > 0 && motion->segments[near].start > t) near--;
@@ -66,7 +65,7 @@ enum { VX_DESKEWED_AT_ONCE = 16 };
 extern "C" {
 #endif
 
-// Moves the points of `count` rows, all measured in the segment. All entries of `t` are numbers.
+// Moves the points of `count` rows, all measured in the segment. No entry of `t` is NaN.
 void vx_deskew_rows(const struct vx_segment *segment, const float t[VX_DESKEWED_AT_ONCE],
                     float *const rows[VX_DESKEWED_AT_ONCE], int32_t count);
 

@@ -88,9 +88,9 @@ VX_SHARED float vx_cell_centre(const struct vx_cell_map *map, int axis, int32_t 
   return (float)c * map->size[axis] + offset;
 }
 
-// The rank of a voxel for max_voxels. By `near` it has the bits of the squared distance from the origin to the voxel's
-// centre, in x and y: never below 0 or NaN, so the bits have the order of the distances. By `full` it falls with the
-// number of points.
+// The rank of a voxel for max_voxels. With `near` it is the bits of the squared distance from the origin to the voxel's
+// centre, in x and y: never below 0 or NaN, so the bits have the order of the distances. With `full` it falls as the
+// number of points rises.
 VX_SHARED uint32_t vx_voxel_rank(enum vx_voxels_by by, const struct vx_cell_map *map, const int32_t cell[3],
                                  uint32_t points) {
   if (by == VX_VOXELS_FIRST) return 0;

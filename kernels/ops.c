@@ -84,7 +84,7 @@ static void add_scatter_sizes(const struct vx_job *job, struct vx_sizes *sizes) 
   add_narrow(job->inputs[VX_FEATURES].dtype, VX_FEATURE_TENSORS, sizes);
 }
 
-// The grid is that of the voxels. Here `kept` counts boxes, not points: the boxes of all clouds so far.
+// The grid is the grid of the voxels. Here `kept` counts boxes, not points: the boxes of all clouds so far.
 static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_detector *detector = job->params.detect.detector;
   const struct vx_detector_map *maps = detector->maps;
@@ -115,7 +115,7 @@ static enum vx_status check_detect(const struct vx_job *job, struct error *error
                                   vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)));
 }
 
-// The most pairs: if no box is suppressed, each kept box is compared with all boxes that rank after it.
+// The maximum number of pairs: if no box is suppressed, each kept box is compared with all boxes that rank after it.
 static int64_t pairs_of(const struct vx_nms *nms, int64_t boxes) {
   int64_t candidates = boxes < nms->pre_max ? boxes : nms->pre_max;
   return candidates * (candidates < nms->post_max ? candidates : nms->post_max);

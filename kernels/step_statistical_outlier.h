@@ -5,9 +5,9 @@
 // roots in double, added from the nearest on, divided by k, rounded to float32. Points at equal distances are
 // interchangeable, so the result does not depend on the search.
 //
-// The mean and the deviation of a cloud are those of its points' distances, in double: sums in the order of rows, in
-// groups of 64, then the groups' sums in groups of 64, and so on. The variance is the sum of (distance - mean) squared
-// divided by one less than the points. A point whose distance is above mean + std_mul * deviation has the fate
+// The mean and the deviation of a cloud are taken over the distances of its points, in double: sums in the order of
+// rows, in groups of 64, then the groups' sums in groups of 64, and so on. The variance is the sum of (distance - mean)
+// squared divided by one less than the points. A point whose distance is above mean + std_mul * deviation has the fate
 // statistical_outlier. If distances overflow, this bound is not a number, and all points stay. A lone point stays.
 #ifndef VOXELD_STEP_STATISTICAL_OUTLIER_H
 #define VOXELD_STEP_STATISTICAL_OUTLIER_H
@@ -44,8 +44,8 @@ VX_SHARED float vx_squared_distance_to_box(const float at[3], const float low[3]
   return (d[0] * d[0] + d[1] * d[1]) + d[2] * d[2];
 }
 
-// Above the squared distance from a point to the last of its mean_k nearest others, if that many and the point itself
-// are within `reach` of it. `reach` was computed in float32; the margin is above all rounding.
+// A bound above the squared distance from a point to the farthest of its mean_k nearest other points, if the point
+// itself and mean_k others are within `reach` of it. `reach` was computed in float32; the margin is above all rounding.
 VX_SHARED float vx_nearest_bound(float reach) { return reach * reach * 1.0001f + 1e-30f; }
 
 // The distance of a point in a cloud of two points or more. `squares`: the least squared distances, ascending, first

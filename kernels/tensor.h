@@ -55,7 +55,7 @@ enum vx_tensor {
   VX_BEV_MAX_INTENSITY,
   VX_BEV_TOP_INTENSITY,
   VX_BEV_DENSITY,
-  VX_LEFT_POINTS,  // from here on: of a chain. They come last, since their length is known last
+  VX_LEFT_POINTS,  // the tensors of a chain come last, since their length is known last
   VX_POINT_INDICES,
   VX_POINT_ROWS,
   VX_POINT_FATES,

@@ -1,4 +1,4 @@
-"""Simulated streets with labels, by voxel-scan. Each follows from its seed. Numpy only."""
+"""Streets with labels, simulated by voxel-scan. The seed determines a street. Needs only numpy."""
 
 import concurrent.futures
 import csv
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-LEAST_POINTS = 5  # on a box that is to be found
-UNSEEN = 1_000_000  # the first seed of the streets that judge a model; those to train on are below
+LEAST_POINTS = 5  # on a box that a model should find
+UNSEEN = 1_000_000  # the first seed of the streets that judge a model; training uses lower seeds
 BOX = ("x", "y", "z", "dx", "dy", "dz", "heading")
 
 

@@ -118,7 +118,7 @@ static bool put_short(struct text *text, float value) {
   return true;
 }
 
-// The fewest digits, at least `digits`, that read back as the same value, or with `single` as the same float32.
+// Writes the fewest digits, at least `digits`, that read back as the same value or, if `single`, as the same float32.
 static void put_shortest(struct text *text, double value, int digits, bool single) {
   char memory[40];
   for (; digits <= 17; digits++) {

@@ -1,4 +1,4 @@
-// The parameters of the times of points and of the motion of a sensor, which all operations on points have. Any thread.
+// All operations on points have these parameters: the times of the points, and the motion of the sensor. Any thread.
 #ifndef VOXELD_API_OPS_DESKEW_H
 #define VOXELD_API_OPS_DESKEW_H
 

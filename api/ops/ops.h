@@ -158,8 +158,8 @@ bool job_request_refuse(const struct job_request *request, const char *name, con
 // each cloud. False with an error if the counts do not add up or the clouds cannot be computed with these parameters.
 VX_WARN_UNUSED bool job_request_split(struct job_request *request, int64_t rows, struct error *error);
 
-// The same once the sweeps of the stream are joined: `rows` points of job_request_columns in float32. For a request
-// with a stream, only this function checks what the parameters require of the cloud.
+// Like job_request_split, once the sweeps of the stream are joined: `rows` points of job_request_columns in float32.
+// For a request with a stream, only this function checks what the parameters require of the cloud.
 VX_WARN_UNUSED bool job_request_join(struct job_request *request, int64_t rows, struct error *error);
 
 // The job of a split request over these points. The job points into the request. The caller fills the other members.

@@ -27,7 +27,7 @@ struct value_type {
   void (*write)(const struct param *param, const void *record, struct text *out);
   // Writes the allowed values in words. NULL if each row has its own text.
   void (*allow)(const struct param *param, struct text *out);
-  // Tries the names that a value, or an item of a list, may be. NULL: the values are no names.
+  // Tries each allowed name of a value, or of an item of a list, as a suggestion. NULL: the values are not names.
   void (*suggest)(const struct param *param, struct suggestion *near);
 };
 
@@ -40,7 +40,7 @@ struct param {
   const char *const *words;  // names of the values in order, then NULL
   const char *initial;       // the default's text; NULL = none
   const char *allowed;       // the allowed values in words; NULL = the type writes them
-  const char *unit;          // of the numbers; NULL = none. Readers put it before the doc.
+  const char *unit;          // of the numbers; NULL = none. Texts for people show it before `doc`.
   const char *doc;
   bool required;       // each request must give it
   bool names_tensors;  // decides which tensors are returned: if a query gives it, a preset's `outputs` does not count

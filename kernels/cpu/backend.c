@@ -106,7 +106,7 @@ static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error
   job->stop = NULL;
   if (status == VX_STOPPED) name_end(job, error);
   cpu_arena_trim(&lane->scratch, VX_SCRATCH_KEPT);
-  cpu_arena_trim(&lane->chain, VX_SCRATCH_KEPT - lane->scratch.bytes);  // the two together keep no more than one
+  cpu_arena_trim(&lane->chain, VX_SCRATCH_KEPT - lane->scratch.bytes);  // scratch and chain together keep at most this
   cpu_arena_trim(&lane->between, VX_SCRATCH_KEPT);
   cpu_arena_trim(&lane->levels, VX_SCRATCH_KEPT);
   return status;

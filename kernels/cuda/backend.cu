@@ -141,7 +141,7 @@ static void device_stream(const struct vx_lane *lane, struct vx_device_stream *s
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-// NULL: the CPU runs the jobs. A detection is absent here, because it runs stages of other operations.
+// NULL: a GPU does not run the operation. A detection is absent here, because it runs stages of other operations.
 static cuda_operation *operation_of(enum vx_op op) {
   switch (op) {
     case VX_VOXELIZE: return cuda_voxelize;

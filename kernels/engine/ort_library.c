@@ -11,7 +11,8 @@
 #define LOAD_FAILED " failed:"
 static const char out_of_memory[] = "onnxruntime: out of memory: ";
 
-// The library has no code for this. These are the words of its arena, of CUDA, cuDNN and cuBLAS, and of C++.
+// The library has no error code for a lack of memory. These are the words in which its arena, CUDA, cuDNN, cuBLAS and
+// C++ report it.
 static bool tells_of_memory(const char *text) {
   static const char *const words[] = {"Failed to allocate memory",
                                       "smaller than requested bytes",

@@ -100,7 +100,7 @@ struct request {
   bool takes_interim;  // the request is HTTP/1.1, which has 100 Continue and chunks, and needs a Host
   const struct line_fault *line_fault;
   struct head_trace head_trace;  // of the head
-  const char *head_end;          // in the library's memory; NULL unless requests are laid_out there
+  const char *head_end;          // in the library's memory; NULL unless library.laid_out
   enum endpoint endpoint;
   enum problem_style style;     // how problems are written for its client
   struct route_names names;     // in the path

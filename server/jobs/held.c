@@ -145,7 +145,7 @@ void job_release_buffer(struct buffer **buffer) {
   *buffer = NULL;
 }
 
-// Does not keep a decoder that grew beyond what it was granted: the next job might be refused for its size.
+// Does not keep a decoder that grew beyond what it was granted: the next job might be refused for the decoder's size.
 void job_release_decoder(struct job *job) {
   struct job_held *held = &job->held;
   if (held->decoder && decoder_bytes(held->decoder) > held->decoder_bytes)

@@ -6,7 +6,7 @@
 enum { MOST_HELPERS = 64 };  // of one job
 #define AWAKE_NS INT64_C(50000)
 
-// The tasks of one job, while they are done.
+// The tasks of one job, from their start until all are done.
 struct shared_tasks {
   struct shared_tasks *next;
   const struct vx_worker *own;

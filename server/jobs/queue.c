@@ -57,7 +57,7 @@ static enum target target_of(const struct queue_waiter *waiter) {
   return waiter->device == QUEUE_CPU ? TARGET_CPU : TARGET_GPU;
 }
 
-// The waiter that should get the client's next job. NULL: none waits on the target of the job.
+// The waiter that should get the client's next job. NULL: no waiter should get it now.
 static struct queue_waiter *choose(const struct queue *queue, const struct client *client) HOLDS(queue->lock) {
   struct queue_waiter *on_gpu = queue->awake, *on_cpu = queue->idle[QUEUE_CPU];
   for (int device = QUEUE_GPU; device < queue->devices; device++) on_gpu = less_loaded(on_gpu, queue->idle[device]);
@@ -86,8 +86,9 @@ static struct client *take_client(struct queue *queue, int64_t now_ns, struct qu
   return client;
 }
 
-// The size of a stream's cloud is unknown until its sweeps are joined. A GPU reads points of a region in place, and the
-// CPU needs a copy; the points of an inference request may be in a region. So none of these counts as a single cloud.
+// In three cases one cloud does not count as single. The size of a stream's cloud is unknown until its sweeps are
+// joined. A GPU reads points of a region in place, but the CPU needs a copy. The points of an inference request may be
+// in a region.
 static struct placement_cost cost_of(const struct queue *queue, const struct job *job) {
   const struct job_request *asked = &job->asked;
   bool in_region = asked->points_region.name[0] || job->infer, samples = vx_sampling_of(&asked->job);

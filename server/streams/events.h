@@ -41,7 +41,7 @@ struct event {
   enum event_kind kind;
   char stream[STREAM_NAME_SIZE];  // "": all streams of the client
   int64_t sweeps;                 // of the stream after the event; 0: the stream ends, or has not begun
-  int64_t streams;                // OPEN of all streams: their number
+  int64_t streams;                // number of streams, in an OPEN of all streams
   int64_t count;                  // EVICTED, EXPIRED: sweeps; LOST: events
   double time;                    // OPEN, SWEEP: of the newest sweep
   bool begun, repeated;           // SWEEP
@@ -77,7 +77,7 @@ struct events {
   struct clients *clients;
   struct subscriber *first;
   bool closed;
-  const char *ending;  // of subscribers whose request began until `ended_ns`
+  const char *ending;  // of subscribers whose request began at `ended_ns` or before
   int64_t ended_ns;
   struct events_use use;
 };

@@ -181,7 +181,7 @@ class StatusPage(browser.BrowserCase):
         wait_until(lambda: len(self.points("queue")) > count, "another scrape")
 
     def axis(self, chart):
-        """The labels of the chart's times, with their middles as parts of its width."""
+        """The labels of the chart's times. Their middles are given as parts of the chart's width."""
         return self.browser.run(
             "const {left, width} = document.querySelector(`#${arguments[0]} .plot`).getBoundingClientRect();"
             "return [...document.querySelectorAll(`#${arguments[0]} .axis span`)].map((one) => {"

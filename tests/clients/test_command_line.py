@@ -91,7 +91,7 @@ class Commands(OneDaemonCase):
                 self.assertEqual(names(output / f"a.{kind}"), {"points"} if kind == "mcap" else tensors)
 
     def test_reproducible(self):
-        """Two runs give the same bytes, by any way and from any number of workers."""
+        """Two runs give the same bytes, with and without shared memory and with any number of workers."""
         self.add("a.bin", "b.bin")
 
         def files(kind, number, *options):

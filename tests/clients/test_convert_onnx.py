@@ -36,7 +36,7 @@ CENTER_MAPS = {"heatmap": 3, "reg": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2
 
 
 class Builder:
-    """A graph under construction. A node's name and its output's are the same."""
+    """A graph under construction. A node and its output have the same name."""
 
     def __init__(self, seed=1):
         self.weights = Weights(seed)
@@ -63,7 +63,7 @@ class Builder:
         """A layer of rows [V, P, inputs] -> the largest values [V, WIDTH]."""
         state = self.weights.state
         x = self.node("MatMul", [rows, state["linear.weight"].T[:inputs].copy()], "matmul")
-        if plain:  # the norm folded, as a tool has done that simplifies graphs
+        if plain:  # the norm is folded, as by a tool that simplifies graphs
             gain = state["norm.weight"] / np.sqrt(state["norm.running_var"] + np.float32(networks.EPS))
             x = self.node("Mul", [x, gain], "scaled")
             x = self.node("Add", [x, state["norm.bias"] - state["norm.running_mean"] * gain], "shifted")
@@ -118,7 +118,7 @@ def plugged(path, pillars=100, maps=ANCHOR_MAPS, **options):
 
 
 def rows_of_points(builder, size=convert.SIZE, low=convert.BOUNDS[:3]):
-    """The nodes that make rows of 10 values of points, their number and their coordinates."""
+    """The nodes that make rows of 10 values from the points, counts and coordinates of pillars."""
     node, numbers = builder.node, builder.numbers
     counts = node("Reshape", [node("Cast", ["num_points"], "counts", to=TensorProto.FLOAT), numbers(-1, 1, 1)], "count")
     xyz = node("Slice", ["voxels", numbers(0), numbers(3), numbers(2)], "xyz")

@@ -1,5 +1,6 @@
-"""From a checkpoint to boxes: models that voxeld-convert makes from random checkpoints serve. The encoder's
-map is exact, the network's are near those of ONNX Runtime's own Python, and the boxes follow from them to the byte."""
+"""From a checkpoint to boxes: models that voxeld-convert makes from random checkpoints serve. The encoder's map is
+exact. The network's maps are near the maps of ONNX Runtime's own Python package. The boxes follow from the maps to the
+byte."""
 
 import contextlib
 import io

@@ -1,8 +1,8 @@
 """The examples of README.md and docs/*.md do what they say.
 
-The commands and programs of a page run in the order in which they stand, in one shell and one new folder. Beside them
-are what the quickstart leaves: a daemon at localhost:8080, scan.bin, and the variables VOXELD and PATH. Where a page
-shows the output, the output must be the same; `...` stands for any text, and blanks do not count.
+The commands and programs of a page run in the order in which they stand, in one shell and one new folder. They find
+what the quickstart leaves: a daemon at localhost:8080, scan.bin, and the variables VOXELD and PATH. Where a page shows
+the output, the output must be the same; `...` stands for any text, and blanks do not count.
 """
 
 import contextlib

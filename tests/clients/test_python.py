@@ -406,7 +406,7 @@ class Tensors(DaemonCase):
     """The tables of the service are true of its answers, and each result has its tensors as attributes."""
 
     def same(self, operation, sparing, whole):
-        """Checks an answer with as few tensors as `outputs` does not name, and one with all tensors."""
+        """Checks an answer with only the tensors that `outputs` need not name, and one with all tensors."""
         rows = operation_of(operation, describe())["tensors"]
         self.assertEqual(set(whole), {row["name"] for row in rows})
         self.assertEqual(set(sparing), {row["name"] for row in rows if not row["when"]})

@@ -91,7 +91,7 @@ DAMAGED = {
 
 class RudeCase(unittest.TestCase):
     def talk(self, *acts, **options):
-        """A server with these acts, and a client whose pauses are listed in self.pauses instead."""
+        """A server with these acts, and a client that lists its pauses in self.pauses and does not wait."""
         server = self.enterContext(RudeServer(*acts))
         client = self.enterContext(voxeld.Client(url_of(server), **options))
         sleep = self.enterContext(mock.patch("voxeld.transport.time.sleep"))

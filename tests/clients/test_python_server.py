@@ -40,7 +40,7 @@ def serve(*args, **options):
 
 
 def ended(pid):
-    """True once there is no such process, or its parent has yet to ask for its exit status."""
+    """Whether the process has ended, even if its parent has not asked for the exit status yet."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -48,7 +48,7 @@ def ended(pid):
 
 
 def kill_group(pid):
-    """Kills a process and its forks, if any is left."""
+    """Kills what is left of a process and its forks."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
 
@@ -161,7 +161,7 @@ class Starting(unittest.TestCase):
 
 class Ending(unittest.TestCase):
     def run_process(self, how):
-        folder = self.enterContext(tempfile.TemporaryDirectory())  # a process that is killed leaves its own behind
+        folder = self.enterContext(tempfile.TemporaryDirectory())  # a killed process leaves its folder in this one
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, voxeld_binary(), how],
             stdout=subprocess.PIPE,

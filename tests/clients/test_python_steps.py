@@ -34,7 +34,7 @@ PRESET = {"description": "mine", "parameters": {**GRID, "steps": [{"op": "downsa
 
 
 def scan():
-    """Three rings of a wall around the sensor, of which a tenth of the points hangs elsewhere. [300, 4]"""
+    """Three rings on a wall around the sensor. A tenth of the points hangs elsewhere. [300, 4]"""
     rng = np.random.default_rng(1)
     angle, ring = np.repeat(np.linspace(0, 2 * np.pi, 100, endpoint=False), 3), np.tile([0, 1, 2], 100)
     distance = np.where(rng.random(300) < 0.1, rng.uniform(1, 12, 300), 6 + 3 * np.sin(angle))

@@ -105,7 +105,7 @@ struct vx_job pillars(float size, int32_t cap);
 struct vx_job giant_job(void);
 void fill_scan(struct random *random, struct scan *scan, int64_t num_points, const char *name);
 
-// A chain of random steps of random types, for the points of the scan. It points to memory of the next chains.
+// A chain of random steps of random types, for the points of the scan. It points to memory that later chains use again.
 void random_chain(struct random *random, const struct scan *scan, struct vx_chain *chain);
 
 // ---- the parts ------------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ static void *rewrite(void *argument) {
   return NULL;
 }
 
-// Only through the file: the owner's own mapping would fault.
+// Resizes the memory only through the file: the owner's own mapping would fault.
 static void *resize(void *argument) {
   struct region *region = argument;
   char bytes[GUARD];

@@ -100,7 +100,7 @@ void random_chain(struct random *random, const struct scan *scan, struct vx_chai
   }
 }
 
-// Makes the last column that of the rings, in most scans with such a column.
+// In most scans with more than three columns, fills the last one with numbers of rings.
 static void number_rings(struct random *random, const struct vx_job *asked, struct scan *scan) {
   scan->columns = job_columns(asked);
   if (scan->columns == 3 || random_one_in(random, 4)) return;

@@ -18,7 +18,7 @@ for variable in "${!VOXELD_@}"; do
   [[ $variable == VOXELD_BIN || $variable == VOXELD_TEST_BACKEND ]] || unset "$variable"
 done
 
-# Few points are to show what a GPU does, too.
+# Requests with few points must run on the GPU too.
 [[ $backend != cuda ]] || export VOXELD_SMALL_JOB_POINTS=0
 
 # await COMMAND...: repeats it until it succeeds; fails after a minute.
@@ -68,8 +68,8 @@ ask() {
 # post FILE QUERY [CURL-ARGUMENT...]: a voxelize request.
 post() { ask --data-binary "@$1" "${@:3}" "/v1/voxelize?$2"; }
 
-# tensor EXPRESSION: a Python expression over data, the body as a safetensors file; size and d, its header; meta, the
-# metadata in it.
+# tensor EXPRESSION: prints the value of a Python expression. Its variables are data, the body as a safetensors file;
+# size, the bytes of the header; d, the header; meta, the metadata in the header.
 tensor() {
   /usr/bin/python3 -I -S - "$body" "$1" <<'PYTHON'
 import json, struct, sys

@@ -93,7 +93,7 @@ def check_tools():
     for tool in ("buildah", "debootstrap", "unshare", "nsenter", "setpriv"):
         if not shutil.which(tool):
             skip(f"there is no {tool}")
-    # Under 1.19, which has none, the dpkg of Debian 12 hangs.
+    # buildah 1.19 has no command `build`; under it the dpkg of Debian 12 hangs.
     if subprocess.run(("buildah", "build", "--help"), capture_output=True).returncode:
         skip(f"{output('buildah', '--version')} has no command build")
     tried = subprocess.run(("unshare", "--mount", "--pid", "--fork", "true"), capture_output=True, text=True)

@@ -15,7 +15,7 @@ why=$BATS_FILE_TMPDIR/why
 # lack REASON: skips all tests of this file.
 lack() { echo "$*" >"$why"; }
 
-# need_tools TOOL...: beside a build tree they make packages.
+# need_tools TOOL...: skips the tests if there is no build tree, or if a tool that makes packages is missing.
 need_tools() {
   [[ -z ${RELEASE_PACKAGE:-} ]] || return 0
   [[ -e $build/CPackConfig.cmake ]] || lack 'packages are not made here: there is no build tree'

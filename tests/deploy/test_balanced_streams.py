@@ -34,7 +34,7 @@ class StreamsCase(BalancerCase):
         wait_until(lambda: len(self.balancer.up(WAY)) == count and whole(), "servers up, with their whole part")
 
     def sensors(self, number, points=400, **more):
-        """Each stream name twice, of two clients."""
+        """This many sensors. Two clients use each stream name."""
         made = [
             Sensor(self.front.address, f"lidar_{n // 2}", f"127.0.1.{1 + n % 2}", points, SWEEPS, **more)
             for n in range(number)

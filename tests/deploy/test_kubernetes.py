@@ -199,7 +199,8 @@ class Kubernetes(unittest.TestCase):
         self.assertEqual(gpu["strategy"]["rollingUpdate"], {"maxUnavailable": 1, "maxSurge": 0})
 
     def behind_haproxy(self):
-        """The documents of the overlay for streams by kind and name; those of the base with its patches."""
+        """The documents of the overlay for streams, by kind and name: documents of the base have the overlay's
+        patches."""
         kustomization = document("streams/kustomization.yaml")
         made = {(one["kind"], one["metadata"]["name"]): one for one in self.base.values()}
         for name in kustomization["resources"][1:]:

@@ -149,7 +149,7 @@ class Events(FaultCase):
                 bare.socket.close()
         wait_until(lambda: subscribers(self.daemon) == 0, "all have been noticed")
         self.daemon.await_accounts()
-        self.assertEqual(self.daemon.status()["requests"]["aborted"], aborted)  # such answers end so
+        self.assertEqual(self.daemon.status()["requests"]["aborted"], aborted)  # this is how such answers end
 
     def test_one_that_has_finished_sending_is_told_on(self):
         bare = Bare(self.daemon)

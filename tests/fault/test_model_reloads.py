@@ -86,7 +86,7 @@ class Kept(Models):
         self.assertEqual(daemon.post(DETECT + "good", SCAN).status, 400)
         self.assertEqual(daemon.get("/v1/models").json(), {"models": []})
         self.assertEqual(self.counted(daemon), {"ready": 0, "outdated": 0, "failed": 0})
-        os.mkdir(path)  # the models have not served since
+        os.mkdir(path)  # no model has served since the folder was removed
         self.reload(daemon)
         self.assertIn("model.json: No such file", self.fault(daemon, "good"))
         self.stop(daemon)

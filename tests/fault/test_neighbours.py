@@ -29,7 +29,7 @@ class Neighbourhood(FaultCase):
 
 
 class Memory(Neighbourhood):
-    """16 bodies of neighbours would fill the memory, 8 that of samplings."""
+    """16 bodies of neighbours would fill the memory, and 8 would fill the part that samplings may use."""
 
     ARGS = ("--memory-budget-bytes", str(64 * MB), "--max-body-bytes", str(4 * MB), "--max-response-bytes", str(8 * MB))
 

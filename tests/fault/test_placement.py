@@ -75,10 +75,10 @@ class Placement(FaultCase):
         self.assertTrue(before["cpu"]["room"])
         self.assertEqual([self.ask(daemon, index) for index in range(10)], ["cpu"] * 10)
         self.assertEqual(self.ask(daemon, 0, VOXELS), "cpu")
-        # These workers count as workers only while they run a job, so that the rate of use is that of the GPUs.
+        # These six workers count as workers only while they run a job, so that the rate of use is the GPUs' rate.
         streams = daemon.status()["long_workers"]["count"] - 6
         wait_until(lambda: metric(daemon, 'voxeld_workers{lanes="long"}') == streams, "idle workers not to count")
-        # The rest stays where it was.
+        # All other jobs run where they ran before.
         for _ in range(5):
             self.assertEqual(self.ask_voxels(daemon), "cuda")
         self.assertEqual(self.ask(daemon, 1, BATCH), "cuda")

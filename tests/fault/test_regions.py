@@ -263,7 +263,7 @@ class Regions(FaultCase):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, most))
             before = self.memory.read(ROOM - left, SIZE + left)
             self.refused(self.ask(output=f"a,{SIZE},{ROOM}"), 400, "File too large", "output_region")
-            if not IN_PLACE:  # a GPU's kernels have no limit; the head that they do not write has
+            if not IN_PLACE:  # the limit holds for the head, which the CPU writes, but not for a GPU's kernels
                 self.assertEqual(self.memory.read(ROOM - left, SIZE + left), before)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
         self.works()

@@ -299,7 +299,7 @@ class Streams(FaultCase):
             joined = [(sweep["time"], sweep["points"]["received"]) for sweep in stream["sweeps"]]
             self.assertEqual(joined, [(4, 500), (3.5, 20_000), (2, 500)])
             self.assertEqual(times(), [4, 2])
-            self.assertEqual(daemon.status()["streams"]["evicted"], 2)  # the sweep not kept, and that of time 1
+            self.assertEqual(daemon.status()["streams"]["evicted"], 2)  # the unkept sweep, and the sweep of time 1
 
     def test_all_sweeps_of_all_clients_are_bounded(self):
         most = 10 * 65536

@@ -44,7 +44,7 @@ static const struct word words[] = {
     {"<5>", GO_ON, 5, 0},
 };
 
-// The next word in the input, and where; its end if there is none.
+// Finds the next word in the input. Returns where it begins; the end of the input if there is none.
 static const char *find_word(const char *cursor, const char *end, const struct word **word) {
   for (*word = NULL; (cursor = memchr(cursor, '<', (size_t)(end - cursor))); cursor++)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

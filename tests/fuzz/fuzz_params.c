@@ -28,7 +28,7 @@ static void check_grid(const struct job_request *request) {
   for (int a = 0; a < 3; a++) assert(grid.cells[a] > 0);
 }
 
-// The operation and a given number decide whether samples are chosen; so do the tensors.
+// Whether samples are chosen follows from the operation, from a given number, and from the tensors.
 static void check_sampling(const struct job_request *request) {
   const struct vx_sampling *sampling = vx_sampling_of(&request->job);
   assert((sampling != NULL) == (request->num_sample_counts > 0));

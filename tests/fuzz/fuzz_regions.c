@@ -9,7 +9,7 @@
 //   p VALUE        read the part that points_region=VALUE names
 //   o VALUE        write the part that output_region=VALUE names
 //   i JSON, q JSON the same, by the parameters of a tensor in an inference request
-//   t NUMBER       the owner makes the memory so long
+//   t NUMBER       the owner gives the memory this length
 #include <assert.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -34,7 +34,7 @@ class Deskew(SharedDaemonCase):
         return [round(value, 4) for value in answer.values("points")], answer.metadata, kinds
 
     def test_a_moving_sensor(self):
-        """A point measured 0.1 s earlier, 1 m behind, lies 1 m less far ahead."""
+        """A point that was measured 0.1 s earlier, when the sensor was 1 m behind, lies 1 m less far ahead."""
         values, metadata, kinds = self.answered(f"fields=x,y,z,t&time_field=t&{TWIST}")
         self.assertEqual(values, [0, 0, 0, -0.1, 1, 0, 0, 0, 1.5, 0, 0, 0.05])
         self.assertEqual((metadata["time_clamped"], metadata["parameters"]["deskew"]), (0, "twists"))

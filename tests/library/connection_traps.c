@@ -99,7 +99,7 @@ static enum MHD_Result suspend_whole(struct stage *stage, struct MHD_Connection 
   return handle_whole(stage, connection, size);
 }
 
-// That call returns without an answer; the next call suspends.
+// The last call for the body returns without an answer; the next call suspends.
 static enum MHD_Result suspend_later(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   size_t at = strlen(stage->calls);
   bool second = at > 1 && stage->calls[at - 1] == 'w' && stage->calls[at - 2] == 'w';

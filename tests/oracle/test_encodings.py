@@ -1,4 +1,4 @@
-"""Encoded bodies and answers: the tensors are those of the plain request, which are the oracle's, byte for byte."""
+"""Encoded bodies and answers give the tensors of the plain request, which are the oracle's, byte for byte."""
 
 import pathlib
 import unittest

@@ -382,7 +382,7 @@ class Edges(StepsCase):
             self.assertEqual(len(self.kept([("o", "statistical_outlier", {"mean_k": k, "std_mul": "0"})], square)), 4)
 
     def test_distances_are_summed_in_groups(self):
-        """Of clouds around the sizes at which a further level of groups begins."""
+        """Clouds around the sizes at which a further level of groups begins."""
         rng = np.random.default_rng(SEED)
         chain = [("o", "statistical_outlier", {"mean_k": "4", "std_mul": "0"})]
         for count in (63, 64, 65, 127, 128, 129, 4095, 4096, 4097):

@@ -61,7 +61,7 @@ VX_SHARED float exhaustive_float(uint32_t bits) {
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
 
-// The number `place` of the input: from `least` up to `most`.
+// Value number `place` of the input, from `least` up to `most`.
 VX_SHARED float exhaustive_within(uint64_t number, int place, double least, double most) {
   uint64_t bits = exhaustive_mix(number * 16 + (uint64_t)place) >> 11;
   return (float)(least + (most - least) * ((double)bits * 0x1p-53));

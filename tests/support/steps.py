@@ -26,7 +26,7 @@ class Chain:
     points: np.ndarray = None  # [N, C]: moved
     fates: list = None  # [N]: "kept", or the name of the fate
     steps: np.ndarray = None  # [N]: 1-based number of the step that dropped the row; 0: none
-    into: np.ndarray = None  # [N]: the row that a row was merged into; itself
+    into: np.ndarray = None  # [N]: the row that a row was merged into, else the row itself
     told: list = None  # of each step: the metadata
 
     def __post_init__(self):

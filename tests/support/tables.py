@@ -62,8 +62,8 @@ def takers(names, operations):
 
 
 def parameters(tables):
-    """One entry for each parameter, with the operations that take it in `of`. A parameter that means something else
-    elsewhere has several."""
+    """One entry for each parameter; `of` has the operations that take it. A parameter with different meanings has
+    several entries."""
     found = {}
     for operation in tables["operations"]:
         for entry in operation["parameters"]:

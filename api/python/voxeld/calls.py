@@ -56,12 +56,12 @@ class Calls:
     # --- computing ---
 
     def points(self, operation: str, kind: Type[R], told: Mapping[str, Any]) -> R:
-        """The result of an operation on points. `told` are the arguments of the client's method, by their names."""
+        """The result of an operation on points. `told` has the arguments of the client's method, by their names."""
         body, given = _with_points(told)
         return self._compute(operation, kind, body, given, None)
 
     def tensors(self, operation: str, kind: Type[R], inputs: Mapping[str, List[str]], told: Mapping[str, Any]) -> R:
-        """The same for an operation whose body is tensors. `inputs` are their names, with the types of each."""
+        """The result of an operation whose body is tensors. `inputs` has the types of each tensor, by its name."""
         given = _given(told)
         body = tensors.pack({name: (given.pop(name), dtypes) for name, dtypes in inputs.items() if name in given})
         return self._compute(operation, kind, body, given, TENSORS)
@@ -80,7 +80,7 @@ class Calls:
     def _compute(
         self, operation: str, kind: Type[R], body: List[memoryview], given: Dict[str, Any], media_type: Optional[str]
     ) -> R:
-        """`media_type` is that of the body, if the body is not rows."""
+        """`media_type` is the media type of the body, if the body is not rows."""
         if given.pop("metadata_only", False):
             request = self._request(operation, body, given, JSON, media_type)
             result = self._deliver(request, lambda answer: kind({}, reading.document(answer)), None)
@@ -222,7 +222,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _with_points(told: Mapping[str, Any]) -> Tuple[List[memoryview], Dict[str, Any]]:
-    """The body of the points, and the other arguments that are given, with those that follow from the points."""
+    """The body of the points, and the parameters: the other given arguments, and what follows from the points."""
     given = _given({name: value for name, value in told.items() if name != "points"})
     body, described = body_of(told["points"], given)
     return body, {**given, **described}

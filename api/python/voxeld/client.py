@@ -22,7 +22,7 @@ class Client(Operations):
 
     url               http://HOST:PORT, https://HOST:PORT or unix:PATH; a path after the port is put before all paths
     token             sent as `Authorization: Bearer`
-    ca_file           a PEM file of the authorities to trust for https; without it, those of the system
+    ca_file           a PEM file of the authorities to trust for https; without it, the system's authorities
     certificate       a PEM file of the client's certificate and key, or (certificate, key)
     tls               an ssl.SSLContext instead of ca_file and certificate
     timeout           limit in seconds for connecting, and for each wait until bytes can be sent or received

@@ -82,8 +82,8 @@ class Server:
             raise
 
     def client(self) -> Client:
-        """The client of this server, the same at each call; threads may share it. It passes points and tensors through
-        shared memory, if that is allowed. The server closes it. For a client with other arguments call
+        """The client of this server. Every call returns the same client, which threads may share. It passes points and
+        tensors through shared memory, if that is allowed. The server closes it. For a client with other arguments call
         Client(server.url)."""
         return self._client
 
@@ -145,7 +145,7 @@ class Server:
 
 
 def find_program() -> str:
-    """The path of the daemon: that of the package voxeld-server, else of `voxeld` in PATH."""
+    """The path of the daemon's program: in the package voxeld-server, else `voxeld` in PATH."""
     with contextlib.suppress(ImportError):
         return str(importlib.import_module("voxeld_server").PROGRAM)
     found = shutil.which("voxeld")
@@ -203,7 +203,7 @@ def _remove(folder: str, owner: int) -> None:
 
 
 def _leave_pipes() -> None:
-    """In a process made by fork: its end of a pipe would keep a daemon that its parent started."""
+    """Closes the pipes in a process made by fork: its ends would keep the parent's daemons running."""
     for server in _servers:
         server._close_pipe()
 

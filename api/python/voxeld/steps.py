@@ -14,14 +14,14 @@ class Step:
     """A step, such as Downsample(0.1).
 
     op          its type
-    tag         its name in the request and in the metadata; a type that stands twice in a list needs two
+    tag         its name in the request and in the metadata; a type that stands twice in a list needs two tags
     parameters  the parameters that are given
     """
 
     op: ClassVar[str]
 
     def __init__(self, told: Mapping[str, Any]) -> None:
-        """`told` are the arguments of the class of the step, by their names."""
+        """`told` has the arguments of the step's class, by their names."""
         given = {name: value for name, value in told.items() if name != "self" and value is not None}
         self.tag: str = given.pop("tag", self.op)
         self.parameters: Dict[str, Any] = given
@@ -45,7 +45,7 @@ class StepCounts(NamedTuple):
 
 
 def parameters_of(steps: Steps) -> Dict[str, Any]:
-    """The parameters of a query: the list, and the parameters of its steps. TypeError if `steps` are no steps."""
+    """The parameters of a query: the list, and the parameters of its steps. TypeError if `steps` are not steps."""
     if isinstance(steps, str):
         return {STEPS: steps}
     if isinstance(steps, Mapping):
@@ -63,7 +63,7 @@ def parameters_of(steps: Steps) -> Dict[str, Any]:
 
 
 def counts_of(metadata: Mapping[str, Any]) -> List[StepCounts]:
-    """From the metadata of an answer."""
+    """Reads the counts of the steps from the metadata of an answer."""
     try:
         return [_counts(dict(told)) for told in metadata.get(STEPS, [])]
     except (AttributeError, KeyError, TypeError, ValueError) as reason:

@@ -81,10 +81,10 @@ class Stream(Generic[R]):
     ) -> R:
         """The result of the sweep, joined with earlier sweeps; Result.stream lists the joined sweeps.
 
-        points: as for Client.voxelize, but one cloud in its sensor's frame. pose: where it was taken, from that frame
-        (with a mount, the vehicle's) to a fixed frame: a 4x4 matrix, its 16 numbers, or x, y, z, qw, qx, qy,
-        qz. time: seconds, by any clock that never goes back. mount: the sensor on its vehicle, from now on. The other
-        arguments are those of Client.voxelize.
+        points: as for Client.voxelize, but one cloud in its sensor's frame. pose: where it was taken. It moves points
+        from that frame (with a mount, from the vehicle's frame) to a fixed frame, and is a 4x4 matrix, its 16 numbers,
+        or x, y, z, qw, qx, qy, qz. time: seconds, by any clock that never goes back. mount: the pose of the sensor on
+        its vehicle, from now on. The other arguments are as for Client.voxelize.
 
         Result.lost has the times of sweeps that the service no longer had, and a StreamWarning says so: the service was
         restarted, another server answers, or there was no room. With keep=True these sweeps are then sent again.

@@ -48,7 +48,7 @@ class Joined:
 
     @staticmethod
     def parse(told: Any) -> Joined:
-        """From the member `stream` of the metadata."""
+        """Reads the member `stream` of the metadata."""
         try:
             return Joined(
                 str(told["name"]),

@@ -38,8 +38,8 @@ def buffer(length: int) -> NDArray[np.uint8]:
 
 
 def pack(given: Mapping[str, Tuple[Any, Sequence[str]]]) -> List[memoryview]:
-    """A file of arrays, each of one of the dtypes beside it. Lists of numbers are converted to the first of them.
-    TypeError for arrays of another dtype."""
+    """A file of arrays. Each array must have one of the dtypes beside it, else TypeError. A list of numbers is
+    converted to the first of its dtypes."""
     header: Dict[str, Any] = {}
     pieces, end = [], 0
     arrays = {name: _array(name, *item) for name, item in given.items()}

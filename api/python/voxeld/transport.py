@@ -95,7 +95,7 @@ class Transport:
         until: Optional[float] = None,
     ) -> T:
         """The result of `read` for the 2xx answer. Otherwise raises the Error of the last attempt, which may come from
-        `read`. `until` is the deadline; by default that of a call that begins now."""
+        `read`. `until` is the deadline; by default, the deadline of a call that begins now."""
         most = self._retries if retries is None else retries
         until = self.deadline() if until is None else until
         for attempt in itertools.count(1):
@@ -113,7 +113,7 @@ class Transport:
                 failure = BadAnswer("there is no memory for so large an answer")
             failure.attempts = attempt
             pause = self._pause(attempt, failure)
-            # On this machine a service that nobody has started yet is hardly about to start.
+            # If a service on this machine has never been reached, nobody has started it, and nobody is about to.
             hopeless = self._endpoint.is_local() and not self._reached
             if not failure.temporary or hopeless or attempt > most or time.monotonic() + pause >= until:
                 raise failure

@@ -46,7 +46,8 @@ struct vx_lane {
 
 int64_t cpu_now_ns(void);
 
-// Gives an index its seed and its base. Then raises the base for the next index by `most`, the most keys of this index.
+// Gives an index its seed and its base. Then raises the base for the next index by `most`, the maximum number of keys
+// of this index.
 void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *index);
 
 // Makes room in a helper's lane for all arrays that `measured` took. VX_STOPPED if the helper is stopped already,

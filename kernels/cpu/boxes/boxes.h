@@ -34,8 +34,8 @@ struct cpu_suppressor {
 void cpu_suppressor_lay_out(struct cpu_suppressor *suppressor, int32_t most, struct cpu_arena *arena);
 
 // Ranks the `valid` boxes of a cloud and writes the numbers of the kept boxes, the best first. Returns how many are
-// kept, and adds the fates of all boxes to the counts. Tells `stop` about pairs as if they were rows, since the number
-// of pairs grows with the square of the boxes.
+// kept, and adds the fates of all boxes to the counts. For `stop`, pairs count as rows, since the number of pairs grows
+// with the square of the number of boxes.
 int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts);
 
 // ---- what both decoders share ---------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ bool cpu_any_reaches(const float *logits, int32_t count, float least);
 struct cpu_candidate {
   int32_t index;  // flat, in its cloud
   int32_t label;
-  float logit;  // of a box whose score is rectified: that score
+  float logit;  // or the rectified score, if the box has one
 };
 
 // The candidates of a cloud. Each class belongs to a bucket; the listed candidates lie bucket by bucket.

@@ -38,7 +38,7 @@ static void lay_out(struct center *center, struct cpu_arena *arena) {
 
 // ---- candidates -----------------------------------------------------------------------------------------------------
 
-// Whether the class has the first of the largest logits of its task. The logits are those of a cell.
+// Whether the class has the largest logit of its task in a cell; of equal logits, the first class has it.
 static bool is_best(const struct center *center, const float *logits, int32_t label) {
   int32_t task = center->groups.of_class[label];
   bool best = true;
@@ -102,8 +102,8 @@ static void add_box(struct center *center, int32_t cloud, int32_t task, struct c
     cpu_found_add(&center->found, &candidate, box);
 }
 
-// Adds the boxes of the task's best candidates, of those from begin to end - 1 in the list: by rank, or by index if
-// their scores are rectified.
+// Adds the boxes of the task's best candidates. The task has the listed candidates begin .. end - 1. The boxes are
+// added in the order of ranks or, if their scores are rectified, of indices.
 static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end) {
   int32_t count = end - begin, objects = at_most(count, center->params->max_objects);
   const struct cpu_keyed *sorted = cpu_listing_rank(&center->listing, begin, end);

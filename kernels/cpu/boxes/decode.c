@@ -21,7 +21,7 @@ struct decode {
   int32_t cells;            // of a cloud
   float least_logit;        // of a candidate
   struct vx_nms nms;        // for all boxes of the ranked anchors
-  // The best candidate of each anchor in each group. Its index is that of its logit.
+  // The best candidate of each anchor in each group. A candidate's index is the index of its logit.
   struct cpu_listing listing;
   float *widened;  // the widened logits of some cells, or of an anchor's directions
   struct cpu_found found;
@@ -37,7 +37,7 @@ static int32_t cells_together(const struct decode *decode) {
   return decode->logits > 0 && decode->logits < GROUP ? GROUP / decode->logits : 1;
 }
 
-// The most boxes that an anchor has in a group.
+// The maximum number of boxes of an anchor in a group.
 static int32_t boxes_of_anchor(const struct decode *decode) {
   int32_t most = 1;
   for (int32_t task = 0; decode->shared && task < decode->params.tasks.count; task++)
@@ -102,8 +102,8 @@ static int32_t count_candidates(const struct decode *decode, const float *logits
   return candidates;
 }
 
-// Adds the candidates of an anchor, whose logits in the cloud begin with number `first`. Counts those without a valid
-// box. Returns how many candidates there are.
+// Adds the candidates of an anchor, whose logits in the cloud begin with number `first`. Counts the candidates without
+// a valid box. Returns the number of all candidates.
 static int32_t find_of_anchor(struct decode *decode, int32_t cloud, int32_t number, const struct vx_anchor *anchor,
                               int32_t first, const float *logits) {
   float box[VX_MOVING_BOX_VALUES], best;

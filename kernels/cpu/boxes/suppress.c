@@ -47,7 +47,7 @@ static int32_t list_near(struct cpu_suppressor *suppressor, int32_t best, int32_
   return count;
 }
 
-// Marks the candidates after `best` that it suppresses.
+// Marks the candidates that `best` suppresses among those after it.
 static void strike(struct cpu_suppressor *suppressor, int32_t best, int32_t candidates) {
   const struct vx_rectangle *rectangles = suppressor->rectangles;
   const int32_t *labels = suppressor->labels;

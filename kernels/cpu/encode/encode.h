@@ -5,7 +5,7 @@
 #include "kernels/encode.h"
 #include "kernels/stop.h"
 
-// The most values that a row has in any layer. The rows of cpu_encode need room for so many.
+// The maximum number of values of a row in any layer. Each row of cpu_encode needs room for that many.
 int32_t cpu_encode_room(const struct vx_encoder *encoder);
 
 // Writes the pillar's `values` [width of the encoder]. `rows` [count, inputs of the first layer] are the pillar's rows,

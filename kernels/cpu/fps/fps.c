@@ -32,7 +32,7 @@ void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_job
 }
 
 // Counts the candidates. Sets *start to the first candidate numbered *start or above; if there is none, to the first.
-// `ranked`: the number of a candidate counts only candidates.
+// `ranked`: numbers count only candidates; otherwise they count all rows.
 static int32_t find_candidates(struct vx_stop *stop, const float *rows, int32_t columns, int32_t count, bool ranked,
                                int32_t *start) {
   int32_t candidates = 0, first = -1, first_from_start = -1;

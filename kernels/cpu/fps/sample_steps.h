@@ -6,9 +6,9 @@
 //   NAME(x)  x with a suffix of the kind
 //
 // The vectors are the compiler's own: SSE2 or AVX2 on x86-64, NEON on arm64, which every such processor has. Intrinsics
-// are used only where the compiler would make several instructions. Their min and max differ in NaNs and in the signs
-// of zeros. Neither matters: every coordinate is finite, so no difference is a NaN, and differences are squared before
-// they are compared.
+// are used only where the compiler would make several instructions. The processors' min and max treat NaNs and the
+// signs of zeros differently. Neither matters: every coordinate is finite, so no difference is a NaN, and differences
+// are squared before they are compared.
 //
 // A step compares the new sample with the boxes. The distance to a box is computed in the same way as the distance to a
 // point, and is at most the computed distance to any point in the box. (Every operation rounds, and rounding keeps
@@ -33,7 +33,7 @@ TARGET static inline floats NAME(load)(const float *from) { return *(const float
 
 TARGET static inline floats NAME(all)(float value) { return value - (floats){0}; }
 
-// Takes the lanes of a where the mask is set, of b elsewhere.
+// Takes the lanes of `a` where the mask is set, and the lanes of `b` elsewhere.
 TARGET static inline ints NAME(select)(ints mask, ints a, ints b) { return (mask & a) | (~mask & b); }
 
 TARGET static inline floats NAME(min)(floats a, floats b) {
@@ -162,8 +162,8 @@ TARGET static inline unsigned NAME(reached)(const struct cpu_sample_node *node, 
   return reached;
 }
 
-// Notes the sample as pending at the leaf in that lane of the node. No point of the leaf is farther from it than
-// `most`.
+// Notes the sample as pending at the leaf in that lane of the node. No point of the leaf is farther from the sample
+// than `most`.
 TARGET static inline void NAME(note)(struct cpu_sampler *sampler, struct cpu_sample_node *node, int lane,
                                      const float sample[3], float most) {
   struct cpu_sample_leaf *leaf = &sampler->leaves[~node->child[lane]];

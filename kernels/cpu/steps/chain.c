@@ -156,7 +156,7 @@ static enum vx_status run_steps(struct cpu_chain *chain, struct error *error) {
 struct writing {
   const struct cpu_chain *chain;
   float *points;                        // each NULL: not requested
-  int32_t *indices, *rows, *voxel_ids;  // voxel_ids: the operation has written those of the rows that are left
+  int32_t *indices, *rows, *voxel_ids;  // voxel_ids: the operation has filled it for the rows that are left
   uint8_t *fates, *steps;
 };
 

@@ -1,5 +1,5 @@
 // Downsample on the CPU (kernels/step_downsample.h), cloud by cloud. A first pass looks up the cell of each row and
-// finds who represents the cell, unless that takes the mean. A second pass drops the other rows.
+// finds the row that represents the cell, unless the mean decides that. A second pass drops the other rows.
 #include <string.h>
 
 #include "kernels/cpu/base/sums.h"
@@ -38,7 +38,7 @@ static bool has_means(const struct vx_downsample *params) {
   return params->method == VX_DOWNSAMPLE_CENTROID || params->method == VX_DOWNSAMPLE_NEAREST_CENTROID;
 }
 
-// `params` by value and `cells` as a constant, so that the loop has no branch.
+// Takes `params` by value and `cells` as a constant, so that the loop has no branch.
 static inline void locate_on_axis(struct vx_downsample params, enum vx_downsample_cells cells, int axis, const float *p,
                                   int32_t *cell, int32_t *inside) {
   params.cells = cells;

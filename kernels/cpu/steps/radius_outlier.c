@@ -119,8 +119,8 @@ static void place_points(struct radius_outlier *own) {
 
 // ---- searches -------------------------------------------------------------------------------------------------------
 
-// Offsets of the blocks around a block: those that share a face come first, as most neighbours are there, then an edge,
-// then a corner.
+// Offsets of the blocks around a block: first the blocks that share a face with it, since most neighbours are there,
+// then those that share an edge, then those that share a corner.
 static const signed char around[NEAR_BLOCKS - 1][3] = {
     {1, 0, 0},   {-1, 0, 0}, {0, 1, 0},  {0, -1, 0},  {0, 0, 1},   {0, 0, -1},  {1, 1, 0},   {1, -1, 0},   {-1, 1, 0},
     {-1, -1, 0}, {1, 0, 1},  {1, 0, -1}, {-1, 0, 1},  {-1, 0, -1}, {0, 1, 1},   {0, 1, -1},  {0, -1, 1},   {0, -1, -1},

@@ -18,13 +18,14 @@ struct ring_outlier {
   int16_t *ring_of;       // [largest]: the ring of each of them
   int32_t ends[RINGS];    // where each ring ends in the list
   int32_t *list;          // [largest]: rows, ring by ring
-  struct vx_ringed *at;   // [largest + 1]: points of the current ring; for a circle, then the first once more
+  struct vx_ringed *at;   // [largest + 1]: points of the current ring; a circle's first point is repeated at the end
   unsigned char *linked;  // [largest]: whether each point is linked to the next
 };
 
 // ---- rings ----------------------------------------------------------------------------------------------------------
 
-// Whether a turn begins at a row of the body, where no row was moved or dropped. `first`: the cloud's first row.
+// Whether a turn begins at this row. Reads the body, in which no row was moved or dropped. `first`: the cloud's first
+// row.
 static bool turns_at(const struct vx_input *body, int64_t first, int64_t row) {
   int64_t at = row * body->dims[1];
   return row > first &&

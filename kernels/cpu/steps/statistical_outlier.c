@@ -1,5 +1,5 @@
-// Statistical outlier on the CPU (kernels/step_statistical_outlier.h), cloud by cloud: builds the tree of boxes that
-// farthest point sampling has, then searches it for each point's neighbours, leaf by leaf.
+// Statistical outlier on the CPU (kernels/step_statistical_outlier.h), cloud by cloud: builds the same tree of boxes as
+// farthest point sampling, then searches it for each point's neighbours, leaf by leaf.
 #include <string.h>
 
 #include "kernels/cpu/fps/sample_tree.h"
@@ -12,7 +12,7 @@ enum {
   GROUP = 4,                                           // of distances that move together
   MOST_NEAREST = (VX_MAX_MEAN_K / GROUP + 1) * GROUP,  // at least VX_MAX_MEAN_K + 1
   TASK_LEAVES = 8,                                     // leaves whose points a task searches for
-  STACK = (LANES - 1) * CPU_SAMPLE_DEPTH + LANES,      // most nodes and leaves that wait during a walk of the tree
+  STACK = (LANES - 1) * CPU_SAMPLE_DEPTH + LANES,      // maximum nodes and leaves that wait during a walk
 };
 
 // The current cloud.
@@ -21,7 +21,7 @@ struct statistical_outlier {
   const struct vx_statistical_outlier *params;
   struct vx_stop *stop;
   struct cpu_sampler tree;
-  float *distances;    // [largest]: of each row that is left; later of the points, in the order of rows
+  float *distances;    // [largest]: by row, set if the row is left; line_up packs them
   double *sums;        // [largest / VX_DEVIATION_GROUP + 1]: of groups
   int32_t begin, end;  // its rows
   int32_t points;      // its rows that are left
@@ -39,8 +39,8 @@ struct search {
   const struct cpu_sampler *tree;
   int32_t mean_k;
   float at[3];
-  // The least squared distances so far, ascending: to the point itself, and to mean_k others. Those after these are
-  // ascending too. There is room for one before the first: -1.
+  // The least squared distances so far, ascending: to the point itself, and to mean_k others. The entries after them
+  // are ascending too. The entry before the first is -1.
   float *nearest;
   float memory[GROUP + MOST_NEAREST];
   int32_t num_waiting;
@@ -174,7 +174,7 @@ static double sum(const struct statistical_outlier *own, bool squared, double me
   return own->sums[0];
 }
 
-// Lines up the distances of the rows that are left.
+// Moves the distances of the rows that are left to the front, in the order of rows.
 static void line_up(const struct statistical_outlier *own) {
   int32_t points = 0;
   VX_EACH_ROW(own->stop, row, own->begin, own->end)

@@ -6,12 +6,12 @@
 //   const struct vx_tasks tasks = {chain->num_slices, work_on_slice, &own};
 //   status = vx_parallel_for(chain->job, chain->lane, &tasks, error);
 //
-// Tasks write only rows of their own, such as those of a slice, and their own memory. A pass over rows asks the
+// Tasks write only their own rows, such as the rows of a slice, and their own memory. A pass over rows asks the
 // worker's `stop`, as VX_EACH_ROW does, and the step returns vx_stop_status.
 //
-// Scratch: the step has the whole scratch of the lane, as an operation has it: it lays out its arrays over an empty
-// arena, calls cpu_arena_reserve(&chain->lane->scratch, &measured, chain->job, error), and lays them out again over the
-// scratch. The arrays hold what others left there. The next step and the operation use the same memory.
+// Scratch: like an operation, a step has the whole scratch of the lane. It lays out its arrays over an empty arena,
+// calls cpu_arena_reserve(&chain->lane->scratch, &measured, chain->job, error), and lays them out again over the
+// scratch. At first the arrays hold whatever was left in that memory, which the next step and the operation use too.
 #ifndef VOXELD_CPU_STEPS_H
 #define VOXELD_CPU_STEPS_H
 
@@ -19,13 +19,13 @@
 #include "kernels/half.h"
 #include "kernels/ops.h"
 
-enum { CPU_SLICE = 1 << 13 };  // most points of a slice
+enum { CPU_SLICE = 1 << 13 };  // maximum points of a slice
 
 // Consecutive points of one cloud and, if the job has sections, of one section.
 struct cpu_slice {
   int32_t cloud, section;
   int32_t begin, end;    // its rows
-  int32_t left, before;  // rows that are left, in the slice and in all slices before it: once all steps have run
+  int32_t left, before;  // once all steps have run: rows that are left, in the slice and in all before it
   uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];  // by step
 };
 

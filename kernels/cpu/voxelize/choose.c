@@ -1,4 +1,4 @@
-// What the caps keep, if that is not what comes first (struct vx_choice).
+// What the caps keep, if they do not keep what comes first (struct vx_choice).
 //
 // The voxels that stay get the lowest numbers, and the points that stay go to the front of their lists. So all other
 // stages work as if the caps kept what comes first.
@@ -68,8 +68,8 @@ static uint64_t rank_of(const struct cpu_run *run, int32_t point) {
   return vx_random_of_row((uint64_t)run->params->choice.seed, (uint64_t)point);
 }
 
-// The largest of the `cap` least ranks of a list with more points. Keeps the least so far in a heap, with the largest
-// of them at the top.
+// The largest of the `cap` least ranks of a list with more points. Keeps the least ranks so far in a heap, with the
+// largest of these at the top.
 static uint64_t last_rank(const struct cpu_run *run, const int32_t *list, int32_t hits) {
   uint64_t heap[VX_MAX_POINTS_PER_VOXEL];
   int32_t cap = run->cap;

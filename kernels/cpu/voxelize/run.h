@@ -76,7 +76,7 @@ struct cpu_segment {
 // A voxel of a segment, in the list of a bucket.
 struct cpu_bucketed {
   uint64_t key;
-  int32_t hits;     // in the segment; if the voxel is new, after the merge: in the cloud
+  int32_t hits;     // in the segment; after the merge, if the voxel is new: in the cloud
   int32_t before;   // hits in the earlier segments
   int32_t same_as;  // the place in `bucketed` where the voxel is new
   int32_t number;   // in the cloud; set where the voxel is new

@@ -5,8 +5,8 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// The chain's rows as the kernels of steps see them: `points` are the rows; `source` is the body as the client sent it,
-// of `dtype`, with the same columns: host memory, or a copy.
+// The chain's rows as the kernels of steps see them. `points` are the rows. `source` is the body as the client sent it,
+// in host memory or a copy: it has the same columns, with values of `dtype`.
 struct cuda_chain_rows : cuda_points {
   uint8_t *fates, *steps;     // [clouds.num_points]
   int32_t *heads;             // [clouds.num_points], or NULL
@@ -18,12 +18,12 @@ struct cuda_chain_rows : cuda_points {
 struct cuda_chain {
   struct cuda_chain_rows rows;
   struct cuda_run run;  // for launches: its lane, stream and job
-  // [num_points]: the number of rows left before each row; ~ of it, which is negative, for a row that is not left.
-  // NULL if nothing reads it.
+  // [num_points]: the number of rows left before each row; if the row itself is not left, the complement (~) of that
+  // number, which is negative. NULL if nothing reads it.
   int32_t *row_of;
   uint64_t *tiles;                        // states of the scan that numbers them
-  float *matrices;                        // room for one matrix per cloud, for each step that has so many
-  uint32_t used_matrices, host_matrices;  // of this room; of the room in the host's commands
+  float *matrices;                        // room for the steps that have one matrix per cloud
+  uint32_t used_matrices, host_matrices;  // used in this room; used in the host's commands
 };
 
 // Reads what the device has counted into the job's report, once the host has awaited the sizes of the operation.

@@ -27,9 +27,8 @@ __device__ static inline void cuda_wait() {
 }
 
 // Like cuda_wait, but the next kernel starts only after the kernel ahead of this one has ended. So before its own wait,
-// the next kernel can read what that kernel and earlier ones wrote. It must bypass the first-level cache (__ldcg),
-// which may hold an older job's values. If all blocks read a word at the same time, one thread of each block should
-// read it.
+// the next kernel can read what the kernels before this one wrote. It must bypass the first-level cache (__ldcg), which
+// may hold an older job's values. If all blocks read a word at the same time, one thread of each block should read it.
 __device__ static inline void cuda_wait_in_turn() {
   cuda_wait_alone();
   cuda_let_next();

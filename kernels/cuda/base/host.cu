@@ -158,8 +158,8 @@ static enum vx_status await_long(const struct cuda_run *run, const volatile uint
 }
 
 // First waits in a tight loop, since the answer usually comes within microseconds; then yields; after a millisecond
-// sleeps. Before that it makes no driver call, because each would hold the driver's lock against the launches of other
-// lanes. A kernel that fails never writes the word; the driver then reports the error.
+// sleeps. Until it sleeps it makes no driver call, because each call would hold the driver's lock and delay the
+// launches of other lanes. A kernel that fails never writes the word; the driver then reports the error.
 enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                           struct error *error) {
   enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };

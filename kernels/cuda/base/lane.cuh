@@ -84,7 +84,7 @@ struct __align__(128) cuda_counters {
   uint32_t unplaced;                     // points without a slot: 0, since the table is larger than the scan
   uint32_t number_ticket, order_ticket;  // next tile of the scans
   uint32_t send_ticket;                  // blocks that are done
-  uint32_t num_short, num_long;          // rows whose lists a warp sorts; a block sorts
+  uint32_t num_short, num_long;          // rows whose lists a warp sorts; rows whose lists a block sorts
   uint32_t short_ticket;                 // next of the short lists
   uint64_t moments[CUDA_MOMENTS];
 };
@@ -109,7 +109,9 @@ enum cuda_note { CUDA_NETWORK_BEGUN, CUDA_NETWORK_DONE, CUDA_SHOW_BEGUN, CUDA_SH
 
 // Host memory that the device writes. A job accepts only its own sequence numbers.
 struct cuda_device_status {
-  uint32_t sized, sent;  // sequence of the last job whose counters and rows are here; whose output and moments are here
+  // `sized`: the sequence of the last job whose counters and rows are here. `sent`: the sequence of the last job whose
+  // output and moments are here.
+  uint32_t sized, sent;
   struct cuda_counters counters;
   uint64_t notes[CUDA_NOTES];
   uint32_t cloud_rows[VX_MAX_CLOUDS];

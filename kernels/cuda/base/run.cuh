@@ -27,10 +27,10 @@
 // The device tells the host the sizes and the end of the job by writing host memory (struct cuda_device_status). No
 // copy engine is used: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
 //
-// Numbers: a *cell number* counts the distinct cells of all clouds by first appearance; if some are chosen, the chosen
-// cells of a cloud before its other cells. A *row* counts the cells that
-// max_voxels allows, in the same order. An *output row* is a row after block filter and ordering. With one cloud, no
-// filter and no ordering, the three are the same, and the arrays between them are NULL.
+// Numbers: a *cell number* counts the distinct cells of all clouds by first appearance. If some cells are chosen, the
+// chosen cells of a cloud have lower numbers than its other cells. A *row* counts the cells that max_voxels allows, in
+// the same order. An *output row* is a row after block filter and ordering. With one cloud, no filter and no ordering,
+// the three are the same, and the arrays between them are NULL.
 //
 // All kernels of a job run in the lane's stream. The host fills the job's view, and kernels take the whole view.
 // Pointers are to device memory unless they say host. Integers that count points have 32 bits (VX_MAX_POINTS), sizes
@@ -109,7 +109,7 @@ struct voxel_view : cuda_view {
   uint32_t *ranks;              // [num_points]: number of the cell's points inserted before it
   uint32_t *lists;              // [num_points]: points, cell by cell
   uint32_t *rows;               // [num_points]: row of each point, row_capacity if it has none
-  uint32_t *queue;   // [row_capacity]: rows whose lists a warp sorts from the front, those for a block from the end
+  uint32_t *queue;   // [row_capacity]: rows to sort: from the front, those for a warp; from the end, those for a block
   float *means;      // [row_capacity, columns]: if sums are trees
   float *tree_sums;  // see tree_mean
   uint32_t *marks_before;   // [groups of marks]: marks before each group that has any

@@ -52,8 +52,8 @@ static __device__ uint64_t add_window(uint64_t state, struct scan_shared *shared
   return sum;
 }
 
-// The sum over all tiles before this one. Later tiles already know this tile's own sum; publishes the sum up to its
-// end.
+// Returns the sum over all tiles before this one. Later tiles already know this tile's own sum. Publishes the sum up to
+// this tile's end.
 static __device__ uint64_t look_back(volatile unsigned long long *tiles, uint32_t tile, uint64_t sum,
                                      struct scan_shared *shared) {
   uint64_t before = 0;

@@ -60,7 +60,8 @@ static __device__ inline uint32_t cuda_count_hits(struct cuda_cell *cell, uint32
 }
 
 // Finds the slot and the rank of a point. Called by the threads of `inside`, all of one warp, whose points have a cell.
-// `peers`: those of them with the same cell. The first of these does the work for all, since it has the first point.
+// `peers`: the threads among them whose points have the same cell. The first peer does the work for all, since it has
+// the first point.
 template <typename function>
 static __device__ inline void cuda_place(struct cuda_cell *cells, uint32_t *slots, uint32_t *ranks, uint32_t inside,
                                          uint32_t peers, uint32_t point, const function &find_slot) {

@@ -112,8 +112,8 @@ struct cuda_suppression {
   uint32_t *num_kept;  // [segments.count]
   uint32_t *kept;      // [cuda_ranked_room]: ranks of each segment's kept boxes, ascending, from cuda_ranked_begin on
   // Internal.
-  uint32_t *overlaps;  // per box of a chunk, one bit for each later box of the chunk: whether the first suppresses it
-  uint32_t *struck;    // one bit for each ranked box of a later chunk: whether it is suppressed
+  uint32_t *overlaps;     // per box of a chunk, one bit for each later box of the chunk: whether the box suppresses it
+  uint32_t *struck;       // one bit for each ranked box of a later chunk: whether it is suppressed
   uint32_t *kept_before;  // [segments.count]: boxes kept before the chunk that was settled last
   uint32_t number;        // of the current chunk
   uint32_t slices;        // blocks that share a segment
@@ -135,7 +135,7 @@ static __device__ inline float cuda_map_value(const struct cuda_map &map, uint64
   return vx_load(map.dtype, map.values, index);
 }
 
-// The number of the first of the largest of `count` values; 0 if none is above -inf.
+// The number of the largest of `count` values, the first if several are equal; 0 if none is above -inf.
 static __device__ inline uint32_t cuda_first_largest(const struct cuda_map &map, uint64_t first, uint32_t count) {
   uint32_t best = 0;
   float largest = -INFINITY;
@@ -149,7 +149,8 @@ static __device__ inline uint32_t cuda_first_largest(const struct cuda_map &map,
   return best;
 }
 
-// Whether none of the `count` values is larger than value `own`, and no earlier value equals it. NaN is neither.
+// Whether none of the `count` values is larger than value `own`, and no earlier value equals it. NaN counts as neither
+// larger nor equal.
 static __device__ inline bool cuda_is_best(const struct cuda_map &map, uint64_t first, uint32_t count, uint32_t own,
                                            float value) {
   bool best = true;

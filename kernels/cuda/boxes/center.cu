@@ -2,8 +2,8 @@
 // the lane.
 //
 // A segment is a task of a cloud. All candidates are ranked. When the boxes are decoded, one block per segment removes
-// the ranked candidates that are invalid or outside. If scores are rectified, the first such pass makes new keys of the
-// other candidates. These are ranked, and a second pass decodes their boxes again.
+// the ranked candidates that are invalid or outside. If scores are rectified, the first such pass makes new keys for
+// the remaining candidates. These are ranked, and a second pass decodes their boxes again.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include <string.h>
@@ -62,8 +62,8 @@ struct candidate {
   float box[VX_MOVING_BOX_VALUES];
 };
 
-// Decodes the candidate's box and, in the pass for them, its new key. Returns its fate so far: kept, invalid, outside
-// or below the threshold of rectified scores.
+// Decodes the candidate's box. In the pass that makes new keys, also computes the candidate's new key. Returns its fate
+// so far: kept, invalid, outside or below the threshold of rectified scores.
 static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t segment, struct candidate *own) {
   uint32_t cloud = segment / head.groups, task = segment % head.groups, number = (uint32_t)own->key;
   own->label = min(number / head.cells, head.classes - 1);

@@ -112,8 +112,8 @@ static __device__ void keep_best(uint32_t begin, uint32_t most, uint32_t *kept, 
   if (threadIdx.x == 0) own->best = stay;
 }
 
-// Called by a whole block. Marks the later places that the best of the window suppress. Each thread has one word of
-// some of the best.
+// Called by a whole block. Marks the later places that the best of the window suppress. Each thread handles one word,
+// for some of the best.
 static __device__ void strike_rest(const uint32_t *overlaps, uint32_t end, struct settling *own) {
   uint32_t word = threadIdx.x % WORDS, struck = 0;
   for (uint32_t i = threadIdx.x / WORDS; i < own->count; i += BLOCK / WORDS) {

@@ -46,8 +46,8 @@ static __device__ bool may_suppress(const struct cuda_ranked_box &a, const struc
 
 // The current chunk of a segment. `long_job`: the host may stop the job.
 struct chunk {
-  uint32_t segment, valid, ranked;  // valid boxes of the segment; those with a rank
-  uint32_t begin, left, end;        // first rank of the chunk; boxes from there on; boxes of the chunk
+  uint32_t segment, valid, ranked;  // valid boxes of the segment; ranked boxes of it
+  uint32_t begin, left, end;        // first rank of the chunk; ranked boxes from there on; boxes of the chunk
   bool long_job;
 };
 

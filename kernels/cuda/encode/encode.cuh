@@ -10,8 +10,8 @@
 #include "kernels/cuda/base/run.cuh"
 #include "kernels/encode.h"
 
-// On the host, by the thread that has the lane: fills run->weights with each layer's weight, then its bias. The lane
-// keeps the weights for its next jobs. Enqueues a copy if they differ from those of the lane's last encoder.
+// Called on the host, by the thread that has the lane. Fills run->weights with each layer's weight, then its bias. The
+// lane keeps the weights for its next jobs. Enqueues a copy if they differ from those of the lane's last encoder.
 VX_WARN_UNUSED enum vx_status cuda_bring_weights(struct cuda_run *run, struct error *error);
 
 enum { ENCODER_LANES = 32, ENCODER_SLOTS = 2, ENCODER_TILE = 8 };

@@ -1,10 +1,10 @@
 // Farthest point sampling on a GPU, of the points of a job or of its voxels' means. Runs on the thread that has the
 // lane.
 //
-// fps_sort.cu sorts the rows of each cloud along a space-filling curve. Any 32 neighbours in that order, a bucket, then
-// lie in a small box. fps_sample.cu takes sample after sample, in one kernel. It skips every bucket whose box is
-// farther from the new sample than the bucket's points are from earlier samples, so a step costs little more than a few
-// messages. fps.cu writes the chosen rows into the image of the output.
+// fps_sort.cu sorts the rows of each cloud along a space-filling curve. Any 32 neighbours in that order then lie in a
+// small box; they are a bucket. fps_sample.cu takes sample after sample, in one kernel. It skips every bucket whose box
+// is farther from the new sample than the bucket's points are from earlier samples, so a step costs little more than a
+// few messages. fps.cu writes the chosen rows into the image of the output.
 #ifndef VOXELD_CUDA_FPS_CUH
 #define VOXELD_CUDA_FPS_CUH
 
@@ -15,7 +15,7 @@ enum {
   FPS_FINE_BITS = 6,                  // the last bits of a position on the curve
   FPS_FAR_BIT = 3 * CUDA_CURVE_BITS,  // of a sorting key: puts a row that is not finite after all others of its cloud
   FPS_CLOUD_BIT = FPS_FAR_BIT + 1,    // lowest bit of the cloud's number
-  FPS_BUCKET = 32,                    // rows of a bucket; a multiple of this for clouds of millions
+  FPS_BUCKET = 32,                    // rows of a bucket; buckets of very large clouds have a multiple of it
 };
 
 // What the candidates of a cloud share. Coordinates are integers with the same order as the floats.

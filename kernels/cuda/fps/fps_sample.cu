@@ -186,8 +186,8 @@ typedef void (*sample_kernel)(struct cuda_view, struct cuda_fps);
 // an H200: for few rows, several blocks of few warps are fastest; then one block, for as many rows as it holds in one
 // round; above that, several blocks again.)
 //
-// A kernel uses only a part of the device, for any number of clouds, so that other lanes' kernels run beside it: a
-// third of the multiprocessors, or all if its blocks take little of each.
+// For any number of clouds, a kernel uses only a part of the device, so that other lanes' kernels run beside it. This
+// part is a third of the multiprocessors or, if the kernel's blocks take little of a multiprocessor, all of them.
 static const struct kernel {
   uint32_t cluster, warps, rounds;
   bool far;

@@ -2,8 +2,8 @@
 //
 //   fill    Clears the table of cells.
 //   insert  Each row gets the slot of its cell. The cell counts its rows, and knows the first of them.
-//   means   The cells' rows are listed in order and summed: the stages number, assign and lists of a voxelization
-//           without a cap (voxelize.cuh), on a table, lists and counters of the step's own.
+//   means   The stages number, assign and lists of a voxelization without a cap (voxelize.cuh) list the rows of each
+//           cell in order and sum them. The step has its own table, lists and counters for these stages.
 //   rank    Each cell finds the least rank of its rows, and the row that has this rank.
 //   drop    Drops the rows that do not represent their cells.
 //
@@ -91,7 +91,7 @@ static __global__ void __launch_bounds__(BLOCK)
 
 // ---- rank -----------------------------------------------------------------------------------------------------------
 
-// The place that holds the row that represents a cell: at first its first row.
+// Where the row that represents a cell is noted. At first this is the cell's first row.
 static __device__ uint32_t *head_of(const struct downsample &own, uint32_t slot) {
   struct cuda_cell *cell = &own.cells[slot];  // with means, `first` is the cell's number
   return own.records ? &own.records[cell->first].first_point : &cell->first;

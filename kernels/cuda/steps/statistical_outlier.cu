@@ -27,7 +27,8 @@ enum {
   LEVELS = 10  // 16 * 8^9 is more than 2^31
 };
 
-// The keys of a sort: first the cloud, then the rows that are not left after all others, then the place on the curve.
+// The keys of a sort: first the cloud, then whether the row is left (rows that are not left come last), then the place
+// on the curve.
 enum { GONE_BIT = 3 * CUDA_CURVE_BITS, CLOUD_BIT };
 
 struct box {
@@ -46,7 +47,7 @@ struct statistical_outlier {
   struct cloud_box *cloud_boxes;  // [clouds]
   uint64_t *keys, *sorted_keys;   // [num_points]
   uint32_t *ids, *sorted_ids;     // [num_points]
-  float4 *places;                 // [num_points]: x, y, z and number of each row, sorted; x is NaN if it is not left
+  float4 *places;                 // [num_points]: x, y, z and number of each row, sorted; x is NaN if the row is gone
   struct box *boxes[LEVELS];      // of each level
   uint32_t num_levels;
   float *distances;  // [num_points]: of the rows that are left, in their order
@@ -185,7 +186,7 @@ struct search {
   float at[3];
   struct stretch within;  // the places of its cloud's rows
   int32_t mean_k;
-  float squares[VX_MAX_MEAN_K + 1];  // the least so far, ascending; first that to the row itself
+  float squares[VX_MAX_MEAN_K + 1];  // the least so far, ascending; the first is to the row itself
 };
 
 static __device__ float squared_distance_to(const struct search &search, const float4 &place) {
@@ -193,7 +194,7 @@ static __device__ float squared_distance_to(const struct search &search, const f
   return vx_squared_distance(search.at, other);
 }
 
-// The rows around the row on the curve are usually near it.
+// Rows that are neighbours on the curve are usually near each other.
 static __device__ float bound_at(const struct search &search, const struct statistical_outlier &own, uint32_t place) {
   uint32_t rows = (uint32_t)search.mean_k + 1, half = rows / 2;
   if (search.within.end - search.within.begin < rows) return INFINITY;
@@ -273,7 +274,7 @@ static __global__ void __launch_bounds__(SEARCH_BLOCK)
 
 // ---- bound ----------------------------------------------------------------------------------------------------------
 
-// The sums of all levels of a cloud of n rows are at most n / 63 + 6.
+// All levels of a cloud of n rows have at most n / 63 + 6 sums.
 static __device__ double *sums_of_cloud(const struct statistical_outlier &own, uint32_t first_row, int32_t cloud) {
   return own.sums + first_row / 32 + 8 * cloud;
 }

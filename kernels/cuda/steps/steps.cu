@@ -70,7 +70,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
 
 // ---- count ----------------------------------------------------------------------------------------------------------
 
-// What the last block leaves to the host, and cleared for the lane's next chain.
+// What the last block tells the host, and what it clears for the lane's next chain.
 struct telling {
   struct cuda_chain_counters *told;  // host
   uint64_t *tiles;
@@ -94,7 +94,7 @@ static __device__ void tell(const struct cuda_chain_rows &r, uint32_t num_sectio
   for (uint32_t i = threadIdx.x; i < to.num_tiles; i += BLOCK) to.tiles[i] = 0;
 }
 
-// A block's counts in shared memory are those by step; those by section go to the device's memory, warp by warp.
+// A block counts by step in shared memory. The counts by section go to the device's memory, warp by warp.
 static __global__ void __launch_bounds__(BLOCK)
     count_kernel(const __grid_constant__ struct cuda_chain_rows r,
                  const __grid_constant__ struct cuda_sections sections, const __grid_constant__ struct telling to) {

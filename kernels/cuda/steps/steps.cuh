@@ -2,12 +2,12 @@
 //
 // A step is a function cuda_step_NAME in NAME.cu, on the thread that has the lane. It only enqueues kernels in the
 // lane's stream: no size comes back to the host, and nothing is compacted. Its kernels take the chain's rows by value,
-// and arguments of the step's own (4 KB in all). They are launched so:
+// and arguments of the step's own (4 KB in all). A step launches them like this:
 //
 //   cuda_launch("name_kernel", name_kernel, blocks, threads, 0, &chain->run, error, chain->rows, ...)
 //
 // Every kernel calls cuda_wait() (device.cuh) before it touches memory. The last kernel of a step calls
-// cuda_end_step(rows) in each block, when the block's work is done: the time of the step.
+// cuda_end_step(rows) in each block, when the block's work is done. This notes when the step has ended.
 //
 // Scratch: the step has the whole scratch of the lane, until the next step. cuda_step_scratch lays out its arrays. They
 // hold what others left there, so a step clears what must be clear. The lane's table of cells, its counters and its

@@ -1,5 +1,5 @@
-// The choice of cells, if max_voxels does not keep the first (struct vx_choice). Each cloud is on its own. A cloud with
-// no more cells than max_voxels has no choice.
+// The choice of cells, if max_voxels does not keep the first cells (struct vx_choice). Each cloud has its own choice. A
+// cloud with at most max_voxels cells keeps them all, so it has no choice.
 //
 //   rank   Finds the rank of each cell, and counts the ranks by their highest digit.
 //   digit  Counts the ranks by their next digit, among those that may be the rank of the last cell to stay.

@@ -1,8 +1,8 @@
 // From rows to tensors, written straight into an image of the output block. The device computes the layout.
 //
-// A row's threads sort the first points of its list into input order and write its part of the tensors. They are fewer
-// if the mean cell has few points: 4 instead of 8 or 16, or half a warp instead of a warp if large voxels are written.
-// Other blocks write point_voxel_ids.
+// A row's threads sort the first points of its list into input order and write its part of the tensors. If the mean
+// cell has few points, a row has fewer threads: 4 instead of 8 or 16, or half a warp instead of a warp if large voxels
+// are written. Other blocks write point_voxel_ids.
 //
 // Exactly one thread writes each byte of a tensor. The gaps between tensors are zeroed, because the image still holds
 // another job's output.

@@ -1,5 +1,5 @@
-// The choice of points, if a row does not keep its first (struct vx_choice). Each list that is longer than the cap gets
-// the points that stay to its front. The rest of its points follows, in any order.
+// The choice of points, if a row does not keep its first points (struct vx_choice). Each list that is longer than the
+// cap gets the points that stay to its front. The rest of its points follows, in any order.
 //
 // A warp, or for a long list a block, finds the rank of the last point that stays, digit by digit. Ranks are random, so
 // two digits are mostly enough.
@@ -10,7 +10,8 @@
 #include "kernels/cuda/voxelize/sort.cuh"
 #include "kernels/random.h"
 
-// ROWS: of a block at a time. Long lists are near each other, and few rows spread them.
+// ROWS: rows that a block handles at a time. Rows with long lists are near each other; with few rows at a time, more
+// blocks share them.
 enum { BLOCK = 256, WARPS = BLOCK / 32, ROWS = 64, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS, RANK_BITS = 64 };
 static_assert(WARPS * CUDA_WARP_LIST >= VX_MAX_POINTS_PER_VOXEL, "a block has room for the points that stay");
 
@@ -24,7 +25,7 @@ struct pick_shared {
   uint32_t num_short, num_long;
 };
 
-// Of the ranks of a list: those stay whose highest bits, from `shift` on, are at most `upto`.
+// Which points of a list stay: those whose ranks, without the lowest `shift` bits, are at most `upto`.
 struct limit {
   uint64_t upto;
   int shift;
@@ -40,7 +41,7 @@ static __device__ uint64_t rank_of(const struct random_list &list, uint32_t poin
   return vx_random_of_row(list.seed, point);
 }
 
-// Called by a whole warp. Finds the digit of the last rank that stays, of `left` ranks.
+// Called by a whole warp. Finds the digit of the last rank that stays, if `left` of the counted ranks stay.
 static __device__ void find_digit(const uint32_t *digits, uint32_t left, uint32_t *digit, uint32_t *left_here,
                                   uint32_t *here) {
   enum { EACH = DIGITS / 32 };

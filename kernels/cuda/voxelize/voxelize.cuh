@@ -20,7 +20,7 @@ VX_WARN_UNUSED enum vx_status cuda_insert(const struct cuda_run *run, struct err
 VX_WARN_UNUSED enum vx_status cuda_number(const struct cuda_run *run, struct error *error);
 VX_WARN_UNUSED enum vx_status cuda_assign(const struct cuda_run *run, struct error *error);
 
-// Renumbers the cells, so that each cloud has those first that max_voxels keeps. Runs before `assign`.
+// Renumbers the cells, so that the cells that max_voxels keeps come first in each cloud. Runs before `assign`.
 VX_WARN_UNUSED enum vx_status cuda_choose(const struct cuda_run *run, struct error *error);
 // Moves random points to the front of each row's list, as many as the cap allows. Runs after `assign`.
 VX_WARN_UNUSED enum vx_status cuda_pick(const struct cuda_run *run, struct error *error);
@@ -50,7 +50,7 @@ VX_WARN_UNUSED enum vx_status cuda_encode(const struct cuda_run *run, struct err
 // Writes bev_features, once the rows' features are written.
 VX_WARN_UNUSED enum vx_status cuda_write_bev(const struct cuda_run *run, struct error *error);
 
-// The number of the cloud's first cell; of one cloud more: the number of cells.
+// The number of the cloud's first cell; if `cloud` is the number of clouds, the number of all cells.
 static __device__ inline uint32_t cuda_first_cell_of(const struct voxel_view &v, int32_t cloud) {
   if (cloud == v.clouds.count) return v.counters->num_cells;
   if (v.clouds.count == 1) return 0;

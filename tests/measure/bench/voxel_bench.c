@@ -199,7 +199,8 @@ static bool add_path(struct bench *bench, const char *path, size_t row_bytes) {
 
 // ---- Measuring ------------------------------------------------------------------------------------------------------
 
-// Opens the baseline for `asked`. Returns false, with the reason on standard error, if it does not support that.
+// Opens the baseline for `asked`. Returns false, with the reason on standard error, if the baseline does not support
+// `asked`.
 static bool open_plain(const struct bench *bench, const struct vx_job *asked, struct plain_voxelizer *plain) {
   if (!bench->options.plain) return false;
   int64_t bytes = plain_grid_bytes(asked);

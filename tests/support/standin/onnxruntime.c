@@ -18,7 +18,7 @@
 // be described as the device's, and those of other sessions must not. With STANDIN_NO_CUDA the library has no CUDA
 // provider.
 //
-// Tests find the variables below with dlsym. Two threads must not call it at once, except to run networks.
+// Tests find the variables below with dlsym. Two threads must not call the library at once, except to run networks.
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -261,7 +261,8 @@ static struct ort_status *unregister_arena(struct ort_env *env, const struct ort
   return NULL;
 }
 
-// Does not name the bound. The library counts without a sign, so beyond the bound there is none.
+// The error does not name the bound. The library counts without a sign, so once the weights exceed the bound, nothing
+// is bounded.
 static struct ort_status *take_memory(const struct ort_session *session, long long kept, long long bytes) {
   long long left = session->limit - session->weights - kept;
   bool fits = !session->bounded || left < 0 || bytes <= left;

@@ -144,7 +144,7 @@ static void few_points_say_nothing(void **state) {
   assert_int_equal(seen_of(EXPECT_LEAST), INTENSITY);
 }
 
-// What stands in the place of intensity although its range fits.
+// Columns that are not the intensity, although their range fits it.
 static void another_column_in_the_place_of_intensity(void **state) {
   (void)state;
   for (int i = 0; i < ROWS; i++) rows[i][3] = (float)(noise((uint32_t)i) % 101) / 100;

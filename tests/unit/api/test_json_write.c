@@ -109,8 +109,8 @@ static void bytes_that_are_not_utf8_are_replaced(void **state) {
       {"a\"b\\\n\x1f\x7f", "\"a\\\"b\\\\\\u000a\\u001f\\u007f\""},
       {"\xc3\xa9", "\"\xc3\xa9\""},
       {"\xed\x9f\xbf\xee\x80\x80", "\"\xed\x9f\xbf\xee\x80\x80\""},                  // next to the surrogates
-      {"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\""},  // the longest: first, last
-      {"\xc2\x80\xe0\xa0\x80", "\"\xc2\x80\xe0\xa0\x80\""},                          // the first of two, of three bytes
+      {"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\""},  // four bytes: the first, the last
+      {"\xc2\x80\xe0\xa0\x80", "\"\xc2\x80\xe0\xa0\x80\""},  // the first of two bytes, the first of three
       {"\xf1\x80\x80\x80", "\"\xf1\x80\x80\x80\""},
       {"\xff", "\"\xef\xbf\xbd\""},
       {"\xc3(", "\"\xef\xbf\xbd(\""},                                                // no continuation byte

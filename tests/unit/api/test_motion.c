@@ -141,7 +141,7 @@ static void accuracy(void **state) {
   }
 }
 
-// A stream's motion is that of two poses, far from the origin and by nearly half a turn.
+// A stream's motion follows from two poses, far from the origin, between which the sensor turns by nearly half a turn.
 static void between(void **state) {
   (void)state;
   struct vx_motion motion;

@@ -224,7 +224,7 @@ static void short_texts_are_recognized_by_their_numbers(void **state) {
   assert_null(format_hint(FORMAT_PCD, "1.5 2.5 0.5\n", 12));
 }
 
-// The warnings behind two steps, which drop so many points of 100.
+// The warnings after two steps. Of 100 points, `strange` are not finite; the steps drop `first` and `second` others.
 static uint32_t warnings_behind_steps(int64_t strange, int64_t first, int64_t second) {
   const struct vx_chain chain = {.count = 2};  // of the first type, which may give these fates
   struct vx_chain_report report = {.left = 100 - strange - first - second};

@@ -176,7 +176,7 @@ struct model_voxel {
   int32_t *points;  // [hits]
   bool filtered;
   int32_t row;
-  int32_t better;  // voxels of the cloud that are kept rather than this one
+  int32_t better;  // number of voxels of the cloud that are kept rather than this one
 };
 
 struct model {
@@ -364,7 +364,7 @@ static inline void model_free(struct model *model) {
   free(model->rows);
 }
 
-// The mean of one column: the sum in sequence, or list after list of groups of 64.
+// The mean of one column. With a cap the sum is in sequence; without a cap it is in groups of 64, then groups of those.
 static inline float model_mean(const struct model *model, const struct model_voxel *voxel, int32_t column) {
   float *values = malloc((size_t)voxel->kept * sizeof *values);
   for (int32_t k = 0; k < voxel->kept; k++)

@@ -245,7 +245,7 @@ static void each_tensor_alone(void **state) {
 
 // ---- voxels ---------------------------------------------------------------------------------------------------------
 
-// The samples are those of voxel_features as float32, and voxel_features are compared with the model of voxels.
+// Compares the samples with a sampling of voxel_features as float32, and voxel_features with the model of voxels.
 static void check_voxels(struct vx_job asked, struct clouds clouds) {
   struct outcome outcome = run_clouds(&asked, points, clouds);
   if (outcome.status != VX_OK) fail_msg("%s", outcome.error.text);

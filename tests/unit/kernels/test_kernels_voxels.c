@@ -114,7 +114,8 @@ static void infinitely_far_voxels_stay_by_number(void **state) {
   free(outcome.block);
 }
 
-// A row's number is that of the seed and of the row in the whole batch. 0 to 6 have been computed with other code.
+// A row's random number follows from the seed and the row's place in the whole batch. The numbers of rows 0 to 6 were
+// computed with other code.
 static void random_points_stay(void **state) {
   (void)state;
   enum { BEFORE = 7, COUNT = 3000 };

@@ -21,7 +21,8 @@ DENIED = (401, 403, 404)  # refusals that apply to every other scan too
 
 
 def is_final(problem: Problem, scan: Scan) -> bool:
-    """Whether the service would refuse all other scans too. It sees the parameters of a stream in the first sweep."""
+    """Whether the service would refuse all other scans too. The service sees the parameters of a stream in the first
+    sweep."""
     return problem.status in DENIED or (bool(scan.own) and problem.kind == "bad-parameter")
 
 

@@ -87,7 +87,7 @@ class Layout:
     root: Optional[Path] = None
 
     def scan(self, path: Path, base: Path) -> Scan:
-        """`base` is the root if none was given."""
+        """`base` is the root if no root was given."""
         root = self.root or base
         try:
             below = Path(os.path.abspath(path)).relative_to(os.path.abspath(root))
@@ -98,8 +98,8 @@ class Layout:
 
 def find(names: Sequence[str], layout: Optional[Layout], any_kind: bool) -> List[Scan]:
     """The scans of files and folders. NoScans if a folder has none. UsageError if one does not exist, or if two would
-    have the same answer. Without a layout no answers are written, and each scan takes the place of its answer.
-    `any_kind`: --format sets the format of the points, so files given by name may have any extension."""
+    have the same answer. Without a layout no answers are written, and the path of each scan serves as the path of its
+    answer. `any_kind`: --format sets the format of the points, so files given by name may have any extension."""
     scans: Dict[Path, Scan] = {}
     for name in names:
         for scan in _scans_of(Path(name), layout, any_kind):

@@ -1,4 +1,4 @@
-"""Autoware's CenterPoint, whose parameters are ROS's: which file has which parameters, and how its maps differ."""
+"""Autoware's CenterPoint, with parameters of ROS: which file has which parameters, and how the maps differ."""
 
 from __future__ import annotations
 

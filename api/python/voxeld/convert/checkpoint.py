@@ -1,9 +1,9 @@
 """Checkpoints: files of torch.save, .safetensors and .npz, which the reader tells apart by their bytes.
 
 A file of torch.save is a pickle, a program for a stack machine. Python's own machine imports and calls whatever the
-pickle names. Even if a pickle can name nothing, Python's machine takes gigabytes for a few bytes (the number of a
-memo), and deep tuples as keys crash Python. The machine here knows a handful of names, all of which make tensors and
-dicts. It imports nothing and calls nothing that the file names. Of every other name it keeps only the name, and
+pickle names. Even if a pickle may name nothing, a few of its bytes (the number of a memo) make Python's machine take
+gigabytes, and deep tuples as keys crash Python. The machine here knows a handful of names, all of which make tensors
+and dicts. It imports nothing and calls nothing that the file names. Of every other name it keeps only the name, and
 objects of other classes are empty shells.
 """
 
@@ -372,7 +372,7 @@ class _Machine:
         return self._made(*made.arguments) if isinstance(made, _Call) else made
 
     def _binpersid(self, _: Any) -> None:
-        """A storage, as torch.save names them; or the class of a module with its source."""
+        """A storage, as torch.save names it; or the class of a module with its source."""
         kind, *rest = self._stack.pop()
         if kind != "storage":
             self._stack.append(rest[0] if rest else Shell(str(kind)))

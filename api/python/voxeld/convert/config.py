@@ -56,7 +56,7 @@ class Config:
         return self._whole(key, self.number(key, default))
 
     def last(self, key: str) -> int:
-        """The whole number, or the last of a list, whose numbers are for training and for tests."""
+        """The whole number or, if the key has numbers for training and for tests, the last of them."""
         values = self.value(key, object)
         return self._whole(key, self.numbers_of(key, values if isinstance(values, list) and values else [values])[-1])
 
@@ -91,7 +91,7 @@ class Config:
         return numbers
 
     def agree(self, key: str, *values: Any, default: Any = None) -> None:
-        """Checks that the value, or the project's default without the key, is a value that voxelization uses."""
+        """Checks that voxelization uses the same value. `default` is the project's value without the key."""
         given = self.numbers(key) if key in self.values else default
         if given is not None and list(given) not in [list(value) for value in values]:
             absent = "" if key in self.values else " without the key"

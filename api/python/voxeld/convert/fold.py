@@ -14,8 +14,8 @@ Layer = Tuple[Array, Array]  # weight and bias
 def layer(
     state: State, name: str, shape: Tuple[int, ...], norm: Optional[str] = None, eps: float = 0.0, axis: int = 0
 ) -> Layer:
-    """A layer whose weight has this shape, with the outputs along the axis. It has a bias if the state has one, and
-    without a norm it must."""
+    """A layer whose weight has this shape, with the outputs along the axis. It has a bias if the state has one. A layer
+    without a norm must have one."""
     weight, outputs = state.take(f"{name}.weight", *shape), shape[axis]
     biased = norm is None or f"{name}.bias" in state
     bias = state.take(f"{name}.bias", outputs) if biased else np.zeros(outputs)

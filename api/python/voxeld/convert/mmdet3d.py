@@ -1,5 +1,5 @@
-"""mmdetection3d's PointPillars (VoxelNet, MVXFasterRCNN) and CenterPoint over pillars, 1.0 and later: names of the
-state, keys."""
+"""mmdetection3d's PointPillars (VoxelNet, MVXFasterRCNN) and CenterPoint over pillars, 1.0 and later: the names in the
+state, the keys."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _encoder(state: State, encoder: Config, name: str) -> List[fold.Layer]:
 
 
 def norm_eps(part: Config, default: float) -> float:
-    """The eps of the norms. With a norm_cfg without eps, mmcv takes its own default, not the default of the part."""
+    """The eps of the norms. If norm_cfg has no eps, mmcv takes its own default, not the part's."""
     return float(part.at("norm_cfg").number("eps", MMCV_EPS)) if "norm_cfg" in part else default
 
 

@@ -128,7 +128,7 @@ class Plan:
 
 @dataclasses.dataclass
 class CheckpointPlan(Plan):
-    """The parts that a configuration gives of a model whose layers are in a checkpoint."""
+    """What a configuration says of a model whose layers are in a checkpoint."""
 
     encoder: Callable[[State], List[Layer]]  # weight [width, inputs] and bias [width] of each layer
     build: Callable[[State, Network, Map], None]  # backbone and head
@@ -218,8 +218,8 @@ class Model:
 def pillar_encoder(layers: List[Layer], rows: List[int], columns: int) -> List[Layer]:
     """The encoder over a point's row of pillar_features: its columns, its offsets from the mean and from the centre.
 
-    Of the first layer [width, inputs], `rows` says for each input which value of the row it is. A value that the layer
-    does not have gets weights of 0.
+    `rows` says for each input of the first layer [width, inputs] which value of the row it is. A value that is not an
+    input of that layer gets weights of 0.
     """
     weight, bias = layers[0]
     spread: Array = np.zeros((columns + PILLAR_EXTRA, weight.shape[0]))

@@ -31,7 +31,7 @@ class Network:
 
     def __init__(self, half: bool = False, half_weights: bool = False) -> None:
         self.half = half  # input, weights, outputs and all values between them are float16
-        self._half_weights = half_weights and not half  # they are stored as float16, and cast when they are loaded
+        self._half_weights = half_weights and not half  # weights are stored as float16, and cast when they are loaded
         self._nodes: List[Any] = []
         self._weights: List[Any] = []
         self._inputs: Dict[str, Shape] = {}

@@ -1,4 +1,4 @@
-"""OpenPCDet's PointPillar with an anchor head, and CenterPoint over pillars: names of the state, keys of the YAML."""
+"""OpenPCDet's PointPillar with an anchor head, and CenterPoint over pillars: names in the state, keys of the YAML."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def _multi_head(config: Config, voxels: Voxels) -> Tuple[Head, Build]:
 
 
 def _branches(head: Config, place: str, anchors: int, classes: int, boxes: Anchors) -> Dict[str, List[Branch]]:
-    """The layers of a part. Several layers of boxes also give the channels of one anchor after the other."""
+    """The layers of a part. If several layers make the boxes, each gives its channels anchor by anchor."""
     naming: Naming = alone
     depth, width, values = 1, 0, [("", boxes.values)]
     if head.get("SEPARATE_REG_CONFIG", None) is not None:

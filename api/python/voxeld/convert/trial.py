@@ -24,7 +24,8 @@ class Pillars(NamedTuple):
 
 
 def random_pillars(voxels: Voxels, count: int, cap: int) -> Pillars:
-    """In cells of their own. If there are fewer cells than pillars, the last pillars repeat the first."""
+    """Random pillars, each in its own cell. If there are fewer cells than pillars, the last pillars repeat the
+    first."""
     random = np.random.default_rng(1)
     nx, ny, _ = voxels.grid()
     own = min(count, nx * ny)
