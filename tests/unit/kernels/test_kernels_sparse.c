@@ -274,5 +274,6 @@ int main(void) {
       cmocka_unit_test(batches_are_refused),
       cmocka_unit_test(step_in_double),
   };
+  if (setenv("VOXELD_TEST_BACKEND", "cpu", 1) != 0) return 1;
   return cmocka_run_group_tests(tests, open_lanes, close_lanes);
 }
