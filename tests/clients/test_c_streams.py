@@ -89,7 +89,7 @@ class Calls(StreamCase):
             # glibc never frees what it allocates for LOCPATH.
             leaks = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
             own = {"LOCPATH": folder, "LC_ALL": "de_DE.UTF-8", "ASAN_OPTIONS": leaks}
-            reply = self.call(self.url, "-P", "1.5,0.25,0,0,1,0,0,0", query=STREAM, **own)
+            reply = self.call(self.url, "-P", "1.5,0.25,0,0,1,0,0,0", query=STREAM, body=sweep(1).tobytes(), **own)
             several = self.together(1, 0, **own)
         self.assertEqual((reply["status"], reply["error"]), ("OK", ""))
         self.assertEqual(reply["sweeps"][0][1], 1.5)
@@ -99,7 +99,8 @@ class Calls(StreamCase):
     def test_numbers_as_queries_take_them(self):
         """Every digit, and no plus, which would mean a space."""
         for time in (-1e12, -1e-300, 0.1, 123456789012.34567, 1e12):
-            reply = self.call(self.url, "-P", text([time, 1e20, -1e-20, 0, 1, 0, 0, 0]), query=STREAM)
+            pose = text([time, 1e20, -1e-20, 0, 1, 0, 0, 0])
+            reply = self.call(self.url, "-P", pose, query=STREAM, body=sweep(1).tobytes())
             self.assertEqual((reply["status"], reply["sweeps"][0][1]), ("OK", time))
             self.assertEqual(self.call(self.url, "-X", query="s")["status"], "OK")
 

@@ -14,11 +14,17 @@
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, WARP_ITEMS = CUDA_WARP_LIST / 32 };
 
-// The row's record, with as many hits as are sorted. `picked` is v.picked, known to the compiler: without it, the
-// kernel takes a third longer.
-template <bool picked> static __device__ struct cuda_record record_of(const struct voxel_view &v, uint32_t row) {
+// Which lists the kernel orders. The compiler knows it: with one kernel for all, plain lists take a third longer.
+enum lists {
+  PLAIN,      // all points of each row
+  PICKED,     // the picked points of each row (v.picked)
+  UNATTENDED  // all points of each row, and nobody waits for the length of the longest list (v.unattended)
+};
+
+// The row's record, with as many hits as are sorted.
+template <enum lists lists> static __device__ struct cuda_record record_of(const struct voxel_view &v, uint32_t row) {
   struct cuda_record record = cuda_record_of_row(v.clouds, v.records, cuda_cloud_of_row(v.clouds, row), row);
-  if (picked) record.hits = cuda_listed(v, record.hits);
+  if (lists == PICKED) record.hits = cuda_listed(v, record.hits);
   return record;
 }
 
@@ -147,22 +153,22 @@ static __device__ const uint32_t *list_in_order(const struct voxel_view &v, cons
   return list;
 }
 
-template <bool picked>
+template <enum lists lists>
 static __device__ void order_long_list(const struct voxel_view &v, bool ready, uint32_t row,
                                        uint32_t buffers[2][CUDA_SHARED_LIST]) {
-  struct cuda_record record = record_of<picked>(v, row);
+  struct cuda_record record = record_of<lists>(v, row);
   if (ready)
     use_list<BLOCK>(v, row, record, v.lists + record.begin);
   else if (record.hits <= CUDA_SHARED_LIST)
     use_list<BLOCK>(v, row, record, sort_long_list(v.lists + record.begin, record.hits, buffers));
-  else if (v.unattended)
+  else if (lists == UNATTENDED)
     use_list<BLOCK>(v, row, record, list_in_order(v, record));
 }
 
 // Called by a whole warp. Sorts and uses a list of up to CUDA_WARP_LIST points.
-template <bool picked>
+template <enum lists lists>
 static __device__ void order_list(const struct voxel_view &v, bool ready, uint32_t row, uint32_t *sorted) {
-  struct cuda_record record = record_of<picked>(v, row);
+  struct cuda_record record = record_of<lists>(v, row);
   const uint32_t *list = v.lists + record.begin;
   if (!ready) sort_short_list(list, record.hits, sorted);
   use_list<32>(v, row, record, ready ? list : sorted);
@@ -170,9 +176,9 @@ static __device__ void order_list(const struct voxel_view &v, bool ready, uint32
 
 // Called by CUDA_TINY_LIST neighbouring threads. Sorts and uses a list of at most that many points. Ignores longer
 // lists.
-template <bool picked>
+template <enum lists lists>
 static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row, uint32_t *sorted) {
-  struct cuda_record record = record_of<picked>(v, row);
+  struct cuda_record record = record_of<lists>(v, row);
   if (record.hits > CUDA_TINY_LIST) return;
   uint32_t lane = threadIdx.x % CUDA_TINY_LIST;
   uint32_t mask = ((1u << CUDA_TINY_LIST) - 1) << (threadIdx.x % 32 / CUDA_TINY_LIST * CUDA_TINY_LIST);
@@ -190,14 +196,14 @@ static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row,
 
 // First the long lists, one block each; then the short ones, as warps become free; then the many tiny ones. `ready`:
 // the lists are sorted already.
-template <bool picked>
+template <enum lists lists>
 static __global__ void __launch_bounds__(BLOCK, 3)
     order_lists_kernel(const __grid_constant__ struct voxel_view v, bool ready) {
   __shared__ uint32_t buffers[2][CUDA_SHARED_LIST];
   cuda_wait();
   uint32_t num_rows = v.counters->num_rows, num_short = v.counters->num_short, num_long = v.counters->num_long;
   for (uint32_t i = blockIdx.x; i < num_long; i += gridDim.x) {
-    order_long_list<picked>(v, ready, v.queue[v.row_capacity - 1 - i], buffers);
+    order_long_list<lists>(v, ready, v.queue[v.row_capacity - 1 - i], buffers);
     __syncthreads();
   }
   uint32_t *sorted = buffers[0] + threadIdx.x / 32 * CUDA_WARP_LIST;
@@ -205,16 +211,19 @@ static __global__ void __launch_bounds__(BLOCK, 3)
     uint32_t next = threadIdx.x % 32 == 0 ? atomicAdd(&v.counters->short_ticket, 1) : 0;
     next = __shfl_sync(~0u, next, 0);
     if (next >= num_short) break;
-    order_list<picked>(v, ready, v.queue[next], sorted);
+    order_list<lists>(v, ready, v.queue[next], sorted);
   }
   for (uint64_t row = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / CUDA_TINY_LIST; row < num_rows;
        row += (uint64_t)gridDim.x * BLOCK / CUDA_TINY_LIST)
-    order_tiny_list<picked>(v, (uint32_t)row, buffers[1] + threadIdx.x / CUDA_TINY_LIST * CUDA_TINY_LIST);
+    order_tiny_list<lists>(v, (uint32_t)row, buffers[1] + threadIdx.x / CUDA_TINY_LIST * CUDA_TINY_LIST);
 }
 
 enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct error *error) {
   if (sorted && !run->means) return VX_OK;
-  return cuda_launch("order_lists_kernel", run->picked ? order_lists_kernel<true> : order_lists_kernel<false>,
+  auto kernel = run->picked       ? order_lists_kernel<PICKED>
+                : run->unattended ? order_lists_kernel<UNATTENDED>
+                                  : order_lists_kernel<PLAIN>;
+  return cuda_launch("order_lists_kernel", kernel,
                      cuda_looping_blocks(run, run->row_capacity, BLOCK / CUDA_TINY_LIST, 3), BLOCK, 0, run, error, *run,
                      sorted);
 }
