@@ -28,7 +28,7 @@ static inline uint32_t sparse_case_bits(struct sparse_case *made) {
 static inline int32_t sparse_case_below(struct sparse_case *made, int32_t limit) {
   return (int32_t)(sparse_case_bits(made) % (uint32_t)limit);
 }
-// From -1 to 1.
+// A random number from -1 to 1.
 static inline float sparse_case_unit(struct sparse_case *made) {
   return (float)(int32_t)(sparse_case_bits(made) << 1) * 0x1p-31f;
 }

@@ -139,7 +139,7 @@ def inferred(reply):
 
 @dataclasses.dataclass
 class Bad:
-    """`data` is the whole request. Without a problem, the library itself answers or closes. `keeps`: the connection
+    """`data` is the whole request. If `problem` is None, the library itself answers or closes. `keeps`: the connection
     stays open."""
 
     data: bytes
