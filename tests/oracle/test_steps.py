@@ -325,7 +325,7 @@ class Edges(StepsCase):
         self.assertEqual(expected.fates[3], "merged")
 
     def test_rings(self):
-        """A value that is no ring; rings of one, two and three points; a circle; the walk over a circle's end."""
+        """A value that is not a ring; rings of one, two and three points; a circle; the walk over a circle's end."""
         chain = [("r", "ring_outlier", {"ring": "ring", "max_azimuth_diff": "60", "object_length_threshold": "0.9"})]
         rows = [[1, 0, 0, value] for value in (-1, 0.5, 1024, np.nan, np.inf, 1023, -0.0)]
         _, _, expected = self.check(chain, np.array(rows, np.float32))

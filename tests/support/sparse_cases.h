@@ -123,7 +123,7 @@ static inline void free_sparse_case(struct sparse_case *made) {
   free(made->features);
 }
 
-// The first case from `seed` on with so many rows.
+// The first case from `seed` on with at least `rows` rows.
 static inline struct sparse_case make_full_sparse_case(uint64_t seed, int32_t most_layers, int32_t size, int32_t rows) {
   struct sparse_case made = make_sparse_case(seed, most_layers, size);
   while (made.rows.num_rows < rows) {

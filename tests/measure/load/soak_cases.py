@@ -258,7 +258,7 @@ def read_clouds(work, names, columns, sensor):
 
 
 def thin(cloud, points):
-    """Thins evenly to at most so many points."""
+    """Thins evenly to at most this many points."""
     return cloud[:: max(1, -(-len(cloud) // points))] if points else cloud[:0]
 
 
