@@ -20,7 +20,7 @@
 // The order of the rows is free, and so is the order in which rows and channels are computed: each value is one chain.
 // An offset without an input may be computed as a row of +0. That changes s only from -0 to +0, because all weights
 // are finite. Sparse convolution is the only computation with fused steps. A processor without such an instruction
-// computes each step exactly in binary64.
+// gets the same bits from binary64.
 #ifndef VOXELD_KERNELS_SPARSE_H
 #define VOXELD_KERNELS_SPARSE_H
 
@@ -36,13 +36,13 @@ extern "C" {
 enum {
   VX_MAX_SPARSE_LAYERS = 32,
   VX_MAX_SPARSE_LEVELS = 8,
-  VX_MAX_SPARSE_SIDE = 1 << 15,  // most cells of a grid along an axis
-  VX_MAX_SPARSE_KERNEL = 3,      // most offsets along an axis
+  VX_MAX_SPARSE_SIDE = 1 << 15,  // maximum cells of a grid along an axis
+  VX_MAX_SPARSE_KERNEL = 3,      // maximum offsets along an axis
   VX_MAX_SPARSE_OFFSETS = VX_MAX_SPARSE_KERNEL * VX_MAX_SPARSE_KERNEL * VX_MAX_SPARSE_KERNEL,
-  VX_MAX_SPARSE_WIDTH = 128,  // most values of a row
+  VX_MAX_SPARSE_WIDTH = 128,  // maximum values of a row
   VX_SPARSE_WIDTH_STEP = 16,  // each layer's width is a multiple of it
 };
-#define VX_MAX_SPARSE_ROWS (INT64_C(1) << 27)  // most rows of a level
+#define VX_MAX_SPARSE_ROWS (INT64_C(1) << 27)  // maximum rows of a level
 
 // Arrays of three are along z, y and x. The memory is the caller's. All values are finite.
 struct vx_sparse_layer {
@@ -67,7 +67,7 @@ struct vx_sparse_rows {
   int32_t num_clouds, num_rows;
   const int32_t *coords;  // [num_rows, 4]: cloud, z, y, x; no two rows have the same cell
   const float *features;  // [num_rows, inputs of the first layer]
-  int64_t max_rows;       // most rows of a level; 1 to VX_MAX_SPARSE_ROWS
+  int64_t max_rows;       // maximum rows of a level; 1 to VX_MAX_SPARSE_ROWS
 };
 
 // What follows from a backbone alone.

@@ -1,8 +1,8 @@
 // Statistical outlier, a step: drops points whose nearest neighbours are unusually far away.
 //
 // The distance of a point is the mean distance of its k nearest other points in its cloud, where k is mean_k, or one
-// less than the cloud's points if that is fewer. It is made of squared distances (near.h) in float32: their square
-// roots in double, added from the nearest on, divided by k, rounded to float32. Points at equal distances are
+// less than the cloud's points if that is fewer. It is computed from squared distances (near.h) in float32: their
+// square roots in double, added from the nearest on, divided by k, rounded to float32. Points at equal distances are
 // interchangeable, so the result does not depend on the search.
 //
 // The mean and the deviation of a cloud are taken over the distances of its points, in double: sums in the order of

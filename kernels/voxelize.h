@@ -6,7 +6,8 @@
 // A voxel is a cell that holds a point. The voxels of a cloud are numbered in the order of their first points. If there
 // are more than max_voxels, the voxels with the least vx_voxel_rank (grid.h) stay; of voxels with equal ranks, those
 // with lower numbers stay. A voxel keeps its first max_points_per_voxel points, or the points whose vx_random_of_row
-// (random.h) is least for the seed and the row of the input. Rows and points stay in input order in either case.
+// (random.h) is least for the seed and the row of the input. The rows of the voxels are in the order of the voxels'
+// numbers or, with VX_ORDER_KEY, of their cells. The kept points of a voxel stay in input order.
 //
 // All arithmetic is float32, each operation rounded to nearest, in the order written here and in grid.h. The mean is
 // the sum of the kept points in input order, then one division. Without a cap, the sum is taken in groups

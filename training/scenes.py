@@ -1,4 +1,4 @@
-"""Streets as torch has them, turned and mirrored, and how they become pillars. All of it follows from seeds."""
+"""Streets as tensors of torch, turned and mirrored, and the pillars made from them. Seeds determine everything."""
 
 import math
 
@@ -29,7 +29,7 @@ def simulate_all(program, seeds, classes, device):
 
 
 def augmented(scene, random):
-    """Turned by any angle, mirrored, scaled, with other intensities. `random` is a numpy generator."""
+    """The scene, turned by any angle, mirrored, scaled, with other intensities. `random` is a numpy generator."""
     angle, scale = random.uniform(-math.pi, math.pi), random.uniform(0.95, 1.05)
     gain, mirror = random.uniform(0.7, 1.3), random.random() < 0.5
     cosine, sine = math.cos(angle) * scale, math.sin(angle) * scale

@@ -216,7 +216,7 @@ static bool finish(struct job_request *request, struct error *error) {
          check_rotations(params, error);
 }
 
-// The channels of cls_preds, without tasks, give the number of classes.
+// Without task_classes, the number of channels of cls_preds gives the number of classes.
 static bool check_channels(const struct vx_decode *params, int64_t channels, int64_t *classes, struct error *error) {
   int64_t anchors = vx_cell_anchors(params), logits = vx_cell_logits(params, channels);
   *classes = channels / anchors;

@@ -2,8 +2,8 @@
 #include "api/base/json_write.h"
 #include "api/ops/rows.h"
 
-// For each extent: its symbol in shapes, and the meaning of the size. If several extents share a symbol, one has the
-// meaning.
+// For each extent: its symbol in shapes, and the meaning of the size. If several extents share a symbol, only one of
+// them has the meaning.
 static const struct extent_row {
   const char *symbol, *doc;
 } extents[] = {
@@ -102,7 +102,7 @@ static void write_results(const struct result_row *row, struct text *out) {
   json_printf(out, "]");
 }
 
-// The operation whose name the endpoint has. If the parameter `head` chooses among several, it is the first of them.
+// The operation whose name the endpoint has: of operations that share an endpoint by `head`, the first.
 static enum vx_op first_of(enum vx_op op) {
   enum vx_op first = 0;
   if (!operation_of(op)->head) return op;

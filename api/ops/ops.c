@@ -46,7 +46,7 @@ void job_request_init(struct job_request *request, enum vx_op op) {
   if (operations[op]->step) chain_init_plain(&request->chain, operations[op]->step->type);
 }
 
-// How many numbers a list of rows has: at most `most` rows are stored.
+// How many numbers of a list are stored. At most `most` rows of a list are stored.
 static int32_t stored(const struct motion_size *size, int32_t most) {
   return (size->rows < most ? size->rows : most) * size->width;
 }

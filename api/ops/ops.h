@@ -145,7 +145,7 @@ const char *job_request_counts(const struct job_request *request);
 // error.
 VX_WARN_UNUSED bool job_request_finish(struct job_request *request, struct error *error);
 
-// Forgets that the parameter was given; num_features then follows from `fields`.
+// Forgets that the parameter was given. Without num_features, for example, `fields` gives the number of columns.
 void job_request_unset(struct job_request *request, const char *name);
 // Forgets `outputs`; the tensors then follow from the other parameters.
 void job_request_unset_outputs(struct job_request *request);
@@ -188,7 +188,8 @@ void operations_describe(struct text *out);
 void steps_describe(struct text *out);
 void sizes_describe(struct text *out);
 
-// The default tensors of an operation that is nothing but its chain, and all its tensors.
+// For an operation that is nothing but its chain: the tensors that it returns by default, and the table of all its
+// tensors.
 vx_tensor_set points_tensors(const struct job_request *request);
 extern const struct result_row points_results[];
 

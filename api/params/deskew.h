@@ -10,7 +10,7 @@ enum deskew_mode {
   DESKEW_OFF,
   DESKEW_POSES,
   DESKEW_TWISTS,
-  DESKEW_STREAM,  // from the pose of the stream's sweep before to that of the sweep
+  DESKEW_STREAM,  // from the pose of the stream's previous sweep to the pose of this sweep
 };
 
 struct deskew_terms {

@@ -12,7 +12,7 @@ static const char of_poses[] = "deskew_poses", of_twists[] = "deskew_twists", of
 
 // ---- values ---------------------------------------------------------------------------------------------------------
 
-// Reads a row of up to `most` numbers. Returns how many there are; 0 if one is no number.
+// Reads a row of up to `most` numbers. Returns their count; 0 if the row has more, or something that is not a number.
 static int32_t read_row(const char *row, const char *end, int32_t most, double *out) {
   int32_t width = 0;
   while (width < most && !value_ended(row, end))
@@ -20,8 +20,8 @@ static int32_t read_row(const char *row, const char *end, int32_t most, double *
   return value_ended(row, end) ? width : 0;
 }
 
-// Reads rows, all as wide as the first. Stores no more than there is room for, so that the caller can say how many
-// there are.
+// Reads rows, all as wide as the first. Stores as many rows as there is room for, but counts all of them, so that the
+// caller can tell if there are too many.
 static bool read_rows(const struct param *param, const char *value, const char *end, void *record, int32_t most) {
   struct motion_size *size = (void *)((char *)record + param->second);
   double *out = (void *)((char *)record + param->offset), spare[MOTION_POSE_MOST];
@@ -67,7 +67,7 @@ const struct value_type value_twist_rows = {"rows", false, read_twists, write_ro
 
 // ---- rigid motions --------------------------------------------------------------------------------------------------
 
-// Of a frame, in metres and radians per second.
+// The velocities of a frame, in metres and radians per second.
 struct twist {
   double v[3], w[3];
 };
@@ -91,8 +91,8 @@ static void rotation_of(const double w[3], double a, double b, double out[9]) {
     }
 }
 
-// Where a frame is after it has moved with the twist for some seconds: the exponential map. Below 1/16 the series are
-// as good as a double.
+// Where a frame is after it has moved with the twist for some seconds: the exponential map. If the square of the angle
+// is below 1/16, series have the precision of a double.
 static struct pose moved_for(const struct twist *twist, double seconds) {
   double w[3], shift[3], wv[3], wwv[3];
   for (int i = 0; i < 3; i++) w[i] = twist->w[i] * seconds, shift[i] = twist->v[i] * seconds;
@@ -133,7 +133,8 @@ static void quaternion_of(const double m[9], double q[4]) {
   for (int i = 0; i < 4; i++) q[i] = -q[i];
 }
 
-// The twist that moves a frame in `seconds` to the pose in its own frame: the logarithm. Turns by up to pi.
+// The twist that moves a frame to `pose` in `seconds`: the logarithm. `pose` is given in the frame's own coordinates.
+// The twist turns by at most pi.
 static struct twist twist_to(const struct pose *pose, double seconds) {
   double q[4], wv[3], wwv[3];
   const double *shift = pose->translation;
@@ -167,7 +168,7 @@ static struct twist mounted(const struct twist *twist, const struct pose *mount)
 
 // The motion before it is rounded.
 struct course {
-  const char *parameter;  // that described it
+  const char *parameter;  // the parameter that describes the motion
   int32_t count;
   double first, last;  // the ends of the motion
   struct {
@@ -177,7 +178,7 @@ struct course {
   } parts[VX_MAX_SEGMENTS];
 };
 
-// Adds a segment, in as many halves as it needs. False if there is no room.
+// Adds a segment, halved until no part turns by more than VX_SEGMENT_TURN. False if there is no room.
 static bool add(struct course *course, double start, double seconds, const struct pose *pose,
                 const struct twist *twist) {
   int32_t pieces = 1;
@@ -259,7 +260,7 @@ static struct pose between(const struct pose *from, const struct pose *to, const
   return pose;
 }
 
-// Adds the way between two poses, in so many screws.
+// Adds the way between two poses, as `pieces` screws.
 static bool add_way(struct course *course, double start, double seconds, const struct pose *from, const struct pose *to,
                     int32_t pieces) {
   struct pose step = pose_between(from, to), at = *from;
@@ -310,7 +311,7 @@ bool motion_of_poses(const double *rows, const struct motion_size *size, bool sl
 
 // ---- twists ---------------------------------------------------------------------------------------------------------
 
-// Adds a segment, and moves the pose to its end.
+// Adds a segment, and moves `pose` to the segment's end.
 static bool go_on(struct course *course, double start, double seconds, const struct twist *twist, struct pose *pose) {
   struct pose way = moved_for(twist, seconds);
   if (!add(course, start, seconds, pose, twist)) return false;

@@ -16,7 +16,7 @@ _Static_assert(sizeof(enum time_unit) == sizeof(int32_t), "an enum is written as
 
 static const char *const words[] = {[ORIGIN_STAMP] = "stamp", [ORIGIN_FIRST] = "first"};
 
-// Reads digits exactly, since a time in nanoseconds since 1970 is no double.
+// Reads a whole number exactly. A double has too few digits for a time in nanoseconds since 1970.
 static bool read_whole(const char *item, int64_t *out) {
   char *rest;
   if (strspn(item, "0123456789-") != strlen(item)) return false;

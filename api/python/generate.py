@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .calls import Calls
 '''
 SWEEP = ("stream", "streams", "sweeps", "pose", "poses", "mount", "time", "times")  # parameters that Stream sets
-TYPES = {  # of values, by the types of rows
+TYPES = {  # the types of values in Python, by the types of rows
     "boxes": ["Numbers"],
     "float": ["float"],
     "float or floats": ["float", "Numbers"],

@@ -33,7 +33,7 @@ static const struct param std_mul = {
 static const struct param *const rows[] = {&mean_k, &std_mul, NULL};
 STEP_ROWS_FIT(rows);
 
-// The search is as long as the largest samplings, so their limit holds.
+// The search may take as long as the largest samplings, so the limit on samplings applies.
 static bool split(struct request_step *step, const struct chain_points *points, struct error *error) {
   int64_t work = points->num_points * step->step.params.statistical_outlier.mean_k;
   return work <= points->max_work ||

@@ -41,11 +41,11 @@ struct request_step {
 
 struct request_chain {
   int32_t count;
-  bool plain;  // the operation is its one step: its parameters have no tag
+  bool plain;  // the operation is a single step, whose parameters have no tag
   int32_t num_numbers;
   struct request_step steps[VX_MAX_STEPS];
   struct vx_chain bound;        // once split
-  float numbers[STEP_NUMBERS];  // [num_numbers]: of the steps' lists, in any order
+  float numbers[STEP_NUMBERS];  // [num_numbers]: the lists of all steps, in any order
 };
 
 // The numbers of a list of the step.

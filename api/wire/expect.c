@@ -106,8 +106,9 @@ static int32_t take_column(const struct sample *sample, int column, float values
 
 // ---- intensity ------------------------------------------------------------------------------------------------------
 
-// Whether one value in 20 lies below the range or above it by half its width, or no value is above the first hundredth
-// of the range. Values that all equal the least of the range are good: such a sensor has no intensity.
+// Whether one value in 20 lies below the range by more than a hundredth of the range's width, or above it by more than
+// half the width; or whether no value is above the first hundredth of the range. Values that all equal the least of the
+// range are good: such a sensor has no intensity.
 static bool is_out_of_range(const float *values, int32_t count, float most, const float range[2]) {
   float width = range[1] - range[0], low = range[0] - width / 100, high = range[1] + width / 2;
   int32_t outside = 0;
@@ -212,7 +213,7 @@ static float select_value(float *values, int32_t count, int32_t place) {
 static void look_at_ground(const struct sample *sample, struct points_seen *seen) {
   static const float near = 3, far = 20, most_off = 1;
   float heights[EXPECT_SAMPLE], ground = (float)sample->expected->ground_z;
-  int32_t count = 0, below = 0, above = 0;  // heights: all; those that are off
+  int32_t count = 0, below = 0, above = 0;  // all heights; those more than most_off below, above the ground
   if (!sample->expected->has_ground || seen->ground.off) return;
   for (int32_t i = 0; i < sample->rows; i++) {
     float x = sample->value[i][X], y = sample->value[i][Y], z = sample->value[i][Z], square = x * x + y * y;

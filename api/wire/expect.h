@@ -47,7 +47,8 @@ struct points_seen {
     float most;
   } time;
   struct {
-    int32_t bad, rows;  // rows of the sample: those with finite x, y and z whose other values are not all finite; all
+    // `bad` rows of the sample have finite x, y and z, but another value that is not finite. `rows` counts all rows.
+    int32_t bad, rows;
     int32_t cloud;
     int32_t column;  // of the first value that is not finite
   } features;

@@ -190,7 +190,7 @@ static bool wide_at(const char *at, enum number_type type, bool big_endian, doub
   }
 }
 
-// A signed number of so many bytes in two's complement.
+// A signed number of this many bytes in two's complement.
 static int64_t signed_of(uint64_t bits, size_t bytes) {
   uint64_t sign = UINT64_C(1) << (8 * bytes - 1);
   return (int64_t)(bits ^ sign) - (int64_t)sign;

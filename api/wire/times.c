@@ -75,7 +75,8 @@ static double unsigned_from(uint64_t value, uint64_t origin) {
   return value >= origin ? (double)(value - origin) : -(double)(origin - value);
 }
 
-// In the unit of the times. A whole origin that is the least of unsigned times may be beyond int64.
+// The time from the origin, in the unit of the times. `natural`: the origin is the least time. If times are unsigned,
+// origin->whole then has the bits of a uint64.
 static double from_origin(enum time_kind kind, union time_value value, const struct time_origin *origin, bool natural) {
   switch (kind) {
     case TIME_SIGNED:
@@ -87,7 +88,8 @@ static double from_origin(enum time_kind kind, union time_value value, const str
   }
 }
 
-// Converts the times of a cloud or sweep. The float32 of a time lies at or before the time itself.
+// Converts the times of a cloud or sweep. In memory, the float32 of a time lies at or before the time that it replaces,
+// so no time is overwritten before it is read.
 static void convert(const struct job_request *request, struct times *times, int64_t begin, int64_t end, char *rows,
                     struct vx_stop *stop, struct deskew_report *report) {
   const double unit = time_seconds[request->time.unit], reference = request->deskew.reference;

@@ -19,7 +19,7 @@ union time_value {
 // The times of all points of a body.
 struct times {
   enum time_kind kind;
-  int column;       // of the rows, which gets the seconds; -1: none
+  int column;       // the column of the rows that gets the seconds; -1: none
   int64_t stamp_s;  // of a PointCloud2
   uint32_t stamp_ns;
   union time_value *values;  // one for each point, as the body has them; times_convert makes them float[]
@@ -38,8 +38,8 @@ bool times_are_read(const struct job_request *request);
 // Reads the times from a column of rows of the request's dtype.
 void times_from_rows(const struct job_request *request, int column, const char *rows, struct vx_stop *stop,
                      struct times *times);
-// Makes seconds of the times of the split request: those from the origin go to the column of the rows, and those from
-// deskew_reference to the beginning of the times' own memory. Both are float32, and so are the rows.
+// Converts the times of the split request to seconds in float32. Writes the seconds from the origin to the column of
+// the rows, which are float32, and the seconds from deskew_reference to the beginning of times->values.
 void times_convert(const struct job_request *request, struct times *times, char *rows, struct vx_stop *stop,
                    struct deskew_report *report);
 

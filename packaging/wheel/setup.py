@@ -1,4 +1,4 @@
-"""The wheel's tag: the program needs no Python of a certain version, but its platform. packaging/wheels sets what
+"""The wheel's tag: the program works beside any version of Python, but only on its platform. packaging/wheels sets what
 stands between @."""
 
 from setuptools import Distribution, setup

@@ -363,8 +363,8 @@ bool mode_read(const char *text, unsigned *mode) {
   return digits >= 1 && digits <= 4 && !text[digits] && *mode <= 0777;
 }
 
-// A prefix must not be empty, which would allow all keys; nor have a slash, which no key has; nor a colon, which
-// precedes a user's name in a key (objects.h).
+// A prefix must not be empty, since it would allow all keys. It must not have a slash, since no key has one, or a
+// colon, which precedes a user's name in a key (objects.h).
 static bool prefixes_are_sound(const char *prefixes) {
   size_t length = strlen(prefixes);
   return length > 0 && prefixes[0] != ',' && prefixes[length - 1] != ',' && !strstr(prefixes, ",,") &&

@@ -39,7 +39,7 @@ struct http {
 // The version of the library that is loaded; the library's own text.
 const char *http_library_version(void);
 
-// Sets up the gate. The caller has filled what is `Given` in http->service.
+// Sets up the gate. The caller has filled the members of http->service under `Given`.
 void http_init(struct http *http);
 // Checks, without listening, that the library can be used and that the listeners of the options are valid and allowed.
 // False with a reason.
@@ -93,7 +93,7 @@ bool body_pass_gate(struct request *request);
 // Answers with the job's output, a page, or the problem (REQUEST_REPLY). The response owns the job's output from then
 // on.
 enum MHD_Result request_reply(struct request *request);
-// Makes a page on a worker's thread: the function `make` of that page's job.
+// The function `make` of a job that makes a page on a worker's thread.
 VX_WARN_UNUSED bool request_make_page(struct job *job);
 // The response of a page that lasts: events of streams, sent as they happen. While there is no event the connection is
 // suspended; the thread that causes one resumes it. NULL with the request's problem.

@@ -26,8 +26,8 @@ static void wake_up(struct subscriber *subscriber) {
   MHD_resume_connection(((struct subscription *)(void *)subscriber)->connection);
 }
 
-// Writes the next event. The library asks for more once it has sent what it got, so without an event the connection
-// rests.
+// Writes the next event to own->text. The library asks for more only after it has sent everything. So if there is no
+// event, nothing is left to send (peer_reply_rest).
 static enum event_step write_next(struct subscription *own) {
   struct event event;
   int64_t now_ns = clock_ns();

@@ -296,7 +296,7 @@ static bool open_container(struct body *body) {
 
 // ---- times ----------------------------------------------------------------------------------------------------------
 
-// Widens rows, so that a time and a moved point keep what float32 has.
+// Widens rows, so that a time and a moved point have the precision of float32.
 static bool widen(struct body *body) {
   struct job *job = body->job;
   struct job_request *asked = body->asked;

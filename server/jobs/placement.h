@@ -7,7 +7,7 @@
 //
 // No job starts on the CPU
 // - if jobs and the other threads of the process would then use all processors,
-// - if the job should take longer than 0.1 s, so that processors become free soon,
+// - if the job is expected to take longer than 0.1 s, since processors must become free soon,
 // - if the job has so many points that a CPU lane would take memory of the budget.
 //
 // The module reads no clock. Its owner locks it; members that other threads access are atomic.

@@ -95,7 +95,7 @@ static struct peer *giver(const struct need *need, int64_t now_ns) {
   return begun && !need->whole ? NULL : peer;
 }
 
-// Another owner has taken over slot and input.
+// Forgets slot and input, which another owner has taken over.
 static void forget(struct upload *upload) {
   upload->input = NULL;
   atomic_store(&upload->memory, 0);

@@ -19,7 +19,7 @@ bool peer_has_unread(const struct peer *peer) {
 
 bool peer_upload_begin(struct peer *peer, const char *request_id, enum problem_style style, const struct trace *trace,
                        bool takes_interim, int64_t now_ns) {
-  // The watcher reads what is not atomic here only in phases after IDLE.
+  // Of the members that are set here, the watcher reads only the atomic ones in the phase IDLE.
   peer->trace = *trace;
   snprintf(peer->request_id, sizeof peer->request_id, "%s", request_id);
   peer->style = style;

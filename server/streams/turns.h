@@ -22,16 +22,16 @@ struct stream_turn {
 enum stream_entry { STREAM_TURN, STREAM_WAITS, STREAM_REFUSED };
 
 // Takes a turn in the client's stream of that name. Begins the stream if there is none. STREAM_WAITS: another turn
-// comes first. Then `begin` will be called or, if the turn may not wait, the turn has not entered. STREAM_REFUSED:
-// there is an error.
+// comes first. If this turn may wait, `begin` will be called once it begins; else this turn has not entered.
+// STREAM_REFUSED: there is an error.
 VX_WARN_UNUSED enum stream_entry stream_enter(struct streams *streams, struct client *client, const char *name,
                                               struct stream_turn *turn, bool may_wait, struct error *error);
 // Ends the turn, and begins the next. A later answer then reports the evicted and expired sweeps that no answer has
 // reported yet. Does nothing if the turn has not entered.
 void stream_leave(struct streams *streams, struct stream_turn *turn);
 
-// Removes from all streams the waiting turns for which `leaves` returns true: a list linked by `next`. The order of the
-// others stays. `leaves` is called with the lock of the streams held.
+// Removes from all streams the waiting turns for which `leaves` returns true, and returns them as a list linked by
+// `next`. The order of the others stays. `leaves` is called with the lock of the streams held.
 struct stream_turn *streams_take_waiting(struct streams *streams,
                                          bool (*leaves)(struct stream_turn *turn, int64_t now_ns), int64_t now_ns);
 

@@ -1,5 +1,6 @@
-"""Streams by the C client, as test_c.py drives it, and by the sensor with a file of poses. Each sweep is sent once, and
-the joined points have the same bytes as all sweeps joined by hand. Skipped where the build found no libcurl."""
+"""Streams with the C client, called as in test_c.py, and with the sensor program and a file of poses. Each sweep is
+sent once, and the joined points have the same bytes as all sweeps joined by hand. Skipped where the build found no
+libcurl."""
 
 import os
 import signal

@@ -80,7 +80,7 @@ def scaled_file():
 
 
 def moving_file():
-    """Caps that drop boxes."""
+    """A file of mmdetection3d whose caps drop boxes."""
     return convert.MMDET_MVX_FILE.replace("nms_pre=1000", "nms_pre=300").replace("max_num=500", "max_num=120")
 
 
@@ -128,7 +128,7 @@ class Detect(unittest.TestCase):
 
     @classmethod
     def plug(cls, folder):
-        """A model whose network has the scatter of CUDA-PointPillars inside, below long names."""
+        """A model whose network contains the scatter of CUDA-PointPillars, with an input that has a very long name."""
         name = "pillars_of_the_batch_" * 40
         values = [onnx.helper.make_tensor_value_info(each, 1, [1, 64, 24, 24]) for each in (name, "cls_preds")]
         node = onnx.helper.make_node("PPScatterPlugin", [name], ["cls_preds"], "PPScatter_0")
@@ -154,11 +154,11 @@ class Detect(unittest.TestCase):
     def features(self, name, points):
         parameters = self.document(name)["voxelize"]
         capped = parameters["max_points_per_voxel"] > 0
-        if not capped:  # more than any pillar has
+        if not capped:  # asks for a cap above the points of any pillar
             parameters.update(max_points_per_voxel=64, feature="pillar")
         tensors, _ = self.ask("/v1/voxelize", points.tobytes(), **parameters)
         rows, counts = tensors["pillar_features"], tensors["voxel_num_points"]
-        if not capped:  # no padding: each pillar's first point again, which does not change the maximum
+        if not capped:  # in place of padding, repeats each pillar's first point: this does not change the maximum
             self.assertLess(counts.max(), 64)
             padding = np.arange(64) >= counts[:, None]
             rows, counts = np.where(padding[:, :, None], rows[:, :1], rows), np.full(len(rows), 64)

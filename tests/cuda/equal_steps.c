@@ -24,7 +24,7 @@ static void random_matrix(struct random *random, float *matrix) {
 static void random_transform(struct random *random, const struct scan *scan, struct vx_step *step) {
   static float matrices[VX_MAX_STEPS][VX_MAX_CLOUDS][VX_MATRIX_VALUES];
   static struct vx_box cuts[VX_MAX_STEPS][VX_MAX_CUTS];
-  static int next;  // the steps of a chain have different memory
+  static int next;  // so that the steps of a chain have different memory
   struct vx_transform *params = &step->params.transform;
   int at = next++ % VX_MAX_STEPS;
   if (!random_one_in(random, 4)) params->num_matrices = random_one_in(random, 2) ? 1 : scan->num_clouds;

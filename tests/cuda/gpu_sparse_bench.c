@@ -4,7 +4,7 @@
 //
 // Everything is in the device's memory: weights, rows, map. Prints the rows of each level, and the median and the least
 // time of a run, from the call until the map is there. The map must have the CPU's bytes in every run; otherwise the
-// program ends with 1. Exit code 77 without a device.
+// exit status is 1. Exit code 77 without a device.
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +19,8 @@ enum { MOST_ROUNDS = 10000, WARM_UP = 5 };
 struct gpu {
   struct vx_device *device;
   struct vx_lane *lane;
-  struct vx_sparse backbone;   // with weights of the device
-  struct vx_sparse_rows rows;  // of the device
+  struct vx_sparse backbone;   // its weights are in the device's memory
+  struct vx_sparse_rows rows;  // in the device's memory
   float *map, *found, *expected;
   size_t map_bytes;
 };

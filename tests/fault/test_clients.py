@@ -81,7 +81,7 @@ class Gone(FaultCase):
         self.leave_both_ways(lambda connection: connection.send(post(LARGE_BODY, LARGE) * 5 + post(rows(4))[:-7]))
 
     def test_answers_outlive_the_connection(self):
-        """The library ends a connection at a line that is no request, and after an answer to Connection: close."""
+        """The library ends a connection at a line that is not a request, and after an answer to Connection: close."""
         for name, data in {
             "no request": head("GET", "/metrics") + b"NONSENSE\r\n\r\n",
             "unread": head("GET", "/metrics", "Connection: close") + head("GET", "/healthz"),

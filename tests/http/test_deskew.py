@@ -34,7 +34,7 @@ class Deskew(SharedDaemonCase):
         return [round(value, 4) for value in answer.values("points")], answer.metadata, kinds
 
     def test_a_moving_sensor(self):
-        """A point that was measured 0.1 s earlier, when the sensor was 1 m behind, lies 1 m less far ahead."""
+        """A point that was measured 0.1 s earlier, when the sensor was 1 m behind, lies 1 m nearer."""
         values, metadata, kinds = self.answered(f"fields=x,y,z,t&time_field=t&{TWIST}")
         self.assertEqual(values, [0, 0, 0, -0.1, 1, 0, 0, 0, 1.5, 0, 0, 0.05])
         self.assertEqual((metadata["time_clamped"], metadata["parameters"]["deskew"]), (0, "twists"))
@@ -46,7 +46,7 @@ class Deskew(SharedDaemonCase):
         self.assertEqual(values[::4], [-0.5, 0.5, 1])
 
     def test_absolute_times_keep_their_differences(self):
-        """As float32 all of them would be 1.7e9."""
+        """In float32, all these times would be 1.7e9."""
         times = [1700000000 + 0.0125 * i for i in range(8)]
         query = "format=pcd&fields=x,y,z,stamp&time_field=stamp&time_origin="
         for origin in ("first", "1700000000"):

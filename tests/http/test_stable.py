@@ -1,4 +1,4 @@
-"""metadata=stable: equal requests give equal files, from any number of threads, with any ids, by any way."""
+"""metadata=stable: equal requests give equal files, from any number of threads, with any ids, however they are sent."""
 
 import json
 import unittest

@@ -209,7 +209,7 @@ class Steps(SharedDaemonCase):
             self.assertEqual("rings_moved" in kinds, warned, steps)
 
     def test_warnings_are_about_the_points_as_sent(self):
-        """Steps move points and drop them; what a warning says of the body does not depend on that, nor on the form."""
+        """Warnings describe the body. Steps that move or drop points, and the form of the answer, change no warning."""
         body = floats(*(value for i in range(600) for value in (i % 7 / 4, 0.5 + i % 3 / 4, i % 2, 0.5 + i % 5 / 8)))
         query = "steps=transform&transform.crop=9,9,9,99,99,99&outputs="
         for outputs in ("points", "point_fates"):

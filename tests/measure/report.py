@@ -7,10 +7,10 @@ The command runs N times, as it would without this program. Each of its benchmar
 VOXELD_SAMPLES names: in C by samples.h, in Python by note(). --report stores the rows as JSON, --compare sets them
 beside those of an earlier report. Without either, the command is all that runs.
 
-The noise of a row is the spread of its samples, then and now: 1.4826 times the median distance from the median, which
-is the standard deviation of normal samples, as a share of the median. It counts as at least 1 %. A change of the
-median is reported if it is more than twice the noise. One run does not show how a machine drifts from run to run: with
---runs, the drift is in the samples. One thread. Standard library only.
+The noise of a row comes from the spread of its samples in both reports. The spread is 1.4826 times the median distance
+from the median, as a share of the median; for normal samples, that is the standard deviation. The noise counts as at
+least 1 %. A change of the median is reported if it is more than twice the noise. One run does not show how a machine
+drifts from run to run: with --runs, the drift is in the samples. One thread. Standard library only.
 """
 
 import collections
@@ -30,7 +30,7 @@ VARIABLE = "VOXELD_SAMPLES"
 LEAST_NOISE, TOLD = 0.01, 2  # a share of the median; changes are reported from that many times the noise
 LEAST_SAMPLES = 5  # fewer do not show their spread
 MORE_IS_BETTER = {"requests/s", "GB/s", "ratio"}  # units; for all others less is better
-NORMAL = 1.4826  # standard deviations in the median distance from the median
+NORMAL = 1.4826  # of normal samples: the standard deviation, divided by the median distance from the median
 OPTIONS = ("--report", "--compare", "--runs")
 
 Row = collections.namedtuple("Row", "unit samples limit limit_of", defaults=(None, ""))
@@ -139,8 +139,8 @@ def spread(samples):
 
 
 def compare_rows(then, now):
-    """The changes of rows that both reports have, large or small. Rows with few samples or without a time are left
-    out."""
+    """The changes of rows that both reports have, large or small. Leaves out rows with few samples, and rows with a
+    sample that is not above 0."""
     for name, row in now.items():
         samples = then[name].samples if name in then and then[name].unit == row.unit else []
         if all(len(each) >= LEAST_SAMPLES and min(each) > 0 for each in (samples, row.samples)):

@@ -32,7 +32,7 @@ STAMP = (1700000000, 123456789)
 
 
 def random_times(rng, kind, unit, count):
-    """Times of a sweep of about 0.1 s in the type and unit, some at a large offset, and the offset."""
+    """Returns times of a sweep of about 0.1 s in the type and unit, sometimes at a large offset, and the offset."""
     kind = np.dtype(kind)
     span = np.linspace(0, 0.1, count) * deskew.PER_SECOND[unit]
     offset = 0
@@ -87,7 +87,7 @@ def sixteen(pose):
 
 
 def seven(pose):
-    """x, y, z, qw, qx, qy, qz of a rotation by less than half a turn, or of its nearest."""
+    """The pose as x, y, z, qw, qx, qy, qz. Near half a turn, the axis is an eigenvector."""
     m = pose[0]
     w = np.sqrt(max(0, 1 + np.trace(m))) / 2
     if w > 0.1:
@@ -252,7 +252,7 @@ class Deskew(OneDaemonCase):
                 self.assertEqual("no_motion" in kinds, mode == "stream" and not before, where)
 
     def test_sent_along(self):
-        """Sweeps of one body move as sweeps that are sent in turn."""
+        """Sweeps in one body move like the same sweeps sent one after the other."""
         for case in range(CASES // 8):
             rng = np.random.default_rng(SEED + case)
             count, time = int(rng.integers(2, 5)), float(rng.uniform(0, 1e9))
@@ -274,7 +274,7 @@ class Deskew(OneDaemonCase):
                 self.daemon.request("DELETE", f"/v1/streams/{name}{case}")
 
     def test_operations(self):
-        """Every operation computes what it computes from the corrected points."""
+        """Every operation gives the tensors that it gives for points corrected before."""
         rng = np.random.default_rng(SEED)
         rows = random_rows(rng, 3000, 5)
         rows[~np.isfinite(rows)] = 7  # JSON has no infinity

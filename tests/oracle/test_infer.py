@@ -1,4 +1,4 @@
-"""Inference requests of the KServe v2 protocol give the tensors of the plain request, byte for byte: of every preset
+"""Inference requests of the KServe v2 protocol give the tensors of the plain request, byte for byte: for every preset
 and operation, as binary data and as JSON, with points as binary data, as JSON and as the body alone."""
 
 import json
@@ -90,7 +90,7 @@ class Infer(OneDaemonCase):
             with self.subTest(model=model, parameters=parameters):
                 expected = self.plain(f"/v1/{model}?{query}", points.tobytes())
                 self.same(self.request(model, points, parameters), expected)
-                # As JSON, both ways.
+                # As JSON, nested and flat.
                 data = {"name": "points", "shape": list(points.shape), "datatype": "FP32"}
                 for values in (points.tolist(), points.ravel().tolist()):
                     body = json.dumps({"inputs": [{**data, "data": values}], "parameters": parameters}).encode()

@@ -115,7 +115,7 @@ def down(random, inputs, width, padding=(1, 1, 1), kernel=(3, 3, 3), stride=(2, 
 
 
 def plain(random, columns=4):
-    """The plain backbone with narrow layers, and a level less."""
+    """The plain backbone with narrow layers, and one level fewer."""
     return [
         layer_of(random, columns, 16),
         layer_of(random, 16, 16),
@@ -260,7 +260,7 @@ class Sparse(unittest.TestCase):
         self.check_cells((13, 24, 24), random_cells(np.random.default_rng(5), (13, 24, 24), 1, 900))
 
     def test_order_and_batches(self):
-        """A cloud alone, in a batch of unequal clouds, and in another order has the same bits; so has a repeat."""
+        """A cloud alone, in a batch of unequal clouds, and in another order has the same bits; so has a second run."""
         random = np.random.default_rng(4)
         shape, layers = (17, 30, 30), residual(random)
         clouds = [random_cells(random, shape, 1, count) for count in (150, 0, 1, 40, 300)]
@@ -303,7 +303,7 @@ class Sparse(unittest.TestCase):
         ])
 
     def test_fused_steps(self):
-        """The step without an instruction, for random bits and for sums near the middle of two float32."""
+        """The fused step without the instruction: random bits, and sums near the middle of two float32."""
         random = np.random.default_rng(8)
         bits = lambda: random.integers(0, 1 << 32, 300000, dtype=np.uint32).view(np.float32)
         a, b = bits(), bits()

@@ -299,7 +299,7 @@ class Edges(StepsCase):
         self.assertEqual(self.kept(chain, rows), [0, 2, 4, 6])
 
     def test_many_points_of_one_cell(self):
-        """As many as any list of the backends can be long."""
+        """Sums with one, two and three levels of groups."""
         rng = np.random.default_rng(SEED)
         for count in (63, 64, 65, 4096, 4097, 9000):
             rows = rng.random((count, 4), np.float32)
@@ -325,7 +325,7 @@ class Edges(StepsCase):
         self.assertEqual(expected.fates[3], "merged")
 
     def test_rings(self):
-        """A value that is no ring; rings of one, two and three points; a circle; the walk over a circle's end."""
+        """A value that is not a ring; rings of one, two and three points; a circle; the walk over a circle's end."""
         chain = [("r", "ring_outlier", {"ring": "ring", "max_azimuth_diff": "60", "object_length_threshold": "0.9"})]
         rows = [[1, 0, 0, value] for value in (-1, 0.5, 1024, np.nan, np.inf, 1023, -0.0)]
         _, _, expected = self.check(chain, np.array(rows, np.float32))
@@ -340,7 +340,7 @@ class Edges(StepsCase):
         self.assertEqual(self.kept(chain, cut), [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11])
 
     def test_rings_of_kitti(self):
-        """Turns are counted over rows that earlier steps dropped, and more than 1023 of them give no ring."""
+        """Rows that earlier steps dropped count for turns too. After more than 1023 turns, a row has no ring."""
         rng = np.random.default_rng(SEED)
         rows = np.ones((4000, 3), np.float32)
         rows[:, 0] += rng.random(4000, np.float32)

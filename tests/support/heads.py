@@ -36,7 +36,7 @@ def aligned_anchors(shape, ranges, sizes, rotations):
 
 
 def multilabel_anchors(maps, anchors, values, offset, test):
-    """Anchor3DHead with its classes by the sigmoid. test: its test_cfg. The z of a box is that of its centre."""
+    """Anchor3DHead, whose scores are sigmoids. test: its test_cfg. The z of a box is that of its centre."""
     logits = maps["cls_preds"].reshape(len(anchors), -1)
     moves, bins = maps["box_preds"].reshape(-1, values).astype(float), maps["dir_cls_preds"].reshape(-1, 2)
     best = np.argsort(-logits.max(1), kind="stable")[: test["nms_pre"]]

@@ -55,7 +55,7 @@ def offsets(kernel):
 
 
 def strided_cells(cells, layer, shape):
-    """The cells that a strided layer makes, and its shape."""
+    """The cells of the level that a strided layer begins, and the level's shape."""
     sizes = zip(shape, layer.kernel, layer.stride, layer.padding)
     shape = tuple((n + 2 * p - k) // s + 1 for n, k, s, p in sizes)
     reached = set()

@@ -28,7 +28,7 @@ static inline uint32_t sparse_case_bits(struct sparse_case *made) {
 static inline int32_t sparse_case_below(struct sparse_case *made, int32_t limit) {
   return (int32_t)(sparse_case_bits(made) % (uint32_t)limit);
 }
-// From -1 to 1.
+// A random number from -1 to 1.
 static inline float sparse_case_unit(struct sparse_case *made) {
   return (float)(int32_t)(sparse_case_bits(made) << 1) * 0x1p-31f;
 }
@@ -123,7 +123,7 @@ static inline void free_sparse_case(struct sparse_case *made) {
   free(made->features);
 }
 
-// The first case from `seed` on with so many rows.
+// The first case from `seed` on with at least `rows` rows.
 static inline struct sparse_case make_full_sparse_case(uint64_t seed, int32_t most_layers, int32_t size, int32_t rows) {
   struct sparse_case made = make_sparse_case(seed, most_layers, size);
   while (made.rows.num_rows < rows) {

@@ -243,7 +243,7 @@ def drop_radius_outliers(chain, parameters):
 
 
 def double_sum(values):
-    """In groups of 64, float64."""
+    """The sum in float64, in groups of 64."""
     values = [float(value) for value in values]
     while len(values) > 1:
         values = [sum_of(values[at : at + 64]) for at in range(0, len(values), 64)]

@@ -17,7 +17,7 @@ class Parameter(NamedTuple):
     """A parameter as the service describes it. operations.py has the rows."""
 
     name: str
-    operations: Tuple[str, ...]  # that have the parameter
+    operations: Tuple[str, ...]  # the operations that have the parameter
     type: str
     unit: Optional[str]
     default: Optional[str]
@@ -40,7 +40,7 @@ def text_of(value: Any) -> str:
 
 
 def text_of_boxes(value: Any) -> str:
-    """The same for a list of boxes, or for one box. Boxes are separated by semicolons."""
+    """The text of a list of boxes, or of one box, in a query. Boxes are separated by semicolons."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)) and all(hasattr(box, "__len__") for box in value):

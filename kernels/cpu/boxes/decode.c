@@ -27,7 +27,7 @@ struct decode {
   struct cpu_found found;
 };
 
-enum { GROUP = 256 };        // about so many logits are checked together
+enum { GROUP = 256 };        // about this many logits are checked together
 enum { OVER_PRE_MAX = -1 };  // a label
 _Static_assert((int)GROUP >= (int)VX_MAX_DIR_BINS, "an anchor's directions fit");
 

@@ -4,10 +4,10 @@
 //   VECTOR, LANES, LOAD, STORE, SPLAT  a vector of floats, and how it moves
 //   FUSE(a, b, c)  a * b + c with one rounding, in each lane
 //   TARGET  the attribute of functions with these vectors
-//   MOST_ROWS(vectors)  how many rows of so many vectors fit in registers
+//   MOST_ROWS(vectors)  how many rows of that number of vectors fit in registers
 // Each channel has a lane of its own, so vectors change no sum.
 
-// `rows` and `vectors` are constants wherever it is inlined, so its arrays are registers.
+// Every caller inlines this function with constant `rows` and `vectors`, so its arrays are registers.
 static inline __attribute__((always_inline)) TARGET void
 KIND(convolve_rows)(const struct cpu_pairs *pairs, int32_t first, int32_t channel, const int rows, const int vectors) {
   const float *from[8], *weight = pairs->weight + channel;

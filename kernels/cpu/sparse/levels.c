@@ -16,7 +16,7 @@ void cpu_level_take(struct cpu_level *level, const int32_t shape[3], int32_t num
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
-// Numbers the rows. `first` has the rows of each line, or any other number that is 0 if the line has none.
+// Numbers the rows. Before the call, first[line] is 0 if the line has no row, else any other number.
 static void number(struct cpu_level *level, struct vx_stop *stop) {
   int64_t lines = cpu_level_lines(level), rows = 0;
   VX_EACH_ROW(stop, line, 0, lines) {
@@ -95,7 +95,8 @@ struct step {
   const struct cpu_level *from;
   struct cpu_level *to;
   const struct vx_sparse_layer *layer;
-  uint32_t any[MOST_WORDS + 5];  // the input cells of a line that some offset along z and y reaches; 1 word, 4 words: 0
+  // The merged input lines that some offset along z and y reaches, after one word of 0 and before four words of 0.
+  uint32_t any[MOST_WORDS + 5];
 };
 
 // Merges the input lines of an output line. Returns false if they have no row.

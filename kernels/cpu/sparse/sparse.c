@@ -20,7 +20,7 @@ struct sparse {
   float *map;
   struct vx_sparse_plan plan;
   struct cpu_level levels[VX_MAX_SPARSE_LEVELS];
-  struct cpu_rules *rules;  // of the current layer, a block each
+  struct cpu_rules *rules;  // one for each block of the current layer
   // A layer reads `in` and writes `out`. `before` has the input of the layer before.
   float *in, *out, *before;
   const struct vx_sparse_layer *layer;
@@ -64,7 +64,7 @@ static int64_t blocks_of(const struct cpu_level *level) {
   return (level->num_rows + CPU_RULE_ROWS - 1) / CPU_RULE_ROWS;
 }
 
-// The most values that the rows before or after any layer have.
+// The maximum number of values in the rows before or after a layer.
 static uint64_t most_values(const struct sparse *sparse) {
   uint64_t most = (uint64_t)sparse->levels[0].num_rows * (uint64_t)sparse->backbone->layers[0].inputs;
   for (int32_t i = 0; i < sparse->backbone->num_layers; i++) {
@@ -121,7 +121,7 @@ static void begin_sums(const struct vx_sparse_layer *layer, float *out, int64_t 
     memcpy(out + row * layer->width, layer->bias, (size_t)layer->width * sizeof *out);
 }
 
-// Neither `added` nor the result is a sum that the compiler could fuse with another one.
+// No product is added here, so the compiler has nothing to fuse.
 static void end_sums(float *out, const float *added, int64_t values) {
   for (int64_t i = 0; added && i < values; i++) out[i] = out[i] + added[i];
   for (int64_t i = 0; i < values; i++) out[i] = out[i] > 0 ? out[i] : 0;

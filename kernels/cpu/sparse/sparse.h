@@ -1,4 +1,4 @@
-// Sparse convolution on the CPU: cpu_sparse. What follows it is what the files of this room share.
+// Sparse convolution on the CPU: cpu_sparse. The rest is what the files of this folder share.
 //
 // The rows of a level are in the order of their cells: cloud, z, y, x. A line is the cells of one (cloud, z, y), and
 // only lines with a row have words. A row's number is the number of occupied cells before it, so a cell is found by
@@ -78,7 +78,7 @@ static inline int64_t cpu_level_lines(const struct cpu_level *level) {
 static inline const struct cpu_word *cpu_level_line(const struct cpu_level *level, int64_t line) {
   return level->word + line * level->words;
 }
-// The number of bits that are set, on processors without an instruction too.
+// The number of bits that are set. Needs no special instruction.
 static inline int32_t cpu_count_bits(uint32_t bits) {
   bits -= bits >> 1 & 0x55555555u;
   bits = (bits & 0x33333333u) + (bits >> 2 & 0x33333333u);

@@ -155,7 +155,7 @@ static enum vx_status run_steps(struct cpu_chain *chain, struct error *error) {
 
 struct writing {
   const struct cpu_chain *chain;
-  float *points;                        // each NULL: not requested
+  float *points;                        // this and the following are NULL if not requested
   int32_t *indices, *rows, *voxel_ids;  // voxel_ids: the operation has filled it for the rows that are left
   uint8_t *fates, *steps;
 };

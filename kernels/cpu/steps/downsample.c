@@ -14,11 +14,11 @@ struct downsample {
   const struct vx_downsample *params;
   struct vx_stop *stop;
   int32_t begin, end;  // rows of the current cloud
-  // Of the current cloud. `largest` is the number of rows of the largest cloud.
+  // The following describe the current cloud. `largest` is the number of rows of the largest cloud.
   struct cpu_cell_index cells;
   int32_t *cell_of;  // [largest]: number of each row's cell, or -1
   int32_t *heads;    // [largest]: the row that represents each cell
-  uint64_t *ranks;   // [largest]: its rank, if the least rank decides
+  uint64_t *ranks;   // [largest]: the rank of this row, if the least rank decides
   int32_t *list;     // [largest]: rows, cell by cell, if there are means
   int32_t *next;     // [largest]: where the next row of each cell goes in the list
 };

@@ -20,7 +20,7 @@ enum {
 struct block {
   int32_t at[3];    // its number along x, y and z
   int32_t begin;    // its first place
-  int32_t ends[8];  // end of each of its cells in the places; while they are filled, where the next point goes
+  int32_t ends[8];  // where each of its cells ends in the places; in place_points, where the next point goes
 };
 
 // The current cloud. `largest` is the number of rows of the largest cloud.

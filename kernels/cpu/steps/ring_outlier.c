@@ -61,7 +61,7 @@ static void list_rows(struct ring_outlier *own) {
 
 // ---- a ring ---------------------------------------------------------------------------------------------------------
 
-// Copies the points of a ring, and finds how many of the `links` first ones are linked to the next.
+// Copies the points of a ring, and finds how many of the first `links` points are linked to the next point.
 static int32_t link_points(struct ring_outlier *own, const int32_t *list, int32_t count, int32_t links) {
   const struct vx_ring_outlier params = *own->params;
   struct vx_ringed *at = own->at;

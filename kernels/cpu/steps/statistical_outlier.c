@@ -9,7 +9,7 @@
 
 enum {
   LANES = CPU_SAMPLE_LANES,
-  GROUP = 4,                                           // of distances that move together
+  GROUP = 4,                                           // distances that move together
   MOST_NEAREST = (VX_MAX_MEAN_K / GROUP + 1) * GROUP,  // at least VX_MAX_MEAN_K + 1
   TASK_LEAVES = 8,                                     // leaves whose points a task searches for
   STACK = (LANES - 1) * CPU_SAMPLE_DEPTH + LANES,      // maximum nodes and leaves that wait during a walk

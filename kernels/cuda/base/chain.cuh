@@ -1,5 +1,5 @@
-// The rows of a chain of steps on a GPU (kernels/steps.h), their counts, and the tensors made of them. The room steps/
-// runs the chain before the operation. Every operation calls the two functions below, if the lane has a chain.
+// The rows of a chain of steps on a GPU (kernels/steps.h), their counts, and the tensors made of them. The folder
+// steps/ runs the chain before the operation. Every operation calls the two functions below, if the lane has a chain.
 #ifndef VOXELD_CUDA_CHAIN_CUH
 #define VOXELD_CUDA_CHAIN_CUH
 
@@ -21,9 +21,9 @@ struct cuda_chain {
   // [num_points]: the number of rows left before each row; if the row itself is not left, the complement (~) of that
   // number, which is negative. NULL if nothing reads it.
   int32_t *row_of;
-  uint64_t *tiles;                        // states of the scan that numbers them
+  uint64_t *tiles;                        // states of the scan that numbers the rows
   float *matrices;                        // room for the steps that have one matrix per cloud
-  uint32_t used_matrices, host_matrices;  // used in this room; used in the host's commands
+  uint32_t used_matrices, host_matrices;  // number in use in this array, and in the host's commands
 };
 
 // Reads what the device has counted into the job's report, once the host has awaited the sizes of the operation.

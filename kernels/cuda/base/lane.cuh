@@ -23,8 +23,8 @@ enum {
   CUDA_WARP_LIST = 256,         // longest list that a warp sorts
   CUDA_SHARED_LIST = 4096,      // longest list that a block sorts in shared memory
   CUDA_SUM_GROUP = 64,          // points summed in sequence without a cap
-  CUDA_DIRECT_CELLS = 1 << 22,  // in a grid with up to so many cells, each cell has its own slot, without hashing
-  CUDA_MARKED_CELLS = 1 << 29,  // in a grid with up to so many cells, marks order the rows, without sorting
+  CUDA_DIRECT_CELLS = 1 << 22,  // in a grid with up to this many cells, each cell has its own slot, without hashing
+  CUDA_MARKED_CELLS = 1 << 29,  // in a grid with up to this many cells, marks order the rows, without sorting
   CUDA_MARK_WORDS = 16,         // words of 32 marks in a group, whose marks are counted together
   CUDA_DIGIT_BITS = 11,         // of a digit of a cell's rank
   CUDA_RANK_DIGITS = 3          // digits of a rank

@@ -227,7 +227,7 @@ struct cuda_run : voxel_view {
   uint64_t num_rooms, room_floats;
 };
 
-// Groups of marks for so many cells.
+// The number of groups of marks for this many cells.
 static __host__ __device__ inline uint64_t cuda_mark_groups(uint64_t num_cells) {
   return (num_cells + 32 * CUDA_MARK_WORDS - 1) / (32 * CUDA_MARK_WORDS);
 }

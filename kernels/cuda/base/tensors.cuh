@@ -13,7 +13,7 @@ template <int first, int last> struct cuda_tensors {
   // The tensor, as items of `type`.
   template <typename type> __device__ type *of(enum vx_tensor tensor) const { return (type *)at[tensor - first]; }
 
-  // Each of at least VX_TENSOR_ALIGNMENT threads calls this. Zeroes the gaps. Each gap is shorter than the alignment.
+  // Called by at least VX_TENSOR_ALIGNMENT threads. Zeroes the gaps. Each gap is shorter than the alignment.
   __device__ void zero_gaps(uint64_t thread) const {
 #pragma unroll
     for (int i = 0; i < COUNT; i++)

@@ -34,7 +34,7 @@ template <int COLUMNS> struct tile {
   int32_t inputs[VX_MAX_SPARSE_OFFSETS][ROWS];
 };
 
-// A part of a stage on its way.
+// A thread's part of a stage, in registers on its way to shared memory.
 template <int COLUMNS> struct brought { float4 values[tile<COLUMNS>::VALUES], factors[tile<COLUMNS>::FACTORS]; };
 
 static __device__ float4 bring_values(const struct sparse_layer &layer, int32_t input, int32_t channel) {

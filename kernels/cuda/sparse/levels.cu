@@ -42,7 +42,7 @@ static __device__ uint32_t pack_even(uint64_t bits) {
 
 enum { MERGED_WORDS = 4 };
 
-// The input words from `first` on of the lines that some offset along z and y reaches, merged.
+// Merges the input lines that some offset along z and y reaches: their words from `first` on.
 static __device__ void merge_words(const struct sparse_window &window, int32_t cloud, int32_t z, int32_t y,
                                    int32_t first, uint32_t (&any)[MERGED_WORDS]) {
   const struct sparse_level &from = window.from;
@@ -67,7 +67,7 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK) stride_kernel(struct spar
   if (at >= to.all_words) return;
   uint64_t line = at / to.words, plane = line / to.shape[1];
   int32_t w = (int32_t)(at % to.words), stride = window.stride[2];
-  // The bit of the input cell that offset 0 of the word's first bit reaches, with a word before the line.
+  // The bit of the input cell that the word's first bit reaches with offset 0, if a word stands before the line.
   int32_t begin = (32 * w - 1) * stride - window.padding[2] + 1 + 32;
   uint32_t any[MERGED_WORDS] = {}, bits = 0;
   merge_words(window, (int32_t)(plane / to.shape[0]), (int32_t)(plane % to.shape[0]), (int32_t)(line % to.shape[1]),

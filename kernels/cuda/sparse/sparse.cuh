@@ -1,4 +1,4 @@
-// What the files of this room share: levels, tables of neighbours, layers.
+// What the files of this folder share: levels, tables of neighbours, layers.
 //
 // The rows of a level are in the order of their cells: cloud, z, y, x. Bit i of word w of a line is the cell
 // x = 32 * w + i - 1, so the first and the last bit of a line are 0. A row's number is the number of occupied cells
@@ -67,7 +67,7 @@ static inline uint64_t sparse_word_blocks(const struct sparse_level &level) {
 }
 static inline uint64_t sparse_tiles(uint64_t rows) { return (rows + SPARSE_TILE - 1) / SPARSE_TILE; }
 
-// Whether the cell is occupied. `row`: its row.
+// Whether the cell is occupied. If so, `row` becomes the cell's row.
 static __device__ inline bool sparse_look(const struct sparse_level &level, int32_t cloud, int32_t z, int32_t y,
                                           int32_t x, uint32_t *row) {
   if (z < 0 || z >= level.shape[0] || y < 0 || y >= level.shape[1] || x < 0 || x >= level.shape[2]) return false;

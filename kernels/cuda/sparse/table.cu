@@ -19,9 +19,10 @@ static __device__ uint32_t look_around(const struct sparse_window &window, int4 
   return mask;
 }
 
-// The class of a row, for a kernel of 3 x 3 x 3: whether it has any input in each of the 8 lines beside its own, in the
-// left and in the right column of the outer planes, to the left and to the right in its own plane. A class only makes
-// tiles alike, so any number below SPARSE_CLASSES is right for other kernels.
+// The class of a row. For a kernel of 3 x 3 x 3 it has 12 bits: for each of the 8 lines beside the row's own, for the
+// left and the right column of the outer planes, and for the left and the right in the row's own plane. A bit is set if
+// the row has an input there. A class only makes tiles alike, so any number below SPARSE_CLASSES is right for other
+// kernels.
 static __device__ uint32_t class_of(uint32_t mask, int32_t offsets) {
   const uint32_t left = 01111111111 & 0x7FFFFFF, outer = 0x7FC01FF;
   if (offsets != 27) return mask % SPARSE_CLASSES;

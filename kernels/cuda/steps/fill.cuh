@@ -14,7 +14,7 @@ static __global__ void __launch_bounds__(FILL_BLOCK)
   for (uint64_t i = begin; i < num_zeros; i += step) zeros[i] = 0;
 }
 
-// Sets all bits of the first array, and none of the second.
+// Sets all bits of the first array, and clears all bits of the second.
 static inline enum vx_status cuda_fill(const struct cuda_chain *chain, uint64_t *ones, uint64_t num_ones,
                                        uint64_t *zeros, uint64_t num_zeros, struct error *error) {
   unsigned blocks = cuda_looping_blocks(&chain->run, num_ones + num_zeros, FILL_BLOCK, 8);

@@ -62,7 +62,7 @@ static __device__ uint32_t claim_slot(const struct cuda_chain_rows &r, const str
   }
 }
 
-// The same once the table no longer changes; CUDA_NO_SLOT if no row is in the cell.
+// The slot of a cell, once the table no longer changes; CUDA_NO_SLOT if no row is in the cell.
 static __device__ uint32_t find_slot(const struct cuda_chain_rows &r, const struct radius_outlier &own,
                                      const struct part &part, const int32_t cell[3]) {
   uint64_t at = home_of(own, part, cell);

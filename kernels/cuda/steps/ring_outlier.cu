@@ -89,7 +89,7 @@ static __device__ struct vx_ringed point_at(const struct cuda_chain_rows &r, con
   return vx_ringed_of(row[0], row[1], row[2]);
 }
 
-// Whether a walk begins at this place, where no circle closes.
+// Whether a walk begins at this place, if every ring is cut before its first point.
 static __device__ bool begins_walk(const struct cuda_chain_rows &r, const struct ring_outlier &own, uint64_t place) {
   if (place == 0 || own.sorted_keys[place] != own.sorted_keys[place - 1]) return true;
   struct vx_ringed before = point_at(r, own, place - 1), here = point_at(r, own, place);

@@ -194,7 +194,7 @@ static __device__ float squared_distance_to(const struct search &search, const f
   return vx_squared_distance(search.at, other);
 }
 
-// Rows that are neighbours on the curve are usually near each other.
+// A bound for the search, from the row's neighbours on the curve, which are usually near the row.
 static __device__ float bound_at(const struct search &search, const struct statistical_outlier &own, uint32_t place) {
   uint32_t rows = (uint32_t)search.mean_k + 1, half = rows / 2;
   if (search.within.end - search.within.begin < rows) return INFINITY;

@@ -9,9 +9,9 @@
 // Every kernel calls cuda_wait() (device.cuh) before it touches memory. The last kernel of a step calls
 // cuda_end_step(rows) in each block, when the block's work is done. This notes when the step has ended.
 //
-// Scratch: the step has the whole scratch of the lane, until the next step. cuda_step_scratch lays out its arrays. They
-// hold what others left there, so a step clears what must be clear. The lane's table of cells, its counters and its
-// tiles belong to the operation: a step must leave them alone.
+// Scratch: the step has the whole scratch of the lane, until the next step. cuda_step_scratch lays out its arrays. At
+// first the arrays hold what was left in that memory, so a step clears what must be clear. The lane's table of cells,
+// its counters and its tiles belong to the operation: a step must leave them alone.
 #ifndef VOXELD_CUDA_STEPS_CUH
 #define VOXELD_CUDA_STEPS_CUH
 

@@ -1,5 +1,5 @@
-// The choice of points, if a row does not keep its first points (struct vx_choice). Each list that is longer than the
-// cap gets the points that stay to its front. The rest of its points follows, in any order.
+// The choice of points, if a row does not keep its first points (struct vx_choice). In each list that is longer
+// than the cap, the points that stay move to the front. The rest of its points follows, in any order.
 //
 // A warp, or for a long list a block, finds the rank of the last point that stays, digit by digit. Ranks are random, so
 // two digits are mostly enough.

@@ -3,8 +3,8 @@
 //   sparse-bench [--plain] second|centerpoint SCAN [ROUNDS]
 //
 // backbones.h has the backbones and the rows. Prints the rows of each level, and for each way the median and the least
-// time of one thread, then of two: the wall clock's time; `plain` only if it is asked for, since it is slow. All runs
-// must write the same bytes; otherwise the program ends with 1.
+// time on the wall clock, with one thread and with two. Runs the slow way `plain` only with --plain. All runs must
+// write the same bytes; otherwise the exit status is 1.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 //
 // Like the program voxelize-cuda, but for every backend of the build, it prints device information, the average time
 // per scan and the speed-up. Parameters are the service's own (api/ops/ops.h) and start from the preset voxelize_cuda.
-// --all uses every preset whose rows have --columns columns. One thread. Nothing here asserts a time, but results that
-// disagree end it with 1.
+// --all uses every preset whose rows have --columns columns. One thread. No time is asserted, but the exit status is 1
+// if results disagree.
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
@@ -240,7 +240,8 @@ static bool measure_scan(struct bench *bench, const char *first, const struct vx
   return true;
 }
 
-// Measures one set of parameters on every scan. Tables and reports call the set `first`. `rows` has one row per scan.
+// Measures one set of parameters on every scan. `first` is the set's name in tables and reports. `rows` has one
+// row per scan.
 static bool measure(struct bench *bench, const char *first, const struct vx_job *asked, struct row *rows) {
   struct plain_voxelizer memory, *plain = open_plain(bench, asked, &memory) ? &memory : NULL;
   bool ok = true;

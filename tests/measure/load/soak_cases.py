@@ -139,7 +139,7 @@ def inferred(reply):
 
 @dataclasses.dataclass
 class Bad:
-    """`data` is the whole request. Without a problem, the library itself answers or closes. `keeps`: the connection
+    """`data` is the whole request. If `problem` is None, the library itself answers or closes. `keeps`: the connection
     stays open."""
 
     data: bytes
@@ -258,7 +258,7 @@ def read_clouds(work, names, columns, sensor):
 
 
 def thin(cloud, points):
-    """Thins evenly to at most so many points."""
+    """Thins evenly to at most this many points."""
     return cloud[:: max(1, -(-len(cloud) // points))] if points else cloud[:0]
 
 

@@ -33,7 +33,7 @@ static void rows(void **state) {
                                       "0,0,0,0,0,0,nan",
                                       "0,0,0,0,0,0,0;;1,0,0,0,0,0,0"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_false(reads("deskew_twists", wrong[i]));
-  assert_false(reads("deskew_poses", "0,0,0,0,1,0,0,0"));  // a single pose is no motion
+  assert_false(reads("deskew_poses", "0,0,0,0,1,0,0,0"));  // a single pose is not a motion
   assert_false(reads("deskew_poses", "0,0,0,0,1,0,0,0;1,1,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1"));
   assert_true(reads("deskew_twists", "0,1,2,3,4,5,6;0.5,1,2,3,4,5,6"));
   assert_int_equal(request.deskew.twists.rows, 2);

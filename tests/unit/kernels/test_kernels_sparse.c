@@ -1,4 +1,4 @@
-// Sparse convolution on the CPU: every way against each other, any order of tasks, stops, refusals, the fused step.
+// Sparse convolution on the CPU: all ways against each other, any order of tasks, stops, refusals, the fused step.
 // tests/oracle/test_sparse.py compares every bit with numpy.
 #include "kernels/cpu/sparse/fused.h"
 #include "kernels/cpu/sparse/sparse.h"

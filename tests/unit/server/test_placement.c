@@ -116,7 +116,7 @@ static void a_job_waits_for_a_busy_gpu_that_ends_first(void **state) {
   placement_end(&placement, TARGET_GPU, &cost);
   placement_end(&placement, TARGET_GPU, &cost);
   assert_int_equal(placement.running_ns, 0);
-  assert_int_equal(choose(1, cpu_only), TARGETS);  // no GPU lane is free, but the running jobs should be done
+  assert_int_equal(choose(1, cpu_only), TARGETS);  // no GPU lane is free, but by the estimate no job runs
 }
 
 static void waiting_jobs_count(void **state) {
@@ -125,7 +125,8 @@ static void waiting_jobs_count(void **state) {
   for (int i = 0; i < 2; i++) placement_begin(&placement, TARGET_GPU, &cost);
   for (int i = 0; i < 4; i++) {
     placement_wait(&placement, &cost);
-    assert_int_equal(choose(1, cpu_only), TARGETS);  // 10 ms of running jobs, 5 ms for each other waiting job, 10 ms
+    // For the GPUs: 10 ms of running jobs, 5 ms for each other waiting job, and 10 ms for the job itself.
+    assert_int_equal(choose(1, cpu_only), TARGETS);
   }
   placement_wait(&placement, &cost);
   assert_int_equal(choose(1, cpu_only), TARGET_CPU);
@@ -140,7 +141,8 @@ static void only_waiting_jobs_ahead_count(void **state) {
   placement_begin(&placement, TARGET_GPU, &cost);
   for (int i = 0; i < 10; i++) placement_wait(&placement, &cost);
   assert_int_equal(choose(1, cpu_only), TARGET_CPU);
-  assert_int_equal(choose(0.3, cpu_only), TARGET_CPU);  // 10 ms of the running job, 20 ms of two others, 10 ms
+  // For the GPU: 10 ms of the running job, 20 ms of two others, and 10 ms for the job itself.
+  assert_int_equal(choose(0.3, cpu_only), TARGET_CPU);
   assert_int_equal(choose(0.2, cpu_only), TARGETS);
   assert_int_equal(choose(0, cpu_only), TARGETS);
 }
@@ -324,7 +326,7 @@ static void without_a_gpu_that_works_every_worker_takes_every_job(void **state) 
   queue_done(&queue, &poppers[TARGET_CPU].waiter, &one);
 }
 
-// A client's job on the CPU does not count to its limit of running jobs on GPUs.
+// A client's job on the CPU does not count towards the client's limit of running jobs on GPUs.
 static void jobs_on_the_cpu_do_not_count_to_the_clients_limit(void **state) {
   (void)state;
   struct client *other = clients_join(&clients, "", "192.0.2.2");

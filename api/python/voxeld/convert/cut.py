@@ -1,8 +1,8 @@
 """A network that is an ONNX file already, cut at its scatter. The nodes before the scatter are the encoder, and the
 nodes after it are the network that the service runs.
 
-Exporters have the scatter as a node of TensorRT's plug-in PPScatterPlugin, or as ONNX's ScatterND or ScatterElements;
-or they leave it out and write two files.
+Exporters write the scatter as a node of TensorRT's plug-in PPScatterPlugin, or as ONNX's ScatterND or ScatterElements;
+or they leave the scatter out and write two files.
 """
 
 from __future__ import annotations

@@ -591,5 +591,5 @@ class _File:
                 result = known(*values, **words)
                 return list(result) if known in (enumerate, reversed, zip) else result
             if not function.python and not any(isinstance(value, (dict, list)) for value in every):
-                return self._unread(node)  # a function of a module changes nothing that it does not get
+                return self._unread(node)  # a function of a module can change only what it gets
         return self._refuse(node)
