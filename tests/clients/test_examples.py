@@ -62,7 +62,7 @@ def steps(text):
             ended = block.end()
             continue
         lines = re.sub(r"\\\n *", "", re.sub(r"^ {4}", "", block[3], flags=re.MULTILINE)).splitlines()
-        current = found[-1] if ended and text[ended : block.start()].isspace() else None  # output below a program
+        current = found[-1] if ended and not text[ended : block.start()].strip() else None  # output below a program
         for line in lines:
             if line.startswith("$ "):
                 current = Step("sh", re.sub(r"\s+# .*$", "", line[2:]))

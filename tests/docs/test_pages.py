@@ -78,6 +78,13 @@ class References(unittest.TestCase):
             with self.subTest(f"./dev {verb}"):
                 self.assertIn(verb, verbs)
 
+    def test_dev_refuses_what_it_does_not_take(self):
+        for words in (["build", "--cpuonly"], ["lint", "dev"], ["demo", "scan.bin", "--cpu-only"], ["nothing"]):
+            with self.subTest(words):
+                done = subprocess.run([ROOT / "dev", *words], capture_output=True, text=True)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertTrue(done.stderr.startswith("dev: "), done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
