@@ -19,7 +19,7 @@ const LAYERS = {
 };
 const OF_STREAMS = ["points", "box"]; // the layers that a stream has too
 const REFUSED = [400, 413, 415, 422]; // statuses of a refused file or value
-const FIRST = "preset=kitti_second&voxel_size=0.3,0.3,0.2"; // the state of a page whose address has none
+const FIRST = "preset=kitti_second&voxel_size=0.3,0.3,0.2"; // the parameters of a page whose address has none
 const PLAY_PAUSE = 100; // milliseconds between frames
 const POINTS_OF_VOXEL = 10;
 const SLOW = 50; // milliseconds; slower pictures are coarse while the user moves the camera
@@ -347,7 +347,9 @@ function saveState() {
 }
 
 function restoreState() {
-  const state = new URLSearchParams(location.hash.slice(1) || FIRST);
+  const state = new URLSearchParams(location.hash.slice(1));
+  if ([...state.keys()].every((name) => name.startsWith(ofView(""))))
+    for (const [name, value] of new URLSearchParams(FIRST)) state.set(name, value);
   const view = (name) => state.get(ofView(name));
   form.set({ preset: "", ...Object.fromEntries(state) });
   if (COLOURS.some(([name]) => name === view("colour"))) byId("colour").value = view("colour");

@@ -122,6 +122,12 @@ class Detections(DetectionCase):
         self.drop(points)
         self.assertEqual(self.legend(), expected)
 
+    def test_an_address_with_a_model_alone_has_the_first_parameters(self):
+        self.open("#view.model=random")
+        state = self.browser.run("return location.hash")
+        self.assertIn("preset=kitti_second", state)
+        self.assertIn("view.model=random", state)
+
     def test_boxes_of_a_file_are_drawn_beside_those_of_the_model(self):
         self.open(WITH_MODEL)
         points = scan(500)
