@@ -42,4 +42,9 @@ static bool split(struct request_step *step, const struct chain_points *points, 
                       (long long)work, (long long)points->max_work);
 }
 
-const struct step_kind step_statistical_outlier = {.type = VX_STEP_STATISTICAL_OUTLIER, .rows = rows, .split = split};
+const struct step_kind step_statistical_outlier = {
+    .type = VX_STEP_STATISTICAL_OUTLIER,
+    .doc = "drops points that are far from their nearest neighbours",
+    .rows = rows,
+    .split = split,
+};

@@ -41,6 +41,21 @@ class Tables(unittest.TestCase):
         self.assertEqual(len(rows), len(set(rows)), "each row should be there once")
         return rows
 
+    def test_every_row_has_a_text(self):
+        """Of each table that has texts, also within rows: in a step and in its parameters."""
+
+        def check(value, path):
+            if isinstance(value, dict):
+                for name, part in value.items():
+                    check(part, f"{path}.{name}")
+                    if name == "doc":
+                        self.assertTrue(part, path)
+            elif isinstance(value, list):
+                for number, part in enumerate(value):
+                    check(part, f"{path}[{number}]")
+
+        check(self.tables, "tables")
+
     def check(self, name):
         header, rows = page_table(name, self.tables)
         expected, shown = [normal(line) for line in rows], self.shown(normal(header))

@@ -1145,7 +1145,7 @@ class RadiusOutlier(Step):
 
 
 class StatisticalOutlier(Step):
-    """A step that None.
+    """A step that drops points that are far from their nearest neighbours.
 
     Args:
         mean_k: the nearest other points whose mean distance counts; allowed: a whole number from 1 to 128
