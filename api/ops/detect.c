@@ -90,31 +90,10 @@ static const struct param class_agnostic = {
 static const struct param outputs =
     PARAM_OUTPUTS(VX_DETECT_TENSORS | VX_CHAIN_TENSORS, "boxes, scores, labels and box_counts");
 
-static const struct param *const rows[] = {&model,
-                                           &param_num_features,
-                                           &param_dtype,
-                                           &param_format,
-                                           &param_fields,
-                                           &param_intensity_scale,
-                                           &param_point_counts,
-                                           PARAMS_OF_STREAMS,
-                                           PARAMS_OF_TIMES,
-                                           &param_steps,
-                                           &max_voxels_by,
-                                           &max_points_by,
-                                           &seed,
-                                           &score_threshold,
-                                           &max_objects,
-                                           &nms_threshold,
-                                           &nms_pre_max,
-                                           &nms_post_max,
-                                           &class_agnostic,
-                                           &outputs,
-                                           &param_points_region,
-                                           &param_output_region,
-                                           &param_metadata,
-                                           &param_timeout_ms,
-                                           NULL};
+static const struct param *const rows[] = {
+    &model,           PARAMS_OF_POINTS,     &param_steps,         &max_voxels_by,  &max_points_by,    &seed,
+    &score_threshold, &max_objects,         &nms_threshold,       &nms_pre_max,    &nms_post_max,     &class_agnostic,
+    &outputs,         &param_points_region, &param_output_region, &param_metadata, &param_timeout_ms, NULL};
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {

@@ -15,6 +15,11 @@ extern const struct param param_preset, param_num_features, param_dtype, param_f
     param_intensity_scale, param_point_counts, param_steps, param_points_region, param_output_region, param_metadata,
     param_timeout_ms;
 
+// The body's points: rows that all operations on points have. Needs stream.h and deskew.h.
+#define PARAMS_OF_POINTS                                                                                               \
+  &param_num_features, &param_dtype, &param_format, &param_fields, &param_intensity_scale, &param_point_counts,        \
+      PARAMS_OF_STREAMS, PARAMS_OF_TIMES
+
 // The row `outputs` of an operation that can write these tensors.
 #define PARAM_OUTPUTS(allowed_tensors, text)                                                                           \
   {                                                                                                                    \

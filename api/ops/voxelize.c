@@ -198,14 +198,7 @@ static const struct param outputs = PARAM_OUTPUTS(
     "sampled_points");
 
 static const struct param *const rows[] = {&param_preset,
-                                           &param_num_features,
-                                           &param_dtype,
-                                           &param_format,
-                                           &param_fields,
-                                           &param_intensity_scale,
-                                           &param_point_counts,
-                                           PARAMS_OF_STREAMS,
-                                           PARAMS_OF_TIMES,
+                                           PARAMS_OF_POINTS,
                                            &param_steps,
                                            &point_cloud_range,
                                            &voxel_size,
