@@ -12,19 +12,20 @@ extern const char *const no_yes_words[];  // 0, 1
     .most = VX_MAX_CLOUDS, .allowed = "1 to 1024 whole numbers that add up to the boxes of the body",                  \
     .doc = "splits the boxes into a batch of clouds; boxes of different clouds are not compared",                      \
   }
-#define PARAM_NMS_PRE_MAX(member, whose)                                                                               \
+// The value of `start` is the default. It is NULL if the model has the default.
+#define PARAM_NMS_PRE_MAX(member, start, whose)                                                                        \
   {                                                                                                                    \
     .name = "nms_pre_max", .type = &value_int, .offset = FIELD(member), .least = 1, .most = VX_MAX_RANKED,             \
-    .initial = "4096", .doc = "maximum number of boxes to compare per " whose ": those with the highest scores",       \
+    .initial = (start), .doc = "maximum number of boxes to compare per " whose ": those with the highest scores",      \
   }
-#define PARAM_NMS_POST_MAX(member, whose)                                                                              \
+#define PARAM_NMS_POST_MAX(member, start, whose)                                                                       \
   {                                                                                                                    \
     .name = "nms_post_max", .type = &value_int, .offset = FIELD(member), .least = 1, .most = VX_MAX_RANKED,            \
-    .initial = "500", .doc = "maximum number of boxes to keep per " whose,                                             \
+    .initial = (start), .doc = "maximum number of boxes to keep per " whose,                                           \
   }
-#define PARAM_CLASS_AGNOSTIC(member)                                                                                   \
+#define PARAM_CLASS_AGNOSTIC(member, start)                                                                            \
   {                                                                                                                    \
-    .name = "class_agnostic", .type = &value_word, .offset = FIELD(member), .words = no_yes_words, .initial = "yes",   \
+    .name = "class_agnostic", .type = &value_word, .offset = FIELD(member), .words = no_yes_words, .initial = (start), \
     .doc = "whether a box also suppresses boxes with other labels",                                                    \
   }
 
@@ -49,14 +50,20 @@ extern const struct result_row decoded_results[];
     .allowed = "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max", .unit = "metres",                \
     .doc = "the range that the maps cover",                                                                            \
   }
-#define PARAM_SCORE_THRESHOLD(member)                                                                                  \
+#define PARAM_SCORE_THRESHOLD(member, start)                                                                           \
   {                                                                                                                    \
-    .name = "score_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = "0.1",                     \
-    .doc = "boxes with a lower score are dropped; head=center also drops boxes with exactly this score",               \
+    .name = "score_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = (start),                   \
+    .doc = "boxes with a lower score are dropped; a centre head also drops boxes with exactly this score",             \
   }
-#define PARAM_NMS_THRESHOLD(member)                                                                                    \
+#define PARAM_MAX_OBJECTS(member, start)                                                                               \
   {                                                                                                                    \
-    .name = "nms_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = "0.01",                      \
+    .name = "max_objects", .type = &value_int, .offset = FIELD(member), .least = 1, .most = VX_MAX_RANKED,             \
+    .initial = (start),                                                                                                \
+    .doc = "maximum number of candidates per task that become boxes: those with the highest scores",                   \
+  }
+#define PARAM_NMS_THRESHOLD(member, start)                                                                             \
+  {                                                                                                                    \
+    .name = "nms_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = (start),                     \
     .doc = "the same as iou_threshold of /v1/nms",                                                                     \
   }
 

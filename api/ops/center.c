@@ -44,17 +44,9 @@ static const struct param cell_labels = {
     .offset = CENTER(best_class),
     .words = cell_labels_words,
     .initial = "all",
-    .doc = "all: a cell gives a box for each class above score_threshold; best: only for the best class of each task",
+    .doc = "whether a cell gives a box for each class above score_threshold, or for the best class of each task",
 };
-static const struct param max_objects = {
-    .name = "max_objects",
-    .type = &value_int,
-    .offset = CENTER(max_objects),
-    .least = 1,
-    .most = VX_MAX_RANKED,
-    .initial = "500",
-    .doc = "maximum number of candidates per task that become boxes: those with the highest scores",
-};
+static const struct param max_objects = PARAM_MAX_OBJECTS(job.params.center.max_objects, "500");
 static const struct param post_center_range = {
     .name = "post_center_range",
     .type = &value_floats,
@@ -62,7 +54,7 @@ static const struct param post_center_range = {
     .least = 6,
     .allowed = "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
     .unit = "metres",
-    .doc = "boxes with centres outside of this range are dropped; without it, no box is dropped",
+    .doc = "boxes with centres outside of this range are dropped",
 };
 _Static_assert(CENTER(range_max) == CENTER(range_min) + 3 * sizeof(float) &&
                    CENTER(center_max) == CENTER(center_min) + 3 * sizeof(float),
@@ -85,8 +77,7 @@ static const struct param min_radius = {
     .most = VX_MAX_TASKS,
     .allowed = "a number of 0 or more, or one for each of task_classes",
     .unit = "metres",
-    .doc = "with nms=circle, a box suppresses worse boxes whose centres are at most this far from its own "
-           "centre",
+    .doc = "with nms=circle: a box suppresses worse boxes with centres at most this far from its own centre",
 };
 static const struct param iou_power = {
     .name = "iou_power",
@@ -115,13 +106,13 @@ static const struct param rectified_threshold = {
     .name = "rectified_threshold",
     .type = &value_fraction,
     .offset = CENTER(rectified_threshold),
-    .doc = "with the map iou, boxes whose new score is not above this are dropped; without it, no box is dropped",
+    .doc = "with the map iou, boxes whose new score is not above this are dropped",
 };
-static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.center.score_threshold);
-static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.center.nms.iou_threshold);
-static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.center.nms.pre_max, TASK_OR_CLASS);
-static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.center.nms.post_max, TASK_OR_CLASS);
-static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.center.nms.class_agnostic);
+static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.center.score_threshold, "0.1");
+static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.center.nms.iou_threshold, "0.01");
+static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.center.nms.pre_max, "4096", TASK_OR_CLASS);
+static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.center.nms.post_max, "500", TASK_OR_CLASS);
+static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.center.nms.class_agnostic, "yes");
 static const struct param outputs = PARAM_OUTPUTS(VX_DECODE_TENSORS, "all");
 
 static const struct param *const rows[] = {&param_preset,

@@ -31,7 +31,7 @@ static const struct param anchor_bottoms = {
     .most = VX_MAX_ANCHOR_SIZES,
     .allowed = "a number for each size",
     .unit = "metres",
-    .doc = "z of the bottom of the anchors, for each size",
+    .doc = "z of the anchors' bottoms",
 };
 static const struct param anchor_rotations = {
     .name = "anchor_rotations",
@@ -62,9 +62,7 @@ static const struct param heading = {
     .offset = DECODE(heading),
     .words = heading_words,
     .initial = "angle",
-    .doc =
-        "the heading in box_preds: one value, which is added to the anchor's rotation, or two values, which are added "
-        "to its cosine and its sine",
+    .doc = "the heading in box_preds: one value to add to the anchor's rotation, or two to add to its cosine and sine",
 };
 static const struct param velocity = {
     .name = "velocity",
@@ -72,7 +70,7 @@ static const struct param velocity = {
     .offset = DECODE(velocity),
     .words = no_yes_words,
     .initial = "no",
-    .doc = "whether box_preds has two more values for an anchor: the velocity along x and y",
+    .doc = "whether box_preds also has two values for the velocity along x and y",
 };
 static const struct param align_center = {
     .name = "align_center",
@@ -80,8 +78,7 @@ static const struct param align_center = {
     .offset = DECODE(align_center),
     .words = no_yes_words,
     .initial = "no",
-    .doc =
-        "whether anchors are at the centres of the maps' cells; if not, the outer anchors lie on the ends of the range",
+    .doc = "whether anchors are at the centres of cells; if not, the outermost anchors are at the ends of the range",
 };
 static const struct param dir_offset = {
     .name = "dir_offset",
@@ -90,7 +87,7 @@ static const struct param dir_offset = {
     .initial = "0.78539",
     .allowed = "a finite number",
     .unit = "radians",
-    .doc = "the start of the first bin of directions",
+    .doc = "the heading at which the first bin of directions begins",
 };
 static const struct param dir_limit_offset = {
     .name = "dir_limit_offset",
@@ -98,7 +95,7 @@ static const struct param dir_limit_offset = {
     .offset = DECODE(dir_limit_offset),
     .initial = "0",
     .allowed = "a finite number",
-    .doc = "headings of the first bin begin this many bins below dir_offset",
+    .doc = "moves the beginning of each bin back by this many bins",
 };
 static const struct param dir_bins = {
     .name = "dir_bins",
@@ -115,7 +112,7 @@ static const struct param labels = {
     .offset = DECODE(labels),
     .words = labels_words,
     .initial = "best",
-    .doc = "best: an anchor gives a box only for its best class; all: for each class that reaches score_threshold",
+    .doc = "whether an anchor gives one box, for its best class, or a box for each class that reaches score_threshold",
 };
 static const struct param nms_groups = {
     .name = "nms_groups",
@@ -123,13 +120,13 @@ static const struct param nms_groups = {
     .offset = DECODE(nms_groups),
     .words = groups_words,
     .initial = "task",
-    .doc = "task: the boxes of a task are ranked, limited and suppressed together; class: the boxes of each class",
+    .doc = "which boxes are ranked, limited and suppressed together: those of a task, or those of a class",
 };
-static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.decode.score_threshold);
-static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.decode.nms.iou_threshold);
-static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.decode.nms.pre_max, TASK_OR_CLASS);
-static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.decode.nms.post_max, TASK_OR_CLASS);
-static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.decode.nms.class_agnostic);
+static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.decode.score_threshold, "0.1");
+static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.decode.nms.iou_threshold, "0.01");
+static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.decode.nms.pre_max, "4096", TASK_OR_CLASS);
+static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.decode.nms.post_max, "500", TASK_OR_CLASS);
+static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.decode.nms.class_agnostic, "yes");
 static const struct param outputs = PARAM_OUTPUTS(VX_DECODE_TENSORS, "all");
 
 static const struct param *const rows[] = {&param_preset,

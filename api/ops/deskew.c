@@ -38,8 +38,8 @@ const struct param param_deskew = {
     .type = &value_word,
     .offset = FIELD(deskew.mode),
     .words = deskew_words,
-    .doc = "moves each point to where it would be at deskew_reference; stream: as since the sweep before; "
-           "without it off",
+    .doc = "moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by the motion "
+           "of the stream from the previous sweep to this sweep; without it off",
 };
 
 const struct param param_deskew_poses = {
@@ -78,7 +78,9 @@ const struct param param_interpolation = {
     .type = &value_word,
     .offset = FIELD(deskew.slerp),
     .words = interpolation_words,
-    .doc = "between deskew_poses; without it screw",
+    .doc =
+        "how a pose between two deskew_poses is computed: by a screw motion, or by a straight line and slerp; without "
+        "it screw",
 };
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

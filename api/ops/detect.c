@@ -20,73 +20,16 @@ static const struct param model = {
     .doc = "the model that detects",
     .required = true,
 };
-// These override the model's values. The first three are parameters of /v1/voxelize, the others of /v1/decode.
-#define OF_MODEL "; without it the model's value"
-static const struct param max_voxels_by = {
-    .name = "max_voxels_by",
-    .type = &value_word,
-    .offset = FIELD(job.params.detect.choice.voxels_by),
-    .words = voxels_by_words,
-    .doc = "which voxels are kept" OF_MODEL,
-};
-static const struct param max_points_by = {
-    .name = "max_points_by",
-    .type = &value_word,
-    .offset = FIELD(job.params.detect.choice.points_by),
-    .words = points_by_words,
-    .doc = "which points a voxel keeps" OF_MODEL,
-};
-static const struct param seed = {
-    .name = "seed",
-    .type = &value_int,
-    .offset = FIELD(job.params.detect.choice.seed),
-    .least = 0,
-    .most = INT32_MAX,
-    .doc = "of max_points_by=random" OF_MODEL,
-};
-static const struct param score_threshold = {
-    .name = "score_threshold",
-    .type = &value_fraction,
-    .offset = FIELD(job.params.detect.score_threshold),
-    .doc = "boxes with a lower score are dropped; a centre head also drops boxes with exactly this score" OF_MODEL,
-};
-static const struct param max_objects = {
-    .name = "max_objects",
-    .type = &value_int,
-    .offset = FIELD(job.params.detect.max_objects),
-    .least = 1,
-    .most = VX_MAX_RANKED,
-    .doc = "for a centre head: maximum number of candidates per task that become boxes" OF_MODEL,
-};
-static const struct param nms_threshold = {
-    .name = "nms_threshold",
-    .type = &value_fraction,
-    .offset = FIELD(job.params.detect.nms.iou_threshold),
-    .doc = "the same as iou_threshold of /v1/nms; not for models that suppress by distance" OF_MODEL,
-};
-static const struct param nms_pre_max = {
-    .name = "nms_pre_max",
-    .type = &value_int,
-    .offset = FIELD(job.params.detect.nms.pre_max),
-    .least = 1,
-    .most = VX_MAX_RANKED,
-    .doc = "maximum number of boxes to compare per task, or per class with nms_groups=class" OF_MODEL,
-};
-static const struct param nms_post_max = {
-    .name = "nms_post_max",
-    .type = &value_int,
-    .offset = FIELD(job.params.detect.nms.post_max),
-    .least = 1,
-    .most = VX_MAX_RANKED,
-    .doc = "maximum number of boxes to keep per task, or per class with nms_groups=class" OF_MODEL,
-};
-static const struct param class_agnostic = {
-    .name = "class_agnostic",
-    .type = &value_word,
-    .offset = FIELD(job.params.detect.nms.class_agnostic),
-    .words = no_yes_words,
-    .doc = "whether a box also suppresses boxes with other labels" OF_MODEL,
-};
+// These override the model's values.
+static const struct param max_voxels_by = PARAM_MAX_VOXELS_BY(job.params.detect.choice.voxels_by, NULL);
+static const struct param max_points_by = PARAM_MAX_POINTS_BY(job.params.detect.choice.points_by, NULL);
+static const struct param seed = PARAM_SEED(job.params.detect.choice.seed, NULL);
+static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.detect.score_threshold, NULL);
+static const struct param max_objects = PARAM_MAX_OBJECTS(job.params.detect.max_objects, NULL);
+static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.detect.nms.iou_threshold, NULL);
+static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.detect.nms.pre_max, NULL, TASK_OR_CLASS);
+static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.detect.nms.post_max, NULL, TASK_OR_CLASS);
+static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.detect.nms.class_agnostic, NULL);
 static const struct param outputs =
     PARAM_OUTPUTS(VX_DETECT_TENSORS | VX_CHAIN_TENSORS, "boxes, scores, labels and box_counts");
 

@@ -9,8 +9,7 @@ static const struct param num_samples = {
     .type = &value_samples,
     .offset = FIELD(sample_counts),
     .allowed = "whole numbers from 0 to 2147483647: one for all clouds, or one for each",
-    .doc = "number of points to choose from each cloud (M); one number gives tensors [B, M]; a list gives the samples "
-           "of all clouds one after another",
+    .doc = "number of points to choose from each cloud (M)",
 };
 static const struct param start = PARAM_START(job.params.fps.sampling.start);
 static const struct param outputs =

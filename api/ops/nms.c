@@ -6,13 +6,12 @@ static const struct param iou_threshold = {
     .type = &value_fraction,
     .offset = FIELD(job.params.nms.iou_threshold),
     .initial = "0.01",
-    .doc = "a box is suppressed if its overlap with a kept box of higher rank is more than this part of the area of "
-           "their union, seen from above",
+    .doc = "a better box suppresses a box if they overlap by more than this part of their union, seen from above",
 };
 static const struct param box_counts = PARAM_BOX_COUNTS;
-static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.nms.pre_max, "cloud");
-static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.nms.post_max, "cloud");
-static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.nms.class_agnostic);
+static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.nms.pre_max, "4096", "cloud");
+static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.nms.post_max, "500", "cloud");
+static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.nms.class_agnostic, "yes");
 static const struct param outputs = PARAM_OUTPUTS(VX_NMS_TENSORS, "kept_indices");
 
 static const struct param *const rows[] = {

@@ -84,7 +84,7 @@ const struct param param_points_region = {
     .type = &value_region,
     .offset = FIELD(points_region),
     .allowed = REGION_ALLOWED,
-    .doc = "the part of a shared-memory region to read as the body; the request's own body is then empty",
+    .doc = "the part of a shared-memory region to read in place of the body",
 };
 
 const struct param param_output_region = {
@@ -92,8 +92,7 @@ const struct param param_output_region = {
     .type = &value_region,
     .offset = FIELD(output_region),
     .allowed = REGION_ALLOWED,
-    .doc = "the part of a shared-memory region to write the answer to; the response is then JSON with the answer's "
-           "size in bytes",
+    .doc = "the part of a shared-memory region to write the answer to",
 };
 
 static const char *const metadata_words[] = {[METADATA_FULL] = "full", [METADATA_STABLE] = "stable", NULL};
@@ -104,8 +103,8 @@ const struct param param_metadata = {
     .type = &value_word,
     .offset = FIELD(metadata),
     .words = metadata_words,
-    .doc = "stable leaves ids, times, devices and regions out of the answer, so that equal requests give equal files; "
-           "without it full",
+    .doc =
+        "stable leaves out ids, times, devices and regions, so that equal requests give equal files; without it full",
 };
 
 const struct param param_timeout_ms = {
@@ -116,5 +115,5 @@ const struct param param_timeout_ms = {
     .most = 3600000,
     .initial = "0",
     .unit = "milliseconds",
-    .doc = "time after which a job that still waits or runs gets 504; 0 = the server's own limit",
+    .doc = "time after which an unfinished job gets 504; 0 = the server's own limit",
 };

@@ -27,6 +27,25 @@ extern const struct param param_preset, param_num_features, param_dtype, param_f
     .most = (allowed_tensors), .doc = "which tensors to return; without it " text,                                     \
   }
 
+// Which points and voxels are kept. The value of `start` is the default. It is NULL if the model has the default.
+#define PARAM_MAX_POINTS_BY(member, start)                                                                             \
+  {                                                                                                                    \
+    .name = "max_points_by", .type = &value_word, .offset = FIELD(member), .words = points_by_words,                   \
+    .initial = (start), .doc = "which points a voxel keeps",                                                           \
+  }
+#define PARAM_MAX_VOXELS_BY(member, start)                                                                             \
+  {                                                                                                                    \
+    .name = "max_voxels_by", .type = &value_word, .offset = FIELD(member), .words = voxels_by_words,                   \
+    .initial = (start),                                                                                                \
+    .doc = "which voxels are kept: the first that appear, the nearest to the origin in x and y, or those with the "    \
+           "most points",                                                                                              \
+  }
+#define PARAM_SEED(member, start)                                                                                      \
+  {                                                                                                                    \
+    .name = "seed", .type = &value_int, .offset = FIELD(member), .least = 0, .most = INT32_MAX, .initial = (start),    \
+    .doc = "with max_points_by=random: another seed chooses other points",                                             \
+  }
+
 // Checks that job_request.given has an entry for every row of the table. The table ends with a NULL, hence the + 1.
 #define PARAM_ROWS_FIT(rows)                                                                                           \
   _Static_assert(sizeof(rows) / sizeof *(rows) <= PARAMS_MAX + 1, "given has an entry for every row")

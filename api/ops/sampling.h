@@ -10,8 +10,7 @@ extern const struct value_type value_samples;
 #define PARAM_START(member)                                                                                            \
   {                                                                                                                    \
     .name = "start", .type = &value_int, .offset = FIELD(member), .least = 0, .most = VX_MAX_POINTS, .initial = "0",   \
-    .doc = "sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at least " \
-           "this number",                                                                                              \
+    .doc = "the first sample of each cloud: this point (in /v1/voxelize: this voxel), or the next finite one",         \
   }
 
 // The tensors of samples to return if `outputs` is not given.

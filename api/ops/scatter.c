@@ -37,7 +37,7 @@ static const struct param batch_size = {
     .least = 1,
     .most = VX_MAX_CLOUDS,
     .initial = "1",
-    .doc = "number of clouds in the batch (B); some may have no voxels",
+    .doc = "number of clouds in the batch (B)",
 };
 static const struct param outputs = PARAM_OUTPUTS(VX_SCATTER_TENSORS, "bev_features");
 

@@ -19,8 +19,7 @@ const struct param param_stream = {
     .type = &value_stream,
     .offset = FIELD(stream.name),
     .allowed = STREAM_ALLOWED,
-    .doc =
-        "the body is a sweep of this stream of the client; the server keeps the sweep and joins it with earlier sweeps",
+    .doc = "the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps",
 };
 
 const struct param param_streams = {
@@ -50,8 +49,7 @@ const struct param param_pose = {
     .type = &value_pose,
     .offset = FIELD(stream.pose),
     .allowed = POSE_ALLOWED,
-    .doc = "pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to a fixed "
-           "frame",
+    .doc = "transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame",
 };
 
 const struct param param_poses = {
@@ -61,7 +59,7 @@ const struct param param_poses = {
     .second = FIELD(sent.num_poses),
     .most = (int64_t)STREAM_SWEEPS_MAX * POSE_MATRIX,
     .allowed = "up to 32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7",
-    .doc = "instead of pose, for a body with several sweeps: the pose of each sweep, in order",
+    .doc = "for a body with several sweeps: the pose of each sweep, in order",
 };
 
 const struct param param_mount = {
@@ -89,7 +87,7 @@ const struct param param_times = {
     .most = STREAM_SWEEPS_MAX,
     .allowed = "up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before",
     .unit = "seconds",
-    .doc = "instead of time, for a body with several sweeps: the time of each sweep, the newest first",
+    .doc = "for a body with several sweeps: the time of each sweep, the newest first",
 };
 
 const struct param param_time_column = {
@@ -106,7 +104,7 @@ const struct param param_remove_close = {
     .offset = FIELD(stream.remove_close),
     .allowed = "a finite number above 0",
     .unit = "metres",
-    .doc = "removes from each sweep the points whose |x| and |y| are both below this, before they are moved",
+    .doc = "removes from each sweep the points whose |x| and |y| are both below this, before the sweep is moved",
 };
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

@@ -78,23 +78,8 @@ static const struct param max_points_per_voxel = {
     .initial = "32",
     .doc = "P: how many points a voxel keeps; 0 = no cap (dynamic voxelization)",
 };
-static const struct param max_points_by = {
-    .name = "max_points_by",
-    .type = &value_word,
-    .offset = FIELD(job.params.voxelize.choice.points_by),
-    .words = points_by_words,
-    .initial = "first",
-    .doc = "which points a voxel keeps",
-};
-static const struct param seed = {
-    .name = "seed",
-    .type = &value_int,
-    .offset = FIELD(job.params.voxelize.choice.seed),
-    .least = 0,
-    .most = INT32_MAX,
-    .initial = "0",
-    .doc = "of max_points_by=random: another seed chooses other points",
-};
+static const struct param max_points_by = PARAM_MAX_POINTS_BY(job.params.voxelize.choice.points_by, "first");
+static const struct param seed = PARAM_SEED(job.params.voxelize.choice.seed, "0");
 static const struct param max_voxels = {
     .name = "max_voxels",
     .type = &value_int,
@@ -104,15 +89,7 @@ static const struct param max_voxels = {
     .initial = "40000",
     .doc = "maximum number of voxels per cloud",
 };
-static const struct param max_voxels_by = {
-    .name = "max_voxels_by",
-    .type = &value_word,
-    .offset = FIELD(job.params.voxelize.choice.voxels_by),
-    .words = voxels_by_words,
-    .initial = "first",
-    .doc = "which voxels are kept: the first that appear, the nearest to the origin in x and y, or those with the most "
-           "points",
-};
+static const struct param max_voxels_by = PARAM_MAX_VOXELS_BY(job.params.voxelize.choice.voxels_by, "first");
 static const struct param feature = {
     .name = "feature",
     .type = &value_words,

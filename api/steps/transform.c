@@ -137,8 +137,7 @@ static const struct param matrix = {
     .name = "matrix",
     .type = &value_matrix,
     .allowed = "16 numbers, row by row, or 16 for each of up to 64 clouds; the last row of each matrix is 0,0,0,1",
-    .doc = "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except that -0 "
-           "becomes 0",
+    .doc = "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on",
 };
 static const struct param crop = {
     .name = "crop",
@@ -162,7 +161,7 @@ static const struct param distance = {
     .initial = "off",
     .allowed = "off, or min,max, finite, 0 or more, min below max",
     .unit = "metres",
-    .doc = "removes moved points nearer to the origin than min, or as far as max or farther",
+    .doc = "keeps only moved points with min <= distance from the origin < max",
 };
 
 static const struct param *const rows[] = {&matrix, &crop, &cut, &distance, NULL};

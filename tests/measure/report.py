@@ -159,7 +159,7 @@ def differences(then, now):
     for text, own, other in (("then", then, now), ("now", now, then)):
         alone = [name for name in own["rows"] if name not in other["rows"]]
         if alone:
-            yield f"rows that are there {text} alone: {'; '.join(alone)}"
+            yield f"rows only {text}: {'; '.join(alone)}"
 
 
 def told(then, now):

@@ -63,23 +63,26 @@ def takers(names, operations):
 
 def parameters(tables):
     """One entry for each parameter; `of` has the operations that take it. A parameter with different meanings has
-    several entries."""
+    several entries. A parameter of a model has no default of its own."""
     found = {}
     for operation in tables["operations"]:
         for entry in operation["parameters"]:
-            same = tuple(entry[key] for key in ("name", "default", "allowed", "unit", "doc"))
-            found.setdefault(same, (entry, []))[1].append(operation["name"])
+            same = tuple(entry[key] for key in ("name", "allowed", "unit", "doc"))
+            first, names = found.setdefault(same, (entry, []))
+            assert entry["default"] in (first["default"], None), entry
+            names.append(operation["name"])
     operations = [operation["name"] for operation in tables["operations"]]
     return [{**entry, "of": takers(names, operations)} for entry, names in found.values()]
 
 
-# Table name: header cells, cells of one row. The page may have more cells, which people write, and split the table.
+# Table name: header cells, and the cells of one row. The page may have more cells, which people write, and split the
+# table.
 PAGE_TABLES = {
     "endpoints": (("endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
     "kserve_endpoints": (("KServe v2 endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
     "parameters": (
-        ("parameter", "of", "default", "allowed", "meaning"),
-        lambda r: (code(r["name"]), r["of"], code(r["default"]), r["allowed"], meaning(r)),
+        ("parameter of {of}", "default", "allowed", "meaning"),
+        lambda r: (code(r["name"]), code(r["default"]), r["allowed"], meaning(r)),
     ),
     "steps": (
         ("parameter of a step", "default", "allowed", "meaning"),
@@ -102,18 +105,23 @@ def operation_of(name, tables):
     return found
 
 
-def page_table(name, tables):
-    """The header row and the other rows of one of these tables."""
+def page_tables(name, tables):
+    """The rows under each header row."""
     header, cells = PAGE_TABLES[name]
     if name == "parameters":
         entries = parameters(tables)
     elif name == "steps":
-        entries = [{**entry, "step": step["name"]} for step in tables["steps"] for entry in step["parameters"]]
+        operations = {operation["name"] for operation in tables["operations"]}  # these have tables of their own
+        steps = [step for step in tables["steps"] if step["name"] not in operations]
+        entries = [{**entry, "step": step["name"]} for step in steps for entry in step["parameters"]]
     else:
         entries = tables[name.removeprefix("kserve_")]
     if name.endswith("endpoints"):
         entries = [entry for entry in entries if entry["path"].startswith("/v2") == name.startswith("kserve_")]
-    return row(*header), [row(*cells(entry)) for entry in entries]
+    found = {}
+    for entry in entries:
+        found.setdefault(row(*header).format(**entry), []).append(row(*cells(entry)))
+    return found
 
 
 def man_text(text):
@@ -157,6 +165,6 @@ def normal(line):
 if __name__ == "__main__":
     described = describe()
     for table in PAGE_TABLES:
-        header, rows = page_table(table, described)
-        print("", header, row(*["---"] * len(PAGE_TABLES[table][0])), *rows, sep="\n")
+        for header, rows in page_tables(table, described).items():
+            print("", header, row(*["---"] * len(PAGE_TABLES[table][0])), *rows, sep="\n")
     print("", *(f".TP\n{text}" for text in man_rows(described)), sep="\n")

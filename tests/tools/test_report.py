@@ -119,8 +119,8 @@ class Program(unittest.TestCase):
         self.report.write_text(json.dumps(stored))
         output = self.bench("--compare", self.report, row="other")[1]
         self.assertIn("another machine: processor 'an abacus' then", output)
-        self.assertIn("rows that are there then alone: row\n", output)
-        self.assertIn("rows that are there now alone: other\n", output)
+        self.assertIn("rows only then: row\n", output)
+        self.assertIn("rows only now: other\n", output)
 
     def test_a_comparison_counts_rows_of_few_samples(self):
         self.bench("--report", self.report)

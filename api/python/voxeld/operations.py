@@ -241,10 +241,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'",
-        (
-            "the body is a sweep of this stream of the client; the server keeps the sweep and joins it with earlier "
-            "sweeps"
-        ),
+        "the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps",
     ),
     Parameter(
         "streams",
@@ -277,10 +274,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "16 numbers, row by row, or x,y,z,qw,qx,qy,qz",
-        (
-            "pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to a "
-            "fixed frame"
-        ),
+        "transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame",
     ),
     Parameter(
         "poses",
@@ -289,7 +283,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "up to 32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7",
-        "instead of pose, for a body with several sweeps: the pose of each sweep, in order",
+        "for a body with several sweeps: the pose of each sweep, in order",
     ),
     Parameter(
         "mount",
@@ -316,7 +310,7 @@ PARAMETERS: List[Parameter] = [
         "seconds",
         None,
         "up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before",
-        "instead of time, for a body with several sweeps: the time of each sweep, the newest first",
+        "for a body with several sweeps: the time of each sweep, the newest first",
     ),
     Parameter(
         "time_column",
@@ -334,7 +328,7 @@ PARAMETERS: List[Parameter] = [
         "metres",
         None,
         "a finite number above 0",
-        "removes from each sweep the points whose |x| and |y| are both below this, before they are moved",
+        "removes from each sweep the points whose |x| and |y| are both below this, before the sweep is moved",
     ),
     Parameter(
         "time_field",
@@ -373,7 +367,10 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "off or poses or twists or stream",
-        "moves each point to where it would be at deskew_reference; stream: as since the sweep before; without it off",
+        (
+            "moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by the motion"
+            " of the stream from the previous sweep to this sweep; without it off"
+        ),
     ),
     Parameter(
         "deskew_poses",
@@ -409,7 +406,10 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "screw or slerp",
-        "between deskew_poses; without it screw",
+        (
+            "how a pose between two deskew_poses is computed: by a screw motion, or by a straight line and slerp; "
+            "without it screw"
+        ),
     ),
     Parameter(
         "steps",
@@ -466,7 +466,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "0",
         "a whole number from 0 to 2147483647",
-        "of max_points_by=random: another seed chooses other points",
+        "with max_points_by=random: another seed chooses other points",
     ),
     Parameter(
         "max_voxels",
@@ -553,10 +553,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "0",
         "a whole number from 0 to 2147483647",
-        (
-            "sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at least "
-            "this number"
-        ),
+        "the first sample of each cloud: this point (in /v1/voxelize: this voxel), or the next finite one",
     ),
     Parameter(
         "columns",
@@ -609,10 +606,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "full or stable",
-        (
-            "stable leaves ids, times, devices and regions out of the answer, so that equal requests give equal files;"
-            " without it full"
-        ),
+        "stable leaves out ids, times, devices and regions, so that equal requests give equal files; without it full",
     ),
     Parameter(
         "timeout_ms",
@@ -621,7 +615,7 @@ PARAMETERS: List[Parameter] = [
         "milliseconds",
         "0",
         "a whole number from 0 to 3600000",
-        "time after which a job that still waits or runs gets 504; 0 = the server's own limit",
+        "time after which an unfinished job gets 504; 0 = the server's own limit",
     ),
     Parameter(
         "transform.matrix",
@@ -630,10 +624,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "16 numbers, row by row, or 16 for each of up to 64 clouds; the last row of each matrix is 0,0,0,1",
-        (
-            "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except that -0"
-            " becomes 0"
-        ),
+        "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on",
     ),
     Parameter(
         "transform.crop",
@@ -660,7 +651,7 @@ PARAMETERS: List[Parameter] = [
         "metres",
         "off",
         "off, or min,max, finite, 0 or more, min below max",
-        "removes moved points nearer to the origin than min, or as far as max or farther",
+        "keeps only moved points with min <= distance from the origin < max",
     ),
     Parameter(
         "downsample.voxel_size",
@@ -840,10 +831,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "whole numbers from 0 to 2147483647: one for all clouds, or one for each",
-        (
-            "number of points to choose from each cloud (M); one number gives tensors [B, M]; a list gives the samples"
-            " of all clouds one after another"
-        ),
+        "number of points to choose from each cloud (M)",
     ),
     Parameter(
         "outputs",
@@ -873,10 +861,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "16 numbers, row by row, or 16 for each of up to 64 clouds; the last row of each matrix is 0,0,0,1",
-        (
-            "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except that -0"
-            " becomes 0"
-        ),
+        "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on",
     ),
     Parameter(
         "crop",
@@ -903,7 +888,7 @@ PARAMETERS: List[Parameter] = [
         "metres",
         "off",
         "off, or min,max, finite, 0 or more, min below max",
-        "removes moved points nearer to the origin than min, or as far as max or farther",
+        "keeps only moved points with min <= distance from the origin < max",
     ),
     Parameter(
         "model",
@@ -921,7 +906,10 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "first or near or full",
-        "which voxels are kept; without it the model's value",
+        (
+            "which voxels are kept: the first that appear, the nearest to the origin in x and y, or those with the "
+            "most points"
+        ),
     ),
     Parameter(
         "max_points_by",
@@ -930,7 +918,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "first or random",
-        "which points a voxel keeps; without it the model's value",
+        "which points a voxel keeps",
     ),
     Parameter(
         "seed",
@@ -939,7 +927,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a whole number from 0 to 2147483647",
-        "of max_points_by=random; without it the model's value",
+        "with max_points_by=random: another seed chooses other points",
     ),
     Parameter(
         "score_threshold",
@@ -948,10 +936,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a number from 0 to 1",
-        (
-            "boxes with a lower score are dropped; a centre head also drops boxes with exactly this score; without it "
-            "the model's value"
-        ),
+        "boxes with a lower score are dropped; a centre head also drops boxes with exactly this score",
     ),
     Parameter(
         "max_objects",
@@ -960,7 +945,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a whole number from 1 to 1048576",
-        "for a centre head: maximum number of candidates per task that become boxes; without it the model's value",
+        "maximum number of candidates per task that become boxes: those with the highest scores",
     ),
     Parameter(
         "nms_threshold",
@@ -969,7 +954,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a number from 0 to 1",
-        "the same as iou_threshold of /v1/nms; not for models that suppress by distance; without it the model's value",
+        "the same as iou_threshold of /v1/nms",
     ),
     Parameter(
         "nms_pre_max",
@@ -979,8 +964,8 @@ PARAMETERS: List[Parameter] = [
         None,
         "a whole number from 1 to 1048576",
         (
-            "maximum number of boxes to compare per task, or per class with nms_groups=class; without it the model's "
-            "value"
+            "maximum number of boxes to compare per task, or per class with nms_groups=class: those with the highest "
+            "scores"
         ),
     ),
     Parameter(
@@ -990,7 +975,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a whole number from 1 to 1048576",
-        "maximum number of boxes to keep per task, or per class with nms_groups=class; without it the model's value",
+        "maximum number of boxes to keep per task, or per class with nms_groups=class",
     ),
     Parameter(
         "class_agnostic",
@@ -999,7 +984,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "no or yes",
-        "whether a box also suppresses boxes with other labels; without it the model's value",
+        "whether a box also suppresses boxes with other labels",
     ),
     Parameter(
         "outputs",
@@ -1021,15 +1006,14 @@ class Transform(Step):
     """A step that moves points, and drops points by boxes and by their distance.
 
     Args:
-        matrix: moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except
-            that -0 becomes 0; allowed: 16 numbers, row by row, or 16 for each of up to 64 clouds; the last row of
-            each matrix is 0,0,0,1
+        matrix: moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; allowed: 16 numbers, row by row, or 16
+            for each of up to 64 clouds; the last row of each matrix is 0,0,0,1
         crop: metres; removes moved points outside of this box; allowed: off, or x_min,y_min,z_min,x_max,y_max,z_max,
             finite, each min below its max; default: off
         cut: metres; removes moved points inside any of these boxes, such as points on the vehicle itself; allowed:
             off, or up to 64 boxes in the form of crop, separated by semicolons; default: off
-        distance: metres; removes moved points nearer to the origin than min, or as far as max or farther; allowed:
-            off, or min,max, finite, 0 or more, min below max; default: off
+        distance: metres; keeps only moved points with min <= distance from the origin < max; allowed: off, or
+            min,max, finite, 0 or more, min below max; default: off
         tag: the step's name in the request and in the metadata; without it the name of its type
     """
 
@@ -1945,40 +1929,40 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream of the client; the server keeps the sweep and joins it with
-                earlier sweeps; allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
+                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join; their points are moved into the frame of the first stream; without it, only
                 the stream of the body is joined; allowed: 1 to 8 names of streams, each once
             sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
                 many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
-            pose: pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to
-                a fixed frame; allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: instead of pose, for a body with several sweeps: the pose of each sweep, in order; allowed: up to
-                32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7
+            pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
+                numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
+                each sweep of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; instead of time, for a body with several sweeps: the time of each sweep, the newest
-                first; allowed: up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the
-                one before
+            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
+                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
-                they are moved; allowed: a finite number above 0
+                the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
-            deskew: moves each point to where it would be at deskew_reference; stream: as since the sweep before;
-                without it off
+            deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
+                the motion of the stream from the previous sweep to this sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: between deskew_poses; without it screw
+            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
+                and slerp; without it screw
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
@@ -1989,7 +1973,7 @@ class Operations:
             max_points_per_voxel: P: how many points a voxel keeps; 0 = no cap (dynamic voxelization); allowed: a
                 whole number from 0 to 1024; default: 32
             max_points_by: which points a voxel keeps; default: first
-            seed: of max_points_by=random: another seed chooses other points; allowed: a whole number from 0 to
+            seed: with max_points_by=random: another seed chooses other points; allowed: a whole number from 0 to
                 2147483647; default: 0
             max_voxels: maximum number of voxels per cloud; allowed: a whole number from 1 to 16777216; default:
                 40000
@@ -2006,8 +1990,8 @@ class Operations:
                 default: off
             fps: number of voxels to choose from each cloud by farthest point sampling of their means; allowed: off,
                 or whole numbers from 0 to 2147483647: one for all clouds, or one for each; default: off
-            start: sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at
-                least this number; allowed: a whole number from 0 to 2147483647; default: 0
+            start: the first sample of each cloud: this point (in /v1/voxelize: this voxel), or the next finite one;
+                allowed: a whole number from 0 to 2147483647; default: 0
             columns: names of the columns that the model expects, such as x,y,z,intensity,time; allowed: 3 to 64
                 different names, beginning with x,y,z
             intensity_range: the intensity that the model expects; another range gets a warning; allowed: min,max,
@@ -2016,10 +2000,10 @@ class Operations:
                 a finite number
             outputs: which tensors to return; without it voxel_coords, voxel_num_points and the tensors that feature
                 computes; with fps also sampled_indices and sampled_points
-            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
-                equal files; without it full
-            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
-                limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
+                without it full
+            timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
+                allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -2120,9 +2104,8 @@ class Operations:
                 of such arrays or one array [B, N, C], which also gives point_counts; or bytes, which the parameters
                 describe: rows as the service takes them or, with format, a file. Arrays are numpy arrays, objects in
                 CPU memory with __array__ or __dlpack__, or buffers of such numbers.
-            num_samples: number of points to choose from each cloud (M); one number gives tensors [B, M]; a list
-                gives the samples of all clouds one after another; allowed: whole numbers from 0 to 2147483647: one
-                for all clouds, or one for each
+            num_samples: number of points to choose from each cloud (M); allowed: whole numbers from 0 to 2147483647:
+                one for all clouds, or one for each
             preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
@@ -2133,51 +2116,51 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream of the client; the server keeps the sweep and joins it with
-                earlier sweeps; allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
+                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join; their points are moved into the frame of the first stream; without it, only
                 the stream of the body is joined; allowed: 1 to 8 names of streams, each once
             sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
                 many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
-            pose: pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to
-                a fixed frame; allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: instead of pose, for a body with several sweeps: the pose of each sweep, in order; allowed: up to
-                32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7
+            pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
+                numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
+                each sweep of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; instead of time, for a body with several sweeps: the time of each sweep, the newest
-                first; allowed: up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the
-                one before
+            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
+                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
-                they are moved; allowed: a finite number above 0
+                the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
-            deskew: moves each point to where it would be at deskew_reference; stream: as since the sweep before;
-                without it off
+            deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
+                the motion of the stream from the previous sweep to this sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: between deskew_poses; without it screw
+            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
+                and slerp; without it screw
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
                 taken as the service takes them.
-            start: sampling of each cloud begins at the first finite point (in /v1/voxelize: voxel) whose index is at
-                least this number; allowed: a whole number from 0 to 2147483647; default: 0
+            start: the first sample of each cloud: this point (in /v1/voxelize: this voxel), or the next finite one;
+                allowed: a whole number from 0 to 2147483647; default: 0
             outputs: which tensors to return; without it sampled_indices and sampled_points
-            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
-                equal files; without it full
-            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
-                limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
+                without it full
+            timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
+                allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -2258,49 +2241,49 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream of the client; the server keeps the sweep and joins it with
-                earlier sweeps; allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
+                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join; their points are moved into the frame of the first stream; without it, only
                 the stream of the body is joined; allowed: 1 to 8 names of streams, each once
             sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
                 many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
-            pose: pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to
-                a fixed frame; allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: instead of pose, for a body with several sweeps: the pose of each sweep, in order; allowed: up to
-                32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7
+            pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
+                numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
+                each sweep of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; instead of time, for a body with several sweeps: the time of each sweep, the newest
-                first; allowed: up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the
-                one before
+            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
+                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
-                they are moved; allowed: a finite number above 0
+                the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
-            deskew: moves each point to where it would be at deskew_reference; stream: as since the sweep before;
-                without it off
+            deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
+                the motion of the stream from the previous sweep to this sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: between deskew_poses; without it screw
+            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
+                and slerp; without it screw
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
                 taken as the service takes them.
             outputs: which tensors to return; without it points and point_indices
-            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
-                equal files; without it full
-            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
-                limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
+                without it full
+            timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
+                allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -2379,54 +2362,53 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream of the client; the server keeps the sweep and joins it with
-                earlier sweeps; allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
+                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join; their points are moved into the frame of the first stream; without it, only
                 the stream of the body is joined; allowed: 1 to 8 names of streams, each once
             sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
                 many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
-            pose: pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to
-                a fixed frame; allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: instead of pose, for a body with several sweeps: the pose of each sweep, in order; allowed: up to
-                32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7
+            pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
+                numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
+                each sweep of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; instead of time, for a body with several sweeps: the time of each sweep, the newest
-                first; allowed: up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the
-                one before
+            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
+                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
-                they are moved; allowed: a finite number above 0
+                the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
-            deskew: moves each point to where it would be at deskew_reference; stream: as since the sweep before;
-                without it off
+            deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
+                the motion of the stream from the previous sweep to this sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: between deskew_poses; without it screw
+            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
+                and slerp; without it screw
             outputs: which tensors to return; without it points and point_indices
-            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
-                equal files; without it full
-            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
-                limit; allowed: a whole number from 0 to 3600000; default: 0
-            matrix: moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it the points stay, except
-                that -0 becomes 0; allowed: 16 numbers, row by row, or 16 for each of up to 64 clouds; the last row
-                of each matrix is 0,0,0,1
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
+                without it full
+            timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
+                allowed: a whole number from 0 to 3600000; default: 0
+            matrix: moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; allowed: 16 numbers, row by row,
+                or 16 for each of up to 64 clouds; the last row of each matrix is 0,0,0,1
             crop: metres; removes moved points outside of this box; allowed: off, or
                 x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max; default: off
             cut: metres; removes moved points inside any of these boxes, such as points on the vehicle itself;
                 allowed: off, or up to 64 boxes in the form of crop, separated by semicolons; default: off
-            distance: metres; removes moved points nearer to the origin than min, or as far as max or farther;
-                allowed: off, or min,max, finite, 0 or more, min below max; default: off
+            distance: metres; keeps only moved points with min <= distance from the origin < max; allowed: off, or
+                min,max, finite, 0 or more, min below max; default: off
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -2476,18 +2458,18 @@ class Operations:
             preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             box_counts: splits the boxes into a batch of clouds; boxes of different clouds are not compared; allowed:
                 1 to 1024 whole numbers that add up to the boxes of the body
-            iou_threshold: a box is suppressed if its overlap with a kept box of higher rank is more than this part
-                of the area of their union, seen from above; allowed: a number from 0 to 1; default: 0.01
+            iou_threshold: a better box suppresses a box if they overlap by more than this part of their union, seen
+                from above; allowed: a number from 0 to 1; default: 0.01
             nms_pre_max: maximum number of boxes to compare per cloud: those with the highest scores; allowed: a
                 whole number from 1 to 1048576; default: 4096
             nms_post_max: maximum number of boxes to keep per cloud; allowed: a whole number from 1 to 1048576;
                 default: 500
             class_agnostic: whether a box also suppresses boxes with other labels; default: yes
             outputs: which tensors to return; without it kept_indices
-            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
-                equal files; without it full
-            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
-                limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
+                without it full
+            timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
+                allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -2573,28 +2555,29 @@ class Operations:
                 finite, each min below its max
             anchor_sizes: metres; each cell has an anchor for every size and rotation; allowed: dx,dy,dz for each of
                 1 to 16 sizes, each above 0
-            anchor_bottoms: metres; z of the bottom of the anchors, for each size; allowed: a number for each size
+            anchor_bottoms: metres; z of the anchors' bottoms; allowed: a number for each size
             anchor_rotations: radians; rotations of the anchors; allowed: 1 to 8 numbers; default: 0,1.57
             task_classes: number of classes of each task; without it one task has all classes; allowed: 1 to 32 whole
                 numbers, each 1 or more, that add up to the number of classes
             task_sizes: number of anchor_sizes of each task; allowed: whole numbers of 1 or more, one for each of
                 task_classes, that add up to the number of anchor_sizes
-            heading: the heading in box_preds: one value, which is added to the anchor's rotation, or two values,
-                which are added to its cosine and its sine; default: angle
-            velocity: whether box_preds has two more values for an anchor: the velocity along x and y; default: no
-            align_center: whether anchors are at the centres of the maps' cells; if not, the outer anchors lie on the
-                ends of the range; default: no
-            dir_offset: radians; the start of the first bin of directions; allowed: a finite number; default: 0.78539
-            dir_limit_offset: headings of the first bin begin this many bins below dir_offset; allowed: a finite
-                number; default: 0
+            heading: the heading in box_preds: one value to add to the anchor's rotation, or two to add to its cosine
+                and sine; default: angle
+            velocity: whether box_preds also has two values for the velocity along x and y; default: no
+            align_center: whether anchors are at the centres of cells; if not, the outermost anchors are at the ends
+                of the range; default: no
+            dir_offset: radians; the heading at which the first bin of directions begins; allowed: a finite number;
+                default: 0.78539
+            dir_limit_offset: moves the beginning of each bin back by this many bins; allowed: a finite number;
+                default: 0
             dir_bins: number of directions per anchor in dir_cls_preds; allowed: a whole number from 1 to 16;
                 default: 2
-            labels: best: an anchor gives a box only for its best class; all: for each class that reaches
+            labels: whether an anchor gives one box, for its best class, or a box for each class that reaches
                 score_threshold; default: best
-            score_threshold: boxes with a lower score are dropped; head=center also drops boxes with exactly this
+            score_threshold: boxes with a lower score are dropped; a centre head also drops boxes with exactly this
                 score; allowed: a number from 0 to 1; default: 0.1
-            nms_groups: task: the boxes of a task are ranked, limited and suppressed together; class: the boxes of
-                each class; default: task
+            nms_groups: which boxes are ranked, limited and suppressed together: those of a task, or those of a
+                class; default: task
             nms_threshold: the same as iou_threshold of /v1/nms; allowed: a number from 0 to 1; default: 0.01
             nms_pre_max: maximum number of boxes to compare per task, or per class with nms_groups=class: those with
                 the highest scores; allowed: a whole number from 1 to 1048576; default: 4096
@@ -2604,30 +2587,30 @@ class Operations:
             class_names: names of the labels; the body must have as many classes; allowed: 1 to 64 names, each once,
                 of up to 255 bytes in all
             outputs: which tensors to return; without it all
-            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
-                equal files; without it full
-            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
-                limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
+                without it full
+            timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
+                allowed: a whole number from 0 to 3600000; default: 0
             voxel_size: metres; the size of the points' voxels; z is not used; allowed: x,y,z, finite, each above 0
             feature_map_stride: voxels per cell of the maps, along x and along y; allowed: a whole number from 1 to
                 1024
             rot_order: meaning of the two channels of rot: cos_sin in OpenPCDet, sin_cos in mmdetection3d and
                 Autoware; default: cos_sin
-            cell_labels: all: a cell gives a box for each class above score_threshold; best: only for the best class
-                of each task; default: all
+            cell_labels: whether a cell gives a box for each class above score_threshold, or for the best class of
+                each task; default: all
             max_objects: maximum number of candidates per task that become boxes: those with the highest scores;
                 allowed: a whole number from 1 to 1048576; default: 500
             iou_power: with the map iou, the score of a box becomes score^score_power * overlap^iou_power; overlap is
                 (iou + 1) / 2, from 0 to 1; allowed: a number from 0 to 16, or one for each class
             score_power: see iou_power; allowed: a number from 0 to 16, or one for each class; default: 1
-            rectified_threshold: with the map iou, boxes whose new score is not above this are dropped; without it,
-                no box is dropped; allowed: a number from 0 to 1
+            rectified_threshold: with the map iou, boxes whose new score is not above this are dropped; allowed: a
+                number from 0 to 1
             nms: rotated: a better box suppresses a box that it overlaps by more than nms_threshold; circle: a box
                 whose centre is within min_radius; default: rotated
-            post_center_range: metres; boxes with centres outside of this range are dropped; without it, no box is
-                dropped; allowed: x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
-            min_radius: metres; with nms=circle, a box suppresses worse boxes whose centres are at most this far from
-                its own centre; allowed: a number of 0 or more, or one for each of task_classes
+            post_center_range: metres; boxes with centres outside of this range are dropped; allowed:
+                x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
+            min_radius: metres; with nms=circle: a box suppresses worse boxes with centres at most this far from its
+                own centre; allowed: a number of 0 or more, or one for each of task_classes
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -2670,13 +2653,12 @@ class Operations:
             preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             grid_size: number of cells of the grid along x, y and z, as in the metadata of /v1/voxelize; allowed:
                 nx,ny,nz, whole numbers from 1 to 2147483647
-            batch_size: number of clouds in the batch (B); some may have no voxels; allowed: a whole number from 1 to
-                1024; default: 1
+            batch_size: number of clouds in the batch (B); allowed: a whole number from 1 to 1024; default: 1
             outputs: which tensors to return; without it bev_features
-            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
-                equal files; without it full
-            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
-                limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
+                without it full
+            timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
+                allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
@@ -2754,63 +2736,64 @@ class Operations:
             intensity_scale: multiplies the column named intensity; allowed: a finite number other than 0
             point_counts: splits the body into a batch of clouds or, with stream, into sweeps, the newest first;
                 allowed: 1 to 1024 whole numbers that add up to the rows of the body
-            stream: the body is a sweep of this stream of the client; the server keeps the sweep and joins it with
-                earlier sweeps; allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
+            stream: the body is a sweep of this stream; the server keeps the sweep and joins it with earlier sweeps;
+                allowed: 1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'
             streams: the streams to join; their points are moved into the frame of the first stream; without it, only
                 the stream of the body is joined; allowed: 1 to 8 names of streams, each once
             sweeps: number of sweeps to join from each stream, the newest first; the stream of the body keeps this
                 many; without it, the number of sweeps in the body; allowed: a whole number from 1 to 32
-            pose: pose of the sweep: the transform from the sensor's frame (with mount, from the vehicle's frame) to
-                a fixed frame; allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
-            poses: instead of pose, for a body with several sweeps: the pose of each sweep, in order; allowed: up to
-                32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7
+            pose: transform from the sensor's frame (with mount, the vehicle's frame) to a fixed frame; allowed: 16
+                numbers, row by row, or x,y,z,qw,qx,qy,qz
+            poses: for a body with several sweeps: the pose of each sweep, in order; allowed: up to 32 poses, one for
+                each sweep of point_counts, each of 16 numbers, or each of 7
             mount: transform from the sensor's frame to the vehicle's frame; the stream keeps it for later sweeps;
                 allowed: 16 numbers, row by row, or x,y,z,qw,qx,qy,qz
             time: seconds; the time of the sweep, by any clock that never goes back; allowed: seconds from -1e12 to
                 1e12
-            times: seconds; instead of time, for a body with several sweeps: the time of each sweep, the newest
-                first; allowed: up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the
-                one before
+            times: seconds; for a body with several sweeps: the time of each sweep, the newest first; allowed: up to
+                32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before
             time_column: yes appends a column to the joined rows: seconds from a point's sweep to the newest sweep
             remove_close: metres; removes from each sweep the points whose |x| and |y| are both below this, before
-                they are moved; allowed: a finite number above 0
+                the sweep is moved; allowed: a finite number above 0
             time_field: the field of a file, or the column of fields, with the times of points; as a column it gets
                 seconds from time_origin; allowed: a name other than x, y and z
             time_unit: unit of time_field; without it s
             time_origin: what time_field counts from, in its unit; without it 0; allowed: stamp, first, or a finite
                 number
-            deskew: moves each point to where it would be at deskew_reference; stream: as since the sweep before;
-                without it off
+            deskew: moves each point to its place at deskew_reference, along deskew_poses, by deskew_twists, or by
+                the motion of the stream from the previous sweep to this sweep; without it off
             deskew_poses: poses of the sensor or, with mount, the vehicle at rising times; allowed: 2 to 65 rows
                 separated by semicolons: t and a pose
             deskew_twists: velocities of the sensor or, with mount, the vehicle in its own frame, each up to its t;
                 allowed: 1 to 63 rows t,vx,vy,vz,wx,wy,wz separated by semicolons
             deskew_reference: seconds; the time into whose frame points are moved; without it 0; allowed: a finite
                 number
-            interpolation: between deskew_poses; without it screw
+            interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
+                and slerp; without it screw
             steps: what happens to the points before the operation, as a list of steps in their order:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
                 taken as the service takes them.
-            max_voxels_by: which voxels are kept; without it the model's value
-            max_points_by: which points a voxel keeps; without it the model's value
-            seed: of max_points_by=random; without it the model's value; allowed: a whole number from 0 to 2147483647
+            max_voxels_by: which voxels are kept: the first that appear, the nearest to the origin in x and y, or
+                those with the most points
+            max_points_by: which points a voxel keeps
+            seed: with max_points_by=random: another seed chooses other points; allowed: a whole number from 0 to
+                2147483647
             score_threshold: boxes with a lower score are dropped; a centre head also drops boxes with exactly this
-                score; without it the model's value; allowed: a number from 0 to 1
-            max_objects: for a centre head: maximum number of candidates per task that become boxes; without it the
-                model's value; allowed: a whole number from 1 to 1048576
-            nms_threshold: the same as iou_threshold of /v1/nms; not for models that suppress by distance; without it
-                the model's value; allowed: a number from 0 to 1
-            nms_pre_max: maximum number of boxes to compare per task, or per class with nms_groups=class; without it
-                the model's value; allowed: a whole number from 1 to 1048576
-            nms_post_max: maximum number of boxes to keep per task, or per class with nms_groups=class; without it
-                the model's value; allowed: a whole number from 1 to 1048576
-            class_agnostic: whether a box also suppresses boxes with other labels; without it the model's value
+                score; allowed: a number from 0 to 1
+            max_objects: maximum number of candidates per task that become boxes: those with the highest scores;
+                allowed: a whole number from 1 to 1048576
+            nms_threshold: the same as iou_threshold of /v1/nms; allowed: a number from 0 to 1
+            nms_pre_max: maximum number of boxes to compare per task, or per class with nms_groups=class: those with
+                the highest scores; allowed: a whole number from 1 to 1048576
+            nms_post_max: maximum number of boxes to keep per task, or per class with nms_groups=class; allowed: a
+                whole number from 1 to 1048576
+            class_agnostic: whether a box also suppresses boxes with other labels
             outputs: which tensors to return; without it boxes, scores, labels and box_counts
-            metadata: stable leaves ids, times, devices and regions out of the answer, so that equal requests give
-                equal files; without it full
-            timeout_ms: milliseconds; time after which a job that still waits or runs gets 504; 0 = the server's own
-                limit; allowed: a whole number from 0 to 3600000; default: 0
+            metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
+                without it full
+            timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
+                allowed: a whole number from 0 to 3600000; default: 0
             metadata_only: make no tensors
             request_id: id of the request in the service's log; without it, the service makes one
             traceparent: W3C trace context of the request, for the service's log
