@@ -155,6 +155,7 @@ async function askOnce(one) {
   const parameters = parametersFor(one);
   let bytes;
   try {
+    byId("sample-file").hidden = !one.sample;
     panel.showCommands(one.name, parameters, form.columns(), byId("token").value, chosen());
     const found = await boxesOf(one);
     bytes = await one.read();
@@ -401,13 +402,15 @@ function openDrawer(name) {
   }
 }
 
+function save(blob, name) {
+  const link = element("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
 function savePicture() {
   scene.draw(camera); // the canvas keeps a picture only until the task ends
-  canvas.toBlob((blob) => {
-    const link = element("a", { href: URL.createObjectURL(blob), download: "voxeld.png" });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  });
+  canvas.toBlob((blob) => save(blob, "voxeld.png"));
 }
 
 async function copy(button) {
@@ -454,6 +457,7 @@ function listen() {
   byId("least").oninput = ({ target }) => setLeast(target.value);
   byId("least").onchange = saveState;
   byId("png").onclick = savePicture;
+  byId("save").onclick = async () => save(new Blob([await frames[frame].read()]), frames[frame].name);
   byId("token").onchange = ({ target }) => (setToken(target.value), begin());
   watchCanvas(canvas, camera, { redraw: redrawMoving, pickAt, done: saveState });
   for (const name of ["dragover", "dragleave", "drop"])

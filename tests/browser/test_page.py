@@ -265,6 +265,15 @@ class Page(PageCase):
             python = [sys.executable, "-c", self.browser.text("#python")]
             ran = subprocess.run(python, cwd=folder, check=True, capture_output=True, text=True)
         self.assertEqual(ran.stdout, "(500, 4)\n")
+        self.assertFalse(self.browser.find("#save").is_displayed())
+
+    def test_the_sample_can_be_saved_for_the_commands(self):
+        self.open("#preset=kitti_pointpillar&max_voxels=500")
+        self.browser.find("#save").click()
+        folder = pathlib.Path(self.browser.folder.name)
+        wait_until((folder / "sample.bin").exists, "sample.bin")
+        subprocess.run(["bash", "-c", self.browser.text("#curl")], cwd=folder, check=True, capture_output=True)
+        self.assertIn(b'"shape":[500,4]', (folder / "voxels.safetensors").read_bytes())
 
 
 class Steps(PageCase):
