@@ -11,7 +11,8 @@ install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/voxeld/models COM
 install(FILES api/c/voxeld_client.h TYPE INCLUDE COMPONENT dev)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md packaging/debian/copyright TYPE DOC COMPONENT doc)
 install(DIRECTORY docs TYPE DOC COMPONENT doc)
-install(FILES docker/haproxy.cfg api/c/sensor.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT doc)
+install(FILES docker/haproxy.cfg api/c/detect.c api/c/sensor.c
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT doc)
 install(DIRECTORY docker/kubernetes DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT doc)
 install(FILES packaging/voxeld.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT doc)
 

@@ -196,6 +196,8 @@ class Examples(unittest.TestCase):
                 write_checkpoint(folder)
         for index, step in enumerate(found):
             with self.subTest(f"{page.name}: {step.text}"):
+                if source := re.match(r'cc .*"\$VOXELD/(\S+\.c)"', step.text):
+                    self.compiles(ROOT / source[1])
                 if step.kind == "sh" and step.is_run():
                     self.output(step, self.succeeded(shell, step.text))
                 elif step.kind == "python":
@@ -223,9 +225,13 @@ class Examples(unittest.TestCase):
             self.output(step, self.succeeded(shell, f"{sys.executable} {program}"))
 
     def c(self, shell, step, name):
-        """Both compilers take the program. The page's own command builds it."""
+        """Writes the program, which the page's own command builds."""
         file = pathlib.Path(self.succeeded(shell, "pwd").strip(), name)
         file.write_text(shell.here(step.text), encoding="utf-8")
+        self.compiles(file)
+
+    def compiles(self, file):
+        """Both compilers take the program."""
         needs = ["pkg-config", "--cflags", "libcurl", "jansson"]
         if not shutil.which("pkg-config") or subprocess.run(needs, capture_output=True).returncode:
             self.skipTest("there is no libcurl here")

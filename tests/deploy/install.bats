@@ -22,7 +22,7 @@ install_at() {
 shared_files() {
   printf '%s\n' bin/voxeld lib/systemd/system/voxeld.service lib/sysusers.d/voxeld.conf share/voxeld/openapi.yaml \
     include/voxeld_client.h share/man/man8/voxeld.8 share/doc/voxeld/{README,CHANGELOG,CONTRIBUTING}.md \
-    share/doc/voxeld/copyright share/doc/voxeld/examples/{haproxy.cfg,sensor.c}
+    share/doc/voxeld/copyright share/doc/voxeld/examples/{haproxy.cfg,detect.c,sensor.c}
   (cd "$root" && printf 'share/voxeld/%s\n' config/presets/*.json | sed 's#/config/#/#')
   (cd "$root" && find models -type f ! -name README.md -printf 'share/voxeld/%p\n')
   (cd "$root" && find docs -type f -printf 'share/doc/voxeld/%p\n')

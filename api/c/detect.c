@@ -1,0 +1,53 @@
+// Prints the boxes that a model finds in a scan.
+//
+//   detect URL MODEL SCAN.bin
+//
+// The scan has rows of x, y, z and intensity. The exit status is 0, or 1 with a reason. One thread.
+#define VOXELD_CLIENT_IMPLEMENTATION
+#include "voxeld_client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ROWS_MAX = 200000 };
+
+static void print_boxes(const struct voxeld_result *result) {
+  const struct voxeld_tensor *boxes = voxeld_find(result, "boxes");
+  const float *box = (const float *)boxes->data;
+  const float *scores = (const float *)voxeld_find(result, "scores")->data;
+  const int *labels = (const int *)voxeld_find(result, "labels")->data;
+  for (size_t i = 0; i < boxes->shape[0]; i++, box += boxes->shape[1])
+    printf("%s %.2f at %.1f, %.1f\n", voxeld_class_name(result, labels[i]), scores[i], box[0], box[1]);
+}
+
+int main(int argc, char **argv) {
+  static float rows[ROWS_MAX][4];
+  if (argc != 4) {
+    fprintf(stderr, "usage: detect URL MODEL SCAN.bin\n");
+    return EXIT_FAILURE;
+  }
+  FILE *file = fopen(argv[3], "rb");
+  if (!file) {
+    perror(argv[3]);
+    return EXIT_FAILURE;
+  }
+  size_t count = fread(rows, sizeof *rows, ROWS_MAX, file);
+  fclose(file);
+  char query[256];
+  snprintf(query, sizeof query, "model=%s", argv[2]);
+  struct voxeld_options options = voxeld_defaults(argv[1]);
+  struct voxeld_client *client = voxeld_open(&options);
+  struct voxeld_result result = {0};
+  int status = EXIT_FAILURE;
+  if (!client) {
+    fprintf(stderr, "no client\n");
+  } else if (voxeld_detect(client, query, rows, count * sizeof *rows, &result) != VOXELD_OK) {
+    fprintf(stderr, "%s\n", result.error);
+  } else {
+    print_boxes(&result);
+    status = EXIT_SUCCESS;
+  }
+  voxeld_result_free(&result);
+  voxeld_close(client);
+  return status;
+}
