@@ -24,7 +24,7 @@ extern const struct param param_preset, param_num_features, param_dtype, param_f
 #define PARAM_OUTPUTS(allowed_tensors, text)                                                                           \
   {                                                                                                                    \
     .name = "outputs", .type = &value_tensors, .offset = FIELD(outputs), .second = FIELD(job.tensors),                 \
-    .most = (allowed_tensors), .doc = "which tensors to return; without it " text,                                     \
+    .most = (allowed_tensors), .doc = "tensors to return; without it " text,                                           \
   }
 
 // Which points and voxels are kept. The value of `start` is the default. It is NULL if the model has the default.

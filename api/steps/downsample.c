@@ -37,8 +37,7 @@ static const struct param voxel_size = {
     .type = &value_size,
     .allowed = "one number for all axes, or x,y,z, finite, each above 0",
     .unit = "metres",
-    .doc = "the edges of the cells. A cell's index must be from -1048575 to 1048575 on each axis: points beyond "
-           "are dropped as out_of_lattice",
+    .doc = "edges of the cells; points over 1048575 cells from the origin are dropped as out_of_lattice",
 };
 static const struct param method = {
     .name = "method",

@@ -58,8 +58,8 @@ class Readme(unittest.TestCase):
         self.assertLessEqual(len(read("README.md").splitlines()), LONGEST)
 
     def test_pages_of_users_are_short(self):
-        words = (word for page in DOCS.glob("*.md") for word in page.read_text(encoding="utf-8").split())
-        self.assertLessEqual(sum(any(map(str.isalnum, word)) for word in words), WORDS)
+        words = sum(len(page.read_text(encoding="utf-8").split()) for page in DOCS.glob("*.md"))
+        self.assertLessEqual(words, WORDS)
 
     def test_leads_to_every_page(self):
         seen, ahead = set(), [ROOT / "README.md"]

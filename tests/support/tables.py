@@ -11,6 +11,7 @@ import subprocess
 
 from daemon import voxeld_binary
 
+ON_POINTS = ["voxelize", "fps", "points", "transform", "detect"]  # operations that take points
 HEADS = {"decode_center": "decode"}  # operations that the parameter `head` chooses, and the one that has the endpoint
 ONE_HEAD = {"decode": "decode, anchor head", "decode_center": "decode, centre head"}
 AFTER_DRAIN = 9  # seconds that the end takes at most after drain_delay_s and drain_timeout_s; see server/daemon/drain.c
@@ -52,18 +53,20 @@ def path_of(endpoint):
 
 
 def takers(names, operations):
-    """Which operations take a parameter, as the page says it."""
-    others = [name for name in operations if name not in names]
-    if len(others) < 2:
-        return " ".join(["all", *(f"but {name}" for name in others)])
-    if set(ONE_HEAD) <= set(names):
-        return ", ".join(name for name in names if name not in HEADS)
-    return ", ".join(ONE_HEAD.get(name, name) for name in names)
+    """Which operations take a parameter, as the page says it: whose table has the row, and what the row adds."""
+    for title, group in (("all", list(operations)), (", ".join(ON_POINTS), ON_POINTS)):
+        missing = [name for name in group if name not in names]
+        if set(names) <= set(group) and len(missing) < 2:
+            return title, "".join(f" (not {name})" for name in missing)
+    if not set(ONE_HEAD) <= set(names):
+        names = [ONE_HEAD.get(name, name) for name in names]
+    home, *others = [name for name in names if name not in HEADS]
+    return home, f" (also {', '.join(others)})" if others else ""
 
 
 def parameters(tables):
-    """One entry for each parameter; `of` has the operations that take it. A parameter with different meanings has
-    several entries. A parameter of a model has no default of its own."""
+    """One entry for each parameter; `of` and `added` say which operations take it. A parameter with different meanings
+    has several entries. A parameter of a model has no default of its own."""
     found = {}
     for operation in tables["operations"]:
         for entry in operation["parameters"]:
@@ -72,7 +75,7 @@ def parameters(tables):
             assert entry["default"] in (first["default"], None), entry
             names.append(operation["name"])
     operations = [operation["name"] for operation in tables["operations"]]
-    return [{**entry, "of": takers(names, operations)} for entry, names in found.values()]
+    return [{**entry, **dict(zip(("of", "added"), takers(names, operations)))} for entry, names in found.values()]
 
 
 # Table name: header cells, and the cells of one row. The page may have more cells, which people write, and split the
@@ -82,7 +85,7 @@ PAGE_TABLES = {
     "kserve_endpoints": (("KServe v2 endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
     "parameters": (
         ("parameter of {of}", "default", "allowed", "meaning"),
-        lambda r: (code(r["name"]), code(r["default"]), r["allowed"], meaning(r)),
+        lambda r: (code(r["name"]) + r["added"], code(r["default"]), r["allowed"], meaning(r)),
     ),
     "steps": (
         ("parameter of a step", "default", "allowed", "meaning"),

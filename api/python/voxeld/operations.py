@@ -595,8 +595,8 @@ PARAMETERS: List[Parameter] = [
             " bev_density, points, point_indices, point_rows, point_fates, point_steps"
         ),
         (
-            "which tensors to return; without it voxel_coords, voxel_num_points and the tensors that feature computes;"
-            " with fps also sampled_indices and sampled_points"
+            "tensors to return; without it voxel_coords, voxel_num_points and the tensors that feature computes; with "
+            "fps also sampled_indices and sampled_points"
         ),
     ),
     Parameter(
@@ -660,10 +660,7 @@ PARAMETERS: List[Parameter] = [
         "metres",
         None,
         "one number for all axes, or x,y,z, finite, each above 0",
-        (
-            "the edges of the cells. A cell's index must be from -1048575 to 1048575 on each axis: points beyond are "
-            "dropped as out_of_lattice"
-        ),
+        "edges of the cells; points over 1048575 cells from the origin are dropped as out_of_lattice",
     ),
     Parameter(
         "downsample.method",
@@ -843,7 +840,7 @@ PARAMETERS: List[Parameter] = [
             "a list of sampled_indices, sampled_points, sampled_distances, points, point_indices, point_rows, "
             "point_fates, point_steps"
         ),
-        "which tensors to return; without it sampled_indices and sampled_points",
+        "tensors to return; without it sampled_indices and sampled_points",
     ),
     Parameter(
         "outputs",
@@ -852,7 +849,7 @@ PARAMETERS: List[Parameter] = [
         None,
         None,
         "a list of points, point_indices, point_rows, point_fates, point_steps",
-        "which tensors to return; without it points and point_indices",
+        "tensors to return; without it points and point_indices",
     ),
     Parameter(
         "matrix",
@@ -997,7 +994,7 @@ PARAMETERS: List[Parameter] = [
             "center, height, dim, rot, vel, iou, bev_features, points, point_indices, point_rows, point_fates, "
             "point_steps"
         ),
-        "which tensors to return; without it boxes, scores, labels and box_counts",
+        "tensors to return; without it boxes, scores, labels and box_counts",
     ),
 ]
 
@@ -1035,9 +1032,8 @@ class Downsample(Step):
     """A step that keeps few points of each cell of a lattice.
 
     Args:
-        voxel_size: metres; the edges of the cells. A cell's index must be from -1048575 to 1048575 on each axis:
-            points beyond are dropped as out_of_lattice; allowed: one number for all axes, or x,y,z, finite, each
-            above 0
+        voxel_size: metres; edges of the cells; points over 1048575 cells from the origin are dropped as
+            out_of_lattice; allowed: one number for all axes, or x,y,z, finite, each above 0
         method: what is kept of a cell: its first point; the mean, at the first point's place; the point nearest to
             the cell's centre, or to the mean; a random point; or all its points; default: centroid
         average: with method=centroid: whether the mean replaces all columns or only x, y and z; default: all
@@ -1998,7 +1994,7 @@ class Operations:
                 finite, min below max
             ground_z: metres; where the model expects the ground; a ground more than 1 m off gets a warning; allowed:
                 a finite number
-            outputs: which tensors to return; without it voxel_coords, voxel_num_points and the tensors that feature
+            outputs: tensors to return; without it voxel_coords, voxel_num_points and the tensors that feature
                 computes; with fps also sampled_indices and sampled_points
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
@@ -2156,7 +2152,7 @@ class Operations:
                 taken as the service takes them.
             start: the first sample of each cloud: this point (in /v1/voxelize: this voxel), or the next finite one;
                 allowed: a whole number from 0 to 2147483647; default: 0
-            outputs: which tensors to return; without it sampled_indices and sampled_points
+            outputs: tensors to return; without it sampled_indices and sampled_points
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -2279,7 +2275,7 @@ class Operations:
                 [RingOutlier("ring"), Downsample(0.1)]. A dict such as {"downsample.voxel_size": 0.2} sets parameters
                 of the preset's or the model's steps instead. "none" or an empty list leaves them out. Texts are
                 taken as the service takes them.
-            outputs: which tensors to return; without it points and point_indices
+            outputs: tensors to return; without it points and point_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -2396,7 +2392,7 @@ class Operations:
                 number
             interpolation: how a pose between two deskew_poses is computed: by a screw motion, or by a straight line
                 and slerp; without it screw
-            outputs: which tensors to return; without it points and point_indices
+            outputs: tensors to return; without it points and point_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -2465,7 +2461,7 @@ class Operations:
             nms_post_max: maximum number of boxes to keep per cloud; allowed: a whole number from 1 to 1048576;
                 default: 500
             class_agnostic: whether a box also suppresses boxes with other labels; default: yes
-            outputs: which tensors to return; without it kept_indices
+            outputs: tensors to return; without it kept_indices
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -2586,7 +2582,7 @@ class Operations:
             class_agnostic: whether a box also suppresses boxes with other labels; default: yes
             class_names: names of the labels; the body must have as many classes; allowed: 1 to 64 names, each once,
                 of up to 255 bytes in all
-            outputs: which tensors to return; without it all
+            outputs: tensors to return; without it all
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -2654,7 +2650,7 @@ class Operations:
             grid_size: number of cells of the grid along x, y and z, as in the metadata of /v1/voxelize; allowed:
                 nx,ny,nz, whole numbers from 1 to 2147483647
             batch_size: number of clouds in the batch (B); allowed: a whole number from 1 to 1024; default: 1
-            outputs: which tensors to return; without it bev_features
+            outputs: tensors to return; without it bev_features
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
@@ -2789,7 +2785,7 @@ class Operations:
             nms_post_max: maximum number of boxes to keep per task, or per class with nms_groups=class; allowed: a
                 whole number from 1 to 1048576
             class_agnostic: whether a box also suppresses boxes with other labels
-            outputs: which tensors to return; without it boxes, scores, labels and box_counts
+            outputs: tensors to return; without it boxes, scores, labels and box_counts
             metadata: stable leaves out ids, times, devices and regions, so that equal requests give equal files;
                 without it full
             timeout_ms: milliseconds; time after which an unfinished job gets 504; 0 = the server's own limit;
