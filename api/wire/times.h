@@ -28,7 +28,7 @@ struct times {
 // What de-skew did with the points of a body.
 struct deskew_report {
   bool deskewed;           // the request asked for it
-  bool still;              // deskew=stream, but there is no sweep before: the points did not move
+  bool still;              // deskew=stream, but the stream has no earlier sweep: the points did not move
   bool equal;              // a cloud or sweep of several points has one time
   int64_t moved, clamped;  // points that were moved, and those of them whose time was clamped
 };

@@ -302,7 +302,7 @@ static void say_times_clamped(const struct vx_job *job, const struct body_sniff 
 
 static void say_no_motion(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
   (void)job, (void)sniffed;
-  text_put(out, "deskew=stream moved no points, because the stream has no sweep before this one");
+  text_put(out, "deskew=stream moved no points, because the stream has no earlier sweep");
 }
 
 static void say_rings_moved(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
@@ -352,12 +352,14 @@ static const struct row {
                                "voxels are not in the map: they are outside of the grid, or an earlier row has their "
                                "cell",
                                not_scattered, say_not_scattered},
-    [WARNING_TIMES_EQUAL] = {"times_equal", "deskew, but all points of a cloud or sweep have one time", times_equal,
-                             say_times_equal},
-    [WARNING_TIMES_CLAMPED] = {"times_clamped", "deskew clamped more than 5 % of the times", times_clamped,
-                               say_times_clamped},
-    [WARNING_NO_MOTION] = {"no_motion", "deskew=stream, but there is no sweep before", no_motion, say_no_motion},
-    [WARNING_FEWER_SWEEPS] = {"fewer_sweeps", "the streams had fewer sweeps than were asked for", fewer_sweeps,
+    [WARNING_TIMES_EQUAL] = {"times_equal",
+                             "all points of a cloud or sweep have the same time, so deskew moves them alike",
+                             times_equal, say_times_equal},
+    [WARNING_TIMES_CLAMPED] = {"times_clamped", "more than 5 % of the times are far outside of the motion",
+                               times_clamped, say_times_clamped},
+    [WARNING_NO_MOTION] = {"no_motion", "deskew=stream moved nothing, since the stream has no earlier sweep", no_motion,
+                           say_no_motion},
+    [WARNING_FEWER_SWEEPS] = {"fewer_sweeps", "the streams had fewer sweeps than the request asked for", fewer_sweeps,
                               say_fewer_sweeps},
 };
 
