@@ -72,8 +72,8 @@ TERMS = (
 )
 RAISES = """\
 Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and TypeError
-or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's value counts, else the
-default."""
+or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's or the model's value
+counts, else the default."""
 OPERATIONS = '''\
 class Operations:
     """The methods of Client that compute."""

@@ -2050,7 +2050,7 @@ class Operations:
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
         TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
-        value counts, else the default.
+        or the model's value counts, else the default.
         """
         return self._calls.points("voxelize", VoxelizeResult, locals())
 
@@ -2179,7 +2179,7 @@ class Operations:
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
         TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
-        value counts, else the default.
+        or the model's value counts, else the default.
         """
         return self._calls.points("fps", FpsResult, locals())
 
@@ -2297,7 +2297,7 @@ class Operations:
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
         TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
-        value counts, else the default.
+        or the model's value counts, else the default.
         """
         return self._calls.points("points", PointsResult, locals())
 
@@ -2422,7 +2422,7 @@ class Operations:
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
         TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
-        value counts, else the default.
+        or the model's value counts, else the default.
         """
         return self._calls.points("transform", TransformResult, locals())
 
@@ -2475,7 +2475,7 @@ class Operations:
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
         TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
-        value counts, else the default.
+        or the model's value counts, else the default.
         """
         return self._calls.tensors("nms", NmsResult, NMS, locals())
 
@@ -2622,7 +2622,7 @@ class Operations:
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
         TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
-        value counts, else the default.
+        or the model's value counts, else the default.
         """
         return self._calls.tensors("decode", DecodeResult, DECODE, locals())
 
@@ -2665,7 +2665,7 @@ class Operations:
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
         TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
-        value counts, else the default.
+        or the model's value counts, else the default.
         """
         return self._calls.tensors("scatter", ScatterResult, SCATTER, locals())
 
@@ -2834,7 +2834,7 @@ class Operations:
 
         Raises Problem if the service refuses the request, TransportError or BadAnswer if no proper answer comes, and
         TypeError or ValueError if the arguments cannot be sent. A parameter that is None is not sent: the preset's
-        value counts, else the default.
+        or the model's value counts, else the default.
         """
         return self._calls.points("detect", DetectResult, locals())
 
