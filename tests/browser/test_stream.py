@@ -110,6 +110,10 @@ class Streams(StreamCase):
         self.browser.find("#sample").click()
         self.browser.await_text("#state", " voxels in ")
         self.assertEqual(displayed(), set(parts))
+        self.assertTrue(self.browser.find("#save").is_displayed())
+        self.browser.set("#stream", "roof")
+        self.browser.await_text("#state", "of 1 sweeps, live")
+        self.assertFalse(self.browser.find("#save").is_displayed())
 
     def test_one_that_has_not_begun_is_awaited_and_its_end_is_told(self):
         self.browser.open(self.daemon, FOLLOW)
