@@ -75,7 +75,8 @@ enum vx_status cpu_level_mark(struct cpu_level *level, const struct vx_sparse_ro
   number(level, stop);
   enum vx_status status = vx_stop_status(stop, error);
   if (status != VX_OK) return status;
-  return outside >= 0 || level->num_rows != rows->num_rows ? vx_sparse_refuse_cells(rows, outside, error) : VX_OK;
+  if (outside >= 0) return vx_sparse_refuse_outside(outside, rows->coords + 4 * outside, error);
+  return level->num_rows != rows->num_rows ? vx_sparse_refuse_repeated(error) : VX_OK;
 }
 
 void cpu_level_sort(const struct cpu_level *level, const struct vx_sparse_rows *rows, int32_t channels,
