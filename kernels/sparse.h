@@ -70,6 +70,14 @@ struct vx_sparse_rows {
   int64_t max_rows;       // maximum rows of a level; 1 to VX_MAX_SPARSE_ROWS
 };
 
+// What a backbone leaves. The map is the caller's memory. The rows are the lane's, until its next sparse convolution.
+struct vx_sparse_result {
+  float *map;                                // in: for vx_sparse_map_values; NULL: no map is wanted
+  int64_t level_rows[VX_MAX_SPARSE_LEVELS];  // filled even if the rows of a level are refused
+  const int32_t *coords;                     // [rows of the last level, 4]: cloud, z, y, x; in this order
+  const float *features;                     // [rows of the last level, width of the last layer]
+};
+
 // What follows from a backbone alone.
 struct vx_sparse_plan {
   int32_t num_levels;

@@ -180,6 +180,19 @@ void cpu_level_list(struct cpu_level *level, struct vx_stop *stop) {
   }
 }
 
+void cpu_level_cells(const struct cpu_level *level, struct vx_stop *stop, int32_t *cells) {
+  int32_t rows = level->shape[1], planes = level->shape[0];
+  VX_EACH_ROW(stop, line, 0, cpu_level_lines(level)) {
+    for (int32_t row = level->first[line]; row < level->first[line + 1]; row++) {
+      int32_t *cell = cells + 4 * (int64_t)row;
+      cell[0] = (int32_t)(line / rows / planes);
+      cell[1] = (int32_t)(line / rows % planes);
+      cell[2] = (int32_t)(line % rows);
+      cell[3] = level->x[row];
+    }
+  }
+}
+
 int64_t cpu_level_line_of(const struct cpu_level *level, int64_t row) {
   int64_t low = 0, high = cpu_level_lines(level);  // first[low] <= row < first[high]
   while (high - low > 1) {

@@ -85,8 +85,8 @@ static enum vx_status read_levels(struct sparse *sparse, int64_t *level_rows, st
   memcpy(&found, (const void *)sparse->run.lane->status->sparse, sizeof found);
   if (found.outside != 0) return refuse_outside(sparse, UINT32_MAX - found.outside, error);
   if (found.repeated != 0) return vx_sparse_refuse_repeated(error);
+  for (int32_t i = 0; i < sparse->plan.num_levels; i++) level_rows[i] = (int64_t)found.rows[i];
   for (int32_t i = 0; i < sparse->plan.num_levels; i++) {
-    level_rows[i] = (int64_t)found.rows[i];
     if (level_rows[i] > sparse->rows->max_rows)
       return vx_sparse_refuse_rows(i, level_rows[i], sparse->rows->max_rows, error);
     sparse->all.levels[i].num_rows = (uint32_t)found.rows[i];
@@ -205,7 +205,7 @@ static enum vx_status run_layer(struct sparse *sparse, int32_t number, struct er
 }
 
 enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_sparse *backbone, const struct vx_sparse_rows *rows,
-                           float *map, int64_t *level_rows, struct error *error) {
+                           struct vx_sparse_result *result, struct error *error) {
   struct sparse sparse = {};
   sparse.run.lane = lane;
   sparse.run.stream = lane->stream;
@@ -213,11 +213,13 @@ enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_sparse *backbon
   sparse.rows = rows;
   CUDA_TRY(vx_sparse_plan_of(backbone, &sparse.plan, error));
   CUDA_TRY(vx_sparse_rows_fit(&sparse.plan, rows, error));
-  CUDA_TRY(find_levels(&sparse, level_rows, error));
+  CUDA_TRY(find_levels(&sparse, result->level_rows, error));
   CUDA_TRY(prepare(&sparse, error));
   for (int32_t i = 0; i < backbone->num_layers; i++) CUDA_TRY(run_layer(&sparse, i, error));
-  return sparse_fill_map(&sparse.run, sparse.all.levels[sparse.plan.num_levels - 1], sparse.in, sparse.plan.width, map,
-                         error);
+  const struct sparse_level &last = sparse.all.levels[sparse.plan.num_levels - 1];
+  result->coords = (const int32_t *)last.cells;
+  result->features = sparse.in;
+  return result->map ? sparse_fill_map(&sparse.run, last, sparse.in, sparse.plan.width, result->map, error) : VX_OK;
 }
 
 enum vx_status cuda_sparse_wait(struct vx_lane *lane, struct error *error) {
