@@ -74,7 +74,10 @@ static enum vx_status enqueue_levels(struct sparse *sparse, struct error *error)
 // The rows are memory of the device.
 static enum vx_status refuse_outside(const struct sparse *sparse, uint32_t row, struct error *error) {
   int32_t at[4];
-  CUDA_CALL(cudaMemcpy(at, sparse->rows->coords + 4 * (size_t)row, sizeof at, cudaMemcpyDefault), error);
+  CUDA_CALL(
+      cudaMemcpyAsync(at, sparse->rows->coords + 4 * (size_t)row, sizeof at, cudaMemcpyDefault, sparse->run.stream),
+      error);
+  CUDA_CALL(cudaStreamSynchronize(sparse->run.stream), error);
   return vx_sparse_refuse_outside(row, at, error);
 }
 
