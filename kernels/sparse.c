@@ -114,9 +114,11 @@ enum vx_status vx_sparse_refuse_rows(int32_t level, int64_t rows, int64_t max_ro
                    (long long)max_rows);
 }
 
-enum vx_status vx_sparse_refuse_cells(const struct vx_sparse_rows *rows, int64_t row, struct error *error) {
-  if (row < 0) return vx_refuse(error, "several rows have the same cell");
-  const int32_t *at = rows->coords + 4 * row;
+enum vx_status vx_sparse_refuse_outside(int64_t row, const int32_t at[4], struct error *error) {
   return vx_refuse(error, "row %lld is at (%d, %d, %d) of cloud %d, which is outside of the grid", (long long)row,
                    (int)at[1], (int)at[2], (int)at[3], (int)at[0]);
+}
+
+enum vx_status vx_sparse_refuse_repeated(struct error *error) {
+  return vx_refuse(error, "several rows have the same cell");
 }

@@ -70,6 +70,14 @@ struct vx_sparse_rows {
   int64_t max_rows;       // maximum rows of a level; 1 to VX_MAX_SPARSE_ROWS
 };
 
+// What a backbone leaves. The map is the caller's memory. The rows are the lane's, until its next sparse convolution.
+struct vx_sparse_result {
+  float *map;                                // in: for vx_sparse_map_values; NULL: no map is wanted
+  int64_t level_rows[VX_MAX_SPARSE_LEVELS];  // filled even if the rows of a level are refused
+  const int32_t *coords;                     // [rows of the last level, 4]: cloud, z, y, x; in this order
+  const float *features;                     // [rows of the last level, width of the last layer]
+};
+
 // What follows from a backbone alone.
 struct vx_sparse_plan {
   int32_t num_levels;
@@ -90,8 +98,10 @@ VX_WARN_UNUSED enum vx_status vx_sparse_rows_fit(const struct vx_sparse_plan *pl
 //
 // A level has more rows than the caller allows.
 enum vx_status vx_sparse_refuse_rows(int32_t level, int64_t rows, int64_t max_rows, struct error *error);
-// An input row is outside of the grid, or several rows have one cell. `row` is the first row outside, or -1.
-enum vx_status vx_sparse_refuse_cells(const struct vx_sparse_rows *rows, int64_t row, struct error *error);
+// An input row is outside of the grid: the first such row, and its cell (cloud, z, y, x).
+enum vx_status vx_sparse_refuse_outside(int64_t row, const int32_t at[4], struct error *error);
+// Several input rows have the same cell.
+enum vx_status vx_sparse_refuse_repeated(struct error *error);
 
 // The offsets of a layer.
 static inline int32_t vx_sparse_offsets(const struct vx_sparse_layer *layer) {

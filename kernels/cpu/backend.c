@@ -76,6 +76,7 @@ static void close_lane(struct vx_lane *lane) {
   cpu_arena_trim(&lane->chain, 0);
   cpu_arena_trim(&lane->between, 0);
   cpu_arena_trim(&lane->levels, 0);
+  cpu_arena_trim(&lane->sparse, 0);
   free(lane);
 }
 
@@ -109,6 +110,7 @@ static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error
   cpu_arena_trim(&lane->chain, VX_SCRATCH_KEPT - lane->scratch.bytes);  // scratch and chain together keep at most this
   cpu_arena_trim(&lane->between, VX_SCRATCH_KEPT);
   cpu_arena_trim(&lane->levels, VX_SCRATCH_KEPT);
+  cpu_arena_trim(&lane->sparse, VX_SCRATCH_KEPT);
   return status;
 }
 

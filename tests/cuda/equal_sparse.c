@@ -21,8 +21,9 @@ static struct result run_on_cpu(const struct side *side, const struct sparse_cas
   struct result result = {.map = map};
   struct vx_stop stop = {0};
   const struct vx_job job = {.stop = &stop};
-  result.status = cpu_sparse(side->lane, &job, &made->backbone, &made->rows, cpu_convolve_here(), map,
-                             result.level_rows, &result.error);
+  struct vx_sparse_result rows = {.map = map};
+  result.status = cpu_sparse(side->lane, &job, &made->backbone, &made->rows, cpu_convolve_here(), &rows, &result.error);
+  memcpy(result.level_rows, rows.level_rows, sizeof rows.level_rows);
   return result;
 }
 
@@ -67,7 +68,9 @@ static size_t room_for(const struct sparse_case *made) {
 static struct result run_on_gpu(const struct side *side, const struct sparse_case *moved, float *map) {
   struct result result = {.map = map};
   memset(map, 0xA5, map_bytes(moved));
-  result.status = cuda_sparse(side->lane, &moved->backbone, &moved->rows, map, result.level_rows, &result.error);
+  struct vx_sparse_result rows = {.map = map};
+  result.status = cuda_sparse(side->lane, &moved->backbone, &moved->rows, &rows, &result.error);
+  memcpy(result.level_rows, rows.level_rows, sizeof rows.level_rows);
   if (result.status == VX_OK) result.status = cuda_sparse_wait(side->lane, &result.error);
   return result;
 }

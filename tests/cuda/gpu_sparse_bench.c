@@ -55,19 +55,18 @@ static bool move(const struct backbone_bench *bench, struct gpu *gpu) {
 }
 
 static bool run_on_cpu(const struct backbone_bench *bench, const struct gpu *gpu, struct error *error) {
-  int64_t level_rows[VX_MAX_SPARSE_LEVELS];
+  struct vx_sparse_result result = {.map = gpu->expected};
   struct vx_stop stop = {0};
   const struct vx_job job = {.stop = &stop};
-  bool ok = cpu_sparse(bench->lane, &job, &bench->backbone, &bench->rows, cpu_convolve_here(), gpu->expected,
-                       level_rows, error) == VX_OK;
-  if (ok) backbone_print_rows(bench, level_rows);
+  bool ok = cpu_sparse(bench->lane, &job, &bench->backbone, &bench->rows, cpu_convolve_here(), &result, error) == VX_OK;
+  if (ok) backbone_print_rows(bench, result.level_rows);
   return ok;
 }
 
 static bool run_on_gpu(const struct gpu *gpu, double *us, struct error *error) {
-  int64_t level_rows[VX_MAX_SPARSE_LEVELS];
+  struct vx_sparse_result result = {.map = gpu->map};
   double began = timing_now_us();
-  if (cuda_sparse(gpu->lane, &gpu->backbone, &gpu->rows, gpu->map, level_rows, error) != VX_OK ||
+  if (cuda_sparse(gpu->lane, &gpu->backbone, &gpu->rows, &result, error) != VX_OK ||
       cuda_sparse_wait(gpu->lane, error) != VX_OK)
     return false;
   *us = timing_now_us() - began;

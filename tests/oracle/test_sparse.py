@@ -45,6 +45,15 @@ class CRows(ctypes.Structure):
     ]
 
 
+class CResult(ctypes.Structure):
+    _fields_ = [
+        ("map", FLOATS),
+        ("level_rows", ctypes.c_int64 * MOST_LEVELS),
+        ("coords", INTS),
+        ("features", FLOATS),
+    ]
+
+
 def floats(array):
     return array.ctypes.data_as(FLOATS)
 
@@ -82,19 +91,23 @@ class Library:
     def run(self, way, shape, layers, clouds, coords, features, like, most=1 << 27):
         """Status, error, map and rows of each level."""
         text = ctypes.create_string_buffer(ERROR_TEXT)
-        levels = np.zeros(MOST_LEVELS, np.int64)
         found = np.full(like, np.nan, np.float32)
         coords, features = np.ascontiguousarray(coords), np.ascontiguousarray(features)
+        result = self.result = CResult(floats(found))
         rows = CRows(clouds, len(coords), coords.ctypes.data_as(INTS), floats(features), most)
         status = self.library.sparse_run(
             way,
             ctypes.byref(c_backbone(shape, layers)),
             ctypes.byref(rows),
-            floats(found),
-            levels.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)),
+            ctypes.byref(result),
             text,
         )
-        return status, text.value.decode(), found, list(levels)
+        return status, text.value.decode(), found, list(result.level_rows)
+
+    def last_level(self, rows, width):
+        """Cells and features of the last level's rows, which the last run left."""
+        coords = np.ctypeslib.as_array(self.result.coords, (rows, 4))
+        return coords.copy(), np.ctypeslib.as_array(self.result.features, (rows, width)).copy()
 
     def fuse(self, a, b, c):
         result = np.empty_like(a)
@@ -166,7 +179,8 @@ class Sparse(unittest.TestCase):
         cls.ways = cls.library.ways()
 
     def check(self, shape, layers, clouds, coords, features):
-        expected, counts = sparse.backbone(shape, layers, clouds, coords, features)
+        last, cells, rows, counts = sparse.last_level(shape, layers, coords, features)
+        expected = sparse.dense_map(last, clouds, cells, rows)
         for name, way in self.ways.items():
             with self.subTest(way=name):
                 status, error, found, levels = self.library.run(
@@ -175,6 +189,9 @@ class Sparse(unittest.TestCase):
                 self.assertEqual((status, error), (0, ""))
                 self.assertEqual(levels[: len(counts)], counts)
                 np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
+                found_cells, found_rows = self.library.last_level(*rows.shape)
+                np.testing.assert_array_equal(found_cells, cells)
+                np.testing.assert_array_equal(found_rows.view(np.uint32), rows.view(np.uint32))
         return expected, counts
 
     def check_cells(self, shape, coords, make=plain, seed=1, scale=1):

@@ -89,8 +89,8 @@ def convolve(layer, inputs, rows, outputs, added):
         return np.where(sums > 0, sums, np.float32(0))
 
 
-def backbone(shape, layers, clouds, coords, features):
-    """The map of a batch, [clouds, width * Z, Y, X], and the number of rows of each level."""
+def last_level(shape, layers, coords, features):
+    """The shape, the cells in order and the rows of the last level, and the number of rows of each level."""
     order = sorted(range(len(coords)), key=lambda i: tuple(coords[i]))
     cells, rows, before = [tuple(map(int, coords[i])) for i in order], features[order], None
     counts = [len(cells)]
@@ -101,9 +101,18 @@ def backbone(shape, layers, clouds, coords, features):
             counts.append(len(outputs))
         rows, before = convolve(layer, cells, rows, outputs, before if layer.adds else None), rows
         cells = outputs
-    depth, height, width = shape
-    channels = layers[-1].weight.shape[2]
-    dense = np.zeros((clouds, channels, depth, height, width), np.float32)
+    return shape, np.array(cells, np.int32).reshape(-1, 4), rows, counts
+
+
+def dense_map(shape, clouds, cells, rows):
+    """The map of a batch, [clouds, width * Z, Y, X]."""
+    dense = np.zeros((clouds, rows.shape[1], *shape), np.float32)
     for (cloud, z, y, x), row in zip(cells, rows):
         dense[cloud, :, z, y, x] = row
-    return dense.reshape(clouds, channels * depth, height, width), counts
+    return dense.reshape(clouds, rows.shape[1] * shape[0], *shape[1:])
+
+
+def backbone(shape, layers, clouds, coords, features):
+    """The map of a batch, and the number of rows of each level."""
+    shape, cells, rows, counts = last_level(shape, layers, coords, features)
+    return dense_map(shape, clouds, cells, rows), counts

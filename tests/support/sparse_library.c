@@ -9,9 +9,10 @@
 // The name of a way; NULL after the last. `runs`: whether this processor can run it.
 const char *sparse_way(int number, int *runs);
 
-// Runs the backbone by way `number`. Returns the status. `text` has room for an error's text.
-int sparse_run(int number, const struct vx_sparse *backbone, const struct vx_sparse_rows *rows, float *map,
-               int64_t *level_rows, char *text);
+// Runs the backbone by way `number`. Returns the status. `text` has room for an error's text. The result's rows are valid
+// until the next run.
+int sparse_run(int number, const struct vx_sparse *backbone, const struct vx_sparse_rows *rows,
+               struct vx_sparse_result *result, char *text);
 
 // result[i] = a[i] * b[i] + c[i] in one step, as the plain way computes it without an instruction.
 void sparse_fuse(const float *a, const float *b, const float *c, int64_t count, float *result);
@@ -22,14 +23,13 @@ const char *sparse_way(int number, int *runs) {
   return cpu_convolve_ways[number].name;
 }
 
-int sparse_run(int number, const struct vx_sparse *backbone, const struct vx_sparse_rows *rows, float *map,
-               int64_t *level_rows, char *text) {
+int sparse_run(int number, const struct vx_sparse *backbone, const struct vx_sparse_rows *rows,
+               struct vx_sparse_result *result, char *text) {
   static struct vx_lane lane;
   struct vx_stop stop = {0};
   struct vx_job job = {.stop = &stop};
   struct error error = {0};
-  enum vx_status status =
-      cpu_sparse(&lane, &job, backbone, rows, cpu_convolve_ways[number].convolve, map, level_rows, &error);
+  enum vx_status status = cpu_sparse(&lane, &job, backbone, rows, cpu_convolve_ways[number].convolve, result, &error);
   memcpy(text, error.text, sizeof error.text);
   return (int)status;
 }

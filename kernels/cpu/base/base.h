@@ -42,6 +42,7 @@ struct vx_lane {
   struct cpu_arena chain;    // the rows of a chain of steps
   struct cpu_arena between;  // what the stages of one job leave for each other
   struct cpu_arena levels;   // the cells of a sparse convolution's levels
+  struct cpu_arena sparse;   // its lists of neighbours and its features
 };
 
 int64_t cpu_now_ns(void);

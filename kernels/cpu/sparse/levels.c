@@ -75,7 +75,8 @@ enum vx_status cpu_level_mark(struct cpu_level *level, const struct vx_sparse_ro
   number(level, stop);
   enum vx_status status = vx_stop_status(stop, error);
   if (status != VX_OK) return status;
-  return outside >= 0 || level->num_rows != rows->num_rows ? vx_sparse_refuse_cells(rows, outside, error) : VX_OK;
+  if (outside >= 0) return vx_sparse_refuse_outside(outside, rows->coords + 4 * outside, error);
+  return level->num_rows != rows->num_rows ? vx_sparse_refuse_repeated(error) : VX_OK;
 }
 
 void cpu_level_sort(const struct cpu_level *level, const struct vx_sparse_rows *rows, int32_t channels,
@@ -176,6 +177,19 @@ void cpu_level_list(struct cpu_level *level, struct vx_stop *stop) {
     const struct cpu_word *word = cpu_level_line(level, line);
     for (int32_t w = 0, left = level->first[line + 1] - level->first[line]; left > 0; w++)
       for (uint32_t bits = word[w].bits; bits != 0; bits &= bits - 1, left--) *x++ = WORD * w + __builtin_ctz(bits) - 1;
+  }
+}
+
+void cpu_level_cells(const struct cpu_level *level, struct vx_stop *stop, int32_t *cells) {
+  int32_t rows = level->shape[1], planes = level->shape[0];
+  VX_EACH_ROW(stop, line, 0, cpu_level_lines(level)) {
+    for (int32_t row = level->first[line]; row < level->first[line + 1]; row++) {
+      int32_t *cell = cells + 4 * (int64_t)row;
+      cell[0] = (int32_t)(line / rows / planes);
+      cell[1] = (int32_t)(line / rows % planes);
+      cell[2] = (int32_t)(line % rows);
+      cell[3] = level->x[row];
+    }
   }
 }
 

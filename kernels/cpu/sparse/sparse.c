@@ -1,7 +1,8 @@
 // A backbone on the CPU. cpu_sparse, at the end of this file, shows all of it.
 //
 // The cells of all levels are found first, so all sizes are known before the first convolution. Levels have a block of
-// the lane for themselves; the lists of neighbours and the features lie in the lane's scratch.
+// the lane for themselves. The lists of neighbours and the features have another, which keeps the result while later
+// stages use the lane's scratch.
 #include "kernels/cpu/sparse/sparse.h"
 
 #include <string.h>
@@ -17,12 +18,13 @@ struct sparse {
   const struct vx_sparse *backbone;
   const struct vx_sparse_rows *rows;
   cpu_convolve *convolve;
-  float *map;
+  struct vx_sparse_result *result;
   struct vx_sparse_plan plan;
   struct cpu_level levels[VX_MAX_SPARSE_LEVELS];
   struct cpu_rules *rules;  // one for each block of the current layer
   // A layer reads `in` and writes `out`. `before` has the input of the layer before.
   float *in, *out, *before;
+  int32_t *cells;  // of the last level
   const struct vx_sparse_layer *layer;
   const struct cpu_level *from, *to;
 };
@@ -83,6 +85,8 @@ static void take_features(struct sparse *sparse, struct cpu_arena *arena) {
     blocks = needed > blocks ? needed : blocks;
     level->x = cpu_arena_take(arena, (uint64_t)level->num_rows, sizeof *level->x);
   }
+  const struct cpu_level *last = &sparse->levels[sparse->plan.num_levels - 1];
+  sparse->cells = cpu_arena_take(arena, (uint64_t)last->num_rows, 4 * sizeof *sparse->cells);
   sparse->rules = cpu_arena_take(arena, blocks, sizeof *sparse->rules);
   sparse->in = cpu_arena_take(arena, values, sizeof *sparse->in);
   sparse->out = cpu_arena_take(arena, values, sizeof *sparse->out);
@@ -92,11 +96,12 @@ static void take_features(struct sparse *sparse, struct cpu_arena *arena) {
 static enum vx_status prepare(struct sparse *sparse, struct error *error) {
   struct cpu_arena measured = {0};
   take_features(sparse, &measured);
-  enum vx_status status = cpu_arena_reserve(&sparse->lane->scratch, &measured, sparse->job, error);
+  enum vx_status status = cpu_arena_reserve(&sparse->lane->sparse, &measured, sparse->job, error);
   if (status != VX_OK) return status;
-  cpu_arena_fill(&sparse->lane->scratch);
-  take_features(sparse, &sparse->lane->scratch);
+  cpu_arena_fill(&sparse->lane->sparse);
+  take_features(sparse, &sparse->lane->sparse);
   for (int32_t i = 0; i < sparse->plan.num_levels; i++) cpu_level_list(&sparse->levels[i], sparse->job->stop);
+  cpu_level_cells(&sparse->levels[sparse->plan.num_levels - 1], sparse->job->stop, sparse->cells);
   cpu_level_sort(&sparse->levels[0], sparse->rows, sparse->backbone->layers[0].inputs, sparse->job->stop, sparse->in);
   return vx_stop_status(sparse->job->stop, error);
 }
@@ -183,21 +188,27 @@ static enum vx_status fill_lines(void *ctx, const struct vx_worker *worker, int3
   int64_t values = (int64_t)sparse->plan.width * level->shape[0] * level->shape[2];
   if (vx_stopped(worker->stop, values / FUSED_STEPS)) return vx_stop_status(worker->stop, error);
   cpu_sparse_fill_lines(level, sparse->in, sparse->plan.width, task / level->shape[1], task % level->shape[1],
-                        sparse->map);
+                        sparse->result->map);
   return VX_OK;
 }
 
+static enum vx_status finish(struct sparse *sparse, struct error *error) {
+  struct vx_sparse_result *result = sparse->result;
+  result->coords = sparse->cells;
+  result->features = sparse->in;
+  return result->map ? run_tasks(sparse, (int64_t)sparse->rows->num_clouds * sparse->to->shape[1], fill_lines, error)
+                     : VX_OK;
+}
+
 enum vx_status cpu_sparse(struct vx_lane *lane, const struct vx_job *job, const struct vx_sparse *backbone,
-                          const struct vx_sparse_rows *rows, cpu_convolve *convolve, float *map, int64_t *level_rows,
+                          const struct vx_sparse_rows *rows, cpu_convolve *convolve, struct vx_sparse_result *result,
                           struct error *error) {
-  struct sparse sparse = {.lane = lane, .job = job, .backbone = backbone, .rows = rows, .convolve = convolve};
-  sparse.map = map;
+  struct sparse sparse = {lane, job, backbone, rows, convolve, .result = result};
   enum vx_status status = vx_sparse_plan_of(backbone, &sparse.plan, error);
   if (status == VX_OK) status = vx_sparse_rows_fit(&sparse.plan, rows, error);
   if (status == VX_OK) status = find_levels(&sparse, error);
-  for (int32_t i = 0; i < sparse.plan.num_levels; i++) level_rows[i] = sparse.levels[i].num_rows;
+  for (int32_t i = 0; i < sparse.plan.num_levels; i++) result->level_rows[i] = sparse.levels[i].num_rows;
   if (status == VX_OK) status = prepare(&sparse, error);
   for (int32_t i = 0; status == VX_OK && i < backbone->num_layers; i++) status = run_layer(&sparse, i, error);
-  return status == VX_OK ? run_tasks(&sparse, (int64_t)rows->num_clouds * sparse.to->shape[1], fill_lines, error)
-                         : status;
+  return status == VX_OK ? finish(&sparse, error) : status;
 }

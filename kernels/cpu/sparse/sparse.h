@@ -47,11 +47,11 @@ extern const int cpu_num_convolve_ways;
 // The fastest way on this processor.
 cpu_convolve *cpu_convolve_here(void);
 
-// Writes the map of the rows (vx_sparse_map_values). Fills the rows of each level, [VX_MAX_SPARSE_LEVELS]. VX_REFUSED
-// before any convolution if the rows or the levels do not fit. The job supplies tasks, scratch and `stop`.
+// Computes the rows of the last level, and their map. VX_REFUSED before any convolution if the rows or the levels do not
+// fit. The job supplies tasks, scratch and `stop`.
 VX_WARN_UNUSED enum vx_status cpu_sparse(struct vx_lane *lane, const struct vx_job *job,
                                          const struct vx_sparse *backbone, const struct vx_sparse_rows *rows,
-                                         cpu_convolve *convolve, float *map, int64_t *level_rows, struct error *error);
+                                         cpu_convolve *convolve, struct vx_sparse_result *result, struct error *error);
 
 // ---- levels ---------------------------------------------------------------------------------------------------------
 
@@ -95,6 +95,8 @@ void cpu_level_stride(struct cpu_level *level, const struct cpu_level *from, con
                       struct vx_stop *stop);
 // Fills `x`.
 void cpu_level_list(struct cpu_level *level, struct vx_stop *stop);
+// Writes the cells of the rows, [num_rows, 4].
+void cpu_level_cells(const struct cpu_level *level, struct vx_stop *stop, int32_t *cells);
 // Copies the rows of `features`, [num_rows, channels], into the order of the level.
 void cpu_level_sort(const struct cpu_level *level, const struct vx_sparse_rows *rows, int32_t channels,
                     struct vx_stop *stop, float *sorted);

@@ -84,6 +84,32 @@ __device__ static inline uint32_t cuda_block_before(uint32_t value, uint32_t *to
   return before;
 }
 
+// Copies 16 bytes to shared memory, or zeros there if nothing `is_there`. `from` is an address that can be read all the
+// same. The copy may be on its way until cuda_await_copies.
+__device__ static inline void cuda_copy_ahead(void *to, const void *from, bool is_there) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from),
+               "r"(is_there ? 16 : 0)
+               : "memory");
+#else
+  *(float4 *)to = is_there ? *(const float4 *)from : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#endif
+}
+
+// Ends a group of the thread's copies.
+__device__ static inline void cuda_end_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits for all groups of the thread's copies but the last LEFT.
+template <int LEFT> __device__ static inline void cuda_await_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+#endif
+}
+
 // An integer with the same order as the floats; 0 only for a NaN.
 __device__ static inline uint32_t cuda_ordered(float value) {
   uint32_t bits = vx_float_bits(value);

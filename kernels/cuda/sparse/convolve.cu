@@ -1,11 +1,36 @@
-// One layer: sums of a tile of 32 rows and a block of channels; see sparse.cuh and kernels/sparse.h.
+// One layer: sums of a block of rows and channels; see sparse.cuh and kernels/sparse.h.
 //
-// A block goes over the offsets of its tile and over the channels of the inputs, in stages of STAGE channels. While it
-// computes a stage, the next one is on its way to registers. A thread has the sums of 4 rows and 4 channels, each a
-// chain of its own. Rows without an input at an offset compute with zeros.
+// A block has a tile of rows. It goes over the offsets of the tile and over the channels of the inputs, in stages. While
+// it computes a stage, the next stages are on their way to shared memory. A thread has the sums of some rows and 4
+// channels, each a chain of its own. Rows without an input at an offset compute with zeros.
 #include "kernels/cuda/sparse/sparse.cuh"
 
-enum { STAGE = 16, ROWS = SPARSE_TILE, PITCH = ROWS + 4, GROUP = 4 };
+enum { GROUP = 4 };  // channels of a thread, and channels that are brought at once
+
+// COLUMNS: channels of a block. EACH: rows of a thread. STAGE: channels of a stage. DEPTH: stages in shared memory.
+template <int BLOCK_COLUMNS, int THREAD_ROWS, int STAGE_CHANNELS, int STAGES> struct shape {
+  enum : int {
+    ROWS = SPARSE_TILE,
+    COLUMNS = BLOCK_COLUMNS,
+    EACH = THREAD_ROWS,
+    STAGE = STAGE_CHANNELS,
+    DEPTH = STAGES,
+    PITCH = STAGE + GROUP,  // of a row's values: rows of a warp are then in different banks
+    THREADS = ROWS / EACH * (COLUMNS / GROUP),
+    VALUES = ROWS * STAGE / GROUP / THREADS,  // groups of input values that a thread brings
+    FACTORS = STAGE * COLUMNS / GROUP / THREADS,
+    LANES = COLUMNS < 32 ? COLUMNS / GROUP : 8,  // of a warp, side by side
+    APART = 32 / LANES,                          // rows between the rows of a thread
+  };
+  static_assert(VALUES * GROUP * THREADS == ROWS * STAGE && FACTORS * GROUP * THREADS == STAGE * COLUMNS,
+                "threads bring unequal parts");
+};
+
+template <typename type> struct block {
+  alignas(16) float values[type::DEPTH][type::ROWS][type::PITCH];
+  alignas(16) float factors[type::DEPTH][type::STAGE][type::COLUMNS];
+  uint32_t inputs[VX_MAX_SPARSE_OFFSETS][type::ROWS];  // where an input's values begin, in groups
+};
 
 // Where a walk over the offsets and channels is.
 struct walk {
@@ -14,89 +39,67 @@ struct walk {
 
   __device__ bool ends() const { return left == 0; }
   __device__ int32_t offset() const { return __ffs(left) - 1; }
-  __device__ void advance(int32_t inputs) {
-    channel += STAGE;
+  __device__ void advance(int32_t inputs, int32_t stage) {
+    channel += stage;
     if (channel < inputs) return;
     channel = 0;
     left &= left - 1;
   }
 };
 
-// COLUMNS: channels of a block.
-template <int COLUMNS> struct tile {
-  enum : int {
-    THREADS = ROWS / GROUP * (COLUMNS / GROUP),
-    VALUES = ROWS * STAGE / GROUP / THREADS,  // groups of input values that a thread brings
-    FACTORS = STAGE * COLUMNS / GROUP / THREADS,
-  };
-  float values[2][STAGE][PITCH];
-  float factors[2][STAGE][COLUMNS];
-  int32_t inputs[VX_MAX_SPARSE_OFFSETS][ROWS];
-};
+enum : uint32_t { NOWHERE = UINT32_MAX };
 
-// A thread's part of a stage, in registers on its way to shared memory.
-template <int COLUMNS> struct brought { float4 values[tile<COLUMNS>::VALUES], factors[tile<COLUMNS>::FACTORS]; };
-
-static __device__ float4 bring_values(const struct sparse_layer &layer, int32_t input, int32_t channel) {
-  if (input == SPARSE_NO_INPUT || channel >= layer.inputs) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  const float *from = layer.in + (uint64_t)input * layer.inputs + channel;
-  if (layer.inputs % GROUP == 0) return *(const float4 *)from;
-  int32_t left = layer.inputs - channel;
-  return make_float4(from[0], left > 1 ? from[1] : 0.0f, left > 2 ? from[2] : 0.0f, left > 3 ? from[3] : 0.0f);
-}
-
-template <int COLUMNS>
-static __device__ void bring_stage(const struct sparse_layer &layer, const struct tile<COLUMNS> &shared,
-                                   const struct walk &walk, int32_t column, struct brought<COLUMNS> &to) {
-  typedef struct tile<COLUMNS> type;
-  int32_t k = walk.offset();
+// Begins to bring a stage. `is_whole`: no stage has channels past the last.
+template <typename type, bool is_whole>
+static __device__ void bring_stage(const struct sparse_layer &layer, struct block<type> &shared,
+                                   const struct walk &walk, const float *weight, int slot) {
+  constexpr int VALUE_GROUPS = type::STAGE / GROUP, VALUE_ROWS = type::THREADS / VALUE_GROUPS;
+  constexpr int FACTOR_GROUPS = type::COLUMNS / GROUP, FACTOR_ROWS = type::THREADS / FACTOR_GROUPS;
+  int32_t k = walk.offset(), row = threadIdx.x / VALUE_GROUPS, group = threadIdx.x % VALUE_GROUPS;
+  const uint32_t *inputs = &shared.inputs[k][row];
+  const float4 *in = (const float4 *)layer.in + walk.channel / GROUP + group;
+  bool has_channels = is_whole || walk.channel + group * GROUP < layer.pitch;
+  float *to = &shared.values[slot][row][group * GROUP];
 #pragma unroll
   for (int i = 0; i < type::VALUES; i++) {
-    int32_t part = threadIdx.x + i * type::THREADS, row = part % ROWS, channel = part / ROWS * GROUP;
-    to.values[i] = bring_values(layer, shared.inputs[k][row], walk.channel + channel);
+    uint32_t input = inputs[i * VALUE_ROWS];
+    bool is_there = input != NOWHERE && has_channels;
+    cuda_copy_ahead(to + i * VALUE_ROWS * type::PITCH, in + (is_there ? input : 0), is_there);
   }
+  row = threadIdx.x / FACTOR_GROUPS, group = threadIdx.x % FACTOR_GROUPS;
+  const float *from = weight + (k * layer.inputs + walk.channel) * layer.width;
+  to = &shared.factors[slot][row][group * GROUP];
 #pragma unroll
   for (int i = 0; i < type::FACTORS; i++) {
-    int32_t part = threadIdx.x + i * type::THREADS, at = part % (COLUMNS / GROUP) * GROUP;
-    int32_t channel = walk.channel + part / (COLUMNS / GROUP);
-    const float *from = layer.weight + ((uint64_t)k * layer.inputs + channel) * layer.width + column + at;
-    to.factors[i] = channel < layer.inputs ? *(const float4 *)from : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    bool is_there = is_whole || walk.channel + row + i * FACTOR_ROWS < layer.inputs;
+    cuda_copy_ahead(to + i * FACTOR_ROWS * type::COLUMNS, is_there ? from + i * FACTOR_ROWS * layer.width : weight,
+                    is_there);
   }
 }
 
-template <int COLUMNS>
-static __device__ void store_stage(struct tile<COLUMNS> &shared, int half, const struct brought<COLUMNS> &from) {
-  typedef struct tile<COLUMNS> type;
+template <typename type, bool is_whole>
+static __device__ void compute_stage(const struct block<type> &shared, int slot, int32_t channels, int32_t row,
+                                     int32_t column, float (&sums)[type::EACH][GROUP]) {
 #pragma unroll
-  for (int i = 0; i < type::VALUES; i++) {
-    int32_t part = threadIdx.x + i * type::THREADS, row = part % ROWS, channel = part / ROWS * GROUP;
-    shared.values[half][channel][row] = from.values[i].x;
-    shared.values[half][channel + 1][row] = from.values[i].y;
-    shared.values[half][channel + 2][row] = from.values[i].z;
-    shared.values[half][channel + 3][row] = from.values[i].w;
-  }
+  for (int c = 0; c < type::STAGE; c += GROUP) {
+    if (!is_whole && c >= channels) break;
+    float values[type::EACH][GROUP];
 #pragma unroll
-  for (int i = 0; i < type::FACTORS; i++) {
-    int32_t part = threadIdx.x + i * type::THREADS;
-    *(float4 *)&shared.factors[half][part / (COLUMNS / GROUP)][part % (COLUMNS / GROUP) * GROUP] = from.factors[i];
-  }
-}
-
-// Channels past the layer's last are skipped, so a sum of -0 stays.
-template <int COLUMNS>
-static __device__ void compute_stage(const struct tile<COLUMNS> &shared, int half, int32_t channels, int32_t row,
-                                     int32_t column, float (&sums)[GROUP][GROUP]) {
+    for (int r = 0; r < type::EACH; r++) {
+      float4 value = *(const float4 *)&shared.values[slot][row + r * type::APART][c];
+      values[r][0] = value.x, values[r][1] = value.y, values[r][2] = value.z, values[r][3] = value.w;
+    }
 #pragma unroll
-  for (int c = 0; c < STAGE; c++) {
-    if (c >= channels) break;
-    float4 value = *(const float4 *)&shared.values[half][c][row],
-           factor = *(const float4 *)&shared.factors[half][c][column];
-    float values[GROUP] = {value.x, value.y, value.z, value.w},
-          factors[GROUP] = {factor.x, factor.y, factor.z, factor.w};
+    for (int i = 0; i < GROUP; i++) {
+      float4 factor = *(const float4 *)&shared.factors[slot][c + i][column];
 #pragma unroll
-    for (int r = 0; r < GROUP; r++)
-#pragma unroll
-      for (int d = 0; d < GROUP; d++) sums[r][d] = __fmaf_rn(values[r], factors[d], sums[r][d]);
+      for (int r = 0; r < type::EACH; r++) {
+        sums[r][0] = __fmaf_rn(values[r][i], factor.x, sums[r][0]);
+        sums[r][1] = __fmaf_rn(values[r][i], factor.y, sums[r][1]);
+        sums[r][2] = __fmaf_rn(values[r][i], factor.z, sums[r][2]);
+        sums[r][3] = __fmaf_rn(values[r][i], factor.w, sums[r][3]);
+      }
+    }
   }
 }
 
@@ -113,71 +116,87 @@ static __device__ void end_row(const struct sparse_layer &layer, uint32_t row, i
   *(float4 *)(layer.out + at) = make_float4(end_sum(sum.x), end_sum(sum.y), end_sum(sum.z), end_sum(sum.w));
 }
 
-// The thread's first row and channel in the block. A 128-bit load of a warp from shared memory takes two passes only if
-// lanes i and i ^ 1, or i and i ^ 2, read the same address. So the lane's bits 0, 2 and 3 choose the channels.
-template <int COLUMNS> static __device__ void find_place(int32_t *row, int32_t *column) {
+// The thread's first row and channel in the block. A 128-bit load of a warp from
+// shared memory takes two passes only if lanes i and i ^ 1, or i and i ^ 2, read the same address. So the lane's bits
+// 0, 2 and 3 choose the channels.
+template <typename type> static __device__ void find_place(int32_t *row, int32_t *column) {
   int32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  if (COLUMNS >= 32) {
-    constexpr int HALVES = COLUMNS >= 32 ? COLUMNS / 32 : 1;
-    *column = GROUP * (8 * (warp % HALVES) + ((lane & 1) | (lane >> 1 & 6)));
-    *row = GROUP * (4 * (warp / HALVES) + ((lane >> 1 & 1) | (lane >> 3 & 2)));
+  constexpr int BESIDE = type::COLUMNS / GROUP / type::LANES;  // warps side by side
+  if (type::LANES == 8) {
+    *column = GROUP * (8 * (warp % BESIDE) + ((lane & 1) | (lane >> 1 & 6)));
+    *row = type::APART * type::EACH * (warp / BESIDE) + ((lane >> 1 & 1) | (lane >> 3 & 2));
   } else {
     *column = GROUP * ((lane & 1) | (lane >> 1 & 2));
-    *row = GROUP * ((lane >> 1 & 1) | (lane >> 2 & 6));
+    *row = type::APART * type::EACH * warp + ((lane >> 1 & 1) | (lane >> 2 & 6));
   }
 }
 
-template <int COLUMNS>
-static __global__ void __launch_bounds__(tile<COLUMNS>::THREADS)
+template <typename type>
+static __device__ void load_inputs(const struct sparse_table &table, const struct sparse_layer &layer, uint32_t tile,
+                                   uint32_t offsets, struct block<type> &shared) {
+  const int32_t *inputs = table.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE;
+#pragma unroll 4
+  for (int32_t i = threadIdx.x; i < VX_MAX_SPARSE_OFFSETS * SPARSE_TILE; i += type::THREADS) {
+    int32_t input = (offsets >> i / SPARSE_TILE & 1) != 0 ? inputs[i] : SPARSE_NO_INPUT;
+    shared.inputs[i / SPARSE_TILE][i % SPARSE_TILE] =
+        input == SPARSE_NO_INPUT ? NOWHERE : (uint32_t)input * (uint32_t)(layer.pitch / GROUP);
+  }
+}
+
+template <typename type, bool is_whole>
+static __global__ void __launch_bounds__(type::THREADS)
     convolve_kernel(struct sparse_table table, struct sparse_layer layer) {
-  __shared__ struct tile<COLUMNS> shared;
-  typedef struct tile<COLUMNS> type;
+  __shared__ struct block<type> shared;
   cuda_wait_alone();
-  uint32_t number = blockIdx.x / layer.columns;
-  int32_t first = (int32_t)(blockIdx.x % layer.columns) * COLUMNS, row, column;
-  struct walk walk = {table.tiles[number], 0}, next = walk;
-  struct brought<COLUMNS> brought;
-  find_place<COLUMNS>(&row, &column);
-  const int32_t *inputs = table.inputs + (uint64_t)number * VX_MAX_SPARSE_OFFSETS * ROWS;
-  for (int32_t i = threadIdx.x; i < VX_MAX_SPARSE_OFFSETS * ROWS; i += type::THREADS)
-    shared.inputs[i / ROWS][i % ROWS] = (walk.left >> i / ROWS & 1) != 0 ? inputs[i] : SPARSE_NO_INPUT;
-  float sums[GROUP][GROUP];
+  uint32_t tile = blockIdx.x / layer.columns, offsets = table.tiles[tile];
+  int32_t first = (int32_t)(blockIdx.x % layer.columns) * type::COLUMNS, row, column;
+  constexpr int GROUPS = type::COLUMNS / GROUP;
+  const float *weight =
+      layer.weight + first + threadIdx.x / GROUPS * layer.width + threadIdx.x % GROUPS * GROUP;  // the thread's first
+  struct walk walk = {offsets, 0}, next = walk;
+  find_place<type>(&row, &column);
+  load_inputs<type>(table, layer, tile, offsets, shared);
+  float sums[type::EACH][GROUP];
+  float4 bias = *(const float4 *)(layer.bias + first + column);
 #pragma unroll
-  for (int r = 0; r < GROUP; r++)
-#pragma unroll
-    for (int d = 0; d < GROUP; d++) sums[r][d] = layer.bias[first + column + d];
+  for (int r = 0; r < type::EACH; r++)
+    sums[r][0] = bias.x, sums[r][1] = bias.y, sums[r][2] = bias.z, sums[r][3] = bias.w;
   __syncthreads();
-  if (!next.ends()) {
-    bring_stage(layer, shared, next, first, brought);
-    store_stage(shared, 0, brought);
-    next.advance(layer.inputs);
+  for (int i = 0; i < type::DEPTH - 1; i++) {
+    if (!next.ends()) bring_stage<type, is_whole>(layer, shared, next, weight, i);
+    if (!next.ends()) next.advance(layer.inputs, type::STAGE);
+    cuda_end_copies();
   }
-  for (int half = 0; !walk.ends(); half ^= 1) {
+  for (int slot = 0; !walk.ends(); slot = slot + 1 == type::DEPTH ? 0 : slot + 1) {
+    cuda_await_copies<type::DEPTH - 2>();
     __syncthreads();
-    if (!next.ends()) bring_stage(layer, shared, next, first, brought);
-    compute_stage(shared, half, layer.inputs - walk.channel, row, column, sums);
-    if (!next.ends()) store_stage(shared, half ^ 1, brought);
-    walk = next;
-    if (!next.ends()) next.advance(layer.inputs);
+    if (!next.ends()) {
+      bring_stage<type, is_whole>(layer, shared, next, weight, slot == 0 ? type::DEPTH - 1 : slot - 1);
+      next.advance(layer.inputs, type::STAGE);
+    }
+    cuda_end_copies();
+    compute_stage<type, is_whole>(shared, slot, layer.inputs - walk.channel, row, column, sums);
+    walk.advance(layer.inputs, type::STAGE);
   }
 #pragma unroll
-  for (int r = 0; r < GROUP; r++) {
-    uint32_t to = table.order[number * ROWS + row + r];
+  for (int r = 0; r < type::EACH; r++) {
+    uint32_t to = table.order[tile * SPARSE_TILE + row + r * type::APART];
     if (to != UINT32_MAX) end_row(layer, to, first + column, sums[r]);
   }
 }
 
-template <int COLUMNS>
+template <typename type>
 static enum vx_status launch(const struct cuda_run *run, const struct sparse_table &table, struct sparse_layer layer,
-                             uint64_t rows, struct error *error) {
-  layer.columns = layer.width / COLUMNS;
-  return cuda_launch("convolve_kernel", convolve_kernel<COLUMNS>, sparse_tiles(rows) * layer.columns,
-                     tile<COLUMNS>::THREADS, 0, run, error, table, layer);
+                             struct error *error) {
+  layer.columns = layer.width / type::COLUMNS;
+  bool is_whole = layer.inputs % type::STAGE == 0;
+  return cuda_launch("convolve_kernel", is_whole ? convolve_kernel<type, true> : convolve_kernel<type, false>,
+                     (uint64_t)table.num_tiles * layer.columns, type::THREADS, 0, run, error, table, layer);
 }
 
 enum vx_status sparse_convolve(const struct cuda_run *run, const struct sparse_table &table,
-                               const struct sparse_layer &layer, uint64_t rows, struct error *error) {
-  if (layer.width % 64 == 0) return launch<64>(run, table, layer, rows, error);
-  if (layer.width % 32 == 0) return launch<32>(run, table, layer, rows, error);
-  return launch<16>(run, table, layer, rows, error);
+                               const struct sparse_layer &layer, struct error *error) {
+  if (layer.width % 64 == 0) return launch<shape<64, 4, 32, 3>>(run, table, layer, error);
+  if (layer.width % 32 == 0) return launch<shape<32, 4, 32, 3>>(run, table, layer, error);
+  return launch<shape<16, 2, 16, 4>>(run, table, layer, error);
 }

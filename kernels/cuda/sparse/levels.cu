@@ -7,6 +7,14 @@ static __device__ uint64_t line_of(const struct sparse_level &level, int32_t clo
   return ((uint64_t)cloud * level.shape[0] + z) * level.shape[1] + y;
 }
 
+// The line of a word, and the word's number in the line. There are fewer than 2^31 lines.
+static __device__ uint32_t split_word(const struct sparse_level &level, uint64_t word, int32_t *in_line) {
+  uint32_t words = level.words,
+           line = level.all_words <= UINT32_MAX ? (uint32_t)word / words : (uint32_t)(word / words);
+  *in_line = (int32_t)(word - (uint64_t)line * words);
+  return line;
+}
+
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     mark_kernel(struct sparse_level level, const int4 *coords, uint32_t num_rows, struct sparse_found *found) {
   cuda_wait_alone();
@@ -15,7 +23,7 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK)
   int4 at = coords[row];
   if (at.x < 0 || at.x >= level.clouds || at.y < 0 || at.y >= level.shape[0] || at.z < 0 || at.z >= level.shape[1] ||
       at.w < 0 || at.w >= level.shape[2]) {
-    atomicMin(&found->outside, row);
+    atomicMax(&found->outside, UINT32_MAX - row);
     return;
   }
   uint64_t word = line_of(level, at.x, at.y, at.z) * level.words + (at.w + 1) / 32;
@@ -43,9 +51,8 @@ static __device__ uint32_t pack_even(uint64_t bits) {
 enum { MERGED_WORDS = 4 };
 
 // Merges the input lines that some offset along z and y reaches: their words from `first` on.
-static __device__ void merge_words(const struct sparse_window &window, int32_t cloud, int32_t z, int32_t y,
-                                   int32_t first, uint32_t (&any)[MERGED_WORDS]) {
-  const struct sparse_level &from = window.from;
+static __device__ void merge_words(const struct sparse_level &from, const struct sparse_window &window, int32_t cloud,
+                                   int32_t z, int32_t y, int32_t first, uint32_t (&any)[MERGED_WORDS]) {
   for (int32_t kz = 0; kz < window.kernel[0]; kz++) {
     int32_t in_z = z * window.stride[0] - window.padding[0] + kz;
     for (int32_t ky = 0; ky < window.kernel[1]; ky++) {
@@ -60,18 +67,18 @@ static __device__ void merge_words(const struct sparse_window &window, int32_t c
 }
 
 // A thread makes an output word.
-static __global__ void __launch_bounds__(SPARSE_BLOCK) stride_kernel(struct sparse_window window) {
+static __global__ void __launch_bounds__(SPARSE_BLOCK)
+    stride_kernel(struct sparse_level from, struct sparse_level to, struct sparse_window window) {
   cuda_wait_alone();
-  const struct sparse_level &to = window.to;
   uint64_t at = (uint64_t)blockIdx.x * SPARSE_BLOCK + threadIdx.x;
   if (at >= to.all_words) return;
-  uint64_t line = at / to.words, plane = line / to.shape[1];
-  int32_t w = (int32_t)(at % to.words), stride = window.stride[2];
+  int32_t w, stride = window.stride[2];
+  uint32_t line = split_word(to, at, &w), plane = line / to.shape[1];
   // The bit of the input cell that the word's first bit reaches with offset 0, if a word stands before the line.
   int32_t begin = (32 * w - 1) * stride - window.padding[2] + 1 + 32;
   uint32_t any[MERGED_WORDS] = {}, bits = 0;
-  merge_words(window, (int32_t)(plane / to.shape[0]), (int32_t)(plane % to.shape[0]), (int32_t)(line % to.shape[1]),
-              begin / 32 - 1, any);
+  merge_words(from, window, (int32_t)(plane / to.shape[0]), (int32_t)(plane % to.shape[0]),
+              (int32_t)(line % to.shape[1]), begin / 32 - 1, any);
   uint64_t low = (uint64_t)any[1] << 32 | any[0], high = (uint64_t)any[3] << 32 | any[2];
   for (int32_t kx = 0; kx < window.kernel[2]; kx++) {
     int32_t shift = begin % 32 + kx;  // below 34
@@ -83,9 +90,11 @@ static __global__ void __launch_bounds__(SPARSE_BLOCK) stride_kernel(struct spar
   to.bits[at] = w == 0 ? bits & ~1u : bits;
 }
 
-enum vx_status sparse_stride(const struct cuda_run *run, const struct sparse_window &window, struct error *error) {
-  return cuda_launch("stride_kernel", stride_kernel, cuda_blocks(window.to.all_words, SPARSE_BLOCK), SPARSE_BLOCK, 0,
-                     run, error, window);
+enum vx_status sparse_stride(const struct cuda_run *run, const struct sparse_levels &all,
+                             const struct sparse_window &window, struct error *error) {
+  const struct sparse_level &to = all.levels[window.to];
+  return cuda_launch("stride_kernel", stride_kernel, cuda_blocks(to.all_words, SPARSE_BLOCK), SPARSE_BLOCK, 0, run,
+                     error, all.levels[window.from], to, window);
 }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
@@ -96,127 +105,148 @@ static __device__ uint32_t word_at(const struct sparse_level &level, uint64_t wo
   return word < level.all_words ? level.bits[word] : 0;
 }
 
-// The last block adds up the blocks' counts.
-static __device__ void add_blocks(const struct sparse_level &level, uint64_t *rows) {
+// The last block adds up the counts of a level's blocks.
+static __device__ uint64_t add_blocks(const struct sparse_level &level, uint32_t blocks) {
+  enum { EACH = 8 };
   uint64_t before = 0;
-  for (uint32_t first = 0; first < gridDim.x; first += SPARSE_BLOCK) {
-    uint32_t i = first + threadIdx.x, total;
-    uint32_t own = i < gridDim.x ? (uint32_t)__ldcg(&level.sums[i]) : 0, here = cuda_block_before(own, &total);
-    if (i < gridDim.x) level.sums[i] = before + here;
+  for (uint32_t first = threadIdx.x * EACH; first < blocks + threadIdx.x * EACH; first += SPARSE_BLOCK * EACH) {
+    uint32_t own[EACH], sum = 0, total;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) own[i] = first + i < blocks ? (uint32_t)__ldcg(&level.sums[first + i]) : 0;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) sum += own[i];
+    uint64_t here = before + cuda_block_before(sum, &total);
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+      if (first + i < blocks) level.sums[first + i] = here;
+      here += own[i];
+    }
     before += total;
   }
-  if (threadIdx.x == 0) *rows = before;
+  return before;
 }
 
-static __global__ void __launch_bounds__(SPARSE_BLOCK)
-    count_kernel(struct sparse_level level, int32_t number, struct sparse_found *found) {
-  cuda_wait_alone();
-  uint64_t first = (uint64_t)blockIdx.x * SPARSE_WORDS + threadIdx.x;
-  uint32_t count = 0, total;
-  for (int i = 0; i < THREAD_WORDS; i++) count += __popc(word_at(level, first + i * SPARSE_BLOCK));
-  (void)cuda_block_before(count, &total);
-  if (threadIdx.x == 0) level.sums[blockIdx.x] = total;
-  if (cuda_last_block(&found->tickets[number], gridDim.x)) add_blocks(level, &found->rows[number]);
-}
-
-enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_level &level, int32_t number,
-                            struct sparse_found *found, struct error *error) {
-  return cuda_launch("count_kernel", count_kernel, sparse_word_blocks(level), SPARSE_BLOCK, 0, run, error, level,
-                     number, found);
-}
-
-// All levels, and the first block of each.
-struct all_levels {
-  int32_t count;
-  uint32_t first[VX_MAX_SPARSE_LEVELS];
-  struct sparse_level levels[VX_MAX_SPARSE_LEVELS];
-};
-
-// A thread numbers consecutive words.
-static __global__ void __launch_bounds__(SPARSE_BLOCK) number_kernel(struct all_levels all) {
-  cuda_wait_alone();
+static __device__ int32_t level_of_block(const struct sparse_levels &all) {
   int32_t number = 0;
   while (number + 1 < all.count && blockIdx.x >= all.first[number + 1]) number++;
+  return number;
+}
+
+// `published`: host memory.
+static __global__ void __launch_bounds__(SPARSE_BLOCK)
+    count_kernel(struct sparse_levels all, struct sparse_found *found, struct sparse_found *published) {
+  cuda_wait_alone();
+  int32_t number = level_of_block(all);
+  const struct sparse_level &level = all.levels[number];
+  uint32_t block = blockIdx.x - all.first[number], count = 0, total;
+  uint64_t first = (uint64_t)block * SPARSE_WORDS + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < THREAD_WORDS; i++) count += __popc(word_at(level, first + i * SPARSE_BLOCK));
+  (void)cuda_block_before(count, &total);
+  if (threadIdx.x == 0) level.sums[block] = total;
+  if (!cuda_last_block(&found->ticket, gridDim.x)) return;
+  for (int32_t i = 0; i < all.count; i++) {
+    uint64_t rows = add_blocks(all.levels[i], all.first[i + 1] - all.first[i]);
+    if (threadIdx.x == 0) published->rows[i] = rows;
+  }
+  if (threadIdx.x == 0) {
+    published->outside = __ldcg(&found->outside);
+    published->repeated = __ldcg(&found->repeated);
+    __threadfence_system();
+  }
+}
+
+enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_levels &all, struct sparse_found *found,
+                            struct sparse_found *published, struct error *error) {
+  return cuda_launch("count_kernel", count_kernel, all.first[all.count], SPARSE_BLOCK, 0, run, error, all, found,
+                     published);
+}
+
+// `first`: a multiple of THREAD_WORDS.
+static __device__ void load_words(const struct sparse_level &level, uint64_t first, uint32_t (&words)[THREAD_WORDS]) {
+  const uint4 *from = (const uint4 *)(level.bits + first);
+  bool is_inside = first + THREAD_WORDS <= level.all_words;
+#pragma unroll
+  for (int i = 0; i < THREAD_WORDS; i += 4) {
+    uint4 four = is_inside ? from[i / 4] : make_uint4(0, 0, 0, 0);
+    words[i] = four.x, words[i + 1] = four.y, words[i + 2] = four.z, words[i + 3] = four.w;
+  }
+  for (int i = 0; i < THREAD_WORDS && !is_inside; i++) words[i] = word_at(level, first + i);
+}
+
+// A thread numbers consecutive words.
+static __global__ void __launch_bounds__(SPARSE_BLOCK) number_kernel(struct sparse_levels all) {
+  cuda_wait_alone();
+  int32_t number = level_of_block(all);
   const struct sparse_level &level = all.levels[number];
   uint32_t block = blockIdx.x - all.first[number], words[THREAD_WORDS], count = 0, total;
   uint64_t first = (uint64_t)block * SPARSE_WORDS + threadIdx.x * THREAD_WORDS;
+  load_words(level, first, words);
 #pragma unroll
-  for (int i = 0; i < THREAD_WORDS; i++) {
-    words[i] = word_at(level, first + i);
-    count += __popc(words[i]);
-  }
+  for (int i = 0; i < THREAD_WORDS; i++) count += __popc(words[i]);
   uint32_t row = (uint32_t)level.sums[block] + cuda_block_before(count, &total);
 #pragma unroll
   for (int i = 0; i < THREAD_WORDS; i++) {
     if (words[i] == 0) continue;
-    uint64_t line = (first + i) / level.words, plane = line / level.shape[1];
-    int32_t x = 32 * (int32_t)((first + i) % level.words) - 1;
+    int32_t w;
+    uint32_t line = split_word(level, first + i, &w), plane = line / level.shape[1];
     level.ranks[first + i] = row;
     for (uint32_t bits = words[i]; bits != 0; bits &= bits - 1)
       level.cells[row++] = make_int4((int)(plane / level.shape[0]), (int)(plane % level.shape[0]),
-                                     (int)(line % level.shape[1]), x + __ffs(bits) - 1);
+                                     (int)(line % level.shape[1]), 32 * w + __ffs(bits) - 2);
   }
 }
 
-enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_level *levels, int32_t count,
-                             struct error *error) {
-  struct all_levels all = {};
-  uint64_t blocks = 0;
-  all.count = count;
-  for (int32_t i = 0; i < count; i++) {
-    all.levels[i] = levels[i];
-    all.first[i] = (uint32_t)blocks;
-    blocks += sparse_word_blocks(levels[i]);
-  }
-  return cuda_launch("number_kernel", number_kernel, blocks, SPARSE_BLOCK, 0, run, error, all);
+enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_levels &all, struct error *error) {
+  return cuda_launch("number_kernel", number_kernel, all.first[all.count], SPARSE_BLOCK, 0, run, error, all);
 }
 
 // ---- features -------------------------------------------------------------------------------------------------------
 
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
-    sort_kernel(struct sparse_level level, const int4 *coords, const float *features, uint32_t channels,
+    sort_kernel(struct sparse_level level, const int4 *coords, const float *features, uint32_t channels, uint32_t pitch,
                 float *sorted) {
   cuda_wait_alone();
-  uint64_t i = (uint64_t)blockIdx.x * SPARSE_BLOCK + threadIdx.x;
-  if (i >= (uint64_t)level.num_rows * channels) return;
-  int4 at = coords[i / channels];
+  uint64_t i = (uint64_t)blockIdx.x * SPARSE_BLOCK + threadIdx.x, from = i / pitch, channel = i % pitch;
+  if (from >= level.num_rows) return;
+  int4 at = coords[from];
   uint32_t row = 0;
-  if (sparse_look(level, at.x, at.y, at.z, at.w, &row)) sorted[(uint64_t)row * channels + i % channels] = features[i];
+  if (sparse_look(level, at.x, at.y, at.z, at.w, &row))
+    sorted[(uint64_t)row * pitch + channel] = channel < channels ? features[from * channels + channel] : 0.0f;
 }
 
 enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level &level,
-                           const struct vx_sparse_rows *rows, uint32_t channels, float *sorted, struct error *error) {
-  uint64_t values = (uint64_t)level.num_rows * channels;
-  return cuda_launch("sort_kernel", sort_kernel, cuda_blocks(values, SPARSE_BLOCK), SPARSE_BLOCK, 0, run, error, level,
-                     (const int4 *)rows->coords, rows->features, channels, sorted);
+                           const struct vx_sparse_rows *rows, uint32_t channels, uint32_t pitch, float *sorted,
+                           struct error *error) {
+  return cuda_launch("sort_kernel", sort_kernel, cuda_blocks((uint64_t)level.num_rows * pitch, SPARSE_BLOCK),
+                     SPARSE_BLOCK, 0, run, error, level, (const int4 *)rows->coords, rows->features, channels, pitch,
+                     sorted);
 }
 
 // A block writes 32 cells of a line in all planes, zeros included.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     map_kernel(struct sparse_level level, const float *features, int32_t width, float *map) {
   __shared__ uint32_t rows[32];
-  __shared__ float tile[32][33];
+  __shared__ float tile[32][VX_MAX_SPARSE_WIDTH + 1];
   cuda_wait_alone();
   uint32_t parts = (level.shape[2] + 31) / 32, line = blockIdx.x / parts, plane = line / level.shape[1];
   int32_t cloud = plane / level.shape[0], z = plane % level.shape[0], y = line % level.shape[1];
   int32_t first = 32 * (int32_t)(blockIdx.x % parts), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  if (threadIdx.x < 32) {
+  if (warp == 0) {
     uint32_t row = 0;
     rows[lane] = sparse_look(level, cloud, z, y, first + lane, &row) ? row : UINT32_MAX;
   }
-  for (int32_t channel = 0; channel < width; channel += 32) {
-    __syncthreads();
-    for (int32_t x = warp; x < 32; x += SPARSE_BLOCK / 32) {
-      bool is_there = rows[x] != UINT32_MAX && channel + lane < width;
-      tile[x][lane] = is_there ? features[(uint64_t)rows[x] * width + channel + lane] : 0.0f;
-    }
-    __syncthreads();
-    for (int32_t c = channel + warp; c < min(channel + 32, width) && first + lane < level.shape[2];
-         c += SPARSE_BLOCK / 32) {
-      uint64_t to = (((uint64_t)cloud * width + c) * level.shape[0] + z) * level.shape[1] + y;
-      map[to * level.shape[2] + first + lane] = tile[lane][c - channel];
-    }
-  }
+  __syncthreads();
+  for (int32_t x = warp; x < 32; x += SPARSE_BLOCK / 32)
+    for (int32_t c = lane; c < width && rows[x] != UINT32_MAX; c += 32)
+      tile[x][c] = features[(uint64_t)rows[x] * width + c];
+  __syncthreads();
+  if (first + lane >= level.shape[2]) return;
+  uint64_t all = (uint64_t)level.shape[0] * level.shape[1] * level.shape[2];
+  float *to =
+      map + (((uint64_t)cloud * width * level.shape[0] + z) * level.shape[1] + y) * level.shape[2] + first + lane;
+  bool is_there = rows[lane] != UINT32_MAX;
+  for (int32_t c = warp; c < width; c += SPARSE_BLOCK / 32) to[c * all] = is_there ? tile[lane][c] : 0.0f;
 }
 
 enum vx_status sparse_fill_map(const struct cuda_run *run, const struct sparse_level &level, const float *features,

@@ -4,7 +4,7 @@
 // x = 32 * w + i - 1, so the first and the last bit of a line are 0. A row's number is the number of occupied cells
 // before it.
 //
-// A table has the neighbours of output rows. The rows are sorted by the offsets that have an input, so that the rows of
+// A table has the neighbours of output rows. Its rows are sorted by the offsets that have an input, so that the rows of
 // a tile need the same offsets. Which row of a class comes first does not matter: each row has sums of its own.
 //
 // All kernels run in the lane's stream. Arrays are on the device.
@@ -34,32 +34,53 @@ struct sparse_level {
   int4 *cells;  // [num_rows]: cloud, z, y, x
 };
 
-// What the device found, for the host.
+// What the device found, for the host. It is cleared first.
 struct sparse_found {
   uint64_t rows[VX_MAX_SPARSE_LEVELS];
-  uint32_t outside;                        // the first row outside of the grid; UINT32_MAX if there is none
-  uint32_t repeated;                       // rows whose cell another row has
-  uint32_t tickets[VX_MAX_SPARSE_LEVELS];  // blocks that have counted
+  uint32_t outside;   // UINT32_MAX less the first row outside of the grid; 0 if there is none
+  uint32_t repeated;  // rows whose cell another row has
+  uint32_t ticket;    // blocks that have counted
+};
+
+// All levels. Block b of a kernel that goes over all words has SPARSE_WORDS of them.
+struct sparse_levels {
+  int32_t count;
+  uint32_t first[VX_MAX_SPARSE_LEVELS + 1];  // block of each level
+  struct sparse_level levels[VX_MAX_SPARSE_LEVELS];
 };
 
 // The kernel, stride and padding of a layer, between two levels.
 struct sparse_window {
-  int32_t kernel[3], stride[3], padding[3], offsets;
-  struct sparse_level from, to;
+  int8_t kernel[3], stride[3], padding[3], from, to;
 };
 
+// The tables of all layers. Layers with the same neighbours share a table. The rows of a table begin at a multiple of
+// SPARSE_BLOCK, and so do its places: a place is a row in the table's order.
+struct sparse_tables {
+  int32_t count;
+  struct sparse_window windows[VX_MAX_SPARSE_LAYERS];
+  uint32_t first[VX_MAX_SPARSE_LAYERS + 1];  // row of each table
+  uint32_t (
+      *classes)[SPARSE_CLASSES + 1];  // [count]: rows of each class, then where it begins; blocks that have counted
+  uint32_t *masks;                    // [rows]: a bit for each offset with an input
+  uint32_t *members;                  // [rows]: rows of the class before it
+  uint32_t *order;                    // [rows]: row of each place; UINT32_MAX after the last
+  uint32_t *tiles;                    // [rows / SPARSE_TILE]: the offsets that some row of the tile has
+  int32_t *inputs;  // [rows / SPARSE_TILE, VX_MAX_SPARSE_OFFSETS, SPARSE_TILE]: only of the tile's offsets
+};
+
+// The part of a layer's table.
 struct sparse_table {
-  uint32_t *masks;    // [rows]: a bit for each offset with an input
-  uint32_t *classes;  // [SPARSE_CLASSES + 1]: rows of each class, then where it begins; blocks that have counted
-  uint32_t *order;    // [tiles * SPARSE_TILE]: row of each place; UINT32_MAX after the last
-  uint32_t *tiles;    // [tiles]: the offsets that some row of the tile has
-  int32_t *inputs;    // [tiles, VX_MAX_SPARSE_OFFSETS, SPARSE_TILE]: only of the tile's offsets
+  const uint32_t *order, *tiles;
+  const int32_t *inputs;
+  uint32_t num_tiles;
 };
 
 struct sparse_layer {
   const float *weight, *bias, *in, *added;  // `added` may be NULL
   float *out;
-  int32_t inputs, width, columns;  // columns: blocks of channels
+  int32_t inputs, pitch, width;  // pitch: values between two rows of `in`
+  int32_t columns;               // blocks of channels
 };
 
 static inline uint64_t sparse_word_blocks(const struct sparse_level &level) {
@@ -85,23 +106,25 @@ VX_WARN_UNUSED enum vx_status sparse_mark(const struct cuda_run *run, const stru
                                           const struct vx_sparse_rows *rows, struct sparse_found *found,
                                           struct error *error);
 // Fills the bitmap of the level that a strided layer begins.
-VX_WARN_UNUSED enum vx_status sparse_stride(const struct cuda_run *run, const struct sparse_window &window,
+VX_WARN_UNUSED enum vx_status sparse_stride(const struct cuda_run *run, const struct sparse_levels &all,
+                                            const struct sparse_window &window, struct error *error);
+// Counts the rows of all levels into `found` and, in the host's memory, into `published`. Counts the rows before each
+// block of words.
+VX_WARN_UNUSED enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_levels &all,
+                                           struct sparse_found *found, struct sparse_found *published,
+                                           struct error *error);
+// Numbers the rows of all levels and lists their cells.
+VX_WARN_UNUSED enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_levels &all,
                                             struct error *error);
-// Counts the rows of level `number` into `found`, and the rows before each block of words.
-VX_WARN_UNUSED enum vx_status sparse_count(const struct cuda_run *run, const struct sparse_level &level, int32_t number,
-                                           struct sparse_found *found, struct error *error);
-// Numbers the rows of `count` levels and lists their cells.
-VX_WARN_UNUSED enum vx_status sparse_number(const struct cuda_run *run, const struct sparse_level *levels,
-                                            int32_t count, struct error *error);
-// Copies the features, [num_rows, channels], into the order of the level.
+// Copies the features, [num_rows, channels], into the order of the level. The channels of a row up to `pitch` become 0.
 VX_WARN_UNUSED enum vx_status sparse_sort(const struct cuda_run *run, const struct sparse_level &level,
-                                          const struct vx_sparse_rows *rows, uint32_t channels, float *sorted,
-                                          struct error *error);
-// Fills a table whose `classes` are cleared.
-VX_WARN_UNUSED enum vx_status sparse_fill_table(const struct cuda_run *run, const struct sparse_window &window,
-                                                const struct sparse_table &table, struct error *error);
+                                          const struct vx_sparse_rows *rows, uint32_t channels, uint32_t pitch,
+                                          float *sorted, struct error *error);
+// Fills the tables. Their `classes` are cleared.
+VX_WARN_UNUSED enum vx_status sparse_fill_tables(const struct cuda_run *run, const struct sparse_levels &all,
+                                                 const struct sparse_tables &tables, struct error *error);
 VX_WARN_UNUSED enum vx_status sparse_convolve(const struct cuda_run *run, const struct sparse_table &table,
-                                              const struct sparse_layer &layer, uint64_t rows, struct error *error);
+                                              const struct sparse_layer &layer, struct error *error);
 VX_WARN_UNUSED enum vx_status sparse_fill_map(const struct cuda_run *run, const struct sparse_level &level,
                                               const float *features, int32_t width, float *map, struct error *error);
 

@@ -9,11 +9,11 @@
 extern "C" {
 #endif
 
-// Enqueues the map of the rows (vx_sparse_map_values) in the lane's stream. The weights, the rows and the map are
-// memory that the device reads and writes, aligned to 16 bytes. Waits once, and fills the rows of each level,
-// [VX_MAX_SPARSE_LEVELS]. VX_REFUSED before any convolution if the rows or the levels do not fit.
+// Enqueues the rows of the last level, and their map, in the lane's stream. The weights, the rows and the map are memory
+// that the device reads and writes, aligned to 16 bytes; so are the rows of the result. Waits once, for the rows of each
+// level. VX_REFUSED before any convolution if the rows or the levels do not fit.
 VX_WARN_UNUSED enum vx_status cuda_sparse(struct vx_lane *lane, const struct vx_sparse *backbone,
-                                          const struct vx_sparse_rows *rows, float *map, int64_t *level_rows,
+                                          const struct vx_sparse_rows *rows, struct vx_sparse_result *result,
                                           struct error *error);
 
 // Waits for everything that is enqueued in the lane's stream.

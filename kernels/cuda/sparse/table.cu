@@ -1,31 +1,69 @@
 // Tables of neighbours, for the rows of a level; see sparse.cuh.
 #include "kernels/cuda/sparse/sparse.cuh"
 
-// Looks at the inputs of an output cell. Returns a bit for each offset with an input. With `inputs`, it also writes the
-// inputs of the offsets in `wanted`, SPARSE_TILE apart.
-static __device__ uint32_t look_around(const struct sparse_window &window, int4 at, uint32_t wanted, int32_t *inputs) {
-  int32_t z = at.y * window.stride[0] - window.padding[0], y = at.z * window.stride[1] - window.padding[1];
-  int32_t x = at.w * window.stride[2] - window.padding[2], k = 0;
+enum { LINES = VX_MAX_SPARSE_KERNEL * VX_MAX_SPARSE_KERNEL };
+
+// Where the inputs of an output cell lie. The inputs of a line are beside each other.
+struct around {
+  int32_t cloud, z, y;
+  uint32_t bit;  // of the first input in each line
+};
+
+static __device__ struct around around_of(const struct sparse_window &window, int4 at) {
+  return {at.x, at.y * window.stride[0] - window.padding[0], at.z * window.stride[1] - window.padding[1],
+          (uint32_t)(at.w * window.stride[2] - window.padding[2] + 1)};
+}
+
+// The word with the first input of a line; UINT64_MAX if the line is outside of the grid or of the kernel.
+static __device__ uint64_t word_of(const struct sparse_level &from, const struct sparse_window &window,
+                                   const struct around &around, int32_t line) {
+  int32_t kz = line / VX_MAX_SPARSE_KERNEL, ky = line % VX_MAX_SPARSE_KERNEL, z = around.z + kz, y = around.y + ky;
+  bool is_there =
+      kz < window.kernel[0] && ky < window.kernel[1] && z >= 0 && z < from.shape[0] && y >= 0 && y < from.shape[1];
+  uint64_t at = ((uint64_t)around.cloud * from.shape[0] + z) * from.shape[1] + y;
+  return is_there ? at * from.words + around.bit / 32 : UINT64_MAX;
+}
+
+// The inputs of each line, from bit 0 on. A line's last bit is empty, so a line's inputs are in it.
+static __device__ void look_around(const struct sparse_level &from, const struct sparse_window &window,
+                                   const struct around &around, uint32_t (&inputs)[LINES]) {
+  uint32_t shift = around.bit % 32, wanted = (1u << window.kernel[2]) - 1;
+#pragma unroll
+  for (int32_t line = 0; line < LINES; line++) {
+    uint64_t word = word_of(from, window, around, line);
+    uint32_t low = word == UINT64_MAX ? 0 : from.bits[word],
+             high = word == UINT64_MAX || shift <= 32 - VX_MAX_SPARSE_KERNEL ? 0 : from.bits[word + 1];
+    inputs[line] = __funnelshift_r(low, high, shift) & wanted;
+  }
+}
+
+// The first offset of a line.
+static __device__ int32_t first_offset(const struct sparse_window &window, int32_t line) {
+  return (line / VX_MAX_SPARSE_KERNEL * window.kernel[1] + line % VX_MAX_SPARSE_KERNEL) * window.kernel[2];
+}
+
+static __device__ uint32_t mask_of(const struct sparse_window &window, const uint32_t (&inputs)[LINES]) {
   uint32_t mask = 0;
-  for (int32_t kz = 0; kz < window.kernel[0]; kz++)
-    for (int32_t ky = 0; ky < window.kernel[1]; ky++)
-      for (int32_t kx = 0; kx < window.kernel[2]; kx++, k++) {
-        if ((wanted >> k & 1) == 0) continue;
-        uint32_t row = 0;
-        bool is_there = sparse_look(window.from, at.x, z + kz, y + ky, x + kx, &row);
-        mask |= (uint32_t)is_there << k;
-        if (inputs) inputs[k * SPARSE_TILE] = is_there ? (int32_t)row : SPARSE_NO_INPUT;
-      }
+#pragma unroll
+  for (int32_t line = 0; line < LINES; line++)
+    mask |= inputs[line] == 0 ? 0 : inputs[line] << first_offset(window, line);
   return mask;
+}
+
+// The row of a line's first input. The rows of a line's other inputs follow.
+static __device__ uint32_t first_row(const struct sparse_level &from, uint64_t word, uint32_t shift, uint32_t inputs) {
+  bool is_low = (inputs & ~0u >> shift) != 0;
+  uint32_t bits = is_low ? from.bits[word] : 0;
+  return from.ranks[word + !is_low] + __popc(bits & ((1u << shift) - 1));
 }
 
 // The class of a row. For a kernel of 3 x 3 x 3 it has 12 bits: for each of the 8 lines beside the row's own, for the
 // left and the right column of the outer planes, and for the left and the right in the row's own plane. A bit is set if
 // the row has an input there. A class only makes tiles alike, so any number below SPARSE_CLASSES is right for other
 // kernels.
-static __device__ uint32_t class_of(uint32_t mask, int32_t offsets) {
+static __device__ uint32_t class_of(uint32_t mask, const struct sparse_window &window) {
   const uint32_t left = 01111111111 & 0x7FFFFFF, outer = 0x7FC01FF;
-  if (offsets != 27) return mask % SPARSE_CLASSES;
+  if (window.kernel[0] * window.kernel[1] * window.kernel[2] != 27) return mask % SPARSE_CLASSES;
   uint32_t found = 0;
   for (int32_t line = 0; line < 9; line++)
     if (line != 4) found = found << 1 | ((mask >> 3 * line & 7) != 0);
@@ -52,53 +90,100 @@ static __device__ void begin_classes(uint32_t *classes) {
   }
 }
 
-// Finds the offsets of each row. The last block finds where the classes begin.
+static __device__ int32_t table_of_block(const struct sparse_tables &tables) {
+  int32_t number = 0;
+  while (number + 1 < tables.count && blockIdx.x * SPARSE_BLOCK >= tables.first[number + 1]) number++;
+  return number;
+}
+
+// Adds the thread's row to its class. Returns the rows of the class before it. A warp adds all rows of a class at once.
+static __device__ uint32_t join_class(uint32_t *classes, uint32_t number, uint32_t warp) {
+  uint32_t peers = __match_any_sync(warp, number), lane = threadIdx.x % 32, before = 0;
+  int leader = __ffs(peers) - 1;
+  if ((int)lane == leader) before = atomicAdd(&classes[number], __popc(peers));
+  return __shfl_sync(peers, before, leader) + __popc(peers & ((1u << lane) - 1));
+}
+
+// Finds the offsets of each row. The last block of a table finds where the classes begin.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
-    mask_kernel(struct sparse_window window, struct sparse_table table) {
+    mask_kernel(struct sparse_levels all, struct sparse_tables tables) {
   cuda_wait_alone();
-  uint32_t row = blockIdx.x * SPARSE_BLOCK + threadIdx.x;
-  if (row < window.to.num_rows) {
-    uint32_t mask = look_around(window, window.to.cells[row], ~0u, NULL);
-    table.masks[row] = mask;
-    atomicAdd(&table.classes[class_of(mask, window.offsets)], 1);
+  int32_t number = table_of_block(tables);
+  const struct sparse_window &window = tables.windows[number];
+  uint32_t at = blockIdx.x * SPARSE_BLOCK + threadIdx.x, row = at - tables.first[number];
+  uint32_t *classes = tables.classes[number];
+  bool is_row = row < all.levels[window.to].num_rows;
+  uint32_t warp = __ballot_sync(~0u, is_row);
+  if (is_row) {
+    uint32_t inputs[LINES];
+    look_around(all.levels[window.from], window, around_of(window, all.levels[window.to].cells[row]), inputs);
+    uint32_t mask = mask_of(window, inputs);
+    tables.masks[at] = mask;
+    tables.members[at] = join_class(classes, class_of(mask, window), warp);
   }
-  if (cuda_last_block(&table.classes[SPARSE_CLASSES], gridDim.x)) begin_classes(table.classes);
+  uint32_t blocks = (tables.first[number + 1] - tables.first[number]) / SPARSE_BLOCK;
+  if (cuda_last_block(&classes[SPARSE_CLASSES], blocks)) begin_classes(classes);
 }
 
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
-    order_kernel(struct sparse_table table, uint32_t num_rows, uint32_t places, int32_t offsets) {
+    order_kernel(struct sparse_levels all, struct sparse_tables tables) {
   cuda_wait_alone();
-  uint32_t row = blockIdx.x * SPARSE_BLOCK + threadIdx.x;
-  if (row < num_rows)
-    table.order[atomicAdd(&table.classes[class_of(table.masks[row], offsets)], 1)] = row;
-  else if (row < places)
-    table.order[row] = UINT32_MAX;
+  int32_t number = table_of_block(tables);
+  const struct sparse_window &window = tables.windows[number];
+  uint32_t first = tables.first[number], at = blockIdx.x * SPARSE_BLOCK + threadIdx.x, row = at - first;
+  if (row < all.levels[window.to].num_rows)
+    tables.order[first + tables.classes[number][class_of(tables.masks[at], window)] + tables.members[at]] = row;
+  else
+    tables.order[at] = UINT32_MAX;
+}
+
+// Writes the inputs of a row at the tile's offsets.
+static __device__ void write_inputs(const struct sparse_level &from, const struct sparse_window &window,
+                                    const struct around &around, uint32_t wanted, int32_t *inputs) {
+  uint32_t found[LINES];
+  look_around(from, window, around, found);
+#pragma unroll
+  for (int32_t line = 0; line < LINES; line++) {
+    int32_t k = first_offset(window, line);
+    if (line / VX_MAX_SPARSE_KERNEL >= window.kernel[0] || line % VX_MAX_SPARSE_KERNEL >= window.kernel[1]) continue;
+    if ((wanted >> k & ((1u << window.kernel[2]) - 1)) == 0) continue;
+    uint32_t row =
+        found[line] == 0 ? 0 : first_row(from, word_of(from, window, around, line), around.bit % 32, found[line]);
+#pragma unroll
+    for (int32_t kx = 0; kx < VX_MAX_SPARSE_KERNEL; kx++) {
+      bool is_there = (found[line] >> kx & 1) != 0;
+      if (kx < window.kernel[2] && (wanted >> (k + kx) & 1) != 0)
+        inputs[(k + kx) * SPARSE_TILE] = is_there ? (int32_t)row : SPARSE_NO_INPUT;
+      row += is_there;
+    }
+  }
 }
 
 // A warp fills a tile.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
-    fill_kernel(struct sparse_window window, struct sparse_table table, uint32_t places) {
+    fill_kernel(struct sparse_levels all, struct sparse_tables tables) {
   cuda_wait_alone();
-  uint32_t place = blockIdx.x * SPARSE_BLOCK + threadIdx.x, tile = place / SPARSE_TILE, lane = place % SPARSE_TILE;
-  if (place >= places) return;
-  uint32_t row = table.order[place], mask = row == UINT32_MAX ? 0 : table.masks[row], wanted = mask;
+  int32_t number = table_of_block(tables);
+  const struct sparse_window &window = tables.windows[number];
+  uint32_t first = tables.first[number], place = blockIdx.x * SPARSE_BLOCK + threadIdx.x;
+  uint32_t tile = place / SPARSE_TILE, lane = place % SPARSE_TILE, row = tables.order[place];
+  uint32_t wanted = row == UINT32_MAX ? 0 : tables.masks[first + row];
   for (int offset = 16; offset > 0; offset /= 2) wanted |= __shfl_xor_sync(~0u, wanted, offset);
-  int32_t *inputs = table.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE + lane;
-  if (lane == 0) table.tiles[tile] = wanted;
+  int32_t *inputs = tables.inputs + (uint64_t)tile * VX_MAX_SPARSE_OFFSETS * SPARSE_TILE + lane;
+  if (lane == 0) tables.tiles[tile] = wanted;
   if (row != UINT32_MAX) {
-    (void)look_around(window, window.to.cells[row], wanted, inputs);
+    write_inputs(all.levels[window.from], window, around_of(window, all.levels[window.to].cells[row]), wanted, inputs);
     return;
   }
-  for (int32_t k = 0; k < window.offsets; k++)
+  for (int32_t k = 0; k < VX_MAX_SPARSE_OFFSETS; k++)
     if ((wanted >> k & 1) != 0) inputs[k * SPARSE_TILE] = SPARSE_NO_INPUT;
 }
 
-enum vx_status sparse_fill_table(const struct cuda_run *run, const struct sparse_window &window,
-                                 const struct sparse_table &table, struct error *error) {
-  uint32_t rows = window.to.num_rows, places = (uint32_t)sparse_tiles(rows) * SPARSE_TILE;
-  unsigned blocks = cuda_blocks(places, SPARSE_BLOCK);
-  CUDA_TRY(cuda_launch("mask_kernel", mask_kernel, blocks, SPARSE_BLOCK, 0, run, error, window, table));
-  CUDA_TRY(cuda_launch("order_kernel", order_kernel, blocks, SPARSE_BLOCK, 0, run, error, table, rows, places,
-                       window.offsets));
-  return cuda_launch("fill_kernel", fill_kernel, blocks, SPARSE_BLOCK, 0, run, error, window, table, places);
+enum vx_status sparse_fill_tables(const struct cuda_run *run, const struct sparse_levels &all,
+                                  const struct sparse_tables &tables, struct error *error) {
+  unsigned blocks = tables.first[tables.count] / SPARSE_BLOCK;
+  if (blocks == 0) return VX_OK;
+  CUDA_TRY(cuda_launch("mask_kernel", mask_kernel, blocks, SPARSE_BLOCK, 0, run, error, all, tables));
+  CUDA_TRY(cuda_launch("order_kernel", order_kernel, blocks, SPARSE_BLOCK, 0, run, error, all, tables));
+  return cuda_launch("fill_kernel", fill_kernel, blocks, SPARSE_BLOCK, 0, run, error, all, tables);
 }

@@ -60,14 +60,14 @@ static bool measure(struct backbone_bench *bench, const struct cpu_convolve_way 
                     float *map) {
   static double ms[MOST_ROUNDS];
   static const struct vx_caller shared = {.parallel_for = share_tasks};
-  int64_t level_rows[VX_MAX_SPARSE_LEVELS];
+  struct vx_sparse_result result = {.map = map};
   struct error error;
   struct vx_stop stop = {0};
   const struct vx_job job = {.stop = &stop, .caller = threads > 1 ? &shared : NULL};
   for (int round = -1; round < rounds; round++) {
     double began = timing_now_us();
     enum vx_status status =
-        cpu_sparse(bench->lane, &job, &bench->backbone, &bench->rows, way->convolve, map, level_rows, &error);
+        cpu_sparse(bench->lane, &job, &bench->backbone, &bench->rows, way->convolve, &result, &error);
     if (status != VX_OK) {
       fprintf(stderr, "sparse-bench: %s\n", error.text);
       return false;
@@ -79,7 +79,7 @@ static bool measure(struct backbone_bench *bench, const struct cpu_convolve_way 
     first_map = malloc(bytes);
     if (!first_map) return false;
     memcpy(first_map, map, bytes);
-    backbone_print_rows(bench, level_rows);
+    backbone_print_rows(bench, result.level_rows);
     printf("%-10s%10s%12s%12s\n", "way", "threads", "median ms", "least ms");
   }
   double median = timing_median(ms, rounds);

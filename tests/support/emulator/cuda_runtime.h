@@ -162,6 +162,9 @@ template <typename type> static inline type *emulated_at(uint32_t address) { ret
 
 // ---- bits -----------------------------------------------------------------------------------------------------------
 
+static inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t shift) {
+  return (uint32_t)(((uint64_t)high << 32 | low) >> (shift & 31));
+}
 static inline int __popc(uint32_t value) { return __builtin_popcount(value); }
 static inline int __popcll(uint64_t value) { return __builtin_popcountll(value); }
 static inline int __ffs(uint32_t value) { return __builtin_ffs((int)value); }

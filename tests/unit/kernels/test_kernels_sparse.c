@@ -34,8 +34,9 @@ static struct result run_case(const struct sparse_case *made, cpu_convolve *conv
   struct result result = {.map = malloc(bytes + 1)};
   assert_non_null(result.map);
   memset(result.map, 0xA5, bytes);
-  result.status =
-      cpu_sparse(lane, &job, &made->backbone, &made->rows, convolve, result.map, result.level_rows, &result.error);
+  struct vx_sparse_result rows = {.map = result.map};
+  result.status = cpu_sparse(lane, &job, &made->backbone, &made->rows, convolve, &rows, &result.error);
+  memcpy(result.level_rows, rows.level_rows, sizeof rows.level_rows);
   return result;
 }
 
