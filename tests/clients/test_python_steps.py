@@ -117,7 +117,7 @@ class Steps(unittest.TestCase):
         self.refused(ask(voxeld.Downsample(-1, tag="thin")), "thin.voxel_size", "thin.voxel_size is '-1'")
         self.refused(ask(voxeld.Downsample()), "downsample.voxel_size", "step downsample: voxel_size is missing")
         self.refused(ask(voxeld.RingOutlier("x")), "ring_outlier.ring", "step ring_outlier: the points have no column")
-        self.refused(ask(voxeld.Transform(), voxeld.Transform()), "steps", "tags differ")
+        self.refused(ask(voxeld.Transform(), voxeld.Transform()), "steps", "steps has the tag transform twice")
         self.refused(ask("radius_outlier"), "radius_outlier.radius", "radius is missing; allowed: a number from 0.001")
         self.refused(ask("thin"), "steps", "steps is 'thin'")
         self.refused(
