@@ -141,6 +141,12 @@ class Text(unittest.TestCase):
         self.assertEqual(boxes.table("a.bin", self.result(7, ())), "a.bin: 0 boxes in 1.5 ms")
         self.assertEqual(json.loads(boxes.line("a.bin", self.result(7, ())))["boxes"], [])
 
+    def test_stable_metadata_has_no_time(self):
+        stable = self.result(7)
+        del stable.metadata["timing_us"]
+        self.assertEqual(boxes.table("a.bin", stable).splitlines()[0], "a.bin: 1 boxes")
+        self.assertNotIn("timing_us", json.loads(boxes.line("a.bin", stable)))
+
     def test_an_answer_without_boxes_is_refused(self):
         for columns in (6, 8):
             with self.assertRaisesRegex(voxeld.BadAnswer, "no boxes"):

@@ -84,7 +84,7 @@ class Steps(unittest.TestCase):
         self.assertEqual(samples.sampled_points.tobytes(), self.client.fps(left.points, 3).sampled_points.tobytes())
         lidar = self.client.stream("roof", 1, **GRID, steps=few).send(points, np.eye(4), 1.0)
         self.assertEqual(lidar.steps, left.steps)
-        file = self.client.file("points", points, steps=few)
+        file = self.client.file_bytes("points", points, steps=few)
         self.assertIn(left.points.tobytes(), file.tobytes())
 
     def test_steps_as_texts(self):
