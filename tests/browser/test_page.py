@@ -1,6 +1,7 @@
 """The page at / in a browser: it draws what is dropped, asks again after a change, and shows why it was refused."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -13,7 +14,7 @@ from safetensors.numpy import save
 
 import browser
 from credentials import daemon_of
-from daemon import wait_until
+from daemon import ROOT, voxeld_binary, wait_until
 from tables import meaning, operation_of
 
 RANGE = (0, -40, -3, 70.4, 40, 1)  # of kitti_second
@@ -486,6 +487,37 @@ class Steps(PageCase):
                 python = [sys.executable, "-c", self.browser.text("#python")]
                 ran = subprocess.run(python, cwd=folder, check=True, capture_output=True, text=True)
                 self.assertEqual(ran.stdout, f"({voxels}, 4)\n")
+
+
+class Dev(unittest.TestCase):
+    """./dev run, with a daemon that is built and a cmake that does nothing."""
+
+    def test_the_page_that_it_names_asks_for_the_scan(self):
+        place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (place / "build").mkdir()
+        (place / "build/bin").symlink_to(pathlib.Path(voxeld_binary()).parent)
+        for name in ("dev", "CMakeLists.txt"):
+            (place / name).symlink_to(ROOT / name)
+        for name, line in (
+            ("cmake", "echo 'cmake version 99.0.0'; echo '-- Backends: cpu'"),
+            ("dpkg-query", "shift 3; for one; do echo $one installed; done"),
+        ):
+            stub = place / name
+            stub.write_text(f"#!/bin/sh\n{line}\n", encoding="ascii")
+            stub.chmod(0o755)
+        (place / "my scan.bin").write_bytes(cloud(500).tobytes())
+        command = ["bash", str(place / "dev"), "run", "my scan.bin", "preset=kitti_pointpillar"]
+        environment = {**os.environ, "PATH": f"{place}:{os.environ['PATH']}"}
+        run = subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.terminate)
+        named = next(line for line in run.stdout if line.startswith("open "))
+        window = browser.Browser()
+        self.addCleanup(window.quit)
+        window.driver.get(named.split()[1])
+        window.await_text("#notes", "This is the sample scan: the address was made with my scan.bin")
+        self.assertEqual(window.find("#parameter-preset").get_attribute("value"), "kitti_pointpillar")
 
 
 class Token(unittest.TestCase):
