@@ -86,8 +86,10 @@ bool job_request_set(struct job_request *request, const char *name, size_t name_
   if (row < 0) return refuse_unknown(request, name, name_length, error);
   const struct param *param = rows_of(request)[row];
   if (!value) return error_refuse(error, ERROR_BAD_PARAMETER, param->name, "%s has no value", param->name);
-  if (!param_read(param, value, value_length, request))
+  if (!param_read(param, value, value_length, request)) {
+    if (param->type == &value_steps && chain_refuse_repeated(&request->chain, value, value_length, error)) return false;
     return job_request_refuse(request, param->name, value, value_length, error);
+  }
   request->given[row] = true;
   return true;
 }

@@ -33,7 +33,7 @@ static bool read_rows(const struct param *param, const char *value, const char *
     if (size->rows == 0) size->width = width;
     if (width == 0 || width != size->width) return false;
     if (!semicolon) break;
-    row = semicolon + 1;
+    row = value_after(semicolon, end);
   }
   return ++size->rows >= param->least;
 }

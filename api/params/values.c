@@ -22,8 +22,14 @@ bool value_next(const char **cursor, const char *end, char *item, size_t size) {
   if (length == 0 || length >= size || memchr(*cursor, '\0', length)) return false;
   memcpy(item, *cursor, length);
   item[length] = '\0';
-  *cursor = comma ? comma + 1 : end + 1;
+  *cursor = comma ? value_after(comma, end) : end + 1;
   return true;
+}
+
+const char *value_after(const char *separator, const char *end) {
+  const char *next = separator + 1;
+  while (next < end && *next == ' ') next++;
+  return next;
 }
 
 bool value_ended(const char *cursor, const char *end) { return cursor == end + 1; }

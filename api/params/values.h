@@ -27,6 +27,8 @@ enum { VALUE_NAMES_SIZE = 256 };
 
 // Copies the next item of the list at *cursor, with a NUL. False at the end, or if the item is empty or too long.
 PARAM_WARN_UNUSED bool value_next(const char **cursor, const char *end, char *item, size_t size);
+// The item after a comma or a semicolon: blanks there are skipped.
+const char *value_after(const char *separator, const char *end);
 // Whether the cursor is at the end of the list. If not, value_next refused an item, or items are left.
 PARAM_WARN_UNUSED bool value_ended(const char *cursor, const char *end);
 PARAM_WARN_UNUSED bool value_is_off(const char *value, const char *end);

@@ -81,9 +81,9 @@ class Operations:
     _calls: Calls
 '''
 FILE = '''\
-        """The answer of an operation on points as the bytes of a file, whose kind is `media_type`:
-        application/vnd.safetensors, application/x-npz or application/x-mcap. The other arguments are those of the
-        operation. No warnings are shown."""
+        """The bytes of a file with the answer of an operation on points: an array of uint8, not a Result. The kind of
+        the file is `media_type`: application/vnd.safetensors, application/x-npz or application/x-mcap. The other
+        arguments are those of the operation. No warnings are shown."""
 '''
 STREAM = '''\
         """A sensor's stream. send() joins a sweep with earlier sweeps, `sweeps` in all, and computes the result.
@@ -353,17 +353,17 @@ def rows_of(endpoints, steps):
     return f"PARAMETERS: List[Parameter] = [\n{text}]\n"
 
 
-def file_method(endpoints):
-    """file(), which takes the parameters of any operation on points."""
+def file_bytes_method(endpoints):
+    """file_bytes(), which takes the parameters of any operation on points."""
 
     def head(operation, parameters):
         media = 'media_type: str = "application/vnd.safetensors"'
         given = [f"operation: {operation}", "points: Points", media, "*", *HEADERS, f"**parameters: {parameters}"]
-        return function("file", ["self", *given], "NDArray[np.uint8]")
+        return function("file_bytes", ["self", *given], "NDArray[np.uint8]")
 
     kinds = ((f"Literal[{quoted(one.name)}]", f"Unpack[{one.title}SweepParameters]") for one in endpoints)
     overloads = "".join(f"    @overload\n{head(*kind)} ...\n" for kind in kinds)
-    body = f"{FILE}        return self._calls.file(operation, media_type, locals())\n"
+    body = f"{FILE}        return self._calls.file_bytes(operation, media_type, locals())\n"
     return f"{overloads}{head('str', 'Any')}\n{body}"
 
 
@@ -399,7 +399,7 @@ def write(tables):
     classes += [on_points[0].fields("SweepParameters", "TypedDict", doc, True)]
     classes += [text for one in on_points for text in one.settings()]
     classes += [one.result(tables["sizes"]) for one in endpoints]
-    methods = [*(one.method() for one in endpoints), file_method(on_points), stream_method(on_points)]
+    methods = [*(one.method() for one in endpoints), file_bytes_method(on_points), stream_method(on_points)]
     classes += ["\n".join([OPERATIONS, *methods])]
     text = "\n".join([HEAD, public, *constants, rows_of(on_points, steps)])
     text = "\n\n".join([text, *classes])

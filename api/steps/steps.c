@@ -124,6 +124,19 @@ static bool read_steps(const struct param *param, const char *value, const char 
   return value_ended(value, end);
 }
 
+// The item at which reading ended comes after those that are in the chain.
+bool chain_refuse_repeated(const struct request_chain *chain, const char *value, size_t length, struct error *error) {
+  const char *end = value + length;
+  char item[64];
+  for (int32_t i = 0; i <= chain->count; i++)
+    if (!value_next(&value, end, item, sizeof item)) return false;
+  int tag = (int)strcspn(item, ":");
+  if (find(chain, item, (size_t)tag) < 0) return false;
+  return !error_refuse(error, ERROR_BAD_PARAMETER, "steps",
+                       "steps has the tag %.*s twice; give one of the two another tag, such as %.*s2:%s", tag, item,
+                       tag, item, item[tag] ? item + tag + 1 : item);
+}
+
 static void write_step(const struct request_step *step, struct text *out) {
   json_printf(out, "{op:%s", name_of(step));
   if (strcmp(step->tag, name_of(step)) != 0) json_printf(out, "tag:%s", step->tag);

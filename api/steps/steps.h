@@ -92,6 +92,9 @@ void chain_copy(struct request_chain *to, const struct request_chain *from);
 VX_WARN_UNUSED bool chain_add(struct request_chain *chain, const char *tag, size_t tag_length, const char *name,
                               size_t name_length);
 
+// Whether the list of steps, whose reading ended early, has a tag again: then there is an error.
+bool chain_refuse_repeated(const struct request_chain *chain, const char *value, size_t length, struct error *error);
+
 // Whether a parameter of a step has this name: TAG.name or, in a plain chain, the name without a tag.
 bool chain_owns(const struct request_chain *chain, const char *name, size_t length);
 // Sets such a parameter. False with an error.

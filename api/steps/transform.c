@@ -77,7 +77,7 @@ static bool read_boxes(const char *value, const char *end, struct vx_box boxes[V
     const char *semicolon = memchr(box, ';', (size_t)(end - box));
     if (!read_box(box, semicolon ? semicolon : end, &boxes[(*count)++])) return false;
     if (!semicolon) return true;
-    box = semicolon + 1;
+    box = value_after(semicolon, end);
   }
   return false;
 }

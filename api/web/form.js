@@ -26,12 +26,13 @@ function field(row, presets) {
 }
 
 export class Form {
-  // `parameters` and `types` are the rows of voxelize and of steps in GET /v1/describe; changed() is called after each
-  // change of the user's. Another preset brings its own grid.
+  // `parameters` and `types` are the rows of voxelize and of steps in GET /v1/describe; changed(name) is called after
+  // each change of the user's. Another preset brings its own grid.
   constructor(form, parameters, types, presets, changed) {
     this.form = form;
     this.presets = presets;
     this.types = types;
+    this.changed = changed;
     this.rows = this.fixed = parameters.filter(({ name }) => !OWN.includes(name)); // with those of the present steps
     this.adder = element("select", { ariaLabel: "Add a step" }, new Option("Add a step", ""),
                          ...types.map(({ name }) => new Option(name, name)));
@@ -46,7 +47,7 @@ export class Form {
       if (target === this.adder) this.add(target.value);
       if (target.name === "preset") for (const name of GRID) this.input(name).value = "";
       this.set({});
-      changed();
+      changed(target.name);
     };
     this.set({});
   }
@@ -67,16 +68,49 @@ export class Form {
     return (this.preset().steps ?? []).map(({ op, tag = op, ...given }) => ({ tag, op, given }));
   }
 
-  // Adds a step at the end of the list. The list replaces that of the preset, so it begins with the preset's steps.
-  add(op) {
+  // Replaces the list of steps by what arrange(list) gives. It also replaces that of the preset, whose values stay.
+  arrange(arrange) {
     const steps = this.steps(), values = this.values();
     for (const { tag, given = {} } of steps)
       for (const [name, value] of Object.entries(given)) values[`${tag}.${name}`] ??= textOf(value);
-    let tag = op;
-    for (let number = 2; steps.some((step) => step.tag === tag); number++) tag = `${op}${number}`;
+    this.set({ ...values, steps: textOfSteps(arrange(steps)) || (this.preset().steps ? "none" : "") });
+  }
+
+  // Adds a step at the end of the list.
+  add(op) {
+    const steps = this.steps();
+    this.added = op;
+    for (let number = 2; steps.some(({ tag }) => tag === this.added); number++) this.added = `${op}${number}`;
     this.adder.value = "";
-    this.set({ ...values, steps: textOfSteps([...steps, { tag, op }]) });
-    this.detailsOf(tag).open = true;
+    this.arrange(() => [...steps, { tag: this.added, op }]);
+    this.detailsOf(this.added).open = true;
+  }
+
+  moveUp(moved) {
+    this.arrange((steps) => {
+      const at = steps.findIndex(({ tag }) => tag === moved);
+      return [...steps.slice(0, at - 1), steps[at], steps[at - 1], ...steps.slice(at + 1)];
+    });
+    this.detailsOf(moved).querySelector("button:enabled").focus();
+    this.changed();
+  }
+
+  remove(removed) {
+    this.arrange((steps) => steps.filter(({ tag }) => tag !== removed));
+    this.adder.focus();
+    this.changed();
+  }
+
+  // What the steps still need before the service takes them: "" if nothing. A step that was added waits for a value.
+  needs() {
+    for (const { dataset: { tag } } of this.list.children) {
+      const own = this.rows.filter(({ name }) => name.startsWith(`${tag}.`));
+      const empty = own.filter(({ name, default: otherwise }) => !this.input(name).value.trim() && otherwise == null);
+      const names = empty.filter(({ required }) => required).map(({ name }) => name);
+      if (names.length) return names.join(" and ");
+      if (tag === this.added && own.every(({ name }) => !this.input(name).value.trim())) return `a value of ${tag}`;
+    }
+    return "";
   }
 
   detailsOf(tag) {
@@ -93,8 +127,13 @@ export class Form {
       if (!type || made.some(({ dataset }) => dataset.tag === tag)) continue; // the service refuses the list
       const rows = type.parameters.map((row) =>
         ({ ...row, name: `${tag}.${row.name}`, default: given[row.name] ?? row.default }));
-      const details = element("details", { open: open.includes(tag) }, element("summary", { textContent: tag }),
-                              ...rows.flatMap((row) => field(row)));
+      const button = (text, does, act, disabled) => element("button", {
+        type: "button", textContent: text, title: `${does} ${tag}`, ariaLabel: `${does} ${tag}`, onclick: act, disabled,
+      });
+      const summary = element("summary", {}, element("span", { textContent: tag }),
+                              button("↑", "Move up", () => this.moveUp(tag), !made.length),
+                              button("×", "Remove", () => this.remove(tag), false));
+      const details = element("details", { open: open.includes(tag) }, summary, ...rows.flatMap((row) => field(row)));
       details.dataset.tag = tag;
       made.push(details);
       this.rows.push(...rows);
@@ -127,11 +166,17 @@ export class Form {
   // Changes some of the choices.
   set(values) {
     const all = { ...this.values(), ...values };
-    const fill = (rows) => rows.forEach(({ name }) => name in all && (this.input(name).value = all[name]));
+    const fill = (rows) => rows.forEach(({ name }) => name in all && this.fill(this.input(name), all[name]));
     fill(this.fixed);
     this.makeSteps();
     fill(this.rows);
     this.placeholders();
+  }
+
+  // A select gets a value that it does not offer, such as a preset of another service, so that the service names it.
+  fill(input, value) {
+    input.value = value;
+    if (input.options && input.value !== value) input.append(new Option(value, value, false, true));
   }
 
   // The number of columns of a row, by the form.

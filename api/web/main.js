@@ -35,6 +35,7 @@ let frame = 0, playing = false, picture = 0, slow, resting = 0;
 let framed = false; // whether the camera has its place for these frames or this stream
 let round = 0; // of Play
 let range = null; // of the first frame of the live stream
+let missing = null; // the name of the scan with which the address was made, until the user opens a scan
 
 // --- drawing ---
 
@@ -111,18 +112,22 @@ function refuse(refusal, state, refused) {
 // Hides what is said about an earlier request.
 function settle() {
   showError(null);
-  offerColumns("", []);
+  byId("notes").replaceChildren();
   document.body.classList.remove("old");
 }
 
-// Offers other numbers of columns, one click each.
-function offerColumns(text, numbers) {
-  byId("columns").hidden = !numbers.length;
-  byId("columns").replaceChildren(`${text} `, ...numbers.map((number) => {
-    const button = element("button", { type: "button", textContent: `Use ${number} columns` });
-    button.onclick = () => (form.set({ fields: "", num_features: String(number) }), refresh());
-    return button;
-  }));
+// Adds a note over the view, and offers other numbers of columns, one click each.
+function note(text, numbers = []) {
+  byId("notes").append(element("p", {}, `${text} `, ...numbers.map((number) => {
+    const onclick = () => (form.set({ fields: "", num_features: String(number) }), refresh());
+    return element("button", { type: "button", textContent: `Use ${number} columns`, onclick });
+  })));
+}
+
+function noteWarnings({ warnings }, prefix = "") {
+  const isOther = warnings.some(({ kind }) => kind === "format"); // no rows, so their columns mean nothing
+  for (const { kind, detail } of warnings)
+    note(prefix + detail, kind === "num_features" && !isOther ? detail.match(/(?<=look like )\d+/g) : []);
 }
 
 // The parameters of the request for a frame: the form's, and the format of the file.
@@ -138,6 +143,12 @@ let asking = false, again = false;
 async function refresh() {
   saveState();
   if (!frames.length || !form || followed()) return;
+  if (form.needs()) {
+    settle();
+    document.body.classList.add("old");
+    byId("state").textContent = `type ${form.needs()}`;
+    return;
+  }
   if (asking) {
     again = true;
     return;
@@ -166,8 +177,9 @@ async function askOnce(one) {
     if (followed()) return;
     document.body.classList.add("old");
     const isRaw = !parameters.format && !parameters.dtype && refusal.status === 400 && !refusal.parameter;
-    const others = isRaw ? columnsThatFit(bytes.byteLength, form.columns()) : [];
-    offerColumns("The size of the file fits other rows.", others);
+    const others = isRaw ? columnsThatFit(bytes, form.columns()) : [];
+    byId("notes").replaceChildren();
+    if (others.length) note("The size of the file fits other rows.", others);
     return tell(refusal, one.name, parameters);
   }
   if (chosen()) await askModel(chosen(), bytes, parameters);
@@ -178,8 +190,8 @@ function take(name, answer) {
   const { metadata } = shown = answer;
   settle();
   form.mark(null);
-  for (const { kind, detail } of metadata.warnings)
-    if (kind === "num_features") offerColumns(`${detail}.`, detail.match(/(?<=look like )\d+/g));
+  if (missing) note(`This is the sample scan: the address was made with ${missing}. Open that file to see it.`);
+  noteWarnings(metadata);
   hand();
   panel.showVoxel(null);
   panel.showTiming({ voxelize: metadata.timing_us });
@@ -208,6 +220,7 @@ async function askModel(model, bytes, parameters) {
     const found = await detect(bytes, model, metadata.parameters);
     if (followed()) return;
     shown.found.push(found);
+    noteWarnings(found.metadata, `${model}: `);
     handBoxes();
     panel.showTiming({ voxelize: metadata.timing_us, detect: found.metadata.timing_us });
     byId("state").textContent = `${said}; ${whole(found.number)} boxes by ${model} in ${milliseconds(found.metadata)}`;
@@ -281,6 +294,7 @@ function open(files) {
   const named = [...files].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
   const scans = named.filter((file) => !isBoxes(file));
   boxFiles = named.filter(isBoxes);
+  if (scans.length) missing = null;
   if (scans.length) show(scans.map((file) => ({ name: file.name, read: () => file.arrayBuffer() })));
   else refresh();
 }
@@ -341,6 +355,8 @@ function saveState() {
   view.layers = Object.keys(LAYERS).filter((name) => scene.show[name]).join(",");
   if (chosen()) view.model = chosen();
   if (followed()) view.stream = followed();
+  const scan = frames[frame]?.sample ? missing : frames[frame]?.name;
+  if (scan && !followed()) view.scan = scan;
   if (byId("least").value > 0) view.score = byId("least").value;
   if (camera.moved) view.camera = camera.toString();
   for (const [name, value] of Object.entries(view)) state.set(ofView(name), value);
@@ -356,6 +372,7 @@ function restoreState() {
   if (COLOURS.some(([name]) => name === view("colour"))) byId("colour").value = view("colour");
   if (view("size")) byId("point-size").value = view("size");
   scene.pointSize = Number(byId("point-size").value);
+  missing = view("scan");
   choose(view("model"));
   setLeast(view("score") ?? 0);
   if (view("layers") !== null)
@@ -447,7 +464,7 @@ function listen() {
     button.onclick = () => openDrawer(button.ariaExpanded === "true" ? null : button.dataset.drawer);
   for (const button of document.querySelectorAll("[data-copy]")) button.onclick = () => copy(button);
   byId("files").onchange = ({ target }) => (open(target.files), (target.value = ""));
-  byId("sample").onclick = openSample;
+  byId("sample").onclick = () => (missing = null, openSample());
   byId("stream").onfocus = () => offerStreams().catch(showError);
   byId("stream").onchange = ({ target: { value } }) =>
     value ? followStream(value) : (leaveStream(), frames.length ? refresh() : openSample());
@@ -480,7 +497,10 @@ async function begin() {
     if (followed()) return followStream(followed(), byId("colour").value);
     if (form) return refresh();
     const { parameters } = operations.find(({ name }) => name === "voxelize");
-    form = new Form(byId("form"), parameters, steps, presets, refresh);
+    form = new Form(byId("form"), parameters, steps, presets, (name) => {
+      if (name === "preset") framed = camera.moved = false; // another preset, another range
+      refresh();
+    });
     settle();
     restoreState();
   } catch (refusal) {

@@ -1,11 +1,13 @@
-// The panels about an answer: counts, warnings, times, the picked voxel, and commands that repeat the request.
+// The panels about an answer: counts, times, the picked voxel, and commands that repeat the request.
 import { pathOf } from "./api.js";
 import { fatesWith, rampOf } from "./colours.js";
 import { byId, element, rowOf, whole, words } from "./dom.js";
 import { rowsOf } from "./scan.js";
 import { countsOf, fatesOf, parseSteps } from "./steps.js";
 
-const PIECES = ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#999999"];
+// One for each stage that an answer can have.
+const PIECES = ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#999999", "#ee7733", "#44aa99",
+                "#6655cc", "#8b5a2b", "#a8c545", "#882255", "#e0a0d0"];
 
 function swatch(colour) {
   const made = element("span", { className: "swatch" });
@@ -29,7 +31,7 @@ function tableOfSteps(steps) {
   return element("table", { id: "steps" }, element("caption", { textContent: "Points after each step" }), ...rows);
 }
 
-export function showCounts({ points, voxels, samples, grid_size, warnings, backend, steps = [] }, boxes) {
+export function showCounts({ points, voxels, samples, grid_size, backend, steps = [] }, boxes) {
   const rows = [], told = new Set(steps.flatMap((step) => Object.keys(step))); // in the table of steps
   for (const [name, value] of Object.entries(points))
     if (value || !told.has(name) || name === "kept") rows.push(rowOf([`points ${words(name)}`], whole(value)));
@@ -38,10 +40,8 @@ export function showCounts({ points, voxels, samples, grid_size, warnings, backe
   for (const { name, colour, boxes: number } of boxes)
     rows.push(rowOf([swatchOf(colour), `boxes of ${name}`], whole(number)));
   rows.push(rowOf(["grid x, y, z"], grid_size.map(whole).join(" × ")), rowOf(["backend"], backend));
-  const notes = warnings.map((warning) =>
-    element("p", { className: "warning", textContent: warning.detail }));
   const tables = [element("table", {}, ...rows), ...(steps.length ? [tableOfSteps(steps)] : [])];
-  byId("counts").replaceChildren(...notes, ...tables);
+  byId("counts").replaceChildren(...tables);
 }
 
 // The sweeps of a live stream, newest first, and how many of its frames were shown.

@@ -73,10 +73,14 @@ export async function voxelize(bytes, parameters, stepped) {
 
 const USUAL = [3, 4, 5]; // columns of a row: without intensity; with it; with a ring or a time too
 
+// Numbers have bytes that text does not have.
+const isText = (bytes) => new Uint8Array(bytes, 0, Math.min(bytes.byteLength, 256)).every((byte) =>
+  (byte >= 32 && byte < 127) || [9, 10, 13].includes(byte));
+
 // The usual numbers of columns that a refused file of raw float32 rows may have instead of `columns`.
 export function columnsThatFit(bytes, columns) {
-  const fits = (number) => bytes % (4 * number) === 0;
-  return bytes && !fits(columns) ? USUAL.filter(fits) : [];
+  const { byteLength: size } = bytes, fits = (number) => size % (4 * number) === 0;
+  return size && !fits(columns) && !isText(bytes) ? USUAL.filter(fits) : [];
 }
 
 // Where most voxels of a scene are, or its points if it has no voxels: [the middle, a distance to look from].

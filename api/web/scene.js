@@ -70,7 +70,8 @@ const FACES = `#version 300 es
     result = vec4(mix(colour, background, 0.6 * edge * smoothstep(2.0, 10.0, narrow)), 1);
   }`;
 
-// A line is a rectangle: WebGL's own lines are one pixel wide. The part behind the eye is left out.
+// A line is a rectangle: WebGL's own lines are one pixel wide. What is before the near plane, or farther to a side than
+// twice the view, is left out: ends far outside of the view would cost the depths in the view their precision.
 const LINES = `#version 300 es
   layout(location = 0) in vec3 begin;
   layout(location = 1) in vec3 end;
@@ -80,11 +81,19 @@ const LINES = `#version 300 es
   uniform float size;
   uniform vec4 plain; // a colour and 1, or 0: each line has its own colour
   out vec3 colour;
-  const float nearest = 1e-3;
+  const vec4 planes[5] = // 0 or more: inside
+    vec4[](vec4(0, 0, 1, 1), vec4(1, 0, 0, 2), vec4(-1, 0, 0, 2), vec4(0, 1, 0, 2), vec4(0, -1, 0, 2));
   void main() {
     vec4 a = view * vec4(begin, 1), b = view * vec4(end, 1);
-    if (a.w < nearest && b.w > nearest) a = mix(a, b, (nearest - a.w) / (b.w - a.w));
-    else if (b.w < nearest && a.w > nearest) b = mix(b, a, (nearest - b.w) / (a.w - b.w));
+    float first = 0.0, last = 1.0; // the part of the line that is drawn
+    for (int i = 0; i < 5; i++) {
+      float of_a = dot(planes[i], a), of_b = dot(planes[i], b), met = of_a / (of_a - of_b);
+      if (of_a < 0.0) first = of_b > 0.0 ? max(first, met) : 1.0;
+      else if (of_b < 0.0) last = min(last, met);
+    }
+    vec4 begun = mix(a, b, min(first, last));
+    b = mix(a, b, last);
+    a = begun;
     vec2 along = normalize((b.xy / b.w - a.xy / a.w) * pixels + 1e-9);
     vec2 aside = vec2(-along.y, along.x) * size / pixels * (gl_VertexID % 2 == 0 ? 1.0 : -1.0);
     vec4 at = gl_VertexID < 2 ? a : b;

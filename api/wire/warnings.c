@@ -69,9 +69,14 @@ static bool not_finite(const struct vx_job *job, const struct body_sniff *sniffe
   return nearly_all(job->counts.not_finite, job->counts.received);
 }
 
-static bool other_columns(const struct vx_job *job, const struct body_sniff *sniffed) {
+static bool look_otherwise(const struct vx_job *job, const struct body_sniff *sniffed) {
   (void)job;
   return sniffed->columns > 0;
+}
+
+static bool other_columns(const struct vx_job *job, const struct body_sniff *sniffed) {
+  const struct points_expected *expected = sniffed->seen.expected;
+  return expected && expected->num_columns > 0 && job->inputs[VX_POINTS].dims[1] != expected->num_columns;
 }
 
 static bool stripped(const struct vx_job *job, const struct body_sniff *sniffed) {
@@ -178,9 +183,16 @@ static void say_not_finite(const struct vx_job *job, const struct body_sniff *sn
               (long long)job->counts.not_finite, (long long)job->counts.received);
 }
 
-static void say_other_columns(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+static void say_num_features(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
   text_printf(out, "the rows look like %d columns, but num_features is %lld", sniffed->columns,
               (long long)job->inputs[VX_POINTS].dims[1]);
+}
+
+static void say_other_columns(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  const struct points_expected *expected = sniffed->seen.expected;
+  text_printf(out,
+              "the rows have %lld columns, but the model expects %d: %s; send these columns, or take another preset",
+              (long long)job->inputs[VX_POINTS].dims[1], (int)expected->num_columns, expected->columns);
 }
 
 static void say_stripped(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
@@ -328,7 +340,9 @@ static const struct row {
                              say_rings_moved},
     [WARNING_NOT_FINITE] = {"not_finite", "95 % or more of the points are not finite", not_finite, say_not_finite},
     [WARNING_NUM_FEATURES] = {"num_features", "the rows look as if they had another number of columns, from 3 to 8",
-                              other_columns, say_other_columns},
+                              look_otherwise, say_num_features},
+    [WARNING_OTHER_COLUMNS] = {"other_columns", "the rows have another number of columns than the model expects",
+                               other_columns, say_other_columns},
     [WARNING_STRIPPED_BODY] = {"stripped_body",
                                "the body looks as if curl -d had stripped bytes from it; use curl --data-binary",
                                stripped, say_stripped},

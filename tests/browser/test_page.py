@@ -1,6 +1,7 @@
 """The page at / in a browser: it draws what is dropped, asks again after a change, and shows why it was refused."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -13,7 +14,7 @@ from safetensors.numpy import save
 
 import browser
 from credentials import daemon_of
-from daemon import wait_until
+from daemon import ROOT, voxeld_binary, wait_until
 from tables import meaning, operation_of
 
 RANGE = (0, -40, -3, 70.4, 40, 1)  # of kitti_second
@@ -96,7 +97,7 @@ class Page(PageCase):
         self.assertGreater(look["drawn"], 5000)
         self.assertGreater(look["colours"], 20)
         self.assertEqual(self.count("points received"), 112481)
-        for part in ("error", "columns", "token"):
+        for part in ("error", "notes", "token"):
             self.assertFalse(self.browser.find(f"#{part}").is_displayed(), part)
         self.assertEqual(self.browser.messages(), [])
         loaded = self.browser.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
@@ -168,9 +169,47 @@ class Page(PageCase):
         field = self.browser.find("#parameter-max_voxels")
         self.assertEqual(field.get_attribute("aria-invalid"), "true")
         self.set("max_voxels", "10")
-        self.browser.await_text("#counts", "max_voxels=10 was reached")
+        self.browser.await_text("#notes", "max_voxels=10 was reached")
         self.assertEqual(field.get_attribute("aria-invalid"), "false")
         self.assertFalse(self.browser.find("#error").is_displayed())
+
+    def test_blanks_after_commas_do_not_count(self):
+        self.open("#preset=kitti_second")
+        self.set("voxel_size", "0.8, 0.8, 0.5")
+        self.browser.await_text("#curl", "voxel_size=0.8,+0.8,+0.5")
+        self.browser.await_text("#state", SHOWN)
+        self.assertFalse(self.browser.find("#error").is_displayed())
+
+    def test_a_preset_of_an_address_that_is_not_there_is_named(self):
+        self.browser.open(self.daemon, "#preset=my_own")
+        self.browser.await_text("#error", "preset is 'my_own'; allowed: kitti_pointpillar, kitti_second")
+        self.assertIn("Refused: preset=my_own", self.browser.text("#error"))
+        self.set("preset", "kitti_second")
+        self.browser.await_text("#state", SHOWN)
+
+    def test_an_address_names_the_scan_that_it_does_not_hold(self):
+        self.open()
+        self.drop("mine", cloud(500))
+        state = self.browser.run("return location.hash")
+        self.assertIn("view.scan=mine.bin", state)
+        for _ in range(2):
+            self.open(state)
+            self.assertIn("This is the sample scan: the address was made with mine.bin", self.browser.text("#notes"))
+            state = self.browser.run("return location.hash")
+        self.drop("other", cloud(500))
+        self.assertNotIn("mine.bin", self.browser.text("#notes"))
+        self.assertIn("view.scan=other.bin", self.browser.run("return location.hash"))
+        self.browser.find("#sample").click()
+        self.browser.await_text("#state", "sample.bin: ")
+        self.assertNotIn("view.scan", self.browser.run("return location.hash"))
+        self.assertEqual(self.browser.text("#notes"), "")
+
+    def test_each_stage_has_its_own_colour(self):
+        self.open("#preset=kitti_second&steps=transform")
+        swatches = "return [...document.querySelectorAll('#timing .swatch')].map((one) => one.style.backgroundColor)"
+        colours = self.browser.run(swatches)
+        self.assertGreaterEqual(len(colours), 9)
+        self.assertEqual(len(set(colours)), len(colours))
 
     def test_colours_layers_and_samples(self):
         self.open("#preset=kitti_second&voxel_size=0.4,0.4,0.4&fps=200")
@@ -314,9 +353,9 @@ class Steps(PageCase):
     def test_a_step_is_added_and_its_parameter_asked_for(self):
         self.open("#preset=kitti_second")
         self.add("downsample")
-        self.browser.await_text("#error", "voxel_size is missing")
+        self.browser.await_text("#state", "type a value of downsample")
+        self.assertFalse(self.browser.find("#error").is_displayed())
         self.assertEqual(self.value("steps"), "downsample")
-        self.assertEqual(self.field("downsample.voxel_size").get_attribute("aria-invalid"), "true")
         self.assertTrue(self.field("downsample.voxel_size").is_displayed())
         self.assertEqual(self.field("downsample.origin").get_attribute("placeholder"), "0,0,0")
         self.browser.set("[name='downsample.voxel_size']", "0.5")
@@ -334,6 +373,35 @@ class Steps(PageCase):
         self.browser.set("[name='steps']", "none")
         wait_until(lambda: "Points after" not in self.browser.text("#counts"), "an answer without steps")
         self.assertEqual(self.browser.run("return document.querySelectorAll('[data-tag]').length"), 0)
+
+    def test_a_step_is_not_asked_for_before_its_required_values(self):
+        self.open("#preset=kitti_second")
+        self.add("radius_outlier")
+        self.browser.await_text("#state", "type radius_outlier.radius and radius_outlier.min_neighbors")
+        self.browser.set("[name='radius_outlier.radius']", "1")
+        self.browser.await_text("#state", "type radius_outlier.min_neighbors")
+        self.assertFalse(self.browser.find("#error").is_displayed())
+        self.browser.set("[name='radius_outlier.min_neighbors']", "2")
+        self.browser.await_text("#counts", "Points after each step")
+
+    def test_steps_are_moved_and_removed(self):
+        steps = "near:transform,far:transform,downsample"
+        self.open(f"#preset=mine&steps={steps}&far.distance=0,30&downsample.voxel_size=1")
+        button = lambda label: self.browser.find(f"[aria-label='{label}']")
+        self.assertFalse(button("Move up near").is_enabled())
+        button("Move up downsample").click()
+        self.assertEqual(self.value("steps"), "near:transform,downsample,far:transform")
+        self.assertEqual((self.value("far.distance"), self.value("downsample.voxel_size")), ("0,30", "1"))
+        self.assertFalse(self.field("downsample.voxel_size").is_displayed())
+        wait_until(lambda: self.rows_of_steps()[1].startswith("downsample"), self.rows_of_steps)
+        button("Remove near").click()
+        self.assertEqual(self.value("steps"), "downsample,far:transform")
+        wait_until(lambda: self.rows_of_steps()[0].startswith("downsample"), self.rows_of_steps)
+        button("Remove downsample").click()
+        button("Remove far").click()
+        self.assertEqual(self.value("steps"), "none")
+        wait_until(lambda: not self.rows_of_steps(), self.rows_of_steps)
+        self.assertNotIn("far.distance", self.browser.run("return location.hash"))
 
     def test_each_field_of_a_step_has_its_label_and_its_doc(self):
         self.open("#preset=kitti_second")
@@ -428,6 +496,37 @@ class Steps(PageCase):
                 python = [sys.executable, "-c", self.browser.text("#python")]
                 ran = subprocess.run(python, cwd=folder, check=True, capture_output=True, text=True)
                 self.assertEqual(ran.stdout, f"({voxels}, 4)\n")
+
+
+class Dev(unittest.TestCase):
+    """./dev run, with a daemon that is built and a cmake that does nothing."""
+
+    def test_the_page_that_it_names_asks_for_the_scan(self):
+        place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (place / "build").mkdir()
+        (place / "build/bin").symlink_to(pathlib.Path(voxeld_binary()).parent)
+        for name in ("dev", "CMakeLists.txt"):
+            (place / name).symlink_to(ROOT / name)
+        for name, line in (
+            ("cmake", "echo 'cmake version 99.0.0'; echo '-- Backends: cpu'"),
+            ("dpkg-query", "shift 3; for one; do echo $one installed; done"),
+        ):
+            stub = place / name
+            stub.write_text(f"#!/bin/sh\n{line}\n", encoding="ascii")
+            stub.chmod(0o755)
+        (place / "my scan.bin").write_bytes(cloud(500).tobytes())
+        command = ["bash", str(place / "dev"), "run", "my scan.bin", "preset=kitti_pointpillar"]
+        environment = {**os.environ, "PATH": f"{place}:{os.environ['PATH']}"}
+        run = subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.terminate)
+        named = next(line for line in run.stdout if line.startswith("open "))
+        window = browser.Browser()
+        self.addCleanup(window.quit)
+        window.driver.get(named.split()[1])
+        window.await_text("#notes", "This is the sample scan: the address was made with my scan.bin")
+        self.assertEqual(window.find("#parameter-preset").get_attribute("value"), "kitti_pointpillar")
 
 
 class Token(unittest.TestCase):

@@ -150,6 +150,25 @@ class First(ViewCase):
         self.browser.await_text("#curl", "preset=kitti_pointpillar&fps=10")
         self.assertEqual(self.browser.find("#parameter-voxel_size").get_attribute("value"), "")
 
+    def test_the_camera_is_fitted_to_another_preset(self):
+        self.open("#preset=kitti_second&view.layers=box")
+        self.browser.find("[data-look=top]").click()
+        self.browser.set("#parameter-preset", "voxelize_cuda")
+        self.browser.await_text("#curl", "preset=voxelize_cuda")
+        self.browser.await_text("#state", SHOWN)
+        self.assertNotIn("view.camera", self.browser.run("return location.hash"))
+        after = self.browser.look()
+        self.open("#preset=voxelize_cuda&view.layers=box")
+        self.assertEqual(self.browser.look(), after)
+
+    def test_the_grid_does_not_shine_through_pillars(self):
+        for camera in ("-2.6,0.05,3,20,0,0", "-2.6,0.15,0.5,20,0,0", "-2.2,0.05,8,20,0,0"):
+            pictures = []
+            for layers in ("faces", "faces,box"):
+                self.open(f"#preset=kitti_pointpillar&view.layers={layers}&view.camera={camera}")
+                pictures.append(self.browser.look())
+            self.assertEqual(*pictures, camera)
+
     def test_the_camera_stays_while_frames_and_parameters_change(self):
         self.open("#preset=kitti_second&view.layers=box")
         self.drop(a_bin=scan(), b_bin=scan(points=500))
@@ -183,15 +202,21 @@ class Phone(ViewCase):
         self.assertFalse(self.displayed("#told"))
         self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), browser.PHONE[0])
 
+    def test_warnings_lie_over_the_canvas(self):
+        self.open("#preset=kitti_second&max_voxels=10")
+        self.browser.await_text("#notes", "max_voxels=10 was reached")
+        self.inside("#notes", "#canvas")
+
     def test_controls_have_44_pixels(self):
-        self.open()
+        self.open("#preset=kitti_second&steps=transform,far:transform")
         for drawer in ("ask", "tools", "told"):
             self.browser.find(f"[data-drawer={drawer}]").click()
             # the area of a checkbox or a hidden input is its label's
             small = self.browser.run(
                 "return [...document.querySelectorAll('button, select, input, summary, nav a')].map("
                 "(one) => one.matches('[type=checkbox], [type=file]') ? one.closest('label') : one).filter("
-                "(one) => one.offsetParent && one.getBoundingClientRect().height < 44).map((one) => one.outerHTML)"
+                "(one) => one.offsetParent && (one.getBoundingClientRect().height < 44"
+                " || one.matches('summary button') && one.offsetWidth < 44)).map((one) => one.outerHTML)"
             )
             self.assertEqual(small, [])
 
@@ -245,7 +270,10 @@ class Refused(ViewCase):
         self.browser.drop(letter_pcd=b"no point cloud")
         self.browser.await_text("#error", "letter.pcd")
         self.check("letter.pcd")
-        self.assertFalse(self.displayed("#columns"))
+        self.assertFalse(self.displayed("#notes"))
+        self.browser.drop(letter_bin=b"0.5 1.5 2.5\n" * 41)
+        self.browser.await_text("#error", "letter.bin")
+        self.assertFalse(self.displayed("#notes"))
         self.drop(scan_bin=scan())
         self.browser.await_text("#state", SHOWN)
         self.assertEqual(self.opacity("#canvas"), 1)
@@ -253,26 +281,27 @@ class Refused(ViewCase):
 
 class Columns(ViewCase):
     def use(self, columns):
-        buttons = self.browser.find("#columns").find_elements("tag name", "button")
+        buttons = self.browser.find("#notes").find_elements("tag name", "button")
         (button,) = [each for each in buttons if each.text == f"Use {columns} columns"]
         button.click()
-        wait_until(lambda: not self.displayed("#columns"), lambda: self.browser.text("#over"))
+        wait_until(lambda: "Use " not in self.browser.text("#notes"), lambda: self.browser.text("#over"))
         self.browser.await_text("#state", SHOWN)
         self.assertEqual(self.browser.find("#parameter-num_features").get_attribute("value"), str(columns))
 
     def test_rows_that_look_like_five_columns(self):
         self.open()
         self.drop(sweep_bin=scan(5))
-        self.browser.await_text("#columns", "look like 5 columns")
-        self.inside("#columns", "#canvas")
+        self.browser.await_text("#notes", "look like 5 columns")
+        self.inside("#notes", "#canvas")
         self.use(5)
+        self.assertIn("the model expects 4", self.browser.text("#notes"))
         self.assertIn("points received 4,000", self.browser.text("#counts"))
 
     def test_a_refused_file_of_three_columns(self):
         self.open()
         self.browser.drop(plain_bin=scan(3, 4001))
         self.browser.await_text("#error", "plain.bin")
-        self.assertEqual(self.browser.text("#columns").count("Use "), 1)
+        self.assertEqual(self.browser.text("#notes").count("Use "), 1)
         self.use(3)
         self.assertIn("points received 4,001", self.browser.text("#counts"))
         self.assertFalse(self.displayed("#error"))

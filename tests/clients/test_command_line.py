@@ -97,7 +97,7 @@ class Commands(OneDaemonCase):
         def files(kind, number, *options):
             output = self.folder / f"{kind}-{number}"
             with Daemon(*options) as daemon:
-                terms = ("-o", output, "--to", kind, "--server", url_of(daemon), "--reproducible")
+                terms = ("-o", output, "--to", kind, "--server", url_of(daemon), "--metadata", "stable")
                 self.assert_counts(run("voxelize", self.scans, *PRESET, *terms), 0, done=2)
             return {path.name: path.read_bytes() for path in output.iterdir()}
 
@@ -110,7 +110,7 @@ class Commands(OneDaemonCase):
         """The answers equal those of single requests, and the next run goes on only with the same steps."""
         self.add("a.bin", "b.bin", "c.bin")
         steps = "transform,fine:downsample,radius_outlier"
-        given = ("--steps", steps, "--transform.cut", "-1,-1,-2,3,1,1", "--param", "fine.voxel_size=0.2")
+        given = ("--steps", steps, "--transform.cut", "-1,-1,-2,3,1,1", "--fine.voxel_size", "0.2")
         given += ("--radius-outlier.radius", "1", "--radius-outlier.min-neighbors", "2")
         self.assert_counts(self.voxelize(*given), 0, done=3)
         query = f"steps={steps}&transform.cut=-1,-1,-2,3,1,1&fine.voxel_size=0.2"
@@ -329,6 +329,10 @@ class Commands(OneDaemonCase):
             ((*PRESET, "--max-voxels", "0"), "max_voxels is '0'; allowed: a whole number from 1 to 16777216"),
             ((*PRESET, "-p", "voxel=1"), "400 bad-parameter"),
             ((*PRESET, "--max-voxels", "1", "-p", "max_voxels=2"), "max_voxels is given twice"),
+            ((*PRESET, "--max-voxel", "1"), "voxelize has no option --max-voxel; did you mean --max-voxels?"),
+            ((*PRESET, "--metadat=stable"), "voxelize has no option --metadat; did you mean --metadata?"),
+            ((*PRESET, "--qqq"), "voxelize has no option --qqq; voxeld-client voxelize --help lists the options"),
+            ((*PRESET, "--steps", "far:transform", "--far.distanse", "1,2"), "(did you mean 'distance'?)"),
             ((*PRESET, "--jobs", "0"), "'0' is not a whole number from 1 to 256"),
             ((*PRESET, "--root", "/nowhere"), "is not below --root /nowhere"),
             ((*PRESET, "--key", "key.pem"), "--key needs --cert"),

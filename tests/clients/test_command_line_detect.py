@@ -98,7 +98,7 @@ class Detect(unittest.TestCase):
             (("--model", "broken", "--retries", "0"), 1, "network.onnx"),
             (("--model", "random", "--outputs", "bev_features"), 2, "outputs needs --output"),
             (("--model", "random", "--json", "--output", "out"), 2, "not allowed with"),
-            (("--model", "random", "--preset", "kitti_second"), 2, "unrecognized"),
+            (("--model", "random", "--preset", "kitti_second"), 2, "detect has no option --preset"),
         ):
             with self.subTest(arguments):
                 done = self.run_here("detect", "scans/one.bin", *arguments)
@@ -140,6 +140,12 @@ class Text(unittest.TestCase):
     def test_no_boxes_are_a_line(self):
         self.assertEqual(boxes.table("a.bin", self.result(7, ())), "a.bin: 0 boxes in 1.5 ms")
         self.assertEqual(json.loads(boxes.line("a.bin", self.result(7, ())))["boxes"], [])
+
+    def test_stable_metadata_has_no_time(self):
+        stable = self.result(7)
+        del stable.metadata["timing_us"]
+        self.assertEqual(boxes.table("a.bin", stable).splitlines()[0], "a.bin: 1 boxes")
+        self.assertNotIn("timing_us", json.loads(boxes.line("a.bin", stable)))
 
     def test_an_answer_without_boxes_is_refused(self):
         for columns in (6, 8):

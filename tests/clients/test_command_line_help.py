@@ -28,7 +28,7 @@ class Tables(unittest.TestCase):
         for operation in parameters.OPERATIONS:
             table = operation_of(operation, described)["parameters"]
             rows = [(row["name"], row["doc"], row["allowed"]) for row in table]
-            others = (*parameters.OWN, *parameters.SEVERAL, *REGIONS)
+            others = (*parameters.SEVERAL, *REGIONS)
             expected = [row for row in rows if row[0] not in others]
             if "steps" in {row[0] for row in rows}:
                 for step in described["steps"]:
@@ -45,7 +45,7 @@ class Tables(unittest.TestCase):
                 self.assertIn(name, ("", words[1]))
                 with redirect_stderr(StringIO()) as errors:
                     try:
-                        options.parser().parse_args(options.arguments(words[1:]))
+                        options.parse(words[1:])
                     except SystemExit:
                         self.fail(f"{line}: {errors.getvalue()}")
 
@@ -63,14 +63,29 @@ class Tables(unittest.TestCase):
             "--transform.cut",
             "-1,0,0,1,1,1",
         ]
-        given += ["--ring-outlier.ring", "kitti", "-p", "far.distance=1,80", "-o", "out"]
-        told = options.parser().parse_args(options.arguments(given))
-        steps = {"transform.cut": "-1,0,0,1,1,1", "ring_outlier.ring": "kitti", "far.distance": "1,80"}
-        self.assertEqual(options.parameters(told), {"steps": "transform,ring_outlier,far:transform", **steps})
+        steps = {"transform.cut": "-1,0,0,1,1,1", "ring_outlier.ring": "kitti", "far.cut": "-1,0,0,1,1,1"}
+        for spelled in (
+            ["--ring-outlier.ring", "kitti", "-p", "far.cut=-1,0,0,1,1,1"],
+            ["--ring_outlier.ring", "kitti", "--far.cut", "-1,0,0,1,1,1"],
+            ["--ring_outlier.ring=kitti", "--far.cut=-1,0,0,1,1,1"],
+        ):
+            told = options.parse([*given, *spelled, "-o", "out"])
+            self.assertEqual(options.parameters(told), {"steps": "transform,ring_outlier,far:transform", **steps})
+
+    def test_every_parameter_is_an_option_in_both_spellings(self):
+        for command, rows in (
+            *((operation, parameters.parameters_of(operation)) for operation in parameters.OPERATIONS),
+            ("watch", parameters.parameters_of_any()),
+        ):
+            names = [row.name for row in rows]
+            for spelled in (names, [name.replace("_", "-") for name in names]):
+                words = [word for name in spelled for word in (f"--{name}", "1")]
+                told = options.parse([command, "a", "-o", "out", *words])
+                self.assertEqual(options.parameters(told), dict.fromkeys(names, "1"), command)
 
     def test_negative_numbers_are_values(self):
         given = ["transform", "a.bin", "--crop", "-1,-2,-3,1,2,3", "-o", "out", "-p", "start=3", "-j", "4"]
-        told = options.parser().parse_args(options.arguments(given))
+        told = options.parse(given)
         self.assertEqual(options.parameters(told), {"crop": "-1,-2,-3,1,2,3", "start": "3"})
         self.assertEqual(told.jobs, 4)
 

@@ -158,7 +158,7 @@ class Watching(OneDaemonCase):
             self.assertEqual(running.end(signal.SIGTERM).status, 0)
 
     def test_wrong_usage(self):
-        for arguments in (("--max-voxels", "1"), ("-p", "max_voxels=0"), ("--settle", "0")):
+        for arguments in (("--max-voxel", "1"), ("--max-voxels", "0"), ("-p", "max_voxels=0"), ("--settle", "0")):
             with self.watch(*arguments) as running:
                 self.assertEqual(running.end().status, 2, arguments)
         self.scans.rmdir()

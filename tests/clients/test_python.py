@@ -287,6 +287,12 @@ class Values(DaemonCase):
         self.assertGreater(result.timing["total"], 0)
         self.assertIn("metadata alone", repr(result))
 
+    def test_stable_metadata_has_no_id_and_no_times(self):
+        for only in (False, True):
+            result = self.client.voxelize(random_points(50), metadata="stable", metadata_only=only, **GRID)
+            self.assertEqual((result.request_id, result.timing), (None, None))
+            self.assertTrue(repr(result).startswith("<voxeld.VoxelizeResult: "), repr(result))
+
     def test_a_trace_is_taken_over(self):
         trace = "4bf92f3577b34da6a3ce929d0e0e4736"
         result = self.client.voxelize(random_points(5), traceparent=f"00-{trace}-00f067aa0ba902b7-01", **GRID)
@@ -475,14 +481,14 @@ class Asking(DaemonCase):
     def test_answers_as_files(self):
         points = random_points(500)
         expected = self.client.voxelize(points, **GRID)
-        with numpy_file(self.client.file("voxelize", points, "application/x-npz", **GRID)) as arrays:
+        with numpy_file(self.client.file_bytes("voxelize", points, "application/x-npz", **GRID)) as arrays:
             for name, tensor in expected.items():
                 np.testing.assert_array_equal(arrays[name], tensor)
-        tensors, _ = check.parse_by_hand(self.client.file("voxelize", points, **GRID).tobytes())
+        tensors, _ = check.parse_by_hand(self.client.file_bytes("voxelize", points, **GRID).tobytes())
         self.assertEqual(set(tensors), set(expected))
         with self.assertRaises(voxeld.BadAnswer):
-            self.client.file("voxelize", points, "image/png", **GRID)
-        self.assertEqual(self.problem(lambda: self.client.file("a/b", points, **GRID)).status, 404)
+            self.client.file_bytes("voxelize", points, "image/png", **GRID)
+        self.assertEqual(self.problem(lambda: self.client.file_bytes("a/b", points, **GRID)).status, 404)
 
     def test_a_problem_has_all_fields(self):
         problem = self.problem(lambda: self.client.voxelize(b"", "kitti_second", max_voxels=0, request_id="bad-1"))

@@ -85,7 +85,7 @@ class Detect(OneDaemonCase):
             result = shared.detect(points, "random")
             self.same(result, expected)
             self.assertIn("points_region", result.metadata["parameters"])
-        file, told = voxeld.tensors.parse(self.client.file("detect", points, model="random"))
+        file, told = voxeld.tensors.parse(self.client.file_bytes("detect", points, model="random"))
         self.same(file, expected)
         self.assertEqual(told["class_names"], expected.metadata["class_names"])
 
@@ -102,7 +102,7 @@ class Detect(OneDaemonCase):
             (lambda: self.client.detect(points, "other"), (400, "model")),
             (lambda: self.client.model("a/b"), (404, None)),
             (lambda: self.client.detect(narrow, "random"), (400, "num_features")),
-            (lambda: self.client.file("detect", points, model="random", voxel_size=(1, 1, 1)), (400, "voxel_size")),
+            (lambda: self.client.file_bytes("detect", points, model="random", voxel_size=1), (400, "voxel_size")),
         ):
             with self.assertRaises(voxeld.Problem) as caught:
                 ask()

@@ -72,7 +72,7 @@ class Shared(OneDaemonCase):
     def test_files_are_the_same(self):
         for kind in ("application/vnd.safetensors", "application/x-npz", "application/x-mcap"):
             asked = ("voxelize", points_of(), kind)
-            file, expected = (client.file(*asked, preset="kitti_second") for client in (self.client, self.plain))
+            file, expected = (client.file_bytes(*asked, preset="kitti_second") for client in (self.client, self.plain))
             if kind.endswith("safetensors"):
                 (got, told), (want, _) = (voxeld.tensors.parse(body) for body in (file, expected))
                 self.assertEqual({n: t.tobytes() for n, t in got.items()}, {n: t.tobytes() for n, t in want.items()})

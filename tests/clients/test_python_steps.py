@@ -84,7 +84,7 @@ class Steps(unittest.TestCase):
         self.assertEqual(samples.sampled_points.tobytes(), self.client.fps(left.points, 3).sampled_points.tobytes())
         lidar = self.client.stream("roof", 1, **GRID, steps=few).send(points, np.eye(4), 1.0)
         self.assertEqual(lidar.steps, left.steps)
-        file = self.client.file("points", points, steps=few)
+        file = self.client.file_bytes("points", points, steps=few)
         self.assertIn(left.points.tobytes(), file.tobytes())
 
     def test_steps_as_texts(self):
@@ -117,7 +117,7 @@ class Steps(unittest.TestCase):
         self.refused(ask(voxeld.Downsample(-1, tag="thin")), "thin.voxel_size", "thin.voxel_size is '-1'")
         self.refused(ask(voxeld.Downsample()), "downsample.voxel_size", "step downsample: voxel_size is missing")
         self.refused(ask(voxeld.RingOutlier("x")), "ring_outlier.ring", "step ring_outlier: the points have no column")
-        self.refused(ask(voxeld.Transform(), voxeld.Transform()), "steps", "tags differ")
+        self.refused(ask(voxeld.Transform(), voxeld.Transform()), "steps", "steps has the tag transform twice")
         self.refused(ask("radius_outlier"), "radius_outlier.radius", "radius is missing; allowed: a number from 0.001")
         self.refused(ask("thin"), "steps", "steps is 'thin'")
         self.refused(

@@ -4,7 +4,7 @@ import json
 import unittest
 
 from client import Raw, head, tensor_file
-from http_case import CHUNKED, KITTI, SMALL, SharedDaemonCase, floats, message, scan
+from http_case import CHUNKED, JSON, KITTI, SMALL, SharedDaemonCase, floats, message, scan
 
 LIMIT = 1 << 20
 SCAN = scan("--points", "1000")
@@ -78,6 +78,20 @@ class Errors(SharedDaemonCase):
     def test_a_repeated_item_of_a_list_gets_no_other_name(self):
         detail = self.post(f"{KITTI}&outputs=voxel_coords,voxel_coords", SCAN).json()["detail"]
         self.assertNotIn("did you mean", detail)
+
+    def test_blanks_after_commas_and_semicolons_do_not_count(self):
+        for path, name, spaced, plain in (
+            ("/v1/voxelize?preset=kitti_second&", "voxel_size", "0.2,%20%200.2,+1", "0.2,0.2,1"),
+            ("/v1/voxelize?preset=kitti_second&", "feature", "mean,%20points", "mean,points"),
+            ("/v1/points?", "fields", "x,+y,+z,+intensity", "x,y,z,intensity"),
+            ("/v1/points?", "point_counts", "600,+400,+0", "600,400,0"),
+            ("/v1/transform?", "cut", "0,+0,+0,+1,+1,+1;+2,+2,+2,+3,+3,+3", "0,0,0,1,1,1;2,2,2,3,3,3"),
+            ("/v1/points?", "steps", "transform,+far:transform", "transform,far:transform"),
+        ):
+            told = [self.json(self.post(f"{path}{name}={value}", SCAN, JSON)) for value in (spaced, plain)]
+            self.assertEqual(*(each["parameters"][name] for each in told), path)
+        for value in ("0.2%20,0.2,1", "%200.2,0.2,1", "0.2,0.2,1%20", "0.2,0.2,%20", "0.2,%20,1", "0.2,%090.2,1"):
+            self.refused("voxel_size", f"preset=kitti_second&voxel_size={value}")
 
     def test_parameter_without_value(self):
         self.refused("max_voxels", "preset=kitti_second&max_voxels", "preset=kitti_second&max_voxels=")

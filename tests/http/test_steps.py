@@ -173,6 +173,15 @@ class Steps(SharedDaemonCase):
         self.assertIn("step 1, transform,", warning["detail"])
         self.assertIn("4 out_of_crop", warning["detail"])
 
+    def test_a_tag_that_is_there_twice_is_named(self):
+        for names, tag, other in (
+            ("transform,transform", "transform", "transform2:transform"),
+            ("downsample,a:transform,a:downsample", "a", "a2:downsample"),
+        ):
+            problem = self.problem(self.ask_points(f"steps={names}"), 400, "bad-parameter", "steps")
+            reason = f"steps has the tag {tag} twice; give one of the two another tag, such as {other}"
+            self.assertEqual(problem["detail"], reason)
+
     def test_what_is_not_a_step_is_refused(self):
         nine = ",".join(f"a{i}:transform" for i in range(9))
         lists = ["foo", "transform,", "transform,transform", "a:transform,a:transform", ":transform", "a:", nine, ""]

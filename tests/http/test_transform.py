@@ -67,7 +67,6 @@ class Transform(SharedDaemonCase):
         for query in (
             "cut=-1e+20,0,0,1,1,1",
             "crop=+1,0,0,2,1,1",
-            "crop=0,0,0,1,1,+.5",
             "matrix=1e+0",
             "timeout_ms=+1",
         ):

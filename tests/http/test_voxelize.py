@@ -205,6 +205,15 @@ class Voxelize(SharedDaemonCase):
         self.assertEqual(told(waymo, (2, 1, 1.8), (4, 20, 0)), [])
         self.assertEqual(told(waymo), ["ground_z"])
 
+    def test_other_columns_than_those_of_a_preset_are_told(self):
+        for columns, told in ((3, True), (4, False), (5, True)):
+            for preset in ("kitti_second", "voxelize_cuda"):
+                body = scan("--columns", str(columns), "--points", "3000")
+                reply = self.post(f"/v1/voxelize?preset={preset}&num_features={columns}", body, JSON)
+                details = [each["detail"] for each in self.json(reply)["warnings"] if each["kind"] == "other_columns"]
+                expected = f"the rows have {columns} columns, but the model expects 4: x,y,z,intensity"
+                self.assertEqual([expected in detail for detail in details], [True] * told, (preset, columns))
+
     def test_an_empty_body_is_told(self):
         self.assertEqual([each["kind"] for each in self.json(self.kitti(JSON, body=b""))["warnings"]], ["empty"])
 

@@ -66,7 +66,7 @@ class Calls:
         body = tensors.pack({name: (given.pop(name), dtypes) for name, dtypes in inputs.items() if name in given})
         return self._compute(operation, kind, body, given, TENSORS)
 
-    def file(self, operation: str, media_type: str, told: Mapping[str, Any]) -> NDArray[np.uint8]:
+    def file_bytes(self, operation: str, media_type: str, told: Mapping[str, Any]) -> NDArray[np.uint8]:
         """The answer as the bytes of a file. `told` has `parameters` beside the points."""
 
         def read(answer: Answer) -> NDArray[np.uint8]:

@@ -2839,7 +2839,7 @@ class Operations:
         return self._calls.points("detect", DetectResult, locals())
 
     @overload
-    def file(
+    def file_bytes(
         self,
         operation: Literal["voxelize"],
         points: Points,
@@ -2850,7 +2850,7 @@ class Operations:
         **parameters: Unpack[VoxelizeSweepParameters],
     ) -> NDArray[np.uint8]: ...
     @overload
-    def file(
+    def file_bytes(
         self,
         operation: Literal["fps"],
         points: Points,
@@ -2861,7 +2861,7 @@ class Operations:
         **parameters: Unpack[FpsSweepParameters],
     ) -> NDArray[np.uint8]: ...
     @overload
-    def file(
+    def file_bytes(
         self,
         operation: Literal["points"],
         points: Points,
@@ -2872,7 +2872,7 @@ class Operations:
         **parameters: Unpack[PointsSweepParameters],
     ) -> NDArray[np.uint8]: ...
     @overload
-    def file(
+    def file_bytes(
         self,
         operation: Literal["transform"],
         points: Points,
@@ -2883,7 +2883,7 @@ class Operations:
         **parameters: Unpack[TransformSweepParameters],
     ) -> NDArray[np.uint8]: ...
     @overload
-    def file(
+    def file_bytes(
         self,
         operation: Literal["detect"],
         points: Points,
@@ -2893,7 +2893,7 @@ class Operations:
         traceparent: Optional[str] = None,
         **parameters: Unpack[DetectSweepParameters],
     ) -> NDArray[np.uint8]: ...
-    def file(
+    def file_bytes(
         self,
         operation: str,
         points: Points,
@@ -2903,10 +2903,10 @@ class Operations:
         traceparent: Optional[str] = None,
         **parameters: Any,
     ) -> NDArray[np.uint8]:
-        """The answer of an operation on points as the bytes of a file, whose kind is `media_type`:
-        application/vnd.safetensors, application/x-npz or application/x-mcap. The other arguments are those of the
-        operation. No warnings are shown."""
-        return self._calls.file(operation, media_type, locals())
+        """The bytes of a file with the answer of an operation on points: an array of uint8, not a Result. The kind of
+        the file is `media_type`: application/vnd.safetensors, application/x-npz or application/x-mcap. The other
+        arguments are those of the operation. No warnings are shown."""
+        return self._calls.file_bytes(operation, media_type, locals())
 
     @overload
     def stream(

@@ -30,14 +30,15 @@ class Result(Mapping[str, "NDArray[Any]"]):
         self.metadata = metadata
 
     @property
-    def request_id(self) -> str:
-        """As in the service's log."""
-        return self._told("request_id", str)
+    def request_id(self) -> Optional[str]:
+        """As in the service's log; None with metadata="stable"."""
+        return self._told("request_id", str) if "request_id" in self.metadata else None
 
     @property
-    def timing(self) -> Dict[str, float]:
-        """The time of each stage in the service, in microseconds: receive, queue, voxelize, ..., total."""
-        return self._told("timing_us", dict)
+    def timing(self) -> Optional[Dict[str, float]]:
+        """The time of each stage in the service, in microseconds: receive, queue, voxelize, ..., total; None with
+        metadata="stable"."""
+        return self._told("timing_us", dict) if "timing_us" in self.metadata else None
 
     @property
     def warnings(self) -> List[RequestWarning]:
@@ -90,4 +91,5 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {tensor.dtype}{list(tensor.shape)}" for name, tensor in self.tensors.items())
-        return f"<voxeld.{type(self).__name__} {self.metadata.get('request_id')}: {shapes or 'metadata alone'}>"
+        named = " ".join(filter(None, (type(self).__name__, self.request_id)))
+        return f"<voxeld.{named}: {shapes or 'metadata alone'}>"

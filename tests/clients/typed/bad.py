@@ -34,8 +34,8 @@ client.points(points, steps=[voxeld.RadiusOutlier(0.5)])  # refused
 client.points(points, steps=[voxeld.Transform(crop="none")])  # refused
 client.points(points, steps=[voxeld.Transform(tag=1)])  # refused
 client.transform(points, steps=[])  # refused
-client.file("fps", points, num_sample=3)  # refused
-client.file("nms", points)  # refused
+client.file_bytes("fps", points, num_sample=3)  # refused
+client.file_bytes("nms", points)  # refused
 client.stream("roof", 10, max_voxel=3)  # refused
 client.stream("roof", 10, operation="detect", max_voxels=3)  # refused
 client.stream("roof", 10, operation="nms")  # refused

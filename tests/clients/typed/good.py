@@ -1,6 +1,6 @@
 """A user's program that mypy --strict accepts. clients.python_package runs mypy on it."""
 
-from typing import List, Optional, Union
+from typing import Dict, List, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,9 @@ with voxeld.Client("http://localhost:8080") as client:
     rows: Optional[NDArray[np.float32]] = voxels.voxels
     means: Optional[NDArray[Union[np.float32, np.float16]]] = voxels.voxel_features
     if voxels.voxels is not None:
-        print(voxels.voxels.shape, voxels["voxels"].dtype, voxels.metadata["points"], voxels.timing["total"])
+        print(voxels.voxels.shape, voxels["voxels"].dtype, voxels.metadata["points"])
+        timing: Optional[Dict[str, float]] = voxels.timing
+        request_id: Optional[str] = voxels.request_id
     kinds: List[str] = [warning.kind for warning in voxels.warnings if warning.detail]
     client.voxelize(points, **FEW)
     client.voxelize([points, points], time_column=True, block_filter="off", fps=[10, 20], columns="x,y,z")
@@ -55,7 +57,7 @@ with voxeld.Client("http://localhost:8080") as client:
     lidar = client.stream("roof", 10, preset="nuscenes_centerpoint_voxel0075", time_column="yes", keep=True)
     near: NDArray[np.int32] = lidar.send(points, HERE, 1.5, metadata_only=False).voxel_coords
     boxed: voxeld.Stream[voxeld.DetectResult] = client.stream("roof", 10, operation="detect", model="kitti")
-    file: NDArray[np.uint8] = client.file("fps", points, "application/x-npz", num_samples=5, pose=HERE, time=1.0)
+    file: NDArray[np.uint8] = client.file_bytes("fps", points, "application/x-npz", num_samples=5, pose=HERE, time=1.0)
 
 try:
     voxeld.Client().status()

@@ -345,6 +345,25 @@ static void an_empty_sweep_is_told_though_points_were_joined(void **state) {
   assert_false(warning_holds(WARNING_EMPTY, &job, &look));
 }
 
+static void other_columns_than_the_model_expects_are_told(void **state) {
+  (void)state;
+  struct points_expected expected = {0};
+  const struct body_sniff look = {.seen = {.expected = &expected}}, unseen = {0};
+  struct vx_job job = {.counts = {.received = 100, .kept = 100}};
+  char memory[512];
+  struct text text = text_over(memory, sizeof memory);
+  job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 100, 3, body);
+  assert_false(warning_holds(WARNING_OTHER_COLUMNS, &job, &look));
+  assert_false(warning_holds(WARNING_OTHER_COLUMNS, &job, &unseen));
+  expected = (struct points_expected){.num_columns = 4, .columns = "x,y,z,intensity"};
+  assert_true(warning_holds(WARNING_OTHER_COLUMNS, &job, &look));
+  warnings_write(&job, &look, &text);
+  assert_string_equal(memory, "[{\"kind\":\"other_columns\",\"detail\":\"the rows have 3 columns, but the model "
+                              "expects 4: x,y,z,intensity; send these columns, or take another preset\"}]");
+  job.inputs[VX_POINTS].dims[1] = 4;
+  assert_false(warning_holds(WARNING_OTHER_COLUMNS, &job, &look));
+}
+
 static void all_are_written_as_one_json_array(void **state) {
   (void)state;
   struct vx_job job = {.counts = {.received = 1, .voxels_dropped = 2, .over_max_voxels = 3, .out_of_range = 1}};
@@ -383,6 +402,7 @@ int main(void) {
       cmocka_unit_test(rows_that_are_not_scattered_get_a_warning),
       cmocka_unit_test(rounding_says_how_far),
       cmocka_unit_test(fewer_sweeps_say_why),
+      cmocka_unit_test(other_columns_than_the_model_expects_are_told),
       cmocka_unit_test(an_empty_sweep_is_told_though_points_were_joined),
       cmocka_unit_test(all_are_written_as_one_json_array),
   };

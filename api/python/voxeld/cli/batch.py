@@ -31,7 +31,7 @@ class Job:
 
     def __init__(self, client: Client, operation: str, kind: str, parameters: Dict[str, Any]) -> None:
         self._client, self._operation, self._kind, self._parameters = client, operation, kind, parameters
-        self._file: Callable[..., Body] = client.file
+        self._file: Callable[..., Body] = client.file_bytes
         self._writer = Writer()
 
     def check(self) -> None:

@@ -67,7 +67,9 @@ def table(path: str, result: Result) -> str:
     names = [_name(result, int(label)) for label in result["labels"]]
     first = max(map(len, ("class", *names)))
     digits = (2,) * (1 + HEADING) + (1, 2, 2)
-    lines = [f"{path}: {len(rows)} boxes in {result.timing.get('total', math.nan) / 1000:.1f} ms"]
+    timing = result.timing  # None with --metadata stable
+    took = "" if timing is None else f" in {timing.get('total', math.nan) / 1000:.1f} ms"
+    lines = [f"{path}: {len(rows)} boxes{took}"]
     if names:
         lines.append("  ".join(("class".ljust(first), *(name.rjust(WIDTH) for name in COLUMNS[: rows.shape[1]]))))
     for name, row in zip(names, rows):
@@ -82,5 +84,5 @@ def line(path: str, result: Result) -> str:
         box = {"class": _name(result, int(label)), "label": int(label), "score": float(str(score))}
         box.update(center=numbers[CENTRE], size=numbers[SIZE], heading=numbers[HEADING])
         boxes.append({**box, "velocity": numbers[VELOCITY]} if len(numbers) > HEADING + 1 else box)
-    timing = {"timing_us": result.timing} if "timing_us" in result.metadata else {}  # not with --reproducible
+    timing = {} if result.timing is None else {"timing_us": result.timing}
     return json.dumps({"scan": path, "boxes": boxes, **timing})

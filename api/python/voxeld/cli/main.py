@@ -32,9 +32,8 @@ NOT_RECORDED = ("timeout_ms", *SWEEP)  # timeout_ms changes no answer; the other
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    parser = options.parser()
-    _complete(parser)
-    told = parser.parse_args(options.arguments(sys.argv[1:] if argv is None else argv))
+    _complete()
+    told = options.parse(sys.argv[1:] if argv is None else argv)
     try:
         with _client(told) as client:
             return COMMANDS[told.command](client, told)
@@ -55,14 +54,14 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return INTERRUPTED
 
 
-def _complete(parser: argparse.ArgumentParser) -> None:
+def _complete() -> None:
     """Completes the word that a shell asks for, if argcomplete is installed."""
     if "_ARGCOMPLETE" in os.environ:
         try:
             import argcomplete  # type: ignore[import-not-found,unused-ignore]
         except ImportError:
             return
-        argcomplete.autocomplete(parser)
+        argcomplete.autocomplete(options.parser())
 
 
 def _end(status: int, reason: str) -> int:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import pathlib
 import re
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, NoReturn, Sequence, Tuple
 
 from ..parameters import Parameter
 from ..version import VERSION
 from .answers import KINDS
-from .parameters import DETECT, OPERATIONS, STEP, parameters_of
+from .parameters import DETECT, OPERATIONS, STEP, parameters_of, parameters_of_any
 
 PROGRAM = "voxeld-client"
 MOST_JOBS = 256
@@ -79,7 +80,7 @@ examples:
     "watch": """\
 examples:
   voxeld-client watch /data/recorder --preset kitti_second --output out/
-  voxeld-client watch /data/recorder --operation fps --param num_samples=4096 --output samples/
+  voxeld-client watch /data/recorder --operation fps --num-samples 4096 --output samples/
 """,
 }
 SCANS = """\
@@ -94,7 +95,7 @@ With --stream the scans are sweeps, which the service joins. They are sent in or
 them, even if they have answers. --poses names the file with their times and poses; the stream begins anew. Without it
 there is one scan, with --time and --pose.
 """
-STEPS = "of a step named by its type; --param TAG.NAME=VALUE sets those of a step with another tag"
+STEPS = "of a step named by its type; --TAG.NAME VALUE sets those of a step with another tag"
 PRINTED = """\
 Without --output a table of the boxes of each scan is printed: class, score, centre and size in metres, heading in
 degrees from -180 to 180. --json prints one object per line instead; its headings are in radians, as the service sends
@@ -124,11 +125,7 @@ def parser() -> argparse.ArgumentParser:
             metavar="FILE",
             help="with --stream: a line for each scan, as TUM writes it: time x y z qx qy qz qw",
         )
-        group = command.add_argument_group("parameters of the service")
-        _add_parameters(group, with_preset=not prints)
-        _add_rows(group, [row for row in parameters_of(operation) if STEP not in row.name])
-        if of_steps := [row for row in parameters_of(operation) if STEP in row.name]:
-            _add_rows(command.add_argument_group("parameters of steps", STEPS), of_steps)
+        _add_parameters(command, parameters_of(operation))
 
     watch = _add_command(
         commands,
@@ -142,10 +139,10 @@ def parser() -> argparse.ArgumentParser:
     watch.add_argument("folder", metavar="DIR", type=FOLDER)
     watch.add_argument("--operation", choices=list(OPERATIONS), default="voxelize", help="default: voxelize")
     _add_answers(watch)
-    _add_parameters(watch)
     watch.add_argument("--settle", type=_seconds, default=1.0, metavar="S", help="default: 1")
     watch.add_argument("--interval", type=_seconds, default=0.5, metavar="S", help="pause between looks; default: 0.5")
     watch.set_defaults(root=None, force=False)
+    _add_parameters(watch, parameters_of_any())
 
     presets = _add_command(commands, "presets", "list the presets, or show one", "List the presets, or show one.")
     presets.add_argument("name", nargs="?", help="show the parameters of this one")
@@ -173,15 +170,45 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
+def parse(given: Sequence[str]) -> argparse.Namespace:
+    root = parser()
+    told, unknown = root.parse_known_args(arguments(given))
+    if unknown:
+        _refuse(root, told.command, unknown[0])
+    return told
+
+
 def arguments(given: Sequence[str]) -> List[str]:
-    """Joins values such as -50,-50,5 to the option before them, since argparse would read them as options."""
+    """The words as argparse takes them. Options are spelled with `-` for `_`. The parameter of a step with a tag of its
+    own is a --param. Values such as -50,-50,5, which argparse would read as options, are joined to their option."""
     joined: List[str] = []
     for word in given:
-        if re.match(r"-\.?\d", word) and joined and re.fullmatch(r"--[a-z.-]+", joined[-1]):
+        before = joined[-1] if joined else ""
+        of_step, of_numbers = re.fullmatch(r"--\w[\w-]*\.[\w-]+", before), re.match(r"-\.?\d", word)
+        if of_step or (of_numbers and re.fullmatch(r"--[\w-]+", before)):
             joined[-1] += "=" + word
         else:
             joined.append(word)
-    return joined
+    return [_spelled(word) for word in joined]
+
+
+def _spelled(word: str) -> str:
+    name, equals, value = word.partition("=")
+    if not re.fullmatch(r"--\w[\w.-]*", name):
+        return word
+    option, of_steps = name.replace("_", "-"), {option_of(row.name) for row in parameters_of_any() if STEP in row.name}
+    if STEP not in name or option in of_steps:
+        return option + equals + value
+    tag, _, parameter = name[2:].partition(STEP)
+    return f"--param={tag}{STEP}{parameter.replace('-', '_')}{equals}{value}"
+
+
+def _refuse(root: argparse.ArgumentParser, command: str, word: str) -> NoReturn:
+    """Ends the program: no option of the command is `word`."""
+    option = word.partition("=")[0]
+    near = difflib.get_close_matches(option, _commands(root)[command]._option_string_actions, 1, 0.75)
+    hint = f"did you mean {near[0]}?" if near else f"{PROGRAM} {command} --help lists the options"
+    root.error(f"{command} has no option {option}; {hint}" if word.startswith("-") else f"{word} is one word too many")
 
 
 def parameters(told: argparse.Namespace) -> Dict[str, str]:
@@ -196,6 +223,11 @@ def parameters(told: argparse.Namespace) -> Dict[str, str]:
 
 def option_of(name: str) -> str:
     return "--" + name.replace("_", "-")
+
+
+def _commands(root: argparse.ArgumentParser) -> Dict[str, argparse.ArgumentParser]:
+    (commands,) = (action for action in root._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(commands.choices)
 
 
 def _add_command(commands: Any, name: str, doc: str, description: str) -> argparse.ArgumentParser:
@@ -250,19 +282,11 @@ def _add_answers(command: argparse.ArgumentParser, may_print: bool = False) -> N
     if may_print:
         either.add_argument("--json", action="store_true", help="print the boxes as JSON")
     option("--to", choices=list(KINDS), default="safetensors", help="kind of the answers; default: %(default)s")
-    option(
-        "--reproducible",
-        dest="p_metadata",
-        action="store_const",
-        const="stable",
-        help="leave ids, times and devices out of the answers: equal scans give equal files",
-    )
     option("--jobs", "-j", type=_jobs, default=8, metavar="N", help="scans in hand at a time; default: 8")
 
 
-def _add_parameters(group: argparse._ActionsContainer, with_preset: bool = True) -> None:
-    if with_preset:
-        group.add_argument("--preset", dest="p_preset", metavar="NAME", help="a model's parameters; see `presets`")
+def _add_parameters(command: argparse.ArgumentParser, rows: List[Parameter]) -> None:
+    group = command.add_argument_group("parameters of the service")
     group.add_argument(
         "--param",
         "-p",
@@ -273,12 +297,11 @@ def _add_parameters(group: argparse._ActionsContainer, with_preset: bool = True)
         metavar="NAME=VALUE",
         help="any parameter by its name, such as those of a newer service",
     )
-
-
-def _add_rows(group: argparse._ActionsContainer, rows: List[Parameter]) -> None:
+    of_steps = command.add_argument_group("parameters of steps", STEPS)
     for row in rows:
         text = row.text().replace("%", "%%")
-        group.add_argument(option_of(row.name), dest=f"p_{row.name}", metavar="VALUE", help=text)
+        option = (of_steps if STEP in row.name else group).add_argument
+        option(option_of(row.name), dest=f"p_{row.name}", metavar="VALUE", help=text)
 
 
 def _pair(text: str) -> Tuple[str, str]:

@@ -1,7 +1,6 @@
 """The operations and parameters of the command line.
 
-A scan is one cloud and one sweep, so parameters for several clouds or sweeps are not options. --preset and
---reproducible (metadata=stable) have rows of their own in options.py."""
+A scan is one cloud and one sweep, so parameters for several clouds or sweeps are not options."""
 
 from __future__ import annotations
 
@@ -18,7 +17,6 @@ OPERATIONS: Dict[str, str] = {
     "transform": "move, crop and cut the points of each scan",
     DETECT: "find boxes in each scan",
 }
-OWN = ("preset", "metadata")  # --preset and --reproducible
 SEVERAL = ("point_counts", "times", "poses")
 STREAM = "stream"
 STEP = "."  # in the name of a step's parameter, behind the step's tag
@@ -26,4 +24,10 @@ SWEEP = ("time", "pose")  # parameters that differ between the sweeps of a strea
 
 
 def parameters_of(operation: str) -> List[Parameter]:
-    return [row for row in PARAMETERS if operation in row.operations and row.name not in (*OWN, *SEVERAL)]
+    return [row for row in PARAMETERS if operation in row.operations and row.name not in SEVERAL]
+
+
+def parameters_of_any() -> List[Parameter]:
+    """The first row of each name."""
+    rows = [row for operation in OPERATIONS for row in parameters_of(operation)]
+    return list({row.name: row for row in reversed(rows)}.values())[::-1]
