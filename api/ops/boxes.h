@@ -51,12 +51,12 @@ extern const struct result_row decoded_results[];
   }
 #define PARAM_SCORE_THRESHOLD(member)                                                                                  \
   {                                                                                                                    \
-    .name = "score_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = "0.1",                     \
+    .name = "score_threshold", .type = &value_float, .to = 1, .offset = FIELD(member), .initial = "0.1",               \
     .doc = "boxes with a lower score are dropped; head=center also drops boxes with exactly this score",               \
   }
 #define PARAM_NMS_THRESHOLD(member)                                                                                    \
   {                                                                                                                    \
-    .name = "nms_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = "0.01",                      \
+    .name = "nms_threshold", .type = &value_float, .to = 1, .offset = FIELD(member), .initial = "0.01",                \
     .doc = "the same as iou_threshold of /v1/nms",                                                                     \
   }
 

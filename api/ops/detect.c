@@ -46,7 +46,8 @@ static const struct param seed = {
 };
 static const struct param score_threshold = {
     .name = "score_threshold",
-    .type = &value_fraction,
+    .type = &value_float,
+    .to = 1,
     .offset = FIELD(job.params.detect.score_threshold),
     .doc = "boxes with a lower score are dropped; a centre head also drops boxes with exactly this score" OF_MODEL,
 };
@@ -60,7 +61,8 @@ static const struct param max_objects = {
 };
 static const struct param nms_threshold = {
     .name = "nms_threshold",
-    .type = &value_fraction,
+    .type = &value_float,
+    .to = 1,
     .offset = FIELD(job.params.detect.nms.iou_threshold),
     .doc = "the same as iou_threshold of /v1/nms; not for models that suppress by distance" OF_MODEL,
 };

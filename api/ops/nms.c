@@ -3,7 +3,8 @@
 
 static const struct param iou_threshold = {
     .name = "iou_threshold",
-    .type = &value_fraction,
+    .type = &value_float,
+    .to = 1,
     .offset = FIELD(job.params.nms.iou_threshold),
     .initial = "0.01",
     .doc = "a box is suppressed if its overlap with a kept box of higher rank is more than this part of the area of "

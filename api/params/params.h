@@ -37,6 +37,7 @@ struct param {
   size_t offset;             // offset of the value in the record
   size_t second;             // offset of a second field, if the type has one (values.h)
   int64_t least, most;       // by type: bounds of a number, the count of numbers, or the bits allowed in a set
+  double from, to;           // bounds of a float; both 0: none
   const char *const *words;  // names of the values in order, then NULL
   const char *initial;       // the default's text; NULL = none
   const char *allowed;       // the allowed values in words; NULL = the type writes them

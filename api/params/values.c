@@ -101,7 +101,17 @@ void value_write_floats(const float *values, int64_t count, struct text *out) {
 }
 
 static bool read_float(const struct param *param, const char *value, const char *end, void *record) {
-  return value_take_floats(&value, end, FIELD(record, param->offset), 1) && value_ended(value, end);
+  float *out = FIELD(record, param->offset);
+  bool bounded = param->from < param->to;
+  return value_take_floats(&value, end, out, 1) && value_ended(value, end) &&
+         (!bounded || ((double)*out >= param->from && (double)*out <= param->to));
+}
+
+static void allow_float(const struct param *param, struct text *out) {
+  if (isinf(param->to))
+    text_printf(out, "a number, %g or more", param->from);
+  else
+    text_printf(out, "a number from %g to %g", param->from, param->to);
 }
 
 static bool read_factor(const struct param *param, const char *value, const char *end, void *record) {
@@ -150,16 +160,6 @@ static bool read_rows(const struct param *param, const char *value, const char *
 static void write_rows(const struct param *param, const void *record, struct text *out) {
   const int32_t *count = CONST_FIELD(record, param->second);
   value_write_floats(CONST_FIELD(record, param->offset), *count * param->least, out);
-}
-
-static bool read_fraction(const struct param *param, const char *value, const char *end, void *record) {
-  const float *out = FIELD(record, param->offset);
-  return read_float(param, value, end, record) && *out >= 0 && *out <= 1;
-}
-
-static void allow_fraction(const struct param *param, struct text *out) {
-  (void)param;
-  text_put(out, "a number from 0 to 1");
 }
 
 static void write_float(const struct param *param, const void *record, struct text *out) {
@@ -367,13 +367,12 @@ static void write_names(const struct param *param, const void *record, struct te
 const struct value_type value_int = {"int", false, read_int, write_int, allow_int, NULL};
 const struct value_type value_word = {"string", false, read_word, write_word, allow_word, suggest_word};
 const struct value_type value_words = {"list", false, read_words, write_words, allow_words, suggest_word};
-const struct value_type value_float = {"float", false, read_float, write_float, NULL, NULL};
+const struct value_type value_float = {"float", false, read_float, write_float, allow_float, NULL};
 const struct value_type value_floats = {"floats", false, read_floats, write_floats, NULL, NULL};
 const struct value_type value_counts = {"ints", false, read_counts, write_counts, NULL, NULL};
 const struct value_type value_text = {"string", false, read_text, write_text, NULL, NULL};
 const struct value_type value_rows = {"floats", false, read_rows, write_rows, NULL, NULL};
 const struct value_type value_factor = {"float", false, read_factor, write_float, NULL, NULL};
-const struct value_type value_fraction = {"float", false, read_fraction, write_float, allow_fraction, NULL};
 const struct value_type value_length = {"float", false, read_length, write_float, NULL, NULL};
 const struct value_type value_double = {"float", false, read_double, write_double, NULL, NULL};
 const struct value_type value_doubles = {"floats", false, read_doubles, write_doubles, NULL, NULL};

@@ -5,19 +5,18 @@
 
 #include "api/params/params.h"
 
-extern const struct value_type value_int;       // int32, from least to most
-extern const struct value_type value_word;      // int32: the index in `words`
-extern const struct value_type value_words;     // uint32: a set of `words`, each once
-extern const struct value_type value_float;     // float
-extern const struct value_type value_floats;    // float[least], exactly that many
-extern const struct value_type value_rows;      // float[up to most][least]; second: int32, the number of rows
-extern const struct value_type value_counts;    // int32[up to most], each 0 or more; second: int32, their number
-extern const struct value_type value_text;      // char[64]
-extern const struct value_type value_factor;    // float, not 0
-extern const struct value_type value_fraction;  // float, 0 to 1
-extern const struct value_type value_length;    // float, above 0
-extern const struct value_type value_double;    // double
-extern const struct value_type value_doubles;   // double[up to most]; second: int32, their number
+extern const struct value_type value_int;      // int32, from least to most
+extern const struct value_type value_word;     // int32: the index in `words`
+extern const struct value_type value_words;    // uint32: a set of `words`, each once
+extern const struct value_type value_float;    // float, within the row's bounds if it has any
+extern const struct value_type value_floats;   // float[least], exactly that many
+extern const struct value_type value_rows;     // float[up to most][least]; second: int32, the number of rows
+extern const struct value_type value_counts;   // int32[up to most], each 0 or more; second: int32, their number
+extern const struct value_type value_text;     // char[64]
+extern const struct value_type value_factor;   // float, not 0
+extern const struct value_type value_length;   // float, above 0
+extern const struct value_type value_double;   // double
+extern const struct value_type value_doubles;  // double[up to most]; second: int32, their number
 // char[VALUE_NAMES_SIZE]: from least to most names, each once, separated by commas; second: int32, their number
 extern const struct value_type value_names;
 extern const struct value_type
