@@ -155,6 +155,12 @@ static void suggest_step(const struct param *param, struct suggestion *near) {
 
 const struct value_type value_steps = {"steps", false, read_steps, write_steps, allow_steps, suggest_step};
 
+bool chain_is_long(const struct request_chain *chain) {
+  for (int32_t i = 0; i < chain->count; i++)
+    if (vx_step_row_of(chain->steps[i].step.type)->is_long) return true;
+  return false;
+}
+
 // ---- parameters -----------------------------------------------------------------------------------------------------
 
 bool chain_owns(const struct request_chain *chain, const char *name, size_t length) {
@@ -178,7 +184,8 @@ static bool refuse_tag(const struct request_chain *chain, const char *name, stru
     suggest_try(&near, chain->steps[i].tag);
   }
   return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' names no step of this request%s; its steps are: %s", name,
-                      suggest_text(&near, hint, sizeof hint), chain->count ? tags.data : "none");
+                      suggest_text(&near, hint, sizeof hint),
+                      chain->count ? tags.data : "none; steps=NAME or steps=TAG:NAME adds one");
 }
 
 // `own`: the name within the step.

@@ -92,6 +92,8 @@ void chain_copy(struct request_chain *to, const struct request_chain *from);
 VX_WARN_UNUSED bool chain_add(struct request_chain *chain, const char *tag, size_t tag_length, const char *name,
                               size_t name_length);
 
+// Whether the chain may take as long as a sampling.
+bool chain_is_long(const struct request_chain *chain);
 // Whether a parameter of a step has this name: TAG.name or, in a plain chain, the name without a tag.
 bool chain_owns(const struct request_chain *chain, const char *name, size_t length);
 // Sets such a parameter. False with an error.
