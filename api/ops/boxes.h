@@ -8,7 +8,7 @@ extern const char *const no_yes_words[];  // 0, 1
 
 #define PARAM_BOX_COUNTS                                                                                               \
   {                                                                                                                    \
-    .name = "box_counts", .type = &value_counts, .offset = FIELD(point_counts), .second = FIELD(num_clouds),           \
+    .name = "box_counts", .type = &value_clouds, .offset = FIELD(point_counts), .second = FIELD(num_clouds),           \
     .most = VX_MAX_CLOUDS, .allowed = "1 to 1024 whole numbers that add up to the boxes of the body",                  \
     .doc = "splits the boxes into a batch of clouds; boxes of different clouds are not compared",                      \
   }

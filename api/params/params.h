@@ -1,6 +1,7 @@
 // Tables of parameters, one row each. Queries, presets, metadata, error texts, --describe and the documentation test
 // use the tables. A row's type (values.h) reads and writes the value. Each operation (api/ops) has a table of rows. The
-// values are fields of the caller's record, at the offsets in the rows.
+// values are fields of the caller's record, at the offsets in the rows. A record with lists begins with the struct pool
+// that the lists are taken from.
 //
 // The tables are immutable; a record belongs to its caller. Any thread.
 #ifndef VOXELD_PARAMS_H

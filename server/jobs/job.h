@@ -140,7 +140,7 @@ struct job {
   struct job_held held;
   struct job_result result;
 
-  // Parts that few jobs have, in the memory below. NULL: the job has none.
+  // Parts that few jobs have, in the pool of the request. NULL: the job has none.
   struct infer *infer;  // of a request by KServe's protocol
   struct job_stream *stream;
   struct job_shared *shared;
@@ -157,14 +157,7 @@ struct job {
   // The members below are written before they are read, and never cleared.
   struct vx_job work;
   struct vx_layout tensor_layout;
-  int32_t row_counts[VX_MAX_CLOUDS];  // `work` points to it
-  struct vx_chain_report report;      // if it has a chain
-  struct job_request asked;           // the body may add to it
-  struct {
-    struct infer infer;
-    struct job_stream stream;
-    struct job_shared shared;
-  } memory;
+  struct job_request asked;  // the body may add to it
 };
 
 _Static_assert(offsetof(struct job, work) <= 4096, "what is cleared for each job is small");

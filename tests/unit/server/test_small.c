@@ -143,7 +143,7 @@ static void what_is_not_direct_is_left_to_workers(void **state) {
   job.asked.job.params.voxelize.encoder.num_layers = 1;
   assert_false(small_run(&jobs.small, &job));
   job.asked.job.params.voxelize.encoder.num_layers = 0;
-  job.infer = &job.memory.infer;
+  job.infer = &(struct infer){0};
   assert_false(small_run(&jobs.small, &job));
   job.infer = NULL;
   assert_int_equal(job.held.queue_slot, SHARE_JOBS);
