@@ -469,6 +469,19 @@ static void as_many_clouds_as_allowed(void **state) {
   assert_string_equal(error.parameter, "point_counts");
 }
 
+static void lists_may_find_no_memory(void **state) {
+  (void)state;
+  static struct job_request request;
+  struct error error;
+  assert_true(parse(GRID, &request, &error));
+  request.pool.failed = true;
+  assert_false(job_request_set(&request, "point_counts", 12, "1", 1, &error));
+  assert_int_equal(error.kind, ERROR_MEMORY_FULL);
+  assert_false(job_request_finish(&request, &error));
+  assert_int_equal(error.kind, ERROR_MEMORY_FULL);
+  assert_true(parse(GRID, &request, &error));
+}
+
 static void a_parameter_that_the_operation_does_not_have_is_not_given(void **state) {
   (void)state;
   static struct job_request nms;
@@ -483,6 +496,7 @@ static void a_parameter_that_the_operation_does_not_have_is_not_given(void **sta
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(lists_may_find_no_memory),
       cmocka_unit_test(a_parameter_that_the_operation_does_not_have_is_not_given),
       cmocka_unit_test(defaults_hold),
       cmocka_unit_test(every_value_is_read),
