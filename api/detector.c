@@ -197,11 +197,11 @@ void detector_refuse(struct detector *detector, const char *reason) {
   atomic_store(&detector->serves, false);
 }
 
-void detector_choose(const struct detector *detector, struct job_request *request) {
+bool detector_choose(const struct detector *detector, struct job_request *request) {
   snprintf(request->model, sizeof request->model, "%s", detector->name);
   detect_choose(request, &detector->core);
-  chain_copy(&request->chain, &detector->files.voxelize->chain);
   request->expected = detector->files.voxelize->expected;
+  return chain_copy(&request->chain, &detector->files.voxelize->chain, &request->pool);
 }
 
 struct detector *detector_of(const struct job_request *request) {

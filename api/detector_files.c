@@ -153,14 +153,8 @@ static bool read_network_object(struct detector_files *files, json_t *network, s
   return read_outputs(files, outputs, error);
 }
 
-static struct job_request *new_request(enum vx_op op) {
-  struct job_request *request = malloc(sizeof *request);
-  if (request) job_request_init(request, op);
-  return request;
-}
-
 static bool read_voxelize(struct detector_files *files, json_t *voxelize, struct error *error) {
-  struct job_request *request = files->voxelize = new_request(VX_VOXELIZE);
+  struct job_request *request = files->voxelize = job_request_new(VX_VOXELIZE);
   if (!request) return error_set(error, "out of memory");
   if (!settings_read(request, voxelize, "a model", error) || !job_request_finish(request, error))
     return error_prefix(error, MODEL "voxelize: ");
@@ -174,7 +168,7 @@ static bool read_decode(struct detector_files *files, json_t *decode, struct err
   enum vx_op op = operation_with_head(head ? head : "", head ? strlen(head) : 0);
   if (op == VX_OPS)
     return error_set(error, MODEL "decode.head is '%.40s'; allowed: anchor, center", head ? head : "no string");
-  struct job_request *request = files->decode = new_request(op);
+  struct job_request *request = files->decode = job_request_new(op);
   if (!request) return error_set(error, "out of memory");
   if (!settings_read(request, decode, "a model", error)) return error_prefix(error, MODEL "decode: ");
   return (job_request_set(request, "class_names", strlen("class_names"), names, strlen(names), error) &&
@@ -296,6 +290,6 @@ void detector_files_free(struct detector_files *files) {
     free((void *)(uintptr_t)files->encoder.layers[i].weight);
     free((void *)(uintptr_t)files->encoder.layers[i].bias);
   }
-  free(files->voxelize);
-  free(files->decode);
+  job_request_free(files->voxelize);
+  job_request_free(files->decode);
 }

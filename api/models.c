@@ -50,7 +50,7 @@ static bool find(const struct named *named, const char *name, struct job_request
   model->version = detector_version(detector);
   model->refused = refusal ? refusal->reason.text : NULL;
   model->refused_version = refusal ? refusal->version : NULL;
-  if (!model->fault) detector_choose(detector, memory);
+  if (!model->fault && !detector_choose(detector, memory)) model->fault = "there is no memory for its parameters now";
   return true;
 }
 

@@ -34,9 +34,8 @@ struct presets {
 
 // Fills the preset's request of an operation.
 static bool set_parameters(struct preset *preset, enum vx_op op, json_t *parameters, struct error *error) {
-  struct job_request *request = preset->requests[op] = malloc(sizeof *request);
+  struct job_request *request = preset->requests[op] = job_request_new(op);
   if (!request) return error_set(error, "preset %s: out of memory", preset->name);
-  job_request_init(request, op);
   // Requests with this preset echo its name. Finishing a request here finds a bad preset before a client does.
   if (!settings_read(request, parameters, "a preset", error) ||
       !job_request_set(request, "preset", 6, preset->name, strlen(preset->name), error) ||
@@ -117,7 +116,7 @@ struct preset *preset_parse(const char *name, const char *json, size_t size, str
 }
 
 void preset_free(struct preset *preset) {
-  for (enum vx_op op = 0; preset && op < VX_OPS; op++) free(preset->requests[op]);
+  for (enum vx_op op = 0; preset && op < VX_OPS; op++) job_request_free(preset->requests[op]);
   free(preset);
 }
 

@@ -44,16 +44,17 @@ static bool refuse_unknown(const struct presets *presets, const char *name, enum
 static bool start_from(struct job_request *request, enum vx_op op, const struct query *query, const struct named *named,
                        struct error *error) {
   const struct query_item *item = query_find(query, "preset"), *head = query_find(query, "head");
-  job_request_init(request, choose(op, head, NULL));
-  if (!item) return true;
-  if (!query_set(request, item, error)) return false;
-  const struct preset *preset = presets_find(named->presets, request->preset);
-  if (!preset) return refuse_unknown(named->presets, request->preset, op, error);
+  char name[sizeof request->preset] = "";
+  if (item && item->value && item->value_length < sizeof name) memcpy(name, item->value, item->value_length);
+  const struct preset *preset = name[0] ? presets_find(named->presets, name) : NULL;
+  if (!preset) {
+    job_request_init(request, choose(op, head, NULL));
+    return !item || (query_set(request, item, error) && refuse_unknown(named->presets, name, op, error));
+  }
   op = choose(op, head, preset);
   const struct job_request *from = presets_request_of(preset, op);
   if (!from) return refuse_preset(preset, op, error);
-  job_request_copy(request, from);
-  return true;
+  return job_request_copy(request, from) || pool_refuse(error);
 }
 
 // job_request_finish refuses a detection without a model.
@@ -63,8 +64,7 @@ static bool choose_model(struct job_request *request, const struct query *query,
   if (!item) return true;
   if (!query_set(request, item, error)) return false;
   const struct detector *detector = detectors_need(named->detectors, request->model, error);
-  if (detector) detector_choose(detector, request);
-  return detector;
+  return detector && (detector_choose(detector, request) || pool_refuse(error));
 }
 
 bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,

@@ -224,8 +224,9 @@ struct vx_job {
   int64_t stage_ns[VX_STAGE_COUNT];
 };
 
-// What a lane is opened for. Any lane runs any job. Jobs that sample, or compare many boxes, can take long, so they
-// have lanes of their own, with a lower priority than the quick lanes. Detections also take longer than quick jobs.
+// What a lane is opened for. Any lane runs any job. Jobs that sample, search for neighbours (step.h), or compare many
+// boxes, can take long, so they have lanes of their own, with a lower priority than the quick lanes. Detections also
+// take longer than quick jobs.
 enum vx_lane_use { VX_LANE_QUICK, VX_LANE_LONG, VX_LANE_DETECT, VX_LANE_USES };
 
 struct vx_description {

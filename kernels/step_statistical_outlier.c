@@ -3,5 +3,6 @@
 
 const struct vx_step_row vx_step_statistical_outlier = {
     .name = "statistical_outlier",
+    .is_long = true,
     .fates = VX_FATE_BIT(VX_FATE_NOT_FINITE) | VX_FATE_BIT(VX_FATE_STATISTICAL_OUTLIER),
 };

@@ -111,6 +111,8 @@ bool boxes_count(struct job_request *request, int64_t classes, struct error *err
     return error_refuse(error, ERROR_IMPOSSIBLE, NULL, "the maps have %lld %s; allowed: up to %lld", (long long)rows,
                         vx_item_name(vx_operation_of(request->job.op)->items), (long long)VX_MAX_POINTS);
   request->num_clouds = (int32_t)clouds;
+  request->point_counts = pool_take(&request->pool, (size_t)clouds * sizeof *request->point_counts);
+  if (!request->point_counts) return pool_refuse(error);
   for (int64_t i = 0; i < clouds; i++) request->point_counts[i] = (int32_t)(rows / clouds);
   return true;
 }

@@ -8,7 +8,7 @@ extern const char *const no_yes_words[];  // 0, 1
 
 #define PARAM_BOX_COUNTS                                                                                               \
   {                                                                                                                    \
-    .name = "box_counts", .type = &value_counts, .offset = FIELD(point_counts), .second = FIELD(num_clouds),           \
+    .name = "box_counts", .type = &value_clouds, .offset = FIELD(point_counts), .second = FIELD(num_clouds),           \
     .most = VX_MAX_CLOUDS, .allowed = "1 to 1024 whole numbers that add up to the boxes of the body",                  \
     .doc = "splits the boxes into a batch of clouds; boxes of different clouds are not compared",                      \
   }
@@ -52,7 +52,7 @@ extern const struct result_row decoded_results[];
   }
 #define PARAM_SCORE_THRESHOLD(member, start)                                                                           \
   {                                                                                                                    \
-    .name = "score_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = (start),                   \
+    .name = "score_threshold", .type = &value_float, .to = 1, .offset = FIELD(member), .initial = (start),             \
     .doc = "boxes with a lower score are dropped; a centre head also drops boxes with exactly this score",             \
   }
 #define PARAM_MAX_OBJECTS(member, start)                                                                               \
@@ -63,7 +63,7 @@ extern const struct result_row decoded_results[];
   }
 #define PARAM_NMS_THRESHOLD(member, start)                                                                             \
   {                                                                                                                    \
-    .name = "nms_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = (start),                     \
+    .name = "nms_threshold", .type = &value_float, .to = 1, .offset = FIELD(member), .initial = (start),               \
     .doc = "the same as iou_threshold of /v1/nms",                                                                     \
   }
 

@@ -104,7 +104,8 @@ static const struct param score_power = {
 };
 static const struct param rectified_threshold = {
     .name = "rectified_threshold",
-    .type = &value_fraction,
+    .type = &value_float,
+    .to = 1,
     .offset = CENTER(rectified_threshold),
     .doc = "with the map iou, boxes whose new score is not above this are dropped",
 };

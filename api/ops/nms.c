@@ -3,7 +3,8 @@
 
 static const struct param iou_threshold = {
     .name = "iou_threshold",
-    .type = &value_fraction,
+    .type = &value_float,
+    .to = 1,
     .offset = FIELD(job.params.nms.iou_threshold),
     .initial = "0.01",
     .doc = "a better box suppresses a box if they overlap by more than this part of their union, seen from above",

@@ -2,6 +2,7 @@
 #include "api/ops/ops.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/base/json_write.h"
@@ -37,34 +38,45 @@ static int find(const struct job_request *request, const char *name) {
 // ---- making ---------------------------------------------------------------------------------------------------------
 
 void job_request_init(struct job_request *request, enum vx_op op) {
-  memset(request, 0, JOB_REQUEST_HEAD);
-  request->job.op = op;
+  struct pool pool = request->pool;
+  pool_reset(&pool);
+  *request = (struct job_request){.pool = pool, .job.op = op};
   request->max_sampling_work = INT64_MAX;
   request->format = operations[op]->body;
+  request->chain.pool = &request->pool;
   params_init(rows_of(request), request);
-  chain_clear(&request->chain);
   if (operations[op]->step) chain_init_plain(&request->chain, operations[op]->step->type);
 }
 
-// How many numbers of a list are stored. At most `most` rows of a list are stored.
-static int32_t stored(const struct motion_size *size, int32_t most) {
-  return (size->rows < most ? size->rows : most) * size->width;
+static bool copy_counts(struct pool *pool, int32_t **list, int32_t count) {
+  const int32_t *from = *list;
+  if (count == 0) return true;
+  *list = pool_take(pool, (size_t)count * sizeof *from);
+  if (*list) memcpy(*list, from, (size_t)count * sizeof *from);
+  return *list;
 }
 
-// Copies the first entries of a list from one request to another.
-#define COPY(list, count) memcpy(to->list, from->list, (size_t)(count) * sizeof *to->list)
+// A preset or a model, which requests are copied from, has no lists of sweeps and no motion (settings_read).
+bool job_request_copy(struct job_request *to, const struct job_request *from) {
+  struct pool pool = to->pool;
+  pool_reset(&pool);
+  *to = *from;
+  to->pool = pool;
+  to->chain.pool = &to->pool;
+  return copy_counts(&to->pool, &to->point_counts, from->num_clouds) &&
+         copy_counts(&to->pool, &to->sample_counts, from->num_sample_counts) &&
+         (from->chain.count == 0 || chain_copy(&to->chain, &from->chain, &to->pool));
+}
 
-void job_request_copy(struct job_request *to, const struct job_request *from) {
-  memcpy(to, from, JOB_REQUEST_HEAD);
-  COPY(sent.points, from->sent.count);
-  COPY(sent.times, from->sent.num_times);
-  COPY(sent.poses, from->sent.num_poses);
-  int32_t poses = stored(&from->deskew.poses, MOTION_POSES_MAX),
-          twists = stored(&from->deskew.twists, MOTION_TWISTS_MAX);
-  COPY(motion, poses > twists ? poses : twists);
-  COPY(point_counts, from->num_clouds);
-  COPY(sample_counts, from->num_sample_counts);
-  chain_copy(&to->chain, &from->chain);
+struct job_request *job_request_new(enum vx_op op) {
+  struct job_request *request = calloc(1, sizeof *request);
+  if (request) job_request_init(request, op);
+  return request;
+}
+
+void job_request_free(struct job_request *request) {
+  if (request) pool_close(&request->pool);
+  free(request);
 }
 
 static bool refuse_unknown(const struct job_request *request, const char *name, size_t length, struct error *error) {
@@ -81,17 +93,19 @@ static bool refuse_unknown(const struct job_request *request, const char *name, 
 bool job_request_set(struct job_request *request, const char *name, size_t name_length, const char *value,
                      size_t value_length, struct error *error) {
   int row = params_find(rows_of(request), name, name_length);
+  if (request->pool.failed) return pool_refuse(error);
   if (row < 0 && chain_owns(&request->chain, name, name_length))
     return chain_set(&request->chain, name, name_length, value, value_length, error);
   if (row < 0) return refuse_unknown(request, name, name_length, error);
   const struct param *param = rows_of(request)[row];
   if (!value) return error_refuse(error, ERROR_BAD_PARAMETER, param->name, "%s has no value", param->name);
-  if (!param_read(param, value, value_length, request)) {
-    if (param->type == &value_steps && chain_refuse_repeated(&request->chain, value, value_length, error)) return false;
-    return job_request_refuse(request, param->name, value, value_length, error);
+  if (param_read(param, value, value_length, request)) {
+    request->given[row] = true;
+    return true;
   }
-  request->given[row] = true;
-  return true;
+  if (request->pool.failed) return pool_refuse(error);
+  if (param->type == &value_steps && chain_refuse_repeated(&request->chain, value, value_length, error)) return false;
+  return job_request_refuse(request, param->name, value, value_length, error);
 }
 
 bool job_request_is_given(const struct job_request *request, const char *name) {
@@ -166,12 +180,14 @@ static bool check_chain(const struct job_request *request, struct error *error) 
 
 bool job_request_finish(struct job_request *request, struct error *error) {
   const struct operation *operation = operations[request->job.op];
+  if (request->pool.failed) return pool_refuse(error);
   if (vx_operation_of(request->job.op)->items == VX_POINT_ITEMS) {
     if (!finish_columns(request, error)) return false;
     request->job.inputs[VX_POINTS] = vx_points_of(request->dtype, 0, request->num_features, NULL);
   }
   request->job.tensors = request->outputs ? request->outputs : operation->tensors(request);
-  return chain_finish(&request->chain, error) && operation->finish(request, error) && check_chain(request, error);
+  return (request->chain.count == 0 || chain_finish(&request->chain, error)) && operation->finish(request, error) &&
+         check_chain(request, error);
 }
 
 // ---- clouds ---------------------------------------------------------------------------------------------------------
@@ -208,6 +224,8 @@ static bool split_rows(struct job_request *request, int64_t rows, struct error *
   if (vx_operation_of(request->job.op)->rows_carry_cloud_index) return true;
   if (request->num_clouds == 0) {
     request->num_clouds = 1;
+    request->point_counts = pool_take(&request->pool, sizeof *request->point_counts);
+    if (!request->point_counts) return pool_refuse(error);
     request->point_counts[0] = (int32_t)rows;
     return true;
   }
@@ -242,7 +260,8 @@ static bool split_chain(struct job_request *request, struct error *error) {
 
 static bool split_job(struct job_request *request, struct error *error) {
   const struct operation *operation = operations[request->job.op];
-  return split_chain(request, error) && (!operation->split || operation->split(request, error));
+  return (request->chain.count == 0 || split_chain(request, error)) &&
+         (!operation->split || operation->split(request, error));
 }
 
 bool job_request_split(struct job_request *request, int64_t rows, struct error *error) {
@@ -272,11 +291,15 @@ bool job_request_join(struct job_request *request, int64_t rows, struct error *e
 }
 
 struct vx_job job_request_job(const struct job_request *request, const void *points) {
+  static const struct vx_chain no_steps;
   struct vx_job job = request->job;
   job.inputs[0].data = points;
   job.point_counts = request->point_counts;
   if (request->num_sample_counts > 0) job.sample_counts = request->sample_counts;
-  if (request->chain.count > 0 || is_chain(request)) job.chain = &request->chain.bound;
+  if (request->chain.count > 0)
+    job.chain = request->chain.bound;
+  else if (is_chain(request))
+    job.chain = &no_steps;
   if (operations[job.op]->bind) operations[job.op]->bind(request, &job);
   return job;
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/base/pool.h"
 #include "api/base/problem.h"
 #include "api/base/text.h"
 #include "api/params/deskew.h"
@@ -37,6 +38,7 @@ struct points_expected {
 };
 
 struct job_request {
+  struct pool pool;         // of its lists, and of further parts of its job
   struct vx_job job;        // operation, parameters, tensors to return; once split, number of clouds, shapes of inputs
   int32_t num_features;     // C, of the body
   enum vx_dtype dtype;      // of the body
@@ -64,15 +66,14 @@ struct job_request {
   char class_names[REQUEST_NAMES_SIZE];  // separated by commas; "" = not given
   bool given[PARAMS_MAX];                // for each row of the operation's table: whether preset, model or query set it
   struct sent_sweeps sent;               // the sweeps in the body
-  // The lists of `sent` and the lists below are large: only the entries that were given are ever written or read.
-  int32_t point_counts[VX_MAX_CLOUDS];
-  int32_t sample_counts[VX_MAX_CLOUDS];  // [num_clouds], once split; if anything is sampled
-  double motion[MOTION_NUMBERS_MAX];     // of deskew_poses or deskew_twists
-  struct request_chain chain;            // the steps before the operation; only `count` of them
+  // Lists in the pool.
+  int32_t *point_counts;       // [num_clouds]
+  int32_t *sample_counts;      // [num_sample_counts], once split [num_clouds]; if anything is sampled
+  double *motion;              // of deskew_poses or deskew_twists
+  struct request_chain chain;  // the steps before the operation
 };
 
-enum { JOB_REQUEST_HEAD = offsetof(struct job_request, sent.points) };  // bytes before the lists
-_Static_assert(JOB_REQUEST_HEAD <= 4096, "each request clears this part, so it must be small");
+_Static_assert(sizeof(struct job_request) <= 4096, "each request clears its memory, so it must be small");
 
 // A tensor that an operation can return, for readers.
 struct result_row {
@@ -125,10 +126,13 @@ const struct operation *operation_of(enum vx_op op);
 // The operation with that head; VX_OPS if there is none.
 enum vx_op operation_with_head(const char *head, size_t length);
 
-// Sets the request to the defaults.
+// Sets the request to the defaults. The memory of a new request must be zeros.
 void job_request_init(struct job_request *request, enum vx_op op);
-// Copies another request, which must not be split yet.
-void job_request_copy(struct job_request *to, const struct job_request *from);
+// Copies another request, which must not be split yet, over a request. False without memory for its lists: pool_refuse.
+VX_WARN_UNUSED bool job_request_copy(struct job_request *to, const struct job_request *from);
+// A new request with the defaults, and its end. NULL: there is no memory.
+struct job_request *job_request_new(enum vx_op op);
+void job_request_free(struct job_request *request);
 
 // Sets one parameter from its text. False with an error that names the parameter, the given value and the allowed
 // values.

@@ -64,7 +64,7 @@ const struct param param_intensity_scale = {
 
 const struct param param_point_counts = {
     .name = "point_counts",
-    .type = &value_counts,
+    .type = &value_clouds,
     .offset = FIELD(point_counts),
     .second = FIELD(num_clouds),
     .most = VX_MAX_CLOUDS,

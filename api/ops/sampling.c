@@ -7,7 +7,7 @@ static bool read_samples(const struct param *param, const char *value, const cha
   struct job_request *request = record;
   request->num_sample_counts = 0;
   if (param->initial && value_is_off(value, end)) return true;
-  return value_read_counts(value, end, VX_MAX_CLOUDS, request->sample_counts, &request->num_sample_counts);
+  return value_read_clouds(value, end, VX_MAX_CLOUDS, record, &request->sample_counts, &request->num_sample_counts);
 }
 
 static void write_samples(const struct param *param, const void *record, struct text *out) {
@@ -36,7 +36,10 @@ bool sampling_split(struct job_request *request, struct vx_sampling *sampling, s
     return error_refuse(error, ERROR_BAD_PARAMETER, name,
                         "%s has %d numbers, but the batch has %d clouds; allowed: one number, or one for each cloud",
                         name, (int)request->num_sample_counts, (int)request->num_clouds);
-  for (int32_t i = 1; !sampling->stacked && i < request->num_clouds; i++)
-    request->sample_counts[i] = request->sample_counts[0];
+  if (sampling->stacked || request->num_clouds <= 1) return true;
+  int32_t *counts = pool_take(&request->pool, (size_t)request->num_clouds * sizeof *counts);
+  if (!counts) return pool_refuse(error);
+  for (int32_t i = 0; i < request->num_clouds; i++) counts[i] = request->sample_counts[0];
+  request->sample_counts = counts;
   return true;
 }

@@ -218,7 +218,7 @@ static bool check_poses(const struct sent_sweeps *sent, struct error *error) {
 // Here point_counts counts sweeps, not clouds: the job has one cloud, of all joined points.
 static void take_counts(struct job_request *request) {
   request->sent.count = request->num_clouds;
-  memcpy(request->sent.points, request->point_counts, (size_t)request->num_clouds * sizeof *request->point_counts);
+  request->sent.points = request->point_counts;
   request->num_clouds = 0;
   job_request_unset(request, "point_counts");
 }

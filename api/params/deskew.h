@@ -20,7 +20,4 @@ struct deskew_terms {
   struct motion_size poses, twists;
 };
 
-// The numbers of the poses or of the twists: a request that has both is refused.
-enum { MOTION_NUMBERS_MAX = MOTION_POSES_MAX * MOTION_POSE_MOST };
-
 #endif

@@ -24,11 +24,13 @@ static int32_t read_row(const char *row, const char *end, int32_t most, double *
 // caller can tell if there are too many.
 static bool read_rows(const struct param *param, const char *value, const char *end, void *record, int32_t most) {
   struct motion_size *size = (void *)((char *)record + param->second);
-  double *out = (void *)((char *)record + param->offset), spare[MOTION_POSE_MOST];
+  double **out = (void *)((char *)record + param->offset), spare[MOTION_POSE_MOST];
+  *out = value_take_list(record, value, end, ';', param->most, (size_t)most * sizeof **out);
+  if (!*out) return false;
   *size = (struct motion_size){0};
   for (const char *row = value;; size->rows++) {
     const char *semicolon = memchr(row, ';', (size_t)(end - row)), *row_end = semicolon ? semicolon : end;
-    double *at = size->rows < param->most ? out + (ptrdiff_t)size->rows * size->width : spare;
+    double *at = size->rows < param->most ? *out + (ptrdiff_t)size->rows * size->width : spare;
     int32_t width = read_row(row, row_end, most, at);
     if (size->rows == 0) size->width = width;
     if (width == 0 || width != size->width) return false;
@@ -52,7 +54,7 @@ static bool read_twists(const struct param *param, const char *value, const char
 // Writes a string that a client can put into a query unchanged.
 static void write_rows(const struct param *param, const void *record, struct text *out) {
   const struct motion_size *size = (const void *)((const char *)record + param->second);
-  const double *values = (const void *)((const char *)record + param->offset);
+  const double *values = *(double *const *)(const void *)((const char *)record + param->offset);
   int32_t rows = size->rows < (int32_t)param->most ? size->rows : (int32_t)param->most;
   json_begin_string(out);
   for (int32_t i = 0; i < rows * size->width; i++) {

@@ -26,7 +26,8 @@ struct motion_size {
   int32_t width;  // numbers of a row
 };
 
-// Rows that are separated by semicolons. double[most][width]; second: struct motion_size. `least`: the fewest rows.
+// Rows that are separated by semicolons. double * in the record's pool, [most][width]; second: struct motion_size.
+// `least`: the fewest rows.
 extern const struct value_type value_pose_rows, value_twist_rows;
 
 // Makes the motion from a list of poses in a fixed frame, or of twists. `mount`: the pose of the sensor in the frame of

@@ -1,6 +1,7 @@
 // Tables of parameters, one row each. Queries, presets, metadata, error texts, --describe and the documentation test
 // use the tables. A row's type (values.h) reads and writes the value. Each operation (api/ops) has a table of rows. The
-// values are fields of the caller's record, at the offsets in the rows.
+// values are fields of the caller's record, at the offsets in the rows. A record with lists begins with the struct pool
+// that the lists are taken from.
 //
 // The tables are immutable; a record belongs to its caller. Any thread.
 #ifndef VOXELD_PARAMS_H
@@ -37,6 +38,7 @@ struct param {
   size_t offset;             // offset of the value in the record
   size_t second;             // offset of a second field, if the type has one (values.h)
   int64_t least, most;       // by type: bounds of a number, the count of numbers, or the bits allowed in a set
+  double from, to;           // bounds of a float; both 0: none
   const char *const *words;  // names of the values in order, then NULL
   const char *initial;       // the default's text; NULL = none
   const char *allowed;       // the allowed values in words; NULL = the type writes them

@@ -31,9 +31,8 @@ struct stream_terms {
 struct sent_sweeps {
   int32_t count;                 // 0 = the body is one sweep
   int32_t num_times, num_poses;  // how many numbers `times` and `poses` have
-  int32_t points[STREAM_SWEEPS_MAX];
-  double times[STREAM_SWEEPS_MAX];
-  double poses[STREAM_SWEEPS_MAX * POSE_MATRIX];
+  int32_t *points;               // [count]
+  double *times, *poses;
 };
 
 // Whether a stream may have the name: 1 to STREAM_NAME_SIZE - 1 letters, digits, '.', '_' and '-', but not '.' or '..'.

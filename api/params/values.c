@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/base/json_write.h"
+#include "api/base/pool.h"
 #include "api/base/suggest.h"
 #include "kernels/tensor.h"
 
@@ -61,7 +62,7 @@ bool value_take_floats(const char **cursor, const char *end, float *out, int64_t
   return true;
 }
 
-bool value_read_counts(const char *cursor, const char *end, int64_t most, int32_t *out, int32_t *length) {
+static bool read_numbers(const char *cursor, const char *end, int64_t most, int32_t *out, int32_t *length) {
   char item[16];
   int64_t number;
   *length = 0;
@@ -70,6 +71,20 @@ bool value_read_counts(const char *cursor, const char *end, int64_t most, int32_
     out[(*length)++] = (int32_t)number;
   }
   return value_ended(cursor, end);
+}
+
+void *value_take_list(void *record, const char *value, const char *end, char separator, int64_t most,
+                      size_t item_bytes) {
+  int64_t items = 1;
+  for (; value < end && items < most; value++) items += *value == separator;
+  return pool_take(record, (size_t)items * item_bytes);
+}
+
+bool value_read_clouds(const char *cursor, const char *end, int64_t most, void *record, int32_t **out,
+                       int32_t *length) {
+  *length = 0;
+  *out = value_take_list(record, cursor, end, ',', most, sizeof **out);
+  return *out && read_numbers(cursor, end, most, *out, length);
 }
 
 // Copies a text that must be a single item.
@@ -107,7 +122,17 @@ void value_write_floats(const float *values, int64_t count, struct text *out) {
 }
 
 static bool read_float(const struct param *param, const char *value, const char *end, void *record) {
-  return value_take_floats(&value, end, FIELD(record, param->offset), 1) && value_ended(value, end);
+  float *out = FIELD(record, param->offset);
+  bool bounded = param->from < param->to;
+  return value_take_floats(&value, end, out, 1) && value_ended(value, end) &&
+         (!bounded || ((double)*out >= param->from && (double)*out <= param->to));
+}
+
+static void allow_float(const struct param *param, struct text *out) {
+  if (isinf(param->to))
+    text_printf(out, "a number, %g or more", param->from);
+  else
+    text_printf(out, "a number from %g to %g", param->from, param->to);
 }
 
 static bool read_factor(const struct param *param, const char *value, const char *end, void *record) {
@@ -124,9 +149,10 @@ static bool read_double(const struct param *param, const char *value, const char
 
 static bool read_doubles(const struct param *param, const char *value, const char *end, void *record) {
   int32_t *count = FIELD(record, param->second);
-  double *out = FIELD(record, param->offset);
-  for (*count = 0; *count < param->most && !value_ended(value, end); ++*count)
-    if (!value_take_double(&value, end, out + *count)) return false;
+  double **out = FIELD(record, param->offset);
+  *out = value_take_list(record, value, end, ',', param->most, sizeof **out);
+  for (*count = 0; *out && *count < param->most && !value_ended(value, end); ++*count)
+    if (!value_take_double(&value, end, *out + *count)) return false;
   return value_ended(value, end);
 }
 
@@ -142,7 +168,7 @@ void value_write_doubles(const double *values, int32_t count, struct text *out) 
 
 static void write_doubles(const struct param *param, const void *record, struct text *out) {
   const int32_t *count = CONST_FIELD(record, param->second);
-  value_write_doubles(CONST_FIELD(record, param->offset), *count, out);
+  value_write_doubles(*(double *const *)CONST_FIELD(record, param->offset), *count, out);
 }
 
 static bool read_rows(const struct param *param, const char *value, const char *end, void *record) {
@@ -158,16 +184,6 @@ static void write_rows(const struct param *param, const void *record, struct tex
   value_write_floats(CONST_FIELD(record, param->offset), *count * param->least, out);
 }
 
-static bool read_fraction(const struct param *param, const char *value, const char *end, void *record) {
-  const float *out = FIELD(record, param->offset);
-  return read_float(param, value, end, record) && *out >= 0 && *out <= 1;
-}
-
-static void allow_fraction(const struct param *param, struct text *out) {
-  (void)param;
-  text_put(out, "a number from 0 to 1");
-}
-
 static void write_float(const struct param *param, const void *record, struct text *out) {
   json_put_float(out, *(const float *)CONST_FIELD(record, param->offset));
 }
@@ -177,7 +193,7 @@ static void write_floats(const struct param *param, const void *record, struct t
 }
 
 static bool read_counts(const struct param *param, const char *value, const char *end, void *record) {
-  return value_read_counts(value, end, param->most, FIELD(record, param->offset), FIELD(record, param->second));
+  return read_numbers(value, end, param->most, FIELD(record, param->offset), FIELD(record, param->second));
 }
 
 void value_write_counts(const int32_t *values, int32_t count, struct text *out) {
@@ -189,6 +205,15 @@ void value_write_counts(const int32_t *values, int32_t count, struct text *out) 
 static void write_counts(const struct param *param, const void *record, struct text *out) {
   const int32_t *length = CONST_FIELD(record, param->second);
   value_write_counts(CONST_FIELD(record, param->offset), *length, out);
+}
+
+static bool read_clouds(const struct param *param, const char *value, const char *end, void *record) {
+  return value_read_clouds(value, end, param->most, record, FIELD(record, param->offset), FIELD(record, param->second));
+}
+
+static void write_clouds(const struct param *param, const void *record, struct text *out) {
+  const int32_t *length = CONST_FIELD(record, param->second);
+  value_write_counts(*(int32_t *const *)CONST_FIELD(record, param->offset), *length, out);
 }
 
 // ---- words ----------------------------------------------------------------------------------------------------------
@@ -373,13 +398,13 @@ static void write_names(const struct param *param, const void *record, struct te
 const struct value_type value_int = {"int", false, read_int, write_int, allow_int, NULL};
 const struct value_type value_word = {"string", false, read_word, write_word, allow_word, suggest_word};
 const struct value_type value_words = {"list", false, read_words, write_words, allow_words, suggest_word};
-const struct value_type value_float = {"float", false, read_float, write_float, NULL, NULL};
+const struct value_type value_float = {"float", false, read_float, write_float, allow_float, NULL};
 const struct value_type value_floats = {"floats", false, read_floats, write_floats, NULL, NULL};
+const struct value_type value_clouds = {"ints", false, read_clouds, write_clouds, NULL, NULL};
 const struct value_type value_counts = {"ints", false, read_counts, write_counts, NULL, NULL};
 const struct value_type value_text = {"string", false, read_text, write_text, NULL, NULL};
 const struct value_type value_rows = {"floats", false, read_rows, write_rows, NULL, NULL};
 const struct value_type value_factor = {"float", false, read_factor, write_float, NULL, NULL};
-const struct value_type value_fraction = {"float", false, read_fraction, write_float, allow_fraction, NULL};
 const struct value_type value_length = {"float", false, read_length, write_float, NULL, NULL};
 const struct value_type value_double = {"float", false, read_double, write_double, NULL, NULL};
 const struct value_type value_doubles = {"floats", false, read_doubles, write_doubles, NULL, NULL};

@@ -5,19 +5,19 @@
 
 #include "api/params/params.h"
 
-extern const struct value_type value_int;       // int32, from least to most
-extern const struct value_type value_word;      // int32: the index in `words`
-extern const struct value_type value_words;     // uint32: a set of `words`, each once
-extern const struct value_type value_float;     // float
-extern const struct value_type value_floats;    // float[least], exactly that many
-extern const struct value_type value_rows;      // float[up to most][least]; second: int32, the number of rows
-extern const struct value_type value_counts;    // int32[up to most], each 0 or more; second: int32, their number
-extern const struct value_type value_text;      // char[64]
-extern const struct value_type value_factor;    // float, not 0
-extern const struct value_type value_fraction;  // float, 0 to 1
-extern const struct value_type value_length;    // float, above 0
-extern const struct value_type value_double;    // double
-extern const struct value_type value_doubles;   // double[up to most]; second: int32, their number
+extern const struct value_type value_int;      // int32, from least to most
+extern const struct value_type value_word;     // int32: the index in `words`
+extern const struct value_type value_words;    // uint32: a set of `words`, each once
+extern const struct value_type value_float;    // float, within the row's bounds if it has any
+extern const struct value_type value_floats;   // float[least], exactly that many
+extern const struct value_type value_rows;     // float[up to most][least]; second: int32, the number of rows
+extern const struct value_type value_counts;   // int32[up to most], each 0 or more; second: int32, their number
+extern const struct value_type value_clouds;   // the same, int32 * in the record's pool
+extern const struct value_type value_text;     // char[64]
+extern const struct value_type value_factor;   // float, not 0
+extern const struct value_type value_length;   // float, above 0
+extern const struct value_type value_double;   // double
+extern const struct value_type value_doubles;  // double * in the record's pool, up to most; second: int32, their number
 // char[VALUE_NAMES_SIZE]: from least to most names, each once, separated by commas; second: int32, their number
 extern const struct value_type value_names;
 extern const struct value_type
@@ -38,8 +38,11 @@ PARAM_WARN_UNUSED bool value_parse_int(const char *item, int64_t least, int64_t 
 PARAM_WARN_UNUSED bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count);
 // Reads the next item of a list as a double, and moves the cursor past it.
 PARAM_WARN_UNUSED bool value_take_double(const char **cursor, const char *end, double *out);
-// Reads a list of up to `most` whole numbers, each 0 or more; *length becomes their number.
-PARAM_WARN_UNUSED bool value_read_counts(const char *cursor, const char *end, int64_t most, int32_t *out,
+// Memory in the record's pool for the items of a list, `most` or fewer. NULL: the pool has none.
+PARAM_WARN_UNUSED void *value_take_list(void *record, const char *value, const char *end, char separator, int64_t most,
+                                        size_t item_bytes);
+// Reads a list of up to `most` whole numbers, each 0 or more, into the record's pool; *length becomes their number.
+PARAM_WARN_UNUSED bool value_read_clouds(const char *cursor, const char *end, int64_t most, void *record, int32_t **out,
                                          int32_t *length);
 
 // The index of a name in a list that value_names has read; -1 if the name is not there.

@@ -4,22 +4,12 @@
 static const char *const axes_words[] = {"xyz", "xy", NULL};  // enum vx_radius_axes
 _Static_assert(sizeof(enum vx_radius_axes) == sizeof(int32_t), "an enum is written as an int32_t");
 
-static bool read_radius(const struct param *param, const char *value, const char *end, void *record) {
-  float *radius = &((struct request_step *)record)->step.params.radius_outlier.radius;
-  return value_length.read(param, value, end, record) && *radius >= VX_LEAST_RADIUS && *radius <= VX_MOST_RADIUS;
-}
-
-static void write_radius(const struct param *param, const void *record, struct text *out) {
-  value_length.write(param, record, out);
-}
-
-static const struct value_type value_radius = {"float", false, read_radius, write_radius, NULL, NULL};
-
 static const struct param radius = {
     .name = "radius",
-    .type = &value_radius,
+    .type = &value_float,
     .offset = STEP_FIELD(step.params.radius_outlier.radius),
-    .allowed = "a number from 0.001 to 10000",
+    .from = VX_LEAST_RADIUS,
+    .to = VX_MOST_RADIUS,
     .unit = "metres",
     .doc = "points at most this far apart are neighbours",
     .required = true,

@@ -1,17 +1,6 @@
 // The parameters of the step `statistical_outlier`; kernels/step_statistical_outlier.h says what they mean.
 #include "api/steps/steps.h"
 
-static bool read_factor(const struct param *param, const char *value, const char *end, void *record) {
-  const float *factor = &((struct request_step *)record)->step.params.statistical_outlier.std_mul;
-  return value_float.read(param, value, end, record) && *factor >= 0;
-}
-
-static void write_factor(const struct param *param, const void *record, struct text *out) {
-  value_float.write(param, record, out);
-}
-
-static const struct value_type value_deviations = {"float", false, read_factor, write_factor, NULL, NULL};
-
 static const struct param mean_k = {
     .name = "mean_k",
     .type = &value_int,
@@ -23,9 +12,9 @@ static const struct param mean_k = {
 };
 static const struct param std_mul = {
     .name = "std_mul",
-    .type = &value_deviations,
+    .type = &value_float,
     .offset = STEP_FIELD(step.params.statistical_outlier.std_mul),
-    .allowed = "a number, 0 or more",
+    .to = INFINITY,
     .doc = "a point stays if its mean distance is at most the cloud's mean plus this many standard deviations",
     .required = true,
 };

@@ -39,75 +39,47 @@ static bool is_tag(const char *tag, size_t length) {
   return true;
 }
 
-static void init(struct request_step *step, int32_t place, int type, const char *tag, size_t length) {
-  memset(step, 0, sizeof *step);
-  step->place = place;
-  step->step.type = (enum vx_step_type)type;
-  memcpy(step->tag, tag, length);
-  params_init(rows_of(step), step);
-}
-
 bool chain_add(struct request_chain *chain, const char *tag, size_t tag_length, const char *name, size_t name_length) {
   int type = 0;
   while (type < VX_STEP_TYPES && !is_equal(vx_step_row_of((enum vx_step_type)type)->name, name, name_length)) type++;
   if (type == VX_STEP_TYPES || chain->count == VX_MAX_STEPS || !is_tag(tag, tag_length)) return false;
   if (find(chain, tag, tag_length) >= 0) return false;
-  init(&chain->steps[chain->count], chain->count, type, tag, tag_length);
-  chain->count++;
+  if (chain->count == 0) chain->steps = pool_take(chain->pool, VX_MAX_STEPS * sizeof *chain->steps);
+  if (!chain->steps) return false;
+  struct request_step *step = &chain->steps[chain->count++];
+  *step = (struct request_step){.pool = chain->pool, .step.type = (enum vx_step_type)type};
+  memcpy(step->tag, tag, tag_length);
+  params_init(rows_of(step), step);
   return true;
-}
-
-void chain_clear(struct request_chain *chain) {
-  chain->count = 0;
-  chain->plain = false;
-  chain->num_numbers = 0;
 }
 
 void chain_init_plain(struct request_chain *chain, enum vx_step_type type) {
   const char *name = vx_step_row_of(type)->name;
-  chain_clear(chain);
-  chain->plain = true;
-  (void)!chain_add(chain, name, strlen(name), name, strlen(name));
+  chain->plain = chain_add(chain, name, strlen(name), name, strlen(name));
 }
 
-void chain_copy(struct request_chain *to, const struct request_chain *from) {
-  to->count = from->count;
-  to->plain = from->plain;
-  to->num_numbers = from->num_numbers;
-  memcpy(to->steps, from->steps, (size_t)from->count * sizeof *to->steps);
-  memcpy(to->numbers, from->numbers, (size_t)from->num_numbers * sizeof *to->numbers);
-}
-
-// ---- lists of numbers -----------------------------------------------------------------------------------------------
-
-static struct request_chain *chain_of(const struct request_step *step) {
-  const char *first = (const char *)(step - step->place);
-  return (struct request_chain *)(uintptr_t)(first - offsetof(struct request_chain, steps));
-}
-
-const float *step_numbers(const struct request_step *step, int list) {
-  return chain_of(step)->numbers + step->lists[list].first;
-}
-
-// Removes numbers, and moves the lists that follow them.
-static void remove_numbers(struct request_chain *chain, int32_t first, int32_t count) {
-  float *at = chain->numbers + first;
-  memmove(at, at + count, (size_t)(chain->num_numbers - first - count) * sizeof *at);
-  chain->num_numbers -= count;
-  for (int32_t i = 0; i < chain->count; i++)
+bool chain_copy(struct request_chain *to, const struct request_chain *from, struct pool *pool) {
+  *to = *from;
+  to->pool = pool;
+  if (from->count == 0) return true;
+  to->steps = pool_take(pool, VX_MAX_STEPS * sizeof *to->steps);
+  for (int32_t i = 0; to->steps && i < from->count; i++) {
+    struct request_step *step = &to->steps[i];
+    *step = from->steps[i];
+    step->pool = pool;
     for (int list = 0; list < STEP_LISTS; list++)
-      if (chain->steps[i].lists[list].first > first) chain->steps[i].lists[list].first -= count;
+      if (!step_set_numbers(step, list, step->lists[list].numbers, step->lists[list].count)) return false;
+  }
+  return to->steps;
 }
 
 bool step_set_numbers(struct request_step *step, int list, const float *numbers, int32_t count) {
-  struct request_chain *chain = chain_of(step);
-  remove_numbers(chain, step->lists[list].first, step->lists[list].count);
-  bool fits = count <= STEP_NUMBERS - chain->num_numbers;
-  step->lists[list].first = chain->num_numbers;
-  step->lists[list].count = fits ? count : 0;
-  if (fits) memcpy(chain->numbers + chain->num_numbers, numbers, (size_t)count * sizeof *numbers);
-  chain->num_numbers += step->lists[list].count;
-  return fits;
+  step->lists[list].count = count;
+  step->lists[list].numbers = NULL;
+  if (count == 0) return true;
+  float *copy = step->lists[list].numbers = pool_take(step->pool, (size_t)count * sizeof *copy);
+  if (copy) memcpy(copy, numbers, (size_t)count * sizeof *copy);
+  return copy;
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------
@@ -115,7 +87,7 @@ bool step_set_numbers(struct request_step *step, int list, const float *numbers,
 static bool read_steps(const struct param *param, const char *value, const char *end, void *record) {
   struct request_chain *chain = (void *)((char *)record + param->offset);
   char item[64];
-  chain_clear(chain);
+  chain->count = 0;
   if (is_equal("none", value, (size_t)(end - value))) return true;
   while (value_next(&value, end, item, sizeof item)) {
     const char *colon = strchr(item, ':'), *name = colon ? colon + 1 : item;
@@ -168,6 +140,12 @@ static void suggest_step(const struct param *param, struct suggestion *near) {
 
 const struct value_type value_steps = {"steps", false, read_steps, write_steps, allow_steps, suggest_step};
 
+bool chain_is_long(const struct request_chain *chain) {
+  for (int32_t i = 0; i < chain->count; i++)
+    if (vx_step_row_of(chain->steps[i].step.type)->is_long) return true;
+  return false;
+}
+
 // ---- parameters -----------------------------------------------------------------------------------------------------
 
 bool chain_owns(const struct request_chain *chain, const char *name, size_t length) {
@@ -191,7 +169,8 @@ static bool refuse_tag(const struct request_chain *chain, const char *name, stru
     suggest_try(&near, chain->steps[i].tag);
   }
   return error_refuse(error, ERROR_BAD_PARAMETER, name, "'%s' names no step of this request%s; its steps are: %s", name,
-                      suggest_text(&near, hint, sizeof hint), chain->count ? tags.data : "none");
+                      suggest_text(&near, hint, sizeof hint),
+                      chain->count ? tags.data : "none; steps=NAME or steps=TAG:NAME adds one");
 }
 
 // `own`: the name within the step.
@@ -220,7 +199,8 @@ bool chain_set(struct request_chain *chain, const char *name, size_t name_length
   if (row < 0) return refuse_name(step, full, dot ? strchr(full, '.') + 1 : full, error);
   if (!value) return error_refuse(error, ERROR_BAD_PARAMETER, full, "%s has no value", full);
   if (!param_read(rows_of(step)[row], value, value_length, step))
-    return param_refuse(rows_of(step)[row], full, value, value_length, error);
+    return chain->pool->failed ? pool_refuse(error)
+                               : param_refuse(rows_of(step)[row], full, value, value_length, error);
   step->given[row] = true;
   return true;
 }
@@ -259,13 +239,16 @@ bool chain_finish(struct request_chain *chain, struct error *error) {
 }
 
 bool chain_split(struct request_chain *chain, const struct chain_points *points, struct error *error) {
+  struct vx_chain *bound = pool_take(chain->pool, sizeof *bound);
+  if (!bound) return pool_refuse(error);
   for (int32_t i = 0; i < chain->count; i++) {
     struct request_step *step = &chain->steps[i];
     const struct step_kind *kind = kinds[step->step.type];
     if (kind->split && !kind->split(step, points, error)) return blame(chain, step, error);
-    chain->bound.steps[i] = step->step;
+    bound->steps[i] = step->step;
   }
-  chain->bound.count = chain->count;
+  bound->count = chain->count;
+  chain->bound = bound;
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/base/pool.h"
 #include "api/base/problem.h"
 #include "api/base/text.h"
 #include "api/params/params.h"
@@ -20,37 +21,36 @@ enum {
   STEP_COLUMN_SIZE = 32,  // bytes of the name of a column
   STEP_PARAMS_MAX = 15,   // maximum rows of a type
   STEP_MATRICES = 64,
-  STEP_LISTS = 2,                                                     // lists of numbers of a step
-  STEP_NUMBERS = STEP_MATRICES * VX_MATRIX_VALUES + 6 * VX_MAX_CUTS,  // in the lists of all steps together
+  STEP_LISTS = 2,  // lists of numbers of a step
 };
 
 // A step as a request gives it: the record that the rows of its type read and write.
 struct request_step {
+  struct pool *pool;  // of the request
   struct vx_step step;
   char tag[STEP_TAG_SIZE];
   char column[STEP_COLUMN_SIZE];  // the name of the column that the step reads; "" = not given
   bool given[STEP_PARAMS_MAX];    // for each row: whether preset, model or query set it
-  int32_t place;                  // in the chain
   struct {
-    int32_t first, count;
-  } lists[STEP_LISTS];  // stretches of the chain's numbers
+    float *numbers;
+    int32_t count;
+  } lists[STEP_LISTS];
 };
 #define STEP_FIELD(member) offsetof(struct request_step, member)
 #define STEP_ROWS_FIT(rows)                                                                                            \
   _Static_assert(sizeof(rows) / sizeof *(rows) <= STEP_PARAMS_MAX + 1, "given has an entry for every row")
 
 struct request_chain {
+  struct pool *pool;  // of the request, for everything below
   int32_t count;
-  bool plain;  // the operation is a single step, whose parameters have no tag
-  int32_t num_numbers;
-  struct request_step steps[VX_MAX_STEPS];
-  struct vx_chain bound;        // once split
-  float numbers[STEP_NUMBERS];  // [num_numbers]: the lists of all steps, in any order
+  bool plain;                    // the operation is a single step, whose parameters have no tag
+  struct request_step *steps;    // [count], with room for VX_MAX_STEPS
+  const struct vx_chain *bound;  // once split
 };
 
 // The numbers of a list of the step.
-const float *step_numbers(const struct request_step *step, int list);
-// Replaces the numbers of the list. False if the lists of all steps would have more than STEP_NUMBERS.
+static inline const float *step_numbers(const struct request_step *step, int list) { return step->lists[list].numbers; }
+// Sets the numbers of the list. False if the pool has no memory.
 VX_WARN_UNUSED bool step_set_numbers(struct request_step *step, int list, const float *numbers, int32_t count);
 
 // What a chain must know of the points of its request, once they are read.
@@ -81,20 +81,19 @@ const struct step_kind *step_kind_of(enum vx_step_type type);
 
 extern const struct value_type value_steps;  // struct request_chain: `none`, or a list of NAME and TAG:NAME
 
-// Makes a chain without steps.
-void chain_clear(struct request_chain *chain);
 // Makes the chain of an operation that is one step.
 void chain_init_plain(struct request_chain *chain, enum vx_step_type type);
-// Copies a chain that is not split yet.
-void chain_copy(struct request_chain *to, const struct request_chain *from);
-// Adds a step of that name and tag; both are copied. False if the chain is full, if no type has the name, or if the tag
-// is not allowed or another step has it.
+// Copies a chain that is not split yet. False if the pool has no memory.
+VX_WARN_UNUSED bool chain_copy(struct request_chain *to, const struct request_chain *from, struct pool *pool);
+// Adds a step of that name and tag; both are copied. False if the chain is full, if no type has the name, if the tag is
+// not allowed or another step has it, or if the pool has no memory.
 VX_WARN_UNUSED bool chain_add(struct request_chain *chain, const char *tag, size_t tag_length, const char *name,
                               size_t name_length);
 
 // Whether the list of steps, whose reading ended early, has a tag again: then there is an error.
 bool chain_refuse_repeated(const struct request_chain *chain, const char *value, size_t length, struct error *error);
-
+// Whether the chain may take as long as a sampling.
+bool chain_is_long(const struct request_chain *chain);
 // Whether a parameter of a step has this name: TAG.name or, in a plain chain, the name without a tag.
 bool chain_owns(const struct request_chain *chain, const char *name, size_t length);
 // Sets such a parameter. False with an error.

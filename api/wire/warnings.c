@@ -24,18 +24,6 @@ static bool is_empty(const struct vx_job *job, const struct body_sniff *sniffed)
   return sent == 0;
 }
 
-static bool over_max_voxels(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)sniffed;
-  return job->counts.voxels_dropped > 0;
-}
-
-static bool out_of_range(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)sniffed;
-  bool points = vx_operation_of(job->op)->items == VX_POINT_ITEMS;
-  int64_t left = job->chain ? job->report->left : job->counts.received - job->counts.not_finite;
-  return points && nearly_all(job->counts.out_of_range, left);
-}
-
 // The first step that drops more than 95 % of its finite points, from 1; 0 if there is none.
 static int32_t empty_step(const struct vx_job *job) {
   int64_t in = job->counts.received;
@@ -48,9 +36,9 @@ static int32_t empty_step(const struct vx_job *job) {
   return 0;
 }
 
-static bool rings_moved(const struct vx_job *job, const struct body_sniff *sniffed) {
+// Whether a transform before a ring_outlier moves the points.
+static bool rings_moved(const struct vx_job *job) {
   bool moved = false, judged = false;
-  (void)sniffed;
   for (int32_t i = 0; job->chain && i < job->chain->count; i++) {
     const struct vx_step *step = &job->chain->steps[i];
     moved = moved || (step->type == VX_STEP_TRANSFORM && step->params.transform.num_matrices > 0);
@@ -59,88 +47,47 @@ static bool rings_moved(const struct vx_job *job, const struct body_sniff *sniff
   return judged;
 }
 
-static bool step_empty(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)sniffed;
-  return empty_step(job) > 0;
-}
-
-static bool not_finite(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)sniffed;
-  return nearly_all(job->counts.not_finite, job->counts.received);
-}
-
-static bool look_otherwise(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)job;
-  return sniffed->columns > 0;
-}
-
-static bool other_columns(const struct vx_job *job, const struct body_sniff *sniffed) {
-  const struct points_expected *expected = sniffed->seen.expected;
+static bool other_columns(const struct vx_job *job, const struct points_expected *expected) {
   return expected && expected->num_columns > 0 && job->inputs[VX_POINTS].dims[1] != expected->num_columns;
-}
-
-static bool stripped(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)job;
-  return sniffed->stripped;
-}
-
-static bool other_format(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)job;
-  return sniffed->hint;
 }
 
 // Whether rounding moved a value by more than a thousandth of the column's range.
 static bool lost_column(const struct cloud_loss *loss) { return loss->column && loss->moved > loss->range / 1000; }
 
-static bool rounded(const struct vx_job *job, const struct body_sniff *sniffed) {
-  const double allowed = 0.005;
-  (void)job;
-  return sniffed->loss && (sniffed->loss->most > allowed || lost_column(sniffed->loss));
-}
-
-static bool intensity_off(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)job;
-  return sniffed->seen.intensity.fault != INTENSITY_GOOD;
-}
-
-static bool ground_off(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)job;
-  return sniffed->seen.ground.off;
-}
-
-static bool time_off(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)job;
-  return sniffed->seen.time.off;
-}
-
-static bool features_off(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)job;
-  return sniffed->seen.features.bad > 0;
-}
-
-static bool not_scattered(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)sniffed;
-  return job->op == VX_SCATTER && job->counts.kept < job->counts.received;
-}
-
-static bool times_equal(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)job;
-  return sniffed->deskewed && sniffed->deskewed->equal;
-}
-
-static bool times_clamped(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)job;
-  return sniffed->deskewed && sniffed->deskewed->clamped > sniffed->deskewed->moved / 20;
-}
-
-static bool no_motion(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)job;
-  return sniffed->deskewed && sniffed->deskewed->still;
-}
-
-static bool fewer_sweeps(const struct vx_job *job, const struct body_sniff *sniffed) {
-  (void)job;
-  return sniffed->joined && sniffed->joined->count < sniffed->joined->wanted;
+uint32_t warnings_of(const struct vx_job *job, const struct body_sniff *sniffed) {
+  const double lost_metres = 0.005;
+  const struct vx_counts *counts = &job->counts;
+  const struct points_seen *seen = &sniffed->seen;
+  const struct cloud_loss *loss = sniffed->loss;
+  const struct deskew_report *deskewed = sniffed->deskewed;
+  const struct join_report *joined = sniffed->joined;
+  bool of_points = vx_operation_of(job->op)->items == VX_POINT_ITEMS;
+  int64_t finite = job->chain ? job->report->left : counts->received - counts->not_finite;
+  const bool holds[WARNING_KINDS] = {
+      [WARNING_EMPTY] = is_empty(job, sniffed),
+      [WARNING_MAX_VOXELS] = counts->voxels_dropped > 0,
+      [WARNING_OUT_OF_RANGE] = of_points && nearly_all(counts->out_of_range, finite),
+      [WARNING_STEP_EMPTY] = job->chain && empty_step(job) > 0,
+      [WARNING_RINGS_MOVED] = job->chain && rings_moved(job),
+      [WARNING_NOT_FINITE] = nearly_all(counts->not_finite, counts->received),
+      [WARNING_NUM_FEATURES] = sniffed->columns > 0,
+      [WARNING_OTHER_COLUMNS] = other_columns(job, seen->expected),
+      [WARNING_STRIPPED_BODY] = sniffed->stripped,
+      [WARNING_FORMAT] = sniffed->hint,
+      [WARNING_ROUNDED] = loss && (loss->most > lost_metres || lost_column(loss)),
+      [WARNING_INTENSITY] = seen->intensity.fault != INTENSITY_GOOD,
+      [WARNING_GROUND_Z] = seen->ground.off,
+      [WARNING_TIME] = seen->time.off,
+      [WARNING_FEATURES] = seen->features.bad > 0,
+      [WARNING_NOT_SCATTERED] = job->op == VX_SCATTER && counts->kept < counts->received,
+      [WARNING_TIMES_EQUAL] = deskewed && deskewed->equal,
+      [WARNING_TIMES_CLAMPED] = deskewed && deskewed->clamped > deskewed->moved / 20,
+      [WARNING_NO_MOTION] = deskewed && deskewed->still,
+      [WARNING_FEWER_SWEEPS] = joined && joined->count < joined->wanted,
+  };
+  uint32_t set = 0;
+  for (enum warning warning = 0; warning < WARNING_KINDS; warning++) set |= (uint32_t)holds[warning] << warning;
+  return set;
 }
 
 // ---- texts ----------------------------------------------------------------------------------------------------------
@@ -152,10 +99,14 @@ static void say_empty(const struct vx_job *job, const struct body_sniff *sniffed
 }
 
 static void say_max_voxels(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  bool detects = job->op == VX_DETECT;
+  const struct vx_voxelize *params = detects ? &job->params.detect.detector->voxelize : &job->params.voxelize;
+  const struct vx_choice *choice = detects ? &job->params.detect.choice : &params->choice;
   (void)sniffed;
-  text_printf(out, "max_voxels=%d was reached: %lld voxels and their %lld points were dropped",
-              job->params.voxelize.max_voxels, (long long)job->counts.voxels_dropped,
-              (long long)job->counts.over_max_voxels);
+  text_printf(out, "max_voxels=%d was reached: %lld voxels and their %lld points were dropped", params->max_voxels,
+              (long long)job->counts.voxels_dropped, (long long)job->counts.over_max_voxels);
+  if (choice->voxels_by == VX_VOXELS_FIRST)
+    text_put(out, "; max_voxels_by=near keeps the nearest voxels instead of the first");
 }
 
 static void say_out_of_range(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
@@ -327,69 +278,63 @@ static void say_rings_moved(const struct vx_job *job, const struct body_sniff *s
 
 static const struct row {
   const char *kind, *doc;
-  bool (*holds)(const struct vx_job *job, const struct body_sniff *sniffed);
   void (*say)(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out);
 } rows[WARNING_KINDS] = {
-    [WARNING_EMPTY] = {"empty", "the body has no points", is_empty, say_empty},
+    [WARNING_EMPTY] = {"empty", "the body has no points", say_empty},
     [WARNING_MAX_VOXELS] = {"max_voxels", "voxels were dropped because there were more than max_voxels",
-                            over_max_voxels, say_max_voxels},
+                            say_max_voxels},
     [WARNING_OUT_OF_RANGE] = {"out_of_range", "95 % or more of the finite points are out of point_cloud_range",
-                              out_of_range, say_out_of_range},
-    [WARNING_STEP_EMPTY] = {"step_empty", "a step kept less than 5 % of its finite points", step_empty, say_step_empty},
-    [WARNING_RINGS_MOVED] = {"rings_moved", "ring_outlier comes after a transform that moved the points", rings_moved,
+                              say_out_of_range},
+    [WARNING_STEP_EMPTY] = {"step_empty", "a step kept less than 5 % of its finite points", say_step_empty},
+    [WARNING_RINGS_MOVED] = {"rings_moved", "ring_outlier comes after a transform that moved the points",
                              say_rings_moved},
-    [WARNING_NOT_FINITE] = {"not_finite", "95 % or more of the points are not finite", not_finite, say_not_finite},
+    [WARNING_NOT_FINITE] = {"not_finite", "95 % or more of the points are not finite", say_not_finite},
     [WARNING_NUM_FEATURES] = {"num_features", "the rows look as if they had another number of columns, from 3 to 8",
-                              look_otherwise, say_num_features},
+                              say_num_features},
     [WARNING_OTHER_COLUMNS] = {"other_columns", "the rows have another number of columns than the model expects",
-                               other_columns, say_other_columns},
+                               say_other_columns},
     [WARNING_STRIPPED_BODY] = {"stripped_body",
                                "the body looks as if curl -d had stripped bytes from it; use curl --data-binary",
-                               stripped, say_stripped},
+                               say_stripped},
     [WARNING_FORMAT] =
         {"format", "the body was read as raw rows, but looks like a file of another format, like text, or like float64",
-         other_format, say_other_format},
+         say_other_format},
     [WARNING_ROUNDED] = {"rounded",
                          "rounding to float32 moved a coordinate of a file or of JSON by more than 5 mm, or "
                          "another 64-bit column of a file by 1/1000 of its range",
-                         rounded, say_rounded},
+                         say_rounded},
     [WARNING_INTENSITY] = {"intensity",
                            "intensity has another range than the model expects, or another column is in its place",
-                           intensity_off, say_intensity},
-    [WARNING_GROUND_Z] = {"ground_z", "the ground is more than 1 m from where the model expects it", ground_off,
-                          say_ground},
-    [WARNING_TIME] = {"time", "the column of time does not look like seconds since the newest sweep", time_off,
-                      say_time},
+                           say_intensity},
+    [WARNING_GROUND_Z] = {"ground_z", "the ground is more than 1 m from where the model expects it", say_ground},
+    [WARNING_TIME] = {"time", "the column of time does not look like seconds since the newest sweep", say_time},
     [WARNING_FEATURES] = {"feature_not_finite", "points with a finite x, y and z have another value that is not finite",
-                          features_off, say_features},
+                          say_features},
     [WARNING_NOT_SCATTERED] = {"not_scattered",
                                "voxels are not in the map: they are outside of the grid, or an earlier row has their "
                                "cell",
-                               not_scattered, say_not_scattered},
+                               say_not_scattered},
     [WARNING_TIMES_EQUAL] = {"times_equal",
                              "all points of a cloud or sweep have the same time, so deskew moves them alike",
-                             times_equal, say_times_equal},
+                             say_times_equal},
     [WARNING_TIMES_CLAMPED] = {"times_clamped", "more than 5 % of the times are far outside of the motion",
-                               times_clamped, say_times_clamped},
-    [WARNING_NO_MOTION] = {"no_motion", "deskew=stream moved nothing, since the stream has no earlier sweep", no_motion,
+                               say_times_clamped},
+    [WARNING_NO_MOTION] = {"no_motion", "deskew=stream moved nothing, since the stream has no earlier sweep",
                            say_no_motion},
-    [WARNING_FEWER_SWEEPS] = {"fewer_sweeps", "the streams had fewer sweeps than the request asked for", fewer_sweeps,
+    [WARNING_FEWER_SWEEPS] = {"fewer_sweeps", "the streams had fewer sweeps than the request asked for",
                               say_fewer_sweeps},
 };
 
 const char *warning_kind(enum warning warning) { return rows[warning].kind; }
 
-bool warning_holds(enum warning warning, const struct vx_job *job, const struct body_sniff *sniffed) {
-  return rows[warning].holds(job, sniffed);
-}
-
 void warnings_write(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out) {
+  uint32_t set = warnings_of(job, sniffed);
   json_printf(out, "[");
-  for (const struct row *row = rows; row < rows + WARNING_KINDS; row++) {
-    if (!row->holds(job, sniffed)) continue;
-    json_printf(out, "{kind:%s detail:", row->kind);
+  for (enum warning warning = 0; warning < WARNING_KINDS; warning++) {
+    if (!(set >> warning & 1)) continue;
+    json_printf(out, "{kind:%s detail:", rows[warning].kind);
     json_begin_string(out);
-    row->say(job, sniffed, out);
+    rows[warning].say(job, sniffed, out);
     json_end(out);
     json_printf(out, "}");
   }

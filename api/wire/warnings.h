@@ -34,8 +34,8 @@ enum warning {
 
 const char *warning_kind(enum warning warning);
 
-// Whether a finished job over a body that looks like this has the warning.
-bool warning_holds(enum warning warning, const struct vx_job *job, const struct body_sniff *sniffed);
+// The warnings of a finished job over a body that looks like this; bit i stands for warning i.
+uint32_t warnings_of(const struct vx_job *job, const struct body_sniff *sniffed);
 
 // Writes all warnings that hold, as a JSON array of objects.
 void warnings_write(const struct vx_job *job, const struct body_sniff *sniffed, struct text *out);

@@ -102,6 +102,7 @@ static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct error
   struct vx_stop stop = {caller ? caller->stopped : NULL, job->ctx, 0, false};
   enum vx_status status = vx_begin_job(job, error);
   job->stop = &stop;
+  lane->points = job->inputs[VX_POINTS];
   if (status == VX_OK)
     status = job->chain ? cpu_run_chain(lane, job, operations[job->op], error) : operations[job->op](lane, job, error);
   job->stop = NULL;

@@ -89,8 +89,8 @@ void counters_job(struct counters *counters, const struct vx_counts *counts, con
     add(&counters->fates[items][fate], vx_fate_count(fate, counts));
   count_steps(counters, answer->job);
   for (int i = 0; i < VOXEL_FATES; i++) add(&counters->voxels[i], voxel_fate_count(i, counts));
-  for (enum warning i = 0; i < WARNING_KINDS; i++)
-    if (warning_holds(i, answer->job, &answer->sniffed)) add(&counters->warnings[i], 1);
+  uint32_t warnings = warnings_of(answer->job, &answer->sniffed);
+  for (enum warning i = 0; i < WARNING_KINDS; i++) add(&counters->warnings[i], warnings >> i & 1);
   for (int i = 0; i < TIMING_COUNT; i++)
     if (answer_has_timing(answer, i)) observe(&counters->stages[i], answer_timing_ns(answer, i));
 }

@@ -77,7 +77,7 @@ const struct option options_table[] = {
      "jobs that run at the same time on each GPU, besides detections and long jobs (see gpu_long_streams)"},
     {"gpu_long_streams", TYPE_INT, FIELD(gpu_long_streams), 1, 64, NULL, "2",
      "long jobs that run at the same time on each GPU, with a lower priority than other jobs: jobs that sample "
-     "(farthest points) or may compare more than 4194304 pairs of boxes"},
+     "(farthest points), have the step statistical_outlier, or may compare more than 4194304 pairs of boxes"},
     {"gpu_detection_streams", TYPE_INT, FIELD(gpu_detection_streams), 1, 64, NULL, "1",
      "detections that run at the same time on each GPU"},
     {"busy_poll_us", TYPE_INT, FIELD(busy_poll_us), 0, 1000000, NULL, "1000",

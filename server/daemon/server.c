@@ -114,7 +114,7 @@ static void warn_of_memory(const struct server *server) {
   const struct options *options = &server->options;
   int64_t limit = limits_memory_bytes("");
   // The sum that docs/operate/tuning.md explains, without the memory of models: few networks come near their limit.
-  int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)sizeof(struct request);
+  int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)sizeof(struct request) + POOL_KEPT;
   int64_t connections = options->max_connections + (options->pages_listen[0] ? PAGES_CONNECTIONS : 0);
   int64_t detecting = workers_at_work(&server->jobs.workers, VX_LANE_DETECT);  // each keeps two blocks of scratch
   int64_t most = options->memory_budget_bytes + connections * of_a_connection +

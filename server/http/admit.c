@@ -166,13 +166,14 @@ static bool start_from_model(struct request *request) {
   const struct route_names *names = &request->names;
   const struct named *named = catalog_acquire(service->catalog);
   bool found = model_find(named, names->name, names->version, &job->asked, &model, &request->error);
-  if (found && model.preset) job_request_copy(&job->asked, model.request);
+  if (found && model.preset && !job_request_copy(&job->asked, model.request)) found = pool_refuse(&request->error);
   if (found && !model.fault) job_acquire_detector(job);
   bool serves = found && model_serves(&model, &request->error);
   catalog_release(service->catalog);
   if (!serves) return false;
   job->asked.max_sampling_work = service->options->max_sampling_work;
-  job->infer = &job->memory.infer;
+  job->infer = pool_take(&job->asked.pool, sizeof *job->infer);
+  if (!job->infer) return pool_refuse(&request->error);
   *job->infer =
       (struct infer){.model = names->name, .version = model.version, .preset = model.preset, .head_bytes = -1};
   return true;

@@ -137,6 +137,7 @@ static void close_peer(struct service *service, struct peer *peer) {
   struct tls_session *tls = peer->tls;
   struct request *request = peer->request;
   if (request && request->state != REQUEST_OVER) exchange_close(request, MHD_REQUEST_TERMINATED_WITH_ERROR);
+  if (request) pool_close(&request->job.asked.pool);
   free(request);
   connection_closed(service->watcher, peer);
   tls_session_close(tls);

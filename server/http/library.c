@@ -84,10 +84,6 @@ bool library_tells_of_one_end(const char *text) {
 
 // ---- bodies of responses --------------------------------------------------------------------------------------------
 
-struct MHD_Response *library_response(const char *data, size_t size, void (*release)(void *cls), void *cls) {
-  return MHD_create_response_from_buffer_with_free_callback_cls(size, (void *)(uintptr_t)data, release, cls);
-}
-
 struct MHD_Response *library_response_of(const char *data, const struct byte_range *ranges, int count,
                                          void (*release)(void *cls), void *cls) {
   struct MHD_IoVec parts[RANGES_MAX];

@@ -43,11 +43,8 @@ int library_own_status(const char *text);
 // metrics count them.
 bool library_tells_of_one_end(const char *text);
 
-// A response whose body is the `size` bytes at `data`. They must stay until `release` is called with `cls`. NULL: out
-// of memory, and `release` is not called.
-struct MHD_Response *library_response(const char *data, size_t size, void (*release)(void *cls), void *cls);
-
-// The same, with a body of several ranges of `data`, in their order: at most RANGES_MAX.
+// A response whose body is several ranges of `data`, in their order: at most RANGES_MAX. `data` must stay until
+// `release` is called with `cls`. NULL: out of memory, and `release` is not called.
 enum { RANGES_MAX = 64 };
 struct MHD_Response *library_response_of(const char *data, const struct byte_range *ranges, int count,
                                          void (*release)(void *cls), void *cls);

@@ -20,7 +20,8 @@ static struct MHD_Response *response_of_output(struct request *request) {
   struct buffer *output = request->job.held.output;
   struct MHD_Response *response =
       result->ranges ? library_response_of(output->data, result->range, result->ranges, release_output, output)
-                     : library_response(output->data, result->length, release_output, output);
+                     : MHD_create_response_from_buffer_with_free_callback_cls(result->length, output->data,
+                                                                              release_output, output);
   if (!response) return NULL;
   request->job.held.output = NULL;
   request->sent_bytes = (int64_t)result->length;

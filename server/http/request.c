@@ -51,7 +51,7 @@ bool request_enter_gate(struct request *request) {
 // ---- from its begin to its end --------------------------------------------------------------------------------------
 
 struct request *request_begin(struct service *service, struct MHD_Connection *connection, struct peer *peer) {
-  if (!peer->request) peer->request = malloc(sizeof *peer->request);
+  if (!peer->request) peer->request = calloc(1, sizeof *peer->request);
   struct request *request = peer->request;
   if (!request) return NULL;
   memset(request, 0, offsetof(struct request, job));

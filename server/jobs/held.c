@@ -161,8 +161,3 @@ void job_release_scratch(struct job *job) {
   if (job->held.scratch_bytes) budget_release(job->services->buffers, job->held.scratch_bytes);
   job->held.scratch_bytes = 0;
 }
-
-void job_release_detector(struct job *job) {
-  detector_release(job->held.detector);
-  job->held.detector = NULL;
-}

@@ -31,6 +31,5 @@ void job_release_queue_slot(struct job *job);
 void job_release_buffer(struct buffer **buffer);  // the input, the rows, the times or the output
 void job_release_decoder(struct job *job);
 void job_release_scratch(struct job *job);
-void job_release_detector(struct job *job);
 
 #endif

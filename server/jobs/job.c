@@ -18,7 +18,8 @@ void job_init(struct job *job, struct job_services *services) {
 }
 
 enum vx_lane_use job_lane_use(const struct job *job) {
-  return vx_lane_use_of(&job->asked.job, job->asked.point_counts);
+  enum vx_lane_use use = vx_lane_use_of(&job->asked.job, job->asked.point_counts);
+  return use == VX_LANE_QUICK && chain_is_long(&job->asked.chain) ? VX_LANE_LONG : use;
 }
 
 bool job_is_stale(const struct job *job, int64_t now_ns) {

@@ -140,7 +140,7 @@ struct job {
   struct job_held held;
   struct job_result result;
 
-  // Parts that few jobs have, in the memory below. NULL: the job has none.
+  // Parts that few jobs have, in the pool of the request. NULL: the job has none.
   struct infer *infer;  // of a request by KServe's protocol
   struct job_stream *stream;
   struct job_shared *shared;
@@ -154,22 +154,15 @@ struct job {
   bool output_refused;  // the answer is too large or there is no memory: another lane would fail too
   size_t head_bytes;    // of the output, in front of tensors that stay where they are
 
-  // The members below are written before they are read, and never cleared.
+  // The members below are written before they are read; job_init does not clear them.
   struct vx_job work;
   struct vx_layout tensor_layout;
-  int32_t row_counts[VX_MAX_CLOUDS];  // `work` points to it
-  struct vx_chain_report report;      // if it has a chain
-  struct job_request asked;           // the body may add to it
-  struct {
-    struct infer infer;
-    struct job_stream stream;
-    struct job_shared shared;
-  } memory;
+  struct job_request asked;  // the body may add to it
 };
 
 _Static_assert(offsetof(struct job, work) <= 4096, "what is cleared for each job is small");
 
-// Makes a job that holds nothing and has no result.
+// Makes a job that holds nothing and has no result. The memory of a new job must be zeros.
 void job_init(struct job *job, struct job_services *services);
 
 static inline char *job_body(const struct job *job) { return job->held.input->data + job->spec.lead; }

@@ -87,12 +87,13 @@ static int32_t count_workers(void *ctx) {
 static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, parallel_for, count_workers, look};
 static const struct vx_caller caller_alone = {provide_output, allow_scratch, is_stopped, NULL, NULL, look};
 
-static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) {
+static bool prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) {
   job->work = job_request_job(&job->asked, job->points);
   job->work.caller = lanes->alone ? &caller_alone : &caller;
   job->work.ctx = job;
-  job->work.row_counts = job->row_counts;
-  job->work.report = job->work.chain ? &job->report : NULL;
+  job->work.row_counts = pool_take(&job->asked.pool, (size_t)job->work.num_clouds * sizeof *job->work.row_counts);
+  if (job->work.chain) job->work.report = pool_take(&job->asked.pool, sizeof *job->work.report);
+  if (job->asked.pool.failed) return pool_refuse(&job->result.error);
   job->result.kind = job_answer_kind(job);
   job->work.tensors = job->result.kind->tensors(&job->asked);
   job->tensor_layout.tensors = 0;  // provide_output is not called if there are none
@@ -112,6 +113,7 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
   if (sweeps_are_joined(job)) sweeps_count(job);
   job->result.begun = true;
   job->output_refused = false;
+  return true;
 }
 
 // ---- the lanes ------------------------------------------------------------------------------------------------------
@@ -347,7 +349,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   struct error error = {0};
   int64_t now_ns = clock_ns();
   if (!is_in_time(job, now_ns) || !job_may_fit(job, &job->result.error)) return false;
-  prepare(job, lanes, now_ns);
+  if (!prepare(job, lanes, now_ns)) return false;
   enum vx_status status = run_lanes(job, lanes, &error);
   job_release_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
@@ -420,7 +422,8 @@ void job_release(struct job *job) {
   job_release_buffer(&job->held.times);
   job_release_decoder(job);
   job_release_scratch(job);
-  job_release_detector(job);
+  if (job->held.detector) detector_release(job->held.detector);
+  job->held.detector = NULL;
   if (job->shared) shared_release(job);
   if (job->stream) sweeps_end(job);
   if (!job->result.answered) job_release_buffer(&job->held.output);

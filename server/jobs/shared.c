@@ -1,19 +1,21 @@
 // See shared.h.
 #include "server/jobs/shared.h"
 
+#include <string.h>
+
 #include "server/base/clock.h"
 #include "server/jobs/held.h"
 
 // The parameters by which a request names regions; an inference request has one for all.
 static const char of_tensor[] = "shared_memory_region", of_points[] = "points_region", of_answer[] = "output_region";
 
-static struct job_shared *shared_of(struct job *job) {
-  if (job->shared) return job->shared;
-  struct job_shared *shared = job->shared = &job->memory.shared;
-  shared->source.region = NULL;
-  shared->source.device_ptr = NULL;
-  shared->sinks = shared->in_place = shared->copied = 0;
-  return shared;
+// Gives the job its part for regions.
+static bool share(struct job *job, struct error *error) {
+  if (job->shared) return true;
+  job->shared = pool_take(&job->asked.pool, sizeof *job->shared);
+  if (!job->shared) return pool_refuse(error);
+  memset(job->shared, 0, offsetof(struct job_shared, sink));
+  return true;
 }
 
 // Opens a part of a region of the job's client, if the client may use regions.
@@ -30,15 +32,16 @@ static bool open_part(const struct job *job, const struct region_ref *ref, const
 bool shared_read(void *cls, const struct region_ref *ref, char *out, struct error *error) {
   struct job *job = cls;
   struct region_part part;
-  if (!open_part(job, ref, of_tensor, &part, error)) return false;
+  if (!share(job, error) || !open_part(job, ref, of_tensor, &part, error)) return false;
   bool good = region_read(&part, out, error);
   region_release(&part);
-  shared_of(job)->copied++;
+  job->shared->copied++;
   return good;
 }
 
 bool source_open(struct job *job, const struct region_ref *ref) {
-  return open_part(job, ref, job->infer ? of_tensor : of_points, &shared_of(job)->source, &job->result.error);
+  const char *parameter = job->infer ? of_tensor : of_points;
+  return share(job, &job->result.error) && open_part(job, ref, parameter, &job->shared->source, &job->result.error);
 }
 
 // Whether the GPU will run the job, and only the GPU reads its points.
@@ -74,7 +77,8 @@ bool source_copy(struct job *job) {
 // ---- the sinks ------------------------------------------------------------------------------------------------------
 
 static bool add_sink(struct job *job, const struct region_ref *ref, const char *parameter, int tensor) {
-  struct job_shared *shared = shared_of(job);
+  if (!share(job, &job->result.error)) return false;
+  struct job_shared *shared = job->shared;
   struct sink *sink = &shared->sink[shared->sinks];
   if (!open_part(job, ref, parameter, &sink->part, &job->result.error)) return false;
   sink->tensor = tensor;

@@ -45,18 +45,17 @@ struct job *sweeps_take_waiting(struct streams *streams, int64_t now_ns) {
 }
 
 static struct job_stream *begin_stream(struct job *job) {
-  struct job_stream *stream = job->stream = &job->memory.stream;
+  struct job_stream *stream = job->stream = pool_take(&job->asked.pool, sizeof *stream);
+  if (!stream) (void)pool_refuse(&job->result.error);
+  if (!stream) return NULL;
+  memset(stream, 0, offsetof(struct job_stream, points));
   stream->job = job;
-  stream->turn.stream = NULL;
-  stream->sweep = NULL;
-  stream->lost_sweeps = 0;
-  stream->gathered_bytes = 0;
-  stream->joined.count = 0;
   return stream;
 }
 
 enum stream_entry sweeps_begin(struct job *job, bool may_wait) {
   struct job_stream *stream = job->stream ? job->stream : begin_stream(job);
+  if (!stream) return STREAM_REFUSED;
   if (stream->turn.stream) return STREAM_TURN;
   if (!job_may_use_state(job, &job->result.error)) return STREAM_REFUSED;
   stream->turn.time = stream_sweep(&job->asked, 0).time;

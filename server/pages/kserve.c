@@ -39,24 +39,26 @@ typedef void (*model_writer)(const struct view *view, const struct model *model,
 // If `serving`, refuses models that do not serve.
 static bool write_one(const struct view *view, const struct page_asked *asked, bool serving, model_writer writer,
                       struct text *out, struct error *error) {
-  struct job_request memory;
+  struct job_request memory = {0};
   struct model model;
   bool good = model_find(catalog_acquire(view->catalog), asked->name, asked->version, &memory, &model, error) &&
               (!serving || model_serves(&model, error));
   if (good) writer(view, &model, out);
   catalog_release(view->catalog);
+  pool_close(&memory.pool);
   return good;
 }
 
 // Writes all models as the elements of a list. If `serving`, leaves out models that do not serve.
 static void write_each(const struct view *view, bool serving, model_writer writer, struct text *out) {
-  struct job_request memory;
+  struct job_request memory = {0};
   struct model model;
   char name[MODEL_NAME_SIZE];
   const struct named *named = catalog_acquire(view->catalog);
   for (size_t number = 0; number < model_numbers(named); number++)
     if (model_at(named, number, name, &memory, &model) && !(serving && model.fault)) writer(view, &model, out);
   catalog_release(view->catalog);
+  pool_close(&memory.pool);
 }
 
 static void write_name(const struct view *view, const struct model *model, struct text *out) {

@@ -235,7 +235,7 @@ static bool measure(struct gpu *gpu, const struct work *work, const struct vx_jo
 }
 
 static bool bench(struct gpu *gpu, const struct work *work, const char *directory, int repeat) {
-  struct job_request request;
+  static struct job_request request;
   struct vx_job asked;
   struct frame frames[MAX_FRAMES] = {{.rows = 0}};
   int num_frames = 0;
@@ -270,7 +270,7 @@ static bool print_table(struct gpu *gpu, const char *directory, int repeat) {
 // Runs one scan several times, as the service would.
 static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
   struct work work = {.name = arguments[0], .query = arguments[0], .frames = {arguments[1]}};
-  struct job_request request;
+  static struct job_request request;
   struct vx_job asked;
   struct frame frame;
   struct error error = {0};

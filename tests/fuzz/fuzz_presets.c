@@ -31,7 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   assert(preset ? !error.text[0] : error.text[0] != '\0');
   if (preset) {
     struct error error;
-    struct job_request request = *presets_request(preset);
+    static struct job_request request;
+    assert(job_request_copy(&request, presets_request(preset)));
     assert(strcmp(preset_name(preset), "fuzzed") == 0 && strcmp(request.preset, "fuzzed") == 0);
     assert(job_request_finish(&request, &error));
     check_rendering(preset);

@@ -59,7 +59,7 @@ class Limits(unittest.TestCase):
         self.assertIn("level=warning", warning)
         self.assertIn("memory_limit_bytes=1073741824 ", warning)
         self.assertIn("memory_budget_bytes=2147483648", warning)
-        # The budget, connections, workers, the lanes of small jobs, and about 71 KiB for each request.
+        # The budget, connections, workers, the lanes of small jobs, and about 71 KiB for each request and its lists.
         without_requests = 2147483648 + 100 * 262144 + 3 * 67108864 + 3 * 1000 * 2048
         may_need = int(re.search(r"may_need_bytes=(\d+)", warning)[1])
         self.assertGreater(may_need, without_requests + 100 * 72000)

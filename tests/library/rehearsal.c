@@ -60,7 +60,8 @@ static void on_freed(void *cls) { note(cls, 'f'); }
 
 static enum MHD_Result answer(struct stage *stage, struct MHD_Connection *connection) {
   note(stage, 'd');
-  struct MHD_Response *response = library_response(said, sizeof said - 1, on_freed, stage);
+  struct MHD_Response *response =
+      MHD_create_response_from_buffer_with_free_callback_cls(sizeof said - 1, (void *)(uintptr_t)said, on_freed, stage);
   if (!response) return MHD_NO;
   enum MHD_Result result = MHD_queue_response(connection, MHD_HTTP_OK, response);
   MHD_destroy_response(response);

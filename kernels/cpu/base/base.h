@@ -36,8 +36,9 @@ void cpu_arena_trim(struct cpu_arena *arena, size_t keep);
 // ---- the lane -------------------------------------------------------------------------------------------------------
 
 struct vx_lane {
-  uint64_t seed[2];  // seed of the cell indexes' hash
-  uint32_t base;     // base of the next cell index
+  struct vx_input points;  // what an operation on points reads: the job's points, or the rows that its chain left
+  uint64_t seed[2];        // seed of the cell indexes' hash
+  uint32_t base;           // base of the next cell index
   struct cpu_arena scratch;
   struct cpu_arena chain;    // the rows of a chain of steps
   struct cpu_arena between;  // what the stages of one job leave for each other
@@ -56,8 +57,8 @@ void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *i
 VX_WARN_UNUSED enum vx_status cpu_reserve_for_help(const struct vx_worker *worker, const struct cpu_arena *measured,
                                                    struct error *error);
 
-// The first `count` values of the job's points as float32. Narrow values are widened into `widened`.
-const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened);
+// The first `count` values of the lane's points as float32. Narrow values are widened into `widened`.
+const float *cpu_float_points(const struct vx_lane *lane, struct vx_stop *stop, int64_t count, float *widened);
 
 // ---- sorting of keys with numbers, in scratch memory ----------------------------------------------------------------
 

@@ -34,10 +34,10 @@ enum vx_status cpu_reserve_for_help(const struct vx_worker *worker, const struct
   return cpu_arena_reserve(&worker->lane->scratch, measured, &nobody, error);
 }
 
-const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened) {
-  const struct vx_input *points = &job->inputs[VX_POINTS];
+const float *cpu_float_points(const struct vx_lane *lane, struct vx_stop *stop, int64_t count, float *widened) {
+  const struct vx_input *points = &lane->points;
   if (!vx_is_narrow(points->dtype)) return points->data;
-  for (int64_t begin = 0, end; (end = vx_stride_end(job->stop, begin, count)) > begin; begin = end)
+  for (int64_t begin = 0, end; (end = vx_stride_end(stop, begin, count)) > begin; begin = end)
     vx_widen(points->dtype, points->data, begin, end - begin, widened + begin);
   return widened;
 }

@@ -152,8 +152,8 @@ enum vx_status cpu_fps(struct cpu_fps *fps, struct vx_lane *lane, const struct v
 
 // ---- a job that samples points --------------------------------------------------------------------------------------
 
-static float *lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_job *job, int32_t largest) {
-  const struct vx_input *points = &job->inputs[VX_POINTS];
+static float *lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_job *job, const struct vx_input *points,
+                      int32_t largest) {
   cpu_fps_lay_out(fps, arena, job, largest);
   uint64_t floats = (uint64_t)points->dims[0] * (uint64_t)points->dims[1];
   return vx_is_narrow(points->dtype) ? cpu_arena_take(arena, floats, sizeof(float)) : NULL;
@@ -177,13 +177,13 @@ enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struc
   struct cpu_fps fps;
   struct cpu_arena measured = {0};
   int32_t largest = largest_cloud(job);
-  (void)lay_out(&fps, &measured, job, largest);
+  (void)lay_out(&fps, &measured, job, &lane->points, largest);
   enum vx_status status = vx_begin_samples(job, job->point_counts, error);
   if (status == VX_OK) status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
   if (status != VX_OK) return status;
   int64_t began = cpu_now_ns();
-  float *widened = lay_out(&fps, &lane->scratch, job, largest);
-  const float *points = cpu_float_points(job, job->counts.received * job->inputs[VX_POINTS].dims[1], widened);
+  float *widened = lay_out(&fps, &lane->scratch, job, &lane->points, largest);
+  const float *points = cpu_float_points(lane, job->stop, job->counts.received * lane->points.dims[1], widened);
   job->stage_ns[VX_STAGE_SAMPLE] = cpu_now_ns() - began;
   status = cpu_fps_prepare(&fps, points, job->point_counts, error);
   return status == VX_OK && job->tensors != 0 ? write_output(&fps, lane, error) : status;

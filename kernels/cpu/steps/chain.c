@@ -235,12 +235,10 @@ enum vx_status cpu_points(struct vx_lane *lane, struct vx_job *job, struct error
 // The operation runs on the rows that are left, in place of the body.
 static enum vx_status operate(const struct cpu_chain *chain, cpu_operation *operation, struct error *error) {
   struct vx_job *job = chain->job;
-  const struct vx_input body = job->inputs[VX_POINTS];
   for (int32_t i = 0; i < chain->num_slices && operation == cpu_points; i++)
     job->row_counts[chain->slices[i].cloud] += chain->slices[i].left;
-  job->inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, chain->num_rows, chain->columns, chain->rows);
+  chain->lane->points = vx_points_of(VX_FLOAT32, chain->num_rows, chain->columns, chain->rows);
   enum vx_status status = operation(chain->lane, job, error);
-  job->inputs[VX_POINTS] = body;
   if (status == VX_OK) vx_settle_chain(job);
   return status;
 }

@@ -30,7 +30,7 @@ struct cpu_slice {
 };
 
 struct cpu_chain {
-  struct vx_job *job;      // inputs[VX_POINTS] is the body, with rows as the client sent them
+  struct vx_job *job;
   struct vx_lane *lane;    // of the worker that runs the job
   float *rows;             // [num_rows, columns]
   uint8_t *fates, *steps;  // [num_rows]

@@ -71,7 +71,7 @@ void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   if (run->ids_wanted) run->point_ids = cpu_arena_take(arena, points, sizeof *run->point_ids);
   run->rows = cpu_arena_take(arena, rows, sizeof *run->rows);
   if (run->lists_wanted) run->list = cpu_arena_take(arena, points, sizeof *run->list);
-  if (vx_is_narrow(run->job->inputs[VX_POINTS].dtype))
+  if (vx_is_narrow(run->lane->points.dtype))
     run->widened = cpu_arena_take(arena, points * (uint64_t)run->columns, sizeof *run->widened);
   if (run->sampling) {
     run->means = cpu_arena_take(arena, rows * (uint64_t)run->columns, sizeof *run->means);

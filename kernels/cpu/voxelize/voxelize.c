@@ -64,7 +64,7 @@ static enum vx_status prepare(struct cpu_run *run, struct error *error) {
     status = take_scratch(run, error);
   }
   if (status == VX_OK) {
-    run->points = cpu_float_points(run->job, (int64_t)run->num_points * run->columns, run->widened);
+    run->points = cpu_float_points(run->lane, run->stop, (int64_t)run->num_points * run->columns, run->widened);
     status = vx_stop_status(run->stop, error);
   }
   return status;

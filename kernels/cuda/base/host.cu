@@ -64,9 +64,9 @@ size_t cuda_input_bytes(const struct cuda_run *run) {
 
 enum vx_status cuda_copy_source(const struct cuda_run *run, struct error *error) {
   if (run->source == run->source_copy) {
-    CUDA_CALL(cudaMemcpyAsync(run->source_copy, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run),
-                              cudaMemcpyHostToDevice, run->stream),
-              error);
+    CUDA_CALL(
+        cudaMemcpyAsync(run->source_copy, run->input.data, cuda_input_bytes(run), cudaMemcpyHostToDevice, run->stream),
+        error);
   }
   return VX_OK;
 }
@@ -318,8 +318,11 @@ struct cuda_run cuda_read_job(struct vx_lane *lane, struct vx_job *job) {
   run.section_words = (uint32_t)job->sections.count * CUDA_SECTION_FATES;
   run.long_word = run.sampling ? &lane->status->sent : NULL;
   run.tensors = job->tensors;
-  run.dtype = job->inputs[VX_POINTS].dtype;
-  run.columns = (uint32_t)job->inputs[VX_POINTS].dims[1];
+  run.input = job->inputs[VX_POINTS];
+  if (lane->chain && run.operation->items == VX_POINT_ITEMS)
+    run.input = vx_points_of(VX_FLOAT32, run.input.dims[0], (int32_t)run.input.dims[1], lane->chain->rows.points);
+  run.dtype = run.input.dtype;
+  run.columns = (uint32_t)run.input.dims[1];
   measure_clouds(&run);
   return run;
 }

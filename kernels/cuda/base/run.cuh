@@ -183,6 +183,7 @@ struct cuda_run : voxel_view {
   const struct vx_voxelize *params;    // NULL unless voxels are made
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
   vx_tensor_set tensors;               // tensors to write
+  struct vx_input input;               // what an operation on points reads: the job's points, or what its chain left
   cudaStream_t stream;
   struct vx_grid grid;
   size_t image_capacity;  // bytes of the output block for row_capacity rows

@@ -136,7 +136,7 @@ static enum vx_status find_candidates(struct cuda_run *run, struct error *error)
 // Makes a copy of points that the device cannot read in place. float32 points are copied to the place of the rows.
 static enum vx_status take_source(struct cuda_run *run, struct error *error) {
   void *source;
-  CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
+  CUDA_TRY(cuda_see_part(run, run->input.data, cuda_input_bytes(run), &source, error));
   run->source = source;
   if (!source) {
     run->source_copy = run->fps.points;

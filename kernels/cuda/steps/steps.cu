@@ -180,8 +180,7 @@ static enum vx_status prepare(struct cuda_chain *chain, struct error *error) {
   struct cuda_arena measured = {}, arena = {};
   struct vx_lane *lane = chain->run.lane;
   void *source;
-  CUDA_TRY(cuda_see_part(&chain->run, chain->run.job->inputs[VX_POINTS].data, cuda_input_bytes(&chain->run), &source,
-                         error));
+  CUDA_TRY(cuda_see_part(&chain->run, chain->run.input.data, cuda_input_bytes(&chain->run), &source, error));
   chain->run.source = source;
   lay_out(chain, &measured);
   CUDA_TRY(cuda_reserve(lane, &lane->chain_rows, measured.used, error));
@@ -269,8 +268,6 @@ static void add_times(const struct cuda_chain *chain) {
 static enum vx_status operate(struct cuda_chain *chain, cuda_job *operation, struct error *error) {
   struct vx_job *job = chain->run.job;
   struct vx_lane *lane = chain->run.lane;
-  const struct vx_input body = job->inputs[VX_POINTS];
-  job->inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, body.dims[0], (int32_t)body.dims[1], chain->rows.points);
   lane->chain = chain;
   enum vx_status status = operation(lane, job, error);
   if (status == VX_OK) {
@@ -279,7 +276,6 @@ static enum vx_status operate(struct cuda_chain *chain, cuda_job *operation, str
     add_times(chain);
   }
   lane->chain = NULL;
-  job->inputs[VX_POINTS] = body;
   return status;
 }
 

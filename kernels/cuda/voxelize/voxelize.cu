@@ -84,7 +84,7 @@ static enum vx_status prepare(struct cuda_run *run, struct error *error) {
   void *source;
   read_params(run);
   CUDA_TRY(plan_image(run, error));
-  CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
+  CUDA_TRY(cuda_see_part(run, run->input.data, cuda_input_bytes(run), &source, error));
   run->source = source;
   if (run->filtered) CUDA_TRY(cuda_plan_filter(run, error));
   plan(run);

@@ -388,7 +388,7 @@ static bool run_all(struct bench *bench, int32_t columns, struct row *rows) {
 }
 
 static bool run(struct bench *bench, int num_paths, char **paths) {
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   if (!setting(&bench->options, "preset") && !add_setting(&bench->options, "preset", 6, "voxelize_cuda")) return false;
   if (!job_request_from_query(&request, VX_VOXELIZE, &bench->options.query, &(const struct named){bench->presets, NULL},

@@ -96,7 +96,7 @@ static json_t *metadata_in(const json_t *header) {
 // A request for samples of two clouds; the second is empty. With `voxels`, samples of voxels.
 static struct job_request sampling_request(bool voxels, bool stacked) {
   static const char *const values[][2] = {{"point_cloud_range", "0,0,0,4,4,4"}, {"voxel_size", "1,1,1"}};
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   job_request_init(&request, voxels ? VX_VOXELIZE : VX_FPS);
   for (size_t i = 0; voxels && i < 2; i++)

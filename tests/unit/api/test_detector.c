@@ -303,9 +303,9 @@ static void layers_follow_each_other(void **state) {
   has_fault("encoder: tensor weight_1 does not have the shape [4, width]");
   write_encoder(headers[0], 47);
   struct detectors *detectors = load();
-  struct job_request request;
+  static struct job_request request;
   job_request_init(&request, VX_DETECT);
-  detector_choose(detectors_at(detectors, 0), &request);
+  assert_true(detector_choose(detectors_at(detectors, 0), &request));
   assert_string_equal(request.model, "one");
   assert_ptr_equal(detector_of(&request), detectors_at(detectors, 0));
   const struct vx_detector *core = request.job.params.detect.detector;
@@ -362,9 +362,9 @@ static void maps_may_have_their_channels_first(void **state) {
   shape.output[1] = tensor("c", 8, 2, 3);
   shape.output[2] = tensor("b", 28, 2, 3);
   struct detectors *detectors = load();
-  struct job_request request;
+  static struct job_request request;
   job_request_init(&request, VX_DETECT);
-  detector_choose(detectors_at(detectors, 0), &request);
+  assert_true(detector_choose(detectors_at(detectors, 0), &request));
   const struct vx_detector *core = request.job.params.detect.detector;
   assert_true(core->channels_first && !core->one_by_one && core->items == 2 * 3 * 4);
   assert_true(core->maps[0].height == 2 && core->maps[0].width == 3 && core->maps[0].channels == 8);
@@ -464,7 +464,7 @@ static void parameters_of_a_detection(void **state) {
       {"model=one&outputs=boxes,cls_preds,box_preds", NULL, NULL},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct job_request request;
+    static struct job_request request;
     const char *parameter, *reason = asks(rows[i].query, &parameter, &request);
     if (!reason != !rows[i].reason || (reason && !strstr(reason, rows[i].reason)))
       fail_msg("%s: %s", rows[i].query, reason ? reason : "taken");

@@ -52,7 +52,7 @@ static bool parse(const char *text, struct job_request *request, struct error *e
 
 static void defaults_hold(void **state) {
   (void)state;
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   assert_true(parse(GRID, &request, &error));
   assert_int_equal(request.num_features, 4);
@@ -66,7 +66,7 @@ static void defaults_hold(void **state) {
 
 static void every_value_is_read(void **state) {
   (void)state;
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   assert_true(parse(
       GRID
@@ -93,7 +93,7 @@ static void every_value_is_read(void **state) {
 
 static void the_first_word_replaces_that_of_a_preset(void **state) {
   (void)state;
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   assert_true(parse("preset=nuscenes_dynamic_pillar", &request, &error));
   assert_int_equal(request.job.params.voxelize.order, VX_ORDER_KEY);
@@ -111,7 +111,7 @@ struct refusal {
 };
 
 static void check_refusal(enum vx_op op, const struct refusal *expected) {
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   if (parse_for(op, expected->query, &request, &error)) fail_msg("%s was taken", expected->query);
   if ((enum error_kind)error.kind != expected->kind || strcmp(error.parameter, expected->parameter) != 0)
@@ -209,7 +209,7 @@ static void refusals_of_columns(void **state) {
 
 static void columns_are_named(void **state) {
   (void)state;
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   assert_true(
       parse("preset=kitti_second&fields=x,y,z,intensity,a \"b\"&format=pcd&intensity_scale=0.25", &request, &error));
@@ -268,7 +268,7 @@ static void refusals_of_samples(void **state) {
 
 static void samples_of_points(void **state) {
   (void)state;
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   assert_true(parse_for(VX_FPS, "num_samples=7", &request, &error));
   assert_int_equal(request.job.op, VX_FPS);
@@ -292,7 +292,7 @@ static void samples_of_points(void **state) {
 
 static void samples_of_voxels(void **state) {
   (void)state;
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   assert_true(parse(GRID, &request, &error));
   assert_false(request.job.params.voxelize.sampling.enabled);
@@ -334,7 +334,7 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
       {"num_samples=1&point_counts=4", 10, 99, "point_counts", 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct job_request request;
+    static struct job_request request;
     struct error error;
     assert_true(parse_for(VX_FPS, cases[i].query, &request, &error));
     request.max_sampling_work = cases[i].max_work;
@@ -343,7 +343,7 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
     if (taken) assert_int_equal(request.sample_counts[request.num_clouds - 1], cases[i].last);
     if (!taken) assert_string_equal(error.parameter, cases[i].parameter);
   }
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   assert_true(parse(GRID "&fps=5&point_counts=1,0", &request, &error));  // the voxels are counted later
   assert_true(job_request_split(&request, 1, &error));
@@ -365,7 +365,7 @@ static void only_sampling_jobs_have_sample_counts(void **state) {
                {VX_FPS, "num_samples=2", true},
                {VX_TRANSFORM, "matrix=1,0,0,5,0,1,0,6,0,0,1,7,0,0,0,1", false}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct job_request request;
+    static struct job_request request;
     struct error error;
     if (!parse_for(cases[i].op, cases[i].query, &request, &error)) fail_msg("%s", error.text);
     assert_true(job_request_split(&request, 2, &error));
@@ -384,7 +384,7 @@ static void the_last_row_of_a_matrix_is_fixed(void **state) {
         bool other = i == 16 * matrix + 12 + column, one = i % 16 % 5 == 0;
         snprintf(query + strlen(query), sizeof query - strlen(query), "%s%d", i ? "," : "", other != one);
       }
-      struct job_request request;
+      static struct job_request request;
       struct error error;
       assert_false(parse_for(VX_TRANSFORM, query, &request, &error));
       assert_string_equal(error.parameter, "matrix");
@@ -409,7 +409,7 @@ static void samples_are_shown(void **state) {
       {VX_VOXELIZE, GRID "&fps=5,6&point_counts=1,2", "\"fps\":[5,6],\"start\":0,"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct job_request request;
+    static struct job_request request;
     struct error error;
     char memory[2048];
     struct text text = text_over(memory, sizeof memory);
@@ -421,7 +421,7 @@ static void samples_are_shown(void **state) {
 
 static void a_query_overrides_its_preset(void **state) {
   (void)state;
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   assert_true(parse("max_voxels=7&preset=kitti_pointpillar", &request, &error));
   assert_int_equal(request.job.params.voxelize.max_voxels, 7);
@@ -432,7 +432,7 @@ static void a_query_overrides_its_preset(void **state) {
 
 static void other_features_than_the_presets_bring_their_tensors(void **state) {
   (void)state;
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   assert_true(parse("preset=nuscenes_dynamic_pillar", &request, &error));
   assert_true(request.job.tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS));
@@ -443,7 +443,7 @@ static void other_features_than_the_presets_bring_their_tensors(void **state) {
 
 static void clouds_must_add_up(void **state) {
   (void)state;
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   assert_true(parse(GRID "&point_counts=2147483647,2147483647", &request, &error));
   assert_false(job_request_split(&request, -2, &error));
@@ -458,7 +458,7 @@ static void clouds_must_add_up(void **state) {
 
 static void as_many_clouds_as_allowed(void **state) {
   (void)state;
-  struct job_request request;
+  static struct job_request request;
   struct error error;
   char query[8192] = GRID "&point_counts=1";
   for (int i = 1; i < VX_MAX_CLOUDS; i++) strcat(query, ",1");
@@ -467,6 +467,19 @@ static void as_many_clouds_as_allowed(void **state) {
   strcat(query, ",1");
   assert_false(parse(query, &request, &error));
   assert_string_equal(error.parameter, "point_counts");
+}
+
+static void lists_may_find_no_memory(void **state) {
+  (void)state;
+  static struct job_request request;
+  struct error error;
+  assert_true(parse(GRID, &request, &error));
+  request.pool.failed = true;
+  assert_false(job_request_set(&request, "point_counts", 12, "1", 1, &error));
+  assert_int_equal(error.kind, ERROR_MEMORY_FULL);
+  assert_false(job_request_finish(&request, &error));
+  assert_int_equal(error.kind, ERROR_MEMORY_FULL);
+  assert_true(parse(GRID, &request, &error));
 }
 
 static void a_parameter_that_the_operation_does_not_have_is_not_given(void **state) {
@@ -483,6 +496,7 @@ static void a_parameter_that_the_operation_does_not_have_is_not_given(void **sta
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(lists_may_find_no_memory),
       cmocka_unit_test(a_parameter_that_the_operation_does_not_have_is_not_given),
       cmocka_unit_test(defaults_hold),
       cmocka_unit_test(every_value_is_read),

@@ -230,13 +230,10 @@ static uint32_t warnings_behind_steps(int64_t strange, int64_t first, int64_t se
   struct vx_chain_report report = {.left = 100 - strange - first - second};
   const struct body_sniff sniffed = {.columns = 0};
   struct vx_job job = {.counts = {.received = 100, .kept = report.left}, .chain = &chain, .report = &report};
-  uint32_t warnings = 0;
   report.fates[1][VX_FATE_NOT_FINITE] = strange;
   report.fates[1][VX_FATE_OUT_OF_CROP] = first;
   report.fates[2][VX_FATE_CUT_OUT] = second;
-  for (enum warning warning = 0; warning < WARNING_KINDS; warning++)
-    warnings |= (uint32_t)warning_holds(warning, &job, &sniffed) << warning;
-  return warnings;
+  return warnings_of(&job, &sniffed);
 }
 
 static void a_step_that_drops_nearly_all_gets_a_warning(void **state) {
@@ -279,9 +276,7 @@ static void each_kind_holds_when_it_should(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct vx_job job = {.counts = cases[i].counts};
-    uint32_t warnings = 0;
-    for (enum warning warning = 0; warning < WARNING_KINDS; warning++)
-      warnings |= (uint32_t)warning_holds(warning, &job, &cases[i].sniffed) << warning;
+    uint32_t warnings = warnings_of(&job, &cases[i].sniffed);
     if (warnings != cases[i].warnings) fail_msg("case %zu: %x, not %x", i, warnings, cases[i].warnings);
   }
 }
@@ -290,12 +285,12 @@ static void rows_that_are_not_scattered_get_a_warning(void **state) {
   (void)state;
   const struct body_sniff look = {.columns = 0};
   struct vx_job job = {.op = VX_SCATTER, .counts = {.received = 100, .kept = 100}};
-  assert_false(warning_holds(WARNING_NOT_SCATTERED, &job, &look));
+  assert_false((warnings_of(&job, &look) >> WARNING_NOT_SCATTERED & 1));
   job.counts = (struct vx_counts){.received = 100, .kept = 3, .out_of_range = 97};
-  assert_true(warning_holds(WARNING_NOT_SCATTERED, &job, &look));
-  assert_false(warning_holds(WARNING_OUT_OF_RANGE, &job, &look));  // the warning is about points
+  assert_true((warnings_of(&job, &look) >> WARNING_NOT_SCATTERED & 1));
+  assert_false((warnings_of(&job, &look) >> WARNING_OUT_OF_RANGE & 1));  // the warning is about points
   job.counts = (struct vx_counts){.received = 100, .kept = 99, .duplicate = 1};
-  assert_true(warning_holds(WARNING_NOT_SCATTERED, &job, &look));
+  assert_true((warnings_of(&job, &look) >> WARNING_NOT_SCATTERED & 1));
 }
 
 static void rounding_says_how_far(void **state) {
@@ -305,9 +300,9 @@ static void rounding_says_how_far(void **state) {
   struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   char memory[512];
   struct text text = text_over(memory, sizeof memory);
-  assert_false(warning_holds(WARNING_ROUNDED, &job, &look));
+  assert_false((warnings_of(&job, &look) >> WARNING_ROUNDED & 1));
   loss = (struct cloud_loss){.most = 0.11, .at = -4320978.61};
-  assert_true(warning_holds(WARNING_ROUNDED, &job, &look));
+  assert_true((warnings_of(&job, &look) >> WARNING_ROUNDED & 1));
   warnings_write(&job, &look, &text);
   assert_string_equal(memory,
                       "[{\"kind\":\"rounded\",\"detail\":\"float32 has steps of 0.5 m near -4320978.61, so rounding "
@@ -321,11 +316,11 @@ static void fewer_sweeps_say_why(void **state) {
   struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   char memory[512];
   struct text text = text_over(memory, sizeof memory);
-  assert_false(warning_holds(WARNING_FEWER_SWEEPS, &job, &look));
+  assert_false((warnings_of(&job, &look) >> WARNING_FEWER_SWEEPS & 1));
   joined = (struct join_report){.count = 1, .wanted = 10, .evicted = 2, .expired = 4, .begun = true};
   joined.sweeps[0].sent = true;
   joined.sweeps[0].points.received = 100;
-  assert_true(warning_holds(WARNING_FEWER_SWEEPS, &job, &look));
+  assert_true((warnings_of(&job, &look) >> WARNING_FEWER_SWEEPS & 1));
   warnings_write(&job, &look, &text);
   assert_string_equal(
       memory, "[{\"kind\":\"fewer_sweeps\",\"detail\":\"1 of 10 sweeps were there; 2 were evicted to make "
@@ -340,9 +335,9 @@ static void an_empty_sweep_is_told_though_points_were_joined(void **state) {
   const struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   joined.sweeps[0].sent = true;
   joined.sweeps[1].points.received = 100;
-  assert_true(warning_holds(WARNING_EMPTY, &job, &look));
+  assert_true((warnings_of(&job, &look) >> WARNING_EMPTY & 1));
   joined.sweeps[0].points.received = 1;
-  assert_false(warning_holds(WARNING_EMPTY, &job, &look));
+  assert_false((warnings_of(&job, &look) >> WARNING_EMPTY & 1));
 }
 
 static void other_columns_than_the_model_expects_are_told(void **state) {
@@ -377,8 +372,10 @@ static void all_are_written_as_one_json_array(void **state) {
   json_t *warnings = json_loads(memory, JSON_REJECT_DUPLICATES, NULL);
   assert_int_equal(json_array_size(warnings), 4);
   assert_string_equal(json_string_value(json_object_get(json_array_get(warnings, 0), "kind")), "max_voxels");
-  assert_string_equal(json_string_value(json_object_get(json_array_get(warnings, 0), "detail")),
-                      "max_voxels=7 was reached: 2 voxels and their 3 points were dropped");
+  assert_string_equal(
+      json_string_value(json_object_get(json_array_get(warnings, 0), "detail")),
+      "max_voxels=7 was reached: 2 voxels and their 3 points were dropped; max_voxels_by=near keeps the nearest "
+      "voxels instead of the first");
   assert_string_equal(json_string_value(json_object_get(json_array_get(warnings, 2), "detail")),
                       "the rows look like 5 columns, but num_features is 4");
   json_decref(warnings);

@@ -260,6 +260,7 @@ static int close_queue(void **state) {
 
 static struct job *make(struct job *made, enum vx_op op, int32_t clouds) {
   static atomic_bool gone;
+  static int32_t samples = SAMPLES;
   memset(made, 0, sizeof *made);
   made->client = client;
   made->spec.gone = &gone;
@@ -268,7 +269,7 @@ static struct job *make(struct job *made, enum vx_op op, int32_t clouds) {
   made->asked.job.params.fps.sampling.enabled = op == VX_FPS;
   made->asked.job.num_clouds = clouds;
   made->asked.job.inputs[0].dims[0] = POINTS;
-  made->asked.sample_counts[0] = SAMPLES;
+  made->asked.sample_counts = &samples;
   return made;
 }
 

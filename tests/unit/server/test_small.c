@@ -143,12 +143,23 @@ static void what_is_not_direct_is_left_to_workers(void **state) {
   job.asked.job.params.voxelize.encoder.num_layers = 1;
   assert_false(small_run(&jobs.small, &job));
   job.asked.job.params.voxelize.encoder.num_layers = 0;
-  job.infer = &job.memory.infer;
+  job.infer = &(struct infer){0};
   assert_false(small_run(&jobs.small, &job));
   job.infer = NULL;
   assert_int_equal(job.held.queue_slot, SHARE_JOBS);
   assert_true(small_run(&jobs.small, &job));
   assert_int_equal(job.held.queue_slot, SHARES);
+  give_back();
+}
+
+static void a_search_for_neighbours_is_long(void **state) {
+  (void)state;
+  make(VX_VOXELIZE, 1, "steps=o:statistical_outlier&o.mean_k=1&o.std_mul=1");
+  assert_int_equal(job_lane_use(&job), VX_LANE_LONG);
+  assert_int_equal(job.held.queue_slot, SHARE_LONG_JOBS);
+  give_back();
+  make(VX_VOXELIZE, 1, "steps=o:radius_outlier&o.radius=1&o.min_neighbors=1");
+  assert_int_equal(job_lane_use(&job), VX_LANE_QUICK);
   give_back();
 }
 
@@ -203,6 +214,7 @@ int main(void) {
       IN_ROOM(what_may_take_longer_is_left_to_workers),
       IN_ROOM(what_could_have_a_large_output_is_left_to_workers),
       IN_ROOM(what_is_not_direct_is_left_to_workers),
+      IN_ROOM(a_search_for_neighbours_is_long),
       IN_ROOM(without_a_free_lane_workers_do_it),
       IN_ROOM(a_job_that_is_too_late_has_its_problem),
       IN_ROOM(the_bytes_are_a_workers),

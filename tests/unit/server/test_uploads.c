@@ -448,11 +448,13 @@ static int64_t held(enum share share) { return client_held(&clients, owners[0], 
 // The lanes of a job of boxes may change once its body is open, because the number of boxes decides them.
 static void place_is_given_back_where_it_was_taken(void **state) {
   (void)state;
+  static int32_t boxes = 3000;
   struct job *job = &owns[0];
   assert_true(announce_op(0, VX_NMS, 0) && receive(0, 1000) && commit(0));
   assert_int_equal(held(SHARE_JOBS), 1);
   job->asked.job.num_clouds = 1;
-  job->asked.point_counts[0] = job->asked.job.params.nms.pre_max = job->asked.job.params.nms.post_max = 3000;
+  job->asked.point_counts = &boxes;
+  job->asked.job.params.nms.pre_max = job->asked.job.params.nms.post_max = boxes;
   assert_int_equal(job_lane_use(job), VX_LANE_LONG);
   assert_true(job_acquire_queue_slot(job));
   assert_int_equal(held(SHARE_JOBS), 0);
