@@ -92,11 +92,11 @@ def _sparse(model: Config, voxels: Voxels, prefix: str) -> Tuple[None, StemOf]:
     encoder, (nx, ny, nz) = model.at(name), voxels.grid()
     encoder.agree("sparse_shape", [nz + 1, ny, nx])
     voxels.pillars, voxels.columns = False, model.at(f"{prefix}voxel_encoder").whole("num_features", 4)
-    parts, eps = _parts(encoder), norm_eps(encoder, NORM_EPS)
+    parts, eps = sparse_parts(encoder), norm_eps(encoder, NORM_EPS)
     return None, lambda state: backbone.read(state, f"{name}.", parts, voxels, eps)
 
 
-def _parts(encoder: Config) -> List[backbone.Part]:
+def sparse_parts(encoder: Config) -> List[backbone.Part]:
     """The parts of a SparseEncoder. Modules begin a level with a layer that lowers it; blocks end the level before."""
     widths = encoder.lists("encoder_channels") if "encoder_channels" in encoder else CHANNELS
     paddings = encoder.lists("encoder_paddings") if "encoder_paddings" in encoder else PADDINGS
