@@ -6,6 +6,7 @@ import copy
 import io
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -298,6 +299,17 @@ class Sparse(unittest.TestCase):
         self.check_backbone(
             self.convert("mmdet3d", state, MMDET_FILE.replace("'norm', 'act'))", RESIDUAL)), state, layers
         )
+
+    def test_parts_of_mmdet3d_with_a_prefix(self):
+        """MVXFasterRCNN and CenterPoint call the parts pts_voxel_encoder and so on."""
+        layers = backbones.mmdet3d(4, "middle_encoder")
+        state = mmdet_state(layers)
+        self.convert("mmdet3d", state, MMDET_FILE)
+        expected = (self.folder / "model" / "backbone.safetensors").read_bytes()
+        text = re.sub(r"\b(voxel_encoder|middle_encoder|backbone|neck|bbox_head)=", r"pts_\1=", MMDET_FILE)
+        text = text.replace("VoxelNet", "MVXFasterRCNN").replace("test_cfg=dict(", "test_cfg=dict(pts=dict(")
+        self.convert("mmdet3d", {f"pts_{name}": value for name, value in state.items()}, text.replace("=50)", "=50))"))
+        self.assertEqual((self.folder / "model" / "backbone.safetensors").read_bytes(), expected)
 
     def test_eps_of_mmdet3d(self):
         """mmcv takes 1e-5 for a norm_cfg without eps; SparseEncoder has an eps of its own."""

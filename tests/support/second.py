@@ -83,8 +83,8 @@ def state(layers=None, layout="spconv 2", seed=1):
     return weights.state
 
 
-def write(folder, residual=False, seed=1):
-    """Converts the model into a folder."""
+def write(folder, residual=False, options=()):
+    """Converts the model into a folder. `options` are those of voxeld-convert."""
     import yaml
     from safetensors.numpy import save_file
     from voxeld.convert.main import main
@@ -92,10 +92,10 @@ def write(folder, residual=False, seed=1):
     kind = "VoxelResBackBone8x" if residual else "VoxelBackBone8x"
     with tempfile.TemporaryDirectory() as name:
         source = pathlib.Path(name)
-        save_file(state(backbones.openpcdet(len(COLUMNS), residual), seed=seed), source / "state.safetensors")
+        save_file(state(backbones.openpcdet(len(COLUMNS), residual)), source / "state.safetensors")
         (source / "config.yaml").write_text(yaml.safe_dump(config(kind)), encoding="utf-8")
         arguments = ["openpcdet", str(source / "state.safetensors"), "--config", str(source / "config.yaml")]
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as errors:
-            if main([*arguments, "--output", str(folder)]):
+            if main([*arguments, *options, "--output", str(folder)]):
                 raise RuntimeError(errors.getvalue())
     return folder
