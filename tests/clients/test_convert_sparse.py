@@ -455,6 +455,8 @@ class Sparse(unittest.TestCase):
         config = second.config()
         config["DATA_CONFIG"]["DATA_PROCESSOR"][0]["VOXEL_SIZE"] = [0.2, 0.2, 1]
         self.refuse("leaves no cells of a grid of 5 x 32 x 48", "openpcdet", state, config)
+        config["DATA_CONFIG"]["DATA_PROCESSOR"][0]["VOXEL_SIZE"] = [0.0002, 0.2, 1]
+        self.refuse("a grid of 48000 cells along an axis; the most is 32768", "openpcdet", state, config)
         del config["DATA_CONFIG"]["POINT_FEATURE_ENCODING"]
         self.refuse("has no DATA_CONFIG.POINT_FEATURE_ENCODING", "openpcdet", state, config)
 
@@ -494,6 +496,11 @@ class Sparse(unittest.TestCase):
                 "in_channels=4,",
                 "in_channels=4, encoder_channels=((16,) * 29, (32, 32, 32), (64, 64, 64), (64, 64, 64)), "
                 "encoder_paddings=((1,) * 29, (1, 1, 1), (1, 1, 1), ((0, 1, 1), 1, 1)),",
+            ),
+            (
+                "the backbone has 18 layers on 9 levels; the most are 32 layers on 8 levels",
+                "in_channels=4,",
+                "in_channels=4, encoder_channels=((16, 16),) * 8, encoder_paddings=((1, 1),) * 8,",
             ),
             (
                 "model.middle_encoder.type is SparseEncoder; only PointPillarsScatter",

@@ -58,7 +58,7 @@ class Chain(NamedTuple):
         parts = []
         for level, (width, names) in enumerate(zip(self.widths, self.names)):
             first, *others = names.split()
-            padding = (0, 1, 1) if level == 3 else (1, 1, 1)
+            padding = (0, 1, 1) if level == 3 else (1, 1, 1)  # the last level has no padding along z
             parts.append(Part(DOWN, first, width, padding) if level else Part(CONV, first, width))
             parts += [Part(self.kind, name, width) for name in others]
         return [*parts, Part(OUT, self.out, 128)]
@@ -150,16 +150,17 @@ class Layout(NamedTuple):
         return tuple(lengths[axis] for axis in range(5))
 
 
-SPCONV_2, SPCONV_1, NATIVE = Layout(4, 0), Layout(3, 4), Layout(4, 3)  # the last of one algorithm of 2.0 and 2.1
+SPCONV_2, SPCONV_1, NATIVE = Layout(4, 0), Layout(3, 4), Layout(4, 3)  # NATIVE: of one algorithm of 2.0 and 2.1
+LAYOUTS = (SPCONV_2, SPCONV_1, NATIVE)
 
 
 def _layout(state: State, place: str, layers: Sequence[Convolution]) -> Layout:
     """The layout that fits the shapes of all weights."""
-    fits = {SPCONV_2, SPCONV_1, NATIVE}
+    fits = set(LAYOUTS)
     for layer in layers:
         name = f"{place}{layer.name}.weight"
         shape = tuple(state.shape(name))
-        own = {layout for layout in (SPCONV_2, SPCONV_1, NATIVE) if layout.shape(layer) == shape}
+        own = {layout for layout in LAYOUTS if layout.shape(layer) == shape}
         if not own:
             wanted = " or ".join(str(list(layout.shape(layer))) for layout in (SPCONV_2, SPCONV_1))
             raise ConvertError(f"{name} has the shape {list(shape)}; the configuration asks for {wanted}")
