@@ -1,7 +1,8 @@
 """Configurations of voxeld-convert: every key has a rule, every statement of Python is followed or refused.
 
-configurations.json has the keys and values of the projects' own configurations of pillars: OpenPCDet 8caccce,
-mmdetection3d fe25f7a and CenterPoint 3cf7d87. Keys about training or files have no values there (null).
+configurations.json has the keys and values of the projects' own configurations of pillars, and of voxels with sparse
+convolutions: OpenPCDet 8caccce, mmdetection3d fe25f7a and CenterPoint 3cf7d87. Keys about training or files have no
+values there (null).
 """
 
 import json
@@ -21,40 +22,72 @@ TABLES = {"openpcdet": keys.OPENPCDET, "mmdet3d": keys.MMDET3D, "det3d": keys.DE
 KNOWN = json.loads((pathlib.Path(__file__).parent / "configurations.json").read_text(encoding="utf-8"))
 CONVERTED = {  # those without a key that is refused; the types of parts are not looked at
     "openpcdet": {
+        "custom_models/second.yaml",
         "kitti_models/pointpillar.yaml",
         "kitti_models/pointpillar_newaugs.yaml",
         "kitti_models/pointpillar_pyramid_aug.yaml",
-        "nuscenes_models/cbgs_pp_multihead.yaml",
+        "kitti_models/second.yaml",
+        "kitti_models/second_multihead.yaml",
+        "lyft_models/cbgs_second-nores_multihead.yaml",
+        "lyft_models/cbgs_second_multihead.yaml",
         "nuscenes_models/cbgs_dyn_pp_centerpoint.yaml",
+        "nuscenes_models/cbgs_pp_multihead.yaml",
+        "nuscenes_models/cbgs_second_multihead.yaml",
+        "nuscenes_models/cbgs_voxel0075_res3d_centerpoint.yaml",
+        "nuscenes_models/cbgs_voxel01_res3d_centerpoint.yaml",
+        "once_models/centerpoint.yaml",
         "once_models/pointpillar.yaml",
+        "once_models/second.yaml",
+        "waymo_models/centerpoint.yaml",
+        "waymo_models/centerpoint_4frames.yaml",
         "waymo_models/centerpoint_dyn_pillar_1x.yaml",
         "waymo_models/centerpoint_pillar_1x.yaml",
+        "waymo_models/centerpoint_without_resnet.yaml",
         "waymo_models/pointpillar_1x.yaml",
+        "waymo_models/second.yaml",
     },
     "mmdet3d": {
         "benchmark/hv_pointpillars_secfpn_3x8_100e_det3d_kitti-3d-car.py",
         "benchmark/hv_pointpillars_secfpn_4x8_80e_pcdet_kitti-3d-3class.py",
+        "benchmark/hv_second_secfpn_4x8_80e_pcdet_kitti-3d-3class.py",
         "centerpoint/centerpoint_pillar02_second_secfpn_8xb4-cyclic-20e_nus-3d.py",
         "centerpoint/centerpoint_pillar02_second_secfpn_head-circlenms_8xb4-cyclic-20e_nus-3d.py",
+        "centerpoint/centerpoint_voxel0075_second_secfpn_8xb4-cyclic-20e_nus-3d.py",
+        "centerpoint/centerpoint_voxel0075_second_secfpn_head-circlenms_8xb4-cyclic-20e_nus-3d.py",
+        "centerpoint/centerpoint_voxel01_second_secfpn_8xb4-cyclic-20e_nus-3d.py",
+        "centerpoint/centerpoint_voxel01_second_secfpn_head-circlenms_8xb4-cyclic-20e_nus-3d.py",
         "pointpillars/pointpillars_hv_secfpn_8xb6-160e_kitti-3d-3class.py",
         "pointpillars/pointpillars_hv_secfpn_8xb6-160e_kitti-3d-car.py",
-        # of MVXFasterRCNN
         "pointpillars/pointpillars_hv_secfpn_sbn-all_16xb2-2x_waymo-3d-3class.py",
         "pointpillars/pointpillars_hv_secfpn_sbn-all_16xb2-2x_waymo-3d-car.py",
         "pointpillars/pointpillars_hv_secfpn_sbn-all_16xb2-2x_waymoD5-3d-3class.py",
         "pointpillars/pointpillars_hv_secfpn_sbn-all_16xb2-2x_waymoD5-3d-car.py",
-        "pointpillars/pointpillars_hv_secfpn_sbn-all_8xb2-amp-2x_nus-3d.py",
-        "pointpillars/pointpillars_hv_secfpn_sbn-all_8xb4-2x_nus-3d.py",
         "pointpillars/pointpillars_hv_secfpn_sbn-all_8xb2-2x_lyft-3d-range100.py",
         "pointpillars/pointpillars_hv_secfpn_sbn-all_8xb2-2x_lyft-3d.py",
+        "pointpillars/pointpillars_hv_secfpn_sbn-all_8xb2-amp-2x_nus-3d.py",
+        "pointpillars/pointpillars_hv_secfpn_sbn-all_8xb4-2x_nus-3d.py",
+        "second/second_hv_secfpn_8xb6-80e_kitti-3d-3class.py",
+        "second/second_hv_secfpn_8xb6-80e_kitti-3d-car.py",
+        "second/second_hv_secfpn_8xb6-amp-80e_kitti-3d-3class.py",
+        "second/second_hv_secfpn_8xb6-amp-80e_kitti-3d-car.py",
+        "second/second_hv_secfpn_sbn-all_16xb2-2x_waymoD5-3d-3class.py",
     },
     "det3d": {
         "mvp/nusc_centerpoint_pp_fix_bn_z_scale.py",
+        "mvp/nusc_centerpoint_voxelnet_0075voxel_fix_bn_z_scale.py",
+        "mvp/nusc_centerpoint_voxelnet_0075voxel_fix_bn_z_scale_debug.py",
         "nusc/pp/nusc_centerpoint_pp_02voxel_two_pfn_10sweep.py",
         "nusc/pp/nusc_centerpoint_pp_02voxel_two_pfn_10sweep_circular_nms.py",
         "nusc/pp/nusc_centerpoint_pp_02voxel_two_pfn_10sweep_demo.py",
+        "nusc/voxelnet/nusc_centerpoint_voxelnet_0075voxel_fix_bn_z.py",
+        "nusc/voxelnet/nusc_centerpoint_voxelnet_01voxel.py",
         "waymo/pp/waymo_centerpoint_pp_two_cls_two_pfn_stride1_3x.py",
         "waymo/pp/waymo_centerpoint_pp_two_pfn_stride1_3x.py",
+        "waymo/voxelnet/waymo_centerpoint_voxelnet_1x.py",
+        "waymo/voxelnet/waymo_centerpoint_voxelnet_3epoch.py",
+        "waymo/voxelnet/waymo_centerpoint_voxelnet_3x.py",
+        "waymo/voxelnet/waymo_centerpoint_voxelnet_6epoch.py",
+        "waymo/voxelnet/waymo_centerpoint_voxelnet_two_sweeps_3x_with_velo.py",
     },
 }
 

@@ -285,12 +285,12 @@ static void rows_that_are_not_scattered_get_a_warning(void **state) {
   (void)state;
   const struct body_sniff look = {.columns = 0};
   struct vx_job job = {.op = VX_SCATTER, .counts = {.received = 100, .kept = 100}};
-  assert_false((warnings_of(&job, &look) >> WARNING_NOT_SCATTERED & 1));
+  assert_false(warnings_of(&job, &look) >> WARNING_NOT_SCATTERED & 1);
   job.counts = (struct vx_counts){.received = 100, .kept = 3, .out_of_range = 97};
-  assert_true((warnings_of(&job, &look) >> WARNING_NOT_SCATTERED & 1));
-  assert_false((warnings_of(&job, &look) >> WARNING_OUT_OF_RANGE & 1));  // the warning is about points
+  assert_true(warnings_of(&job, &look) >> WARNING_NOT_SCATTERED & 1);
+  assert_false(warnings_of(&job, &look) >> WARNING_OUT_OF_RANGE & 1);  // the warning is about points
   job.counts = (struct vx_counts){.received = 100, .kept = 99, .duplicate = 1};
-  assert_true((warnings_of(&job, &look) >> WARNING_NOT_SCATTERED & 1));
+  assert_true(warnings_of(&job, &look) >> WARNING_NOT_SCATTERED & 1);
 }
 
 static void rounding_says_how_far(void **state) {
@@ -300,9 +300,9 @@ static void rounding_says_how_far(void **state) {
   struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   char memory[512];
   struct text text = text_over(memory, sizeof memory);
-  assert_false((warnings_of(&job, &look) >> WARNING_ROUNDED & 1));
+  assert_false(warnings_of(&job, &look) >> WARNING_ROUNDED & 1);
   loss = (struct cloud_loss){.most = 0.11, .at = -4320978.61};
-  assert_true((warnings_of(&job, &look) >> WARNING_ROUNDED & 1));
+  assert_true(warnings_of(&job, &look) >> WARNING_ROUNDED & 1);
   warnings_write(&job, &look, &text);
   assert_string_equal(memory,
                       "[{\"kind\":\"rounded\",\"detail\":\"float32 has steps of 0.5 m near -4320978.61, so rounding "
@@ -316,11 +316,11 @@ static void fewer_sweeps_say_why(void **state) {
   struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   char memory[512];
   struct text text = text_over(memory, sizeof memory);
-  assert_false((warnings_of(&job, &look) >> WARNING_FEWER_SWEEPS & 1));
+  assert_false(warnings_of(&job, &look) >> WARNING_FEWER_SWEEPS & 1);
   joined = (struct join_report){.count = 1, .wanted = 10, .evicted = 2, .expired = 4, .begun = true};
   joined.sweeps[0].sent = true;
   joined.sweeps[0].points.received = 100;
-  assert_true((warnings_of(&job, &look) >> WARNING_FEWER_SWEEPS & 1));
+  assert_true(warnings_of(&job, &look) >> WARNING_FEWER_SWEEPS & 1);
   warnings_write(&job, &look, &text);
   assert_string_equal(
       memory, "[{\"kind\":\"fewer_sweeps\",\"detail\":\"1 of 10 sweeps were there; 2 were evicted to make "
@@ -335,9 +335,9 @@ static void an_empty_sweep_is_told_though_points_were_joined(void **state) {
   const struct vx_job job = {.counts = {.received = 100, .kept = 100}};
   joined.sweeps[0].sent = true;
   joined.sweeps[1].points.received = 100;
-  assert_true((warnings_of(&job, &look) >> WARNING_EMPTY & 1));
+  assert_true(warnings_of(&job, &look) >> WARNING_EMPTY & 1);
   joined.sweeps[0].points.received = 1;
-  assert_false((warnings_of(&job, &look) >> WARNING_EMPTY & 1));
+  assert_false(warnings_of(&job, &look) >> WARNING_EMPTY & 1);
 }
 
 static void other_columns_than_the_model_expects_are_told(void **state) {
@@ -348,15 +348,15 @@ static void other_columns_than_the_model_expects_are_told(void **state) {
   char memory[512];
   struct text text = text_over(memory, sizeof memory);
   job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 100, 3, body);
-  assert_false(warning_holds(WARNING_OTHER_COLUMNS, &job, &look));
-  assert_false(warning_holds(WARNING_OTHER_COLUMNS, &job, &unseen));
+  assert_false(warnings_of(&job, &look) >> WARNING_OTHER_COLUMNS & 1);
+  assert_false(warnings_of(&job, &unseen) >> WARNING_OTHER_COLUMNS & 1);
   expected = (struct points_expected){.num_columns = 4, .columns = "x,y,z,intensity"};
-  assert_true(warning_holds(WARNING_OTHER_COLUMNS, &job, &look));
+  assert_true(warnings_of(&job, &look) >> WARNING_OTHER_COLUMNS & 1);
   warnings_write(&job, &look, &text);
   assert_string_equal(memory, "[{\"kind\":\"other_columns\",\"detail\":\"the rows have 3 columns, but the model "
                               "expects 4: x,y,z,intensity; send these columns, or take another preset\"}]");
   job.inputs[VX_POINTS].dims[1] = 4;
-  assert_false(warning_holds(WARNING_OTHER_COLUMNS, &job, &look));
+  assert_false(warnings_of(&job, &look) >> WARNING_OTHER_COLUMNS & 1);
 }
 
 static void all_are_written_as_one_json_array(void **state) {

@@ -1,4 +1,4 @@
-"""CenterPoint over pillars of tianweiy/CenterPoint, which is built on det3d: the names in the state, the keys.
+"""CenterPoint of tianweiy/CenterPoint, which is built on det3d: the names in the state, the keys.
 
 A box of det3d has its width before its length, and a heading r for which -r - pi/2 is the heading here. The last
 convolutions of the maps `dim` and `rot` are turned, so that the head decodes boxes with the axes of the others.
@@ -9,41 +9,75 @@ from __future__ import annotations
 import pathlib
 from typing import Any, Dict, List, Tuple
 
-from . import fold
+from . import backbone, fold
 from .config import Config
 from .keys import DET3D, check
 from .layers import CENTER_EPS, NORM_EPS, Backbone, Build, HeadLayers, center_tasks, encoder_layers, flat, halved
 from .mmdet3d import ENCODER_RANGE, ENCODER_SIZE, circles, norm_eps
-from .model import WIDTH_FIRST, CheckpointPlan, Head, Reordered, Voxels, center_head
+from .model import WIDTH_FIRST, CheckpointPlan, Head, PillarEncoder, Reordered, Rows, StemOf, Voxels, center_head
 from .points import Points, below, columns_of, points_of
 from .state import ConvertError, State
 
-PARTS = {"reader": "PillarFeatureNet", "backbone": "PointPillarsScatter", "neck": "RPN", "bbox_head": "CenterHead"}
+PILLARS, DYNAMIC = "PointPillars", "DynamicVoxelEncoder"
+Parts = Dict[str, Tuple[str, ...]]
+COMMON: Parts = {"neck": ("RPN",), "bbox_head": ("CenterHead",)}
+PARTS: Dict[str, Parts] = {  # by the model's type
+    PILLARS: {"reader": ("PillarFeatureNet",), "backbone": ("PointPillarsScatter",), **COMMON},
+    "VoxelNet": {
+        "reader": ("VoxelFeatureExtractorV3", DYNAMIC),
+        "backbone": ("SpMiddleResNetFHD", "SpMiddleFHD"),
+        **COMMON,
+    },
+}
 MAPS = {"heatmap": "hm", "center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
 OVERLAP = {"iou": Reordered([0], 2, -1)}  # the map has the overlap itself
+MOST_VOXELS = 1 << 24  # the maximum of max_voxels
 MOST_OBJECTS = 4096  # candidates of a task, where det3d has no limit
 
 
 def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     model = config.at("model")
-    model.expect("type", "PointPillars")
-    for part, kind in PARTS.items():
-        model.at(part).expect("type", kind)
+    kind = model.choice("type", PARTS)
+    for part, types in PARTS[kind].items():
+        model.at(part).choice("type", types)
     notes = check(DET3D, config)
-    voxels, reader, backbone = _voxels(config), model.at("reader"), _backbone(model.at("neck"))
+    voxels, levels = _voxels(config), _backbone(model.at("neck"))
+    rows, stem = (_pillars if kind == PILLARS else _sparse)(model, voxels)
     head, layers = _head(config, voxels)
     head.notes += notes
     return CheckpointPlan(
         description=f"CenterPoint of det3d, converted from {path.name}",
         voxels=voxels,
         head=head,
-        rows=lambda inputs: _rows(reader, inputs, voxels),
-        encoder=lambda state: _encoder(state, reader),
-        build=lambda state, network, x: layers(state, network, backbone.build(state, network, x)),
+        rows=rows,
+        stem=stem,
+        build=lambda state, network, x: layers(state, network, levels.build(state, network, x)),
     )
 
 
+def _pillars(model: Config, voxels: Voxels) -> Tuple[Rows, StemOf]:
+    reader = model.at("reader")
+
+    def rows(inputs: int) -> List[int]:
+        return _rows(reader, inputs, voxels)
+
+    return rows, lambda state: PillarEncoder(_encoder(state, reader), rows, voxels)
+
+
+def _sparse(model: Config, voxels: Voxels) -> Tuple[None, StemOf]:
+    reader, own = model.at("reader"), model.at("backbone")
+    voxels.pillars, voxels.columns = False, own.whole("num_input_features", 128)
+    if reader.text("type") != DYNAMIC and reader.whole("num_input_features", 4) != voxels.columns:
+        raise ConvertError(f"{reader.path}.num_input_features is not {voxels.columns}, as in {own.path}")
+    parts, eps = backbone.CHAINS[own.text("type")].parts(), norm_eps(own, NORM_EPS)
+    return None, lambda state: backbone.read(state, "backbone.", parts, voxels, eps)
+
+
 def _voxels(config: Config) -> Voxels:
+    reader = config.at("model").at("reader")
+    if reader.text("type") == DYNAMIC:
+        bounds, size = reader.numbers("pc_range", 6), reader.numbers("voxel_size", 3)
+        return Voxels(bounds, size, cap=0, most=MOST_VOXELS, points=points(config))
     generator = config.at("voxel_generator")
     return Voxels(
         bounds=generator.numbers("range", 6),

@@ -35,12 +35,13 @@ def unset(because: str) -> Rule:
 
 Table = Dict[str, Rule]
 HEAD_OF_ITS_OWN = unset("only heads with one convolution for each map can be converted")
-STAGE = unset("only networks of pillars, one backbone and one head can be converted")
+STAGE = unset("only networks with one backbone and one head can be converted")
 OTHER_HEAD = unset("only AnchorHeadSingle and CenterHead can be converted")
 DISTANCE = unset("pillar_features does not have the distance of a point")
 DEFORMABLE = unset("deformable convolutions cannot be converted")
 AUGMENTED = unset("a scan is detected once, without flips or scales")
 
+BACKBONES_3D = ("VoxelBackBone8x", "VoxelResBackBone8x")
 BEV_BACKBONE = (
     "LAYER_NUMS",
     "LAYER_STRIDES",
@@ -106,7 +107,10 @@ OPENPCDET: Table = {
     "MODEL.MAP_TO_BEV.INPUT_SHAPE": unset("only pillars of one layer can be scattered"),
     "MODEL.BACKBONE_2D.NAME": TAKEN,
     **{f"MODEL.BACKBONE_2D.{key}": TAKEN for key in BEV_BACKBONE},
-    "MODEL.BACKBONE_3D": STAGE,
+    "MODEL.BACKBONE_3D": unset("only backbones without this key can be converted"),
+    "MODEL.BACKBONE_3D.NAME": only(*BACKBONES_3D),
+    "MODEL.BACKBONE_3D.USE_BIAS": HARMLESS,  # the state has the biases or lacks them
+    "MODEL.BACKBONE_3D.last_pad": only(0, because="only maps of the usual number of cells along z can be converted"),
     "MODEL.PFE": STAGE,
     "MODEL.POINT_HEAD": STAGE,
     "MODEL.ROI_HEAD": STAGE,
@@ -152,6 +156,7 @@ OPENPCDET: Table = {
         for key in ("NUM_MIDDLE_CONV", "NUM_MIDDLE_FILTER", "REG_LIST")
     },
     "MODEL.POST_PROCESSING.RECALL_THRESH_LIST": HARMLESS,
+    "MODEL.POST_PROCESSING.MULTI_CLASSES_NMS": HARMLESS,  # no head reads the key here
     "MODEL.POST_PROCESSING.EVAL_METRIC": HARMLESS,
     "MODEL.POST_PROCESSING.OUTPUT_RAW_SCORE": unset("a box has the score that selected the box"),
     "MODEL.POST_PROCESSING.NMS_CONFIG.MULTI_CLASSES_NMS": TAKEN,
@@ -170,6 +175,7 @@ OPENPCDET: Table = {
     },
     "MODEL.DENSE_HEAD.IOU_REG_LOSS": HARMLESS,
     "MODEL.DENSE_HEAD.IOU_BRANCH": OTHER_HEAD,
+    "MODEL.DENSE_HEAD.KERNEL_SIZE_HEAD": OTHER_HEAD,
     "MODEL.DENSE_HEAD.RECTIFIER": OTHER_HEAD,
     "MODEL.DENSE_HEAD.POST_PROCESSING.POST_CENTER_LIMIT_RANGE": TAKEN,
     "MODEL.DENSE_HEAD.POST_PROCESSING.MAX_OBJ_PER_SAMPLE": TAKEN,
@@ -268,9 +274,24 @@ MMDET3D: Table = {
         point_cloud_range=TAKEN,
         mode=only("max", because="the encoder takes the largest values of a pillar"),
         init_cfg=HARMLESS,
+        num_features=TAKEN,
     ),
     **_norm("voxel_encoder"),
-    **_part("middle_encoder", type=TAKEN, in_channels=HARMLESS, output_shape=TAKEN),
+    **_part(
+        "middle_encoder",
+        type=TAKEN,
+        in_channels=HARMLESS,
+        output_shape=TAKEN,
+        sparse_shape=TAKEN,
+        order=only(["conv", "norm", "act"], because="norms before or behind other layers cannot be folded"),
+        encoder_channels=TAKEN,
+        encoder_paddings=TAKEN,
+        base_channels=TAKEN,
+        output_channels=TAKEN,
+        block_type=only("conv_module", "basicblock"),
+        return_middle_feats=unset("only the map seen from above is computed"),
+    ),
+    **_norm("middle_encoder"),
     **_part(
         "backbone",
         type=TAKEN,
@@ -410,7 +431,8 @@ DET3D: Table = {
         virtual=unset("virtual points cannot be converted"),
     ),
     **_norm("reader"),
-    **_part("backbone", type=TAKEN, ds_factor=HARMLESS, num_input_features=HARMLESS, name=HARMLESS),
+    **_part("backbone", type=TAKEN, ds_factor=HARMLESS, num_input_features=TAKEN, name=HARMLESS),
+    **_norm("backbone"),
     **_part(
         "neck",
         type=TAKEN,

@@ -21,6 +21,7 @@ and the parts are run beside it in onnxruntime.
 EXAMPLES = """\
 examples:
   voxeld-convert openpcdet pointpillar_7728.pth --config cfgs/kitti_models/pointpillar.yaml --output models/kitti
+  voxeld-convert openpcdet second_7862.pth --config cfgs/kitti_models/second.yaml --output models/second
   voxeld-convert mmdet3d pointpillars.pth --config pointpillars_hv_secfpn_8xb6-160e_kitti-3d-3class.py --output models/k
   voxeld-convert det3d latest.pth --config nusc_centerpoint_pp_02voxel_two_pfn_10sweep.py --output models/nuscenes
   voxeld-convert onnx pointpillar.onnx --config cfgs/kitti_models/pointpillar.yaml --output models/kitti

@@ -1,4 +1,4 @@
-"""mmdetection3d's PointPillars (VoxelNet, MVXFasterRCNN) and CenterPoint over pillars, 1.0 and later: the names in the
+"""mmdetection3d's PointPillars and SECOND (VoxelNet, MVXFasterRCNN) and CenterPoint, 1.0 and later: the names in the
 state, the keys."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import math
 import pathlib
 from typing import Any, Dict, List, Tuple
 
-from . import fold
+from . import backbone, fold
 from .config import Config
 from .keys import MMDET3D, check
 from .layers import (
@@ -22,19 +22,24 @@ from .layers import (
     halved,
     nested,
 )
-from .model import CheckpointPlan, Head, Voxels, center_head
+from .model import CheckpointPlan, Head, PillarEncoder, Rows, Stem, StemOf, Voxels, center_head
 from .points import Points, below, columns_of, picked, points_of
 from .state import ConvertError, State
 
 PREFIXES = {"VoxelNet": "", "MVXFasterRCNN": "pts_", "CenterPoint": "pts_"}  # the beginning of the parts' names
 ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "reg", "dir_cls_preds": "dir_cls"}
+ENCODERS = {  # of voxels -> middle encoders
+    "PillarFeatureNet": "PointPillarsScatter",
+    "HardVFE": "PointPillarsScatter",
+    "HardSimpleVFE": "SparseEncoder",
+}
 PARTS = {
-    "voxel_encoder": ("PillarFeatureNet", "HardVFE"),
-    "middle_encoder": ("PointPillarsScatter",),
     "backbone": ("SECOND",),
     "neck": ("SECONDFPN",),
     "bbox_head": ("Anchor3DHead", "CenterHead"),
 }
+CHANNELS = [[16], [32, 32, 32], [64, 64, 64], [64, 64, 64]]  # of a SparseEncoder without them
+PADDINGS: List[List[Any]] = [[1], [1, 1, 1], [1, 1, 1], [[0, 1, 1], 1, 1]]
 ENCODER_SIZE, ENCODER_RANGE = (0.2, 0.2, 4), (0, -40, -3, 70.4, 40, 1)  # of an encoder without them
 MMCV_EPS = 1e-5  # of a norm_cfg without eps
 ALIGNED = {"AlignedAnchor3DRangeGenerator": "yes", "Anchor3DRangeGenerator": "no"}
@@ -46,29 +51,78 @@ def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
         model.values.setdefault("data_preprocessor", config.values["data_preprocessor"])
     kind = model.choice("type", PREFIXES)
     prefix = PREFIXES[kind]
-    for part, types in PARTS.items():
+    middle = ENCODERS[model.at(f"{prefix}voxel_encoder").choice("type", ENCODERS)]
+    for part, types in {"middle_encoder": (middle,), **PARTS}.items():
         if f"{prefix}{part}" in model:
             model.at(f"{prefix}{part}").choice("type", types)
     notes = check(MMDET3D, config)
-    voxels = _voxels(config)
-    encoder, backbone = model.at(f"{prefix}voxel_encoder"), _backbone(model, prefix)
-    if f"{prefix}middle_encoder" in model:
-        model.at(f"{prefix}middle_encoder").agree("output_shape", voxels.grid()[1::-1])
+    voxels, levels = _voxels(config), _backbone(model, prefix)
+    rows, stem = (_sparse if middle == "SparseEncoder" else _pillars)(model, voxels, prefix)
     head, layers = HEADS[model.at(f"{prefix}bbox_head").text("type")](config, voxels, prefix)
     head.notes += notes
 
-    def read_encoder(state: State) -> List[fold.Layer]:
+    def stem_of(state: State) -> Stem:
         head.notes += _check_axes(state, model)
-        return _encoder(state, encoder, f"{prefix}voxel_encoder")
+        return stem(state)
 
     return CheckpointPlan(
         description=f"{kind} of mmdetection3d, converted from {path.name}",
         voxels=voxels,
         head=head,
-        rows=lambda inputs: _rows(encoder, inputs, voxels),
-        encoder=read_encoder,
-        build=lambda state, network, x: layers(state, network, backbone.build(state, network, x)),
+        rows=rows,
+        stem=stem_of,
+        build=lambda state, network, x: layers(state, network, levels.build(state, network, x)),
     )
+
+
+def _pillars(model: Config, voxels: Voxels, prefix: str) -> Tuple[Rows, StemOf]:
+    name = f"{prefix}voxel_encoder"
+    encoder = model.at(name)
+    if f"{prefix}middle_encoder" in model:
+        model.at(f"{prefix}middle_encoder").agree("output_shape", voxels.grid()[1::-1])
+
+    def rows(inputs: int) -> List[int]:
+        return _rows(encoder, inputs, voxels)
+
+    return rows, lambda state: PillarEncoder(_encoder(state, encoder, name), rows, voxels)
+
+
+def _sparse(model: Config, voxels: Voxels, prefix: str) -> Tuple[None, StemOf]:
+    name = f"{prefix}middle_encoder"
+    encoder, (nx, ny, nz) = model.at(name), voxels.grid()
+    encoder.agree("sparse_shape", [nz + 1, ny, nx])
+    voxels.pillars, voxels.columns = False, model.at(f"{prefix}voxel_encoder").whole("num_features", 4)
+    parts, eps = sparse_parts(encoder), norm_eps(encoder, NORM_EPS)
+    return None, lambda state: backbone.read(state, f"{name}.", parts, voxels, eps)
+
+
+def sparse_parts(encoder: Config) -> List[backbone.Part]:
+    """The parts of a SparseEncoder. Modules begin a level with a layer that lowers it; blocks end the level before."""
+    widths = encoder.lists("encoder_channels") if "encoder_channels" in encoder else CHANNELS
+    paddings = encoder.lists("encoder_paddings") if "encoder_paddings" in encoder else PADDINGS
+    if [len(own) for own in widths] != [len(own) for own in paddings]:
+        raise ConvertError(f"{encoder.path}.encoder_paddings does not have a padding for each of encoder_channels")
+    blocks = encoder.get("block_type", "conv_module") == "basicblock"
+    parts = [backbone.Part(backbone.CONV, "conv_input.0", encoder.whole("base_channels", 16))]
+    for level, own in enumerate(widths):
+        lowers = (len(own) - 1 if level < len(widths) - 1 else -1) if blocks else (0 if level else -1)
+        for number, width in enumerate(encoder.numbers_of("encoder_channels", own)):
+            name = f"encoder_layers.encoder_layer{level + 1}.{number}"
+            if number == lowers:
+                padding = _padding(encoder, paddings[level][number])
+                parts.append(backbone.Part(backbone.DOWN, f"{name}.0", width, padding))
+            elif blocks:
+                parts.append(backbone.Part(backbone.BLOCK, name, width))
+            else:
+                parts.append(backbone.Part(backbone.CONV, f"{name}.0", width))
+    return [*parts, backbone.Part(backbone.OUT, "conv_out.0", encoder.whole("output_channels", 128))]
+
+
+def _padding(encoder: Config, padding: Any) -> backbone.Three:
+    z, y, x = padding if isinstance(padding, list) and len(padding) == 3 else [padding] * 3
+    if not {0, 1}.issuperset(encoder.numbers_of("encoder_paddings", (z, y, x))):
+        raise ConvertError(f"{encoder.path}.encoder_paddings has {padding}; a layer may have a padding of 0 or 1")
+    return z, y, x
 
 
 def _check_axes(state: State, model: Config) -> List[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from typing import Any, Callable, Dict, List, NamedTuple, Protocol, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Protocol, Tuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from .points import Points
 from .state import Array, ConvertError, State
 
 FORMAT = 1  # of model.json
-MODEL, ENCODER, NETWORK = "model.json", "encoder.safetensors", "network.onnx"
+MODEL, NETWORK = "model.json", "network.onnx"
 ANY_HEIGHT = 2000  # metres
 MOST_CELLS = 1 << 16  # along an axis
 PILLAR_EXTRA = 6  # offsets from the mean, then offsets from the centre
@@ -23,14 +23,15 @@ PILLAR_EXTRA = 6  # offsets from the mean, then offsets from the centre
 
 @dataclasses.dataclass
 class Voxels:
-    """How points become pillars."""
+    """How points become pillars or voxels."""
 
     bounds: List[float]  # point_cloud_range
     size: List[float]
-    cap: int  # points that a pillar keeps; 0: all
-    most: int  # pillars of a cloud
+    cap: int  # points that a voxel keeps; 0: all
+    most: int  # voxels of a cloud
     columns: int = 0  # of a point
     any_height: bool = False  # whether points above and below the range are taken too
+    pillars: bool = True  # a cell is as high as the range; otherwise a voxel has the mean of its points
     points: Points = dataclasses.field(default_factory=Points)  # the points that the model was trained on
 
     def __post_init__(self) -> None:
@@ -41,13 +42,6 @@ class Voxels:
     def grid(self) -> List[int]:
         """Cells along x, y and z."""
         return [round((self.bounds[3 + axis] - self.bounds[axis]) / self.size[axis]) for axis in range(3)]
-
-    def map(self, network: Network, width: int) -> Map:
-        """The network's input."""
-        nx, ny, nz = self.grid()
-        if nz != 1:
-            raise ConvertError(f"a pillar is as high as the range, but the grid has {nz} cells along z")
-        return network.input(width, ny, nx)
 
     def check_strides(self, strides: Dict[str, int], height: int, width: int) -> None:
         """Checks that the head's maps have the cells that the strides give. The keys are keys of the configuration."""
@@ -69,7 +63,7 @@ class Voxels:
             "voxel_size": size,
             "max_points_per_voxel": self.cap,
             "max_voxels": self.most,
-            "feature": ["pillar" if self.cap else "mean"],
+            "feature": ["pillar" if self.pillars and self.cap else "mean"],
         }
 
 
@@ -112,6 +106,27 @@ def center_head(
     return Head(channels, strides, {**known, **decode}, [name for classes in tasks for name in classes])
 
 
+Rows = Callable[[int], List[int]]  # the number of an encoder's inputs -> which value of a point's row each input is
+
+
+class Stem(Protocol):
+    """The part in front of the network: an encoder of pillars, or a backbone of sparse convolutions."""
+
+    member: str  # of model.json
+    file: str
+
+    def map(self, network: Network) -> Map: ...  # the network's input
+
+    def describe(self) -> str: ...
+
+    def document(self) -> Dict[str, Any]: ...
+
+    def tensors(self) -> Dict[str, Array]: ...  # of its file, float32
+
+
+StemOf = Callable[[State], Stem]
+
+
 @dataclasses.dataclass
 class Plan:
     """The parts of a model that its configuration gives."""
@@ -119,26 +134,25 @@ class Plan:
     description: str
     voxels: Voxels
     head: Head
-    rows: Callable[[int], List[int]]  # by the encoder's inputs: which value of a row each is; sets voxels.columns
+    rows: Optional[Rows]  # sets voxels.columns; None: the model has no encoder of pillars
 
-    def model(self, encoder: List[Layer], network: AnyNetwork) -> Model:
+    def model(self, stem: Stem, network: AnyNetwork) -> Model:
         self.voxels.check_strides(self.head.strides, *network.cells())
-        return Model(self.description, self.voxels, encoder, network, self.head)
+        return Model(self.description, self.voxels, stem, network, self.head)
 
 
 @dataclasses.dataclass
 class CheckpointPlan(Plan):
     """What a configuration says of a model whose layers are in a checkpoint."""
 
-    encoder: Callable[[State], List[Layer]]  # weight [width, inputs] and bias [width] of each layer
-    build: Callable[[State, Network, Map], None]  # backbone and head
+    stem: StemOf
+    build: Callable[[State, Network, Map], None]  # the network in front of the head, and the head
 
     def convert(self, state: State, network: Network) -> Model:
         """The model with the layers of a checkpoint."""
-        layers = self.encoder(state)
-        encoder = pillar_encoder(layers, self.rows(layers[0][0].shape[1]), self.voxels.columns)
-        self.build(state, network, self.voxels.map(network, encoder[-1][1].size))
-        return self.model(encoder, network)
+        stem = self.stem(state)
+        self.build(state, network, stem.map(network))
+        return self.model(stem, network)
 
 
 class AnyNetwork(Protocol):
@@ -160,7 +174,7 @@ class AnyNetwork(Protocol):
 class Model:
     description: str
     voxels: Voxels
-    encoder: List[Layer]  # weight [inputs, width] and bias [width] of each, float64
+    stem: Stem
     network: AnyNetwork
     head: Head
 
@@ -168,40 +182,24 @@ class Model:
         """A summary of the model, for people."""
         named = self.voxels.points.parameters(self.voxels.columns).get("columns", [])
         names = f" ({', '.join(named)})" if named else ""
-        shapes = ", then ".join(f"{weight.shape[0]} to {weight.shape[1]}" for weight, _ in self.encoder)
         return [
-            f"encoder: points of {self.voxels.columns} columns{names}, values of a row {shapes}",
+            f"{self.stem.member}: points of {self.voxels.columns} columns{names}, {self.stem.describe()}",
             f"network: {self.network.describe()}",
             f"head: {self.head.decode['head']}, classes {', '.join(self.head.class_names)}",
             *(f"note: {note}" for note in self.head.notes),
         ]
 
     def document(self) -> Dict[str, Any]:
-        encoder = {
-            "file": ENCODER,
-            "features": f"pillar{self.encoder[0][0].shape[0]}",
-            "width": self.encoder[-1][1].size,
-        }
-        if len(self.encoder) > 1:
-            encoder["layers"] = len(self.encoder)
         network = {"input": self.network.input_name, "outputs": self.network.outputs, "layout": self.network.layout}
         return {
             "format": FORMAT,
             "description": self.description,
             "class_names": self.head.class_names,
             "voxelize": {**self.voxels.parameters(), **({"feature_dtype": "float16"} if self.network.half else {})},
-            "encoder": encoder,
+            self.stem.member: {"file": self.stem.file, **self.stem.document()},
             "network": {"file": NETWORK, **network},
             "decode": {**self.head.decode, "class_names": self.head.class_names},
         }
-
-    def encoder_tensors(self) -> Dict[str, Array]:
-        """weight and bias of the first layer, weight_1 and bias_1 of the next, and so on."""
-        tensors = {}
-        for number, layer in enumerate(self.encoder):
-            for name, values in zip(("weight", "bias"), layer):
-                tensors[f"{name}_{number}" if number else name] = narrow(values, np.float32)
-        return tensors
 
     def write(self, folder: pathlib.Path) -> None:
         """Writes the files, model.json last: a folder without model.json is not a model."""
@@ -210,19 +208,47 @@ class Model:
         if (folder / MODEL).exists():
             raise ConvertError(f"{folder} has a model already")
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / ENCODER).write_bytes(save(self.encoder_tensors()))
+        (folder / self.stem.file).write_bytes(save(self.stem.tensors()))
         (folder / NETWORK).write_bytes(self.network.model(self.description).SerializeToString())
         (folder / MODEL).write_text(json.dumps(self.document(), indent=2) + "\n", encoding="utf-8")
 
 
-def pillar_encoder(layers: List[Layer], rows: List[int], columns: int) -> List[Layer]:
-    """The encoder over a point's row of pillar_features: its columns, its offsets from the mean and from the centre.
+class PillarEncoder:
+    """Layers over a point's row of pillar_features: its columns, its offsets from the mean and from the centre."""
 
-    `rows` says for each input of the first layer [width, inputs] which value of the row it is. A value that is not an
-    input of that layer gets weights of 0.
-    """
-    weight, bias = layers[0]
-    spread: Array = np.zeros((columns + PILLAR_EXTRA, weight.shape[0]))
-    for row, values in zip(rows, weight.T):
-        spread[row] += values
-    return [(spread, bias), *((weight.T, bias) for weight, bias in layers[1:])]
+    member, file = "encoder", "encoder.safetensors"
+
+    def __init__(self, layers: List[Layer], rows: Rows, voxels: Voxels) -> None:
+        """`layers` have weight [width, inputs] and bias [width]. A value of the row that is not an input of the first
+        layer gets weights of 0."""
+        self._voxels = voxels
+        weight, bias = layers[0]
+        self.rows = rows(weight.shape[1])
+        spread: Array = np.zeros((voxels.columns + PILLAR_EXTRA, weight.shape[0]))
+        for row, values in zip(self.rows, weight.T):
+            spread[row] += values
+        # weight [inputs, width] and bias [width], float64
+        self.layers: List[Layer] = [(spread, bias), *((weight.T, bias) for weight, bias in layers[1:])]
+        self.width: int = self.layers[-1][1].size
+
+    def map(self, network: Network) -> Map:
+        nx, ny, nz = self._voxels.grid()
+        if nz != 1:
+            raise ConvertError(f"a pillar is as high as the range, but the grid has {nz} cells along z")
+        return network.input(self.width, ny, nx)
+
+    def describe(self) -> str:
+        shapes = ", then ".join(f"{weight.shape[0]} to {weight.shape[1]}" for weight, _ in self.layers)
+        return f"values of a row {shapes}"
+
+    def document(self) -> Dict[str, Any]:
+        layers = {"layers": len(self.layers)} if len(self.layers) > 1 else {}
+        return {"features": f"pillar{self.layers[0][0].shape[0]}", "width": self.width, **layers}
+
+    def tensors(self) -> Dict[str, Array]:
+        """weight and bias of the first layer, weight_1 and bias_1 of the next, and so on."""
+        return {
+            f"{name}_{number}" if number else name: narrow(values, np.float32)
+            for number, layer in enumerate(self.layers)
+            for name, values in zip(("weight", "bias"), layer)
+        }

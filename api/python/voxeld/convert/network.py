@@ -14,6 +14,7 @@ from .state import Array, ConvertError
 OPSET, IR_VERSION = 17, 8  # ONNX Runtime 1.12 and later read them
 INPUT = "bev_features"
 BATCH = "batch"  # the symbol of the first dimension
+DTYPE = {False: TensorProto.FLOAT, True: TensorProto.FLOAT16}  # by whether it is float16
 Shape = List[Any]
 
 
@@ -30,7 +31,8 @@ class Network:
     input_name, layout = INPUT, "nhwc"
 
     def __init__(self, half: bool = False, half_weights: bool = False) -> None:
-        self.half = half  # input, weights, outputs and all values between them are float16
+        self._half = half  # weights, outputs and all values before them are float16
+        self.half = half  # the input is float16
         self._half_weights = half_weights and not half  # weights are stored as float16, and cast when they are loaded
         self._nodes: List[Any] = []
         self._weights: List[Any] = []
@@ -39,9 +41,12 @@ class Network:
         self.outputs: Dict[str, str] = {}
         self._count = 0
 
-    def input(self, channels: int, height: int, width: int) -> Map:
+    def input(self, channels: int, height: int, width: int, wide: bool = False) -> Map:
+        """`wide`: the input is float32, even if the network is float16."""
         self._inputs[INPUT] = [BATCH, channels, height, width]
-        return Map(INPUT, channels, height, width)
+        self.half = self._half and not wide
+        name = self._node("Cast", [INPUT], to=DTYPE[True]) if self._half and wide else INPUT
+        return Map(name, channels, height, width)
 
     def conv(self, x: Map, layer: Layer, stride: int = 1, padding: int = 0, relu: bool = False) -> Map:
         outputs, _, side, _ = layer[0].shape
@@ -83,13 +88,12 @@ class Network:
             ", ".join(f"{name} [{', '.join(map(str, shape))}]" for name, shape in values.items())
             for values in (self._inputs, self._outputs)
         )
-        return " -> ".join(sides) + (" in float16" if self.half else "")
+        return " -> ".join(sides) + (" in float16" if self._half else "")
 
     def model(self, doc: str) -> Any:
-        dtype = TensorProto.FLOAT16 if self.half else TensorProto.FLOAT
         inputs, outputs = (
-            [helper.make_tensor_value_info(name, dtype, shape) for name, shape in values.items()]
-            for values in (self._inputs, self._outputs)
+            [helper.make_tensor_value_info(name, DTYPE[half], shape) for name, shape in values.items()]
+            for values, half in ((self._inputs, self.half), (self._outputs, self._half))
         )
         graph = helper.make_graph(self._nodes, "network", inputs, outputs, self._weights)
         imports = [helper.make_opsetid("", OPSET)]
@@ -110,7 +114,7 @@ class Network:
 
     def _weight(self, values: Array) -> str:
         name = self._name("weight")
-        dtype = np.float16 if self.half or self._half_weights else np.float32
+        dtype = np.float16 if self._half or self._half_weights else np.float32
         self._weights.append(numpy_helper.from_array(narrow(values, dtype), name))
         return self._node("Cast", [name], to=TensorProto.FLOAT) if self._half_weights else name
 

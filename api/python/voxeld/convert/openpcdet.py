@@ -1,4 +1,4 @@
-"""OpenPCDet's PointPillar with an anchor head, and CenterPoint over pillars: names in the state, keys of the YAML."""
+"""OpenPCDet's PointPillar, SECOND and CenterPoint: names in the state, keys of the YAML."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
-from . import fold
+from . import backbone, fold
 from .config import Config
-from .keys import OPENPCDET, check
+from .keys import BACKBONES_3D, OPENPCDET, check
 from .layers import (
     CENTER_EPS,
+    NORM_EPS,
     Backbone,
     Branch,
     Build,
@@ -26,7 +27,7 @@ from .layers import (
     halved,
     nested,
 )
-from .model import PILLAR_EXTRA, CheckpointPlan, Head, Voxels, center_head
+from .model import PILLAR_EXTRA, CheckpointPlan, Head, PillarEncoder, Rows, StemOf, Voxels, center_head
 from .network import Map, Network
 from .points import XYZ, Points, below, points_of
 from .state import ConvertError, State
@@ -44,27 +45,40 @@ OF_MULTI_HEAD = (
 
 def plan(config: Config, path: pathlib.Path) -> CheckpointPlan:
     model = config.at("MODEL")
-    for part, names in PARTS.items():
+    sparse = "BACKBONE_3D" in model
+    for part, names in (SPARSE_PARTS if sparse else PARTS).items():
         model.at(part).choice("NAME", names)
     notes = check(OPENPCDET, config)
-    vfe, data = model.at("VFE"), config.at("DATA_CONFIG")
-    voxels, backbone = VOXELS[vfe.text("NAME")](data), _backbone(model.at("BACKBONE_2D"))
+    voxels, levels = VOXELS[model.at("VFE").text("NAME")](config.at("DATA_CONFIG")), _backbone(model.at("BACKBONE_2D"))
     head, layers = HEADS[model.at("DENSE_HEAD").text("NAME")](config, voxels)
     head.notes += notes
-
-    def rows(inputs: int) -> List[int]:
-        found = _rows(vfe, inputs, voxels)
-        head.notes += _columns(data, voxels)
-        return found
-
+    rows, stem = (_sparse if sparse else _pillars)(config, voxels, head)
     return CheckpointPlan(
         description=f"{model.text('NAME')} of OpenPCDet, converted from {path.name}",
         voxels=voxels,
         head=head,
         rows=rows,
-        encoder=lambda state: _encoder(state, vfe),
-        build=lambda state, network, x: layers(state, network, backbone.build(state, network, x)),
+        stem=stem,
+        build=lambda state, network, x: layers(state, network, levels.build(state, network, x)),
     )
+
+
+def _pillars(config: Config, voxels: Voxels, head: Head) -> Tuple[Rows, StemOf]:
+    vfe = config.at("MODEL").at("VFE")
+
+    def rows(inputs: int) -> List[int]:
+        found = _rows(vfe, inputs, voxels)
+        head.notes += _columns(config.at("DATA_CONFIG"), voxels)
+        return found
+
+    return rows, lambda state: PillarEncoder(_encoder(state, vfe), rows, voxels)
+
+
+def _sparse(config: Config, voxels: Voxels, head: Head) -> Tuple[None, StemOf]:
+    chain, data = backbone.CHAINS[config.at("MODEL").at("BACKBONE_3D").text("NAME")], config.at("DATA_CONFIG")
+    voxels.pillars, voxels.columns = False, len(data.at("POINT_FEATURE_ENCODING").names("used_feature_list"))
+    head.notes += _columns(data, voxels)
+    return None, lambda state: backbone.read(state, "backbone_3d.", chain.parts(), voxels, NORM_EPS)
 
 
 def _step(data: Config, name: str) -> Config:
@@ -94,7 +108,8 @@ def _dynamic_voxels(data: Config) -> Voxels:
     return voxels
 
 
-VOXELS = {"PillarVFE": _voxels, "DynPillarVFE": _dynamic_voxels, "DynamicPillarVFE": _dynamic_voxels}
+PILLARS = {"PillarVFE": _voxels, "DynPillarVFE": _dynamic_voxels, "DynamicPillarVFE": _dynamic_voxels}
+VOXELS = {**PILLARS, "MeanVFE": _voxels}
 
 
 def points(data: Config) -> Points:
@@ -363,8 +378,14 @@ def _powers(after: Config, classes: List[str], order: List[str]) -> Dict[str, An
 
 HEADS = {"AnchorHeadSingle": _anchor_head, "AnchorHeadMulti": _multi_head, "CenterHead": _center_head}
 PARTS = {
-    "VFE": tuple(VOXELS),
+    "VFE": tuple(PILLARS),
     "MAP_TO_BEV": ("PointPillarScatter",),
     "BACKBONE_2D": ("BaseBEVBackbone",),
     "DENSE_HEAD": tuple(HEADS),
+}
+SPARSE_PARTS = {
+    "BACKBONE_3D": BACKBONES_3D,
+    **PARTS,
+    "VFE": ("MeanVFE",),
+    "MAP_TO_BEV": ("HeightCompression",),
 }

@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, NamedTuple, Tuple
 from . import autoware, cut, det3d, mmdet3d, openpcdet, trial
 from .checkpoint import read_state
 from .config import Config, read_python, read_yaml
-from .model import CheckpointPlan, Model, Plan, pillar_encoder
+from .model import CheckpointPlan, Model, PillarEncoder, Plan
 from .network import Network
 from .state import ConvertError, State
 
@@ -69,12 +69,12 @@ def _from_onnx(told: argparse.Namespace) -> Tuple[List[str], Model]:
     if "float16" in (told.network, told.weights) or told.ignore:
         raise ConvertError("--network, --weights and --ignore are for checkpoints, not for ONNX files")
     plan = _plan(told.config)
+    if not plan.rows:
+        raise ConvertError("ONNX has no sparse convolutions, which the configuration has: convert the checkpoint")
     place = cut.cut([cut.Graph(path) for path in told.checkpoint])
-    layers = cut.encoder_layers(place.encoder, place.features)
-    rows = plan.rows(layers[0][0].shape[1])
-    encoder = pillar_encoder(layers, rows, plan.voxels.columns)
-    network = cut.CutNetwork(place, plan, encoder[-1][1].size, _named(told.map))
-    check = trial.Trial(place, plan.voxels, encoder, rows)
+    encoder = PillarEncoder(cut.encoder_layers(place.encoder, place.features), plan.rows, plan.voxels)
+    network = cut.CutNetwork(place, plan, encoder.width, _named(told.map))
+    check = trial.Trial(place, plan.voxels, encoder.layers, encoder.rows)
     check.check_encoder()
     check.check_network(network, plan.head.channels, plan.head.reordered)
     whole = "the whole network" if place.runs_whole else "the encoder"
