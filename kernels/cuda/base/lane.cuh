@@ -19,7 +19,7 @@
 enum {
   CUDA_TILE = 1024,             // items of one block of a scan
   CUDA_SHORT_CAP = 32,          // up to this cap, only the first points of a list are sorted
-  CUDA_TINY_LIST = 8,           // longest whole list that a few threads sort
+  CUDA_TINY_LIST = 8,           // longest whole list that a thread sorts
   CUDA_WARP_LIST = 256,         // longest list that a warp sorts
   CUDA_SHARED_LIST = 4096,      // longest list that a block sorts in shared memory
   CUDA_SUM_GROUP = 64,          // points summed in sequence without a cap
@@ -85,7 +85,6 @@ struct __align__(128) cuda_counters {
   uint32_t number_ticket, order_ticket;  // next tile of the scans
   uint32_t send_ticket;                  // blocks that are done
   uint32_t num_short, num_long;          // rows whose lists a warp sorts; rows whose lists a block sorts
-  uint32_t short_ticket;                 // next of the short lists
   uint64_t moments[CUDA_MOMENTS];
 };
 static_assert(sizeof(struct cuda_counters) == 256,
