@@ -5,11 +5,11 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// The chain's rows as the kernels of steps see them. `points` are the rows. `source` is the body as the client sent it,
-// in host memory or a copy: it has the same columns, with values of `dtype`.
+// The chain's rows as the kernels of steps see them. `points` are the rows.
 struct cuda_chain_rows : cuda_points {
   uint8_t *fates, *steps;     // [clouds.num_points]
   int32_t *heads;             // [clouds.num_points], or NULL
+  uint32_t *turns;            // one bit for each row: whether a turn begins there in the body; NULL if nothing reads it
   struct cuda_clouds clouds;  // num_points: rows of all clouds; first_point: of each cloud, NULL for one cloud
   struct cuda_chain_counters *counters;
   uint8_t number;  // of the current step, from 1
@@ -21,7 +21,8 @@ struct cuda_chain {
   // [num_points]: the number of rows left before each row; if the row itself is not left, the complement (~) of that
   // number, which is negative. NULL if nothing reads it.
   int32_t *row_of;
-  uint64_t *tiles;                        // states of the scan that numbers the rows
+  uint64_t *scans;                        // states of all scans of the chain
+  uint32_t num_scans;                     // number in use
   float *matrices;                        // room for the steps that have one matrix per cloud
   uint32_t used_matrices, host_matrices;  // number in use in this array, and in the host's commands
 };

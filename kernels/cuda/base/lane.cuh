@@ -19,7 +19,7 @@
 enum {
   CUDA_TILE = 1024,             // items of one block of a scan
   CUDA_SHORT_CAP = 32,          // up to this cap, only the first points of a list are sorted
-  CUDA_TINY_LIST = 8,           // longest whole list that a few threads sort
+  CUDA_TINY_LIST = 8,           // longest whole list that a thread sorts
   CUDA_WARP_LIST = 256,         // longest list that a warp sorts
   CUDA_SHARED_LIST = 4096,      // longest list that a block sorts in shared memory
   CUDA_SUM_GROUP = 64,          // points summed in sequence without a cap
@@ -85,7 +85,6 @@ struct __align__(128) cuda_counters {
   uint32_t number_ticket, order_ticket;  // next tile of the scans
   uint32_t send_ticket;                  // blocks that are done
   uint32_t num_short, num_long;          // rows whose lists a warp sorts; rows whose lists a block sorts
-  uint32_t short_ticket;                 // next of the short lists
   uint64_t moments[CUDA_MOMENTS];
 };
 static_assert(sizeof(struct cuda_counters) == 256,
@@ -99,7 +98,6 @@ struct cuda_chain_counters {
   uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];         // by step; step 0: rows that no step dropped
   uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of all steps
   uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud, if they are numbered
-  uint32_t ticket;                                         // next tile of the scan
   uint32_t count_ticket;                                   // blocks that have counted
   uint64_t begun, ended[VX_MAX_STEPS + 1];                 // moments; ended[0]: when the rows have arrived
 };
@@ -162,8 +160,10 @@ struct vx_lane {
   bool clean;         // control, keys, cells, marks and digits are as a job expects them
   bool freed;         // freed blocks are not yet given back to the driver
   bool chain_clean;   // chain_control is cleared
+  uint32_t uses;      // of step_cells, since the memory was cleared; 0: it is not cleared
   struct cuda_memory control, keys, cells, marks, digits;
   struct cuda_memory chain_control, chain_rows;   // of a chain of steps: its counters; its rows
+  struct cuda_memory step_cells;                  // of steps: their table of cells
   struct cuda_chain *chain;                       // of the job that the lane runs; NULL: it has none
   struct cuda_memory scratch;                     // arrays of one job
   struct cuda_memory sorting;                     // arrays of one job, if cub sorts something

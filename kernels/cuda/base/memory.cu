@@ -61,6 +61,7 @@ static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block
   void *memory = block->memory;
   lane->clean = lane->clean && !is_of_table(lane, block);
   lane->chain_clean = lane->chain_clean && block != &lane->chain_control;
+  lane->uses = block == &lane->step_cells ? 0 : lane->uses;
   *block = {};
   if (!memory) return VX_OK;
   lane->freed = true;
@@ -247,10 +248,10 @@ enum vx_status cuda_presize(struct vx_lane *lane, struct error *error) {
 }
 
 static struct cuda_memory *block_of(struct vx_lane *lane, int i) {
-  struct cuda_memory *blocks[] = {&lane->control,  &lane->keys,          &lane->cells,      &lane->marks,
-                                  &lane->digits,   &lane->chain_control, &lane->chain_rows, &lane->scratch,
-                                  &lane->sorting,  &lane->sampling,      &lane->image,      &lane->weights,
-                                  &lane->features, &lane->maps,          &lane->levels,     &lane->sparse};
+  struct cuda_memory *blocks[] = {
+      &lane->control,    &lane->keys,    &lane->cells,   &lane->marks,    &lane->digits,    &lane->chain_control,
+      &lane->chain_rows, &lane->scratch, &lane->sorting, &lane->sampling, &lane->image,     &lane->weights,
+      &lane->features,   &lane->maps,    &lane->levels,  &lane->sparse,   &lane->step_cells};
   return i < (int)(sizeof blocks / sizeof blocks[0]) ? blocks[i] : NULL;
 }
 

@@ -1,16 +1,19 @@
 // Downsample on a GPU (kernels/step_downsample.h): cuda_step_downsample, at the end of this file. All clouds at once.
 //
-//   fill    Clears the table of cells.
-//   insert  Each row gets the slot of its cell. The cell counts its rows, and knows the first of them.
-//   means   The stages number, assign and lists of a voxelization without a cap (voxelize.cuh) list the rows of each
-//           cell in order and sum them. The step has its own table, lists and counters for these stages.
+// If the first row of each cell stays, whatever its number of rows:
+//   first   Each row finds the slot of its cell, which knows the first of its rows.
+//   drop    Drops the other rows.
+//
+// Otherwise:
+//   insert  Each row finds the owner of its cell. The cell counts its rows, and knows the first of them.
+//   list    If there are means: numbers the cells, and lists the rows of each.
+//   means   The stage lists of a voxelization without a cap (voxelize.cuh) sorts these lists and sums their rows.
 //   rank    Each cell finds the least rank of its rows, and the row that has this rank.
 //   drop    Drops the rows that do not represent their cells.
 //
-// Every cloud has a part of the table for itself, so a key need not name the cloud. With `every`, the rows that are
-// left are numbered by a scan instead.
-#include "kernels/cuda/base/table.cuh"
-#include "kernels/cuda/steps/fill.cuh"
+// With `every`, the rows that are left are numbered by a scan instead.
+#include "kernels/cuda/base/scan.cuh"
+#include "kernels/cuda/steps/cells.cuh"
 #include "kernels/cuda/steps/ranks.cuh"
 #include "kernels/cuda/voxelize/voxelize.cuh"
 #include "kernels/near.h"
@@ -18,17 +21,26 @@
 
 enum { BLOCK = 256 };
 
-// The step as its kernels see it.
+// Where a cell's mean and list are, if there are means.
+struct __align__(8) listed {
+  uint32_t number;  // CUDA_NO_ROW: not known yet
+  uint32_t begin;   // of its list
+};
+
+// The step as its kernels see it. What belongs to a cell is at its owner.
 struct downsample {
   struct vx_downsample params;
-  struct cuda_table table;      // its keys: [slots]
-  struct cuda_cell *cells;      // [slots]
-  uint64_t *ranks;              // [slots]: the least rank; NULL if ranks do not matter
-  uint32_t *slots;              // [num_points]: of each row
-  uint32_t *places;             // [num_points]: number of the cell's rows inserted before it
-  uint32_t slots_per_row;       // of each cloud's part of the table
-  struct cuda_record *records;  // [num_points]: one per cell; NULL if there are no means
-  const float *means;           // [num_points, columns]: one row per cell
+  struct cuda_owners table;
+  uint64_t *keys;           // [num_points]: of each row's cell
+  struct cuda_cell *cells;  // [num_points]
+  uint64_t *ranks;          // [num_points]: the least rank of each cell; NULL if ranks do not matter
+  uint32_t *owners;         // [num_points]: of each row's cell; CUDA_NO_SLOT if the row has no cell. first: slots
+  uint32_t *places;         // [num_points]: number of the cell's rows inserted before each row
+  // If there are means; else NULL:
+  struct listed *listed;           // [num_points]: of each cell, at its first row
+  struct cuda_counters *counters;  // of the lists
+  struct cuda_record *records;     // [num_points]: one per cell, by number
+  const float *means;              // [num_points, columns]: one row per cell, by number
 };
 
 static bool has_means(const struct vx_downsample *params) {
@@ -42,19 +54,6 @@ static bool has_ranks(const struct vx_downsample *params) {
 
 // ---- insert ---------------------------------------------------------------------------------------------------------
 
-// Finds the slot of a key in its cloud's part of the table; a new key claims one. At least half of the slots stay free.
-static __device__ uint32_t slot_of(const struct downsample &own, const struct cuda_clouds &clouds, int32_t cloud,
-                                   uint64_t key) {
-  uint32_t first = clouds.count == 1 ? 0 : clouds.first_point[cloud];
-  uint32_t rows = clouds.count == 1 ? clouds.num_points : clouds.first_point[cloud + 1] - first;
-  uint64_t begin = (uint64_t)first * own.slots_per_row, slots = (uint64_t)rows * own.slots_per_row;
-  uint64_t at = __umul64hi(cuda_first_slot(own.table, key), slots);
-  for (;; at = at + 1 == slots ? 0 : at + 1) {
-    uint64_t before = atomicCAS((unsigned long long *)&own.table.keys[begin + at], CUDA_NO_KEY, key);
-    if (before == CUDA_NO_KEY || before == key) return (uint32_t)(begin + at);
-  }
-}
-
 static __device__ bool find_key(const struct vx_downsample &params, const float *row, uint64_t *key) {
   int32_t cell[3];
   bool inside = true;
@@ -63,47 +62,108 @@ static __device__ bool find_key(const struct vx_downsample &params, const float 
   return inside;
 }
 
+// What the row would need as an owner.
+static __device__ void prepare_cell(const struct downsample &own, uint32_t row, uint64_t key) {
+  own.keys[row] = key;
+  *(uint64_t *)&own.cells[row] = UINT64_MAX;
+  if (own.ranks) own.ranks[row] = UINT64_MAX;
+  if (own.listed) own.listed[row].number = CUDA_NO_ROW;
+}
+
 static __global__ void __launch_bounds__(BLOCK)
     insert_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own) {
-  cuda_wait_in_turn();  // in turn, since the next kernel takes a ticket that must be clear before its own wait
-  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < r.clouds.num_points;
-       first += (uint64_t)gridDim.x * BLOCK) {
-    bool here = first + threadIdx.x < r.clouds.num_points;
-    uint32_t row = (uint32_t)first + (here ? threadIdx.x : 0);
-    const float *at = r.points + (uint64_t)row * r.columns;
-    bool left = here && cuda_is_left(at[0]);
-    uint64_t key = 0;
-    bool inside = left && find_key(own.params, at, &key);
-    uint32_t all_inside = __ballot_sync(~0u, inside);
-    if (inside) {
-      int32_t cloud = cuda_cloud_of_point(r.clouds, row);
-      uint32_t peers = __match_any_sync(all_inside, (unsigned long long)key);
-      if (r.clouds.count > 1) peers &= __match_any_sync(all_inside, cloud);
-      cuda_place(own.cells, own.slots, own.places, all_inside, peers, row,
-                 [&] { return slot_of(own, r.clouds, cloud, key); });
-    } else if (here) {
-      own.slots[row] = CUDA_NO_SLOT;
-      if (left) cuda_drop(r, row, VX_FATE_OUT_OF_LATTICE);
-    }
-    __syncwarp();
+  cuda_wait();
+  uint64_t thread = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  bool here = thread < r.clouds.num_points;
+  if (own.counters && thread < sizeof *own.counters / sizeof(uint32_t)) ((uint32_t *)own.counters)[thread] = 0;
+  uint32_t row = here ? (uint32_t)thread : 0;
+  const float *at = r.points + (uint64_t)row * r.columns;
+  bool left = here && cuda_is_left(at[0]);
+  uint64_t key = 0;
+  bool inside = left && find_key(own.params, at, &key);
+  uint32_t all_inside = __ballot_sync(~0u, inside);
+  if (inside) {
+    prepare_cell(own, row, key);
+    uint32_t peers = __match_any_sync(all_inside, (unsigned long long)key);
+    if (r.clouds.count > 1) peers &= __match_any_sync(all_inside, cuda_cloud_of_point(r.clouds, row));
+    cuda_place(own.cells, own.owners, own.places, all_inside, peers, row, [&] {
+      struct cuda_part part = cuda_part_of(own.table, r.clouds, row);
+      return cuda_claim(own.table, part, key, row, [&](uint32_t other) { return __ldcg(&own.keys[other]) == key; });
+    });
+  } else if (here) {
+    own.owners[row] = CUDA_NO_SLOT;
+    if (left) cuda_drop(r, row, VX_FATE_OUT_OF_LATTICE);
   }
+}
+
+// ---- means ----------------------------------------------------------------------------------------------------------
+
+// Notes a cell whose list must be sorted by more than a few threads.
+static __device__ void queue_cell(const struct voxel_view &v, uint32_t number, uint32_t hits) {
+  if (hits <= CUDA_TINY_LIST) return;
+  bool is_long = hits > CUDA_WARP_LIST;
+  uint32_t at = atomicAdd(is_long ? &v.counters->num_long : &v.counters->num_short, 1);
+  v.queue[is_long ? v.row_capacity - 1 - at : at] = number;
+}
+
+// Called by a whole block. If the row is the first of its cell, numbers the cell and takes room for its list; else
+// waits for this. The cells are in no particular order.
+static __device__ struct listed list_cell(const struct voxel_view &v, const struct downsample &own, uint32_t row,
+                                          uint32_t owner, struct cuda_cell cell) {
+  __shared__ struct listed taken;
+  bool is_first = owner != CUDA_NO_SLOT && cell.first == row;
+  uint32_t hits = is_first ? cell.hits + 1 : 0, cells, rows;
+  uint32_t number = cuda_block_before(is_first, &cells), begin = cuda_block_before(hits, &rows);
+  if (threadIdx.x == 0) taken = {atomicAdd(&v.counters->num_rows, cells), atomicAdd(&v.counters->num_inside, rows)};
+  __syncthreads();
+  struct listed listed = {taken.number + number, taken.begin + begin};
+  if (is_first) {
+    *(volatile uint64_t *)&own.listed[row] = (uint64_t)listed.begin << 32 | listed.number;
+    *(uint4 *)&v.records[listed.number] = make_uint4(row, hits, listed.begin, owner);
+    queue_cell(v, listed.number, hits);
+  }
+  __syncthreads();
+  if (owner == CUDA_NO_SLOT || is_first) return listed;
+  volatile uint64_t *known = (volatile uint64_t *)&own.listed[cell.first];
+  uint64_t word = *known;
+  while ((uint32_t)word == CUDA_NO_ROW) word = *known;
+  return {(uint32_t)word, (uint32_t)(word >> 32)};
+}
+
+// Blocks take their rows in order. So a row waits only for an earlier row, whose block already runs.
+static __global__ void __launch_bounds__(BLOCK)
+    list_kernel(const __grid_constant__ struct voxel_view v, const __grid_constant__ struct downsample own) {
+  __shared__ uint32_t part;
+  cuda_wait();
+  if (threadIdx.x == 0) part = atomicAdd(&v.counters->number_ticket, 1);
+  __syncthreads();
+  uint64_t row = (uint64_t)part * BLOCK + threadIdx.x;
+  uint32_t owner = row < v.clouds.num_points ? own.owners[row] : CUDA_NO_SLOT;
+  struct cuda_cell cell = {};
+  if (owner != CUDA_NO_SLOT) cell = own.cells[owner];
+  struct listed listed = list_cell(v, own, (uint32_t)row, owner, cell);
+  if (owner != CUDA_NO_SLOT) v.lists[listed.begin + own.places[row]] = (uint32_t)row;
 }
 
 // ---- rank -----------------------------------------------------------------------------------------------------------
 
+// The number of a cell, if there are means.
+static __device__ uint32_t number_of(const struct downsample &own, uint32_t owner) {
+  return own.listed[own.cells[owner].first].number;
+}
+
 // Where the row that represents a cell is noted. At first this is the cell's first row.
-static __device__ uint32_t *head_of(const struct downsample &own, uint32_t slot) {
-  struct cuda_cell *cell = &own.cells[slot];  // with means, `first` is the cell's number
-  return own.records ? &own.records[cell->first].first_point : &cell->first;
+static __device__ uint32_t *head_of(const struct downsample &own, uint32_t owner) {
+  return own.records ? &own.records[number_of(own, owner)].first_point : &own.cells[owner].first;
 }
 
 static __device__ uint64_t rank_of(const struct cuda_chain_rows &r, const struct downsample &own, uint32_t row,
-                                   uint32_t slot) {
+                                   uint32_t owner) {
   const float *at = r.points + (uint64_t)row * r.columns;
   float centre[3];
   if (own.params.method == VX_DOWNSAMPLE_RANDOM) return vx_random_of_row((uint64_t)own.params.seed, row);
-  if (!own.means) vx_lattice_centre(&own.params, own.table.keys[slot], centre);
-  const float *to = own.means ? own.means + (uint64_t)own.cells[slot].first * r.columns : centre;
+  if (!own.means) vx_lattice_centre(&own.params, own.keys[owner], centre);
+  const float *to = own.means ? own.means + (uint64_t)number_of(own, owner) * r.columns : centre;
   return (uint64_t)vx_float_bits(vx_canonical(vx_squared_distance(at, to))) << 32 | row;  // the mean may be NaN
 }
 
@@ -112,20 +172,20 @@ static __global__ void __launch_bounds__(BLOCK) rank_kernel(const __grid_constan
                                                             const __grid_constant__ struct downsample own, bool found) {
   cuda_wait();
   uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  uint32_t slot = row < r.clouds.num_points ? own.slots[row] : CUDA_NO_SLOT;
-  if (slot == CUDA_NO_SLOT) return;
-  uint64_t rank = rank_of(r, own, (uint32_t)row, slot);
+  uint32_t owner = row < r.clouds.num_points ? own.owners[row] : CUDA_NO_SLOT;
+  if (owner == CUDA_NO_SLOT) return;
+  uint64_t rank = rank_of(r, own, (uint32_t)row, owner);
   if (!found)
-    atomicMin((unsigned long long *)&own.ranks[slot], (unsigned long long)rank);
-  else if (rank == own.ranks[slot])
-    *head_of(own, slot) = (uint32_t)row;
+    atomicMin((unsigned long long *)&own.ranks[owner], (unsigned long long)rank);
+  else if (rank == own.ranks[owner])
+    *head_of(own, owner) = (uint32_t)row;
 }
 
 // ---- drop -----------------------------------------------------------------------------------------------------------
 
 static __device__ void use_mean(const struct cuda_chain_rows &r, const struct downsample &own, uint32_t row,
-                                uint32_t slot) {
-  const float *mean = own.means + (uint64_t)own.cells[slot].first * r.columns;
+                                uint32_t owner) {
+  const float *mean = own.means + (uint64_t)number_of(own, owner) * r.columns;
   uint32_t columns = own.params.average == VX_AVERAGE_XYZ ? 3 : r.columns;
   for (uint32_t c = 0; c < columns; c++) r.points[(uint64_t)row * r.columns + c] = mean[c];
   if (!vx_are_finite(mean[0], mean[1], mean[2])) cuda_drop(r, row, VX_FATE_NOT_FINITE);
@@ -135,16 +195,15 @@ static __global__ void __launch_bounds__(BLOCK)
     drop_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own) {
   cuda_wait();
   uint64_t at = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  uint32_t row = (uint32_t)at, slot = at < r.clouds.num_points ? own.slots[at] : CUDA_NO_SLOT;
-  if (slot != CUDA_NO_SLOT) {
-    struct cuda_cell cell = own.cells[slot];
-    uint32_t hits = own.records ? own.records[cell.first].hits : cell.hits + 1, head = *head_of(own, slot);
+  uint32_t row = (uint32_t)at, owner = at < r.clouds.num_points ? own.owners[at] : CUDA_NO_SLOT;
+  if (owner != CUDA_NO_SLOT) {
+    uint32_t hits = own.cells[owner].hits + 1, head = *head_of(own, owner);
     if (hits < (uint32_t)own.params.min_points)
       cuda_drop(r, row, VX_FATE_SPARSE_VOXEL);
     else if (own.params.method != VX_DOWNSAMPLE_ALL && head != row)
       cuda_merge(r, row, head);
     else if (own.params.method == VX_DOWNSAMPLE_CENTROID)
-      use_mean(r, own, row, slot);
+      use_mean(r, own, row, owner);
   }
   cuda_end_step(r);
 }
@@ -155,92 +214,124 @@ static __global__ void __launch_bounds__(BLOCK)
 struct arrays {
   struct downsample own;
   struct cuda_run voxels;
-  uint64_t num_slots;
-  uint64_t *control;  // [num_control]
-  uint64_t num_control;
 };
 
 static void lay_out_means(struct arrays *arrays, struct cuda_arena *arena) {
   struct cuda_run *voxels = &arrays->voxels;
-  uint64_t rows = voxels->clouds.num_points, clouds = (uint64_t)voxels->clouds.count;
-  take(arena, &arrays->control, arrays->num_control);
+  uint64_t rows = voxels->clouds.num_points;
+  take(arena, &arrays->own.listed, rows);
+  take(arena, &voxels->counters, 1);
   take(arena, &voxels->records, rows);
   take(arena, &voxels->lists, rows);
   take(arena, &voxels->queue, rows);
   take(arena, &voxels->means, rows * voxels->columns);
   // The group sums of all levels need less than a sixteenth of the rows.
   take(arena, &voxels->tree_sums, (rows / (CUDA_SUM_GROUP / 4) + 2) * voxels->columns);
-  if (clouds > 1) {
-    take(arena, &voxels->clouds.first_cell, clouds);
-    take(arena, &voxels->clouds.first_row, clouds);
-  }
 }
 
 static void lay_out(struct arrays *arrays, struct cuda_arena *arena) {
   struct downsample *own = &arrays->own;
   uint64_t rows = arrays->voxels.clouds.num_points;
-  uint64_t words = arrays->num_slots * (has_ranks(&own->params) ? 3 : 2);
-  take(arena, &own->table.keys, words);  // then the cells and the ranks, which are cleared together
-  own->cells = (struct cuda_cell *)(own->table.keys + arrays->num_slots);
-  own->ranks = own->table.keys + 2 * arrays->num_slots;
-  take(arena, &own->slots, rows);
+  take(arena, &own->keys, rows);
+  take(arena, &own->cells, rows);
+  if (has_ranks(&own->params)) take(arena, &own->ranks, rows);
+  take(arena, &own->owners, rows);
   take(arena, &own->places, rows);
   if (has_means(&own->params)) lay_out_means(arrays, arena);
 }
 
-// A voxelization whose cells are those of the step.
+// A voxelization whose cells are those of the step. The cells of all clouds count as those of one.
 static void set_voxels(struct arrays *arrays) {
   struct cuda_run *voxels = &arrays->voxels;
   struct downsample *own = &arrays->own;
-  voxels->control = (struct cuda_control *)arrays->control;
-  voxels->counters = &voxels->control->counters[0];
-  voxels->num_tiles = cuda_blocks(voxels->clouds.num_points, CUDA_TILE);
-  voxels->row_capacity = voxels->clouds.max_rows = voxels->clouds.num_points;
+  voxels->clouds = {1, voxels->clouds.num_points, voxels->clouds.num_points};
+  voxels->row_capacity = voxels->clouds.num_points;
   voxels->cap = CUDA_NO_CAP;
   voxels->unattended = true;
-  voxels->cells = own->cells;
-  voxels->slots = own->slots;
-  voxels->ranks = own->places;
+  voxels->slots = own->owners;
+  own->counters = voxels->counters;
   own->records = voxels->records;
   own->means = voxels->means;
 }
 
 static enum vx_status prepare(struct cuda_chain *chain, const struct vx_downsample *params, struct arrays *arrays,
                               struct error *error) {
-  uint64_t rows = chain->rows.clouds.num_points;
   arrays->own.params = *params;
   arrays->voxels = chain->run;
   (struct cuda_points &)arrays->voxels = chain->rows;
-  arrays->own.slots_per_row = rows < 1 << 19 ? 4 : 2;
-  arrays->num_slots = rows * arrays->own.slots_per_row;
-  arrays->num_control =
-      (sizeof(struct cuda_control) + sizeof(uint64_t) - 1) / sizeof(uint64_t) + cuda_blocks(rows, CUDA_TILE);
-  memcpy(arrays->own.table.seed, chain->run.lane->seed, sizeof arrays->own.table.seed);
   CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { lay_out(arrays, arena); }));
   if (has_means(params)) set_voxels(arrays);
-  if (!has_ranks(params)) arrays->own.ranks = NULL;
-  return VX_OK;
-}
-
-static enum vx_status find_means(const struct cuda_run *voxels, struct error *error) {
-  CUDA_TRY(cuda_number(voxels, error));
-  CUDA_TRY(cuda_assign(voxels, error));
-  return cuda_order_lists(voxels, false, error);
+  return cuda_take_owners(chain, &arrays->own.table, error);
 }
 
 static enum vx_status thin_cells(struct cuda_chain *chain, const struct vx_downsample *params, struct error *error) {
   struct arrays arrays = {};
   const struct downsample &own = arrays.own;
-  const struct cuda_run *run = &chain->run;
+  const struct cuda_run *run = &chain->run, *voxels = &arrays.voxels;
   unsigned blocks = cuda_blocks(chain->rows.clouds.num_points, BLOCK);
   CUDA_TRY(prepare(chain, params, &arrays, error));
-  CUDA_TRY(cuda_fill(chain, own.table.keys, arrays.num_slots * (own.ranks ? 3 : 2), arrays.control,
-                     arrays.control ? arrays.num_control : 0, error));
   CUDA_TRY(cuda_launch("insert_kernel", insert_kernel, blocks, BLOCK, 0, run, error, chain->rows, own));
-  if (own.records) CUDA_TRY(find_means(&arrays.voxels, error));
+  if (own.means) {
+    CUDA_TRY(cuda_launch("list_kernel", list_kernel, blocks, BLOCK, 0, run, error, *voxels, own));
+    CUDA_TRY(cuda_order_lists(voxels, false, error));
+  }
   for (int found = 0; own.ranks && found < 2; found++)
     CUDA_TRY(cuda_launch("rank_kernel", rank_kernel, blocks, BLOCK, 0, run, error, chain->rows, own, found != 0));
   return cuda_launch("drop_kernel", drop_kernel, blocks, BLOCK, 0, run, error, chain->rows, own);
+}
+
+// ---- the first of each cell -----------------------------------------------------------------------------------------
+
+static __global__ void __launch_bounds__(BLOCK)
+    first_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own) {
+  cuda_wait();
+  uint64_t thread = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  bool here = thread < r.clouds.num_points;
+  uint32_t row = here ? (uint32_t)thread : 0, slot = CUDA_NO_SLOT;
+  const float *at = r.points + (uint64_t)row * r.columns;
+  bool left = here && cuda_is_left(at[0]);
+  uint64_t key = 0;
+  bool inside = left && find_key(own.params, at, &key);
+  uint32_t all_inside = __ballot_sync(~0u, inside);
+  if (inside) {
+    uint32_t peers = __match_any_sync(all_inside, (unsigned long long)key), leader;
+    if (r.clouds.count > 1) peers &= __match_any_sync(all_inside, cuda_cloud_of_point(r.clouds, row));
+    leader = __ffs(peers) - 1;
+    if (threadIdx.x % 32 == leader) {
+      slot = cuda_claim_first(
+          own.table, cuda_part_of(own.table, r.clouds, row), key, row,
+          [&](uint32_t other) {
+            uint64_t its_key;
+            return find_key(own.params, r.points + (uint64_t)other * r.columns, &its_key) && its_key == key;
+          });
+    }
+    slot = __shfl_sync(all_inside, slot, leader);
+  }
+  if (here) own.owners[row] = slot;
+  if (left && !inside) cuda_drop(r, row, VX_FATE_OUT_OF_LATTICE);
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    drop_later_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own) {
+  cuda_wait();
+  uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  uint32_t slot = row < r.clouds.num_points ? own.owners[row] : CUDA_NO_SLOT;
+  if (slot != CUDA_NO_SLOT) {
+    uint32_t first = (uint32_t)own.table.slots[slot];
+    if (first != row) cuda_merge(r, (uint32_t)row, first);
+  }
+  cuda_end_step(r);
+}
+
+static enum vx_status keep_firsts(struct cuda_chain *chain, const struct vx_downsample *params, struct error *error) {
+  struct downsample own = {};
+  uint64_t rows = chain->rows.clouds.num_points;
+  unsigned blocks = cuda_blocks(rows, BLOCK);
+  own.params = *params;
+  CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { take(arena, &own.owners, rows); }));
+  CUDA_TRY(cuda_take_owners(chain, &own.table, error));
+  CUDA_TRY(cuda_launch("first_kernel", first_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, own));
+  return cuda_launch("drop_later_kernel", drop_later_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, own);
 }
 
 // ---- by number ------------------------------------------------------------------------------------------------------
@@ -260,9 +351,8 @@ static __global__ void __launch_bounds__(BLOCK)
 static enum vx_status thin_evenly(struct cuda_chain *chain, uint32_t every, struct error *error) {
   struct cuda_ranks ranks = {};
   uint32_t rows = chain->rows.clouds.num_points;
-  CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { cuda_take_ranks(&ranks, rows, arena); }));
-  CUDA_TRY(cuda_fill(chain, NULL, 0, ranks.tiles, (uint64_t)ranks.num_tiles + 1, error));
-  CUDA_TRY(cuda_rank_rows(chain, ranks, error));
+  CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { take(arena, &ranks.before, rows); }));
+  CUDA_TRY(cuda_rank_rows(chain, &ranks, error));
   return cuda_launch("skip_kernel", skip_kernel, cuda_blocks(rows, BLOCK), BLOCK, 0, &chain->run, error, chain->rows,
                      (const uint32_t *)ranks.before, every);
 }
@@ -271,5 +361,7 @@ static enum vx_status thin_evenly(struct cuda_chain *chain, uint32_t every, stru
 
 enum vx_status cuda_step_downsample(struct cuda_chain *chain, const struct vx_step *step, struct error *error) {
   const struct vx_downsample *params = &step->params.downsample;
-  return params->every != 0 ? thin_evenly(chain, (uint32_t)params->every, error) : thin_cells(chain, params, error);
+  if (params->every != 0) return thin_evenly(chain, (uint32_t)params->every, error);
+  bool firsts = params->method == VX_DOWNSAMPLE_FIRST && params->min_points == 1;
+  return firsts ? keep_firsts(chain, params, error) : thin_cells(chain, params, error);
 }

@@ -1,179 +1,253 @@
 // Radius outlier on a GPU (kernels/step_radius_outlier.h): cuda_step_radius_outlier, at the end of this file.
 //
-//   fill    Clears the table of cells.
 //   insert  Each row finds its cell, and links itself into the cell's list.
-//   search  Each row whose cell has few rows searches the cells near its own.
-//   drop    Drops the rows with few neighbours. This is a kernel of its own, since searches read the rows.
+//   search  Each row whose cell has few rows searches the cells near its own, and is dropped if it has few neighbours.
+//           A warp searches for one row at a time, with a cell for each thread. It reads copies of the rows.
 //
-// A slot of the table names the row that claimed it, and belongs to the cell of that row. Every cloud has a part of the
-// table for itself. The lists are in no particular order, since they are only counted.
-#include "kernels/cuda/base/table.cuh"
-#include "kernels/cuda/steps/fill.cuh"
+// The copies of a warp's rows lie side by side, cell by cell. So the list of a cell goes through the copies of a warp
+// before it goes on to those of another. Otherwise lists are in no particular order, since they are only counted.
+#include "kernels/cuda/steps/cells.cuh"
 #include "kernels/near.h"
 
-enum { BLOCK = 256 };
+// The rows that need a search are often neighbours. So the rows of a block that searches are groups of GROUP rows, far
+// apart.
+enum { BLOCK = 256, SEARCH_BLOCK = 512, GROUP = 8 };
 
-// The step as its kernels see it.
+// A cell, by its owner.
+struct cell {
+  uint32_t head;  // the last place that began a list
+  uint32_t rows;
+};
+
+// The step as its kernels see it. An owner is named by its place.
 struct radius_outlier {
   struct vx_near_map map;
   float square;  // of the radius
   uint32_t min_neighbors;
-  struct cuda_table hash;  // only its seed
-  uint32_t slots_per_row;  // of each cloud's part of the table
-  uint32_t *owners;        // [slots]: row of each cell; CUDA_NO_POINT if the slot is free
-  uint32_t *heads;         // [slots]: last row of each cell's list
-  uint32_t *counts;        // [slots]: rows of each cell
-  uint32_t *slots;         // [num_points]: of each row, or CUDA_NO_SLOT
-  uint32_t *links;         // [num_points]: the row before it in its cell's list, or CUDA_NO_POINT
-  uint8_t *drops;          // [num_points]
+  struct cuda_owners table;
+  struct cell *cells;  // [num_points]
+  float4 *places;      // [num_points]: x, y, z of a row, then the next place of its cell's list or CUDA_NO_POINT
+  uint32_t *owners;    // [num_points]: of each row's cell; CUDA_NO_SLOT if the row is not left
 };
 
-// A cloud's part of the table.
-struct part {
-  uint64_t begin, slots;
-};
-
-static __device__ struct part part_of(const struct cuda_chain_rows &r, const struct radius_outlier &own, uint32_t row) {
-  if (r.clouds.count == 1) return {0, (uint64_t)r.clouds.num_points * own.slots_per_row};
-  int32_t cloud = cuda_cloud_of_point(r.clouds, row);
-  uint64_t first = r.clouds.first_point[cloud], rows = r.clouds.first_point[cloud + 1] - first;
-  return {first * own.slots_per_row, rows * own.slots_per_row};
+static __device__ uint64_t key_of(const struct radius_outlier &own, const int32_t cell[3]) {
+  uint64_t key = cuda_first_slot(own.table.hash, (uint64_t)(uint32_t)cell[0] << 32 | (uint32_t)cell[1]);
+  return key + (uint32_t)cell[2];
 }
 
-static __device__ bool is_cell_of(const struct cuda_chain_rows &r, const struct radius_outlier &own, uint32_t row,
-                                  const int32_t cell[3]) {
+static __device__ bool is_in(const struct radius_outlier &own, const float4 &place, const int32_t cell[3]) {
+  const float at[3] = {place.x, place.y, place.z};
   int32_t other[3];
-  vx_near_cell(&own.map, r.points + (uint64_t)row * r.columns, other);
+  vx_near_cell(&own.map, at, other);
   return other[0] == cell[0] && other[1] == cell[1] && other[2] == cell[2];
 }
 
-static __device__ uint64_t home_of(const struct radius_outlier &own, const struct part &part, const int32_t cell[3]) {
-  uint64_t key = cuda_first_slot(own.hash, (uint64_t)(uint32_t)cell[0] << 32 | (uint32_t)cell[1]);
-  return __umul64hi(cuda_first_slot(own.hash, key + (uint32_t)cell[2]), part.slots);
+static __device__ float4 load_row(const struct cuda_chain_rows &r, const struct radius_outlier &own, uint32_t row) {
+  const float *at = r.points + (uint64_t)row * r.columns;
+  return make_float4(at[0], at[1], own.map.flat ? 0.0f : at[2], 0.0f);
 }
 
-// Finds the slot of the row's cell; a new cell claims one. At least half of the slots stay free.
-static __device__ uint32_t claim_slot(const struct cuda_chain_rows &r, const struct radius_outlier &own,
-                                      const struct part &part, uint32_t row, const int32_t cell[3]) {
-  uint64_t at = home_of(own, part, cell);
-  for (;; at = at + 1 == part.slots ? 0 : at + 1) {
-    uint32_t owner = atomicCAS(&own.owners[part.begin + at], CUDA_NO_POINT, row);
-    if (owner == CUDA_NO_POINT || is_cell_of(r, own, owner, cell)) return (uint32_t)(part.begin + at);
-  }
+// ---- insert ---------------------------------------------------------------------------------------------------------
+
+// The threads of `left`, all of one warp, whose rows are in the same cell as this thread's row.
+static __device__ uint32_t peers_of(const struct cuda_chain_rows &r, uint32_t left, uint32_t row,
+                                    const int32_t cell[3]) {
+  uint32_t peers = __match_any_sync(left, cell[0]);
+  peers &= __match_any_sync(left, cell[1]);
+  peers &= __match_any_sync(left, cell[2]);
+  if (r.clouds.count > 1) peers &= __match_any_sync(left, cuda_cloud_of_point(r.clouds, row));
+  return peers;
 }
 
-// The slot of a cell, once the table no longer changes; CUDA_NO_SLOT if no row is in the cell.
-static __device__ uint32_t find_slot(const struct cuda_chain_rows &r, const struct radius_outlier &own,
-                                     const struct part &part, const int32_t cell[3]) {
-  uint64_t at = home_of(own, part, cell);
-  for (;; at = at + 1 == part.slots ? 0 : at + 1) {
-    uint32_t owner = own.owners[part.begin + at];
-    if (owner == CUDA_NO_POINT) return CUDA_NO_SLOT;
-    if (is_cell_of(r, own, owner, cell)) return (uint32_t)(part.begin + at);
+// The number of threads of `left` that come before this one, if peers stand side by side.
+static __device__ uint32_t count_before(uint32_t left, uint32_t peers) {
+  uint32_t before = __popc(peers & ((1u << threadIdx.x % 32) - 1));
+  for (uint32_t rest = left, group; rest != 0; rest &= ~group) {
+    group = __shfl_sync(left, peers, __ffs(rest) - 1);
+    before += __ffs(group) < __ffs(peers) ? __popc(group) : 0;
   }
+  return before;
+}
+
+// Called by the threads of `left`, all of one warp. The first peer acts for all.
+static __device__ void insert(const struct cuda_chain_rows &r, const struct radius_outlier &own, uint32_t left,
+                              uint32_t row) {
+  float4 at = load_row(r, own, row);
+  const float point[3] = {at.x, at.y, at.z};
+  int32_t cell[3];
+  vx_near_cell(&own.map, point, cell);
+  uint32_t peers = peers_of(r, left, row, cell), lane = threadIdx.x % 32, leader = __ffs(peers) - 1;
+  uint32_t place = row - lane + count_before(left, peers), owner = CUDA_NO_SLOT, head = CUDA_NO_POINT;
+  own.places[place] = at;
+  if (lane == leader) {
+    struct cuda_part part = cuda_part_of(own.table, r.clouds, row);
+    own.cells[place] = {CUDA_NO_POINT, 0};
+    owner = cuda_claim(own.table, part, key_of(own, cell), place,
+                       [&](uint32_t other) { return is_in(own, __ldcg(&own.places[other]), cell); });
+    head = atomicExch(&own.cells[owner].head, place);
+    atomicAdd(&own.cells[owner].rows, (uint32_t)__popc(peers));
+  }
+  owner = __shfl_sync(left, owner, leader);
+  head = __shfl_sync(left, head, leader);
+  bool is_last = (peers & ~((2u << lane) - 1)) == 0;
+  own.places[place].w = __uint_as_float(is_last ? head : place + 1);
+  own.owners[row] = owner;
 }
 
 static __global__ void __launch_bounds__(BLOCK)
     insert_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct radius_outlier own) {
   cuda_wait();
-  uint64_t at = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  if (at >= r.clouds.num_points) return;
-  const float *point = r.points + at * r.columns;
-  uint32_t row = (uint32_t)at, slot = CUDA_NO_SLOT;
-  if (cuda_is_left(point[0])) {
-    int32_t cell[3];
-    vx_near_cell(&own.map, point, cell);
-    slot = claim_slot(r, own, part_of(r, own, row), row, cell);
-    own.links[row] = atomicExch(&own.heads[slot], row);
-    atomicAdd(&own.counts[slot], 1);
-  }
-  own.slots[row] = slot;
+  uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  bool here = row < r.clouds.num_points, is_left = here && cuda_is_left(r.points[row * r.columns]);
+  uint32_t left = __ballot_sync(~0u, is_left);
+  if (is_left)
+    insert(r, own, left, (uint32_t)row);
+  else if (here)
+    own.owners[row] = CUDA_NO_SLOT;
 }
 
 // ---- search ---------------------------------------------------------------------------------------------------------
 
-// How many rows of a cell are neighbours of a point, up to `most`.
-static __device__ uint32_t neighbors_in(const struct cuda_chain_rows &r, const struct radius_outlier &own,
-                                        uint32_t slot, const float at[3], uint32_t most) {
+// The search for the neighbours of one row.
+struct search {
+  struct cuda_part part;
+  float at[3];
+  int32_t cell[3];
+};
+
+static __device__ uint64_t slot_at(const struct radius_outlier &own, const struct search &search, uint64_t at) {
+  return own.table.slots[search.part.begin + at];
+}
+
+// The first place of a cell's list; CUDA_NO_POINT if no row is in the cell. `at` and `slot`: where the search for the
+// cell begins, and what is there.
+static __device__ uint32_t find_list(const struct radius_outlier &own, const struct search &search,
+                                     const int32_t cell[3], uint64_t at, uint64_t slot) {
+  while (cuda_is_owned(own.table, slot)) {
+    uint32_t head = own.cells[(uint32_t)slot].head;
+    if (is_in(own, own.places[(uint32_t)slot], cell)) return head;
+    at = cuda_next_slot(search.part, at);
+    slot = slot_at(own, search, at);
+  }
+  return CUDA_NO_POINT;
+}
+
+// Called by a whole warp, with a list for each thread. How many rows of these lists are neighbours. Stops at `most`.
+static __device__ uint32_t neighbors_in(const struct radius_outlier &own, const struct search &search, uint32_t list,
+                                        uint32_t most) {
   uint32_t found = 0;
-  for (uint32_t row = own.heads[slot]; row != CUDA_NO_POINT && found < most; row = own.links[row]) {
-    const float *point = r.points + (uint64_t)row * r.columns;
-    const float other[3] = {point[0], point[1], own.map.flat ? 0.0f : point[2]};
-    found += vx_squared_distance(at, other) <= own.square;
+  while (found < most && __any_sync(~0u, list != CUDA_NO_POINT)) {
+    bool is_near = false;
+    if (list != CUDA_NO_POINT) {
+      float4 place = own.places[list];
+      const float other[3] = {place.x, place.y, place.z};
+      is_near = vx_squared_distance(search.at, other) <= own.square;
+      list = __float_as_uint(place.w);
+    }
+    found += __popc(__ballot_sync(~0u, is_near));
   }
   return found;
 }
 
-// Whether a row of a cell with `found` other rows has enough neighbours, these included. Near cells come first.
+// Called by a whole warp. How many rows are neighbours, of the cells that are `shell` cells away on some axis, and at
+// most as far on the others. Stops at `most`. A thread reads first where all its cells could be.
+template <int shell>
+static __device__ uint32_t neighbors_on(const struct radius_outlier &own, const struct search &search, uint32_t most) {
+  enum { SIDE = 2 * shell + 1, ROUNDS = (SIDE * SIDE * SIDE + 31) / 32 };
+  int32_t cells[ROUNDS][3], num_cells = own.map.flat ? SIDE * SIDE : SIDE * SIDE * SIDE;
+  uint64_t at[ROUNDS], slots[ROUNDS];
+  uint32_t found = 0;
+#pragma unroll
+  for (int i = 0; i < ROUNDS; i++) {
+    int32_t number = i * 32 + (int32_t)(threadIdx.x % 32);
+    int32_t x = number % SIDE - shell, y = number / SIDE % SIDE - shell;
+    int32_t z = own.map.flat ? 0 : number / (SIDE * SIDE) - shell;
+    bool is_on = number < num_cells && max(max(abs(x), abs(y)), abs(z)) == shell;
+    cells[i][0] = search.cell[0] + x;
+    cells[i][1] = search.cell[1] + y;
+    cells[i][2] = search.cell[2] + z;
+    at[i] = cuda_home_of(own.table, search.part, key_of(own, cells[i]));
+    slots[i] = is_on ? slot_at(own, search, at[i]) : 0;
+  }
+#pragma unroll
+  for (int i = 0; i < ROUNDS; i++)
+    if (found < most)
+      found += neighbors_in(own, search, find_list(own, search, cells[i], at[i], slots[i]), most - found);
+  return found;
+}
+
+// Called by a whole warp. Whether a row of a cell with `found` other rows has enough neighbours, these included.
 static __device__ bool has_neighbors(const struct cuda_chain_rows &r, const struct radius_outlier &own, uint32_t row,
                                      uint32_t found) {
-  const float *point = r.points + (uint64_t)row * r.columns;
-  const float at[3] = {point[0], point[1], own.map.flat ? 0.0f : point[2]};
-  struct part part = part_of(r, own, row);
-  int32_t cell[3], deep = own.map.flat ? 0 : VX_NEAR_CELLS;
-  vx_near_cell(&own.map, point, cell);
-  for (int32_t shell = 1; shell <= VX_NEAR_CELLS; shell++)
-    for (int32_t x = -shell; x <= shell; x++)
-      for (int32_t y = -shell; y <= shell; y++)
-        for (int32_t z = -min(shell, deep); z <= min(shell, deep); z++) {
-          if (max(max(abs(x), abs(y)), abs(z)) != shell) continue;
-          if (found >= own.min_neighbors) return true;
-          const int32_t other[3] = {cell[0] + x, cell[1] + y, cell[2] + z};
-          uint32_t slot = find_slot(r, own, part, other);
-          if (slot != CUDA_NO_SLOT) found += neighbors_in(r, own, slot, at, own.min_neighbors - found);
-        }
+  float4 at = load_row(r, own, row);
+  struct search search = {cuda_part_of(own.table, r.clouds, row), {at.x, at.y, at.z}, {}};
+  vx_near_cell(&own.map, search.at, search.cell);
+  static_assert(VX_NEAR_CELLS == 2, "two shells");
+  found += neighbors_on<1>(own, search, own.min_neighbors - found);
+  if (found < own.min_neighbors) found += neighbors_on<2>(own, search, own.min_neighbors - found);
   return found >= own.min_neighbors;
 }
 
-static __global__ void __launch_bounds__(BLOCK)
-    search_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct radius_outlier own) {
-  cuda_wait();
-  uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  if (row >= r.clouds.num_points) return;
-  uint32_t slot = own.slots[row];
-  own.drops[row] = slot != CUDA_NO_SLOT && !has_neighbors(r, own, (uint32_t)row, own.counts[slot] - 1);
+// A row that needs a search.
+struct open_row {
+  uint32_t row, others;  // other rows of its cell
+};
+
+// Called by a whole block, for the next of its rows. Notes which of them need a search. Returns their number.
+static __device__ uint32_t find_open(const struct cuda_chain_rows &r, const struct radius_outlier &own, uint64_t first,
+                                     struct open_row open[SEARCH_BLOCK]) {
+  __shared__ uint32_t num_open;
+  if (threadIdx.x == 0) num_open = 0;
+  __syncthreads();
+  uint64_t group = (first + threadIdx.x) / GROUP * gridDim.x + blockIdx.x, row = group * GROUP + threadIdx.x % GROUP;
+  uint32_t owner = row < r.clouds.num_points ? own.owners[row] : CUDA_NO_SLOT;
+  uint32_t others = owner != CUDA_NO_SLOT ? own.cells[owner].rows - 1 : own.min_neighbors;
+  bool is_open = others < own.min_neighbors;
+  uint32_t mask = __ballot_sync(~0u, is_open), lane = threadIdx.x % 32, at = 0;
+  if (lane == 0 && mask != 0) at = atomicAdd(&num_open, (uint32_t)__popc(mask));
+  at = __shfl_sync(~0u, at, 0) + __popc(mask & ((1u << lane) - 1));
+  if (is_open) open[at] = {(uint32_t)row, others};
+  __syncthreads();
+  return num_open;
 }
 
-static __global__ void __launch_bounds__(BLOCK)
-    drop_kernel(const __grid_constant__ struct cuda_chain_rows r, const uint8_t *drops) {
+static __global__ void __launch_bounds__(SEARCH_BLOCK)
+    search_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct radius_outlier own) {
+  __shared__ struct open_row open[SEARCH_BLOCK];
   cuda_wait();
-  uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
-  if (row < r.clouds.num_points && drops[row]) cuda_drop(r, (uint32_t)row, VX_FATE_RADIUS_OUTLIER);
+  uint64_t rows = ((uint64_t)r.clouds.num_points + GROUP * gridDim.x - 1) / (GROUP * gridDim.x) * GROUP;  // of a block
+  for (uint64_t first = 0; first < rows; first += SEARCH_BLOCK) {
+    uint32_t num_open = find_open(r, own, first, open);
+    for (uint32_t i = threadIdx.x / 32; i < num_open; i += SEARCH_BLOCK / 32) {
+      struct open_row its = open[i];
+      bool stays = has_neighbors(r, own, its.row, its.others);
+      __syncwarp();  // all threads have read the row
+      if (!stays && threadIdx.x % 32 == 0) cuda_drop(r, its.row, VX_FATE_RADIUS_OUTLIER);
+    }
+    __syncthreads();
+  }
   cuda_end_step(r);
 }
 
 // ---- all together ---------------------------------------------------------------------------------------------------
 
-// Two slots are a word that is cleared at once; the number of slots is even.
-static void lay_out(struct radius_outlier *own, uint64_t rows, uint64_t **ones, uint64_t **zeros,
-                    struct cuda_arena *arena) {
-  uint64_t slots = rows * own->slots_per_row;
-  take(arena, ones, slots);
-  take(arena, zeros, slots / 2);
-  own->owners = (uint32_t *)*ones;
-  own->heads = own->owners + slots;
-  own->counts = (uint32_t *)*zeros;
-  take(arena, &own->slots, rows);
-  take(arena, &own->links, rows);
-  take(arena, &own->drops, rows);
+static void lay_out(struct radius_outlier *own, uint64_t rows, struct cuda_arena *arena) {
+  take(arena, &own->cells, rows);
+  take(arena, &own->places, rows);
+  take(arena, &own->owners, rows);
 }
 
 enum vx_status cuda_step_radius_outlier(struct cuda_chain *chain, const struct vx_step *step, struct error *error) {
   const struct vx_radius_outlier *params = &step->params.radius_outlier;
   struct radius_outlier own = {};
-  uint64_t rows = chain->rows.clouds.num_points, *ones, *zeros;
-  unsigned blocks = cuda_blocks(rows, BLOCK);
+  uint64_t rows = chain->rows.clouds.num_points;
   own.map = vx_near_map_of(params);
   own.square = params->radius * params->radius;
   own.min_neighbors = (uint32_t)params->min_neighbors;
-  own.slots_per_row = rows < 1 << 19 ? 4 : 2;
-  memcpy(own.hash.seed, chain->run.lane->seed, sizeof own.hash.seed);
-  CUDA_TRY(
-      cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { lay_out(&own, rows, &ones, &zeros, arena); }));
-  uint64_t words = rows * own.slots_per_row;
-  CUDA_TRY(cuda_fill(chain, ones, words, zeros, words / 2, error));
-  CUDA_TRY(cuda_launch("insert_kernel", insert_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, own));
-  CUDA_TRY(cuda_launch("search_kernel", search_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows, own));
-  return cuda_launch("drop_kernel", drop_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows,
-                     (const uint8_t *)own.drops);
+  CUDA_TRY(cuda_step_scratch(chain, error, [&](struct cuda_arena *arena) { lay_out(&own, rows, arena); }));
+  CUDA_TRY(cuda_take_owners(chain, &own.table, error));
+  CUDA_TRY(cuda_launch("insert_kernel", insert_kernel, cuda_blocks(rows, BLOCK), BLOCK, 0, &chain->run, error,
+                       chain->rows, own));
+  return cuda_launch("search_kernel", search_kernel, cuda_looping_blocks(&chain->run, rows, GROUP * 16, 2),
+                     SEARCH_BLOCK, 0, &chain->run, error, chain->rows, own);
 }

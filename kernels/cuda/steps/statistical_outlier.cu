@@ -1,7 +1,6 @@
 // Statistical outlier on a GPU (kernels/step_statistical_outlier.h): cuda_step_statistical_outlier, at the end of this
 // file. All clouds at once.
 //
-//   fill    Clears the boxes of the clouds, and the scan.
 //   rank    Numbers the rows that are left, since distances are summed in their order.
 //   box     Finds the box of each cloud.
 //   key     Places each row on a curve through its cloud's box. A sort by cloud and place follows.
@@ -15,7 +14,6 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/base/curve.cuh"
-#include "kernels/cuda/steps/fill.cuh"
 #include "kernels/cuda/steps/ranks.cuh"
 #include "kernels/step_statistical_outlier.h"
 
@@ -346,10 +344,8 @@ struct arrays {
 static void lay_out(struct arrays *arrays, struct cuda_arena *arena) {
   struct statistical_outlier *own = &arrays->own;
   uint64_t rows = arrays->rows, clouds = arrays->clouds, nodes = rows;
-  cuda_take_ranks(&own->ranks, (uint32_t)rows, arena);
-  uint64_t *boxes;
-  take(arena, &boxes, clouds * sizeof(struct cloud_box) / sizeof *boxes);
-  own->cloud_boxes = (struct cloud_box *)boxes;
+  take(arena, &own->ranks.before, rows);
+  take(arena, &own->cloud_boxes, clouds);
   take(arena, &own->keys, rows);
   take(arena, &own->sorted_keys, rows);
   take(arena, &own->ids, rows);
@@ -370,10 +366,8 @@ static enum vx_status sort_rows(struct cuda_chain *chain, struct arrays *arrays,
   const struct statistical_outlier &own = arrays->own;
   const struct cuda_run *run = &chain->run;
   unsigned blocks = cuda_blocks(arrays->rows, BLOCK), looping = cuda_looping_blocks(run, arrays->rows, BLOCK, 4);
-  CUDA_TRY(cuda_fill(chain, NULL, 0, own.ranks.tiles, (uint64_t)own.ranks.num_tiles + 1, error));
-  CUDA_TRY(cuda_fill(chain, NULL, 0, (uint64_t *)own.cloud_boxes,
-                     arrays->clouds * sizeof(struct cloud_box) / sizeof(uint64_t), error));
-  CUDA_TRY(cuda_rank_rows(chain, own.ranks, error));
+  CUDA_CALL(cudaMemsetAsync(own.cloud_boxes, 0, arrays->clouds * sizeof *own.cloud_boxes, run->stream), error);
+  CUDA_TRY(cuda_rank_rows(chain, &arrays->own.ranks, error));
   CUDA_TRY(cuda_launch("box_kernel", box_kernel, looping, BLOCK, 0, run, error, chain->rows, own));
   CUDA_TRY(cuda_launch("key_kernel", key_kernel, blocks, BLOCK, 0, run, error, chain->rows, own));
   CUDA_TRY(cuda_check(sort_keys(chain, own, arrays->cub, &arrays->cub_bytes), "cub::DeviceRadixSort", error));

@@ -1,6 +1,7 @@
 // A chain of steps on a GPU: cuda_run_chain, at the end of this file, shows all of it.
 //
-//   bring    Brings the points from the host. Drops rows that are not finite.
+//   bring    Brings the points from the host. Drops rows that are not finite. Notes the turns if a step counts them.
+//            Moves the rows if this is the first step.
 //   steps    Each enqueues its own kernels.
 //   number   Numbers the rows that are left, by a scan, if something needs the numbers.
 //   count    Counts the fates by step, and those of all steps by section. Its last block writes the counts to the
@@ -15,14 +16,29 @@
 #include "kernels/cuda/base/scan.cuh"
 #include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/transfer.cuh"
+#include "kernels/cuda/steps/moving.cuh"
 #include "kernels/samples.h"
+#include "kernels/step_ring_outlier.h"
 
 enum { BLOCK = BRING_BLOCK, STEP_FATES = (VX_MAX_STEPS + 1) * VX_FATE_COUNT };
 
 // ---- bring ----------------------------------------------------------------------------------------------------------
 
-// Without any step, the operation drops the rows that are not finite: `number` is 0.
-static __global__ void __launch_bounds__(BLOCK) bring_kernel(const __grid_constant__ struct cuda_chain_rows r) {
+// Called by a whole block, whose first row is `first`. Notes where turns begin.
+static __device__ void note_turns(const struct cuda_chain_rows &r, uint64_t first, uint32_t count,
+                                  const struct location &at) {
+  uint64_t row = first + threadIdx.x;
+  bool here = threadIdx.x < count, is_first = !here || row == 0;
+  if (here && r.clouds.count > 1) is_first = r.clouds.first_point[cuda_cloud_of_point(r.clouds, (uint32_t)row)] == row;
+  float before = __shfl_up_sync(~0u, at.y, 1);
+  if (threadIdx.x % 32 == 0 && !is_first) before = vx_load(r.dtype, r.source, (row - 1) * r.columns + 1);
+  uint32_t turns = __ballot_sync(~0u, !is_first && vx_is_turn(before, at.x, at.y));
+  if (threadIdx.x % 32 == 0 && here) r.turns[row / 32] = turns;
+}
+
+// Called by all threads, with the first step's number in `r`. Without any step, the operation drops the rows that are
+// not finite. `use`: what a first step without a kernel does with a row that is left, given x, y, z. Returns its fate.
+template <typename function> static __device__ void bring_all(const struct cuda_chain_rows &r, const function &use) {
   cuda_wait_alone();
   if (blockIdx.x == 0 && threadIdx.x == 0) r.counters->begun = cuda_now();
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < r.clouds.num_points;
@@ -30,14 +46,28 @@ static __global__ void __launch_bounds__(BLOCK) bring_kernel(const __grid_consta
     uint32_t count = (uint32_t)min((uint64_t)BLOCK, r.clouds.num_points - first);
     struct location at = bring(r, first, count);
     if (first + (uint64_t)gridDim.x * BLOCK >= r.clouds.num_points) cuda_let_next();
+    if (r.turns) note_turns(r, first, count, at);
     if (threadIdx.x >= count) continue;
     uint32_t row = (uint32_t)first + threadIdx.x;
     r.fates[row] = VX_FATE_KEPT;
     r.steps[row] = 0;
-    if (!vx_are_finite(at.x, at.y, at.z)) cuda_drop(r, row, VX_FATE_NOT_FINITE);
+    enum vx_fate fate = vx_are_finite(at.x, at.y, at.z) ? use(row, at) : VX_FATE_NOT_FINITE;
+    if (fate != VX_FATE_KEPT) cuda_drop(r, row, fate);
   }
   __syncthreads();
   if (threadIdx.x == 0) atomicMax((unsigned long long *)&r.counters->ended[0], cuda_now());
+}
+
+static __global__ void __launch_bounds__(BLOCK) bring_kernel(const __grid_constant__ struct cuda_chain_rows r) {
+  bring_all(
+      r, [](uint32_t, const struct location &) { return VX_FATE_KEPT; });
+}
+
+static __global__ void __launch_bounds__(BLOCK)
+    bring_and_move_kernel(const __grid_constant__ struct cuda_chain_rows r,
+                          const __grid_constant__ struct cuda_moving moving) {
+  bring_all(r, [&](uint32_t row, const struct location &at) { return cuda_move(r, moving, row, at.x, at.y, at.z); });
+  cuda_end_step(r);
 }
 
 // ---- number ---------------------------------------------------------------------------------------------------------
@@ -50,16 +80,17 @@ static __device__ void note_clouds(const struct cuda_chain_rows &r, uint32_t row
 }
 
 static __global__ void __launch_bounds__(SCAN_BLOCK)
-    number_kernel(const __grid_constant__ struct cuda_chain_rows r, uint64_t *tiles, int32_t *row_of) {
+    number_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct cuda_scan scan,
+                  int32_t *row_of) {
   __shared__ struct scan_shared shared;
   cuda_wait();
-  uint32_t tile = scan_next_tile(&r.counters->ticket, &shared);
+  uint32_t tile = scan_next_tile(scan.ticket, &shared);
   uint64_t begin = (uint64_t)tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS;
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++)
     items[k] = begin + k < r.clouds.num_points && cuda_is_left(r.points[(begin + k) * r.columns]) ? 1 : 0;
-  (void)scan_items(tiles, tile, items, before, &shared);
+  (void)scan_items(scan.tiles, tile, items, before, &shared);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
     if (begin + k >= r.clouds.num_points) continue;
@@ -73,8 +104,8 @@ static __global__ void __launch_bounds__(SCAN_BLOCK)
 // What the last block tells the host, and what it clears for the lane's next chain.
 struct telling {
   struct cuda_chain_counters *told;  // host
-  uint64_t *tiles;
-  uint32_t num_tiles;
+  uint64_t *scans;                   // [num_words]
+  uint64_t num_words;
 };
 
 // Called by the last block.
@@ -91,7 +122,7 @@ static __device__ void tell(const struct cuda_chain_rows &r, uint32_t num_sectio
   __threadfence_system();
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < sizeof *r.counters / sizeof *words; i += BLOCK) words[i] = 0;
-  for (uint32_t i = threadIdx.x; i < to.num_tiles; i += BLOCK) to.tiles[i] = 0;
+  for (uint64_t i = threadIdx.x; i < to.num_words; i += BLOCK) to.scans[i] = 0;
 }
 
 // A block counts by step in shared memory. The counts by section go to the device's memory, warp by warp.
@@ -150,7 +181,7 @@ static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
   uint64_t points = chain->run.clouds.num_points;
   cuda_take_points(&chain->run, arena);
   if (!chain->run.source && !vx_is_narrow(chain->run.dtype) && vx_chain_reads_body(job->chain)) {
-    float *copy;  // steps change the rows
+    float *copy;  // a first step may move rows whose turns are not counted yet
     take(arena, &copy, points * chain->run.columns);
     chain->run.source_copy = copy;
   }
@@ -158,6 +189,7 @@ static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
   take(arena, &rows->fates, points);
   take(arena, &rows->steps, points);
   if (vx_chain_needs_heads(job)) take(arena, &rows->heads, points);
+  if (vx_chain_reads_body(job->chain)) take(arena, &rows->turns, (points + 31) / 32);
   if (numbers_rows(job)) take(arena, &chain->row_of, points);
   take(arena, &chain->matrices, (uint64_t)count_matrices(job) * VX_MATRIX_VALUES);
 }
@@ -166,13 +198,13 @@ static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
 static enum vx_status take_control(struct cuda_chain *chain, struct error *error) {
   struct vx_lane *lane = chain->run.lane;
   struct cuda_memory *control = &lane->chain_control;
-  size_t bytes =
-      sizeof *chain->rows.counters + cuda_blocks(chain->run.clouds.num_points, CUDA_TILE) * sizeof *chain->tiles;
+  uint64_t scans = (uint64_t)chain->run.job->chain->count * STEP_SCANS + 1;
+  size_t bytes = sizeof *chain->rows.counters + scans * cuda_scan_words(chain) * sizeof *chain->scans;
   CUDA_TRY(cuda_reserve(lane, control, bytes, error));
   if (!lane->chain_clean) CUDA_CALL(cudaMemsetAsync(control->memory, 0, control->bytes, lane->stream), error);
   lane->chain_clean = false;  // until the end of this job
   chain->rows.counters = (struct cuda_chain_counters *)control->memory;
-  chain->tiles = (uint64_t *)(chain->rows.counters + 1);
+  chain->scans = (uint64_t *)(chain->rows.counters + 1);
   return VX_OK;
 }
 
@@ -203,24 +235,39 @@ static cuda_step *step_of(enum vx_step_type type) {
   return NULL;
 }
 
+// Enqueues what brings the rows. Returns in `done` how many steps this includes.
+static enum vx_status bring_rows_left(struct cuda_chain *chain, int32_t *done, struct error *error) {
+  const struct vx_chain *asked = chain->run.job->chain;
+  unsigned blocks = cuda_looping_blocks(&chain->run, chain->rows.clouds.num_points, BLOCK, 4);
+  CUDA_TRY(cuda_copy_source(&chain->run, error));
+  if (chain->run.clouds.count > 1) CUDA_TRY(cuda_fetch_clouds(&chain->run, error));
+  chain->rows.number = asked->count > 0;
+  *done = asked->count > 0 && asked->steps[0].type == VX_STEP_TRANSFORM;
+  if (*done == 0) return cuda_launch("bring_kernel", bring_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows);
+  struct cuda_moving moving = {};
+  CUDA_TRY(cuda_plan_moving(chain, &asked->steps[0].params.transform, &moving, error));
+  return cuda_launch("bring_and_move_kernel", bring_and_move_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows,
+                     moving);
+}
+
 // Enqueues everything up to the rows that are left.
 static enum vx_status run_steps(struct cuda_chain *chain, struct error *error) {
   const struct vx_chain *asked = chain->run.job->chain;
   uint32_t points = chain->rows.clouds.num_points;
   unsigned blocks = cuda_looping_blocks(&chain->run, points, BLOCK, 4);
-  CUDA_TRY(cuda_copy_source(&chain->run, error));
-  if (chain->run.clouds.count > 1) CUDA_TRY(cuda_fetch_clouds(&chain->run, error));
-  chain->rows.number = asked->count > 0;
-  CUDA_TRY(cuda_launch("bring_kernel", bring_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows));
-  for (int32_t i = 0; i < asked->count; i++) {
+  int32_t done;
+  CUDA_TRY(bring_rows_left(chain, &done, error));
+  for (int32_t i = done; i < asked->count; i++) {
     chain->rows.number = (uint8_t)(i + 1);
     CUDA_TRY(step_of(asked->steps[i].type)(chain, &asked->steps[i], error));
   }
-  uint32_t num_tiles = chain->row_of ? cuda_blocks(points, CUDA_TILE) : 0;
-  if (chain->row_of)
-    CUDA_TRY(cuda_launch("number_kernel", number_kernel, num_tiles, SCAN_BLOCK, 0, &chain->run, error, chain->rows,
-                         chain->tiles, chain->row_of));
-  const struct telling to = {&chain->run.lane->status_on_device->chain, chain->tiles, num_tiles};
+  if (chain->row_of) {
+    struct cuda_scan scan = cuda_take_scan(chain);
+    CUDA_TRY(cuda_launch("number_kernel", number_kernel, scan.num_tiles, SCAN_BLOCK, 0, &chain->run, error, chain->rows,
+                         scan, chain->row_of));
+  }
+  const struct telling to = {&chain->run.lane->status_on_device->chain, chain->scans,
+                             chain->num_scans * cuda_scan_words(chain)};
   return cuda_launch("count_kernel", count_kernel, blocks, BLOCK, 0, &chain->run, error, chain->rows,
                      chain->run.sections, to);
 }

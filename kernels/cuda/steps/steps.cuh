@@ -10,8 +10,9 @@
 // cuda_end_step(rows) in each block, when the block's work is done. This notes when the step has ended.
 //
 // Scratch: the step has the whole scratch of the lane, until the next step. cuda_step_scratch lays out its arrays. At
-// first the arrays hold what was left in that memory, so a step clears what must be clear. The lane's table of cells,
-// its counters and its tiles belong to the operation: a step must leave them alone.
+// first the arrays hold what was left in that memory, so a step clears what must be clear. cuda_take_scan takes a scan
+// over the rows, which is clear. The lane's table of cells, its counters and its tiles belong to the operation: a step
+// must leave them alone.
 #ifndef VOXELD_CUDA_STEPS_CUH
 #define VOXELD_CUDA_STEPS_CUH
 
@@ -53,6 +54,25 @@ static inline enum vx_status cuda_step_scratch(struct cuda_chain *chain, struct 
   arena.memory = scratch->memory;
   lay_out(&arena);
   return VX_OK;
+}
+
+// A scan over all rows (scan.cuh).
+struct cuda_scan {
+  uint64_t *tiles;  // [num_tiles]: its states
+  uint32_t *ticket;
+  uint32_t num_tiles;
+};
+
+enum { STEP_SCANS = 2 };  // that a step may take
+
+static inline uint64_t cuda_scan_words(const struct cuda_chain *chain) {
+  return (uint64_t)cuda_blocks(chain->run.clouds.num_points, CUDA_TILE) + 1;
+}
+
+// Takes a scan whose states are clear. The end of the chain clears them again.
+static inline struct cuda_scan cuda_take_scan(struct cuda_chain *chain) {
+  uint64_t words = cuda_scan_words(chain), *tiles = chain->scans + words * chain->num_scans++;
+  return {tiles, (uint32_t *)(tiles + words - 1), (uint32_t)(words - 1)};
 }
 
 typedef enum vx_status cuda_step(struct cuda_chain *chain, const struct vx_step *step, struct error *error);

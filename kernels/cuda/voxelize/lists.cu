@@ -1,7 +1,7 @@
 // Whole lists, cell by cell: sorts all points of each row into input order. Without a cap it also computes the rows'
 // means, since their sums are trees. (With a small cap the gather sorts what it needs, unless points are picked.)
 //
-// A few threads sort a tiny list, with one point each. A warp sorts a longer list in its registers. A block sorts a
+// A thread sorts a tiny list in its registers. A warp sorts a longer list in its registers. A block sorts a
 // still longer list: its warps sort parts, which are then merged in shared memory. A list too long for shared memory is
 // left unsorted. The host learns the length of the longest list, and then sorts all points by cell (cuda_sort_lists).
 // In a step nobody waits for that length, so a block makes such a list again by a search through all points.
@@ -174,28 +174,48 @@ static __device__ void order_list(const struct voxel_view &v, bool ready, uint32
   use_list<32>(v, row, record, ready ? list : sorted);
 }
 
-// Called by CUDA_TINY_LIST neighbouring threads. Sorts and uses a list of at most that many points. Ignores longer
-// lists.
-template <enum lists lists>
-static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row, uint32_t *sorted) {
-  struct cuda_record record = record_of<lists>(v, row);
-  if (record.hits > CUDA_TINY_LIST) return;
-  uint32_t lane = threadIdx.x % CUDA_TINY_LIST;
-  uint32_t mask = ((1u << CUDA_TINY_LIST) - 1) << (threadIdx.x % 32 / CUDA_TINY_LIST * CUDA_TINY_LIST);
-  uint32_t value = lane < record.hits ? v.lists[record.begin + lane] : CUDA_NO_POINT;
-  if (!in_order<CUDA_TINY_LIST>(mask, value)) value = sort_values<CUDA_TINY_LIST>(mask, value);
-  __syncwarp(mask);
-  sorted[lane] = value;
-  __syncwarp(mask);
-  if (!v.means && lane < record.hits) v.lists[record.begin + lane] = value;
-  for (uint32_t column = lane; v.means && column < v.columns; column += CUDA_TINY_LIST) {
-    float sum = sum_column<CUDA_TINY_LIST>(v.points, v.columns, sorted, record.hits, column);
-    v.means[(uint64_t)row * v.columns + column] = vx_canonical(sum / (float)record.hits);
+// Sorts a list of at most CUDA_TINY_LIST in the registers of a thread, by exchanges of neighbours.
+static __device__ void sort_tiny_list(uint32_t list[CUDA_TINY_LIST]) {
+#pragma unroll
+  for (int round = 0; round < CUDA_TINY_LIST; round++) {
+#pragma unroll
+    for (int i = round % 2; i + 1 < CUDA_TINY_LIST; i += 2) {
+      uint32_t low = min(list[i], list[i + 1]);
+      list[i + 1] = max(list[i], list[i + 1]);
+      list[i] = low;
+    }
   }
 }
 
-// First the long lists, one block each; then the short ones, as warps become free; then the many tiny ones. `ready`:
-// the lists are sorted already.
+// Called by a thread. Sorts and uses a list of at most CUDA_TINY_LIST points. Ignores longer lists.
+template <enum lists lists> static __device__ void order_tiny_list(const struct voxel_view &v, uint32_t row) {
+  struct cuda_record record = record_of<lists>(v, row);
+  uint32_t list[CUDA_TINY_LIST], hits = record.hits;
+  if (hits > CUDA_TINY_LIST) return;
+#pragma unroll
+  for (uint32_t i = 0; i < CUDA_TINY_LIST; i++) list[i] = i < hits ? v.lists[record.begin + i] : CUDA_NO_POINT;
+  sort_tiny_list(list);
+  if (!v.means) {
+#pragma unroll
+    for (uint32_t i = 0; i < CUDA_TINY_LIST; i++)
+      if (i < hits) v.lists[record.begin + i] = list[i];
+    return;
+  }
+  for (uint32_t column = 0; column < v.columns; column++) {
+    float values[CUDA_TINY_LIST];
+#pragma unroll
+    for (uint32_t i = 0; i < CUDA_TINY_LIST; i++)
+      if (i < hits) values[i] = v.points[(uint64_t)list[i] * v.columns + column];
+    float sum = values[0];
+#pragma unroll
+    for (uint32_t i = 1; i < CUDA_TINY_LIST; i++)
+      if (i < hits) sum += values[i];
+    v.means[(uint64_t)row * v.columns + column] = vx_canonical(sum / (float)hits);
+  }
+}
+
+// First the long lists, one block each; then the short ones, one warp each, and the tiny ones, one thread each.
+// `ready`: the lists are sorted already.
 template <enum lists lists>
 static __global__ void __launch_bounds__(BLOCK, 3)
     order_lists_kernel(const __grid_constant__ struct voxel_view v, bool ready) {
@@ -207,15 +227,15 @@ static __global__ void __launch_bounds__(BLOCK, 3)
     __syncthreads();
   }
   uint32_t *sorted = buffers[0] + threadIdx.x / 32 * CUDA_WARP_LIST;
-  while (num_short > 0) {
-    uint32_t next = threadIdx.x % 32 == 0 ? atomicAdd(&v.counters->short_ticket, 1) : 0;
-    next = __shfl_sync(~0u, next, 0);
-    if (next >= num_short) break;
-    order_list<lists>(v, ready, v.queue[next], sorted);
+  uint64_t num_tasks = num_short + ((uint64_t)num_rows + 31) / 32;  // of warps
+  for (uint64_t task = blockIdx.x + (uint64_t)(threadIdx.x / 32) * gridDim.x; task < num_tasks;
+       task += (uint64_t)WARPS * gridDim.x) {
+    uint64_t row = (task - num_short) * 32 + threadIdx.x % 32;
+    if (task < num_short)
+      order_list<lists>(v, ready, v.queue[task], sorted);
+    else if (row < num_rows)
+      order_tiny_list<lists>(v, (uint32_t)row);
   }
-  for (uint64_t row = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / CUDA_TINY_LIST; row < num_rows;
-       row += (uint64_t)gridDim.x * BLOCK / CUDA_TINY_LIST)
-    order_tiny_list<lists>(v, (uint32_t)row, buffers[1] + threadIdx.x / CUDA_TINY_LIST * CUDA_TINY_LIST);
 }
 
 enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct error *error) {

@@ -1,0 +1,103 @@
+// A hash table of cells, for steps. The row that claims a slot is the owner of a cell. Each owner has its own entry in
+// a step's arrays, so what a step knows of a cell needs no slot of the table.
+//
+// Each use of the table has a number. A slot has the number of the use, then the owner. A slot with the number of an
+// earlier use is free, so nothing clears the table. Every cloud has a part of the table for itself.
+#ifndef VOXELD_CUDA_CELLS_CUH
+#define VOXELD_CUDA_CELLS_CUH
+
+#include "kernels/cuda/base/table.cuh"
+#include "kernels/cuda/steps/steps.cuh"
+
+struct cuda_owners {
+  uint64_t *slots;         // [num_points * slots_per_row]
+  uint32_t use;            // the number of this use, from 1
+  uint32_t slots_per_row;  // of each cloud's part of the table; at least half of the slots stay free
+  struct cuda_table hash;  // only its seed
+};
+
+// A cloud's part of the table.
+struct cuda_part {
+  uint64_t begin, slots;
+};
+
+static __device__ inline struct cuda_part cuda_part_of(const struct cuda_owners &table,
+                                                       const struct cuda_clouds &clouds, uint32_t row) {
+  if (clouds.count == 1) return {0, (uint64_t)clouds.num_points * table.slots_per_row};
+  int32_t cloud = cuda_cloud_of_point(clouds, row);
+  uint64_t first = clouds.first_point[cloud], rows = clouds.first_point[cloud + 1] - first;
+  return {first * table.slots_per_row, rows * table.slots_per_row};
+}
+
+// Where in the part the search for a key begins.
+static __device__ inline uint64_t cuda_home_of(const struct cuda_owners &table, const struct cuda_part &part,
+                                               uint64_t key) {
+  return __umul64hi(cuda_first_slot(table.hash, key), part.slots);
+}
+
+static __device__ inline uint64_t cuda_next_slot(const struct cuda_part &part, uint64_t at) {
+  return at + 1 == part.slots ? 0 : at + 1;
+}
+
+static __device__ inline bool cuda_is_owned(const struct cuda_owners &table, uint64_t slot) {
+  return slot >> 32 == table.use;
+}
+
+// Returns the owner of the row's cell. If the cell has none, the row becomes its owner. `is_same`: whether another row
+// is in the same cell. What a row has stored for its cell, other rows see: a fence comes before the claim.
+template <typename function>
+static __device__ inline uint32_t cuda_claim(const struct cuda_owners &table, const struct cuda_part &part,
+                                             uint64_t key, uint32_t row, const function &is_same) {
+  uint64_t claim = (uint64_t)table.use << 32 | row;
+  __threadfence();
+  for (uint64_t at = cuda_home_of(table, part, key);; at = cuda_next_slot(part, at)) {
+    unsigned long long *slot = (unsigned long long *)&table.slots[part.begin + at];
+    uint64_t here = __ldcg(slot);
+    if (!cuda_is_owned(table, here)) {
+      uint64_t before = atomicCAS(slot, here, claim);
+      if (before == here) return row;
+      here = before;
+    }
+    if (is_same((uint32_t)here)) return (uint32_t)here;
+  }
+}
+
+// Returns the slot of the row's cell. In the end, the slot's row is the first of the cell. `is_same`: whether another
+// row is in the same cell.
+template <typename function>
+static __device__ inline uint32_t cuda_claim_first(const struct cuda_owners &table, const struct cuda_part &part,
+                                                   uint64_t key, uint32_t row, const function &is_same) {
+  unsigned long long claim = (uint64_t)table.use << 32 | row;
+  for (uint64_t at = cuda_home_of(table, part, key);; at = cuda_next_slot(part, at)) {
+    unsigned long long *slot = (unsigned long long *)&table.slots[part.begin + at];
+    uint64_t here = __ldcg(slot);
+    if (!cuda_is_owned(table, here)) {
+      uint64_t before = atomicCAS(slot, here, claim);
+      if (before == here) return (uint32_t)(part.begin + at);
+      here = before;
+    }
+    if (is_same((uint32_t)here)) {
+      if (row < (uint32_t)here) atomicMin(slot, claim);
+      return (uint32_t)(part.begin + at);
+    }
+  }
+}
+
+// Takes the table for a step.
+static inline enum vx_status cuda_take_owners(const struct cuda_chain *chain, struct cuda_owners *table,
+                                              struct error *error) {
+  struct vx_lane *lane = chain->run.lane;
+  uint64_t rows = chain->rows.clouds.num_points;
+  table->slots_per_row = rows < 1 << 19 ? 4 : 2;
+  CUDA_TRY(cuda_reserve(lane, &lane->step_cells, rows * table->slots_per_row * sizeof *table->slots, error));
+  if (lane->uses == 0 || lane->uses == UINT32_MAX) {
+    CUDA_CALL(cudaMemsetAsync(lane->step_cells.memory, 0, lane->step_cells.bytes, lane->stream), error);
+    lane->uses = 0;
+  }
+  table->slots = (uint64_t *)lane->step_cells.memory;
+  table->use = ++lane->uses;
+  memcpy(table->hash.seed, lane->seed, sizeof table->hash.seed);
+  return VX_OK;
+}
+
+#endif
