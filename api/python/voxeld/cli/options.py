@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 from ..parameters import Parameter
 from ..version import VERSION
 from .answers import KINDS
-from .parameters import DETECT, OPERATIONS, STEP, parameters_of
+from .parameters import DETECT, OPERATIONS, STEP, parameters_of, takes_preset
 
 PROGRAM = "voxeld-client"
 MOST_JOBS = 256
@@ -130,7 +130,7 @@ def parser() -> argparse.ArgumentParser:
             help="with --stream: a line for each scan, as TUM writes it: time x y z qx qy qz qw",
         )
         group = command.add_argument_group("parameters of the service")
-        _add_parameters(group, with_preset=not prints)
+        _add_parameters(group, with_preset=takes_preset(operation))
         _add_rows(group, [row for row in parameters_of(operation) if STEP not in row.name])
         if of_steps := [row for row in parameters_of(operation) if STEP in row.name]:
             _add_rows(command.add_argument_group("parameters of steps", STEPS), of_steps)
