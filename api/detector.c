@@ -8,7 +8,7 @@
 
 #include "api/base/json_write.h"
 #include "api/detector_files.h"
-#include "api/ops/ops.h"
+#include "api/ops/of_model.h"
 
 struct detector {
   struct vx_detector core;  // first: jobs point to it
@@ -73,9 +73,13 @@ static bool check_input(struct detector *detector, const struct vx_network_shape
     return error_set(&detector->fault, "%s: it has %d inputs; allowed: %s (network.input) alone%s", files->network_file,
                      shape->inputs, files->input, shape->inputs == 1 ? "" : CUT_NETWORK);
   if (vx_grid_of(&detector->core.voxelize, 1, &grid, &detector->fault) != VX_OK) return false;
-  const int64_t dims[] = {-1, (int64_t)files->width * grid.cells[2], grid.cells[1], grid.cells[0]};
+  const struct vx_sparse_plan *plan = &detector->core.plan;
+  const int32_t *last = plan->shape[plan->num_levels ? plan->num_levels - 1 : 0];
+  const int64_t pillars[] = {-1, (int64_t)files->width * grid.cells[2], grid.cells[1], grid.cells[0]},
+                sparse[] = {-1, (int64_t)plan->width * last[0], last[1], last[2]};
   uint32_t dtypes = VX_DTYPE_BIT(detector->core.voxelize.feature_dtype);
-  if (!check_tensor(detector, input, "network.input", dtypes, dims)) return false;
+  bool backbone = vx_has_backbone(&detector->core);
+  if (!check_tensor(detector, input, "network.input", dtypes, backbone ? sparse : pillars)) return false;
   return check_clouds(detector, input, "network.input");
 }
 
@@ -142,15 +146,24 @@ static bool open_network(struct detector *detector, const struct detector_means 
 
 // ---- the whole ------------------------------------------------------------------------------------------------------
 
+static void take_backbone(const struct backbone *backbone, struct vx_detector *core) {
+  static atomic_uint_fast64_t backbones;
+  core->backbone = backbone->layers;
+  core->plan = backbone->plan;
+  core->max_rows = backbone->max_rows;
+  core->backbone_number = 1 + atomic_fetch_add(&backbones, 1);
+}
+
 static bool open_files(struct detector *detector, const struct detector_means *means) {
   struct detector_files *files = &detector->files;
   struct vx_detector *core = &detector->core;
   if (!detector_fits_paths(detector->name))
     return error_set(&detector->fault, "its folder's name has characters other than letters, digits, dots, _ and -");
-  if (!detector_read_json(files, &detector->fault) || !detector_read_encoder(files, &detector->fault)) return false;
+  if (!detector_read_json(files, &detector->fault) || !detector_read_weights(files, &detector->fault)) return false;
   core->engine = means->engine;
   core->voxelize = files->voxelize->job.params.voxelize;
   core->voxelize.encoder = files->encoder;
+  take_backbone(&files->backbone, core);
   core->input = files->input;
   core->channels_first = files->channels_first;
   core->head = (int)files->decode->job.op;
@@ -199,7 +212,7 @@ void detector_refuse(struct detector *detector, const char *reason) {
 
 bool detector_choose(const struct detector *detector, struct job_request *request) {
   snprintf(request->model, sizeof request->model, "%s", detector->name);
-  detect_choose(request, &detector->core);
+  of_model_choose(request, &detector->core);
   request->expected = detector->files.voxelize->expected;
   return chain_copy(&request->chain, &detector->files.voxelize->chain, &request->pool);
 }
@@ -242,8 +255,14 @@ static void write_parts(const struct detector *detector, struct text *out) {
   const struct vx_network_shape *shape = detector->core.engine->network_shape(detector->core.network);
   json_printf(out, "ready:true voxelize:");
   job_request_write(files->voxelize, out);
-  json_printf(out, "encoder:{channels:%d layers:%d width:%d} network:{engine:%s memory_limit_bytes:%zu",
-              files->encoder.layers[0].inputs, files->layers, files->width, detector->engine, detector->memory_bytes);
+  if (vx_has_backbone(&detector->core)) {
+    json_printf(out, "backbone:{");
+    backbone_write(&files->backbone, out);
+  } else {
+    json_printf(out, "encoder:{channels:%d layers:%d width:%d", files->encoder.layers[0].inputs, files->layers,
+                files->width);
+  }
+  json_printf(out, "}network:{engine:%s memory_limit_bytes:%zu", detector->engine, detector->memory_bytes);
   write_tensors("inputs", shape->input, shape->inputs, out);
   write_tensors("outputs", shape->output, shape->outputs, out);
   json_printf(out, "sessions:");

@@ -1,53 +1,18 @@
 // See detector_files.h.
 #include "api/detector_files.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/base/file.h"
-#include "api/base/json.h"
+#include "api/detector_parts.h"
 #include "api/ops/overlay.h"
 #include "api/wire/model.h"
-#include "api/wire/tensor_file.h"
 
-enum { MAX_JSON = 65535, MAX_ENCODER = 64 << 20, FORMAT = 1 };  // bytes of the files; the format's version
-
-#define MODEL "model.json: "
+enum { MAX_JSON = 65535, MAX_WEIGHTS = 64 << 20, FORMAT = 1 };  // bytes of the files; the format's version
 
 // ---- members --------------------------------------------------------------------------------------------------------
-
-// Members whose names begin with # are comments.
-static bool check_members(const char *where, json_t *object, const char *const *known, struct error *error) {
-  const char *name;
-  json_t *value;
-  json_object_foreach(object, name, value) {
-    const char *const *each = known;
-    while (*each && strcmp(*each, name) != 0) each++;
-    if (!*each && name[0] != '#')
-      return error_set(error, MODEL "%s has a member '%.80s' that has no meaning there", where, name);
-  }
-  return true;
-}
-
-static bool read_text(const json_t *object, const char *where, const char *name, char *out, size_t size,
-                      struct error *error) {
-  const json_t *value = json_object_get(object, name);
-  const char *text = json_string_value(value);
-  size_t length = json_string_length(value);
-  if (!text || length == 0 || length >= size || strlen(text) != length)
-    return error_set(error, MODEL "%s%s is not a string of 1 to %zu bytes", where, name, size - 1);
-  memcpy(out, text, length + 1);
-  return true;
-}
-
-// Reads the name of a file in the model's own folder.
-static bool read_file_name(const json_t *object, const char *where, char *out, size_t size, struct error *error) {
-  return read_text(object, where, "file", out, size, error) &&
-         ((!strchr(out, '/') && out[0] != '.') ||
-          error_set(error, MODEL "%sfile is '%s'; allowed: the name of a file beside it", where, out));
-}
 
 static bool read_object(const json_t *root, const char *name, json_t **object, struct error *error) {
   *object = json_object_get(root, name);
@@ -92,31 +57,27 @@ static bool read_version(struct detector_files *files, const json_t *root, struc
   return true;
 }
 
-// Reads a number from 1 to `most`. A missing number that is optional is 1.
-static bool read_number(const json_t *object, const char *name, bool needed, int32_t most, int32_t *out,
-                        struct error *error) {
-  const json_t *value = json_object_get(object, name);
-  json_int_t given = !value && !needed ? 1 : json_integer_value(value);
-  *out = (int32_t)given;
-  return ((json_is_integer(value) || (!value && !needed)) && given >= 1 && given <= most) ||
-         error_set(error, MODEL "encoder.%s is not a number from 1 to %d", name, (int)most);
-}
-
 // Also checks the member `features`, such as "pillar10": its number counts the columns of a point and the inputs that
 // kernels/encode.h adds.
 static bool read_encoder_object(struct detector_files *files, json_t *encoder, struct error *error) {
   static const char *const known[] = {"file", "features", "layers", "width", NULL};
+  int64_t layers = 1, width;
   char features[32], expected[32];
   snprintf(expected, sizeof expected, "pillar%d", (int)files->voxelize->num_features + VX_PILLAR_EXTRA);
-  if (!check_members("encoder", encoder, known, error) ||
-      !read_file_name(encoder, "encoder.", files->encoder_file, sizeof files->encoder_file, error) ||
-      !read_text(encoder, "encoder.", "features", features, sizeof features, error))
+  if (!part_check_members("encoder", encoder, known, error) ||
+      !part_read_file_name(encoder, "encoder.", files->weights_file, sizeof files->weights_file, error) ||
+      !part_read_text(encoder, "encoder.", "features", features, sizeof features, error))
     return false;
   if (strcmp(features, expected) != 0)
     return error_set(error, MODEL "encoder.features is '%s'; with voxelize.num_features = %d it is '%s'", features,
                      (int)files->voxelize->num_features, expected);
-  return read_number(encoder, "layers", false, VX_MAX_ENCODER_LAYERS, &files->layers, error) &&
-         read_number(encoder, "width", true, DETECTOR_MAX_WIDTH, &files->width, error);
+  bool given = json_object_get(encoder, "layers");
+  if ((given && !part_read_number(encoder, "encoder.", "layers", 1, VX_MAX_ENCODER_LAYERS, &layers, error)) ||
+      !part_read_number(encoder, "encoder.", "width", 1, PART_MAX_WIDTH, &width, error))
+    return false;
+  files->layers = (int32_t)layers;
+  files->width = (int32_t)width;
+  return true;
 }
 
 // Reads which output of the network each input of the decoder comes from.
@@ -128,7 +89,7 @@ static bool read_outputs(struct detector_files *files, json_t *outputs, struct e
     int number = input_find(head, name);
     if (number < 0)
       return error_set(error, MODEL "network.outputs has '%.80s', which is not an input of %s", name, head->name);
-    if (!read_text(outputs, "network.outputs.", name, files->outputs[number], VX_NETWORK_NAME_SIZE, error))
+    if (!part_read_text(outputs, "network.outputs.", name, files->outputs[number], VX_NETWORK_NAME_SIZE, error))
       return false;
   }
   for (int i = 0; i < VX_MAX_INPUTS && head->inputs[i].name; i++)
@@ -141,10 +102,10 @@ static bool read_network_object(struct detector_files *files, json_t *network, s
   static const char *const known[] = {"file", "input", "outputs", "layout", NULL};
   char layout[16];
   json_t *outputs = json_object_get(network, "outputs");
-  if (!check_members("network", network, known, error) ||
-      !read_file_name(network, "network.", files->network_file, sizeof files->network_file, error) ||
-      !read_text(network, "network.", "input", files->input, sizeof files->input, error) ||
-      !read_text(network, "network.", "layout", layout, sizeof layout, error))
+  if (!part_check_members("network", network, known, error) ||
+      !part_read_file_name(network, "network.", files->network_file, sizeof files->network_file, error) ||
+      !part_read_text(network, "network.", "input", files->input, sizeof files->input, error) ||
+      !part_read_text(network, "network.", "layout", layout, sizeof layout, error))
     return false;
   files->channels_first = strcmp(layout, "nchw") == 0;
   if (!files->channels_first && strcmp(layout, "nhwc") != 0)
@@ -176,26 +137,46 @@ static bool read_decode(struct detector_files *files, json_t *decode, struct err
          error_prefix(error, MODEL "decode: ");
 }
 
+static bool read_backbone(struct detector_files *files, json_t *backbone, struct error *error) {
+  const struct vx_voxelize *voxelize = &files->voxelize->job.params.voxelize;
+  struct vx_grid grid;
+  if (voxelize->feature_dtype != VX_FLOAT32)
+    return error_set(error, MODEL "voxelize.feature_dtype is %s; a backbone takes float32",
+                     vx_float_words[voxelize->feature_dtype]);
+  if (vx_grid_of(voxelize, 1, &grid, error) != VX_OK) return error_prefix(error, MODEL "voxelize: ");
+  return part_read_file_name(backbone, "backbone.", files->weights_file, sizeof files->weights_file, error) &&
+         backbone_read_json(&files->backbone, backbone, grid.cells, files->voxelize->num_features, error);
+}
+
+// A model has an encoder or a backbone.
+static bool read_features(struct detector_files *files, json_t *root, struct error *error) {
+  json_t *encoder, *backbone = json_object_get(root, "backbone");
+  if (!backbone) return read_object(root, "encoder", &encoder, error) && read_encoder_object(files, encoder, error);
+  if (json_object_get(root, "encoder"))
+    return error_set(error, MODEL "it has an encoder and a backbone; allowed: only one of the two");
+  return read_object(root, "backbone", &backbone, error) && read_backbone(files, backbone, error);
+}
+
 static bool read_root(struct detector_files *files, json_t *root, struct error *error) {
   static const char *const known[] = {"format",  "description", "version", "class_names", "voxelize",
-                                      "encoder", "network",     "decode",  NULL};
-  json_t *voxelize, *encoder, *network, *decode;
+                                      "encoder", "backbone",    "network", "decode",      NULL};
+  json_t *voxelize, *network, *decode;
   const json_t *format = json_object_get(root, "format");
   if (!json_is_object(root)) return error_set(error, MODEL "it is not an object");
   if (!json_is_integer(format) || json_integer_value(format) != FORMAT)
     return error_set(error, MODEL "format is not %d, the format that this version reads", FORMAT);
-  return check_members("it", root, known, error) &&
-         read_text(root, "", "description", files->description, sizeof files->description, error) &&
+  return part_check_members("it", root, known, error) &&
+         part_read_text(root, "", "description", files->description, sizeof files->description, error) &&
          read_version(files, root, error) && read_class_names(files, root, error) &&
-         read_object(root, "voxelize", &voxelize, error) && read_object(root, "encoder", &encoder, error) &&
-         read_object(root, "network", &network, error) && read_object(root, "decode", &decode, error) &&
-         read_voxelize(files, voxelize, error) && read_encoder_object(files, encoder, error) &&
-         read_decode(files, decode, error) && read_network_object(files, network, error);
+         read_object(root, "voxelize", &voxelize, error) && read_object(root, "network", &network, error) &&
+         read_object(root, "decode", &decode, error) && read_voxelize(files, voxelize, error) &&
+         read_features(files, root, error) && read_decode(files, decode, error) &&
+         read_network_object(files, network, error);
 }
 
 static bool read_bytes(const struct detector_files *files, const char *name, size_t most, struct file *file,
                        struct error *error) {
-  char path[sizeof files->folder + sizeof files->encoder_file];
+  char path[sizeof files->folder + sizeof files->weights_file];
   snprintf(path, sizeof path, "%s/%s", files->folder, name);
   return file_read("model", path, most, file, error);
 }
@@ -215,36 +196,6 @@ bool detector_read_json(struct detector_files *files, struct error *error) {
 
 // ---- the encoder ----------------------------------------------------------------------------------------------------
 
-// Copies the values of a tensor; free them with free. NULL with a reason.
-static float *read_values(const struct vx_input *input, size_t count, const char *name, struct error *error) {
-  float *values = count == 0 ? NULL : malloc(count * sizeof *values);
-  if (!values) {
-    error_set(error, "out of memory");
-    return NULL;
-  }
-  memcpy(values, input->data, count * sizeof *values);  // the data may be unaligned
-  for (size_t i = 0; i < count; i++) {
-    if (isfinite(values[i])) continue;
-    error_set(error, "tensor %s has values that are not finite", name);
-    free(values);
-    return NULL;
-  }
-  return values;
-}
-
-// Finds a tensor with `rank` dimensions, the first of length `first`. The other dimensions are 1 to DETECTOR_MAX_WIDTH.
-static bool find_tensor(const struct tensor_file *file, const char *name, int rank, int64_t first,
-                        struct vx_input *input, struct error *error) {
-  const struct vx_input_row row = {.name = name, .dtypes = VX_DTYPE_BIT(VX_FLOAT32)};
-  const json_t *entry = json_object_get(file->header.root, name);
-  if (!entry) return error_set(error, "it has no tensor %s", name);
-  if (!tensor_file_take(file, &row, entry, input, error)) return false;
-  bool fits = input->rank == rank && input->dims[0] == first;
-  if (fits && rank == 2) fits = input->dims[1] >= 1 && input->dims[1] <= DETECTOR_MAX_WIDTH;
-  return fits || error_set(error, "tensor %s does not have the shape [%lld%s]", name, (long long)first,
-                           rank == 2 ? ", width" : "");
-}
-
 // The layers are weight and bias, weight_1 and bias_1 and so on. Each later layer has twice as many inputs as the layer
 // before it has channels.
 static bool read_layer(struct detector_files *files, const struct tensor_file *tensors, int32_t number,
@@ -255,34 +206,34 @@ static bool read_layer(struct detector_files *files, const struct tensor_file *t
   if (number) snprintf(names[0], sizeof names[0], "weight_%d", (int)number);
   if (number) snprintf(names[1], sizeof names[1], "bias_%d", (int)number);
   layer->inputs = number ? 2 * layer[-1].width : files->voxelize->num_features + VX_PILLAR_EXTRA;
-  if (!find_tensor(tensors, names[0], 2, layer->inputs, &weight, error)) return false;
+  if (!part_find_tensor(tensors, names[0], (int64_t[]){layer->inputs, -1}, 2, &weight, error)) return false;
   layer->width = (int32_t)weight.dims[1];
   if (number == files->layers - 1 && layer->width != files->width)
     return error_set(error, "tensor %s has %d columns; encoder.width is %d", names[0], (int)layer->width,
                      (int)files->width);
-  if (!find_tensor(tensors, names[1], 1, layer->width, &bias, error)) return false;
-  layer->weight = read_values(&weight, (size_t)layer->inputs * (size_t)layer->width, names[0], error);
+  if (!part_find_tensor(tensors, names[1], (int64_t[]){layer->width}, 1, &bias, error)) return false;
+  layer->weight = part_copy_values(&weight, names[0], error);
   files->encoder.num_layers = number + 1;
   if (!layer->weight) return false;
-  layer->bias = read_values(&bias, (size_t)layer->width, names[1], error);
+  layer->bias = part_copy_values(&bias, names[1], error);
   return layer->bias;
 }
 
-static bool read_weights(struct detector_files *files, struct file *file, struct error *error) {
+static bool read_tensors(struct detector_files *files, struct file *file, struct error *error) {
   struct tensor_file tensors;
-  bool good = true;
   if (!tensor_file_open("the file", file->bytes, file->size, &tensors, error)) return false;
+  bool good = backbone_read_weights(&files->backbone, &tensors, error);
   for (int32_t i = 0; good && i < files->layers; i++) good = read_layer(files, &tensors, i, error);
   tensor_file_close(&tensors);
   return good;
 }
 
-bool detector_read_encoder(struct detector_files *files, struct error *error) {
+bool detector_read_weights(struct detector_files *files, struct error *error) {
   struct file file;
-  if (!read_bytes(files, files->encoder_file, MAX_ENCODER, &file, error)) return false;
-  bool good = read_weights(files, &file, error);
+  if (!read_bytes(files, files->weights_file, MAX_WEIGHTS, &file, error)) return false;
+  bool good = read_tensors(files, &file, error);
   file_free(&file);
-  return good || error_prefix(error, "%s: ", files->encoder_file);
+  return good || error_prefix(error, "%s: ", files->weights_file);
 }
 
 void detector_files_free(struct detector_files *files) {
@@ -290,6 +241,7 @@ void detector_files_free(struct detector_files *files) {
     free((void *)(uintptr_t)files->encoder.layers[i].weight);
     free((void *)(uintptr_t)files->encoder.layers[i].bias);
   }
+  backbone_free(&files->backbone);
   job_request_free(files->voxelize);
   job_request_free(files->decode);
 }

@@ -13,38 +13,41 @@ static const struct job_request *further_of(const struct preset *preset, enum vx
   return request && request != presets_request(preset) ? request : NULL;
 }
 
+// Fills `own` with X if the name is X_OPERATION.
+static bool cut_operation(const char *name, enum vx_op op, char own[MODEL_NAME_SIZE]) {
+  const char *operation = vx_operation_of(op)->name;
+  size_t length = strlen(name), tail = strlen(operation) + 1;
+  if (length <= tail || length >= MODEL_NAME_SIZE) return false;
+  snprintf(own, MODEL_NAME_SIZE, "%.*s", (int)(length - tail), name);
+  return name[length - tail] == '_' && strcmp(name + length - tail + 1, operation) == 0;
+}
+
 // The request whose model has the name PRESET_OPERATION; NULL if there is none.
 static const struct job_request *find_further(const struct presets *presets, const char *name) {
   const struct job_request *found = NULL;
-  size_t length = strlen(name);
-  for (enum vx_op op = 0; op < VX_OPS && !found; op++) {
-    char own[MODEL_NAME_SIZE];
-    const char *operation = vx_operation_of(op)->name;
-    size_t tail = strlen(operation) + 1;
-    if (length <= tail || length >= sizeof own) continue;
-    snprintf(own, sizeof own, "%.*s", (int)(length - tail), name);
-    if (name[length - tail] == '_' && strcmp(name + length - tail + 1, operation) == 0)
-      found = further_of(presets_find(presets, own), op);
-  }
+  char own[MODEL_NAME_SIZE];
+  for (enum vx_op op = 0; op < VX_OPS && !found; op++)
+    if (cut_operation(name, op, own)) found = further_of(presets_find(presets, own), op);
   return found;
 }
 
-// Finds the first of these that has the name: an operation, a preset, a further operation of a preset, a detector.
-static bool find(const struct named *named, const char *name, struct job_request *memory, struct model *model) {
-  enum vx_op op = vx_op_find(name);
-  *model = (struct model){.name = name, .version = MODEL_VERSION};
-  if (op != VX_OPS && op != VX_DETECT) {  // a detection needs a detector
-    job_request_init(memory, op);
-    model->request = memory;
-    return true;
-  }
-  const struct preset *preset = presets_find(named->presets, name);
-  model->request = preset ? presets_request(preset) : find_further(named->presets, name);
-  model->preset = model->request != NULL;
-  const struct detector *detector = model->preset ? NULL : detectors_find(named->detectors, name);
-  const struct detector_refusal *refusal = detectors_refused(named->detectors, name);
-  if (!detector) return model->preset;
-  job_request_init(memory, VX_DETECT);
+// Finds the detector with that name, or the one whose backbone has the name DETECTOR_backbone.
+static struct detector *find_detector(const struct detectors *detectors, const char *name, enum vx_op *op) {
+  char own[MODEL_NAME_SIZE];
+  struct detector *detector = detectors_find(detectors, name);
+  *op = detector ? VX_DETECT : VX_BACKBONE;
+  if (detector || !cut_operation(name, VX_BACKBONE, own)) return detector;
+  detector = detectors_find(detectors, own);
+  return detector && !detector_fault(detector) && vx_has_backbone(detector_core(detector)) ? detector : NULL;
+}
+
+static bool find_of_detector(const struct detectors *detectors, const char *name, struct job_request *memory,
+                             struct model *model) {
+  enum vx_op op;
+  const struct detector *detector = find_detector(detectors, name, &op);
+  if (!detector) return false;
+  const struct detector_refusal *refusal = detectors_refused(detectors, detector_name(detector));
+  job_request_init(memory, op);
   model->request = memory;
   model->fault = detector_fault(detector);
   model->version = detector_version(detector);
@@ -54,11 +57,27 @@ static bool find(const struct named *named, const char *name, struct job_request
   return true;
 }
 
+// Finds the first of these that has the name: an operation, a preset, a further operation of a preset, a detector, a
+// detector's backbone.
+static bool find(const struct named *named, const char *name, struct job_request *memory, struct model *model) {
+  enum vx_op op = vx_op_find(name);
+  *model = (struct model){.name = name, .version = MODEL_VERSION};
+  if (op != VX_OPS && !vx_operation_of(op)->needs_detector) {
+    job_request_init(memory, op);
+    model->request = memory;
+    return true;
+  }
+  const struct preset *preset = presets_find(named->presets, name);
+  model->request = preset ? presets_request(preset) : find_further(named->presets, name);
+  model->preset = model->request != NULL;
+  return model->preset || find_of_detector(named->detectors, name, memory, model);
+}
+
 static bool refuse(const struct named *named, const char *name, const char *version, struct error *error) {
   char hint[96];
   struct suggestion near = suggest(name, strlen(name));
   for (enum vx_op op = 0; op < VX_OPS; op++)
-    if (op != VX_DETECT) suggest_try(&near, vx_operation_of(op)->name);
+    if (!vx_operation_of(op)->needs_detector) suggest_try(&near, vx_operation_of(op)->name);
   presets_suggest(named->presets, &near);
   detectors_suggest(named->detectors, &near);
   return error_refuse(error, ERROR_NOT_FOUND, NULL,
@@ -74,9 +93,16 @@ bool model_find(const struct named *named, const char *name, const char *version
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-// Operations come first, then presets, then each operation of each preset, then detectors.
+// Operations come first, then presets, then each operation of each preset, then detectors, then their backbones.
 size_t model_numbers(const struct named *named) {
-  return VX_OPS + presets_count(named->presets) * (1 + VX_OPS) + detectors_count(named->detectors);
+  return VX_OPS + presets_count(named->presets) * (1 + VX_OPS) + 2 * detectors_count(named->detectors);
+}
+
+static void name_of_detector(const struct detectors *detectors, size_t number, char name[MODEL_NAME_SIZE]) {
+  size_t count = detectors_count(detectors);
+  const char *own = detector_name(detectors_at(detectors, number % count));
+  snprintf(name, MODEL_NAME_SIZE, "%s%s%s", own, number < count ? "" : "_",
+           number < count ? "" : vx_operation_of(VX_BACKBONE)->name);
 }
 
 // Finds the name and the request of a preset's model. Number 0 is the first after the operations. False if the
@@ -100,11 +126,11 @@ bool model_at(const struct named *named, size_t number, char name[MODEL_NAME_SIZ
   if (number < VX_OPS)
     snprintf(name, MODEL_NAME_SIZE, "%s", vx_operation_of((enum vx_op)number)->name);
   else if (detects)
-    snprintf(name, MODEL_NAME_SIZE, "%s", detector_name(detectors_at(named->detectors, number - VX_OPS - of_presets)));
+    name_of_detector(named->detectors, number - VX_OPS - of_presets, name);
   else if (!preset_at(named->presets, number - VX_OPS, name, &request))
     return false;
   // Another model may have the same name.
   if (!find(named, name, memory, model)) return false;
   if (request) return model->request == request;
-  return !model->preset && (model->request->job.op == VX_DETECT) == detects;
+  return !model->preset && vx_operation_of(model->request->job.op)->needs_detector == detects;
 }

@@ -57,10 +57,10 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
   return job_request_copy(request, from) || pool_refuse(error);
 }
 
-// job_request_finish refuses a detection without a model.
+// job_request_finish refuses an operation that needs a model and has none.
 static bool choose_model(struct job_request *request, const struct query *query, const struct named *named,
                          struct error *error) {
-  const struct query_item *item = request->job.op == VX_DETECT ? query_find(query, "model") : NULL;
+  const struct query_item *item = vx_operation_of(request->job.op)->needs_detector ? query_find(query, "model") : NULL;
   if (!item) return true;
   if (!query_set(request, item, error)) return false;
   const struct detector *detector = detectors_need(named->detectors, request->model, error);

@@ -20,6 +20,7 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the path of the endpoint names a model, w
   X(DECODE, "POST", "/v1/decode", VX_DECODE, "a detection head's maps in, boxes out")                                  \
   X(SCATTER, "POST", "/v1/scatter", VX_SCATTER, "voxels' features in, a dense map out")                                \
   X(DETECT, "POST", "/v1/detect", VX_DETECT, "points in; boxes detected by a model out")                               \
+  X(BACKBONE, "POST", "/v1/backbone", VX_BACKBONE, "points in; features of a model's backbone out")                    \
   X(DETECTORS, "GET", "/v1/models", VX_OPS, "the detection models, as JSON")                                           \
   X(DETECTOR, "GET", "/v1/models/*", VX_OPS, "one detection model, as JSON")                                           \
   X(PRESETS, "GET", "/v1/presets", VX_OPS, "the named parameter sets, as JSON")                                        \

@@ -1,18 +1,24 @@
 // Detect: points in, boxes out. One job has a detector's voxels, its network and its decoder.
 //
-// The stages come from other operations. voxelize.h, with an encoder, makes bev_features. The network (engine.h) turns
+// The stages come from other operations. voxelize.h, with an encoder, makes bev_features. A detector with a backbone
+// has no encoder: the backbone (sparse.h) makes bev_features from the mean of each voxel. The network (engine.h) turns
 // bev_features into a head's maps. decode.h or center.h turns the maps into boxes. One request per stage would give the
 // same result. Only the network's values may differ, between devices and between versions of ONNX Runtime.
 //
+// Backbone: points in, the rows of a detector's backbone and their map out. These are the same stages up to the
+// backbone. A job of either operation counts the rows of each level of the backbone. Backbone has the number of voxels
+// of each cloud in job.row_counts.
+//
 // Each point has one of the fates of voxelize.h. The counts of what the decoder drops are filled too: below_threshold,
 // over_max_objects, invalid, outside, over_pre_max, suppressed and over_post_max count anchors or candidates.
-// job.row_counts has the number of boxes of each cloud.
+// job.row_counts of a detection has the number of boxes of each cloud.
 #ifndef VOXELD_DETECT_H
 #define VOXELD_DETECT_H
 
 #include "kernels/center.h"
 #include "kernels/decode.h"
 #include "kernels/engine.h"
+#include "kernels/sparse.h"
 #include "kernels/voxelize.h"
 
 #ifdef __cplusplus
@@ -32,7 +38,11 @@ struct vx_detector_map {
 struct vx_detector {
   const struct vx_engine *engine;
   struct vx_network *network;
-  struct vx_voxelize voxelize;  // with an encoder
+  struct vx_voxelize voxelize;  // with an encoder, unless there is a backbone
+  struct vx_sparse backbone;    // its plan exists; 0 layers: there is no backbone
+  struct vx_sparse_plan plan;   // of the backbone
+  int64_t max_rows;             // maximum rows of a level of the backbone
+  uint64_t backbone_number;     // never 0; no other backbone of the process has had the same number
   const char *input;            // the network's input for bev_features
   bool one_by_one;              // the network takes exactly one cloud per run
   bool channels_first;          // the outputs are [B, channels, height, width], not [B, height, width, channels]
@@ -65,7 +75,16 @@ struct vx_detect {
   (VX_TENSOR_BIT(VX_HEAD_HEATMAP) | VX_TENSOR_BIT(VX_HEAD_CENTER) | VX_TENSOR_BIT(VX_HEAD_HEIGHT) |                    \
    VX_TENSOR_BIT(VX_HEAD_DIM) | VX_TENSOR_BIT(VX_HEAD_ROT) | VX_TENSOR_BIT(VX_HEAD_VEL) | VX_TENSOR_BIT(VX_HEAD_IOU))
 #define VX_HEAD_TENSORS (VX_ANCHOR_MAPS | VX_CENTER_MAPS)
-#define VX_DETECT_TENSORS (VX_DECODE_TENSORS | VX_TENSOR_BIT(VX_BEV_FEATURES) | VX_HEAD_TENSORS)
+#define VX_SPARSE_TENSORS (VX_TENSOR_BIT(VX_SPARSE_COORDS) | VX_TENSOR_BIT(VX_SPARSE_FEATURES))
+#define VX_BACKBONE_TENSORS (VX_SPARSE_TENSORS | VX_TENSOR_BIT(VX_BEV_FEATURES))
+#define VX_DETECT_TENSORS (VX_DECODE_TENSORS | VX_BACKBONE_TENSORS | VX_HEAD_TENSORS)
+
+static inline bool vx_has_backbone(const struct vx_detector *detector) { return detector->backbone.num_layers > 0; }
+// The columns of the points that the detector takes.
+static inline int32_t vx_detector_columns(const struct vx_detector *detector) {
+  return vx_has_backbone(detector) ? detector->backbone.layers[0].inputs
+                                   : detector->voxelize.encoder.layers[0].inputs - VX_PILLAR_EXTRA;
+}
 
 #ifdef __cplusplus
 }

@@ -15,9 +15,10 @@ struct vx_detection vx_detection_of(struct vx_job *job) {
 // ---- the callers of the stages --------------------------------------------------------------------------------------
 
 static enum vx_status give_features(void *ctx, const struct vx_layout *layout, void **block, struct error *error) {
-  const struct vx_detection *detection = ctx;
-  (void)layout, (void)error;
-  *block = detection->features_at;
+  struct vx_detection *detection = ctx;
+  (void)error;
+  if (detection->voxels_at) detection->voxels = *layout;
+  *block = detection->voxels_at ? detection->voxels_at : detection->features_at;
   return VX_OK;
 }
 
@@ -66,24 +67,25 @@ enum vx_status vx_detection_check_time(const struct vx_detection *detection, con
   return vx_fail(error, VX_STOPPED, "ended before %s", next);
 }
 
-// ---- voxels ---------------------------------------------------------------------------------------------------------
+// ---- sizes ----------------------------------------------------------------------------------------------------------
 
-struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row_counts) {
+#define VOXEL_TENSORS (VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES))
+
+static enum vx_status measure_voxels(struct vx_detection *detection, struct error *error) {
   const struct vx_job *job = detection->job;
-  struct vx_voxelize params = detection->detector->voxelize;
-  params.choice = job->params.detect.choice;
-  return (struct vx_job){.op = VX_VOXELIZE,
-                         .params.voxelize = params,
-                         .inputs = {job->inputs[VX_POINTS]},
-                         .tensors = VX_TENSOR_BIT(VX_BEV_FEATURES),
-                         .num_clouds = job->num_clouds,
-                         .point_counts = job->point_counts,
-                         .sections = job->sections,
-                         .caller = &voxelize_caller,
-                         .ctx = detection,
-                         .pinned = job->pinned,
-                         .stop = job->stop,
-                         .row_counts = row_counts};
+  int64_t most = detection->detector->voxelize.max_voxels;
+  struct vx_sizes sizes = {.columns = job->inputs[VX_POINTS].dims[1]};
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++)
+    sizes.voxels += job->point_counts[cloud] < most ? job->point_counts[cloud] : most;
+  return vx_layout_of(VOXEL_TENSORS, &sizes, &detection->voxels, error);
+}
+
+static enum vx_status measure_features(struct vx_detection *detection, struct error *error) {
+  struct vx_sizes sizes = vx_sizes_of(detection->job);
+  struct vx_layout layout;
+  enum vx_status status = vx_layout_of(VX_TENSOR_BIT(VX_BEV_FEATURES), &sizes, &layout, error);
+  detection->features = layout.shape[VX_BEV_FEATURES];
+  return status;
 }
 
 static enum vx_status measure_map(const struct vx_detector *detector, int map, int64_t clouds, struct vx_shape *shape,
@@ -99,14 +101,50 @@ static enum vx_status measure_map(const struct vx_detector *detector, int map, i
   return VX_OK;
 }
 
-enum vx_status vx_detection_measure(struct vx_detection *detection, const struct vx_job *voxelize,
-                                    struct error *error) {
-  struct vx_sizes sizes = vx_sizes_of(voxelize);
-  enum vx_status status = vx_layout_of(voxelize->tensors, &sizes, &detection->features, error);
-  for (int i = 0; i < VX_MAX_INPUTS && status == VX_OK; i++)
+enum vx_status vx_detection_measure(struct vx_detection *detection, struct error *error) {
+  const struct vx_job *job = detection->job;
+  bool detects = job->op == VX_DETECT;
+  enum vx_status status = VX_OK;
+  if (vx_has_backbone(detection->detector)) status = measure_voxels(detection, error);
+  if (status == VX_OK && (detects || (job->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0))
+    status = measure_features(detection, error);
+  for (int i = 0; i < VX_MAX_INPUTS && detects && status == VX_OK; i++)
     if (detection->detector->maps[i].output)
-      status = measure_map(detection->detector, i, detection->job->num_clouds, &detection->maps[i], error);
+      status = measure_map(detection->detector, i, job->num_clouds, &detection->maps[i], error);
   return status;
+}
+
+// ---- voxels ---------------------------------------------------------------------------------------------------------
+
+struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row_counts) {
+  const struct vx_job *job = detection->job;
+  struct vx_voxelize params = detection->detector->voxelize;
+  bool backbone = vx_has_backbone(detection->detector);
+  params.choice = job->params.detect.choice;
+  return (struct vx_job){.op = VX_VOXELIZE,
+                         .params.voxelize = params,
+                         .inputs = {job->inputs[VX_POINTS]},
+                         .tensors = backbone ? VOXEL_TENSORS : VX_TENSOR_BIT(VX_BEV_FEATURES),
+                         .num_clouds = job->num_clouds,
+                         .point_counts = job->point_counts,
+                         .sections = job->sections,
+                         .caller = &voxelize_caller,
+                         .ctx = detection,
+                         .pinned = job->pinned,
+                         .stop = job->stop,
+                         .row_counts = row_counts};
+}
+
+struct vx_sparse_rows vx_detection_rows(const struct vx_detection *detection) {
+  const struct vx_layout *voxels = &detection->voxels;
+  const unsigned char *at = detection->voxels_at;
+  return (struct vx_sparse_rows){
+      .num_clouds = detection->job->num_clouds,
+      .num_rows = (int32_t)voxels->shape[VX_VOXEL_COORDS].dims[0],
+      .coords = (const int32_t *)(const void *)(at + voxels->offset[VX_VOXEL_COORDS]),
+      .features = (const float *)(const void *)(at + voxels->offset[VX_VOXEL_FEATURES]),
+      .max_rows = detection->detector->max_rows,
+  };
 }
 
 bool vx_detection_moves(const struct vx_detection *detection, int map) {
@@ -131,8 +169,8 @@ static enum vx_status run_network(const struct vx_detection *detection, int64_t 
   const struct vx_detector *detector = detection->detector;
   struct vx_session *session = detection->job->params.detect.session;
   struct vx_network_value output[VX_MAX_INPUTS];
-  struct vx_network_value input = part_of(detection, detector->input, &detection->features.shape[VX_BEV_FEATURES],
-                                          detection->features_at, first, clouds);
+  struct vx_network_value input =
+      part_of(detection, detector->input, &detection->features, detection->features_at, first, clouds);
   struct vx_network_run run = {1, 0, &input, output};
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
     if (detection->maps[i].rank != 0) {
@@ -213,6 +251,8 @@ int vx_detection_shown(const struct vx_detection *detection, struct vx_shown sho
   for (int i = 0; i < VX_MAX_INPUTS; i++)
     if (detection->maps[i].rank != 0)
       shown[count++] = (struct vx_shown){vx_map_tensor(detection->detector, i), detection->last[i]};
+  shown[count++] = (struct vx_shown){VX_SPARSE_COORDS, detection->sparse.coords};
+  shown[count++] = (struct vx_shown){VX_SPARSE_FEATURES, detection->sparse.features};
   shown[count++] = (struct vx_shown){VX_BEV_FEATURES, detection->features_at};
   return count;
 }

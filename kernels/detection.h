@@ -14,9 +14,12 @@ extern "C" {
 struct vx_detection {
   struct vx_job *job;
   const struct vx_detector *detector;
-  struct vx_layout features;            // of the first stage: only bev_features
+  struct vx_layout voxels;              // the backbone's input, with the most voxels until the first stage has counted
+  struct vx_shape features;             // bev_features; rank 0: not wanted
   struct vx_shape maps[VX_MAX_INPUTS];  // of all clouds, as the network writes them; rank 0: absent
+  struct vx_sparse_result sparse;       // of the backbone
   // Memory of the backend.
+  void *voxels_at;  // NULL without a backbone
   void *features_at;
   void *written[VX_MAX_INPUTS];  // the network's outputs
   void *last[VX_MAX_INPUTS];     // the same maps with the channels last; may be the same memory
@@ -27,8 +30,8 @@ struct vx_detection {
   unsigned char *output;         // NULL until then
 };
 
-// The stages' tensors that a job may ask for: the network's maps, then bev_features.
-enum { VX_SHOWN_TENSORS = VX_MAX_INPUTS + 1 };
+// The stages' tensors that a job may ask for: the network's maps, the rows of the backbone, then bev_features.
+enum { VX_SHOWN_TENSORS = VX_MAX_INPUTS + 3 };
 struct vx_shown {
   enum vx_tensor tensor;
   const void *from;  // in the backend's memory
@@ -36,11 +39,13 @@ struct vx_shown {
 
 struct vx_detection vx_detection_of(struct vx_job *job);
 
-// The first stage. The backend leaves the stage's tensor at features_at. Call vx_begin_job first.
+// Fills `voxels`, `features` and `maps`. VX_REFUSED if the tensors would not fit a size_t. Call vx_begin_job first.
+VX_WARN_UNUSED enum vx_status vx_detection_measure(struct vx_detection *detection, struct error *error);
+// The first stage. The backend leaves the stage's tensors at voxels_at, as `voxels` says, or without a backbone at
+// features_at.
 struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row_counts);
-// Fills `features` and `maps`, once the voxelize job has begun. VX_REFUSED if the tensors would not fit a size_t.
-VX_WARN_UNUSED enum vx_status vx_detection_measure(struct vx_detection *detection, const struct vx_job *voxelize,
-                                                   struct error *error);
+// The input of the backbone, which writes its map to features_at.
+struct vx_sparse_rows vx_detection_rows(const struct vx_detection *detection);
 // Whether the channels of a map must be moved from `written` to `last`.
 bool vx_detection_moves(const struct vx_detection *detection, int map);
 

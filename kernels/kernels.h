@@ -45,6 +45,7 @@ enum vx_op {
   VX_SCATTER,
   VX_DECODE_CENTER,
   VX_DETECT,
+  VX_BACKBONE,
   VX_OPS
 };
 
@@ -101,6 +102,7 @@ struct vx_counts {
   int64_t ring_outlier, no_ring, radius_outlier, statistical_outlier;
   int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
   int64_t sampled;
+  int64_t level_rows[VX_MAX_SPARSE_LEVELS];  // rows of each level of a backbone
 };
 
 // Sections of a lone cloud, such as the sweeps that it joins. They are consecutive stretches of its points, with
@@ -130,6 +132,7 @@ enum vx_stage {
   VX_STAGE_ENCODER,
   VX_STAGE_SCATTER,
   VX_STAGE_SAMPLE,
+  VX_STAGE_BACKBONE,
   VX_STAGE_NETWORK,
   VX_STAGE_DECODE,
   VX_STAGE_NMS,
@@ -168,8 +171,8 @@ struct vx_caller {
   // returns that status. The job's counts and row_counts are filled before the call.
   //
   // If the backend can pin and the job has rows, the memory may come from host_pin, with any alignment: for the whole
-  // block, with the job's `pinned` set, or for single tensors, with its `output_ptrs` set. For a detection,
-  // `output_ptrs` stays NULL.
+  // block, with the job's `pinned` set, or for single tensors, with its `output_ptrs` set. For an
+  // operation that needs a detector, `output_ptrs` stays NULL.
   enum vx_status (*output)(void *ctx, const struct vx_layout *layout, void **block, struct error *error);
   // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. The lane frees the excess before the run
   // returns. If the answer is false, the lane asks for the least that it needs. If that is refused too, the run returns
@@ -178,8 +181,8 @@ struct vx_caller {
   // If it returns true, the run ends early with VX_STOPPED. May be NULL.
   //
   // The CPU calls it at least once per 2 * VX_STRIDE rows of its passes, in every operation (stop.h). A GPU calls it
-  // while it samples or compares boxes; all other kernels are short. A detection calls it before each run of the
-  // network.
+  // while it samples or compares boxes; all other kernels are short. A detection calls it before the backbone, and
+  // before each run of the network.
   bool (*stopped)(void *ctx);
   // Like vx_parallel_for, for two or more tasks. May be NULL: then the run's own worker does the tasks in turn.
   enum vx_status (*parallel_for)(void *ctx, const struct vx_worker *own, const struct vx_tasks *tasks,
@@ -200,7 +203,7 @@ struct vx_job {
     struct vx_decode decode;
     struct vx_scatter scatter;
     struct vx_decode_center center;
-    struct vx_detect detect;
+    struct vx_detect detect;              // of a backbone too
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // in the order of the operation's row
   vx_tensor_set tensors;                  // tensors to write; empty = only the counts

@@ -84,17 +84,28 @@ static void add_scatter_sizes(const struct vx_job *job, struct vx_sizes *sizes) 
   add_narrow(job->inputs[VX_FEATURES].dtype, VX_FEATURE_TENSORS, sizes);
 }
 
-// The grid is the grid of the voxels. Here `kept` counts boxes, not points: the boxes of all clouds so far.
+static void add_backbone_sizes(const struct vx_job *job, const struct vx_sparse_plan *plan, struct vx_sizes *sizes) {
+  int32_t last = plan->num_levels - 1;
+  sizes->values = plan->width;
+  sizes->sparse = job->counts.level_rows[last];
+  sizes->depth = plan->shape[last][0];
+  sizes->height = plan->shape[last][1];
+  sizes->width = plan->shape[last][2];
+}
+
+// The grid is the grid of the voxels, or of the backbone's last level. Here `kept` counts boxes, not points: the boxes
+// of all clouds so far.
 static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_detector *detector = job->params.detect.detector;
   const struct vx_detector_map *maps = detector->maps;
   struct vx_grid grid;
   struct error error;
   sizes->values = vx_encoder_width(&detector->voxelize.encoder);
+  if (vx_grid_of(&detector->voxelize, 1, &grid, &error) == VX_OK) add_grid(grid.cells, sizes);
+  if (vx_has_backbone(detector)) add_backbone_sizes(job, &detector->plan, sizes);
   add_narrow(detector->voxelize.feature_dtype, VX_FEATURE_TENSORS, sizes);
   for (int dtype = 0; dtype < VX_FLOAT_TYPES; dtype++)
     add_narrow((enum vx_dtype)dtype, vx_map_tensors(detector, VX_DTYPE_BIT(dtype)), sizes);
-  if (vx_grid_of(&detector->voxelize, 1, &grid, &error) == VX_OK) add_grid(grid.cells, sizes);
   for (int32_t cloud = 0; job->row_counts && cloud < job->num_clouds; cloud++) sizes->kept += job->row_counts[cloud];
   bool centers = detector->head == VX_DECODE_CENTER;
   sizes->head_height = maps[0].height;
@@ -107,9 +118,23 @@ static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->decoded = moving ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
 }
 
+static enum vx_status check_backbone(const struct vx_job *job, struct error *error) {
+  const struct vx_detector *detector = job->params.detect.detector;
+  int64_t columns = job->inputs[VX_POINTS].dims[1];
+  if (!vx_has_backbone(detector)) return vx_refuse(error, "the detector has no backbone");
+  return columns == vx_detector_columns(detector)
+             ? VX_OK
+             : vx_refuse(error, "the points have %lld columns; the backbone takes %d", (long long)columns,
+                         (int)vx_detector_columns(detector));
+}
+
 static enum vx_status check_detect(const struct vx_job *job, struct error *error) {
-  vx_tensor_set made = vx_map_tensors(job->params.detect.detector, ~0u);
-  vx_tensor_set missing = job->tensors & VX_HEAD_TENSORS & ~made;
+  const struct vx_detector *detector = job->params.detect.detector;
+  if (vx_has_backbone(detector) || (job->tensors & VX_SPARSE_TENSORS) != 0) {
+    enum vx_status status = check_backbone(job, error);
+    if (status != VX_OK) return status;
+  }
+  vx_tensor_set missing = job->tensors & VX_HEAD_TENSORS & ~vx_map_tensors(detector, ~0u);
   return missing == 0 ? VX_OK
                       : vx_refuse(error, "the detector does not make %s",
                                   vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)));
@@ -280,22 +305,37 @@ static const struct vx_operation operations[VX_OPS] = {
                    .inputs = {POINTS},
                    .tensors = VX_DETECT_TENSORS | VX_CHAIN_TENSORS,
                    .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) |
-                             VX_STAGE_BIT(VX_STAGE_ENCODER) | VX_STAGE_BIT(VX_STAGE_SCATTER) |
+                             VX_STAGE_BIT(VX_STAGE_FEATURES) | VX_STAGE_BIT(VX_STAGE_ENCODER) |
+                             VX_STAGE_BIT(VX_STAGE_SCATTER) | VX_STAGE_BIT(VX_STAGE_BACKBONE) |
                              VX_STAGE_BIT(VX_STAGE_NETWORK) | VX_STAGE_BIT(VX_STAGE_DECODE) |
                              VX_STAGE_BIT(VX_STAGE_NMS) | VX_STAGE_BIT(VX_STAGE_COPY_OUT),
                    .fates = VOXELIZED,
                    .makes_voxels = true,
                    .sectioned = true,
+                   .needs_detector = true,
                    .rows = "boxes",
                    .add_sizes = add_detect_sizes,
                    .check = check_detect},
+    [VX_BACKBONE] = {.name = "backbone",
+                     .inputs = {POINTS},
+                     .tensors = VX_BACKBONE_TENSORS | VX_CHAIN_TENSORS,
+                     .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) |
+                               VX_STAGE_BIT(VX_STAGE_FEATURES) | VX_STAGE_BIT(VX_STAGE_BACKBONE) |
+                               VX_STAGE_BIT(VX_STAGE_COPY_OUT),
+                     .fates = VOXELIZED,
+                     .makes_voxels = true,
+                     .sectioned = true,
+                     .needs_detector = true,
+                     .rows = "voxels",
+                     .add_sizes = add_detect_sizes,
+                     .check = check_backbone},
 };
 
 static const char *const stage_table[VX_STAGE_COUNT] = {
     [VX_STAGE_COPY_IN] = "copy_in",   [VX_STAGE_STEPS] = "steps",       [VX_STAGE_VOXELIZE] = "voxelize",
     [VX_STAGE_FEATURES] = "features", [VX_STAGE_ENCODER] = "encoder",   [VX_STAGE_SCATTER] = "scatter",
-    [VX_STAGE_SAMPLE] = "sample",     [VX_STAGE_NETWORK] = "network",   [VX_STAGE_DECODE] = "decode",
-    [VX_STAGE_NMS] = "nms",           [VX_STAGE_COPY_OUT] = "copy_out",
+    [VX_STAGE_SAMPLE] = "sample",     [VX_STAGE_BACKBONE] = "backbone", [VX_STAGE_NETWORK] = "network",
+    [VX_STAGE_DECODE] = "decode",     [VX_STAGE_NMS] = "nms",           [VX_STAGE_COPY_OUT] = "copy_out",
 };
 
 static const char *const item_names[VX_ITEMS] = {[VX_POINT_ITEMS] = "points",
@@ -346,7 +386,7 @@ const struct vx_sampling *vx_sampling_of(const struct vx_job *job) {
 enum vx_lane_use vx_lane_use_of(const struct vx_job *job, const int32_t *point_counts) {
   const struct vx_operation *operation = &operations[job->op];
   int64_t pairs = 0;
-  if (job->op == VX_DETECT) return VX_LANE_DETECT;
+  if (operation->needs_detector) return VX_LANE_DETECT;
   for (int32_t cloud = 0; cloud < job->num_clouds && operation->pairs; cloud++)
     pairs += operation->pairs(job, point_counts[cloud]);
   return vx_sampling_of(job) || pairs > VX_QUICK_PAIRS ? VX_LANE_LONG : VX_LANE_QUICK;

@@ -36,6 +36,7 @@ struct vx_operation {
   uint32_t stages, fates;                     // bits of the stages and fates that the operation can have
   bool makes_voxels;
   bool sectioned;               // its jobs may have sections; with a chain, the jobs of every operation on points may
+  bool needs_detector;          // its parameters are struct vx_detect
   bool rows_carry_cloud_index;  // so a cloud has no stretch of rows of its own
   const char *rows;             // what vx_job.row_counts counts; NULL if unused
   // Adds the sizes that only this operation has. May be NULL.

@@ -42,6 +42,8 @@ static const struct tensor_row {
     [VX_HEAD_ROT] = {"rot", VX_FLOAT32, HEAD(VX_EXTENT_TASKS_2)},
     [VX_HEAD_VEL] = {"vel", VX_FLOAT32, HEAD(VX_EXTENT_TASKS_2)},
     [VX_HEAD_IOU] = {"iou", VX_FLOAT32, HEAD(VX_EXTENT_TASKS)},
+    [VX_SPARSE_COORDS] = {"sparse_coords", VX_INT32, {VX_EXTENT_SPARSE, VX_EXTENT_COORDS}},
+    [VX_SPARSE_FEATURES] = {"sparse_features", VX_FLOAT32, {VX_EXTENT_SPARSE, VX_EXTENT_VALUES}},
     [VX_BEV_FEATURES] = {"bev_features",
                          VX_FLOAT32,
                          {VX_EXTENT_CLOUDS, VX_EXTENT_CHANNELS, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH}},
@@ -115,6 +117,7 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_HEAD_HEIGHT: return sizes->head_height;
     case VX_EXTENT_HEAD_WIDTH: return sizes->head_width;
     case VX_EXTENT_VALUES: return sizes->values;
+    case VX_EXTENT_SPARSE: return sizes->sparse;
     case VX_EXTENT_NONE: break;
   }
   return 1;

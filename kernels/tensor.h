@@ -46,6 +46,8 @@ enum vx_tensor {
   VX_HEAD_ROT,
   VX_HEAD_VEL,
   VX_HEAD_IOU,
+  VX_SPARSE_COORDS,
+  VX_SPARSE_FEATURES,
   VX_BEV_FEATURES,
   VX_OCCUPANCY,
   VX_OCCUPANCY_COUNTS,
@@ -103,7 +105,8 @@ enum vx_extent {
   VX_EXTENT_TASKS_3,
   VX_EXTENT_HEAD_HEIGHT,  // of a map that a network makes
   VX_EXTENT_HEAD_WIDTH,
-  VX_EXTENT_VALUES,  // values in a voxel's row of features: a point's columns, or an encoder's width
+  VX_EXTENT_VALUES,  // values in a row of features: a point's columns, an encoder's width, or a backbone's
+  VX_EXTENT_SPARSE,  // rows of a backbone's last level, of all clouds
 };
 
 // The sizes that determine the shapes of a job's tensors. All counts are over all clouds.
@@ -111,6 +114,7 @@ struct vx_sizes {
   int64_t clouds, rows, columns;
   int64_t values;       // in a row of features
   int64_t voxels, cap;  // cap 0: no cap
+  int64_t sparse;       // rows of a backbone's last level
   int64_t samples;
   int64_t kept, left;             // rows
   int64_t matrices;               // 1 or clouds

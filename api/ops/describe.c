@@ -35,6 +35,7 @@ static const struct extent_row {
     [VX_EXTENT_HEAD_HEIGHT] = {"H", "cells of the network's maps along y"},
     [VX_EXTENT_HEAD_WIDTH] = {"W", "cells of the network's maps along x"},
     [VX_EXTENT_VALUES] = {"C", NULL},
+    [VX_EXTENT_SPARSE] = {"S", "occupied cells of a backbone's last level, of all clouds"},
     [VX_EXTENT_LEFT] = {"R", "points of all clouds that the steps left"},
 };
 

@@ -1,29 +1,15 @@
 // The parameters of POST /v1/detect; kernels/detect.h says what it computes. The model has all other parameters.
 #include "api/ops/ops.h"
 
-#include <string.h>
-
 #include "api/base/json_write.h"
 #include "api/ops/boxes.h"
 #include "api/ops/deskew.h"
-#include "api/ops/rows.h"
+#include "api/ops/of_model.h"
 #include "api/ops/stream.h"
-#include "kernels/decoder.h"
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
-static const struct param model = {
-    .name = "model",
-    .type = &value_text,
-    .offset = FIELD(model),
-    .allowed = "a name from GET /v1/models",
-    .doc = "the model that detects",
-    .required = true,
-};
-// These override the model's values.
-static const struct param max_voxels_by = PARAM_MAX_VOXELS_BY(job.params.detect.choice.voxels_by, NULL);
-static const struct param max_points_by = PARAM_MAX_POINTS_BY(job.params.detect.choice.points_by, NULL);
-static const struct param seed = PARAM_SEED(job.params.detect.choice.seed, NULL);
+// These override the model's values of parameters of /v1/decode.
 static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.detect.score_threshold, NULL);
 static const struct param max_objects = PARAM_MAX_OBJECTS(job.params.detect.max_objects, NULL);
 static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.detect.nms.iou_threshold, NULL);
@@ -34,9 +20,10 @@ static const struct param outputs =
     PARAM_OUTPUTS(VX_DETECT_TENSORS | VX_CHAIN_TENSORS, "boxes, scores, labels and box_counts");
 
 static const struct param *const rows[] = {
-    &model,           PARAMS_OF_POINTS,     &param_steps,         &max_voxels_by,  &max_points_by,    &seed,
-    &score_threshold, &max_objects,         &nms_threshold,       &nms_pre_max,    &nms_post_max,     &class_agnostic,
-    &outputs,         &param_points_region, &param_output_region, &param_metadata, &param_timeout_ms, NULL};
+    &param_model,      PARAMS_OF_POINTS,  &param_steps, &param_model_voxels_by, &param_model_points_by,
+    &param_model_seed, &score_threshold,  &max_objects, &nms_threshold,         &nms_pre_max,
+    &nms_post_max,     &class_agnostic,   &outputs,     &param_points_region,   &param_output_region,
+    &param_metadata,   &param_timeout_ms, NULL};
 PARAM_ROWS_FIT(rows);
 
 static const struct result_row results[] = {
@@ -59,96 +46,29 @@ static const struct result_row results[] = {
     {VX_HEAD_ROT, "cosines and sines of headings, in the order that the model has; of a centre head", WHEN_NAMED},
     {VX_HEAD_VEL, "velocities along x and y; of a centre head that has velocities", WHEN_NAMED},
     {VX_HEAD_IOU, "overlaps of boxes; of a centre head that predicts overlaps", WHEN_NAMED},
-    {VX_BEV_FEATURES, "the network's input: the pillars' features as a map", WHEN_NAMED},
+    {VX_SPARSE_COORDS, "batch, z, y, x of each occupied cell of the backbone's last level; of a model with a backbone",
+     WHEN_NAMED},
+    {VX_SPARSE_FEATURES, "the backbone's features of each of these cells; of a model with a backbone", WHEN_NAMED},
+    {VX_BEV_FEATURES, "the network's input: the features of pillars, or of the backbone, as a map", WHEN_NAMED},
     CHAIN_RESULTS,
     {.doc = NULL},
 };
-
-// ---- checks ---------------------------------------------------------------------------------------------------------
 
 static vx_tensor_set tensors(const struct job_request *request) {
   (void)request;
   return VX_DECODE_TENSORS & ~VX_TENSOR_BIT(VX_BOX_INDICES);
 }
 
-// Whether the decoder uses this parameter of the model.
-static bool is_used(const struct vx_detector *detector, const struct param *param) {
-  bool centers = detector->head == VX_DECODE_CENTER;
-  if (param == &max_objects) return centers;
-  if (param == &nms_threshold) return !centers || !detector->params.center.nms.circle;
-  return true;
-}
-
-static const struct param *const of_model[] = {&max_voxels_by,   &max_points_by, &seed,
-                                               &score_threshold, &max_objects,   &nms_threshold,
-                                               &nms_pre_max,     &nms_post_max,  &class_agnostic};
-enum { OF_MODEL_COUNT = sizeof of_model / sizeof *of_model };
-
-void detect_choose(struct job_request *request, const struct vx_detector *detector) {
-  request->job.params.detect = vx_detect_of(detector);
-  for (int i = 0; i < OF_MODEL_COUNT; i++)
-    request->given[params_find(rows, of_model[i]->name, strlen(of_model[i]->name))] = is_used(detector, of_model[i]);
-}
-
-static bool check_used(const struct job_request *request, struct error *error) {
-  const struct vx_detector *detector = request->job.params.detect.detector;
-  for (int i = 0; i < OF_MODEL_COUNT; i++)
-    if (!is_used(detector, of_model[i]) && job_request_is_given(request, of_model[i]->name))
-      return error_refuse(error, ERROR_BAD_PARAMETER, of_model[i]->name,
-                          "%s is given, but the model %s has no such parameter", of_model[i]->name, request->model);
-  return true;
-}
-
-static bool check_outputs(const struct job_request *request, struct error *error) {
-  vx_tensor_set made = vx_map_tensors(request->job.params.detect.detector, ~0u);
-  vx_tensor_set missing = request->job.tensors & VX_HEAD_TENSORS & ~made;
-  return !missing ||
-         error_refuse(error, ERROR_BAD_PARAMETER, "outputs", "outputs names %s, which the model %s does not have",
-                      vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)), request->model);
-}
-
-static int32_t columns_of(const struct vx_detector *detector) {
-  return detector->voxelize.encoder.layers[0].inputs - VX_PILLAR_EXTRA;
-}
-
-static bool check_columns(const struct job_request *request, struct error *error) {
-  int32_t columns = columns_of(request->job.params.detect.detector);
-  int32_t given = job_request_columns(request);
-  return given == columns ||
-         error_refuse(error, ERROR_BAD_PARAMETER, request->num_fields ? "fields" : "num_features",
-                      "the points have %d columns; the model %s takes %d", (int)given, request->model, (int)columns);
-}
-
-static bool finish(struct job_request *request, struct error *error) {
-  const struct vx_detector *detector = request->job.params.detect.detector;
-  if (!detector)
-    return error_refuse(error, ERROR_BAD_PARAMETER, "model", "model is missing; give a name from GET /v1/models");
-  if (!job_request_is_given(request, "num_features") && !request->num_fields) {
-    // The columns of the body: the model's columns without the time of a sweep, which the server appends.
-    request->num_features += columns_of(detector) - job_request_columns(request);
-    request->job.inputs[VX_POINTS].dims[1] = request->num_features;
-  }
-  return stream_finish(request, error) && check_used(request, error) && check_outputs(request, error) &&
-         check_columns(request, error);
-}
-
-// Checks the columns again, since the body itself may have set their number.
-static bool split(struct job_request *request, struct error *error) {
-  const struct vx_detector *detector = request->job.params.detect.detector;
-  struct vx_grid grid;
-  if (!check_columns(request, error)) return false;
-  return vx_grid_of(&detector->voxelize, request->num_clouds, &grid, error) == VX_OK;
-}
-
 // ---- metadata -------------------------------------------------------------------------------------------------------
 
-// Writes the model's version, the names of the labels, and counts of the decoder's items.
+// Writes the names of the labels, and counts of the decoder's items.
 static void write_detection(const struct vx_job *job, struct text *out) {
   const struct vx_detector *detector = job->params.detect.detector;
   const struct vx_operation *head = vx_operation_of((enum vx_op)detector->head);
   long long kept = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) kept += job->row_counts[cloud];
-  json_printf(out, "model_version:%s class_names:", detector->version);
+  of_model_write(job, out);
+  json_printf(out, "class_names:");
   value_write_names(detector->class_names, out);
   json_printf(out, "%s:{received:%ld kept:%lld", vx_item_name(head->items), detector->items * job->num_clouds, kept);
   fates_write(head->fates & ~VX_FATE_BIT(VX_FATE_KEPT), &job->counts, out);
@@ -159,7 +79,7 @@ const struct operation operation_detect = {
     .rows = rows,
     .results = results,
     .tensors = tensors,
-    .finish = finish,
-    .split = split,
+    .finish = of_model_finish,
+    .split = of_model_split,
     .write = write_detection,
 };

@@ -15,7 +15,7 @@ static const struct operation *const operations[VX_OPS] = {
     [VX_POINTS_OP] = &operation_points,  [VX_TRANSFORM] = &operation_transform,
     [VX_NMS] = &operation_nms,           [VX_DECODE] = &operation_decode,
     [VX_SCATTER] = &operation_scatter,   [VX_DECODE_CENTER] = &operation_decode_center,
-    [VX_DETECT] = &operation_detect,
+    [VX_DETECT] = &operation_detect,     [VX_BACKBONE] = &operation_backbone,
 };
 
 const struct operation *operation_of(enum vx_op op) { return operations[op]; }

@@ -120,7 +120,7 @@ struct operation {
 
 // Each operation is defined in its own file.
 extern const struct operation operation_voxelize, operation_fps, operation_points, operation_transform, operation_nms,
-    operation_decode, operation_scatter, operation_decode_center, operation_detect;
+    operation_decode, operation_scatter, operation_decode_center, operation_detect, operation_backbone;
 // The row of an operation.
 const struct operation *operation_of(enum vx_op op);
 // The operation with that head; VX_OPS if there is none.
@@ -196,10 +196,6 @@ void sizes_describe(struct text *out);
 // tensors.
 vx_tensor_set points_tensors(const struct job_request *request);
 extern const struct result_row points_results[];
-
-// Chooses the detector of a request before its query is read. Sets the parameters for which the detector's model has
-// values: these parameters count as given, and the query may change them.
-void detect_choose(struct job_request *request, const struct vx_detector *detector);
 
 // Writes the counts of these fates (bits: VX_FATE_BIT) as members of a JSON object.
 void fates_write(uint32_t fates, const struct vx_counts *counts, struct text *out);

@@ -85,7 +85,7 @@ static cpu_operation *const operations[VX_OPS] = {
     [VX_POINTS_OP] = cpu_points,  [VX_TRANSFORM] = cpu_points,
     [VX_NMS] = cpu_nms,           [VX_DECODE] = cpu_decode,
     [VX_SCATTER] = cpu_scatter,   [VX_DECODE_CENTER] = cpu_decode_center,
-    [VX_DETECT] = cpu_detect,
+    [VX_DETECT] = cpu_detect,     [VX_BACKBONE] = cpu_detect,
 };
 
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }

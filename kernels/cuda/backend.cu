@@ -141,7 +141,8 @@ static void device_stream(const struct vx_lane *lane, struct vx_device_stream *s
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-// NULL: a GPU does not run the operation. A detection is absent here, because it runs stages of other operations.
+// NULL: a GPU does not run the operation. Detections and backbones are absent here, because they run stages of other
+// operations.
 static cuda_operation *operation_of(enum vx_op op) {
   switch (op) {
     case VX_VOXELIZE: return cuda_voxelize;
@@ -153,18 +154,19 @@ static cuda_operation *operation_of(enum vx_op op) {
     case VX_SCATTER: return cuda_scatter;
     case VX_DECODE_CENTER: return cuda_decode_center;
     case VX_DETECT:
+    case VX_BACKBONE:
     case VX_OPS: break;
   }
   return NULL;
 }
 
 static bool runs(const struct vx_job *job) {
-  return job->op == VX_DETECT ? cuda_detects(job) : operation_of(job->op) != NULL;
+  return vx_operation_of(job->op)->needs_detector ? cuda_detects(job) : operation_of(job->op) != NULL;
 }
 
 static enum vx_status run_operation(struct vx_lane *lane, struct vx_job *job, struct error *error) {
-  return job->op == VX_DETECT ? cuda_detect(lane, job, error)
-                              : cuda_run_job(lane, job, operation_of(job->op), NULL, error);
+  return vx_operation_of(job->op)->needs_detector ? cuda_detect(lane, job, error)
+                                                  : cuda_run_job(lane, job, operation_of(job->op), NULL, error);
 }
 
 static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct error *error) {

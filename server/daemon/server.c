@@ -116,9 +116,9 @@ static void warn_of_memory(const struct server *server) {
   // The sum that docs/operate/tuning.md explains, without the memory of models: few networks come near their limit.
   int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)sizeof(struct request) + POOL_KEPT;
   int64_t connections = options->max_connections + (options->pages_listen[0] ? PAGES_CONNECTIONS : 0);
-  int64_t detecting = workers_at_work(&server->jobs.workers, VX_LANE_DETECT);  // each keeps two blocks of scratch
+  int64_t detecting = workers_at_work(&server->jobs.workers, VX_LANE_DETECT);  // each keeps four blocks of scratch
   int64_t most = options->memory_budget_bytes + connections * of_a_connection +
-                 (server->jobs.workers.count + detecting) * (int64_t)VX_SCRATCH_KEPT +
+                 (server->jobs.workers.count + 3 * detecting) * (int64_t)VX_SCRATCH_KEPT +
                  server->jobs.small.count * server->jobs.small.most_points * SMALL_POINT_BYTES;
   if (limit >= most) return;
   struct log_line line;

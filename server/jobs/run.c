@@ -207,7 +207,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
     if (gpu_status == VX_FAILED) give_up_session(job, lanes, gpu_error.text);
     if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
-  if (job->work.op == VX_DETECT) job->work.params.detect.session = NULL;
+  if (vx_operation_of(job->work.op)->needs_detector) job->work.params.detect.session = NULL;
   job->result.error.kind = ERROR_NONE;  // the CPU may not need the memory that the GPU could not get
   bool reachable = !source_rows(job) || bring_points(job);
   enum vx_status status = reachable ? run_on(job, &job->services->devices->cpu, lanes->on_cpu, error) : VX_REFUSED;

@@ -169,7 +169,7 @@ int main(int argc, char **argv) {
   size_t count = 0, sent = 0;
   enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
       voxeld_voxelize;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:fplNMDBLX")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:fplNMDBKLX")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -191,6 +191,7 @@ int main(int argc, char **argv) {
       case 'M': ask = voxeld_nms; break;
       case 'D': ask = voxeld_decode; break;
       case 'B': ask = voxeld_detect; break;
+      case 'K': ask = voxeld_backbone; break;
       case 'L': ask = last_of; break;  // the query is the name of a stream
       case 'X': ask = delete_of; break;
       case 'P': query = made = sweep_query(query, optarg); break;

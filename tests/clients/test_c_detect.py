@@ -19,6 +19,8 @@ class Detect(CCase):
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
+        if not cls.REAL:
+            models.write(folder.name, "sparse", models.sparse_standin(), models.sparse_description())
         cls.daemon = Daemon(*models.served(folder.name, cls.REAL))
         cls.addClassCleanup(cls.daemon.stop)
 
@@ -41,6 +43,14 @@ class Detect(CCase):
         self.assertEqual(self.detect(f"model=random&outputs={','.join(outputs)}", scan(500).tobytes())["status"], "OK")
         self.assertEqual(sorted(self.tensors), sorted(outputs))
 
+    def test_features_of_a_backbone(self):
+        body = scan(500).tobytes()
+        line = self.call(url_of(self.daemon), "-K", query="model=sparse", body=body)
+        self.assertEqual((line["status"], line["error"], line["received"]), ("OK", "", 500))
+        reply = self.daemon.post("/v1/backbone?model=sparse", body)
+        self.assertEqual(check.same_tensors(check.parse_by_hand(reply.body)[0], self.tensors), [])
+        self.assertEqual(list(self.tensors), ["sparse_coords", "sparse_features"])
+
     def test_refusals(self):
         line = self.detect("model=other", scan(5).tobytes())
         self.assertEqual((line["status"], line["problem"]["parameter"], line["classes"]), ("REFUSED", "model", []))
@@ -49,6 +59,7 @@ class Detect(CCase):
 @unittest.skipUnless(models.library(), "there is no onnxruntime for this Python")
 class DetectReally(Detect):
     REAL = True
+    test_features_of_a_backbone = None  # the stand-in alone has the network of this model
 
 
 if __name__ == "__main__":

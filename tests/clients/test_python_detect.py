@@ -34,6 +34,8 @@ class Detect(OneDaemonCase):
         cls.addClassCleanup(folder.cleanup)
         cls.ARGS = (*models.served(folder.name, cls.REAL), "--allow-shared-memory")
         models.write(folder.name, "broken", b"nothing")
+        if not cls.REAL:
+            models.write(folder.name, "sparse", models.sparse_standin(), models.sparse_description())
         super().setUpClass()
         cls.client = voxeld.Client(url_of(cls.daemon))
         cls.addClassCleanup(cls.client.close)
@@ -55,6 +57,16 @@ class Detect(OneDaemonCase):
         alone = self.client.detect(points, model="random", metadata_only=True)
         self.assertEqual(alone.metadata["batch"], result.metadata["batch"])
         self.assertEqual(len(alone), 0)
+
+    def test_features_of_a_backbone(self):
+        points = scan(800)
+        reply = self.daemon.post("/v1/backbone?model=sparse", points.tobytes())
+        result = self.client.backbone(points, "sparse")
+        self.assertIsInstance(result, voxeld.BackboneResult)
+        self.same(result, check.parse_by_hand(reply.body)[0])
+        self.assertEqual(result.metadata["backbone"]["level_rows"][-1], len(result.sparse_coords))
+        alone = self.client.backbone(points, "sparse", outputs=["bev_features"])
+        self.assertEqual(alone.bev_features.shape, (1, models.SPARSE_PLANES, models.SPARSE_CELLS, models.SPARSE_CELLS))
 
     def test_a_batch_is_its_clouds(self):
         clouds = [scan(2000), np.empty((0, 4), np.float32), scan(1500, 4)]
@@ -91,7 +103,7 @@ class Detect(OneDaemonCase):
 
     def test_the_models_are_told(self):
         listed = {model["name"]: model for model in self.client.models()}
-        self.assertEqual(sorted(listed), ["broken", "random"])
+        self.assertEqual(sorted(listed), ["broken", "random", *["sparse"][self.REAL :]])
         self.assertEqual(self.client.model("random"), listed["random"])
         self.assertTrue(listed["random"]["ready"])
         self.assertIn("network.onnx", listed["broken"]["reason"])
@@ -116,6 +128,7 @@ class Detect(OneDaemonCase):
 @unittest.skipUnless(models.library(), "there is no onnxruntime for this Python")
 class DetectReally(Detect):
     REAL = True
+    test_features_of_a_backbone = None  # the stand-in alone has the network of this model
 
 
 if __name__ == "__main__":

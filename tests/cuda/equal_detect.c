@@ -1,4 +1,4 @@
-// Detections: random detectors with a stand-in for the network, which has a session on both sides.
+// Detections and backbones: random detectors with a stand-in for the network, which has a session on both sides.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "kernels/ops.h"
 #include "tests/cuda/copying_network.h"
 #include "tests/cuda/equal.h"
+#include "tests/support/sparse_cases.h"
 
 enum { MOST_LAYERS = 2, MOST_WIDTH = 70, MOST_SIDE = 24, FEW_POINTS = 4000 };
 
@@ -53,6 +54,25 @@ static void set_centers(struct random *random, struct vx_detector *detector) {
   detector->params.center.num_iou_powers = detector->params.center.num_score_powers = 1;
   detector->params.center.iou_powers[0] = detector->params.center.score_powers[0] = 0.5f;
   detector->params.center.nms = (struct vx_nms){0.1f, (int32_t)random_below(random, 60) + 1, 20, 1, 0, 0};
+}
+
+// Replaces the encoder by a backbone over the grid of the voxels, with one plane more.
+static void set_backbone(struct random *random, int32_t columns, struct sparse_case *made,
+                         struct vx_detector *detector) {
+  static uint64_t number;
+  struct vx_grid grid;
+  struct error error;
+  detector->voxelize.encoder.num_layers = 0;
+  detector->voxelize.feature_dtype = VX_FLOAT32;
+  if (vx_grid_of(&detector->voxelize, 1, &grid, &error) != VX_OK) abort();
+  *made = (struct sparse_case){.random = random_bits(random),
+                               .backbone.shape = {grid.cells[2] + 1, grid.cells[1], grid.cells[0]}};
+  do sparse_case_layers(made, columns, 5);
+  while (vx_sparse_plan_of(&made->backbone, &detector->plan, &error) != VX_OK);
+  sparse_case_fill(made);
+  detector->backbone = made->backbone;
+  detector->max_rows = random_below(random, 8) ? VX_MAX_SPARSE_ROWS : 50;
+  detector->backbone_number = ++number;
 }
 
 static struct vx_detector random_detector(struct random *random, int32_t columns) {
@@ -150,12 +170,17 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs) {
     fill_detected(&random, &scan);
     struct vx_detector detector = random_detector(&random, scan.columns);
     struct vx_job asked = {.op = VX_DETECT,
-                           .params.detect = vx_detect_of(&detector),
                            .inputs = {vx_points_of(VX_FLOAT32, 0, scan.columns, NULL)},
                            .tensors = all[random_below(&random, sizeof all / sizeof *all)]};
+    struct sparse_case backbone = {0};
+    if (random_below(&random, 2)) set_backbone(&random, scan.columns, &backbone, &detector);
+    bool sparse = vx_has_backbone(&detector);
+    if (sparse && random_below(&random, 2)) asked.op = VX_BACKBONE;
+    asked.params.detect = vx_detect_of(&detector);
     asked.params.detect.session = &session;
     random_choice(&random, &asked.params.detect.choice);
-    asked.tensors &= VX_DECODE_TENSORS | BIT(VX_BEV_FEATURES) | vx_map_tensors(&detector, ~0u);
+    vx_tensor_set made = BIT(VX_BEV_FEATURES) | (sparse ? VX_SPARSE_TENSORS : 0);
+    asked.tensors &= asked.op == VX_BACKBONE ? made : made | VX_DECODE_TENSORS | vx_map_tensors(&detector, ~0u);
     asked.num_clouds = scan.num_clouds;
     struct vx_chain chain;
     if (random_one_in(&random, 2)) {
@@ -163,8 +188,11 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs) {
       asked.chain = &chain;
       asked.tensors |= random_bits(&random) & VX_CHAIN_TENSORS;
     }
-    if (scan.points != NULL && vx_cuda_backend.runs(&asked)) compare(sides, &asked, &scan, "detection");
+    // The second time the lane has the weights of the backbone.
+    for (int again = 0; again <= sparse; again++)
+      if (scan.points != NULL && vx_cuda_backend.runs(&asked)) compare(sides, &asked, &scan, "detection");
     free(scan.points);
+    free_sparse_case(&backbone);
   }
   if (session.runs == 0) {
     printf("no detection ran on the device\n");

@@ -1,6 +1,7 @@
 // See fault_ways.h.
 #include "tests/cuda/fault_ways.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/decoder.h"
@@ -11,7 +12,7 @@
 #define BIT VX_TENSOR_BIT
 #define ALL VX_VOXEL_TENSORS
 #define ENCODED (BIT(VX_ENCODED_FEATURES) | BIT(VX_BEV_FEATURES))
-#define SHOWN (VX_DETECT_TENSORS & ~VX_CENTER_MAPS)
+#define SHOWN (VX_DETECT_TENSORS & ~(VX_CENTER_MAPS | VX_SPARSE_TENSORS))
 #define UNCAPPED (ALL & ~(BIT(VX_VOXELS) | BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXEL_POINT_MASK)))
 
 // SIDE: side of the maps, in cells; WIDTH: of an encoder.
@@ -56,6 +57,10 @@ const struct way ways[] = {
     {"detection", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_DECODE_TENSORS, 2, VX_DETECT, PLAIN},
     {"detection counted", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 2, VX_DETECT, PLAIN},
     {"detection shown", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, true, SHOWN, 2, VX_DETECT, PLAIN},
+    {"detection with a backbone", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, SHOWN | VX_SPARSE_TENSORS, 2, VX_DETECT,
+     SPARSE},
+    {"backbone", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, false, VX_BACKBONE_TENSORS, 2, VX_BACKBONE, SPARSE},
+    {"backbone counted", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 2, VX_BACKBONE, SPARSE},
     {"sections", 5, 1, VX_ORDER_KEY, VX_FLOAT32, true, ALL, 0.5f, VX_VOXELIZE, SECTIONED},
     {"sections of a transform", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_CHAIN_TENSORS, 0, VX_POINTS_OP, SECTIONED},
     {"voxels behind a step", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, ALL | VX_CHAIN_TENSORS, 2, VX_VOXELIZE,
@@ -180,6 +185,24 @@ static void set_maps(const struct way *way, struct vx_job *job) {
 
 static bool has_maps(const struct way *way) { return way->op == VX_DECODE || way->op == VX_DECODE_CENTER; }
 
+// A block of two layers, and a layer that halves the grid along z.
+static void set_backbone(struct vx_detector *detector) {
+  const struct vx_sparse_layer first = {floats, floats, COLUMNS, 16, .kernel = {3, 3, 3}, .submanifold = true};
+  struct vx_sparse_layer second = first;
+  struct error error;
+  struct vx_grid grid;
+  second.inputs = 16;
+  detector->backbone = (struct vx_sparse){.num_layers = 4, .layers = {first, second, second, second}};
+  detector->backbone.layers[2].adds = true;
+  detector->backbone.layers[3] =
+      (struct vx_sparse_layer){floats, floats, 16, 16, .kernel = {3, 1, 1}, .stride = {2, 1, 1}, .padding = {1, 0, 0}};
+  detector->max_rows = VX_MAX_SPARSE_ROWS;
+  detector->backbone_number = 1;
+  if (vx_grid_of(&detector->voxelize, 1, &grid, &error) != VX_OK) abort();
+  for (int axis = 0; axis < 3; axis++) detector->backbone.shape[axis] = grid.cells[2 - axis];
+  if (vx_sparse_plan_of(&detector->backbone, &detector->plan, &error) != VX_OK) abort();
+}
+
 // A detector with the maps above. If filtered, it has channels first, and takes one cloud at a time.
 static void set_detector(const struct way *way, struct vx_job *job) {
   static float weights[(COLUMNS + 6) * WIDTH], biases[WIDTH];
@@ -201,7 +224,10 @@ static void set_detector(const struct way *way, struct vx_job *job) {
                            .params.decode = maps.params.decode,
                            .items = (int64_t)SIDE * SIDE * 2,
                            .class_names = "a"};
-  detector.voxelize.encoder = (struct vx_encoder){1, {{weights, biases, COLUMNS + 6, WIDTH}}};
+  if (way->with == SPARSE)
+    set_backbone(&detector);
+  else
+    detector.voxelize.encoder = (struct vx_encoder){1, {{weights, biases, COLUMNS + 6, WIDTH}}};
   job->params.detect = vx_detect_of(&detector);
   job->params.detect.session = &session;
 }
@@ -225,7 +251,7 @@ struct vx_job way_job(const struct way *way) {
   if (way->op == VX_POINTS_OP || way->with == CHAINED) set_transform(way, &asked);
   if (has_maps(way)) set_maps(way, &asked);
   if (way->op == VX_SCATTER) set_scatter(way, &asked);
-  if (way->op == VX_DETECT) set_detector(way, &asked);
+  if (vx_operation_of(way->op)->needs_detector) set_detector(way, &asked);
   if (way->with == SAMPLED)
     *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = INT64_MAX};
   if (way->with == SECTIONED) asked.sections = (struct vx_sections){.count = WAY_SECTIONS, .points = section_points};

@@ -206,6 +206,38 @@ class Files(Models):
         }
         self.check({name: ({"tensors": tensors}, reason) for name, (tensors, reason) in cases.items()})
 
+    def test_backbones(self):
+        """tests/unit/api/test_detector_backbone.c has the layers."""
+        layers = {**models.sparse_description()["backbone"]}
+        narrow = {**models.VOXELIZE, "voxel_size": models.SPARSE_SIZE, "feature_dtype": "float16"}
+        tensors = models.backbone_weights()
+        del tensors["down.bias"]
+        sparse = lambda network=models.sparse_standin(), tensors=None, **parts: {
+            "network": network, "model": models.sparse_description(**parts), "tensors": tensors
+        }
+        self.check({
+            "both": (sparse(encoder={}), "model.json: it has an encoder and a backbone; allowed: only one of the two"),
+            "no object": (sparse(backbone=[1]), "model.json: backbone is not an object"),
+            "layer": (
+                sparse(backbone={**layers, "layers": [{**models.SPARSE_LAYERS[0], "out": 24}]}),
+                "model.json: layer 0 of the backbone makes 24 channels",
+            ),
+            "grid": (
+                sparse(voxelize=models.VOXELIZE),
+                "model.json: backbone.shape is [9,32,32]; with these voxels it is [2,32,32]",
+            ),
+            "float16": (
+                sparse(voxelize=narrow), "model.json: voxelize.feature_dtype is float16; a backbone takes float32"
+            ),
+            "path": (sparse(backbone={**layers, "file": "../x"}), "model.json: backbone.file is '../x'; allowed: the"),
+            "file": (sparse(backbone={**layers, "file": "gone"}), "gone: No such file"),
+            "tensor": (sparse(tensors=tensors), "backbone.safetensors: it has no tensor down.bias"),
+            "map": (
+                sparse(models.standin()),
+                "network.onnx: network.input (map) is F32 [-1,8,32,32]; expected F32 [-1,32,16,16]",
+            ),
+        })
+
     def test_files_that_are_missing_or_no_tensors(self):
         for name in ("model.json", "encoder.safetensors", "network.onnx"):
             os.remove(os.path.join(self.write(name.replace(".", "_")), name))

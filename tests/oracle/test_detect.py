@@ -63,17 +63,52 @@ def query(values):
     return urllib.parse.urlencode({name: text(value) for name, value in values.items()}, safe=",")
 
 
-class Stages(OneDaemonCase):
+class Detections(OneDaemonCase):
+    """A daemon with the models of a test. A test overrides `write_models`."""
+
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
+        cls.write_models()
+        cls.ARGS = ("--workers", "1", "--models-dir", cls.folder.name, "--onnxruntime", models.STANDIN)
+        super().setUpClass()
+
+    @classmethod
+    def write_models(cls):
+        raise unittest.SkipTest("it has no models")
+
+    def ask(self, path, body, **parameters):
+        reply = self.daemon.post(f"{path}?{query(parameters)}", body)
+        self.assertEqual(reply.status, 200, reply)
+        return check.parse_by_hand(reply.body)
+
+    def decode(self, maps, parameters=models.DECODE):
+        reply = self.daemon.post(
+            "/v1/decode?" + query({**parameters, "outputs": BOXES}),
+            save({name: np.ascontiguousarray(each) for name, each in maps.items()}),
+            {"Content-Type": "application/vnd.safetensors"},
+        )
+        self.assertEqual(reply.status, 200, reply)
+        return check.parse_by_hand(reply.body)
+
+    def check_boxes(self, tensors, metadata, maps, parameters=models.DECODE):
+        expected, told = self.decode(maps, parameters)
+        for name in BOXES.split(","):
+            self.assertEqual(tensors[name].tobytes(), expected[name].tobytes(), name)
+        self.assertGreater(len(expected["boxes"]), 3)
+        items = "candidates" if "candidates" in told else "anchors"
+        self.assertEqual(metadata[items], told[items])
+        self.assertEqual(metadata["batch"]["boxes"], told["batch"]["kept"])
+
+
+class Stages(Detections):
+    @classmethod
+    def write_models(cls):
         models.write(cls.folder.name, "whole", models.standin())
         cls.write_deep(models.standin(), models.description())
         models.write(cls.folder.name, "single", models.standin(batch=1))
         cls.write_others()
-        cls.ARGS = ("--workers", "1", "--models-dir", cls.folder.name, "--onnxruntime", models.STANDIN)
-        super().setUpClass()
 
     @classmethod
     def write_others(cls):
@@ -96,11 +131,6 @@ class Stages(OneDaemonCase):
         described["encoder"]["layers"] = 2
         models.write(cls.folder.name, "deep", network, described, models.weights(hidden=5))
 
-    def ask(self, path, body, **parameters):
-        reply = self.daemon.post(f"{path}?{query(parameters)}", body)
-        self.assertEqual(reply.status, 200, reply)
-        return check.parse_by_hand(reply.body)
-
     def features(self, points, counts, hidden=None, **choice):
         """bev_features, by the stages before the network."""
         tensors, _ = self.ask(
@@ -111,24 +141,6 @@ class Stages(OneDaemonCase):
         features = np.zeros((len(counts), models.WIDTH, models.CELLS, models.CELLS), np.float32)
         features[coords[:, 0], :, coords[:, 2], coords[:, 3]] = rows
         return features
-
-    def decode(self, maps, parameters=models.DECODE):
-        reply = self.daemon.post(
-            "/v1/decode?" + query({**parameters, "outputs": BOXES}),
-            save({name: np.ascontiguousarray(each) for name, each in maps.items()}),
-            {"Content-Type": "application/vnd.safetensors"},
-        )
-        self.assertEqual(reply.status, 200, reply)
-        return check.parse_by_hand(reply.body)
-
-    def check_boxes(self, tensors, metadata, maps, parameters=models.DECODE):
-        expected, told = self.decode(maps, parameters)
-        for name in BOXES.split(","):
-            self.assertEqual(tensors[name].tobytes(), expected[name].tobytes(), name)
-        self.assertGreater(len(expected["boxes"]), 3)
-        items = "candidates" if "candidates" in told else "anchors"
-        self.assertEqual(metadata[items], told[items])
-        self.assertEqual(metadata["batch"]["boxes"], told["batch"]["kept"])
 
     def test_a_scan(self):
         points = scan(3000)

@@ -6,6 +6,7 @@ plus BIASES[m]. tests/support/standin/onnxruntime.c describes the network of the
 
 import glob
 import json
+import math
 import os
 import random
 import struct
@@ -76,17 +77,60 @@ def weights(seed=1, hidden=None):
     return tensors
 
 
+# --- backbones ---
+
+SPARSE_SIZE = [0.5, 0.5, 0.5]  # a grid of 32 x 32 x 8
+SPARSE_SHAPE = [9, 32, 32]
+SPARSE_PLANES, SPARSE_CELLS = 32, 16  # of the map
+SPARSE_LAYERS = [
+    {"name": "input", "kind": "submanifold", "in": COLUMNS, "out": 16, "kernel": [3, 3, 3]},
+    {"name": "block.1", "kind": "submanifold", "in": 16, "out": 16, "kernel": [3, 3, 3]},
+    {"name": "block.2", "kind": "submanifold", "in": 16, "out": 16, "kernel": [3, 3, 3], "adds": True},
+    {"name": "down", "kind": "strided", "in": 16, "out": 32, "kernel": [3, 3, 3], "stride": [2, 2, 2],
+     "padding": [1, 1, 1]},
+    {"name": "level", "kind": "submanifold", "in": 32, "out": 32, "kernel": [3, 3, 3]},
+    {"name": "out", "kind": "strided", "in": 32, "out": 16, "kernel": [3, 1, 1], "stride": [2, 1, 1],
+     "padding": [0, 0, 0]},
+]
+
+
+def backbone_weights(seed=2, layers=tuple(SPARSE_LAYERS)):
+    source = random.Random(seed)
+    floats = lambda count, scale: struct.pack(f"<{count}f", *(source.gauss(0, scale) for _ in range(count)))
+    tensors = {}
+    for layer in layers:
+        offsets, inputs, width = math.prod(layer["kernel"]), layer["in"], layer["out"]
+        scale = 2 / math.sqrt(offsets * inputs)
+        tensors[layer["name"] + ".weight"] = ([offsets, inputs, width], floats(offsets * inputs * width, scale))
+        tensors[layer["name"] + ".bias"] = ([width], floats(width, 0.2))
+    return tensors
+
+
+def sparse_description(**parts):
+    """The contents of model.json with a backbone; `parts` replace members."""
+    described = description(
+        voxelize={**VOXELIZE, "voxel_size": SPARSE_SIZE},
+        backbone={"file": "backbone.safetensors", "shape": SPARSE_SHAPE, "layers": SPARSE_LAYERS},
+    )
+    del described["encoder"]
+    return {**described, **parts}
+
+
+def sparse_standin(**more):
+    return standin(planes=SPARSE_PLANES, cells=SPARSE_CELLS, **more)
+
+
 # --- networks ---
 
 FLOAT, FLOAT16 = 1, 10  # ONNX's numbers for these types
 FORMATS = {FLOAT: "f", FLOAT16: "e"}
 
 
-def standin(batch=-1, lines=(), center=False, halves=()):
+def standin(batch=-1, lines=(), center=False, halves=(), planes=WIDTH, cells=CELLS):
     """The stand-in's network. Its maps repeat the values of the whole input, so they are the same for every layout.
-    `halves` names what is in float16: maps, or "map", the input."""
+    `halves` names what is in float16: maps, or "map", the input, which has `planes` of `cells` by `cells` values."""
     dtype = lambda name: FLOAT16 if name in halves else FLOAT
-    words = [f"input map {dtype('map')} {batch} {WIDTH} {CELLS} {CELLS}"]
+    words = [f"input map {dtype('map')} {batch} {planes} {cells} {cells}"]
     maps = zip(CENTER_MAPS.items(), CENTER_SCALES, CENTER_BIASES) if center else zip(MAPS.items(), SCALES, BIASES)
     for (name, channels), scale, bias in maps:
         words.append(f"output out_{name} {dtype(name)} {scale} {bias} {batch} {CELLS} {CELLS} {channels}")
@@ -137,8 +181,9 @@ def write(folder, name, network, model=None, tensors=None):
     os.makedirs(path, exist_ok=True)
     with open(os.path.join(path, "model.json"), "w", encoding="utf-8") as file:
         json.dump(model or description(), file)
-    with open(os.path.join(path, "encoder.safetensors"), "wb") as file:
-        file.write(tensor_file(**(tensors or weights())))
+    backbone = "backbone" in (model or {})
+    with open(os.path.join(path, f"{'backbone' if backbone else 'encoder'}.safetensors"), "wb") as file:
+        file.write(tensor_file(**(tensors or (backbone_weights() if backbone else weights()))))
     with open(os.path.join(path, "network.onnx"), "wb") as file:
         file.write(network)
     return path

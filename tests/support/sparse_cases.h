@@ -54,6 +54,14 @@ static inline void sparse_case_layer(struct sparse_case *made, int32_t number, i
   if (layer->width % VX_SPARSE_WIDTH_STEP != 0) layer->adds = false, layer->width = VX_SPARSE_WIDTH_STEP;
 }
 
+static inline void sparse_case_layers(struct sparse_case *made, int32_t inputs, int32_t most_layers) {
+  made->backbone.num_layers = 1 + sparse_case_below(made, most_layers);
+  for (int32_t i = 0; i < made->backbone.num_layers; i++) {
+    sparse_case_layer(made, i, inputs);
+    inputs = made->backbone.layers[i].width;
+  }
+}
+
 static inline void sparse_case_fill(struct sparse_case *made) {
   size_t count = 0;
   for (int32_t i = 0; i < made->backbone.num_layers; i++) {
@@ -103,11 +111,7 @@ static inline struct sparse_case make_sparse_case(uint64_t seed, int32_t most_la
     int32_t inputs = 1 + sparse_case_below(&made, 8);
     for (int axis = 0; axis < 3; axis++)
       made.backbone.shape[axis] = 1 + sparse_case_below(&made, axis == 2 ? 14 * size : size);
-    made.backbone.num_layers = 1 + sparse_case_below(&made, most_layers);
-    for (int32_t i = 0; i < made.backbone.num_layers; i++) {
-      sparse_case_layer(&made, i, inputs);
-      inputs = made.backbone.layers[i].width;
-    }
+    sparse_case_layers(&made, inputs, most_layers);
   } while (vx_sparse_plan_of(&made.backbone, &plan, &error) != VX_OK);
   made.rows = (struct vx_sparse_rows){.num_clouds = 1 + sparse_case_below(&made, SPARSE_CASE_CLOUDS),
                                       .max_rows = VX_MAX_SPARSE_ROWS};

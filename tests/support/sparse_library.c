@@ -9,8 +9,8 @@
 // The name of a way; NULL after the last. `runs`: whether this processor can run it.
 const char *sparse_way(int number, int *runs);
 
-// Runs the backbone by way `number`. Returns the status. `text` has room for an error's text. The result's rows are valid
-// until the next run.
+// Runs the backbone by way `number`. Returns the status. `text` has room for an error's text. The result's rows are
+// valid until the next run.
 int sparse_run(int number, const struct vx_sparse *backbone, const struct vx_sparse_rows *rows,
                struct vx_sparse_result *result, char *text);
 

@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/base/base.h"
 #include "kernels/cpu/boxes/boxes.h"
+#include "kernels/cpu/sparse/sparse.h"
 #include "kernels/cpu/voxelize/voxelize.h"
 #include "kernels/detection.h"
 #include "kernels/ops.h"
@@ -15,7 +16,9 @@
 // ---- memory between the stages --------------------------------------------------------------------------------------
 
 static void lay_out(struct vx_detection *detection, struct cpu_arena *arena) {
-  detection->features_at = cpu_arena_take(arena, detection->features.bytes, 1);
+  detection->voxels_at =
+      vx_has_backbone(detection->detector) ? cpu_arena_take(arena, detection->voxels.bytes, 1) : NULL;
+  detection->features_at = detection->features.rank == 0 ? NULL : cpu_arena_take(arena, detection->features.bytes, 1);
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
     size_t bytes = detection->maps[i].bytes;
     detection->written[i] = detection->maps[i].rank == 0 ? NULL : cpu_arena_take(arena, bytes, 1);
@@ -38,12 +41,27 @@ static enum vx_status prepare(struct vx_lane *lane, struct vx_detection *detecti
 
 static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   int32_t row_counts[VX_MAX_CLOUDS];
-  struct vx_job voxelize = vx_detection_voxelize(detection, row_counts);
+  bool detects = detection->job->op == VX_DETECT;
+  struct vx_job voxelize = vx_detection_voxelize(detection, detects ? row_counts : detection->job->row_counts);
   enum vx_status status = vx_begin_job(&voxelize, error);
-  if (status == VX_OK) status = vx_detection_measure(detection, &voxelize, error);
+  if (status == VX_OK) status = vx_detection_measure(detection, error);
   if (status == VX_OK) status = prepare(lane, detection, error);
   if (status == VX_OK) status = cpu_voxelize(lane, &voxelize, error);
   vx_detection_add(detection, &voxelize);
+  return status;
+}
+
+static enum vx_status run_backbone(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
+  struct vx_job *job = detection->job;
+  struct vx_sparse_rows rows = vx_detection_rows(detection);
+  int64_t began = cpu_now_ns();
+  enum vx_status status = vx_detection_check_time(detection, "the backbone ran", error);
+  detection->sparse.map = detection->features_at;
+  if (status == VX_OK)
+    status =
+        cpu_sparse(lane, job, &detection->detector->backbone, &rows, cpu_convolve_here(), &detection->sparse, error);
+  memcpy(job->counts.level_rows, detection->sparse.level_rows, sizeof job->counts.level_rows);
+  job->stage_ns[VX_STAGE_BACKBONE] = cpu_now_ns() - began;
   return status;
 }
 
@@ -116,6 +134,8 @@ static enum vx_status show_stages(struct vx_detection *detection, struct error *
 enum vx_status cpu_detect(struct vx_lane *lane, struct vx_job *job, struct error *error) {
   struct vx_detection detection = vx_detection_of(job);
   enum vx_status status = voxelize(lane, &detection, error);
+  if (status == VX_OK && vx_has_backbone(detection.detector)) status = run_backbone(lane, &detection, error);
+  if (status == VX_OK && job->op == VX_BACKBONE) return show_stages(&detection, error);
   if (status == VX_OK) status = compute_maps(&detection, error);
   if (status == VX_OK) status = decode(lane, &detection, error);
   return status == VX_OK ? show_stages(&detection, error) : status;

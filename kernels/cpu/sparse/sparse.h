@@ -47,8 +47,8 @@ extern const int cpu_num_convolve_ways;
 // The fastest way on this processor.
 cpu_convolve *cpu_convolve_here(void);
 
-// Computes the rows of the last level, and their map. VX_REFUSED before any convolution if the rows or the levels do not
-// fit. The job supplies tasks, scratch and `stop`.
+// Computes the rows of the last level, and their map. VX_REFUSED before any convolution if the rows or the levels do
+// not fit. The job supplies tasks, scratch and `stop`.
 VX_WARN_UNUSED enum vx_status cpu_sparse(struct vx_lane *lane, const struct vx_job *job,
                                          const struct vx_sparse *backbone, const struct vx_sparse_rows *rows,
                                          cpu_convolve *convolve, struct vx_sparse_result *result, struct error *error);

@@ -103,7 +103,15 @@ struct cuda_chain_counters {
 };
 
 // Further moments of a detection.
-enum cuda_note { CUDA_NETWORK_BEGUN, CUDA_NETWORK_DONE, CUDA_SHOW_BEGUN, CUDA_SHOWN, CUDA_NOTES };
+enum cuda_note {
+  CUDA_BACKBONE_BEGUN,
+  CUDA_BACKBONE_DONE,
+  CUDA_NETWORK_BEGUN,
+  CUDA_NETWORK_DONE,
+  CUDA_SHOW_BEGUN,
+  CUDA_SHOWN,
+  CUDA_NOTES
+};
 
 // Host memory that the device writes. A job accepts only its own sequence numbers.
 struct cuda_device_status {
@@ -171,6 +179,8 @@ struct vx_lane {
   struct cuda_memory image;                       // output block of one job
   struct cuda_memory features, maps;              // what the stages of one detection leave for each other
   struct cuda_memory levels, sparse;              // of a sparse convolution: its cells; its tables and features
+  struct cuda_memory backbone;                    // the weights of the last backbone
+  uint64_t backbone_number;                       // vx_detector.backbone_number; 0 if there are none
   struct cuda_memory weights;                     // of the last encoder
   float *host_weights;                            // host: a copy, to compare with the next encoder's weights
   size_t num_weights;                             // in both; 0 if there are none

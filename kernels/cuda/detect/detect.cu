@@ -1,8 +1,9 @@
 // A detection on a GPU: cuda_detect, at the end of this file. kernels/detection.h has its stages.
 //
-// bev_features is an image that stays on the device, in the lane's block `features`. The network's maps are in the
-// block `maps`. The network's work is enqueued in the lane's stream. So the host waits for the counts of voxels and for
-// the boxes, but not between network and decoder. Runs on the thread that has the lane.
+// The tensors of the first stage are an image that stays on the device, in the lane's block `features`. The network's
+// maps are in the block `maps`, together with the map of a backbone. The network's work is enqueued in the lane's
+// stream. So the host waits for the counts of voxels and for the boxes, and for those of a backbone's rows, but not
+// between network and decoder. Runs on the thread that has the lane.
 #include "kernels/cuda/detect/detect.cuh"
 
 #include <string.h>
@@ -27,9 +28,10 @@ static bool lies_well(const struct vx_detector *detector) {
   const struct vx_voxelize *voxelize = &detector->voxelize;
   struct vx_grid grid;
   struct error error;
-  bool well = vx_grid_of(voxelize, 1, &grid, &error) == VX_OK &&
-              is_whole((int64_t)grid.cells[0] * grid.cells[1] * grid.cells[2] * vx_encoder_width(&voxelize->encoder),
-                       vx_dtype_size(voxelize->feature_dtype));
+  bool well = vx_grid_of(voxelize, 1, &grid, &error) == VX_OK;
+  int64_t values = (int64_t)grid.cells[0] * grid.cells[1] * grid.cells[2] * vx_encoder_width(&voxelize->encoder);
+  if (vx_has_backbone(detector)) values = vx_sparse_map_values(&detector->plan, 1);
+  well = well && is_whole(values, vx_dtype_size(voxelize->feature_dtype));
   for (int i = 0; i < VX_DETECTOR_MAPS; i++) {
     const struct vx_detector_map *map = &detector->maps[i];
     well = well && (!map->output || is_whole(map->height * map->width * map->channels, vx_dtype_size(map->dtype)));
@@ -39,6 +41,7 @@ static bool lies_well(const struct vx_detector *detector) {
 
 bool cuda_detects(const struct vx_job *job) {
   const struct vx_detect *detect = &job->params.detect;
+  if (job->op == VX_BACKBONE) return true;
   return detect->session && (!detect->detector->one_by_one || job->num_clouds <= 1 || lies_well(detect->detector));
 }
 
@@ -66,6 +69,9 @@ static int64_t between(const struct vx_lane *lane, enum cuda_note first, enum cu
 // ---- voxels ---------------------------------------------------------------------------------------------------------
 
 static void lay_out(struct vx_detection *detection, struct cuda_arena *arena) {
+  unsigned char *features = NULL;
+  if (vx_has_backbone(detection->detector)) take(arena, &features, detection->features.bytes);
+  detection->features_at = features;
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
     unsigned char *map = NULL, *last = NULL;
     if (detection->maps[i].rank != 0) {
@@ -95,16 +101,25 @@ static void swap_image(struct vx_lane *lane) {
 
 static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   int32_t row_counts[VX_MAX_CLOUDS];
-  struct vx_job voxelize = vx_detection_voxelize(detection, row_counts);
-  struct vx_layout layout;  // the same memory as detection->features
-  CUDA_TRY(vx_detection_measure(detection, &voxelize, error));
+  bool detects = detection->job->op == VX_DETECT;
+  struct vx_job voxelize = vx_detection_voxelize(detection, detects ? row_counts : detection->job->row_counts);
+  CUDA_TRY(vx_detection_measure(detection, error));
   CUDA_TRY(reserve_maps(lane, detection, error));
   swap_image(lane);
-  enum vx_status status = cuda_run_job(lane, &voxelize, cuda_voxelize, &layout, error);
+  enum vx_status status = cuda_run_job(lane, &voxelize, cuda_voxelize, &detection->voxels, error);
   swap_image(lane);
-  detection->features_at = lane->features.memory;
+  if (vx_has_backbone(detection->detector))
+    detection->voxels_at = lane->features.memory;
+  else
+    detection->features_at = lane->features.memory;
   vx_detection_add(detection, &voxelize);
   return status;
+}
+
+static enum vx_status run_backbone(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
+  CUDA_TRY(note(lane, CUDA_BACKBONE_BEGUN, error));
+  CUDA_TRY(cuda_run_backbone(lane, detection, error));
+  return note(lane, CUDA_BACKBONE_DONE, error);
 }
 
 // ---- the network ----------------------------------------------------------------------------------------------------
@@ -202,12 +217,22 @@ static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *det
   return VX_OK;
 }
 
-static enum vx_status run_stages(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
-  CUDA_TRY(voxelize(lane, detection, error));
+static enum vx_status find_boxes(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
   CUDA_TRY(compute_maps(lane, detection, error));
   CUDA_TRY(decode(lane, detection, error));
   detection->job->stage_ns[VX_STAGE_NETWORK] = between(lane, CUDA_NETWORK_BEGUN, CUDA_NETWORK_DONE);
-  return show_stages(lane, detection, error);
+  return VX_OK;
+}
+
+static enum vx_status run_stages(struct vx_lane *lane, struct vx_detection *detection, struct error *error) {
+  bool backbone = vx_has_backbone(detection->detector);
+  CUDA_TRY(voxelize(lane, detection, error));
+  if (backbone) CUDA_TRY(run_backbone(lane, detection, error));
+  if (detection->job->op == VX_DETECT) CUDA_TRY(find_boxes(lane, detection, error));
+  CUDA_TRY(show_stages(lane, detection, error));
+  if (detection->job->op == VX_BACKBONE) CUDA_CALL(cudaStreamSynchronize(lane->stream), error);
+  if (backbone) detection->job->stage_ns[VX_STAGE_BACKBONE] = between(lane, CUDA_BACKBONE_BEGUN, CUDA_BACKBONE_DONE);
+  return VX_OK;
 }
 
 enum vx_status cuda_detect(struct vx_lane *lane, struct vx_job *job, struct error *error) {

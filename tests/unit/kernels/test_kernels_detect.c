@@ -1,5 +1,8 @@
 // A detection as a job. It must give what its stages give as separate jobs, with a stand-in for the network. Batches,
-// orders of channels, tensors of the stages, networks that fail, a stop between stages.
+// orders of channels, tensors of the stages, backbones, networks that fail, a stop between stages.
+#include <stdio.h>
+
+#include "kernels/cpu/sparse/sparse.h"
 #include "kernels/decoder.h"
 #include "kernels/half.h"
 #include "tests/unit/kernels/kernels_reference.h"
@@ -7,12 +10,13 @@
 enum { COLUMNS = 4, CHANNELS = COLUMNS + 6, WIDTH = 5, SIDE = 6, CELLS = SIDE * SIDE, SIZES = 2, ROTATIONS = 2 };
 enum { ANCHORS = SIZES * ROTATIONS, CLASSES = 3, BINS = 2, MAPS = 3, POINTS = 120, CLOUDS = 3 };
 
-#define ANCHOR_TENSORS (VX_DETECT_TENSORS & ~VX_CENTER_MAPS)
+#define ANCHOR_TENSORS (VX_DETECT_TENSORS & ~(VX_CENTER_MAPS | VX_SPARSE_TENSORS))
 
 // ---- a network ------------------------------------------------------------------------------------------------------
 
 struct vx_network {
   bool channels_first, fails;
+  int64_t planes;  // of the input
   int runs;
   int64_t largest;  // maximum clouds of a run
 };
@@ -22,8 +26,8 @@ static const int64_t channels[MAPS] = {ANCHORS * CLASSES, ANCHORS *VX_BOX_VALUES
 static const float scales[MAPS] = {2, 0.2f, 1};
 
 // Channel c of map m at a cell is plane c + m of the input at that cell, scaled.
-static float map_value(const float *features, int map, int64_t channel, int64_t cell) {
-  return features[(channel + map) % WIDTH * CELLS + cell] * scales[map] - 1;
+static float map_value(const float *features, int64_t planes, int map, int64_t channel, int64_t cell) {
+  return features[(channel + map) % planes * CELLS + cell] * scales[map] - 1;
 }
 
 static void write_map(const struct vx_network *network, const struct vx_network_value *in, int map,
@@ -33,11 +37,11 @@ static void write_map(const struct vx_network *network, const struct vx_network_
   assert_memory_equal(out->shape.dims, network->channels_first ? first : last, sizeof first);
   assert_int_equal(out->shape.bytes, (size_t)(clouds * CELLS * most) * vx_dtype_size(out->shape.dtype));
   for (int64_t cloud = 0; cloud < clouds; cloud++) {
-    const float *features = (const float *)in->data + cloud * WIDTH * CELLS;
+    const float *features = (const float *)in->data + cloud * network->planes * CELLS;
     for (int64_t i = 0; i < CELLS * most; i++) {
       int64_t channel = network->channels_first ? i / CELLS : i % most;
       int64_t cell = network->channels_first ? i % CELLS : i / most;
-      float value = map_value(features, map, channel, cell);
+      float value = map_value(features, network->planes, map, channel, cell);
       if (out->shape.dtype == VX_FLOAT16)
         ((uint16_t *)out->data)[cloud * CELLS * most + i] = vx_float_to_half(value);
       else
@@ -51,7 +55,7 @@ static enum vx_status run_network(struct vx_network *network, const struct vx_ne
   if (network->fails) return vx_fail(error, VX_FAILED, "the network fails");
   assert_int_equal(run->inputs, 1);
   assert_string_equal(run->input[0].name, "map");
-  assert_int_equal(run->input[0].shape.dims[1], WIDTH);
+  assert_int_equal(run->input[0].shape.dims[1], network->planes);
   int64_t clouds = run->input[0].shape.dims[0];
   network->largest = clouds > network->largest ? clouds : network->largest;
   for (int i = 0; i < run->outputs; i++) {
@@ -79,7 +83,7 @@ static int make_detector(void **state) {
   for (int i = 0; i < CLOUDS * POINTS; i++)
     for (int c = 0; c < COLUMNS; c++) points[i][c] = random_in(&random, 0, c == 2 ? 1 : SIDE);
   points[3][0] = NAN;
-  network = (struct vx_network){0};
+  network = (struct vx_network){.planes = WIDTH};
   detector = (struct vx_detector){
       .engine = &engine,
       .network = &network,
@@ -138,8 +142,8 @@ static void make_maps(const float *features, struct maps *maps) {
   float *const to[MAPS] = {maps->ctx[0][0], maps->box[0][0], maps->dir[0][0]};
   for (int map = 0; map < MAPS; map++)
     for (int64_t i = 0; i < CLOUDS * CELLS * channels[map]; i++) {
-      float value = map_value(features + i / (CELLS * channels[map]) * WIDTH * CELLS, map, i % channels[map],
-                              i / channels[map] % CELLS);
+      const float *of_cloud = features + i / (CELLS * channels[map]) * network.planes * CELLS;
+      float value = map_value(of_cloud, network.planes, map, i % channels[map], i / channels[map] % CELLS);
       to[map][i] = detector.maps[map].dtype == VX_FLOAT16 ? vx_half_to_float(vx_float_to_half(value)) : value;
     }
 }
@@ -288,6 +292,131 @@ static void points_of_other_columns_are_refused(void **state) {
   assert_non_null(strstr(outcome.error.text, "for points with 3 columns it needs 9 inputs"));
 }
 
+// ---- backbones ------------------------------------------------------------------------------------------------------
+
+enum { DEPTH = 4, SPARSE_WIDTH = 16, LEVELS = 2 };
+
+// Five layers: a block, and a level with two planes.
+static int make_sparse_detector(void **state) {
+  static float weights[27 * SPARSE_WIDTH * SPARSE_WIDTH], biases[SPARSE_WIDTH];
+  const struct vx_sparse_layer first = {
+      weights, biases, COLUMNS, SPARSE_WIDTH, .kernel = {3, 3, 3}, .submanifold = true};
+  struct vx_sparse_layer next = first, halves = first;
+  struct random random = {12};
+  struct error error;
+  if (make_detector(state) != 0) return 1;
+  for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) weights[i] = random_in(&random, -0.1f, 0.12f);
+  for (int i = 0; i < SPARSE_WIDTH; i++) biases[i] = random_in(&random, -0.1f, 0.3f);
+  next.inputs = halves.inputs = SPARSE_WIDTH;
+  halves.submanifold = false;
+  memcpy(halves.stride, (int32_t[]){2, 1, 1}, sizeof halves.stride);
+  memcpy(halves.padding, (int32_t[]){0, 1, 1}, sizeof halves.padding);
+  detector.voxelize.encoder.num_layers = 0;
+  detector.voxelize.voxel_size[2] = 1.0f / DEPTH;
+  detector.backbone = (struct vx_sparse){{DEPTH + 1, SIDE, SIDE}, 5, {first, next, next, halves, next}};
+  detector.backbone.layers[2].adds = true;
+  detector.max_rows = VX_MAX_SPARSE_ROWS;
+  network.planes = 2 * (int64_t)SPARSE_WIDTH;
+  return vx_sparse_plan_of(&detector.backbone, &detector.plan, &error) != VX_OK;
+}
+
+static struct outcome run_means(void) {
+  struct vx_job asked = {.params.voxelize = detector.voxelize,
+                         .inputs = {vx_points_of(VX_FLOAT32, 0, COLUMNS, NULL)},
+                         .tensors = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES)};
+  return run_on(lane, &asked, points, CLOUDS, counts);
+}
+
+// The backbone over the voxels of a job of their own, on the test's own lane.
+static void run_sparse(const struct outcome *voxels, struct vx_sparse_result *result) {
+  struct vx_stop stop = {0};
+  const struct vx_job job = {.stop = &stop};
+  const struct vx_sparse_rows rows = {CLOUDS, (int32_t)voxels->layout.shape[VX_VOXEL_COORDS].dims[0],
+                                      tensor(voxels, VX_VOXEL_COORDS), tensor(voxels, VX_VOXEL_FEATURES),
+                                      VX_MAX_SPARSE_ROWS};
+  struct error error;
+  if (cpu_sparse(lane, &job, &detector.backbone, &rows, cpu_convolve_here(), result, &error) != VX_OK)
+    fail_msg("%s", error.text);
+}
+
+static void a_detection_has_its_backbone(void **state) {
+  static float map[CLOUDS * 2 * SPARSE_WIDTH * CELLS];
+  static struct maps maps;
+  (void)state;
+  for (int op = 0; op < 2; op++) {
+    struct vx_job asked = detect_job(op ? VX_BACKBONE_TENSORS : ANCHOR_TENSORS | VX_SPARSE_TENSORS);
+    asked.op = op ? VX_BACKBONE : VX_DETECT;
+    struct outcome outcome = run_on(lane, &asked, points, CLOUDS, counts), voxels = run_means();
+    if (outcome.status != VX_OK) fail_msg("%s", outcome.error.text);
+    struct vx_sparse_result expected = {.map = map};
+    run_sparse(&voxels, &expected);
+    assert_memory_equal(outcome.counts.level_rows, expected.level_rows, sizeof expected.level_rows);
+    assert_true(expected.level_rows[LEVELS - 1] > 20 && expected.level_rows[LEVELS] == 0);
+    assert_int_equal(outcome.layout.shape[VX_SPARSE_COORDS].dims[0], expected.level_rows[LEVELS - 1]);
+    assert_same_tensor(&outcome, VX_SPARSE_COORDS, expected.coords);
+    assert_same_tensor(&outcome, VX_SPARSE_FEATURES, expected.features);
+    assert_int_equal(outcome.layout.shape[VX_BEV_FEATURES].bytes, sizeof map);
+    assert_same_tensor(&outcome, VX_BEV_FEATURES, map);
+    assert_true(outcome.stage_ns[VX_STAGE_BACKBONE] > 0);
+    assert_int_equal(network.runs, !op);
+    if (op) {
+      assert_memory_equal(outcome.row_counts, voxels.row_counts, sizeof voxels.row_counts);
+    } else {
+      make_maps(map, &maps);
+      struct outcome boxes = run_decode(&maps);
+      assert_true(boxes.counts.kept > 4);
+      assert_memory_equal(outcome.row_counts, boxes.row_counts, sizeof boxes.row_counts);
+      assert_same_tensor(&outcome, VX_DECODED_BOXES, tensor(&boxes, VX_DECODED_BOXES));
+      free(boxes.block);
+      network.runs = 0;
+    }
+    free(outcome.block);
+    free(voxels.block);
+  }
+}
+
+static const int32_t few[] = {12};  // points, so that the second level has more rows than the first
+
+static void check_refusal(const struct vx_job *asked, const char *reason) {
+  struct outcome outcome = run_on(lane, asked, points, 1, few);
+  assert_int_equal(outcome.status, VX_REFUSED);
+  assert_string_equal(outcome.error.text, reason);
+  assert_int_equal(outcome.outputs, 0);
+  assert_int_equal(network.runs, 0);
+}
+
+static void too_many_rows_are_refused(void **state) {
+  (void)state;
+  char reason[128];
+  struct vx_job asked = detect_job(VX_BACKBONE_TENSORS);
+  asked.op = VX_BACKBONE;
+  struct outcome outcome = run_on(lane, &asked, points, 1, few);
+  int64_t first = outcome.counts.level_rows[0], last = outcome.counts.level_rows[1];
+  free(outcome.block);
+  assert_true(last > first);
+  for (int i = 0; i < 2; i++) {
+    detector.max_rows = (i ? last : first) - 1;
+    snprintf(reason, sizeof reason, "level %d of the backbone has %lld rows; the most is %lld", i,
+             (long long)(i ? last : first), (long long)detector.max_rows);
+    check_refusal(&asked, reason);
+    const struct vx_job detection = detect_job(VX_DECODE_TENSORS);
+    check_refusal(&detection, reason);
+  }
+}
+
+static void jobs_that_a_backbone_does_not_fit_are_refused(void **state) {
+  (void)state;
+  struct vx_job asked = detect_job(VX_DECODE_TENSORS);
+  asked.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 0, 3, NULL);
+  check_refusal(&asked, "the points have 3 columns; the backbone takes 4");
+  detector.backbone.num_layers = 0;
+  asked = detect_job(VX_SPARSE_TENSORS);
+  check_refusal(&asked, "the detector has no backbone");
+  asked = detect_job(0);
+  asked.op = VX_BACKBONE;
+  check_refusal(&asked, "the detector has no backbone");
+}
+
 // A caller that stops the job after some calls of `stopped`.
 struct patience {
   struct outcome outcome;  // first: give_output gets the same pointer
@@ -299,10 +428,8 @@ static bool runs_out(void *ctx) {
   return patience->left-- == 0;
 }
 
-static void a_job_ends_between_its_stages(void **state) {
-  (void)state;
-  const char *const reasons[] = {"ended before the network ran", "ended before boxes were made"};
-  for (int left = 0; left < 2; left++) {
+static void check_ends(const char *const reasons[], int count) {
+  for (int left = 0; left < count; left++) {
     const struct vx_job asked = detect_job(VX_DECODE_TENSORS);
     struct patience patience = {.left = left};
     struct vx_job job = job_over(&asked, points, CLOUDS, counts);
@@ -313,9 +440,22 @@ static void a_job_ends_between_its_stages(void **state) {
     network.runs = 0;
     assert_int_equal(backend->run(lane, &job, &error), VX_STOPPED);
     assert_string_equal(error.text, reasons[left]);
-    assert_int_equal(network.runs, left);
+    assert_int_equal(network.runs, left == count - 1);
     assert_int_equal(patience.outcome.outputs, 0);
   }
+}
+
+static void a_job_ends_between_its_stages(void **state) {
+  (void)state;
+  const char *const reasons[] = {"ended before the network ran", "ended before boxes were made"};
+  check_ends(reasons, 2);
+}
+
+static void a_job_ends_before_its_backbone(void **state) {
+  (void)state;
+  const char *const reasons[] = {"ended before the backbone ran", "ended before the network ran",
+                                 "ended before boxes were made"};
+  check_ends(reasons, 3);
 }
 
 int main(void) {
@@ -329,6 +469,10 @@ int main(void) {
       cmocka_unit_test_setup(a_network_that_fails_ends_the_job, make_detector),
       cmocka_unit_test_setup(points_of_other_columns_are_refused, make_detector),
       cmocka_unit_test_setup(a_job_ends_between_its_stages, make_detector),
+      cmocka_unit_test_setup(a_detection_has_its_backbone, make_sparse_detector),
+      cmocka_unit_test_setup(too_many_rows_are_refused, make_sparse_detector),
+      cmocka_unit_test_setup(jobs_that_a_backbone_does_not_fit_are_refused, make_sparse_detector),
+      cmocka_unit_test_setup(a_job_ends_before_its_backbone, make_sparse_detector),
   };
   // On a GPU a network needs a session; cuda-equal compares such detections with the CPU's.
   if (setenv("VOXELD_TEST_BACKEND", "cpu", 1) != 0) return 1;

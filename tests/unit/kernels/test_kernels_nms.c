@@ -157,8 +157,9 @@ static void many_comparisons_are_long(void **state) {
   assert_int_equal(use_of(&scatter, 3, INT32_MAX), VX_LANE_QUICK);
   struct vx_job fps = {.op = VX_FPS, .params.fps.sampling.enabled = true};
   assert_int_equal(use_of(&fps, 1, 1), VX_LANE_LONG);
-  struct vx_job detect = {.op = VX_DETECT};
+  struct vx_job detect = {.op = VX_DETECT}, backbone = {.op = VX_BACKBONE};
   assert_int_equal(use_of(&detect, 3, INT32_MAX), VX_LANE_DETECT);
+  assert_int_equal(use_of(&backbone, 3, 0), VX_LANE_DETECT);
 }
 
 static void inputs_must_fit(void **state) {

@@ -11,6 +11,8 @@ static uint16_t halves[ROWS][COLUMNS];
 static int32_t coords[ROWS][4];
 static float weights[2 * COLUMNS + 12][WIDTH], biases[WIDTH];
 
+static void make_sparse_detector(void);
+
 static int make_rows(void **state) {
   struct random random = {5};
   for (int i = 0; i < ROWS; i++) {
@@ -29,6 +31,7 @@ static int make_rows(void **state) {
     for (int c = 0; c < 3; c++) dims[i][c] = random_in(&random, 0, 1);
   }
   for (size_t i = 0; i < sizeof weights / sizeof(float); i++) ((float *)weights)[i] = random_in(&random, -1, 1);
+  make_sparse_detector();
   return open_backend(state);
 }
 
@@ -64,6 +67,23 @@ static const struct vx_detector detector = {
     .items = SIDE * SIDE,
 };
 
+// A level over the voxels, and a level of a quarter as many cells.
+static struct vx_detector sparse_detector;
+
+static void make_sparse_detector(void) {
+  static float values[27 * 16 * 16];
+  const struct vx_sparse_layer
+      first = {values, values, COLUMNS, 16, .kernel = {3, 3, 3}, .submanifold = true},
+      halves = {values, values, 16, 16, .kernel = {3, 3, 3}, .stride = {1, 2, 2}, .padding = {1, 1, 1}};
+  struct error error;
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++) values[i] = (float)(i % 7) * 0.01f;
+  sparse_detector = detector;
+  sparse_detector.voxelize.encoder.num_layers = 0;
+  sparse_detector.backbone = (struct vx_sparse){{2, SIDE, SIDE}, 2, {first, halves}};
+  sparse_detector.max_rows = VX_MAX_SPARSE_ROWS;
+  if (vx_sparse_plan_of(&sparse_detector.backbone, &sparse_detector.plan, &error) != VX_OK) fail_msg("%s", error.text);
+}
+
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
 enum kind {
@@ -84,6 +104,7 @@ enum kind {
   CENTERS,
   SCATTERED,
   DETECTED,
+  SPARSE,
   KINDS
 };
 
@@ -168,6 +189,11 @@ static struct vx_job job_of(enum kind kind) {
                              .params.scatter = {{SIDE, SIDE, 1}},
                              .inputs = {{VX_FLOAT32, 2, {ROWS, WIDTH}, features}, {VX_INT32, 2, {ROWS, 4}, coords}},
                              .tensors = VX_SCATTER_TENSORS};
+    case SPARSE:
+      job.op = VX_BACKBONE;
+      job.params.detect = vx_detect_of(&sparse_detector);
+      job.tensors = VX_BACKBONE_TENSORS;
+      break;
     case DETECTED:
       job.op = VX_DETECT;
       job.params.detect = vx_detect_of(&detector);

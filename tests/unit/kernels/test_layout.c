@@ -34,6 +34,8 @@ static void names(void **state) {
                                  "rot",
                                  "vel",
                                  "iou",
+                                 "sparse_coords",
+                                 "sparse_features",
                                  "bev_features",
                                  "occupancy",
                                  "occupancy_counts",
@@ -48,8 +50,8 @@ static void names(void **state) {
                                  "point_rows",
                                  "point_fates",
                                  "point_steps"};
-  const char *const stages[] = {"copy_in", "steps",   "voxelize", "features", "encoder", "scatter",
-                                "sample",  "network", "decode",   "nms",      "copy_out"};
+  const char *const stages[] = {"copy_in", "steps",    "voxelize", "features", "encoder", "scatter",
+                                "sample",  "backbone", "network",  "decode",   "nms",     "copy_out"};
   for (int i = 0; i < VX_TENSOR_COUNT; i++) assert_string_equal(vx_tensor_name((enum vx_tensor)i), tensors[i]);
   for (int i = 0; i < VX_STAGE_COUNT; i++) assert_string_equal(vx_stage_name((enum vx_stage)i), stages[i]);
   assert_string_equal(vx_dtype_name(VX_FLOAT32), "F32");

@@ -55,6 +55,11 @@ examples:
   voxeld-client detect velodyne/ --model kitti --json
   voxeld-client detect velodyne/ --model kitti --output boxes/
 """,
+    "backbone": """\
+examples:
+  voxeld-client backbone velodyne/ --model second --output features/
+  voxeld-client backbone scan.bin --model second --outputs bev_features --output maps/ --to npz
+""",
     "models": """\
 examples:
   voxeld-client models

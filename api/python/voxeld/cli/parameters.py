@@ -16,11 +16,16 @@ OPERATIONS: Dict[str, str] = {
     "points": "take points through steps, or to rows of float32",
     "transform": "move, crop and cut the points of each scan",
     DETECT: "find boxes in each scan",
+    "backbone": "make features of each scan by a model's sparse backbone",
 }
 SEVERAL = ("point_counts", "times", "poses")
 STREAM = "stream"
 STEP = "."  # in the name of a step's parameter, behind the step's tag
 SWEEP = ("time", "pose")  # parameters that differ between the sweeps of a stream
+
+
+def takes_preset(operation: str) -> bool:
+    return any(row.name == "preset" and operation in row.operations for row in PARAMETERS)
 
 
 def parameters_of(operation: str) -> List[Parameter]:

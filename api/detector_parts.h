@@ -1,0 +1,32 @@
+// What the readers of a detector's files share: members of model.json, tensors with weights. Any thread.
+#ifndef VOXELD_DETECTOR_PARTS_H
+#define VOXELD_DETECTOR_PARTS_H
+
+#include "api/wire/tensor_file.h"
+
+#define MODEL "model.json: "
+
+// Each returns false with a reason. `where` names the object; it is "" or ends with a dot, except in
+// part_check_members.
+//
+// Members whose names begin with # are comments.
+VX_WARN_UNUSED bool part_check_members(const char *where, json_t *object, const char *const *known,
+                                       struct error *error);
+VX_WARN_UNUSED bool part_read_text(const json_t *object, const char *where, const char *name, char *out, size_t size,
+                                   struct error *error);
+// Reads the name of a file in the model's own folder.
+VX_WARN_UNUSED bool part_read_file_name(const json_t *object, const char *where, char *out, size_t size,
+                                        struct error *error);
+// Reads a whole number from `least` to `most`.
+VX_WARN_UNUSED bool part_read_number(const json_t *object, const char *where, const char *name, int64_t least,
+                                     int64_t most, int64_t *out, struct error *error);
+
+enum { PART_MAX_WIDTH = 4096 };
+
+// Finds a float32 tensor of that shape; -1 matches any length from 1 to PART_MAX_WIDTH.
+VX_WARN_UNUSED bool part_find_tensor(const struct tensor_file *file, const char *name, const int64_t *dims, int rank,
+                                     struct vx_input *input, struct error *error);
+// Copies the values of a tensor; free them with free. NULL if they are not all finite.
+VX_WARN_UNUSED float *part_copy_values(const struct vx_input *input, const char *name, struct error *error);
+
+#endif
