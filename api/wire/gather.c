@@ -210,16 +210,6 @@ static union time_value time_at(const char *at, enum number_type type, bool big_
   return value;
 }
 
-// A number that became infinite is counted as not finite, not as a loss. A number beyond 10^9 m is not a coordinate:
-// writers use numbers such as the largest float for "no return".
-void cloud_note_loss(struct cloud_loss *loss, double wide, float value) {
-  const double farthest = 1e9;
-  double moved = fabs(wide - (double)value);
-  if (!(fabs(wide) < farthest && moved > loss->most)) return;
-  loss->most = moved;
-  loss->at = wide;
-}
-
 // The range of a column of 64-bit numbers, and how far rounding moved a value.
 struct column_range {
   double least, most, moved;

@@ -12,6 +12,7 @@
 #include "api/wire/inputs.h"
 #include "api/wire/sniff.h"
 #include "api/wire/times.h"
+#include "api/wire/widen.h"
 #include "api/wire/wire.h"
 #include "server/base/clock.h"
 #include "server/jobs/held.h"
@@ -294,9 +295,9 @@ static bool open_container(struct body *body) {
   return stripped && body->error->kind == ERROR_BAD_BODY ? error_suffix(body->error, SNIFFED_FORM) : false;
 }
 
-// ---- times ----------------------------------------------------------------------------------------------------------
+// ---- its columns ----------------------------------------------------------------------------------------------------
 
-// Widens rows, so that a time and a moved point have the precision of float32.
+// Widens rows. A time and a moved point need the precision of float32 too.
 static bool widen(struct body *body) {
   struct job *job = body->job;
   struct job_request *asked = body->asked;
@@ -304,8 +305,7 @@ static bool widen(struct body *body) {
   int64_t values = points->dims[0] * asked->num_features;
   if (!acquire_rows(body, (size_t)values * sizeof(float))) return false;
   float *out = (float *)(void *)job->held.rows->data;
-  VX_EACH_ROW(&job->stop, i, 0, points->dims[0])
-    vx_widen(asked->dtype, body->rows, i * asked->num_features, asked->num_features, out + i * asked->num_features);
+  rows_widen(asked, body->rows, &job->stop, out, &job->loss);
   job_use_rows(job);
   points->dtype = VX_FLOAT32;
   body->rows = job->held.input->data;
@@ -325,18 +325,21 @@ static bool deskew(const struct body *body) {
   return true;
 }
 
-static bool take_times(struct body *body) {
+static bool take_columns(struct body *body) {
   struct job *job = body->job;
   const struct job_request *asked = body->asked;
-  if (!body->rows || asked->job.inputs[VX_POINTS].dims[0] == 0 || !times_are_read(asked)) return true;
-  if (!body->times.values) {
+  bool timed = times_are_read(asked), wide = job_request_widens(asked) || (timed && vx_is_narrow(asked->dtype));
+  if (!body->rows || asked->job.inputs[VX_POINTS].dims[0] == 0) return true;
+  if (timed && !body->times.values) {
     if (!acquire_times(body)) return false;
     times_from_rows(asked, value_find_name(asked->fields, asked->time.field, strlen(asked->time.field)), body->rows,
                     &job->stop, &body->times);
   }
-  if (vx_is_narrow(asked->dtype) && !widen(body)) return false;
-  times_convert(asked, &body->times, body->rows, &job->stop, &job->deskewed);
-  return deskew(body);
+  if (wide && !widen(body)) return false;
+  if (asked->intensity_scale != 0)
+    cloud_scale(asked, body->has_names ? body->intensity : cloud_intensity(asked), &job->stop, body->rows);
+  if (timed) times_convert(asked, &body->times, body->rows, &job->stop, &job->deskewed);
+  return !timed || deskew(body);
 }
 
 // Coding, source, container, columns: each step leaves in the input or in the source what the next step reads.
@@ -347,9 +350,7 @@ bool body_open(struct job *job, const struct device *gpu) {
   if (asked->points_region.name[0] && !fetch(&body)) return false;
   if (sinks_take_answer(job) && !sinks_open(job)) return false;
   if (!open_container(&body)) return false;
-  if (asked->intensity_scale != 0 && body.rows)
-    cloud_scale(asked, body.has_names ? body.intensity : cloud_intensity(asked), &job->stop, body.rows);
-  if (!take_times(&body)) return false;
+  if (!take_columns(&body)) return false;
   job->points = body.rows ? body.rows : no_points;
   return true;
 }

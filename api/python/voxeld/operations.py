@@ -50,6 +50,22 @@ __all__ = [
     "VoxelizeSweepParameters",
 ]
 
+VoxelizeDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+VoxelizeFilter = Literal[
+    "delta",
+    "shuffle",
+]
+
 VoxelizeFeature = Literal[
     "points",
     "mean",
@@ -83,6 +99,22 @@ VoxelizeOutputs = Literal[
     "point_steps",
 ]
 
+FpsDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+FpsFilter = Literal[
+    "delta",
+    "shuffle",
+]
+
 FpsOutputs = Literal[
     "sampled_indices",
     "sampled_points",
@@ -94,12 +126,44 @@ FpsOutputs = Literal[
     "point_steps",
 ]
 
+PointsDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+PointsFilter = Literal[
+    "delta",
+    "shuffle",
+]
+
 PointsOutputs = Literal[
     "points",
     "point_indices",
     "point_rows",
     "point_fates",
     "point_steps",
+]
+
+TransformDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+TransformFilter = Literal[
+    "delta",
+    "shuffle",
 ]
 
 TransformOutputs = Literal[
@@ -121,6 +185,22 @@ DecodeOutputs = Literal[
 ]
 
 ScatterOutputs = Literal["bev_features"]
+
+DetectDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+DetectFilter = Literal[
+    "delta",
+    "shuffle",
+]
 
 DetectOutputs = Literal[
     "boxes",
@@ -192,11 +272,29 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "dtype",
         ("voxelize", "fps", "points", "transform", "detect"),
-        "string",
+        "list",
         None,
         "float32",
-        "float32 or float16",
-        "type of the body's values",
+        "one type, or one for each column, of float32, float16, int32, uint8, int8, int16, uint16, uint32",
+        "type of the body's values, or of each column; a list of several also sets num_features",
+    ),
+    Parameter(
+        "scale",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "floats",
+        None,
+        None,
+        "1 to 64 finite numbers above 0",
+        "what each column of the body is multiplied by, from the left; without it 1",
+    ),
+    Parameter(
+        "filter",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "list",
+        None,
+        None,
+        "delta, shuffle, or delta,shuffle",
+        "what the client did with the rows of the body so that they compress better",
     ),
     Parameter(
         "format",
@@ -1184,7 +1282,9 @@ class VoxelizeParameters(TypedDict, total=False):
 
     preset: Optional[str]
     num_features: Optional[int]
-    dtype: Optional[Literal["float32", "float16"]]
+    dtype: Optional[Union[VoxelizeDtype, Sequence[VoxelizeDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[VoxelizeFilter, Sequence[VoxelizeFilter]]]
     format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
@@ -1232,7 +1332,9 @@ class FpsParameters(TypedDict, total=False):
     num_samples: Optional[Union[int, Ints]]
     preset: Optional[str]
     num_features: Optional[int]
-    dtype: Optional[Literal["float32", "float16"]]
+    dtype: Optional[Union[FpsDtype, Sequence[FpsDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[FpsFilter, Sequence[FpsFilter]]]
     format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
@@ -1263,7 +1365,9 @@ class PointsParameters(TypedDict, total=False):
 
     preset: Optional[str]
     num_features: Optional[int]
-    dtype: Optional[Literal["float32", "float16"]]
+    dtype: Optional[Union[PointsDtype, Sequence[PointsDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[PointsFilter, Sequence[PointsFilter]]]
     format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
@@ -1293,7 +1397,9 @@ class TransformParameters(TypedDict, total=False):
 
     preset: Optional[str]
     num_features: Optional[int]
-    dtype: Optional[Literal["float32", "float16"]]
+    dtype: Optional[Union[TransformDtype, Sequence[TransformDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[TransformFilter, Sequence[TransformFilter]]]
     format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
@@ -1326,7 +1432,9 @@ class DetectParameters(TypedDict, total=False):
 
     model: Optional[str]
     num_features: Optional[int]
-    dtype: Optional[Literal["float32", "float16"]]
+    dtype: Optional[Union[DetectDtype, Sequence[DetectDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[DetectFilter, Sequence[DetectFilter]]]
     format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
@@ -1880,7 +1988,9 @@ class Operations:
         preset: Optional[str] = None,
         *,
         num_features: Optional[int] = None,
-        dtype: Optional[Literal["float32", "float16"]] = None,
+        dtype: Optional[Union[VoxelizeDtype, Sequence[VoxelizeDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[VoxelizeFilter, Sequence[VoxelizeFilter]]] = None,
         format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
@@ -1938,7 +2048,11 @@ class Operations:
             preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
-            dtype: type of the body's values; default: float32
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
@@ -2081,7 +2195,9 @@ class Operations:
         *,
         preset: Optional[str] = None,
         num_features: Optional[int] = None,
-        dtype: Optional[Literal["float32", "float16"]] = None,
+        dtype: Optional[Union[FpsDtype, Sequence[FpsDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[FpsFilter, Sequence[FpsFilter]]] = None,
         format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
@@ -2126,7 +2242,11 @@ class Operations:
             preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
-            dtype: type of the body's values; default: float32
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
@@ -2210,7 +2330,9 @@ class Operations:
         preset: Optional[str] = None,
         *,
         num_features: Optional[int] = None,
-        dtype: Optional[Literal["float32", "float16"]] = None,
+        dtype: Optional[Union[PointsDtype, Sequence[PointsDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[PointsFilter, Sequence[PointsFilter]]] = None,
         format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
@@ -2251,7 +2373,11 @@ class Operations:
             preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
-            dtype: type of the body's values; default: float32
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
@@ -2328,7 +2454,9 @@ class Operations:
         preset: Optional[str] = None,
         *,
         num_features: Optional[int] = None,
-        dtype: Optional[Literal["float32", "float16"]] = None,
+        dtype: Optional[Union[TransformDtype, Sequence[TransformDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[TransformFilter, Sequence[TransformFilter]]] = None,
         format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
@@ -2372,7 +2500,11 @@ class Operations:
             preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
-            dtype: type of the body's values; default: float32
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
@@ -2697,7 +2829,9 @@ class Operations:
         model: str,
         *,
         num_features: Optional[int] = None,
-        dtype: Optional[Literal["float32", "float16"]] = None,
+        dtype: Optional[Union[DetectDtype, Sequence[DetectDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[DetectFilter, Sequence[DetectFilter]]] = None,
         format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
@@ -2747,7 +2881,11 @@ class Operations:
             model: the model that detects; allowed: a name from GET /v1/models
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
-            dtype: type of the body's values; default: float32
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
