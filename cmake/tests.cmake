@@ -259,7 +259,8 @@ foreach(driver IN LISTS drivers)
   add_custom_command(
     OUTPUT ${program}
     COMMAND ${CLANG} -fsanitize=fuzzer,address,undefined ${objects} -o ${program}
-            -L${jansson_LIBDIR} -ljansson -L${zlib_LIBDIR} -lz -L${libzstd_LIBDIR} -lzstd ${${stem}_libraries} -lm
+            -L${jansson_LIBDIR} -ljansson -L${zlib_LIBDIR} -lz -L${libzstd_LIBDIR} -lzstd -L${liblz4_LIBDIR} -llz4
+            ${${stem}_libraries} -lm
     DEPENDS ${objects}
     COMMENT "Linking ${stem}"
     VERBATIM)

@@ -23,7 +23,16 @@
 enum { REQUEST_NAMES_SIZE = 256 };
 
 // How the body's points are written; api/wire/formats.h reads them.
-enum body_format { FORMAT_RAW, FORMAT_PCD, FORMAT_PLY, FORMAT_POINTCLOUD2, FORMAT_SAFETENSORS, FORMATS };
+enum body_format {
+  FORMAT_RAW,
+  FORMAT_PCD,
+  FORMAT_PLY,
+  FORMAT_POINTCLOUD2,
+  FORMAT_COMPRESSEDPOINTCLOUD2,
+  FORMAT_CLOUDINI,
+  FORMAT_SAFETENSORS,
+  FORMATS
+};
 
 // What the metadata of an answer has: all, or only what is equal for equal requests.
 enum metadata_form { METADATA_FULL, METADATA_STABLE };

@@ -3,7 +3,8 @@
 
 #define REGION_ALLOWED "NAME,offset,bytes of a region that this client has registered"
 
-const char *const format_words[] = {"raw", "pcd", "ply", "pointcloud2", "safetensors", NULL};
+const char *const format_words[] = {"raw",      "pcd",         "ply", "pointcloud2", "compressedpointcloud2",
+                                    "cloudini", "safetensors", NULL};
 _Static_assert(sizeof format_words / sizeof *format_words == FORMATS + 1, "each format has a word");
 _Static_assert(sizeof(enum body_format) == sizeof(int32_t), "an enum is written as an int32_t");
 _Static_assert((int)REQUEST_NAMES_SIZE == (int)VALUE_NAMES_SIZE, "fields is read as a list of names");

@@ -22,9 +22,9 @@ struct cloud_columns {
 VX_WARN_UNUSED bool cloud_choose(const struct cloud_file *file, const struct job_request *request,
                                  struct cloud_columns *columns, struct error *error);
 
-// Unpacks a CLOUD_PACKED file into `out`, which has room for its unpacked_bytes, and makes the file CLOUD_COLUMNS.
-// False with an error.
-VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, char *out, struct error *error);
+// Unpacks a CLOUD_PACKED file into `out`, which has room for the bytes and the spare bytes of its packing. `decoder` is
+// new, and of the packing's coding; NULL if that is CODING_NONE. False with an error.
+VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, struct decoder *decoder, char *out, struct error *error);
 
 // The points, if they already are rows of these columns; otherwise NULL.
 const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns *columns);

@@ -101,7 +101,8 @@ static bool decode_part(struct job *job, struct coding_step *step, bool *more) {
   char beyond;
   size_t most = job->services->max_body_bytes, decoded = job->held.rows_bytes - job->spec.lead, room;
   size_t later = step->in_size > PART_IN ? step->in_size - PART_IN : 0;
-  if (!job_acquire_decoder(job) || !grow(job, decoded, &room)) return false;  // charges what the last part allocated
+  if (!job_acquire_decoder(job, job->spec.coding) || !grow(job, decoded, &room))
+    return false;  // charges what the last part allocated
   bool last = decoded == most;
   step->in_size -= later;
   step->out = last ? &beyond : job->held.rows->data + job->held.rows_bytes;
@@ -190,10 +191,13 @@ static bool open_tensors(struct body *body) {
 
 static bool unpack(const struct body *body, struct cloud_file *file) {
   struct job *job = body->job;
-  if (!acquire_rows(body, file->unpacked_bytes)) return false;
-  if (!cloud_unpack(file, job->held.rows->data, body->error)) return false;
-  job_use_rows(job);
-  return true;
+  const struct cloud_packing *packing = &file->packing;
+  if (!fits_body(body, packing->bytes) || !job_acquire_rows(job, packing->bytes + packing->spare_bytes)) return false;
+  if (packing->coding && !job_acquire_decoder(job, packing->coding)) return false;
+  bool good = cloud_unpack(file, job->held.decoder, job->held.rows->data, body->error);
+  job_release_decoder(job);
+  if (good) job_use_rows(job);
+  return good;
 }
 
 // Writes the rows over the input if no row overtakes the points it comes from; otherwise into new memory.
@@ -281,17 +285,12 @@ static bool open_inference(struct body *body) {
 // ---- all together ---------------------------------------------------------------------------------------------------
 
 static bool open_container(struct body *body) {
-  static bool (*const open[FORMATS])(struct body * body) = {
-      [FORMAT_RAW] = open_raw,
-      [FORMAT_PCD] = open_file,
-      [FORMAT_PLY] = open_file,
-      [FORMAT_POINTCLOUD2] = open_file,
-      [FORMAT_SAFETENSORS] = open_tensors,
-  };
-  if (body->job->infer) return open_inference(body);
   const struct job *job = body->job;
+  enum body_format format = body->asked->format;
+  if (job->infer) return open_inference(body);
   bool stripped = job->spec.form && job->held.input && body_may_be_stripped(job_body(job), job->held.body_bytes);
-  if (open[body->asked->format](body)) return true;
+  if (format == FORMAT_RAW) return open_raw(body);
+  if (format == FORMAT_SAFETENSORS ? open_tensors(body) : open_file(body)) return true;
   return stripped && body->error->kind == ERROR_BAD_BODY ? error_suffix(body->error, SNIFFED_FORM) : false;
 }
 

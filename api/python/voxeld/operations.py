@@ -66,6 +66,16 @@ VoxelizeFilter = Literal[
     "shuffle",
 ]
 
+VoxelizeFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
+]
+
 VoxelizeFeature = Literal[
     "points",
     "mean",
@@ -115,6 +125,16 @@ FpsFilter = Literal[
     "shuffle",
 ]
 
+FpsFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
+]
+
 FpsOutputs = Literal[
     "sampled_indices",
     "sampled_points",
@@ -142,6 +162,16 @@ PointsFilter = Literal[
     "shuffle",
 ]
 
+PointsFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
+]
+
 PointsOutputs = Literal[
     "points",
     "point_indices",
@@ -164,6 +194,16 @@ TransformDtype = Literal[
 TransformFilter = Literal[
     "delta",
     "shuffle",
+]
+
+TransformFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
 ]
 
 TransformOutputs = Literal[
@@ -200,6 +240,16 @@ DetectDtype = Literal[
 DetectFilter = Literal[
     "delta",
     "shuffle",
+]
+
+DetectFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
 ]
 
 DetectOutputs = Literal[
@@ -302,7 +352,7 @@ PARAMETERS: List[Parameter] = [
         "string",
         None,
         None,
-        "raw or pcd or ply or pointcloud2 or safetensors",
+        "raw or pcd or ply or pointcloud2 or compressedpointcloud2 or cloudini or safetensors",
         "format of the body's points; without it raw: rows of dtype",
     ),
     Parameter(
@@ -1285,7 +1335,7 @@ class VoxelizeParameters(TypedDict, total=False):
     dtype: Optional[Union[VoxelizeDtype, Sequence[VoxelizeDtype]]]
     scale: Optional[Numbers]
     filter: Optional[Union[VoxelizeFilter, Sequence[VoxelizeFilter]]]
-    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    format: Optional[VoxelizeFormat]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
     point_counts: Optional[Ints]
@@ -1335,7 +1385,7 @@ class FpsParameters(TypedDict, total=False):
     dtype: Optional[Union[FpsDtype, Sequence[FpsDtype]]]
     scale: Optional[Numbers]
     filter: Optional[Union[FpsFilter, Sequence[FpsFilter]]]
-    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    format: Optional[FpsFormat]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
     point_counts: Optional[Ints]
@@ -1368,7 +1418,7 @@ class PointsParameters(TypedDict, total=False):
     dtype: Optional[Union[PointsDtype, Sequence[PointsDtype]]]
     scale: Optional[Numbers]
     filter: Optional[Union[PointsFilter, Sequence[PointsFilter]]]
-    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    format: Optional[PointsFormat]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
     point_counts: Optional[Ints]
@@ -1400,7 +1450,7 @@ class TransformParameters(TypedDict, total=False):
     dtype: Optional[Union[TransformDtype, Sequence[TransformDtype]]]
     scale: Optional[Numbers]
     filter: Optional[Union[TransformFilter, Sequence[TransformFilter]]]
-    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    format: Optional[TransformFormat]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
     point_counts: Optional[Ints]
@@ -1435,7 +1485,7 @@ class DetectParameters(TypedDict, total=False):
     dtype: Optional[Union[DetectDtype, Sequence[DetectDtype]]]
     scale: Optional[Numbers]
     filter: Optional[Union[DetectFilter, Sequence[DetectFilter]]]
-    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    format: Optional[DetectFormat]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
     point_counts: Optional[Ints]
@@ -1991,7 +2041,7 @@ class Operations:
         dtype: Optional[Union[VoxelizeDtype, Sequence[VoxelizeDtype]]] = None,
         scale: Optional[Numbers] = None,
         filter: Optional[Union[VoxelizeFilter, Sequence[VoxelizeFilter]]] = None,
-        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        format: Optional[VoxelizeFormat] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
         point_counts: Optional[Ints] = None,
@@ -2198,7 +2248,7 @@ class Operations:
         dtype: Optional[Union[FpsDtype, Sequence[FpsDtype]]] = None,
         scale: Optional[Numbers] = None,
         filter: Optional[Union[FpsFilter, Sequence[FpsFilter]]] = None,
-        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        format: Optional[FpsFormat] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
         point_counts: Optional[Ints] = None,
@@ -2333,7 +2383,7 @@ class Operations:
         dtype: Optional[Union[PointsDtype, Sequence[PointsDtype]]] = None,
         scale: Optional[Numbers] = None,
         filter: Optional[Union[PointsFilter, Sequence[PointsFilter]]] = None,
-        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        format: Optional[PointsFormat] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
         point_counts: Optional[Ints] = None,
@@ -2457,7 +2507,7 @@ class Operations:
         dtype: Optional[Union[TransformDtype, Sequence[TransformDtype]]] = None,
         scale: Optional[Numbers] = None,
         filter: Optional[Union[TransformFilter, Sequence[TransformFilter]]] = None,
-        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        format: Optional[TransformFormat] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
         point_counts: Optional[Ints] = None,
@@ -2832,7 +2882,7 @@ class Operations:
         dtype: Optional[Union[DetectDtype, Sequence[DetectDtype]]] = None,
         scale: Optional[Numbers] = None,
         filter: Optional[Union[DetectFilter, Sequence[DetectFilter]]] = None,
-        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        format: Optional[DetectFormat] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
         point_counts: Optional[Ints] = None,

@@ -45,8 +45,8 @@ static float *read_file(enum body_format format, const char *bytes, size_t size,
   bool good = format_open(format, body, size, NULL, &file, &error) && cloud_choose(&file, &request, &columns, &error) &&
               job_request_split(&request, file.points, &error);
   if (good && file.layout == CLOUD_PACKED) {
-    unpacked = malloc(file.unpacked_bytes + 1);
-    good = cloud_unpack(&file, unpacked, &error);
+    unpacked = malloc(file.packing.bytes + 1);
+    good = cloud_unpack(&file, NULL, unpacked, &error);
   }
   if (good) rows = malloc((size_t)(file.points + 1) * job_request_row_bytes(&request));
   if (good && !cloud_gather(&file, &columns, (char *)rows, &loss, &error)) {
