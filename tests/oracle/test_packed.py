@@ -195,6 +195,7 @@ class Packed(OneDaemonCase):
             (b"CLOUDINI_V05", b"CLOUDINI_V0x", "the blob has the version 0x; allowed: 02 to 05"),
             (b"CLOUDINI", b"CLOUDINY", "the body does not begin with CLOUDINI_V"),
             (b"width: 2", b"width: -2", "the blob's header has '-2' for width"),
+            (b"width: 2", b"width: 4000000", "too few for 4000000 points"),
             (b"width: 2\n", b"", "lacks width, height"),
             (b"height: 1", b"height: 0", "bytes follow the last chunk of the blob"),
             (b"encoding_opt: LOSSY", b"encoding_opt: lossy", "allowed: NONE, LOSSY or LOSSLESS"),
@@ -217,6 +218,21 @@ class Packed(OneDaemonCase):
         for end in range(12, len(binary)):
             with self.subTest(end=end):
                 self.refused(binary[:end], "")
+
+    def test_runs_may_have_any_length(self):
+        """A length of 2^64 - 1 added to what is done would be less than the points of the chunk."""
+        points = np.zeros(3, [("x", "u1"), ("y", "u1"), ("z", "u1"), ("ring", "<u2")])
+        good = cloudini.blob(points, compressor="NONE", mode="runs")
+        run = struct.pack("<IHB", 1, 0, 3)
+        head = good[: good.rindex(struct.pack("<I", 10 + len(run)) + bytes(9) + b"\2" + run)]
+        for runs, reason in (
+            (struct.pack("<IH", 1, 0) + cloudini.varint(2**64 - 1), "its runs are longer than the chunk"),
+            (struct.pack("<IHBH", 2, 0, 1, 0) + cloudini.varint(2**64 - 1), "its runs are longer than the chunk"),
+            (struct.pack("<IHB", 1, 0, 2), "its runs are shorter than the chunk"),
+            (struct.pack("<IHB", 2**32 - 1, 0, 2), "it ends within a value"),
+        ):
+            chunk = bytes(9) + b"\2" + runs
+            self.refused(head + struct.pack("<I", len(chunk)) + chunk, reason)
 
     def test_a_blob_may_not_grow_over_its_points(self):
         """A zstd frame or an LZ4 block may be a bomb. Only what a chunk can need is decoded."""
