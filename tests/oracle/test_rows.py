@@ -16,6 +16,7 @@ import shared
 from daemon import ROOT, Daemon, OneDaemonCase
 
 VECTORS = ROOT / "tests" / "oracle" / "uplink"
+SCANS = ROOT.parent / "shared" / "data"
 TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float32", "float16")
 SCALES = (0.001, 0.002, 0.005, 0.01, 1 / 255, 1 / 65535, 1.0, 2.5, 1e-30, 3e8)
 FILTERS = ((), ("shuffle",), ("delta",), ("delta", "shuffle"))
@@ -147,6 +148,15 @@ class Rows(OneDaemonCase):
             tensors, _ = self.tensors(POINTS, raw.tobytes(), {"dtype": "int32", "scale": ",".join([scale] * 4)})
             expected = raw.astype("<f4") / np.float32(divisor)
             self.assertEqual(tensors["points"].tobytes(), expected.tobytes())
+
+    @unittest.skipUnless(SCANS.is_dir(), f"no real scans in {SCANS}")
+    def test_a_real_scan_of_whole_millimetres_is_the_same(self):
+        """Walls of voxels lie on whole millimetres too, so a value that is off by one unit changes voxels."""
+        points = np.fromfile(SCANS / "kitti_raw_00.bin", "<f4").reshape(-1, 4) + np.float32(0)  # no -0
+        numbers = np.rint(points * np.array([1000, 1000, 1000, 100])).astype("<i4")
+        rows = np.rec.fromarrays(numbers.T, dtype=[(f"c{place}", "<i4") for place in range(4)])
+        query = {"dtype": "int32", "scale": "0.001,0.001,0.001,0.01", "filter": "delta,shuffle"}
+        self.same("/v1/voxelize?preset=kitti_second&", query, filtered(rows, ("delta", "shuffle")), points)
 
     def test_batches_names_and_intensity(self):
         rng = np.random.default_rng(1)
