@@ -2,7 +2,7 @@
 #
 #   dpkg --add-architecture arm64 && apt-get update
 #   apt-get install crossbuild-essential-arm64 pkg-config qemu-user zlib1g-dev:arm64 \
-#     lib{microhttpd,gnutls28,jansson,zstd,cmocka}-dev:arm64
+#     lib{microhttpd,gnutls28,jansson,zstd,lz4,cmocka}-dev:arm64
 #   cmake -S . -B build/arm64 -G Ninja -D CMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake
 #
 # Libraries for arm64 may replace those of the machine itself; tests/platform/arm64 avoids that with a root of its own.

@@ -42,7 +42,8 @@ target_compile_definitions(emulated-gpu PUBLIC _GNU_SOURCE VOXELD_CUDA VOXELD_VE
 target_compile_options(emulated-gpu PUBLIC -O2 -fno-pie -ffp-contract=off
   "$<$<COMPILE_LANGUAGE:CXX>:-w;-fsanitize=alignment,bounds,shift;-fno-sanitize-recover=all>")
 target_link_options(emulated-gpu PUBLIC -no-pie -fsanitize=alignment,bounds,shift)
-target_link_libraries(emulated-gpu PUBLIC PkgConfig::jansson PkgConfig::zlib PkgConfig::libzstd Threads::Threads m)
+target_link_libraries(emulated-gpu PUBLIC PkgConfig::jansson PkgConfig::zlib PkgConfig::libzstd PkgConfig::liblz4
+                      Threads::Threads m)
 add_executable(cuda-equal-emulated tests/cuda/test_equal.c ${cuda_equal_sources})
 add_executable(cuda-scan-emulated tests/cuda/scan_emulated.cc)
 foreach(program cuda-equal-emulated cuda-scan-emulated)

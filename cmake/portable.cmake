@@ -4,7 +4,7 @@
 #
 # A library looks for its own libraries where the system has them, not beside itself. So the program names all of them,
 # and its RUNPATH finds them all; the loader does not load a library twice.
-set(portable_libraries microhttpd jansson z zstd gnutls nettle hogweed gmp p11-kit idn2 unistring tasn1 ffi)
+set(portable_libraries microhttpd jansson z zstd lz4 gnutls nettle hogweed gmp p11-kit idn2 unistring tasn1 ffi)
 
 # The name by which programs know a library file, and its package with version.
 function(voxeld_read_library FILE SONAME PACKAGE VERSION)

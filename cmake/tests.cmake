@@ -213,6 +213,8 @@ set(fuzz_http_libraries -L${libmicrohttpd_LIBDIR} -lmicrohttpd -L${gnutls_LIBDIR
 set(fuzz_regions_sources ${CMAKE_SOURCE_DIR}/server/jobs/regions.c
   ${CMAKE_SOURCE_DIR}/server/jobs/objects.c ${CMAKE_SOURCE_DIR}/server/jobs/pins.c
   ${CMAKE_SOURCE_DIR}/server/clients/clients.c ${CMAKE_SOURCE_DIR}/server/base/log.c)
+set(fuzz_cloudini_sources ${CMAKE_SOURCE_DIR}/tests/fuzz/packed_files.c)
+set(fuzz_compressed_sources ${fuzz_cloudini_sources})
 set(fuzz_tokens_sources ${CMAKE_SOURCE_DIR}/server/clients/tokens.c)
 set(fuzz_tokens_libraries -L${gnutls_LIBDIR} -lgnutls)
 
@@ -259,7 +261,8 @@ foreach(driver IN LISTS drivers)
   add_custom_command(
     OUTPUT ${program}
     COMMAND ${CLANG} -fsanitize=fuzzer,address,undefined ${objects} -o ${program}
-            -L${jansson_LIBDIR} -ljansson -L${zlib_LIBDIR} -lz -L${libzstd_LIBDIR} -lzstd ${${stem}_libraries} -lm
+            -L${jansson_LIBDIR} -ljansson -L${zlib_LIBDIR} -lz -L${libzstd_LIBDIR} -lzstd -L${liblz4_LIBDIR} -llz4
+            ${${stem}_libraries} -lm
     DEPENDS ${objects}
     COMMENT "Linking ${stem}"
     VERBATIM)

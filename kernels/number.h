@@ -17,8 +17,10 @@
 extern "C" {
 #endif
 
-enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8 };
-enum { VX_FLOAT_TYPES = VX_FLOAT16 + 1, VX_DTYPES = VX_UINT8 + 1 };  // the floating types come first
+// The floating types come first. VX_INT8 and the types after it occur only in points as they are sent: nothing is
+// computed from them before they are widened.
+enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8, VX_INT8, VX_INT16, VX_UINT16, VX_UINT32 };
+enum { VX_FLOAT_TYPES = VX_FLOAT16 + 1, VX_DTYPES = VX_UINT32 + 1 };
 #define VX_DTYPE_BIT(dtype) (1u << (dtype))
 #define VX_FLOATS (VX_DTYPE_BIT(VX_FLOAT_TYPES) - 1)  // the VX_DTYPE_BITs of the floating types
 
@@ -30,6 +32,7 @@ struct vx_number {
 };
 extern const struct vx_number vx_numbers[VX_DTYPES];
 extern const char *const vx_float_words[];  // of the floating types, then NULL
+extern const char *const vx_dtype_words[];  // of all types, then NULL
 
 // The name in safetensors: F32, F16, I32, U8.
 static inline const char *vx_dtype_name(enum vx_dtype dtype) { return vx_numbers[dtype].safetensors; }
@@ -37,6 +40,8 @@ static inline const char *vx_dtype_name(enum vx_dtype dtype) { return vx_numbers
 #ifdef __cplusplus
 }
 #endif
+
+VX_SHARED bool vx_is_float(enum vx_dtype dtype) { return (VX_DTYPE_BIT(dtype) & VX_FLOATS) != 0; }
 
 VX_SHARED bool vx_is_narrow(enum vx_dtype dtype) {
   return (VX_DTYPE_BIT(dtype) & VX_FLOATS & ~VX_DTYPE_BIT(VX_FLOAT32)) != 0;
@@ -46,9 +51,13 @@ VX_SHARED bool vx_is_narrow(enum vx_dtype dtype) {
 VX_SHARED size_t vx_dtype_size(enum vx_dtype dtype) {
   switch (dtype) {
     case VX_FLOAT32:
-    case VX_INT32: return 4;
-    case VX_FLOAT16: return 2;
-    case VX_UINT8: break;
+    case VX_INT32:
+    case VX_UINT32: return 4;
+    case VX_FLOAT16:
+    case VX_INT16:
+    case VX_UINT16: return 2;
+    case VX_UINT8:
+    case VX_INT8: break;
   }
   return 1;
 }

@@ -102,9 +102,10 @@ static bool check_field(const struct job_request *request, struct error *error) 
   if (strcasecmp(field, "x") == 0 || strcasecmp(field, "y") == 0 || strcasecmp(field, "z") == 0)
     return error_refuse(error, ERROR_BAD_PARAMETER, "time_field", "time_field is %s; allowed: %s", field,
                         param_time_field.allowed);
-  if (request->time.origin.kind == ORIGIN_STAMP && request->format != FORMAT_POINTCLOUD2)
+  bool stamped = request->format == FORMAT_POINTCLOUD2 || request->format == FORMAT_COMPRESSEDPOINTCLOUD2;
+  if (request->time.origin.kind == ORIGIN_STAMP && !stamped)
     return error_refuse(error, ERROR_BAD_PARAMETER, "time_origin",
-                        "time_origin is stamp; allowed: with format=pointcloud2");
+                        "time_origin is stamp; allowed: with format=pointcloud2 or compressedpointcloud2");
   if (of_file || value_find_name(request->fields, field, strlen(field)) >= 0) return true;
   return error_refuse(error, ERROR_BAD_PARAMETER, "time_field",
                       "time_field is %s, but no column has this name; name the columns, for example fields=x,y,z,%s",

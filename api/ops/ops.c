@@ -48,12 +48,12 @@ void job_request_init(struct job_request *request, enum vx_op op) {
   if (operations[op]->step) chain_init_plain(&request->chain, operations[op]->step->type);
 }
 
-static bool copy_counts(struct pool *pool, int32_t **list, int32_t count) {
-  const int32_t *from = *list;
-  if (count == 0) return true;
-  *list = pool_take(pool, (size_t)count * sizeof *from);
-  if (*list) memcpy(*list, from, (size_t)count * sizeof *from);
-  return *list;
+// A copy in the pool; NULL without memory. A list without items stays.
+static void *copy_list(struct pool *pool, void *from, int32_t count, size_t item_bytes) {
+  if (count == 0) return from;
+  void *to = pool_take(pool, (size_t)count * item_bytes);
+  if (to) memcpy(to, from, (size_t)count * item_bytes);
+  return to;
 }
 
 // A preset or a model, which requests are copied from, has no lists of sweeps and no motion (settings_read).
@@ -63,9 +63,10 @@ bool job_request_copy(struct job_request *to, const struct job_request *from) {
   *to = *from;
   to->pool = pool;
   to->chain.pool = &to->pool;
-  return copy_counts(&to->pool, &to->point_counts, from->num_clouds) &&
-         copy_counts(&to->pool, &to->sample_counts, from->num_sample_counts) &&
-         (from->chain.count == 0 || chain_copy(&to->chain, &from->chain, &to->pool));
+  to->point_counts = copy_list(&to->pool, from->point_counts, from->num_clouds, sizeof *from->point_counts);
+  to->sample_counts = copy_list(&to->pool, from->sample_counts, from->num_sample_counts, sizeof *from->sample_counts);
+  to->scales = copy_list(&to->pool, from->scales, from->columns.num_scales, sizeof *from->scales);
+  return !to->pool.failed && (from->chain.count == 0 || chain_copy(&to->chain, &from->chain, &to->pool));
 }
 
 struct job_request *job_request_new(enum vx_op op) {
@@ -144,10 +145,10 @@ static bool check_names(struct job_request *request, struct error *error) {
   return true;
 }
 
-static bool check_scale(const struct job_request *request, struct error *error) {
+static bool check_intensity(const struct job_request *request, struct error *error) {
   if (request->dtype != VX_FLOAT32)
     return error_refuse(error, ERROR_BAD_PARAMETER, "intensity_scale",
-                        "intensity_scale is given with dtype=%s; allowed: with float32",
+                        "intensity_scale is given with dtype=%s; allowed: with every other type",
                         vx_float_words[request->dtype]);
   bool unknown = request->num_fields ? value_find_name(request->fields, "intensity", strlen("intensity")) < 0
                                      : request->format == FORMAT_RAW || request->format == FORMAT_SAFETENSORS;
@@ -157,14 +158,74 @@ static bool check_scale(const struct job_request *request, struct error *error) 
                       "fields=x,y,z,intensity");
 }
 
-// Checks the parameters that name, count and scale the columns. `fields`, if given, sets num_features.
+static bool check_types(struct job_request *request, struct error *error) {
+  int32_t types = request->columns.num_types;
+  bool counted = request->num_fields || job_request_is_given(request, "num_features");
+  if (types > 1 && counted && types != request->num_features)
+    return error_refuse(error, ERROR_BAD_PARAMETER, "dtype", "dtype has %d types, but a row has %d columns", (int)types,
+                        (int)request->num_features);
+  if (types > 1) request->num_features = types;
+  if (request->num_features >= VX_MIN_FEATURES) return true;
+  return error_refuse(error, ERROR_BAD_PARAMETER, "dtype", "dtype has %d types; allowed: 1, or %d to %d", (int)types,
+                      VX_MIN_FEATURES, VX_MAX_FEATURES);
+}
+
+// A file says its types itself, and its numbers are the values.
+static bool check_format(const struct job_request *request, struct error *error) {
+  const struct column_terms *terms = &request->columns;
+  bool raw = request->format == FORMAT_RAW, scalable = raw || request->format == FORMAT_SAFETENSORS;
+  if (!raw && (terms->num_types > 1 || terms->types[0] != VX_FLOAT32))
+    return error_refuse(error, ERROR_BAD_PARAMETER, "dtype",
+                        "dtype is given, but with this format the body says its types; allowed: float32");
+  if (!raw && terms->filters)
+    return error_refuse(error, ERROR_BAD_PARAMETER, "filter", "filter is given with a format; allowed: with raw rows");
+  return scalable || !terms->num_scales ||
+         error_refuse(error, ERROR_BAD_PARAMETER, "scale",
+                      "scale is given with a format; allowed: with raw rows, or with format=safetensors");
+}
+
+static bool has_floats(const struct job_request *request) {
+  for (int c = 0; c < request->num_features; c++)
+    if (vx_is_float(column_dtype(&request->columns, c))) return true;
+  return false;
+}
+
+static bool check_filter(const struct job_request *request, struct error *error) {
+  if (!(request->columns.filters & FILTER_BIT(FILTER_DELTA)) || !has_floats(request)) return true;
+  return error_refuse(error, ERROR_BAD_PARAMETER, "filter",
+                      "filter has delta, but a column has a floating type; allowed: with integers alone");
+}
+
+// A body of tensors says itself how many columns its rows have.
+static bool check_scale(const struct job_request *request, struct error *error) {
+  const struct column_terms *terms = &request->columns;
+  return terms->num_scales <= request->num_features ||
+         error_refuse(error, ERROR_BAD_PARAMETER, "scale", "scale has %d numbers, but a row has %d columns",
+                      (int)terms->num_scales, (int)request->num_features);
+}
+
+bool job_request_widens(const struct job_request *request) {
+  const struct column_terms *terms = &request->columns;
+  return terms->num_types > 1 || !vx_is_float(column_dtype(terms, 0)) || terms->num_scales || terms->filters;
+}
+
+static void find_dtype(struct job_request *request) {
+  request->dtype = job_request_widens(request) ? VX_FLOAT32 : column_dtype(&request->columns, 0);
+}
+
+void job_request_set_dtype(struct job_request *request, enum vx_dtype dtype) {
+  request->columns.num_types = 1;
+  request->columns.types[0] = (uint8_t)dtype;
+  request->columns.filters = 0;
+  find_dtype(request);
+}
+
+// Checks the parameters that name, count and scale the columns. `fields` and `dtype`, if given, set num_features.
 static bool finish_columns(struct job_request *request, struct error *error) {
   if (request->num_fields && !check_names(request, error)) return false;
-  if (request->format != FORMAT_RAW && request->dtype != VX_FLOAT32)
-    return error_refuse(error, ERROR_BAD_PARAMETER, "dtype",
-                        "dtype is %s, but with this format the body says its types; allowed: float32",
-                        vx_float_words[request->dtype]);
-  return request->intensity_scale == 0 || check_scale(request, error);
+  if (!check_types(request, error) || !check_format(request, error) || !check_filter(request, error)) return false;
+  find_dtype(request);
+  return request->intensity_scale == 0 || check_intensity(request, error);
 }
 
 // Whether the operation is nothing but its chain.
@@ -199,7 +260,9 @@ const char *job_request_counts(const struct job_request *request) {
 }
 
 size_t job_request_row_bytes(const struct job_request *request) {
-  return (size_t)request->num_features * vx_dtype_size(request->dtype);
+  size_t bytes = 0;
+  for (int c = 0; c < request->num_features; c++) bytes += vx_dtype_size(column_dtype(&request->columns, c));
+  return bytes;
 }
 
 int32_t job_request_columns(const struct job_request *request) {
@@ -267,7 +330,7 @@ static bool split_job(struct job_request *request, struct error *error) {
 bool job_request_split(struct job_request *request, int64_t rows, struct error *error) {
   const struct operation *operation = operations[request->job.op];
   if (operation->count && !operation->count(request, error)) return false;
-  if (!split_rows(request, rows, error)) return false;
+  if (!check_scale(request, error) || !split_rows(request, rows, error)) return false;
   request->job.num_clouds = request->num_clouds;
   if (vx_operation_of(request->job.op)->items == VX_POINT_ITEMS) request->job.inputs[VX_POINTS].dims[0] = rows;
   for (int i = 0; i < VX_MAX_INPUTS; i++)

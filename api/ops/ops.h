@@ -12,6 +12,7 @@
 #include "api/base/pool.h"
 #include "api/base/problem.h"
 #include "api/base/text.h"
+#include "api/params/columns.h"
 #include "api/params/deskew.h"
 #include "api/params/params.h"
 #include "api/params/region.h"
@@ -23,7 +24,16 @@
 enum { REQUEST_NAMES_SIZE = 256 };
 
 // How the body's points are written; api/wire/formats.h reads them.
-enum body_format { FORMAT_RAW, FORMAT_PCD, FORMAT_PLY, FORMAT_POINTCLOUD2, FORMAT_SAFETENSORS, FORMATS };
+enum body_format {
+  FORMAT_RAW,
+  FORMAT_PCD,
+  FORMAT_PLY,
+  FORMAT_POINTCLOUD2,
+  FORMAT_COMPRESSEDPOINTCLOUD2,
+  FORMAT_CLOUDINI,
+  FORMAT_SAFETENSORS,
+  FORMATS
+};
 
 // What the metadata of an answer has: all, or only what is equal for equal requests.
 enum metadata_form { METADATA_FULL, METADATA_STABLE };
@@ -38,16 +48,17 @@ struct points_expected {
 };
 
 struct job_request {
-  struct pool pool;         // of its lists, and of further parts of its job
-  struct vx_job job;        // operation, parameters, tensors to return; once split, number of clouds, shapes of inputs
-  int32_t num_features;     // C, of the body
-  enum vx_dtype dtype;      // of the body
-  enum body_format format;  // of the body
-  int32_t num_fields;       // number of names in `fields`; 0 = not given
-  float intensity_scale;    // 0 = not given
-  uint32_t features;        // which features are computed from voxels: one bit per word of `feature`
-  vx_tensor_set outputs;    // named by `outputs`; empty = the operation's default
-  int32_t num_clouds;       // entries of point_counts; 0 = not given, so the body is one cloud
+  struct pool pool;      // of its lists, and of further parts of its job
+  struct vx_job job;     // operation, parameters, tensors to return; once split, number of clouds, shapes of inputs
+  int32_t num_features;  // C, of the body
+  struct column_terms columns;      // of the rows of the body as they are sent
+  enum vx_dtype dtype;              // of the rows that are read: float32 if the body's rows have to be widened
+  enum body_format format;          // of the body
+  int32_t num_fields;               // number of names in `fields`; 0 = not given
+  float intensity_scale;            // 0 = not given
+  uint32_t features;                // which features are computed from voxels: one bit per word of `feature`
+  vx_tensor_set outputs;            // named by `outputs`; empty = the operation's default
+  int32_t num_clouds;               // entries of point_counts; 0 = not given, so the body is one cloud
   int32_t num_sample_counts;        // as given; 0 = nothing is sampled
   int32_t num_bottoms;              // of anchors, as given
   int32_t num_class_names;          // as given; 0 = not given
@@ -68,6 +79,7 @@ struct job_request {
   struct sent_sweeps sent;               // the sweeps in the body
   // Lists in the pool.
   int32_t *point_counts;       // [num_clouds]
+  double *scales;              // [columns.num_scales]
   int32_t *sample_counts;      // [num_sample_counts], once split [num_clouds]; if anything is sampled
   double *motion;              // of deskew_poses or deskew_twists
   struct request_chain chain;  // the steps before the operation
@@ -169,7 +181,7 @@ VX_WARN_UNUSED bool job_request_join(struct job_request *request, int64_t rows, 
 // The job of a split request over these points. The job points into the request. The caller fills the other members.
 struct vx_job job_request_job(const struct job_request *request, const void *points);
 
-// Bytes of one row of the body.
+// Bytes of one row of the body as it is sent.
 size_t job_request_row_bytes(const struct job_request *request);
 
 // Number of columns of the points that the job reads: the columns of the body and, with time_column, the time of a
@@ -178,6 +190,10 @@ int32_t job_request_columns(const struct job_request *request);
 
 // Whether each point is moved by its own time.
 static inline bool job_request_deskews(const struct job_request *request) { return request->deskew.mode != DESKEW_OFF; }
+// Sets the type of all columns, because the body is a tensor of this type. A tensor has no filters.
+void job_request_set_dtype(struct job_request *request, enum vx_dtype dtype);
+// Whether the points of the body become float32 before anything reads them. False for other rows.
+bool job_request_widens(const struct job_request *request);
 // The type of the rows that are made of the body: rows with times are widened.
 static inline enum vx_dtype job_request_rows_dtype(const struct job_request *request) {
   return request->time.field[0] ? VX_FLOAT32 : request->dtype;

@@ -3,7 +3,8 @@
 
 #define REGION_ALLOWED "NAME,offset,bytes of a region that this client has registered"
 
-const char *const format_words[] = {"raw", "pcd", "ply", "pointcloud2", "safetensors", NULL};
+const char *const format_words[] = {"raw",      "pcd",         "ply", "pointcloud2", "compressedpointcloud2",
+                                    "cloudini", "safetensors", NULL};
 _Static_assert(sizeof format_words / sizeof *format_words == FORMATS + 1, "each format has a word");
 _Static_assert(sizeof(enum body_format) == sizeof(int32_t), "an enum is written as an int32_t");
 _Static_assert((int)REQUEST_NAMES_SIZE == (int)VALUE_NAMES_SIZE, "fields is read as a list of names");
@@ -28,11 +29,31 @@ const struct param param_num_features = {
 
 const struct param param_dtype = {
     .name = "dtype",
-    .type = &value_word,
-    .offset = FIELD(dtype),
-    .words = vx_float_words,
+    .type = &value_dtypes,
+    .offset = FIELD(columns),
+    .most = VX_MAX_FEATURES,
+    .words = vx_dtype_words,
     .initial = "float32",
-    .doc = "type of the body's values",
+    .doc = "type of the body's values, or of each column; a list of several also sets num_features",
+};
+
+const struct param param_scale = {
+    .name = "scale",
+    .type = &value_scales,
+    .offset = FIELD(scales),
+    .second = FIELD(columns.num_scales),
+    .most = VX_MAX_FEATURES,
+    .allowed = "1 to 64 finite numbers above 0",
+    .doc = "what each column of the body is multiplied by, from the left; without it 1",
+};
+
+const struct param param_filter = {
+    .name = "filter",
+    .type = &value_filters,
+    .offset = FIELD(columns.filters),
+    .words = filter_words,
+    .allowed = "delta, shuffle, or delta,shuffle",
+    .doc = "what the client did with the rows of the body so that they compress better",
 };
 
 const struct param param_format = {

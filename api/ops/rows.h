@@ -11,14 +11,14 @@ extern const char *const format_words[];     // enum body_format
 extern const char *const voxels_by_words[];  // enum vx_voxels_by
 extern const char *const points_by_words[];  // enum vx_points_by
 
-extern const struct param param_preset, param_num_features, param_dtype, param_format, param_fields,
-    param_intensity_scale, param_point_counts, param_steps, param_points_region, param_output_region, param_metadata,
-    param_timeout_ms;
+extern const struct param param_preset, param_num_features, param_dtype, param_scale, param_filter, param_format,
+    param_fields, param_intensity_scale, param_point_counts, param_steps, param_points_region, param_output_region,
+    param_metadata, param_timeout_ms;
 
 // The body's points: rows that all operations on points have. Needs stream.h and deskew.h.
 #define PARAMS_OF_POINTS                                                                                               \
-  &param_num_features, &param_dtype, &param_format, &param_fields, &param_intensity_scale, &param_point_counts,        \
-      PARAMS_OF_STREAMS, PARAMS_OF_TIMES
+  &param_num_features, &param_dtype, &param_scale, &param_filter, &param_format, &param_fields,                        \
+      &param_intensity_scale, &param_point_counts, PARAMS_OF_STREAMS, PARAMS_OF_TIMES
 
 // The row `outputs` of an operation that can write these tensors.
 #define PARAM_OUTPUTS(allowed_tensors, text)                                                                           \

@@ -12,6 +12,7 @@ import sys
 import textwrap
 
 COLUMNS = 120
+MANY = 6  # words: a line has no room for more
 QUOTES = '"""'
 HEAD = '''\
 """The operations of the service: steps, parameters, results, methods of Client. Written by generate.py; do not edit.
@@ -161,13 +162,14 @@ class Table:
         self.name, self.title, self.parameters = name, title_of(name), parameters
 
     def words(self, row):
-        """The name of the type of one word of a list; None if the row is not a list of words."""
-        return self.title + title_of(row["name"]) if row["values"] and row["type"] == "list" else None
+        """The name of the type of one word, if it has a name: that of a list's words, or of many words."""
+        named = row["values"] and (row["type"] == "list" or len(row["values"]) > MANY)
+        return self.title + title_of(row["name"]) if named else None
 
     def type_of(self, row):
         words = self.words(row)
         if words:
-            kinds = [words, f"Sequence[{words}]"]
+            kinds = [words, f"Sequence[{words}]"] if row["type"] == "list" else [words]
         elif row["values"] == ["no", "yes"]:
             kinds = ["Flag"]
         elif row["values"]:
@@ -177,7 +179,7 @@ class Table:
         return union(['Literal["off"]', *kinds] if row["default"] == "off" else kinds)
 
     def lists(self):
-        """The types of words in lists."""
+        """The types of words that have a name."""
         for row in filter(self.words, self.parameters):
             words = "".join(f"\n    {quoted(word)}," for word in row["values"]) + "\n"
             yield f"{self.words(row)} = Literal[{words if len(row['values']) > 1 else quoted(*row['values'])}]\n"

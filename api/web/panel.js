@@ -154,7 +154,7 @@ export function showCommands(name, parameters, columns, token, model) {
   byId("curl").textContent = curl("voxels", pathOf("voxelize", parameters))
     + (model ? `\n${curl("boxes", pathOf("detect", { model, ...written }))}` : "");
   // An array knows its number of columns and its type.
-  const isArray = !parameters.format && parameters.dtype !== "float16";
+  const isArray = !parameters.format && (parameters.dtype ?? "float32") === "float32" && !parameters.filter;
   const rows = isArray ? `numpy.fromfile(${python(name)}, "<f4").reshape(-1, ${columns})`
     : `open(${python(name)}, "rb").read()`;
   const named = (given) => Object.entries(given)

@@ -12,8 +12,8 @@ export function formatOf(name) {
 }
 
 // Selects the parameters that describe the bytes of a scan.
-export function rowsOf({ dtype, format, intensity_scale, fields, num_features }) {
-  const given = Object.entries({ dtype, format, intensity_scale }).filter(([, value]) => value);
+export function rowsOf({ dtype, scale, filter, format, intensity_scale, fields, num_features }) {
+  const given = Object.entries({ dtype, scale, filter, format, intensity_scale }).filter(([, value]) => value);
   return { ...Object.fromEntries(given), ...(fields ? { fields: String(fields) } : { num_features }) };
 }
 
@@ -21,7 +21,8 @@ export function rowsOf({ dtype, format, intensity_scale, fields, num_features })
 // out points that are not finite; they get rows of NaN here. `used` are the parameters in the service's answer.
 async function pointsOf(bytes, used) {
   const columns = used.num_features;
-  if ((used.format ?? "raw") === "raw" && used.dtype === "float32" && !used.intensity_scale)
+  const raw = (used.format ?? "raw") === "raw" && used.dtype === "float32";
+  if (raw && !used.scale && !used.filter && !used.intensity_scale)
     return { points: new Float32Array(bytes, 0, Math.floor(bytes.byteLength / (4 * columns)) * columns), columns };
   const { tensors, metadata } = await post("transform", rowsOf(used), bytes);
   const { data, shape: [kept, width] } = tensors.points;

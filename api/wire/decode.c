@@ -8,7 +8,9 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-enum { MAGIC = 4, HEAD_MOST = 14, ZLIB_BYTES = 48 * 1024 };  // zlib takes 40 KB at its largest window
+enum { MAGIC = 4, HEAD_MOST = 14 };
+enum { ZLIB_BYTES = 48 * 1024 };  // zlib takes 40 KB at its largest window
+enum { STRIDE_BYTES = 1 << 20 };  // decoded between two checks whether the job is stopped
 
 struct decoder {
   enum coding coding;
@@ -203,6 +205,45 @@ void decoder_begin(struct decoder *decoder) {
 
 bool decoder_run(struct decoder *decoder, struct coding_step *step, struct error *error) {
   return decoder->coding == CODING_ZSTD ? run_zstd(decoder, step, error) : run_zlib(decoder, step, error);
+}
+
+static bool too_long(const struct decoder *decoder, size_t room, struct error *error) {
+  return error_refuse(error, ERROR_BAD_BODY, NULL, "a %s stream in the body is longer than the %zu bytes promised",
+                      coding_name(decoder->coding), room);
+}
+
+// libzstd decodes a frame in one piece without a window, so the decoder needs no more memory.
+static bool whole_frame(struct decoder *decoder, const char *in, size_t size, char *out, size_t room, size_t *length,
+                        struct error *error) {
+  if (size < MAGIC || !is_frame((const uint8_t *)in) || ZSTD_findFrameCompressedSize(in, size) != size)
+    return malformed(decoder, "it is not one frame", error);
+  *length = ZSTD_decompressDCtx(decoder->zstd, out, room, in, size);
+  if (!ZSTD_isError(*length)) return true;
+  bool full = ZSTD_getErrorCode(*length) == ZSTD_error_dstSize_tooSmall;
+  return full ? too_long(decoder, room, error) : zstd_failed(decoder, *length, error);
+}
+
+static bool whole_members(struct decoder *decoder, struct coding_step step, size_t *length, struct vx_stop *stop,
+                          struct error *error) {
+  char beyond, *begin = step.out;
+  size_t room = step.out_size;
+  for (bool more = true; more && !vx_stopped(stop, VX_STRIDE);) {
+    size_t left = room - (size_t)(step.out - begin);
+    step.out_size = left < STRIDE_BYTES ? left : STRIDE_BYTES;
+    if (!decoder_run(decoder, &step, error)) return false;
+    more = step.out_size == 0 && (size_t)(step.out - begin) < room;
+  }
+  *length = (size_t)(step.out - begin);
+  step.out = &beyond;
+  step.out_size = 1;
+  if (!decoder_run(decoder, &step, error)) return false;
+  return step.out_size == 0 ? too_long(decoder, room, error) : decoder_end(decoder, error);
+}
+
+bool decoder_whole(struct decoder *decoder, const char *in, size_t size, char *out, size_t room, size_t *length,
+                   struct vx_stop *stop, struct error *error) {
+  if (decoder->coding == CODING_ZSTD) return whole_frame(decoder, in, size, out, room, length, error);
+  return whole_members(decoder, (struct coding_step){in, size, out, room}, length, stop, error);
 }
 
 bool decoder_end(const struct decoder *decoder, struct error *error) {

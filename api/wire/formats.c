@@ -17,6 +17,8 @@ static const struct format *const formats[FORMATS] = {
     [FORMAT_PCD] = &format_pcd,
     [FORMAT_PLY] = &format_ply,
     [FORMAT_POINTCLOUD2] = &format_pointcloud2,
+    [FORMAT_COMPRESSEDPOINTCLOUD2] = &format_compressedpointcloud2,
+    [FORMAT_CLOUDINI] = &format_cloudini,
     [FORMAT_SAFETENSORS] = &format_safetensors,
 };
 

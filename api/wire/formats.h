@@ -1,5 +1,5 @@
-// Formats of a body's points other than raw rows: PCD, PLY, and ROS 2's PointCloud2. Each format has a row and a file
-// that reads the header; gather.h makes rows from all formats.
+// Formats of a body's points other than raw rows: PCD, PLY, PointCloud2 and CompressedPointCloud2 of ROS 2, cloudini.
+// Each format has a row and a file that reads the header; gather.h makes rows from all formats.
 //
 // Everything here points into the body, which belongs to the caller. Any thread; nothing here allocates.
 #ifndef VOXELD_FORMATS_H
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "api/ops/ops.h"
+#include "api/wire/decode.h"
 
 enum number_type {
   NUMBER_INT8,
@@ -37,14 +38,27 @@ struct cloud_field {
   size_t stride;                 // from one point's value to the next point's
   bool is_list;                  // each point has its own number of values, in front of them; count is 0
   enum number_type length_type;  // of that number
+  float resolution;              // of a blob of cloudini: the unit of the values; 0: they are not rounded
 };
 
 // How the points are laid out.
 enum cloud_layout {
   CLOUD_BINARY,
   CLOUD_TEXT,    // a line for each point
-  CLOUD_PACKED,  // compressed; cloud_unpack makes it CLOUD_COLUMNS
+  CLOUD_PACKED,  // compressed; cloud_unpack gives it another layout
   CLOUD_COLUMNS  // all values of a field, then all values of the next field
+};
+
+struct cloud_file;
+
+// How a packed file is unpacked.
+struct cloud_packing {
+  // Unpacks the points; see cloud_unpack.
+  bool (*unpack)(struct cloud_file *file, struct decoder *decoder, char *out, struct error *error);
+  enum coding coding;                 // of the decoder that it needs
+  size_t bytes;                       // of the points, unpacked
+  size_t spare_bytes;                 // of memory that it needs after them
+  int version, encoding, compressor;  // of a blob of cloudini
 };
 
 struct cloud_file {
@@ -57,7 +71,7 @@ struct cloud_file {
   int64_t run;         // points in a contiguous run
   size_t run_bytes;    // from one run to the next
   size_t point_bytes;  // from one point to the next; text: values in a line
-  size_t unpacked_bytes;
+  struct cloud_packing packing;
   const char *data;  // begins with the first point
   size_t size;
   int64_t line;     // text: the number of the first point's line
@@ -74,7 +88,7 @@ struct format {
   // Reads the header and checks that the body has all points. False with an error.
   bool (*open)(const char *bytes, size_t size, struct cloud_file *file, struct error *error);
 };
-extern const struct format format_pcd, format_ply, format_pointcloud2;
+extern const struct format format_pcd, format_ply, format_pointcloud2, format_compressedpointcloud2, format_cloudini;
 extern const struct format format_ros1;  // a PointCloud2 of ROS 1, which is not read
 
 VX_WARN_UNUSED bool format_open(enum body_format format, const char *bytes, size_t size, struct vx_stop *stop,

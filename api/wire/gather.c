@@ -8,7 +8,6 @@
 
 #include "api/params/values.h"
 #include "api/wire/decimal.h"
-#include "api/wire/lzf.h"
 #include "kernels/half.h"
 
 // ---- columns --------------------------------------------------------------------------------------------------------
@@ -210,16 +209,6 @@ static union time_value time_at(const char *at, enum number_type type, bool big_
   return value;
 }
 
-// A number that became infinite is counted as not finite, not as a loss. A number beyond 10^9 m is not a coordinate:
-// writers use numbers such as the largest float for "no return".
-void cloud_note_loss(struct cloud_loss *loss, double wide, float value) {
-  const double farthest = 1e9;
-  double moved = fabs(wide - (double)value);
-  if (!(fabs(wide) < farthest && moved > loss->most)) return;
-  loss->most = moved;
-  loss->at = wide;
-}
-
 // The range of a column of 64-bit numbers, and how far rounding moved a value.
 struct column_range {
   double least, most, moved;
@@ -325,6 +314,37 @@ static void gather_run(const struct cloud_file *file, const struct cloud_columns
       row[c] = column_at(file, columns, c, run + (size_t)i * field->stride + field->offset, losses);
     }
     memcpy(at, row, bytes);
+  }
+}
+
+enum { BLOCK = 256 };  // points whose rows stay in the first cache
+
+static void gather_column(const struct cloud_file *file, const struct cloud_columns *columns, int column, int64_t begin,
+                          int64_t end, char *rows, struct losses *losses) {
+  const struct cloud_field *field = columns->fields[column];
+  const char *from = file->data + field->offset + (size_t)begin * field->stride;
+  size_t bytes = row_bytes(columns);
+  char *to = rows + (size_t)begin * bytes + (size_t)column * sizeof(float);
+  for (int64_t i = begin; i < end; i++, from += field->stride, to += bytes) {
+    uint32_t bits;
+    if (field->type == NUMBER_FLOAT32)
+      memcpy(&bits, from, sizeof bits);
+    else
+      bits = column_at(file, columns, column, from, losses);
+    memcpy(to, &bits, sizeof bits);
+  }
+}
+
+// Points of CLOUD_COLUMNS, which the rows never overlap.
+static void gather_columns(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
+                           struct losses *losses) {
+  const struct cloud_field *time = columns->times.values ? columns->time : NULL;
+  for (int64_t begin = 0, end; begin < file->points && !vx_stopped(file->stop, BLOCK); begin = end) {
+    end = file->points - begin < BLOCK ? file->points : begin + BLOCK;
+    for (int c = 0; c < columns->count; c++) gather_column(file, columns, c, begin, end, rows, losses);
+    for (int64_t i = begin; time && i < end; i++)
+      columns->times.values[i] =
+          time_at(file->data + time->offset + (size_t)i * time->stride, time->type, file->big_endian);
   }
 }
 
@@ -452,23 +472,16 @@ static bool gather_text(const struct cloud_file *file, const struct cloud_column
 
 // ---- all points -----------------------------------------------------------------------------------------------------
 
-bool cloud_unpack(struct cloud_file *file, char *out, struct error *error) {
-  bool stored = file->size == file->unpacked_bytes;  // some writers store what LZF cannot shrink
-  bool unpacked = lzf_unpack(file->data, file->size, out, file->unpacked_bytes, file->stop);
-  if (!unpacked && stored) vx_copy(file->stop, out, file->data, file->size);
-  if (!unpacked && !stored)
-    return error_refuse(error, ERROR_BAD_BODY, NULL, "the compressed points do not unpack to the %zu bytes promised",
-                        file->unpacked_bytes);
-  file->layout = CLOUD_COLUMNS;
-  file->data = out;
-  file->size = file->unpacked_bytes;
-  return true;
+bool cloud_unpack(struct cloud_file *file, struct decoder *decoder, char *out, struct error *error) {
+  return file->packing.unpack(file, decoder, out, error);
 }
 
 static bool gather_points(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                           struct losses *losses, struct error *error) {
   if (file->layout == CLOUD_TEXT) return gather_text(file, columns, rows, losses, error);
   if (file->lists) return gather_lists(file, columns, rows, losses, error);
+  if (file->layout == CLOUD_COLUMNS) gather_columns(file, columns, rows, losses);
+  if (file->layout == CLOUD_COLUMNS) return true;
   for (int64_t done = 0; done < file->points; done += file->run)
     gather_run(file, columns, done, file->data + (size_t)(done / file->run) * file->run_bytes,
                rows + (size_t)done * row_bytes(columns), losses);

@@ -6,6 +6,7 @@
 #define VOXELD_GATHER_H
 
 #include "api/wire/formats.h"
+#include "api/wire/loss.h"
 #include "api/wire/times.h"
 
 struct cloud_columns {
@@ -21,23 +22,14 @@ struct cloud_columns {
 VX_WARN_UNUSED bool cloud_choose(const struct cloud_file *file, const struct job_request *request,
                                  struct cloud_columns *columns, struct error *error);
 
-// Unpacks a CLOUD_PACKED file into `out`, which has room for its unpacked_bytes, and makes the file CLOUD_COLUMNS.
-// False with an error.
-VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, char *out, struct error *error);
+// Unpacks a CLOUD_PACKED file into `out`, which has room for the bytes and the spare bytes of its packing. `decoder` is
+// new, and of the packing's coding; NULL if that is CODING_NONE. False with an error.
+VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, struct decoder *decoder, char *out, struct error *error);
 
 // The points, if they already are rows of these columns; otherwise NULL.
 const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns *columns);
 // Whether cloud_gather may write the rows over the beginning of the body.
 bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns);
-// How far rounding to float32 moved coordinates, which are the first three columns, and other columns of a file.
-struct cloud_loss {
-  double most;     // metres
-  double at;       // the coordinate that moved the most
-  int64_t column;  // the column of 64-bit numbers that lost the largest part of its range; 0: none lost anything
-  double moved, range;
-};
-// Records how far a coordinate moved when it became a float32.
-void cloud_note_loss(struct cloud_loss *loss, double wide, float value);
 // Writes the rows, how far their coordinates moved, and the times. False with an error.
 VX_WARN_UNUSED bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
                                  struct cloud_loss *loss, struct error *error);

@@ -113,6 +113,7 @@ static const struct {
     {"model", NULL, "model is a parameter; the path names the model"},
     {"format", NULL, "format and dtype are given by the inputs, not by parameters"},
     {"dtype", NULL, "format and dtype are given by the inputs, not by parameters"},
+    {"filter", NULL, "filter goes with raw rows, not with tensors"},
     {"points_region", NULL, "regions are given by inputs and outputs (shared_memory_region), not by parameters"},
     {"output_region", NULL, "regions are given by inputs and outputs (shared_memory_region), not by parameters"},
 };
@@ -221,11 +222,13 @@ static bool read_raw(struct reading *reading, const struct job_request *request)
   size_t row = job_request_row_bytes(request), size = reading->size;
   if (operation->items != VX_POINT_ITEMS)
     return refuse(reading, "a body without JSON is the input points, which %s does not have", operation->name);
+  if (request->columns.num_types > 1 || request->columns.filters)
+    return refuse(reading, "a body without JSON is a tensor of one type, but the preset has several types or a filter");
   if (size % row != 0)
     return refuse(reading, "the body has %zu bytes; allowed: a multiple of %zu, the size of a row", size, row);
   reading->infer->binary = all_tensors;
   reading->body->inputs.list[VX_POINTS] = (struct infer_input){
-      .tensor = vx_points_of(request->dtype, (int64_t)(size / row), request->num_features, NULL),
+      .tensor = vx_points_of(column_dtype(&request->columns, 0), (int64_t)(size / row), request->num_features, NULL),
       .bytes = size,
       .binary = reading->bytes,
   };
@@ -260,7 +263,7 @@ bool infer_read(struct infer_body *body, const char *bytes, size_t size, const s
   reading.size = size - head;
   if (infer->head_bytes == 0 ? !read_raw(&reading, request) : !read_json(&reading, bytes, head, request)) return false;
   const struct vx_input *points = &body->inputs.list[VX_POINTS].tensor;
-  if (points->rank) request->dtype = points->dtype;
+  if (points->rank) job_request_set_dtype(request, points->dtype);
   return job_request_overlay(request, &reading.query, error) && take_inputs(&reading, request) &&
          check_narrow(&reading, request);
 }

@@ -72,10 +72,10 @@ static bool read_input(struct reading *reading, const json_t *object) {
   bool counts = reading->counts && strcmp(name, reading->counts) == 0;
   if (number < 0 && !counts) return input_refuse(reading->operation, name, reading->counts, reading->error);
   const struct vx_input_row of_counts = {name, VX_DTYPE_BIT(VX_INT32), {VX_EXTENT_BATCH}, true};
-  const struct vx_input_row *row = counts ? &of_counts : &reading->operation->inputs[number];
+  const struct vx_input_row row = counts ? of_counts : input_row(reading->operation, number);
   struct infer_input *input = counts ? &reading->inputs->counts : &reading->inputs->list[number];
   if (input->tensor.rank) return error_refuse(reading->error, ERROR_BAD_BODY, NULL, "there are two inputs %s", name);
-  if (!input_describe(row, &words, json_string_value(json_object_get(object, "datatype")),
+  if (!input_describe(&row, &words, json_string_value(json_object_get(object, "datatype")),
                       json_object_get(object, "shape"), &input->tensor, &input->bytes, reading->error))
     return false;
   if (counts && (input->tensor.rank != 1 || input->tensor.dims[0] > VX_MAX_CLOUDS))
@@ -153,6 +153,6 @@ void infer_inputs_loss(const struct infer_inputs *inputs, const struct job_reque
                        struct cloud_loss *loss) {
   const struct infer_input *points = &inputs->list[VX_POINTS];
   bool are_points = vx_operation_of(request->job.op)->items == VX_POINT_ITEMS;
-  if (are_points && points->json && points->tensor.rank == 2)
+  if (are_points && points->json && points->tensor.rank == 2 && points->tensor.dtype == VX_FLOAT32)
     infer_note_losses(points->json, &points->tensor, stop, loss);
 }

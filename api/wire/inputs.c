@@ -14,6 +14,12 @@ int input_find(const struct vx_operation *operation, const char *name) {
   return -1;
 }
 
+struct vx_input_row input_row(const struct vx_operation *operation, int number) {
+  struct vx_input_row row = operation->inputs[number];
+  if (operation->items == VX_POINT_ITEMS && number == VX_POINTS) row.dtypes = VX_DTYPE_BIT(VX_DTYPES) - 1;
+  return row;
+}
+
 bool input_refuse(const struct vx_operation *operation, const char *name, const char *also, struct error *error) {
   char names[256], hint[96];
   struct text out = text_over(names, sizeof names);
@@ -42,7 +48,7 @@ bool inputs_complete(const struct job_request *request, struct error *error) {
 
 static bool read_dtype(const struct vx_input_row *row, const struct tensor_words *words, const char *given,
                        enum vx_dtype *dtype, struct error *error) {
-  char names[64];
+  char names[128];
   struct text out = text_over(names, sizeof names);
   for (int number = 0; number < VX_DTYPES; number++) {
     enum vx_dtype each = (enum vx_dtype)number;
@@ -99,7 +105,7 @@ bool input_describe(const struct vx_input_row *row, const struct tensor_words *w
 // ---- points ---------------------------------------------------------------------------------------------------------
 
 bool inputs_take_points(struct job_request *request, bool fixed, struct error *error) {
-  const struct vx_input *points = &request->job.inputs[VX_POINTS];
+  struct vx_input *points = &request->job.inputs[VX_POINTS];
   if (vx_operation_of(request->job.op)->items != VX_POINT_ITEMS) return true;
   if (points->rank != 2 || points->dims[1] < VX_MIN_FEATURES || points->dims[1] > VX_MAX_FEATURES)
     return error_refuse(error, ERROR_BAD_BODY, NULL,
@@ -109,12 +115,12 @@ bool inputs_take_points(struct job_request *request, bool fixed, struct error *e
   if (fixed && points->dims[1] != request->num_features)
     return error_refuse(error, ERROR_BAD_BODY, "num_features", "points has %lld columns; num_features is %d",
                         (long long)points->dims[1], (int)request->num_features);
-  if (vx_is_narrow(points->dtype) && request->intensity_scale != 0)
-    return error_refuse(error, ERROR_BAD_BODY, "intensity_scale", "points is %s; intensity_scale needs float32",
-                        vx_float_words[points->dtype]);
   request->num_features = (int32_t)points->dims[1];
-  request->dtype = points->dtype;
-  return true;
+  job_request_set_dtype(request, points->dtype);
+  points->dtype = request->dtype;
+  return !vx_is_narrow(request->dtype) || request->intensity_scale == 0 ||
+         error_refuse(error, ERROR_BAD_BODY, "intensity_scale", "points is %s; intensity_scale needs another type",
+                      vx_float_words[request->dtype]);
 }
 
 // ---- places ---------------------------------------------------------------------------------------------------------

@@ -18,6 +18,9 @@ int input_find(const struct vx_operation *operation, const char *name);
 // Refuses a name that no input has. `also` is a further name that is allowed, or NULL. Returns false.
 bool input_refuse(const struct vx_operation *operation, const char *name, const char *also, struct error *error);
 
+// The row of an input as clients send it: points may have any type, because they are widened.
+struct vx_input_row input_row(const struct vx_operation *operation, int number);
+
 // Reads the type and the shape of an input into `input`, which gets no data. Sets `*bytes` to the bytes of the values.
 // False with an error.
 VX_WARN_UNUSED bool input_describe(const struct vx_input_row *row, const struct tensor_words *words, const char *dtype,

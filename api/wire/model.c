@@ -56,12 +56,14 @@ static void write_tensor(const struct model *model, const struct spelling *spell
   json_printf(out, optional && spelling->optional ? "]optional:true}" : "]}");
 }
 
-// The type to report for an input that allows several: the body's type for points, else the first.
+// The type to report for an input that allows several: for points the type that the columns of rows share, else the
+// first.
 static enum vx_dtype dtype_of(const struct model *model, const struct vx_input_row *row) {
   bool points = vx_operation_of(model->request->job.op)->items == VX_POINT_ITEMS;
   enum vx_dtype first = VX_FLOAT32;
   while (!(row->dtypes & VX_DTYPE_BIT(first))) first++;
-  return points && row->dtypes == VX_FLOATS ? model->request->dtype : first;
+  bool shared = points && model->request->columns.num_types == 1;
+  return shared && row->dtypes == VX_FLOATS ? column_dtype(&model->request->columns, 0) : first;
 }
 
 // Whether requests may have this input. The operation refuses overlaps if the preset does not say how they count.

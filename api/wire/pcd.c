@@ -5,6 +5,7 @@
 
 #include "api/wire/formats.h"
 #include "api/wire/lines.h"
+#include "api/wire/lzf.h"
 
 static const char hint[] = "the body looks like a PCD file: add format=pcd";
 
@@ -191,6 +192,21 @@ static bool set_layout(const struct pcd *pcd, struct error *error) {
   return refuse(pcd, "DATA", &pcd->data, "ascii, binary or binary_compressed", error);
 }
 
+static bool unpack(struct cloud_file *file, struct decoder *decoder, char *out, struct error *error) {
+  size_t bytes = file->packing.bytes;
+  bool stored = file->size == bytes;  // some writers store what LZF cannot shrink
+  (void)decoder;
+  bool unpacked = lzf_unpack(file->data, file->size, out, bytes, file->stop);
+  if (!unpacked && stored) vx_copy(file->stop, out, file->data, file->size);
+  if (!unpacked && !stored)
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "the compressed points do not unpack to the %zu bytes promised",
+                        bytes);
+  file->layout = CLOUD_COLUMNS;
+  file->data = out;
+  file->size = bytes;
+  return true;
+}
+
 // Places the columns, given the number of points. A body without points may lack the two sizes.
 static bool fit_packed(struct cloud_file *file, struct error *error) {
   if (file->size < PACKED_HEAD && file->points)
@@ -206,7 +222,7 @@ static bool fit_packed(struct cloud_file *file, struct error *error) {
     return error_refuse(error, ERROR_BAD_BODY, NULL,
                         "the compressed points unpack to %zu bytes, but %lld points of %zu bytes need %zu", unpacked,
                         (long long)file->points, file->point_bytes, file->run_bytes);
-  file->unpacked_bytes = unpacked;
+  file->packing = (struct cloud_packing){.unpack = unpack, .bytes = unpacked};
   file->data += head;
   file->size = packed;
   for (int i = 0; i < file->num_fields; i++) {

@@ -2,14 +2,20 @@
 // another. The offset of a number from the end of the encapsulation is a multiple of the number's size. XCDR2 differs
 // in one thing: the size of the list of fields, in bytes, precedes the list. ROS 1 has the same members without
 // alignment, strings without NUL, and the number of the message in place of the encapsulation.
+//
+// A point_cloud_interfaces/msg/CompressedPointCloud2 has the same members, with compressed bytes as its data, and a
+// string after them that names how they are compressed.
 #include <string.h>
 
+#include "api/wire/cloudini.h"
 #include "api/wire/formats.h"
 #include "api/wire/lines.h"
 
 static const char hint_ros1[] =
     "the body looks like a PointCloud2 of ROS 1, which is not read: send it as ROS 2 serializes it (CDR)";
 static const char hint[] = "the body looks like a serialized PointCloud2: add format=pointcloud2";
+static const char hint_compressed[] =
+    "the body looks like a serialized CompressedPointCloud2: add format=compressedpointcloud2";
 
 enum { ENCAPSULATION = 4, PADDING_MOST = 7 };
 
@@ -180,26 +186,125 @@ static bool check_head(const struct head *head, struct error *error) {
   return true;
 }
 
+static bool check_end(const struct cdr *cdr) {
+  return cdr->size - cdr->at <= PADDING_MOST ||
+         error_refuse(cdr->error, ERROR_BAD_BODY, NULL, "the PointCloud2 ends at byte %zu, but the body has %zu",
+                      cdr->at, cdr->size);
+}
+
+static void take_stamp(const struct head *head, struct cloud_file *file) {
+  file->stamp_s = (int32_t)head->stamp_s;
+  file->stamp_ns = head->stamp_ns;
+}
+
+// Places the points in `data`, of which the head knows the size.
+static bool place_points(const struct head *head, struct cloud_file *file, struct error *error) {
+  if (!check_head(head, error)) return false;
+  take_stamp(head, file);
+  file->points = (int64_t)head->height * head->width;
+  file->point_bytes = head->point_step ? head->point_step : 1;
+  file->size = head->data_bytes;
+  if (!check_fields(file, error) || !cloud_fit(file, false, error)) return false;
+  file->run = head->width;
+  file->run_bytes = is_packed(head) ? (size_t)head->width * head->point_step : head->row_step;
+  return true;
+}
+
 static bool open(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
   struct cdr cdr = {.bytes = bytes, .size = size, .error = error};
   struct head head;
   uint8_t is_dense;
   if (!take_head(&cdr, &head, file) || !check_head(&head, error)) return false;
   file->data = take(&cdr, 1, head.data_bytes, "data");
-  if (!file->data || !take_byte(&cdr, "is_dense", &is_dense)) return false;
-  if (size - cdr.at > PADDING_MOST)
-    return error_refuse(error, ERROR_BAD_BODY, NULL, "the PointCloud2 ends at byte %zu, but the body has %zu", cdr.at,
-                        size);
-  file->stamp_s = (int32_t)head.stamp_s;
-  file->stamp_ns = head.stamp_ns;
-  file->points = (int64_t)head.height * head.width;
-  file->point_bytes = head.point_step ? head.point_step : 1;
-  file->size = head.data_bytes;
-  if (!check_fields(file, error) || !cloud_fit(file, false, error)) return false;
-  file->run = head.width;
-  file->run_bytes = is_packed(&head) ? (size_t)head.width * head.point_step : head.row_step;
+  return file->data && take_byte(&cdr, "is_dense", &is_dense) && check_end(&cdr) && place_points(&head, file, error);
+}
+
+// ---- compressed -----------------------------------------------------------------------------------------------------
+
+static const char gzip[] = {'\x1f', '\x8b'}, zstd[] = {'\x28', '\xb5', '\x2f', '\xfd'};  // how streams begin
+
+// The members of a CompressedPointCloud2 after its head.
+struct compressed {
+  struct span data, format;
+};
+
+static bool take_compressed(struct cdr *cdr, const struct head *head, struct compressed *out) {
+  uint8_t is_dense;
+  *out = (struct compressed){.data = {take(cdr, 1, head->data_bytes, "compressed_data"), head->data_bytes}};
+  return out->data.at && take_byte(cdr, "is_dense", &is_dense) && take_string(cdr, "format", &out->format);
+}
+
+static bool unpack(struct cloud_file *file, struct decoder *decoder, char *out, struct error *error) {
+  size_t length, bytes = file->packing.bytes;
+  if (!decoder_whole(decoder, file->data, file->size, out, bytes, &length, file->stop, error)) return false;
+  if (length != bytes)
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "compressed_data has %zu bytes when decoded, not the %zu promised",
+                        length, bytes);
+  file->layout = CLOUD_BINARY;
+  file->data = out;
+  file->size = bytes;
   return true;
 }
+
+// The data of a PointCloud2, compressed as a whole.
+static bool open_stream(struct head *head, const struct compressed *compressed, struct cloud_file *file,
+                        struct error *error) {
+  const struct span *data = &compressed->data;
+  bool is_gzip = data->length >= sizeof gzip && memcmp(data->at, gzip, sizeof gzip) == 0;
+  enum coding coding = span_is(&compressed->format, "zstd") ? CODING_ZSTD : is_gzip ? CODING_GZIP : CODING_DEFLATE;
+  if (__builtin_mul_overflow(head->row_step, head->height, &head->data_bytes))
+    return error_refuse(error, ERROR_BAD_BODY, NULL, "row_step %u times height %u is more than a PointCloud2 can have",
+                        head->row_step, head->height);
+  if (!place_points(head, file, error)) return false;
+  file->packing = (struct cloud_packing){.unpack = unpack, .coding = coding, .bytes = head->data_bytes};
+  file->layout = CLOUD_PACKED;
+  file->data = data->at;
+  file->size = data->length;
+  return true;
+}
+
+// A blob says its fields itself. No points may be no blob at all.
+static bool open_blob(const struct head *head, const struct span *data, struct cloud_file *file, struct error *error) {
+  int64_t width, height;
+  take_stamp(head, file);
+  if (data->length == 0 && (head->width == 0 || head->height == 0)) return true;
+  if (!cloudini_open(data->at, data->length, file, &width, &height, error)) return false;
+  return (width == head->width && height == head->height) ||
+         error_refuse(error, ERROR_BAD_BODY, NULL, "the blob has %lld times %lld points, the message %u times %u",
+                      (long long)width, (long long)height, head->width, head->height);
+}
+
+static bool open_compressed(const char *bytes, size_t size, struct cloud_file *file, struct error *error) {
+  struct cdr cdr = {.bytes = bytes, .size = size, .error = error};
+  struct head head;
+  struct compressed compressed;
+  const struct span *format = &compressed.format;
+  if (!take_head(&cdr, &head, file) || !take_compressed(&cdr, &head, &compressed) || !check_end(&cdr)) return false;
+  // Some publishers of cloudini leave the format empty.
+  if (format->length == 0 || span_is(format, "cloudini") || cloudini_looks(compressed.data.at, compressed.data.length))
+    return open_blob(&head, &compressed.data, file, error);
+  if (span_is(format, "zstd") || span_is(format, "zlib")) return open_stream(&head, &compressed, file, error);
+  return error_refuse(error, ERROR_BAD_BODY, NULL,
+                      "the CompressedPointCloud2 has the format '%.*s'; allowed: cloudini, zstd and zlib",
+                      SPAN_ARGS(*format));
+}
+
+static bool begins(const struct cdr *cdr, const char *bytes, size_t count) {
+  return cdr->size - cdr->at >= count && memcmp(cdr->bytes + cdr->at, bytes, count) == 0;
+}
+
+static bool looks_compressed(const char *bytes, size_t size) {
+  struct error error;
+  struct cloud_file file;  // large, so only its used parts are set
+  file.num_fields = 0;
+  struct head head;
+  struct cdr cdr = {.bytes = bytes, .size = size, .error = &error};
+  if (!take_head(&cdr, &head, &file) || file.num_fields == 0) return false;
+  return begins(&cdr, gzip, sizeof gzip) || begins(&cdr, zstd, sizeof zstd) ||
+         cloudini_looks(bytes + cdr.at, size - cdr.at);
+}
+
+// ---- what a body looks like -----------------------------------------------------------------------------------------
 
 static bool looks_like(struct cdr cdr) {
   struct error error;
@@ -217,4 +322,5 @@ static bool looks_ros1(const char *bytes, size_t size) {
 }
 
 const struct format format_pointcloud2 = {hint, looks, open};
+const struct format format_compressedpointcloud2 = {hint_compressed, looks_compressed, open_compressed};
 const struct format format_ros1 = {.hint = hint_ros1, .looks = looks_ros1};

@@ -11,7 +11,8 @@ static bool take_tensor(const char *name, const json_t *entry, const struct tens
   const struct vx_operation *operation = vx_operation_of(request->job.op);
   int number = input_find(operation, name);
   if (number < 0) return input_refuse(operation, name, NULL, error);
-  return tensor_file_take(file, &operation->inputs[number], entry, &request->job.inputs[number], error);
+  const struct vx_input_row row = input_row(operation, number);
+  return tensor_file_take(file, &row, entry, &request->job.inputs[number], error);
 }
 
 static bool take_tensors(const struct tensor_file *file, struct job_request *request, struct error *error) {

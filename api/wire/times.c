@@ -6,6 +6,7 @@
 
 #include "api/ops/stream.h"
 #include "api/params/values.h"
+#include "api/wire/widen.h"
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
@@ -18,11 +19,7 @@ void times_from_rows(const struct job_request *request, int column, const char *
                      struct times *times) {
   times->kind = TIME_DOUBLE;
   times->column = column;
-  VX_EACH_ROW(stop, i, 0, request->job.inputs[VX_POINTS].dims[0]) {
-    float value;
-    vx_widen(request->dtype, rows, i * request->num_features + column, 1, &value);
-    times->values[i].number = (double)value;
-  }
+  rows_read_column(request, rows, column, stop, &times->values->number);
 }
 
 // ---- the origin -----------------------------------------------------------------------------------------------------

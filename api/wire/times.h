@@ -35,7 +35,7 @@ struct deskew_report {
 
 // Whether the request's points need their times.
 bool times_are_read(const struct job_request *request);
-// Reads the times from a column of rows of the request's dtype.
+// Reads the times from a column of the rows of the body.
 void times_from_rows(const struct job_request *request, int column, const char *rows, struct vx_stop *stop,
                      struct times *times);
 // Converts the times of the split request to seconds in float32. Writes the seconds from the origin to the column of

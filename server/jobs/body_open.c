@@ -12,6 +12,7 @@
 #include "api/wire/inputs.h"
 #include "api/wire/sniff.h"
 #include "api/wire/times.h"
+#include "api/wire/widen.h"
 #include "api/wire/wire.h"
 #include "server/base/clock.h"
 #include "server/jobs/held.h"
@@ -100,7 +101,8 @@ static bool decode_part(struct job *job, struct coding_step *step, bool *more) {
   char beyond;
   size_t most = job->services->max_body_bytes, decoded = job->held.rows_bytes - job->spec.lead, room;
   size_t later = step->in_size > PART_IN ? step->in_size - PART_IN : 0;
-  if (!job_acquire_decoder(job) || !grow(job, decoded, &room)) return false;  // charges what the last part allocated
+  if (!job_acquire_decoder(job, job->spec.coding) || !grow(job, decoded, &room))
+    return false;  // charges what the last part allocated
   bool last = decoded == most;
   step->in_size -= later;
   step->out = last ? &beyond : job->held.rows->data + job->held.rows_bytes;
@@ -189,10 +191,13 @@ static bool open_tensors(struct body *body) {
 
 static bool unpack(const struct body *body, struct cloud_file *file) {
   struct job *job = body->job;
-  if (!acquire_rows(body, file->unpacked_bytes)) return false;
-  if (!cloud_unpack(file, job->held.rows->data, body->error)) return false;
-  job_use_rows(job);
-  return true;
+  const struct cloud_packing *packing = &file->packing;
+  if (!fits_body(body, packing->bytes) || !job_acquire_rows(job, packing->bytes + packing->spare_bytes)) return false;
+  if (packing->coding && !job_acquire_decoder(job, packing->coding)) return false;
+  bool good = cloud_unpack(file, job->held.decoder, job->held.rows->data, body->error);
+  job_release_decoder(job);
+  if (good) job_use_rows(job);
+  return good;
 }
 
 // Writes the rows over the input if no row overtakes the points it comes from; otherwise into new memory.
@@ -280,23 +285,18 @@ static bool open_inference(struct body *body) {
 // ---- all together ---------------------------------------------------------------------------------------------------
 
 static bool open_container(struct body *body) {
-  static bool (*const open[FORMATS])(struct body * body) = {
-      [FORMAT_RAW] = open_raw,
-      [FORMAT_PCD] = open_file,
-      [FORMAT_PLY] = open_file,
-      [FORMAT_POINTCLOUD2] = open_file,
-      [FORMAT_SAFETENSORS] = open_tensors,
-  };
-  if (body->job->infer) return open_inference(body);
   const struct job *job = body->job;
+  enum body_format format = body->asked->format;
+  if (job->infer) return open_inference(body);
   bool stripped = job->spec.form && job->held.input && body_may_be_stripped(job_body(job), job->held.body_bytes);
-  if (open[body->asked->format](body)) return true;
+  if (format == FORMAT_RAW) return open_raw(body);
+  if (format == FORMAT_SAFETENSORS ? open_tensors(body) : open_file(body)) return true;
   return stripped && body->error->kind == ERROR_BAD_BODY ? error_suffix(body->error, SNIFFED_FORM) : false;
 }
 
-// ---- times ----------------------------------------------------------------------------------------------------------
+// ---- its columns ----------------------------------------------------------------------------------------------------
 
-// Widens rows, so that a time and a moved point have the precision of float32.
+// Widens rows. A time and a moved point need the precision of float32 too.
 static bool widen(struct body *body) {
   struct job *job = body->job;
   struct job_request *asked = body->asked;
@@ -304,8 +304,7 @@ static bool widen(struct body *body) {
   int64_t values = points->dims[0] * asked->num_features;
   if (!acquire_rows(body, (size_t)values * sizeof(float))) return false;
   float *out = (float *)(void *)job->held.rows->data;
-  VX_EACH_ROW(&job->stop, i, 0, points->dims[0])
-    vx_widen(asked->dtype, body->rows, i * asked->num_features, asked->num_features, out + i * asked->num_features);
+  rows_widen(asked, body->rows, &job->stop, out, &job->loss);
   job_use_rows(job);
   points->dtype = VX_FLOAT32;
   body->rows = job->held.input->data;
@@ -325,18 +324,21 @@ static bool deskew(const struct body *body) {
   return true;
 }
 
-static bool take_times(struct body *body) {
+static bool take_columns(struct body *body) {
   struct job *job = body->job;
   const struct job_request *asked = body->asked;
-  if (!body->rows || asked->job.inputs[VX_POINTS].dims[0] == 0 || !times_are_read(asked)) return true;
-  if (!body->times.values) {
+  bool timed = times_are_read(asked), wide = job_request_widens(asked) || (timed && vx_is_narrow(asked->dtype));
+  if (!body->rows || asked->job.inputs[VX_POINTS].dims[0] == 0) return true;
+  if (timed && !body->times.values) {
     if (!acquire_times(body)) return false;
     times_from_rows(asked, value_find_name(asked->fields, asked->time.field, strlen(asked->time.field)), body->rows,
                     &job->stop, &body->times);
   }
-  if (vx_is_narrow(asked->dtype) && !widen(body)) return false;
-  times_convert(asked, &body->times, body->rows, &job->stop, &job->deskewed);
-  return deskew(body);
+  if (wide && !widen(body)) return false;
+  if (asked->intensity_scale != 0)
+    cloud_scale(asked, body->has_names ? body->intensity : cloud_intensity(asked), &job->stop, body->rows);
+  if (timed) times_convert(asked, &body->times, body->rows, &job->stop, &job->deskewed);
+  return !timed || deskew(body);
 }
 
 // Coding, source, container, columns: each step leaves in the input or in the source what the next step reads.
@@ -347,9 +349,7 @@ bool body_open(struct job *job, const struct device *gpu) {
   if (asked->points_region.name[0] && !fetch(&body)) return false;
   if (sinks_take_answer(job) && !sinks_open(job)) return false;
   if (!open_container(&body)) return false;
-  if (asked->intensity_scale != 0 && body.rows)
-    cloud_scale(asked, body.has_names ? body.intensity : cloud_intensity(asked), &job->stop, body.rows);
-  if (!take_times(&body)) return false;
+  if (!take_columns(&body)) return false;
   job->points = body.rows ? body.rows : no_points;
   return true;
 }

@@ -73,14 +73,14 @@ static bool try_decoder_bytes(struct job *job, struct shortage *shortage) {
   return true;
 }
 
-static bool try_decoder(struct job *job, size_t bytes, struct shortage *shortage) {
+static bool try_decoder(struct job *job, size_t number, struct shortage *shortage) {
   struct job_held *held = &job->held;
-  (void)bytes;
-  if (!held->decoder) held->decoder = coders_acquire_decoder(job->services->coders, job->spec.coding);
+  enum coding coding = (enum coding)number;
+  if (!held->decoder) held->decoder = coders_acquire_decoder(job->services->coders, coding);
   if (held->decoder && try_decoder_bytes(job, shortage)) return true;
   if (!held->decoder_bytes) {  // a used decoder may hold more memory than a new one
     decoder_free(held->decoder);
-    held->decoder = decoder_new(job->spec.coding);
+    held->decoder = decoder_new(coding);
   }
   if (!held->decoder) {
     *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, 0};
@@ -116,7 +116,7 @@ bool job_acquire_times(struct job *job, size_t bytes) { return acquire(job, byte
 
 bool job_acquire_output(struct job *job, size_t bytes) { return acquire(job, bytes, try_output); }
 
-bool job_acquire_decoder(struct job *job) { return acquire(job, 0, try_decoder); }
+bool job_acquire_decoder(struct job *job, enum coding coding) { return acquire(job, coding, try_decoder); }
 
 bool job_acquire_scratch(struct job *job, size_t bytes) { return acquire(job, bytes, try_scratch); }
 

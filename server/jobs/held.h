@@ -17,7 +17,7 @@ VX_WARN_UNUSED bool job_acquire_times(struct job *job, size_t bytes);
 // Memory for `bytes` of output.
 VX_WARN_UNUSED bool job_acquire_output(struct job *job, size_t bytes);
 // A decoder for its body, and the budget for the memory that the decoder has allocated so far.
-VX_WARN_UNUSED bool job_acquire_decoder(struct job *job);
+VX_WARN_UNUSED bool job_acquire_decoder(struct job *job, enum coding coding);
 // `bytes` of the budget for scratch. Refused for good if the job would then hold more than the whole budget by itself.
 VX_WARN_UNUSED bool job_acquire_scratch(struct job *job, size_t bytes);
 // The detector of the request, if it has one. The caller holds the catalog.

@@ -49,7 +49,8 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
   struct vx_job work = job->asked.job;
   work.tensors = job_answer_kind(job)->tensors(&job->asked);
   return gpu && gpu->backend->host_pin && device_state(gpu) == DEVICE_WORKING && gpu->backend->runs(&work) &&
-         job->asked.intensity_scale == 0 && !job->asked.time.field[0] && !job->asked.stream.name[0];
+         job->asked.intensity_scale == 0 && !job->asked.time.field[0] && !job->asked.stream.name[0] &&
+         !job_request_widens(&job->asked);
 }
 
 // A source larger than the limit of bodies is left to the copy, which refuses it.

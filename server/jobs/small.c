@@ -54,7 +54,7 @@ static bool is_plain(const struct job_request *asked) {
   const struct vx_voxelize *params = &asked->job.params.voxelize;
   return asked->job.op == VX_VOXELIZE && asked->chain.count == 0 && !asked->time.field[0] &&
          !params->block_filter.enabled && params->encoder.num_layers == 0 && asked->num_features <= MOST_COLUMNS &&
-         asked->dtype == VX_FLOAT32 && params->feature_dtype == VX_FLOAT32;
+         !job_request_widens(asked) && asked->dtype == VX_FLOAT32 && params->feature_dtype == VX_FLOAT32;
 }
 
 // Whether the body is raw rows and the answer is not compressed.

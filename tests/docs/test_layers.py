@@ -48,6 +48,7 @@ HOME = {
     "pthread.h": ("server/",),
     "sys/socket.h": ("server/",),
     "zlib.h": ("api/wire/",),
+    "lz4.h": ("api/wire/",),
     "zstd.h": ("api/wire/",),
     "zstd_errors.h": ("api/wire/",),
     "cuda.h": ("kernels/cuda/",),

@@ -55,6 +55,9 @@ def chunked(body, size):
 BODY = rows(500)
 LARGE_BODY = tiled_rows(MB)
 DEFLATED = codings.CODERS["deflate"](BODY)
+FIELDS = b"".join(struct.pack("<HcIBf", 1, name, 4 * at, 7, 0) for at, name in enumerate((b"x", b"y", b"z", b"i")))
+PACKED = codings.CODERS["zstd"](BODY)
+BLOB = b"CLOUDINI_V03" + struct.pack("<3I2BH", 500, 1, 16, 0, 2, 4) + FIELDS + struct.pack("<I", len(PACKED)) + PACKED
 CHUNKED = "Transfer-Encoding: chunked"
 # One row for each kind of request: its name and its bytes.
 REQUESTS = (
@@ -65,6 +68,8 @@ REQUESTS = (
     ("voxelize_batch", post(BODY, VOXELIZE + "&point_counts=100,0,400&outputs=voxel_coords,point_voxel_ids")),
     ("voxelize_filtered", post(BODY, VOXELIZE + "&block_filter=2,3,0.1,9&max_points_per_voxel=0")),
     ("voxelize_half", post(BODY, VOXELIZE + "&dtype=float16")),
+    ("integers", post(BODY, VOXELIZE + "&dtype=int32&scale=0.001&filter=delta,shuffle")),
+    ("cloudini", post(BLOB, VOXELIZE + "&format=cloudini")),
     ("voxelize_fps", post(BODY, VOXELIZE + "&fps=50")),
     ("metadata", post(BODY, VOXELIZE, "Accept: application/json")),
     ("npz", post(BODY, VOXELIZE, "Accept: application/x-npz")),

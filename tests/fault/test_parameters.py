@@ -111,7 +111,7 @@ class Parameters(FaultCase):
         for name, values in (
             ("feature", ("max", "mean,max", "", "mean,", ",mean", "MEAN", "mean;points")),
             ("feature_dtype", ("float64", "half", "")),
-            ("dtype", ("int8", "bfloat16")),
+            ("dtype", ("int64", "bfloat16")),
             ("order", ("random", "FIRST", "")),
             ("fill", ("nan", "")),
             ("max_voxels_by", ("random", "NEAR", "near,full", "")),

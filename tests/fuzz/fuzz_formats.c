@@ -92,10 +92,10 @@ static void read_body(const struct job_request *asked, char *body, size_t size) 
   bool good = format_open(request.format, body, size, NULL, &file, &error) &&
               cloud_choose(&file, &request, &columns, &error) && job_request_split(&request, file.points, &error);
   if (good && file.layout == CLOUD_PACKED) {
-    if (file.unpacked_bytes > MOST_BYTES) return;  // the server has such a limit too
-    unpacked = malloc(file.unpacked_bytes + 1);
+    if (file.packing.bytes > MOST_BYTES) return;  // the server has such a limit too
+    unpacked = malloc(file.packing.bytes + 1);
     assert(unpacked);
-    good = cloud_unpack(&file, unpacked, &error);
+    good = cloud_unpack(&file, NULL, unpacked, &error);
   }
   if (good)
     gather(&request, &file, &columns, body);

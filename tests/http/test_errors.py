@@ -143,7 +143,7 @@ class Errors(SharedDaemonCase):
     def test_unknown_words(self):
         self.refused("feature", f"{SMALL}&feature=", *self.values("feature", "median mean,mean mean,"))
         self.refused("feature_dtype", f"{SMALL}&feature_dtype=float64")
-        self.refused("dtype", f"{SMALL}&dtype=int8")
+        self.refused("dtype", f"{SMALL}&dtype=int64")
         self.refused("order", f"{SMALL}&order=last")
         self.refused("fill", f"{SMALL}&fill=one")
         self.refused("outputs", *self.values("outputs", "voxel voxel_coords,voxel_coords"))

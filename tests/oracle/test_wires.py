@@ -14,6 +14,7 @@ from mcap.reader import SeekingReader
 from safetensors.numpy import save
 
 import check
+import cloudini
 import codings
 import files
 import infer
@@ -65,6 +66,11 @@ def raw(inputs):
     return inputs["points"].tobytes(), "", {}
 
 
+def shuffled(inputs):
+    points = np.ascontiguousarray(inputs["points"])
+    return points.view("u1").reshape(len(points), -1).T.tobytes(), "&filter=shuffle", {}
+
+
 def file_of(write, word):
     def body(inputs):
         named = files.structured({name: inputs["points"][:, place] for place, name in enumerate(NAMES)})
@@ -75,12 +81,17 @@ def file_of(write, word):
 
 # For each format: the body, and its query and head. Only safetensors has room for more than points.
 FORMATS = {
-    "raw": [raw],
+    "raw": [raw, shuffled],
     "pcd": [file_of(lambda points, data=data: files.pcd(points, data), "pcd") for data in
             ("ascii", "binary", "binary_compressed")],
     "ply": [file_of(lambda points, data=data: files.ply(points, data), "ply") for data in
             ("ascii", "binary_little_endian")],
     "pointcloud2": [file_of(files.pointcloud2, "pointcloud2")],
+    "compressedpointcloud2": [file_of(lambda points, packed=packed: files.pointcloud2(points, packed=packed),
+                                      "compressedpointcloud2") for packed in
+                              (("zstd", codings.zstd), ("zlib", CODERS["gzip"]))],
+    "cloudini": [file_of(lambda points, packer=packer: cloudini.blob(points, 5, "LOSSLESS", packer), "cloudini")
+                 for packer in cloudini.COMPRESSORS],
     "safetensors": [lambda inputs: (save(inputs), "", SAFETENSORS)],
 }  # fmt: skip
 

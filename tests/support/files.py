@@ -134,9 +134,11 @@ def pointcloud2(
     tail=b"",
     xcdr2=False,
     stamp=(1700000000, 5),
+    packed=None,
     **numbers,
 ):
-    """A serialized PointCloud2. `padding` bytes follow each row; `numbers` replace numbers of the message."""
+    """A serialized PointCloud2. `padding` bytes follow each row; `numbers` replace numbers of the message. With
+    `packed`, a CompressedPointCloud2: its format, and a function that compresses the data."""
     order = ">" if big_header else "<"
     out = bytearray([0, (6 if xcdr2 else 0) + (not big_header), 0, 0])
 
@@ -153,6 +155,8 @@ def pointcloud2(
     width, step = len(points) // height, points.dtype.itemsize
     rows = np.frombuffer(points.tobytes(), np.uint8).reshape(height, width * step)
     data = np.pad(rows, ((0, 0), (0, padding)), constant_values=0xAA).tobytes()
+    if packed:
+        data = packed[1](data)
     put("I", *stamp)
     text(frame)
     put("I", numbers.get("height", height), numbers.get("width", width))
@@ -170,4 +174,6 @@ def pointcloud2(
     put("I", numbers.get("data", len(data)))
     out.extend(data)
     put("B", 1)
+    if packed:
+        text(packed[0])
     return bytes(out) + tail

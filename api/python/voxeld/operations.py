@@ -50,6 +50,32 @@ __all__ = [
     "VoxelizeSweepParameters",
 ]
 
+VoxelizeDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+VoxelizeFilter = Literal[
+    "delta",
+    "shuffle",
+]
+
+VoxelizeFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
+]
+
 VoxelizeFeature = Literal[
     "points",
     "mean",
@@ -83,6 +109,32 @@ VoxelizeOutputs = Literal[
     "point_steps",
 ]
 
+FpsDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+FpsFilter = Literal[
+    "delta",
+    "shuffle",
+]
+
+FpsFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
+]
+
 FpsOutputs = Literal[
     "sampled_indices",
     "sampled_points",
@@ -94,12 +146,64 @@ FpsOutputs = Literal[
     "point_steps",
 ]
 
+PointsDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+PointsFilter = Literal[
+    "delta",
+    "shuffle",
+]
+
+PointsFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
+]
+
 PointsOutputs = Literal[
     "points",
     "point_indices",
     "point_rows",
     "point_fates",
     "point_steps",
+]
+
+TransformDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+TransformFilter = Literal[
+    "delta",
+    "shuffle",
+]
+
+TransformFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
 ]
 
 TransformOutputs = Literal[
@@ -121,6 +225,32 @@ DecodeOutputs = Literal[
 ]
 
 ScatterOutputs = Literal["bev_features"]
+
+DetectDtype = Literal[
+    "float32",
+    "float16",
+    "int32",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "uint32",
+]
+
+DetectFilter = Literal[
+    "delta",
+    "shuffle",
+]
+
+DetectFormat = Literal[
+    "raw",
+    "pcd",
+    "ply",
+    "pointcloud2",
+    "compressedpointcloud2",
+    "cloudini",
+    "safetensors",
+]
 
 DetectOutputs = Literal[
     "boxes",
@@ -192,11 +322,29 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "dtype",
         ("voxelize", "fps", "points", "transform", "detect"),
-        "string",
+        "list",
         None,
         "float32",
-        "float32 or float16",
-        "type of the body's values",
+        "one type, or one for each column, of float32, float16, int32, uint8, int8, int16, uint16, uint32",
+        "type of the body's values, or of each column; a list of several also sets num_features",
+    ),
+    Parameter(
+        "scale",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "floats",
+        None,
+        None,
+        "1 to 64 finite numbers above 0",
+        "what each column of the body is multiplied by, from the left; without it 1",
+    ),
+    Parameter(
+        "filter",
+        ("voxelize", "fps", "points", "transform", "detect"),
+        "list",
+        None,
+        None,
+        "delta, shuffle, or delta,shuffle",
+        "what the client did with the rows of the body so that they compress better",
     ),
     Parameter(
         "format",
@@ -204,7 +352,7 @@ PARAMETERS: List[Parameter] = [
         "string",
         None,
         None,
-        "raw or pcd or ply or pointcloud2 or safetensors",
+        "raw or pcd or ply or pointcloud2 or compressedpointcloud2 or cloudini or safetensors",
         "format of the body's points; without it raw: rows of dtype",
     ),
     Parameter(
@@ -1164,8 +1312,10 @@ class VoxelizeParameters(TypedDict, total=False):
 
     preset: Optional[str]
     num_features: Optional[int]
-    dtype: Optional[Literal["float32", "float16"]]
-    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    dtype: Optional[Union[VoxelizeDtype, Sequence[VoxelizeDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[VoxelizeFilter, Sequence[VoxelizeFilter]]]
+    format: Optional[VoxelizeFormat]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
     point_counts: Optional[Ints]
@@ -1212,8 +1362,10 @@ class FpsParameters(TypedDict, total=False):
     num_samples: Optional[Union[int, Ints]]
     preset: Optional[str]
     num_features: Optional[int]
-    dtype: Optional[Literal["float32", "float16"]]
-    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    dtype: Optional[Union[FpsDtype, Sequence[FpsDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[FpsFilter, Sequence[FpsFilter]]]
+    format: Optional[FpsFormat]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
     point_counts: Optional[Ints]
@@ -1243,8 +1395,10 @@ class PointsParameters(TypedDict, total=False):
 
     preset: Optional[str]
     num_features: Optional[int]
-    dtype: Optional[Literal["float32", "float16"]]
-    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    dtype: Optional[Union[PointsDtype, Sequence[PointsDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[PointsFilter, Sequence[PointsFilter]]]
+    format: Optional[PointsFormat]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
     point_counts: Optional[Ints]
@@ -1273,8 +1427,10 @@ class TransformParameters(TypedDict, total=False):
 
     preset: Optional[str]
     num_features: Optional[int]
-    dtype: Optional[Literal["float32", "float16"]]
-    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    dtype: Optional[Union[TransformDtype, Sequence[TransformDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[TransformFilter, Sequence[TransformFilter]]]
+    format: Optional[TransformFormat]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
     point_counts: Optional[Ints]
@@ -1306,8 +1462,10 @@ class DetectParameters(TypedDict, total=False):
 
     model: Optional[str]
     num_features: Optional[int]
-    dtype: Optional[Literal["float32", "float16"]]
-    format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]]
+    dtype: Optional[Union[DetectDtype, Sequence[DetectDtype]]]
+    scale: Optional[Numbers]
+    filter: Optional[Union[DetectFilter, Sequence[DetectFilter]]]
+    format: Optional[DetectFormat]
     fields: Optional[Sequence[str]]
     intensity_scale: Optional[float]
     point_counts: Optional[Ints]
@@ -1860,8 +2018,10 @@ class Operations:
         preset: Optional[str] = None,
         *,
         num_features: Optional[int] = None,
-        dtype: Optional[Literal["float32", "float16"]] = None,
-        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        dtype: Optional[Union[VoxelizeDtype, Sequence[VoxelizeDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[VoxelizeFilter, Sequence[VoxelizeFilter]]] = None,
+        format: Optional[VoxelizeFormat] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
         point_counts: Optional[Ints] = None,
@@ -1918,7 +2078,11 @@ class Operations:
             preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
-            dtype: type of the body's values; default: float32
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
@@ -2061,8 +2225,10 @@ class Operations:
         *,
         preset: Optional[str] = None,
         num_features: Optional[int] = None,
-        dtype: Optional[Literal["float32", "float16"]] = None,
-        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        dtype: Optional[Union[FpsDtype, Sequence[FpsDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[FpsFilter, Sequence[FpsFilter]]] = None,
+        format: Optional[FpsFormat] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
         point_counts: Optional[Ints] = None,
@@ -2105,7 +2271,11 @@ class Operations:
             preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
-            dtype: type of the body's values; default: float32
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
@@ -2189,8 +2359,10 @@ class Operations:
         preset: Optional[str] = None,
         *,
         num_features: Optional[int] = None,
-        dtype: Optional[Literal["float32", "float16"]] = None,
-        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        dtype: Optional[Union[PointsDtype, Sequence[PointsDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[PointsFilter, Sequence[PointsFilter]]] = None,
+        format: Optional[PointsFormat] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
         point_counts: Optional[Ints] = None,
@@ -2230,7 +2402,11 @@ class Operations:
             preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
-            dtype: type of the body's values; default: float32
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
@@ -2307,8 +2483,10 @@ class Operations:
         preset: Optional[str] = None,
         *,
         num_features: Optional[int] = None,
-        dtype: Optional[Literal["float32", "float16"]] = None,
-        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        dtype: Optional[Union[TransformDtype, Sequence[TransformDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[TransformFilter, Sequence[TransformFilter]]] = None,
+        format: Optional[TransformFormat] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
         point_counts: Optional[Ints] = None,
@@ -2351,7 +2529,11 @@ class Operations:
             preset: a named parameter set; the query overrides it; allowed: a name from GET /v1/presets
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
-            dtype: type of the body's values; default: float32
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places
@@ -2675,8 +2857,10 @@ class Operations:
         model: str,
         *,
         num_features: Optional[int] = None,
-        dtype: Optional[Literal["float32", "float16"]] = None,
-        format: Optional[Literal["raw", "pcd", "ply", "pointcloud2", "safetensors"]] = None,
+        dtype: Optional[Union[DetectDtype, Sequence[DetectDtype]]] = None,
+        scale: Optional[Numbers] = None,
+        filter: Optional[Union[DetectFilter, Sequence[DetectFilter]]] = None,
+        format: Optional[DetectFormat] = None,
         fields: Optional[Sequence[str]] = None,
         intensity_scale: Optional[float] = None,
         point_counts: Optional[Ints] = None,
@@ -2725,7 +2909,11 @@ class Operations:
             model: the model that detects; allowed: a name from GET /v1/models
             num_features: number of columns of a row (C); x, y and z come first; allowed: a whole number from 3 to
                 64; default: 4
-            dtype: type of the body's values; default: float32
+            dtype: type of the body's values, or of each column; a list of several also sets num_features; default:
+                float32
+            scale: what each column of the body is multiplied by, from the left; without it 1; allowed: 1 to 64
+                finite numbers above 0
+            filter: what the client did with the rows of the body so that they compress better
             format: format of the body's points; without it raw: rows of dtype
             fields: names of the columns of a row, which also set num_features; for a file, the fields to take;
                 allowed: 3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places

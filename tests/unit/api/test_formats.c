@@ -45,8 +45,8 @@ static float *read_file(enum body_format format, const char *bytes, size_t size,
   bool good = format_open(format, body, size, NULL, &file, &error) && cloud_choose(&file, &request, &columns, &error) &&
               job_request_split(&request, file.points, &error);
   if (good && file.layout == CLOUD_PACKED) {
-    unpacked = malloc(file.unpacked_bytes + 1);
-    good = cloud_unpack(&file, unpacked, &error);
+    unpacked = malloc(file.packing.bytes + 1);
+    good = cloud_unpack(&file, NULL, unpacked, &error);
   }
   if (good) rows = malloc((size_t)(file.points + 1) * job_request_row_bytes(&request));
   if (good && !cloud_gather(&file, &columns, (char *)rows, &loss, &error)) {
@@ -490,6 +490,131 @@ static void pointcloud2_is_refused(void **state) {
   is_refused(FORMAT_POINTCLOUD2, "\0\1", 2, "num_features=3", "the body ends at byte 2, within the encapsulation");
 }
 
+// ---- cloudini -------------------------------------------------------------------------------------------------------
+
+#define LE32(number) (number) & 0xff, (number) >> 8 & 0xff, (number) >> 16 & 0xff, (number) >> 24
+#define MILLIMETRES 0x6f, 0x12, 0x83, 0x3a
+#define NO_RESOLUTION 0, 0, 0, 0
+// A field with a name of one letter, and its type and resolution.
+#define FIELD_OF(letter, type, ...) 1, 0, letter, LE32(0), type, __VA_ARGS__
+#define FLOATS FIELD_OF('x', 7, MILLIMETRES), FIELD_OF('y', 7, MILLIMETRES), FIELD_OF('z', 7, MILLIMETRES)
+// The header of a blob of three points that rounds floats and is not compressed.
+#define BLOB(version, fields)                                                                                          \
+  'C', 'L', 'O', 'U', 'D', 'I', 'N', 'I', '_', 'V', '0', version, LE32(3), LE32(1), LE32(0), 1, 0, fields, 0
+
+static void cloudini_is_read(void **state) {
+  (void)state;
+  static const unsigned char blob[] = {BLOB('2', 3), FLOATS, 0xa5, 0x13, 0xdc, 0x58, 0x03, 0x0d, 0x04,
+                                       0x04,         0xb8,   0xf2, 0x09, 0xeb, 0xe4, 0x05, 0x11};
+  const float xyz[] = {1234 * 0.001f, -5678 * 0.001f,  1 * 0.001f,     1240 * 0.001f, -5680 * 0.001f,
+                       -1 * 0.001f,   -79812 * 0.001f, 41733 * 0.001f, 7 * 0.001f};
+  gives(FORMAT_CLOUDINI, (const char *)blob, sizeof blob, "num_features=3", 9, xyz);
+  for (size_t size = 0; size < sizeof blob; size++)
+    is_refused(FORMAT_CLOUDINI, (const char *)blob, size, "num_features=3", "");
+}
+
+// Version 5 has four ways to write a column of integers behind the points.
+static void cloudini_has_columns_behind_the_points(void **state) {
+  (void)state;
+  static const unsigned char blob[] = {BLOB('5', 8),
+                                       FLOATS,
+                                       FIELD_OF('r', 4, NO_RESOLUTION),
+                                       FIELD_OF('t', 6, NO_RESOLUTION),
+                                       FIELD_OF('c', 4, NO_RESOLUTION),
+                                       FIELD_OF('i', 3, NO_RESOLUTION),
+                                       FIELD_OF('u', 2, NO_RESOLUTION),
+                                       LE32(53),
+                                       0xa5,
+                                       0x13,
+                                       0xdc,
+                                       0x58,
+                                       0x03,
+                                       5,
+                                       0x0d,
+                                       0x04,
+                                       0x04,
+                                       6,
+                                       0xb8,
+                                       0xf2,
+                                       0x09,
+                                       0xeb,
+                                       0xe4,
+                                       0x05,
+                                       0x11,
+                                       7,  // points
+                                       0,
+                                       0x07,
+                                       0x03,
+                                       0x08,  // deltas
+                                       3,
+                                       LE32(2),
+                                       0x01,
+                                       0x01,
+                                       0xd1,
+                                       0x0f,
+                                       0x02,  // runs of a delta
+                                       2,
+                                       LE32(2),
+                                       0x07,
+                                       0x00,
+                                       0x02,
+                                       0xff,
+                                       0xff,
+                                       0x01,  // runs of a value
+                                       1,
+                                       3,
+                                       0,
+                                       0xfb,
+                                       0xff,
+                                       0x06,
+                                       0x00,
+                                       0x2c,
+                                       0x01,
+                                       0x24};  // a palette
+  const float expected[][5] = {{3, 0, 7, -5, 5}, {4, 1000, 7, 6, 6}, {0, 2000, 65535, 300, 7}};
+  float *rows = read_file(FORMAT_CLOUDINI, (const char *)blob, sizeof blob, "num_features=8");
+  if (!rows) fail_msg("%s", error.text);
+  for (int point = 0; point < 3; point++)
+    assert_memory_equal(rows + 8 * point + 3, expected[point], sizeof expected[point]);
+  free(rows);
+}
+
+// Doubles without a resolution: 64 bits, the same number again, then a window of the bits that differ.
+static void cloudini_has_windows_of_bits(void **state) {
+  (void)state;
+  static const unsigned char blob[] = {BLOB('4', 3),
+                                       FIELD_OF('x', 8, NO_RESOLUTION),
+                                       FIELD_OF('y', 2, NO_RESOLUTION),
+                                       FIELD_OF('z', 2, NO_RESOLUTION),
+                                       LE32(17),
+                                       0,
+                                       0,
+                                       0,
+                                       0,
+                                       0,
+                                       0,
+                                       0xf8,
+                                       0x3f,
+                                       1,
+                                       2,
+                                       0,
+                                       1,
+                                       2,
+                                       0x37,
+                                       0x20,
+                                       1,
+                                       2};
+  const float expected[] = {1.5f, 1, 2, 1.5f, 1, 2, 1.75f, 1, 2};
+  gives(FORMAT_CLOUDINI, (const char *)blob, sizeof blob, "num_features=3", 9, expected);
+  unsigned char wrong[sizeof blob];
+  memcpy(wrong, blob, sizeof blob);
+  wrong[sizeof blob - 4] = 0x01;  // the bits of a window that was never given
+  is_refused(FORMAT_CLOUDINI, (const char *)wrong, sizeof wrong, "num_features=3", "used before it is given");
+  wrong[sizeof blob - 4] = 0x7f;  // 31 zeros
+  wrong[sizeof blob - 3] = 0x1f;  // and 63 bits
+  is_refused(FORMAT_CLOUDINI, (const char *)wrong, sizeof wrong, "num_features=3", "has more than 64");
+}
+
 // ---- columns --------------------------------------------------------------------------------------------------------
 
 #define FIVE                                                                                                           \
@@ -767,6 +892,9 @@ int main(void) {
       cmocka_unit_test(xcdr2_is_read),
       cmocka_unit_test(an_empty_frame_may_have_no_nul),
       cmocka_unit_test(ros1_is_named),
+      cmocka_unit_test(cloudini_is_read),
+      cmocka_unit_test(cloudini_has_columns_behind_the_points),
+      cmocka_unit_test(cloudini_has_windows_of_bits),
       cmocka_unit_test(pointcloud2_is_refused),
       cmocka_unit_test(columns_are_chosen),
       cmocka_unit_test(a_name_may_occur_once),

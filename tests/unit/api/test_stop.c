@@ -14,6 +14,7 @@
 #include "api/wire/join.h"
 #include "api/wire/lzf.h"
 #include "api/wire/times.h"
+#include "api/wire/widen.h"
 #include "api/wire/wire.h"
 
 enum { ROWS = 3 << 16, COLUMNS = 4, ROW_BYTES = COLUMNS * (int)sizeof(float) };
@@ -77,6 +78,30 @@ static bool unpack(struct vx_stop *stop) {
   static char packed[2 * ROWS];
   for (int i = 0; i < ROWS; i++) packed[2 * i + 1] = 'x';  // each byte is a run
   return lzf_unpack(packed, sizeof packed, (char *)out, ROWS, stop);
+}
+
+// One chunk of uncompressed points.
+static bool read_blob(struct vx_stop *stop) {
+  static const char head[] = "CLOUDINI_V02\0\0\3\0\1\0\0\0\20\0\0\0\0\0\4\0";  // 196608 points
+  static const char field[] = "\1\0x\0\0\0\0\7\0\0\0\0";
+  static char blob[sizeof head - 1 + COLUMNS * (sizeof field - 1) + sizeof rows];
+  static struct cloud_file file;
+  struct error error;
+  char *at = blob + sizeof head - 1;
+  memcpy(blob, head, sizeof head - 1);
+  for (int c = 0; c < COLUMNS; c++, at += sizeof field - 1) {
+    memcpy(at, field, sizeof field - 1);
+    at[2] = (char)('x' + c);
+  }
+  memcpy(at, rows, sizeof rows);
+  return format_open(FORMAT_CLOUDINI, blob, sizeof blob, stop, &file, &error) &&
+         cloud_unpack(&file, NULL, (char *)out, &error);
+}
+
+static bool widen(struct vx_stop *stop) {
+  struct cloud_loss loss = {0};
+  rows_widen(&request, (const char *)rows, stop, out[0], &loss);
+  return !stop->has_stopped;
 }
 
 static bool scale(struct vx_stop *stop) {
@@ -180,6 +205,8 @@ static const struct {
     {"binary rows", read_binary, false},
     {"faces", skip_faces, false},
     {"LZF", unpack, false},
+    {"cloudini", read_blob, false},
+    {"widening", widen, false},
     {"intensity", scale, false},
     {"JSON", read_json, false},
     {"sweeps", join, false},

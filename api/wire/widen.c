@@ -1,0 +1,167 @@
+// See widen.h.
+//
+// A column is decoded in blocks that stay in the first cache: bits, then numbers, then rows. Most loops run over a
+// whole block, even if fewer rows are left: a compiler makes vector instructions of loops with a constant length.
+#include "api/wire/widen.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "api/wire/loss.h"
+
+enum { BLOCK = 256 };  // rows
+
+// A column while it is decoded.
+struct column {
+  enum vx_dtype dtype;
+  const unsigned char *at;  // the first byte of the first value
+  size_t row, byte;         // from a value to the next value, and from a byte of a value to the next byte
+  bool delta;
+  uint32_t sum;  // of the deltas
+  bool scaled;
+  double scale;
+};
+
+// ---- bits -----------------------------------------------------------------------------------------------------------
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+static ALWAYS_INLINE void load_values(const struct column *column, size_t row, int64_t first, int count,
+                                      uint32_t *restrict bits) {
+  const unsigned char *a = column->at + (size_t)first * row, *b = a + column->byte, *c = b + column->byte;
+  const unsigned char *d = c + column->byte;
+  switch (vx_dtype_size(column->dtype)) {
+    case 1:
+      for (int i = 0; i < count; i++) bits[i] = a[(size_t)i * row];
+      break;
+    case 2:
+      for (int i = 0; i < count; i++) bits[i] = a[(size_t)i * row] | (uint32_t)b[(size_t)i * row] << 8;
+      break;
+    default:
+      for (int i = 0; i < count; i++)
+        bits[i] = a[(size_t)i * row] | (uint32_t)b[(size_t)i * row] << 8 | (uint32_t)c[(size_t)i * row] << 16 |
+                  (uint32_t)d[(size_t)i * row] << 24;
+  }
+}
+
+// Adds up deltas in zigzag: 0, -1, 1, -2, ... are 0, 1, 2, 3, ... The bits above the width of the type are wrong.
+static void add_deltas(struct column *column, uint32_t *bits) {
+  uint32_t sum = column->sum;
+  for (int i = 0; i < BLOCK; i++) bits[i] = bits[i] >> 1 ^ (0u - (bits[i] & 1));
+  for (int i = 0; i < BLOCK; i++) bits[i] = sum += bits[i];
+  column->sum = sum;
+}
+
+static void load(struct column *column, int64_t first, int count, uint32_t *bits) {
+  if (count < BLOCK) memset(bits, 0, BLOCK * sizeof *bits);
+  if (column->row == 1 && count == BLOCK)
+    load_values(column, 1, first, BLOCK, bits);
+  else
+    load_values(column, column->row, first, count, bits);
+  if (column->delta) add_deltas(column, bits);
+}
+
+// ---- numbers --------------------------------------------------------------------------------------------------------
+
+#define CONVERT(number)                                                                                                \
+  for (int i = 0; i < BLOCK; i++) out[i] = (double)(number)*scale;                                                     \
+  break
+
+// Reads the next block. Without a scale the factor is 1, which changes nothing.
+static void take_numbers(struct column *column, int64_t first, int count, double *out) {
+  uint32_t bits[BLOCK];
+  const double scale = column->scale;
+  load(column, first, count, bits);
+  switch (column->dtype) {
+    case VX_INT8: CONVERT((int8_t)bits[i]);
+    case VX_UINT8: CONVERT((uint8_t)bits[i]);
+    case VX_INT16: CONVERT((int16_t)bits[i]);
+    case VX_UINT16: CONVERT((uint16_t)bits[i]);
+    case VX_INT32: CONVERT((int32_t)bits[i]);
+    case VX_UINT32: CONVERT((uint32_t)bits[i]);
+    case VX_FLOAT16: CONVERT(vx_half_to_float((uint16_t)bits[i]));
+    case VX_FLOAT32: CONVERT(vx_bits_float(bits[i]));
+  }
+}
+
+// A float column without a scale, whose bits are not touched: even a signaling NaN stays.
+static void take_bits(struct column *column, int64_t first, int count, float *out) {
+  uint32_t bits[BLOCK];
+  load(column, first, count, bits);
+  if (column->dtype == VX_FLOAT16)
+    for (int i = 0; i < BLOCK; i++) out[i] = vx_half_to_float((uint16_t)bits[i]);
+  else
+    memcpy(out, bits, sizeof bits);
+}
+
+// Rounding moves a coordinate by more than a hair only if the coordinate is far away.
+static void note_losses(const double *numbers, const float *values, int count, struct cloud_loss *loss) {
+  const float far = 0x1p16f;
+  int any = 0;
+  for (int i = 0; i < BLOCK; i++) any |= fabsf(values[i]) >= far;
+  for (int i = 0; any && i < count; i++) cloud_note_loss(loss, numbers[i], values[i]);
+}
+
+static void take_floats(struct column *column, int64_t first, int count, float *out, struct cloud_loss *loss) {
+  double numbers[BLOCK];
+  if (vx_is_float(column->dtype) && !column->scaled) {
+    take_bits(column, first, count, out);
+    return;
+  }
+  take_numbers(column, first, count, numbers);
+  for (int i = 0; i < BLOCK; i++) out[i] = (float)numbers[i];
+  if (loss) note_losses(numbers, out, count, loss);
+}
+
+// ---- rows -----------------------------------------------------------------------------------------------------------
+
+static int64_t points_of(const struct job_request *request) { return request->job.inputs[VX_POINTS].dims[0]; }
+
+// With the shuffle, all first bytes of the rows come first, then all second bytes, and so on.
+static struct column column_of(const struct job_request *request, const char *rows, int number) {
+  const struct column_terms *terms = &request->columns;
+  size_t place = 0, points = (size_t)points_of(request);
+  bool shuffled = terms->filters & FILTER_BIT(FILTER_SHUFFLE);
+  for (int c = 0; c < number; c++) place += vx_dtype_size(column_dtype(terms, c));
+  return (struct column){.dtype = column_dtype(terms, number),
+                         .at = (const unsigned char *)rows + (shuffled ? place * points : place),
+                         .row = shuffled ? 1 : job_request_row_bytes(request),
+                         .byte = shuffled ? points : 1,
+                         .delta = terms->filters & FILTER_BIT(FILTER_DELTA),
+                         .scaled = number < terms->num_scales,
+                         .scale = number < terms->num_scales ? request->scales[number] : 1};
+}
+
+static ALWAYS_INLINE void write_rows(float values[][BLOCK], int count, int columns, float *restrict out) {
+  for (int i = 0; i < count; i++)
+    for (int c = 0; c < columns; c++) *out++ = values[c][i];
+}
+
+void rows_widen(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
+                struct cloud_loss *loss) {
+  struct column columns[VX_MAX_FEATURES];
+  int64_t points = points_of(request), count;
+  int width = request->num_features;
+  float values[VX_MAX_FEATURES][BLOCK];
+  for (int c = 0; c < width; c++) columns[c] = column_of(request, rows, c);
+  for (int64_t first = 0; first < points && !vx_stopped(stop, BLOCK); first += count) {
+    count = points - first < BLOCK ? points - first : BLOCK;
+    for (int c = 0; c < width; c++) take_floats(&columns[c], first, (int)count, values[c], c < 3 ? loss : NULL);
+    if (width == 4)
+      write_rows(values, (int)count, 4, out + first * 4);  // with a constant, which is faster
+    else
+      write_rows(values, (int)count, width, out + first * width);
+  }
+}
+
+void rows_read_column(const struct job_request *request, const char *rows, int column, struct vx_stop *stop,
+                      double *out) {
+  struct column taken = column_of(request, rows, column);
+  int64_t points = points_of(request), count;
+  for (int64_t first = 0; first < points && !vx_stopped(stop, BLOCK); first += count) {
+    double numbers[BLOCK];
+    count = points - first < BLOCK ? points - first : BLOCK;
+    take_numbers(&taken, first, (int)count, numbers);
+    memcpy(out + first, numbers, (size_t)count * sizeof *out);
+  }
+}

@@ -1,0 +1,21 @@
+// Makes rows of float32 from the rows of a body or of an input: undoes the filters, and multiplies by the scales.
+//
+// A value becomes (float)((double)value * scale): one rounding. A float column without a scale keeps its bits. Any
+// thread; nothing here allocates.
+#ifndef VOXELD_WIDEN_H
+#define VOXELD_WIDEN_H
+
+#include "api/ops/ops.h"
+
+struct cloud_loss;
+
+// Writes the rows of the split request as float32 to `out`, which must not overlap `rows`. Records how far rounding
+// moved coordinates.
+void rows_widen(const struct job_request *request, const char *rows, struct vx_stop *stop, float *out,
+                struct cloud_loss *loss);
+
+// Reads one column of these rows. `out` has an entry for each row.
+void rows_read_column(const struct job_request *request, const char *rows, int column, struct vx_stop *stop,
+                      double *out);
+
+#endif
