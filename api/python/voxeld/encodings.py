@@ -6,6 +6,7 @@ import importlib
 import zlib
 from typing import Any, Callable, List, Optional
 
+HEADER = "Content-Encoding"
 GZIP = 16 + zlib.MAX_WBITS
 ZSTD = ("compression.zstd", "zstandard")  # Python 3.14's own, or the package from PyPI
 
@@ -20,6 +21,15 @@ def encoder_of(name: Optional[str]) -> Optional[Callable[[List[memoryview]], Lis
         module = _zstd()
         return lambda body: _encode(_zstd_compressor(module), body)
     raise ValueError(f"the encoding is {name!r}; allowed: gzip, zstd, or None")
+
+
+def fastest() -> str:
+    """zstd if this Python has it, else gzip."""
+    try:
+        _zstd()
+    except ValueError:
+        return "gzip"
+    return "zstd"
 
 
 def _zstd() -> Any:
