@@ -226,7 +226,7 @@ class Examples(unittest.TestCase):
         """Both compilers take the program. The page's own command builds it."""
         file = pathlib.Path(self.succeeded(shell, "pwd").strip(), name)
         file.write_text(shell.here(step.text), encoding="utf-8")
-        needs = ["pkg-config", "--cflags", "libcurl", "jansson"]
+        needs = ["pkg-config", "--cflags", "libcurl", "jansson", "zlib"]
         if not shutil.which("pkg-config") or subprocess.run(needs, capture_output=True).returncode:
             self.skipTest("there is no libcurl here")
         flags = ["-I", str(ROOT / "api" / "c"), *subprocess.check_output(needs, text=True).split()]
