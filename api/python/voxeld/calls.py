@@ -24,7 +24,7 @@ from .reading import JSON, TENSORS
 from .result import Result
 from .shared import REGIONS, Slots, Unavailable
 from .transport import Transport
-from .uplink import Packed, Packer, Uplink
+from .uplink import Packed, Packer, Sent, Uplink
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -57,6 +57,9 @@ class Calls:
         if self._slots:
             self._slots.close()
         self._transport.close()
+
+    def sent(self) -> Optional[Sent]:
+        return self._packer.total if self._packer else None
 
     # --- computing ---
 

@@ -13,7 +13,7 @@ from .calls import Calls
 from .connection import Endpoint
 from .operations import Operations
 from .transport import Transport
-from .uplink import Uplink
+from .uplink import Sent, Uplink
 from .version import VERSION
 
 
@@ -78,6 +78,11 @@ class Client(Operations):
         self._calls = Calls(transport, headers, encoding, uplink)
         if shared_memory:
             self._calls.share(endpoint)
+
+    @property
+    def sent(self) -> Optional[Sent]:
+        """How all points so far were sent. None without `uplink`."""
+        return self._calls.sent()
 
     # --- asking ---
 

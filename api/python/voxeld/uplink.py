@@ -7,6 +7,7 @@ and the report has the largest error. No point is dropped."""
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass, replace
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -34,7 +35,8 @@ Columns = NDArray[np.int32]  # [C, N]: integers, or the bits of floats
 class Sent:
     """How points were sent.
 
-    dtype          the type of each column; empty if the body was compressed as it was, such as a PCD file
+    dtype          the type of each column; empty if the body was compressed as it was, such as a PCD file, and for the
+                   sum of several requests
     scale          the factor of each column; 1 for floats; empty if all columns are floats
     encoding       zstd or gzip; "" if the body is empty
     plain_bytes    the size of the points as the caller gave them
@@ -54,6 +56,10 @@ class Sent:
         """sent_bytes as a part of plain_bytes; 1 if there are no points."""
         return self.sent_bytes / self.plain_bytes if self.plain_bytes else 1.0
 
+    def __add__(self, other: Sent) -> Sent:
+        sizes = (self.plain_bytes + other.plain_bytes, self.sent_bytes + other.sent_bytes)
+        return Sent((), (), other.encoding, *sizes, max(self.largest_error, other.largest_error))
+
 
 class Packed(NamedTuple):
     body: List[memoryview]
@@ -69,7 +75,10 @@ class _Column(NamedTuple):
 
 
 class Packer:
-    """Threads may share a packer. ValueError if `uplink` or `encoding` is not allowed."""
+    """Threads may share a packer. ValueError if `uplink` or `encoding` is not allowed.
+
+    total  of all points that were packed
+    """
 
     def __init__(self, uplink: Uplink, encoding: Optional[str] = None) -> None:
         self._resolutions = _resolutions_of(uplink)
@@ -77,6 +86,8 @@ class Packer:
         encoder = encoder_of(self._encoding)
         assert encoder is not None
         self._encode = encoder
+        self.total = Sent((), (), self._encoding, 0, 0)
+        self._lock = threading.Lock()
 
     def pack(self, body: List[memoryview], given: Mapping[str, Any]) -> Packed:
         """The request for points and the parameters that describe them. ValueError if the points are not rows of
@@ -132,6 +143,8 @@ class Packer:
     def _packed(self, body: List[memoryview], query: Dict[str, Any], sent: Sent) -> Packed:
         coded = self._encode(body)
         sent = replace(sent, sent_bytes=sum(piece.nbytes for piece in coded))
+        with self._lock:
+            self.total += sent
         return Packed(coded, query, {HEADER: self._encoding}, sent)
 
     def _of_columns(self, count: int) -> Sequence[Optional[float]]:
