@@ -1,14 +1,16 @@
 """Small bodies from the Python client: what is packed restores every number, or is as near as was asked."""
 
+import email.message
 import os
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import voxeld
 from daemon import ROOT
 from uplink_rows import decoded, restored
-from voxeld import encodings, uplink
+from voxeld import connection, encodings, uplink
 
 CASES = int(os.environ.get("VOXELD_TEST_CASES", 60))
 SEED = int(os.environ.get("VOXELD_TEST_SEED", 1))
@@ -230,6 +232,29 @@ class Arguments(unittest.TestCase):
                 packed = voxeld.pack(b"abc" * 100, 0.001, **given)
                 self.assertEqual((decoded(packed), packed.query), (b"abc" * 100, {}))
                 self.assertEqual((packed.report.dtype, packed.report.plain_bytes), ((), 300))
+
+
+class Answers(unittest.TestCase):
+    """Answers come compressed."""
+
+    def decode(self, name, body):
+        headers = email.message.Message()
+        headers["Content-Encoding"] = name
+        return encodings.decode(connection.Answer(200, "OK", headers, np.frombuffer(body, np.uint8))).body.tobytes()
+
+    def test_answers_are_decoded(self):
+        content = np.random.default_rng(30).integers(0, 9, 500_000).astype(np.uint8).tobytes()
+        for name in {"gzip", encodings.fastest()}:
+            for given in (content, content[:1], b""):
+                coded = b"".join(encodings.encoder_of(name)([memoryview(given)]))
+                self.assertEqual(self.decode(name, coded), given)
+            for damaged in (coded[:-1], b"", b"no " + name.encode()):
+                with self.subTest(name, damaged=damaged[:9]), self.assertRaises(voxeld.BadAnswer):
+                    self.decode(name, damaged)
+            with mock.patch.object(encodings, "LARGEST_ANSWER", 1000), self.assertRaisesRegex(voxeld.BadAnswer, "1000"):
+                self.decode(name, b"".join(encodings.encoder_of(name)([memoryview(content)])))
+        with self.assertRaisesRegex(voxeld.BadAnswer, "'br'"):
+            self.decode("br", b"abc")
 
 
 if __name__ == "__main__":

@@ -157,6 +157,8 @@ class Calls:
         self, operation: str, body: List[memoryview], given: Mapping[str, Any], accept: str, headers: Dict[str, str]
     ) -> Request:
         headers = {"Accept": accept, **headers}
+        if self._packer:  # the link is slow for answers too
+            headers["Accept-Encoding"] = self._packer.encoding
         headers.update({header: given[name] for name, header in HEADERS.items() if given.get(name) is not None})
         texts = _texts({name: value for name, value in given.items() if name not in HEADERS})
         target = f"/v1/{urllib.parse.quote(operation, safe='')}?{urllib.parse.urlencode(texts, safe=',')}"
@@ -175,7 +177,9 @@ class Calls:
         file; None if the answer is only metadata."""
         until = self._transport.deadline()
         result = self._share(request, read, parse, until)
-        return self._transport.ask(self._encoded(request), read, until=until) if result is None else result
+        if result is not None:
+            return result
+        return self._transport.ask(self._encoded(request), lambda answer: read(encodings.decode(answer)), until=until)
 
     def _share(
         self,

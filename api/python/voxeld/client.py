@@ -34,12 +34,13 @@ class Client(Operations):
                       is raised at once.
     idle_connections  limit of connections kept open for later requests
     encoding          gzip or zstd: points are sent compressed, which pays on slow links; zstd needs Python 3.14 or the
-                      package zstandard. Answers are not compressed.
+                      package zstandard.
     shared_memory     points and tensors go through shared memory if the service is on this machine and allows it. If
                       memory is not shared, a SharedMemoryWarning says why, and they go through the socket.
     uplink            for slow links. "auto": points go as integers or shuffled floats, compressed; nothing is lost.
                       A number: the resolution to which columns are rounded, or a list with one for each column.
                       Result.uplink says what was sent. `encoding` chooses the compression; else zstd, if there is one.
+                      Answers come compressed too.
 
     Result.warnings has the warnings of the service. The first warning of each kind is also a Python RequestWarning.
     """

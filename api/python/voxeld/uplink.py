@@ -77,16 +77,17 @@ class _Column(NamedTuple):
 class Packer:
     """Threads may share a packer. ValueError if `uplink` or `encoding` is not allowed.
 
-    total  of all points that were packed
+    encoding  zstd or gzip
+    total     of all points that were packed
     """
 
     def __init__(self, uplink: Uplink, encoding: Optional[str] = None) -> None:
         self._resolutions = _resolutions_of(uplink)
-        self._encoding = encoding or fastest()
-        encoder = encoder_of(self._encoding)
+        self.encoding = encoding or fastest()
+        encoder = encoder_of(self.encoding)
         assert encoder is not None
         self._encode = encoder
-        self.total = Sent((), (), self._encoding, 0, 0)
+        self.total = Sent((), (), self.encoding, 0, 0)
         self._lock = threading.Lock()
 
     def pack(self, body: List[memoryview], given: Mapping[str, Any]) -> Packed:
@@ -98,7 +99,7 @@ class Packer:
             return Packed([], {}, {}, Sent((), (), "", 0, 0))
         dtype = str(given.get("dtype", "float32"))
         if dtype not in DTYPES or any(given.get(name, RAW) != RAW for name in DESCRIBED):
-            return self._packed(body, {}, Sent((), (), self._encoding, plain, 0))
+            return self._packed(body, {}, Sent((), (), self.encoding, plain, 0))
         rows = np.frombuffer(body[0] if len(body) == 1 else b"".join(body), np.uint8)
         names = _names(given)
         columns = len(names) or int(given.get("num_features", COLUMNS))
@@ -138,14 +139,14 @@ class Packer:
         query: Dict[str, Any] = {"dtype": dtype if len(set(dtype)) > 1 else dtype[0], "filter": filters}
         if scale:
             query["scale"] = scale
-        return self._packed([_shuffled(values)], query, Sent(dtype, scale, self._encoding, plain, 0, error))
+        return self._packed([_shuffled(values)], query, Sent(dtype, scale, self.encoding, plain, 0, error))
 
     def _packed(self, body: List[memoryview], query: Dict[str, Any], sent: Sent) -> Packed:
         coded = self._encode(body)
         sent = replace(sent, sent_bytes=sum(piece.nbytes for piece in coded))
         with self._lock:
             self.total += sent
-        return Packed(coded, query, {HEADER: self._encoding}, sent)
+        return Packed(coded, query, {HEADER: self.encoding}, sent)
 
     def _of_columns(self, count: int) -> Sequence[Optional[float]]:
         if self._resolutions is None or len(self._resolutions) == 1:
