@@ -483,6 +483,27 @@ class Sensor(CCase):
                 line, rf"scan{n}\.bin: \d+ voxels; {100 + n} points: kept \d+ .* block_filtered 0; [\d.]+ ms$"
             )
 
+    def test_packed_scans(self):
+        """The voxels are those of plain scans; a scan that does not fit ends the program."""
+        query = f"{QUERY}&num_features=4"
+        with Daemon() as daemon:
+            _, plain, _ = self.end(self.start(url_of(daemon), *self.scans(3)))
+            status, lines, errors = self.end(self.start(url_of(daemon), "-q", query, "-z", "0", *self.scans(3)))
+            self.assertEqual((status, lines[-1], errors), (0, "3 scans sent, 0 dropped", ""))
+            counts = [line.rpartition(";")[0] for line in lines[:-1:2]]
+            self.assertEqual(counts, [line.rpartition(";")[0] for line in plain[:-1]])
+            for n, line in enumerate(lines[1::2]):
+                self.assertRegex(line, rf"scan{n}\.bin: packed into [\d.]+ %, largest error 0$")
+            frame = struct.pack("<I8f", 32, 1e-4, 0, 0, 0, 3e6, 0, 0, 0)
+            status, lines, errors = self.end(self.start(url_of(daemon), "-q", query, "-z", "0.001"), frame)
+            self.assertEqual((status, lines), (1, ["0 scans sent, 0 dropped"]))
+            self.assertIn("frame 1: column 0 has a number that int32 cannot hold in units of 0.001", errors)
+            status, _, errors = self.end(self.start(url_of(daemon), "-z", "0.001", *self.scans(1)))
+            self.assertEqual(status, 1)
+            self.assertIn("the query needs num_features", errors)
+        for wrong in ("-1", "inf", "auto", ""):
+            self.assertEqual(self.end(self.start("http://localhost", "-z", wrong))[0], 2)
+
     def test_frames_from_the_standard_input(self):
         frames = b"".join(struct.pack("<I", len(body)) + body for body in (rows(10), b"", rows(200_000)))
         with Daemon() as daemon:
@@ -690,6 +711,19 @@ class Packing(CCase):
         self.assertEqual(types, ("int32", "float32", "int32", "int32"))
         np.testing.assert_array_equal(rows[:, 1], points[:, 1])
         self.assertFalse(np.signbit(rows[7, 2]))
+
+    def test_the_service_restores_them(self):
+        points = np.random.default_rng(4).integers(-9000, 9000, (500, 4)) / np.float32(1000)
+        points = points.astype(np.float32)
+        with Daemon() as daemon:
+            url, query = url_of(daemon), f"{QUERY}&num_features=4"
+            self.call(url, body=points.tobytes())
+            plain = self.tensors
+            for options in (("-z", "0"), ("-z", "0.001", "-n", "3")):
+                lines = self.calls(url, *options, query=query, body=points.tobytes())
+                self.assertEqual(lines[0]["packed"], True)
+                self.assertEqual({line["status"] for line in lines[1:]}, {"OK"})
+                self.assertEqual(check.same_tensors(plain, self.tensors), [])
 
     def test_no_points(self):
         line, packed = self.pack(b"")

@@ -1,14 +1,21 @@
 """Small bodies from the Python client: what is packed restores every number, or is as near as was asked."""
 
 import email.message
+import json
 import os
+import pathlib
+import tempfile
 import unittest
+import warnings
 from unittest import mock
 
 import numpy as np
 
 import voxeld
-from daemon import ROOT
+from check import parse_by_hand
+from command_line import run
+from daemon import ROOT, Daemon
+from rude_server import GRID, url_of
 from uplink_rows import decoded, restored
 from voxeld import connection, encodings, uplink
 
@@ -255,6 +262,149 @@ class Answers(unittest.TestCase):
                 self.decode(name, b"".join(encodings.encoder_of(name)([memoryview(content)])))
         with self.assertRaisesRegex(voxeld.BadAnswer, "'br'"):
             self.decode("br", b"abc")
+
+
+class Served(unittest.TestCase):
+    """A daemon restores what the client sends."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+        five = {"description": "five columns", "operation": "voxelize", "parameters": {**GRID, "num_features": 5}}
+        pathlib.Path(folder, "five.json").write_text(json.dumps(five), encoding="utf-8")
+        cls.daemon = cls.enterClassContext(Daemon("--presets-dir", folder))
+        cls.plain, cls.exact, cls.rounded = (
+            cls.enterClassContext(voxeld.Client(url_of(cls.daemon), uplink=uplink)) for uplink in (None, "auto", 0.01)
+        )
+
+    def assert_same(self, expected, result):
+        self.assertEqual(list(expected), list(result))
+        for name, tensor in expected.items():
+            self.assertEqual(tensor.tobytes(), result[name].tobytes(), name)
+
+    def clouds(self):
+        rng = np.random.default_rng(20)
+        decimal = table(*(decimals(rng, 3000, 3, 9) for _ in range(4)))
+        mixed = decimal.copy()
+        mixed[:, 1:3] = rng.uniform(-9, 9, (3000, 2))
+        mixed[5:9, 2] = np.nan, -0.0, np.inf, 1e-45
+        return {"decimal": decimal, "mixed": mixed, "any": rng.uniform(-9, 9, (3000, 4)).astype(np.float32)}
+
+    def test_every_bit(self):
+        for name, points in self.clouds().items():
+            with self.subTest(name):
+                result = self.exact.points(points)
+                self.assert_same(self.plain.points(points), result)
+                self.assert_same(self.plain.voxelize(points, **GRID), self.exact.voxelize(points, **GRID))
+                self.assertIsNone(self.plain.points(points).uplink)
+                self.assertEqual(result.uplink, voxeld.pack(points).report)
+        halves = self.clouds()["any"].astype(np.float16)
+        self.assert_same(self.plain.points(halves), self.exact.points(halves))
+
+    def test_a_resolution(self):
+        points = self.clouds()["any"]
+        result = self.rounded.points(points)
+        self.assertEqual(result.uplink.largest_error, np.abs(result["points"].astype(np.float64) - points).max())
+        self.assertLess(result.uplink.largest_error, 0.0051)
+        np.testing.assert_array_equal(result["points"], restored(voxeld.pack(points, 0.01)))
+
+    def test_gzip(self):
+        points = self.clouds()["decimal"]
+        with voxeld.Client(url_of(self.daemon), uplink="auto", encoding="gzip") as client:
+            result = client.points(points)
+        self.assert_same(self.plain.points(points), result)
+        self.assertEqual(result.uplink.encoding, "gzip")
+
+    def test_answers_come_compressed(self):
+        points = self.clouds()["any"]
+        for encoding in {"gzip", encodings.fastest()}:
+            with voxeld.Client(url_of(self.daemon), uplink="auto", encoding=encoding) as client:
+                with mock.patch.object(encodings, "decode", side_effect=encodings.decode) as decode:
+                    self.assert_same(self.plain.voxelize(points, **GRID), client.voxelize(points, **GRID))
+                    (answer,), _ = decode.call_args
+                self.assertEqual(answer.headers["Content-Encoding"], encoding)
+
+    def test_batches(self):
+        clouds = [cloud[:count] for cloud, count in zip(self.clouds().values(), (3000, 0, 17))]
+        self.assert_same(self.plain.voxelize(clouds, **GRID), self.exact.voxelize(clouds, **GRID))
+        self.assert_same(self.plain.points(clouds), self.exact.points(clouds))
+
+    def test_bytes(self):
+        points = self.clouds()["decimal"]
+        body = points.tobytes()
+        self.assert_same(self.plain.points(points), self.exact.points(body))
+        rows = {"num_features": 3}
+        self.assert_same(self.plain.points(body, **rows), self.exact.points(body, **rows))
+        named = {"fields": "x,y,z,i,t,u", "time_field": "t"}
+        self.assert_same(self.plain.points(body, **named), self.exact.points(body, **named))
+        self.assert_same(self.plain.points(b""), self.exact.points(b""))
+
+    def test_bytes_have_the_columns_of_the_preset(self):
+        points = np.tile(self.clouds()["decimal"], 2)[:, :5]
+        for _ in range(2):
+            self.assert_same(
+                self.plain.voxelize(points.tobytes(), "five"), self.exact.voxelize(points.tobytes(), "five")
+            )
+        for client in (self.plain, self.exact):
+            with self.assertRaises(voxeld.Problem) as caught:
+                client.voxelize(points.tobytes(), "fivee")
+            self.assertEqual((caught.exception.status, caught.exception.parameter), (400, "preset"))
+
+    def test_formats_are_compressed(self):
+        header = "VERSION .7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH 1000\nHEIGHT 1\nPOINTS 1000\n"
+        file = (header + "DATA ascii\n" + "1 2 3\n" * 1000).encode()
+        result = self.exact.points(file, format="pcd", num_features=3)
+        self.assert_same(self.plain.points(file, format="pcd", num_features=3), result)
+        self.assertLess(result.uplink.ratio, 0.1)
+
+    def test_streams(self):
+        points = self.clouds()["decimal"]
+        plain, exact = (
+            client.stream(f"sensor{number}", 3, keep=True, **GRID, time_column="yes")
+            for number, client in enumerate((self.plain, self.exact))
+        )
+        for time in range(5):
+            pose = [time / 7, 0, 0, 1, 0, 0, 0]
+            self.assert_same(plain.send(points, pose, time), exact.send(points, pose, time))
+        for client, name in ((self.plain, "sensor0"), (self.exact, "sensor1")):
+            client.stream(name, 1).delete()  # the service then lacks the older sweeps, as after a restart
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", voxeld.StreamWarning)
+            results = [stream.send(points, [1, 0, 0, 1, 0, 0, 0], 9) for stream in (plain, exact)]
+        self.assertEqual([len(result.stream.sweeps) for result in results], [3, 3])
+        self.assert_same(*results)
+
+    def test_sums(self):
+        points = self.clouds()["any"]
+        with voxeld.Client(url_of(self.daemon), uplink=0.01) as client:
+            self.assertEqual(client.sent.plain_bytes, 0)
+            results = [client.points(points[:count]) for count in (3000, 20)]
+            self.assertEqual(client.sent.plain_bytes, 3020 * 16)
+            self.assertEqual(client.sent.sent_bytes, sum(result.uplink.sent_bytes for result in results))
+            self.assertEqual(client.sent.largest_error, results[0].uplink.largest_error)
+        self.assertIsNone(self.plain.sent)
+
+    def test_command_line(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        points = self.clouds()["any"]
+        points.tofile(folder / "a.bin")
+        np.save(folder / "b.npy", points)
+        service = ("--server", url_of(self.daemon))
+        for given, bound in ((("auto",), 0), (("0.01",), 0.0051), (("0.01,0.01,0.01,1",), 0.51)):
+            output = folder / given[0]
+            done = run("points", folder / "a.bin", folder / "b.npy", "-o", output, "--uplink", *given, *service)
+            self.assertEqual(done.counts["done"], 2, done)
+            self.assertRegex(done.errors, r"points: [0-9.]+% of 96000 bytes were sent, as (zstd|gzip); largest error ")
+            for name in ("a", "b"):
+                tensors, _ = parse_by_hand((output / f"{name}.safetensors").read_bytes())
+                error = np.abs(tensors["points"] - points).max()
+                self.assertTrue(error <= bound and (error > bound / 2 or not bound), error)
+        for uplink, status in (("0.01", 0), ("0.02", 2)):  # the folder has answers of points rounded to 0.01
+            done = run("points", folder / "a.bin", "-o", folder / "0.01", "--uplink", uplink, *service)
+            self.assertEqual(done.status, status, done)
+        done = run("points", folder / "a.bin", "-o", folder / "c", "--uplink", "fine", *service)
+        self.assertEqual(done.status, 2)
+        self.assertIn("'fine' is not auto, or numbers above 0", done.errors)
 
 
 if __name__ == "__main__":
