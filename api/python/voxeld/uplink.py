@@ -24,11 +24,12 @@ DTYPES: Dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dt
 COLUMNS = 4  # the service's default of num_features
 RAW = "raw"
 DESCRIBED = ("format", "scale", "filter")  # parameters of a body that the caller has packed
-SAMPLE = 4096  # consecutive rows: most columns without a scale, and bodies that integers make larger, show there
+SAMPLE = 4096  # rows that show whether integers make the body larger
+BLOCK = 1 << 14  # rows that are rounded at a time, so that they stay in a processor's cache
 
 Uplink = Union[str, float, Sequence[float]]
 Floats = NDArray[np.float32]
-Columns = NDArray[np.int32]  # [C, N]: integers, or the bits of floats
+Integers = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Packed(NamedTuple):
 
 
 class _Column(NamedTuple):
-    values: Columns
+    integers: Integers
     scale: float
     error: float
 
@@ -107,7 +108,7 @@ class Packer:
             raise ValueError(f"the points have {plain} bytes, which are not rows of {columns} columns of {dtype}")
         values = np.ascontiguousarray(rows.view(DTYPES[dtype]).reshape(-1, columns).T)
         if dtype == "float16" and self._resolutions is None:
-            packed = self._planes(values, plain, [None] * columns, dtype, "shuffle")
+            packed = self._planes(values, plain, [None] * columns)
         else:
             times = names.index(given["time_field"]) if given.get("time_field") in names else None
             packed = self._numbers(values.astype("<f4", copy=False), plain, times)
@@ -123,23 +124,22 @@ class Packer:
             None if number == times and resolution is None else _column(number, values, resolution)
             for number, (values, resolution) in enumerate(zip(floats, resolutions))
         ]
-        bits = floats.view("<i4")
-        values, filters = _filtered(columns, bits)
-        if self._resolutions is None and any(columns) and not self._pays(values, bits):
-            columns, values, filters = [None] * len(columns), bits, "shuffle"
-        return self._planes(values, plain, columns, "float32", filters)
+        if self._resolutions is None and any(columns) and not self._pays(floats, columns):
+            columns = [None] * len(columns)
+        return self._planes(floats, plain, columns)
 
-    def _planes(
-        self, values: NDArray[Any], plain: int, columns: Sequence[Optional[_Column]], floats: str, filters: str
-    ) -> Packed:
-        """The request for shuffled values [C, N]. `floats` is the type of the columns that are not integers."""
-        dtype = tuple("int32" if column else floats for column in columns)
+    def _planes(self, floats: NDArray[Any], plain: int, columns: Sequence[Optional[_Column]]) -> Packed:
+        """The request for shuffled columns; `floats` [C, N] has those that are not integers."""
+        dtype = tuple("int32" if column else floats.dtype.name for column in columns)
         scale = tuple(column.scale if column else 1.0 for column in columns) if any(columns) else ()
         error = max(column.error if column else 0.0 for column in columns)
-        query: Dict[str, Any] = {"dtype": dtype if len(set(dtype)) > 1 else dtype[0], "filter": filters}
+        # The service takes deltas of integers only.
+        query: Dict[str, Any] = {"filter": "delta,shuffle" if all(columns) else "shuffle"}
+        query["dtype"] = dtype if len(set(dtype)) > 1 else dtype[0]
         if scale:
             query["scale"] = scale
-        return self._packed([_shuffled(values)], query, Sent(dtype, scale, self.encoding, plain, 0, error))
+        planes = _shuffled(floats, [column and column.integers for column in columns])
+        return self._packed([planes], query, Sent(dtype, scale, self.encoding, plain, 0, error))
 
     def _packed(self, body: List[memoryview], query: Dict[str, Any], sent: Sent) -> Packed:
         coded = self._encode(body)
@@ -155,10 +155,16 @@ class Packer:
             raise ValueError(f"uplink has {len(self._resolutions)} resolutions for {count} columns")
         return self._resolutions
 
-    def _pays(self, values: Columns, bits: Columns) -> bool:
-        """Whether the integers of the sample are smaller than its floats."""
-        integers, floats = (self._encode([_shuffled(_sample(kind))]) for kind in (values, bits))
-        return sum(piece.nbytes for piece in integers) < sum(piece.nbytes for piece in floats)
+    def _pays(self, floats: Floats, columns: Sequence[Optional[_Column]]) -> bool:
+        """Whether the integers of a sample are smaller than its floats."""
+        start = max(0, (floats.shape[1] - SAMPLE) // 2)
+        part = slice(start, start + SAMPLE)
+        integers = [column and column.integers[part] for column in columns]
+        sizes = [
+            sum(piece.nbytes for piece in self._encode([_shuffled(floats[:, part], numbers)]))
+            for numbers in (integers, [None] * len(columns))
+        ]
+        return sizes[0] < sizes[1]
 
 
 def pack(points: Points, uplink: Uplink = AUTO, encoding: Optional[str] = None, **given: Any) -> Packed:
@@ -187,62 +193,53 @@ def _names(given: Mapping[str, Any]) -> List[str]:
 
 def _column(number: int, values: Floats, resolution: Optional[float]) -> Optional[_Column]:
     """The integers of a column; None if it goes as floats."""
-    if not np.isfinite(values).all():
-        return None
     for scale in SCALES:
-        if scale >= (resolution or 0.0) and _exact(_sample(values), scale):
-            if column := _exact(values, scale):
+        if resolution is None or scale > resolution:
+            if column := _rounded(values, scale, True):
                 return column
-    if resolution is None:
+    if resolution is None or not np.isfinite(values).all():
         return None
-    column = _rounded(values, resolution)
+    column = _rounded(values, resolution, False)
     if column is None:
         worst = float(np.abs(values).max())
         raise ValueError(f"column {number} reaches {worst:g}, which int32 cannot hold in units of {resolution:g}")
     return column
 
 
-def _sample(values: NDArray[Any]) -> NDArray[Any]:
-    start = max(0, (values.shape[-1] - SAMPLE) // 2)
-    return values[..., start : start + SAMPLE]
-
-
-def _exact(values: Floats, scale: float) -> Optional[_Column]:
-    """The column if its integers restore every bit."""
-    column = _rounded(values, scale)
-    same = column and np.array_equal(_restored(column.values, scale).view(np.int32), values.view(np.int32))
-    return column if same else None
-
-
-def _rounded(values: Floats, scale: float) -> Optional[_Column]:
-    """None if int32 or, after the service's multiplication, float32 cannot hold a number."""
-    with np.errstate(over="ignore"):
-        units = np.rint(values.astype(np.float64) / scale)
-        if not max(-units.min(), units.max()) <= LARGEST:
-            return None
-        integers = units.astype("<i4")
-        error = float(np.abs(_restored(integers, scale).astype(np.float64) - values).max())
+def _rounded(values: Floats, scale: float, exact: bool) -> Optional[_Column]:
+    """The integers nearest to the numbers in units of the scale. None if int32 or, after the service's multiplication,
+    float32 cannot hold a number; and if the integers must be `exact` but do not restore every bit."""
+    integers = np.empty(len(values), "<i4")
+    error = 0.0
+    for start in range(0, len(values), BLOCK):
+        given = values[start : start + BLOCK]
+        with np.errstate(over="ignore", invalid="ignore"):
+            units = np.rint(np.divide(given, scale, dtype=np.float64)) + 0.0  # integers have no -0.0
+            if not np.abs(units).max() <= LARGEST:  # also if a number is not finite
+                return None
+            restored = (units * scale).astype(np.float32)
+        if exact:
+            if not np.array_equal(restored.view(np.int32), given.view(np.int32)):
+                return None
+        else:
+            error = max(error, float(np.abs(np.subtract(restored, given, dtype=np.float64)).max()))
+        integers[start : start + BLOCK] = units
     return _Column(integers, scale, error) if error < math.inf else None
 
 
-def _restored(integers: Columns, scale: float) -> Floats:
-    """The numbers as the service restores them."""
-    return (integers.astype(np.float64) * scale).astype(np.float32)
+def _shuffled(floats: NDArray[Any], integers: Sequence[Optional[Integers]]) -> memoryview:
+    """The bytes of columns [C, N] as planes: first the lowest byte of all numbers of the first column. The integers of
+    a column, if there are any, take the place of its floats. If all columns are integers, they become deltas."""
+    width = floats.dtype.itemsize
+    planes = np.empty((len(floats), width, floats.shape[1]), np.uint8)
+    deltas = all(numbers is not None for numbers in integers)
+    for place, values, numbers in zip(planes, floats, integers):
+        chosen = values if numbers is None else _zigzag(numbers) if deltas else numbers
+        place[:] = chosen.view(np.uint8).reshape(-1, width).T
+    return planes.reshape(-1).data
 
 
-def _filtered(columns: List[Optional[_Column]], bits: Columns) -> Tuple[Columns, str]:
-    """The values to shuffle, and the filters. The service takes deltas of integers only."""
-    if not any(columns):
-        return bits, "shuffle"
-    values = np.stack([column.values if column else floats for column, floats in zip(columns, bits)])
-    if not all(columns):
-        return values, "shuffle"
-    deltas = np.diff(values, axis=1, prepend=np.int32(0))  # wraps, as the service's sums do
-    return (deltas << 1) ^ (deltas >> 31), "delta,shuffle"
-
-
-def _shuffled(values: NDArray[Any]) -> memoryview:
-    """The bytes of columns [C, N] as planes: first the lowest byte of all numbers of the first column."""
-    width = values.dtype.itemsize
-    planes = np.ascontiguousarray(values).view(np.uint8).reshape(*values.shape, width).transpose(0, 2, 1)
-    return np.ascontiguousarray(planes).reshape(-1).data
+def _zigzag(integers: Integers) -> Integers:
+    """The differences, with their signs in the lowest bits. They wrap, as the service's sums do."""
+    deltas = np.diff(integers, prepend=np.int32(0))
+    return (deltas << 1) ^ (deltas >> 31)
