@@ -63,7 +63,9 @@ class Link:
         return self
 
     def __exit__(self, *_):
-        ip("netns", "delete", NAMESPACE)  # this deletes the interfaces too
+        # The kernel deletes the interfaces with the namespace too, but not at once.
+        subprocess.run(["ip", "link", "delete", "voxeld0"], capture_output=True)
+        ip("netns", "delete", NAMESPACE)
 
     def enter(self):
         with open(f"/run/netns/{NAMESPACE}", "rb") as namespace:
