@@ -242,7 +242,7 @@ int main(int argc, char **argv) {
     print(ask(client, query, no_rows ? NULL : rows, size, &result), &result);
     fflush(stdout);
   }
-  bool written = !path || (calls ? write_tensors(&result, path) : write_body(&points, path));
+  bool written = !path || !packed || (calls ? write_tensors(&result, path) : write_body(&points, path));
   free(input);
   free(file);
   free(made);

@@ -271,7 +271,9 @@ class Served(unittest.TestCase):
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         five = {"description": "five columns", "operation": "voxelize", "parameters": {**GRID, "num_features": 5}}
-        pathlib.Path(folder, "five.json").write_text(json.dumps(five), encoding="utf-8")
+        packed = {**five, "parameters": {**GRID, "dtype": "int16", "scale": [0.001] * 4}}
+        for name, preset in (("five", five), ("packed", packed)):
+            pathlib.Path(folder, f"{name}.json").write_text(json.dumps(preset), encoding="utf-8")
         cls.daemon = cls.enterClassContext(Daemon("--presets-dir", folder))
         cls.plain, cls.exact, cls.rounded = (
             cls.enterClassContext(voxeld.Client(url_of(cls.daemon), uplink=uplink)) for uplink in (None, "auto", 0.01)
@@ -349,6 +351,14 @@ class Served(unittest.TestCase):
             with self.assertRaises(voxeld.Problem) as caught:
                 client.voxelize(points.tobytes(), "fivee")
             self.assertEqual((caught.exception.status, caught.exception.parameter), (400, "preset"))
+
+    def test_the_preset_may_describe_packed_rows(self):
+        points = self.clouds()["decimal"]
+        rows = np.rint(points * 1000).astype("<i2")
+        expected = self.plain.voxelize(points, **GRID)
+        for client in (self.plain, self.exact, self.rounded):
+            self.assert_same(expected, client.voxelize(rows.tobytes(), "packed"))
+        self.assert_same(self.plain.voxelize(points, "packed"), self.exact.voxelize(points, "packed"))
 
     def test_formats_are_compressed(self):
         header = "VERSION .7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH 1000\nHEIGHT 1\nPOINTS 1000\n"

@@ -24,7 +24,7 @@ from .reading import JSON, TENSORS
 from .result import Result
 from .shared import REGIONS, Slots, Unavailable
 from .transport import Transport
-from .uplink import Packed, Packer, Sent, Uplink
+from .uplink import ROWS, Packed, Packer, Sent, Uplink
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -42,7 +42,7 @@ class Calls:
         self._transport, self._headers = transport, headers
         self._encoding, self._encode = encoding, encodings.encoder_of(encoding)
         self._packer = None if uplink is None else Packer(uplink, encoding)
-        self._columns: Dict[Tuple[str, str], Any] = {}  # num_features of presets and models
+        self._presets: Dict[Tuple[str, str], Dict[str, Any]] = {}  # the parameters of rows of presets and models
         self._slots: Optional[Slots] = None
         self._warned: Set[str] = {EVERY_STREAM_BEGINS_SO}  # kinds of warnings that were shown
 
@@ -93,22 +93,20 @@ class Calls:
         body, given = _with_points(told)
         if self._packer is None:
             return Packed(body, {}, {}, None), given
-        if body and not {"num_features", "fields", "format"} & set(given):
-            given = {**self._columns_of(given), **given}
-        packed = self._packer.pack(body, given)
+        packed = self._packer.pack(body, {**(self._rows_of(given) if body else {}), **given})
         return packed, {**given, **packed.query}
 
-    def _columns_of(self, given: Mapping[str, Any]) -> Dict[str, Any]:
-        """num_features as the preset or the model of the request has it. Empty if there is none; if the service refuses
-        the name, it will refuse the request too."""
+    def _rows_of(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The parameters of rows that the preset or the model of the request has. Empty if there is none; if the
+        service refuses the name, it will refuse the request too."""
         kind = "model" if "model" in given else "preset"
         name = str(given.get(kind, ""))
-        if name and (kind, name) not in self._columns:
+        if name and (kind, name) not in self._presets:
             with contextlib.suppress(Problem):
                 document = self.get(f"/v1/{kind}s/{urllib.parse.quote(name, safe='')}", reading.document)
-                self._columns[kind, name] = document.get("parameters", {}).get("num_features")
-        columns = self._columns.get((kind, name))
-        return {} if columns is None else {"num_features": columns}
+                parameters = document.get("parameters") or {}
+                self._presets[kind, name] = {row: parameters[row] for row in ROWS if row in parameters}
+        return self._presets.get((kind, name), {})
 
     def _compute(
         self, operation: str, kind: Type[R], body: List[memoryview], given: Dict[str, Any], headers: Dict[str, str]

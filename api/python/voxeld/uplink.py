@@ -24,6 +24,7 @@ DTYPES: Dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dt
 COLUMNS = 4  # the service's default of num_features
 RAW = "raw"
 DESCRIBED = ("format", "scale", "filter")  # parameters of a body that the caller has packed
+ROWS = ("num_features", "dtype", "fields", "time_field", *DESCRIBED)  # parameters that say what a row is
 SAMPLE = 4096  # rows that show whether integers make the body larger
 BLOCK = 1 << 14  # rows that are rounded at a time, so that they stay in a processor's cache
 
