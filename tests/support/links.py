@@ -41,8 +41,8 @@ class Link:
         return f"198.18.7.{number + 2}"
 
     def shape(self, interface, rate, *inside):
-        # A burst is the largest packet that the interfaces hand over at once. A modem has a queue of about 100 ms.
-        bucket = f"dev {interface} root tbf rate {rate}mbit burst 128kb latency 100ms"
+        # A burst is small, since each message would get it for nothing. A modem has a queue of about 100 ms.
+        bucket = f"dev {interface} root tbf rate {rate}mbit burst 16kb latency 100ms"
         subprocess.run([*inside, "tc", "qdisc", "replace", *bucket.split()], check=True, capture_output=True)
 
     def __enter__(self):
